@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// LocalClusterFinalizer holds a LocalCluster until its network and endpoint
+// are gone. The LocalCluster controller sets and removes it.
+const LocalClusterFinalizer = "localcluster.infrastructure.capstan.dev"
+
+// ClusterFault is something that is made to go wrong with a simulated cluster.
+// +kubebuilder:validation:Enum=APIServerHangs;APIServerRefuses
+type ClusterFault string
+
+const (
+	// ClusterFaultAPIServerHangs makes the endpoint accept connections and
+	// never answer.
+	ClusterFaultAPIServerHangs ClusterFault = "APIServerHangs"
+
+	// ClusterFaultAPIServerRefuses makes the endpoint refuse connections.
+	ClusterFaultAPIServerRefuses ClusterFault = "APIServerRefuses"
+)
+
+// LocalClusterSpec is what is wanted of a LocalCluster.
+// +kubebuilder:validation:XValidation:rule="has(self.simulated)",message="exactly one machine kind must be set: simulated"
+type LocalClusterSpec struct {
+	// controlPlaneEndpoint is where the cluster's API server is reached. Left
+	// empty, the controller chooses an address and port and writes them here.
+	// +optional
+	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
+
+	// failureDomains are the failure domains the cluster is to pretend to
+	// have; they are reported in status unchanged.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
+
+	// simulated makes the cluster one of pretended machines: its API server
+	// and etcd live in the memory of the controller.
+	// +optional
+	Simulated *LocalClusterSimulated `json:"simulated,omitempty"`
+}
+
+// LocalClusterSimulated says how a simulated cluster behaves. Empty is a
+// cluster without faults.
+type LocalClusterSimulated struct {
+	// faults are what goes wrong as long as they are listed.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	Faults []ClusterFault `json:"faults,omitempty"`
+}
+
+// LocalClusterStatus is what was seen of a LocalCluster.
+type LocalClusterStatus struct {
+	// conditions are the current conditions: Ready, Paused, Deleting.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// initialization says how far the first provisioning is; the Cluster
+	// controller reads it to let machines be created.
+	// +optional
+	Initialization LocalClusterInitializationStatus `json:"initialization,omitempty,omitzero"`
+
+	// failureDomains are the failure domains machines can be placed in.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=100
+	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
+}
+
+// LocalClusterInitializationStatus says how far the first provisioning of a
+// LocalCluster is.
+// +kubebuilder:validation:MinProperties=1
+type LocalClusterInitializationStatus struct {
+	// provisioned is true once the endpoint is there. It never goes back.
+	// +optional
+	Provisioned *bool `json:"provisioned,omitempty"`
+}
+
+// LocalCluster is the infrastructure of one cluster on this host: its network
+// and its control plane endpoint.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=localclusters,scope=Namespaced,categories=cluster-api,shortName=lc
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']",description="Cluster it belongs to"
+// +kubebuilder:printcolumn:name="Endpoint",type="string",JSONPath=".spec.controlPlaneEndpoint.host",description="Address of the API server"
+// +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type==\"Ready\")].status",description="Whether the endpoint is there"
+// +kubebuilder:printcolumn:name="Paused",type="string",JSONPath=".status.conditions[?(@.type==\"Paused\")].status",description="Whether reconciling is paused",priority=10
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
+type LocalCluster struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is what is wanted.
+	// +required
+	Spec LocalClusterSpec `json:"spec,omitempty,omitzero"`
+
+	// status is what was seen.
+	// +optional
+	Status LocalClusterStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions.
+func (c *LocalCluster) GetConditions() []metav1.Condition { return c.Status.Conditions }
+
+// SetConditions replaces the conditions.
+func (c *LocalCluster) SetConditions(conditions []metav1.Condition) {
+	c.Status.Conditions = conditions
+}
+
+// LocalClusterList is a list of LocalClusters.
+// +kubebuilder:object:root=true
+type LocalClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list's metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty,omitzero"`
+	// items are the LocalClusters.
+	Items []LocalCluster `json:"items"`
+}
+
+// LocalClusterTemplateSpec is what a LocalClusterTemplate holds.
+type LocalClusterTemplateSpec struct {
+	// template is what the LocalClusters made from this look like.
+	// +required
+	Template LocalClusterTemplateResource `json:"template,omitempty,omitzero"`
+}
+
+// LocalClusterTemplateResource is what a LocalCluster made from a template
+// looks like.
+type LocalClusterTemplateResource struct {
+	// metadata are the labels and annotations of the LocalCluster.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is the LocalCluster's spec.
+	// +required
+	Spec LocalClusterSpec `json:"spec,omitempty,omitzero"`
+}
+
+// LocalClusterTemplate is what a ClusterClass makes LocalClusters from.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=localclustertemplates,scope=Namespaced,categories=cluster-api,shortName=lct
+// +kubebuilder:storageversion
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
+type LocalClusterTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is what is wanted.
+	// +required
+	Spec LocalClusterTemplateSpec `json:"spec,omitempty,omitzero"`
+}
+
+// LocalClusterTemplateList is a list of LocalClusterTemplates.
+// +kubebuilder:object:root=true
+type LocalClusterTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list's metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty,omitzero"`
+	// items are the LocalClusterTemplates.
+	Items []LocalClusterTemplate `json:"items"`
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta2
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// LocalMachineFinalizer holds a LocalMachine until what runs for it is gone.
+// The LocalMachine controller sets and removes it.
+const LocalMachineFinalizer = "localmachine.infrastructure.capstan.dev"
+
+// MachineFault is something that is made to go wrong with a simulated machine.
+// +kubebuilder:validation:Enum=NeverBoots;NodeNotReady;APIServerHangs;EtcdUnhealthy
+type MachineFault string
+
+const (
+	// MachineFaultNeverBoots keeps the machine from ever coming up.
+	MachineFaultNeverBoots MachineFault = "NeverBoots"
+
+	// MachineFaultNodeNotReady makes the machine's Node report NotReady.
+	MachineFaultNodeNotReady MachineFault = "NodeNotReady"
+
+	// MachineFaultAPIServerHangs makes the API server of a control plane
+	// machine accept connections and never answer.
+	MachineFaultAPIServerHangs MachineFault = "APIServerHangs"
+
+	// MachineFaultEtcdUnhealthy makes the etcd member of a control plane
+	// machine report errors.
+	MachineFaultEtcdUnhealthy MachineFault = "EtcdUnhealthy"
+)
+
+// LocalMachineSpec is what is wanted of a LocalMachine.
+// +kubebuilder:validation:XValidation:rule="has(self.simulated)",message="exactly one machine kind must be set: simulated"
+type LocalMachineSpec struct {
+	// providerID names the machine as its Node does, for example
+	// simulated://<namespace>/<cluster>/<machine>. The controller sets it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	ProviderID string `json:"providerID,omitempty"`
+
+	// simulated makes the machine a pretended one: a record that behaves like
+	// a machine towards everybody who talks to it.
+	// +optional
+	Simulated *LocalMachineSimulated `json:"simulated,omitempty"`
+}
+
+// LocalMachineSimulated says how a simulated machine behaves. Empty is a
+// machine that comes up at once and has no faults.
+type LocalMachineSimulated struct {
+	// vm is the machine itself, from creation until it runs its bootstrap
+	// data.
+	// +optional
+	VM SimulatedStage `json:"vm,omitempty,omitzero"`
+
+	// node is the kubelet, from the running machine until its Node is there.
+	// +optional
+	Node SimulatedStage `json:"node,omitempty,omitzero"`
+
+	// etcd is the etcd member, from the Node until the member is healthy;
+	// control plane machines only.
+	// +optional
+	Etcd SimulatedStage `json:"etcd,omitempty,omitzero"`
+
+	// apiServer is the API server, from the healthy etcd member until it
+	// answers; control plane machines only.
+	// +optional
+	APIServer SimulatedStage `json:"apiServer,omitempty,omitzero"`
+
+	// faults are what goes wrong as long as they are listed.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	Faults []MachineFault `json:"faults,omitempty"`
+}
+
+// SimulatedStage is one stage of a simulated start.
+type SimulatedStage struct {
+	// startupMilliseconds is how long the stage takes; zero when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=3600000
+	StartupMilliseconds *int32 `json:"startupMilliseconds,omitempty"`
+
+	// jitterPercent is by how many percent of startupMilliseconds the stage
+	// may take longer, chosen per machine; zero when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	JitterPercent *int32 `json:"jitterPercent,omitempty"`
+}
+
+// LocalMachineStatus is what was seen of a LocalMachine.
+type LocalMachineStatus struct {
+	// conditions are the current conditions: Ready, VMProvisioned,
+	// BootstrapExecSucceeded, Paused.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// initialization says how far the first provisioning is; the Machine
+	// controller reads it.
+	// +optional
+	Initialization LocalMachineInitializationStatus `json:"initialization,omitempty,omitzero"`
+
+	// addresses are where the machine is reached.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	Addresses clusterv1.MachineAddresses `json:"addresses,omitempty"`
+
+	// failureDomain is the failure domain the machine was placed in.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	FailureDomain string `json:"failureDomain,omitempty"`
+}
+
+// LocalMachineInitializationStatus says how far the first provisioning of a
+// LocalMachine is.
+// +kubebuilder:validation:MinProperties=1
+type LocalMachineInitializationStatus struct {
+	// provisioned is true once the machine runs and its bootstrap data was
+	// executed. It never goes back.
+	// +optional
+	Provisioned *bool `json:"provisioned,omitempty"`
+}
+
+// LocalMachine is one machine on this host.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=localmachines,scope=Namespaced,categories=cluster-api,shortName=lm
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']",description="Cluster it belongs to"
+// +kubebuilder:printcolumn:name="Machine",type="string",JSONPath=".metadata.ownerReferences[?(@.kind==\"Machine\")].name",description="Machine that owns it"
+// +kubebuilder:printcolumn:name="Provider ID",type="string",JSONPath=".spec.providerID",description="What its Node calls it",priority=10
+// +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type==\"Ready\")].status",description="Whether the machine runs"
+// +kubebuilder:printcolumn:name="Paused",type="string",JSONPath=".status.conditions[?(@.type==\"Paused\")].status",description="Whether reconciling is paused",priority=10
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
+type LocalMachine struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is what is wanted.
+	// +required
+	Spec LocalMachineSpec `json:"spec,omitempty,omitzero"`
+
+	// status is what was seen.
+	// +optional
+	Status LocalMachineStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions.
+func (m *LocalMachine) GetConditions() []metav1.Condition { return m.Status.Conditions }
+
+// SetConditions replaces the conditions.
+func (m *LocalMachine) SetConditions(conditions []metav1.Condition) {
+	m.Status.Conditions = conditions
+}
+
+// LocalMachineList is a list of LocalMachines.
+// +kubebuilder:object:root=true
+type LocalMachineList struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list's metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty,omitzero"`
+	// items are the LocalMachines.
+	Items []LocalMachine `json:"items"`
+}
+
+// LocalMachineTemplateSpec is what a LocalMachineTemplate holds.
+type LocalMachineTemplateSpec struct {
+	// template is what the LocalMachines made from this look like.
+	// +required
+	Template LocalMachineTemplateResource `json:"template,omitempty,omitzero"`
+}
+
+// LocalMachineTemplateResource is what a LocalMachine made from a template
+// looks like.
+type LocalMachineTemplateResource struct {
+	// metadata are the labels and annotations of the LocalMachine.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is the LocalMachine's spec.
+	// +required
+	Spec LocalMachineSpec `json:"spec,omitempty,omitzero"`
+}
+
+// Architecture is a processor architecture as Kubernetes names it.
+// +kubebuilder:validation:Enum=amd64;arm64;s390x;ppc64le
+type Architecture string
+
+// NodeInfo describes the Nodes of machines that are not there yet.
+// +kubebuilder:validation:MinProperties=1
+type NodeInfo struct {
+	// architecture is the processor architecture.
+	// +optional
+	Architecture Architecture `json:"architecture,omitempty"`
+
+	// operatingSystem is the operating system, in lower case, such as linux.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	OperatingSystem string `json:"operatingSystem,omitempty"`
+}
+
+// LocalMachineTemplateStatus is what an autoscaler needs to know of machines
+// that are not there yet.
+// +kubebuilder:validation:MinProperties=1
+type LocalMachineTemplateStatus struct {
+	// capacity is what a machine made from this template has to offer.
+	// +optional
+	Capacity corev1.ResourceList `json:"capacity,omitempty"`
+
+	// nodeInfo describes the Node of a machine made from this template.
+	// +optional
+	NodeInfo NodeInfo `json:"nodeInfo,omitempty,omitzero"`
+}
+
+// LocalMachineTemplate is what MachineSets and control planes make
+// LocalMachines from.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=localmachinetemplates,scope=Namespaced,categories=cluster-api,shortName=lmt
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
+type LocalMachineTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is what is wanted.
+	// +required
+	Spec LocalMachineTemplateSpec `json:"spec,omitempty,omitzero"`
+
+	// status is what was seen.
+	// +optional
+	Status LocalMachineTemplateStatus `json:"status,omitempty,omitzero"`
+}
+
+// LocalMachineTemplateList is a list of LocalMachineTemplates.
+// +kubebuilder:object:root=true
+type LocalMachineTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list's metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty,omitzero"`
+	// items are the LocalMachineTemplates.
+	Items []LocalMachineTemplate `json:"items"`
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// LocalMachinePoolFinalizer holds a LocalMachinePool until its machines are
+// gone. The LocalMachinePool controller sets and removes it.
+const LocalMachinePoolFinalizer = "localmachinepool.infrastructure.capstan.dev"
+
+// LocalMachinePoolSpec is what is wanted of a LocalMachinePool.
+type LocalMachinePoolSpec struct {
+	// template is what each machine of the pool looks like.
+	// +required
+	Template LocalMachinePoolMachineTemplate `json:"template,omitempty,omitzero"`
+
+	// providerIDList names the machines of the pool as their Nodes do. The
+	// controller sets it.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10000
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=512
+	ProviderIDList []string `json:"providerIDList,omitempty"`
+}
+
+// LocalMachinePoolMachineTemplate is what each machine of a pool looks like.
+// +kubebuilder:validation:XValidation:rule="has(self.simulated)",message="exactly one machine kind must be set: simulated"
+type LocalMachinePoolMachineTemplate struct {
+	// simulated makes the machines of the pool pretended ones.
+	// +optional
+	Simulated *LocalMachineSimulated `json:"simulated,omitempty"`
+}
+
+// LocalMachinePoolStatus is what was seen of a LocalMachinePool.
+type LocalMachinePoolStatus struct {
+	// conditions are the current conditions: Ready, Paused.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// initialization says how far the first provisioning is; the MachinePool
+	// controller reads it.
+	// +optional
+	Initialization LocalMachinePoolInitializationStatus `json:"initialization,omitempty,omitzero"`
+
+	// replicas is how many machines were seen last.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// instances are the machines of the pool.
+	// +optional
+	// +listType=map
+	// +listMapKey=instanceName
+	// +kubebuilder:validation:MaxItems=10000
+	Instances []LocalMachinePoolInstance `json:"instances,omitempty"`
+}
+
+// LocalMachinePoolInitializationStatus says how far the first provisioning of
+// a LocalMachinePool is.
+// +kubebuilder:validation:MinProperties=1
+type LocalMachinePoolInitializationStatus struct {
+	// provisioned is true once the first machines of the pool run. It never
+	// goes back.
+	// +optional
+	Provisioned *bool `json:"provisioned,omitempty"`
+}
+
+// LocalMachinePoolInstance is one machine of a pool.
+type LocalMachinePoolInstance struct {
+	// instanceName is the machine's name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	InstanceName string `json:"instanceName,omitempty"`
+
+	// providerID names the machine as its Node does.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	ProviderID string `json:"providerID,omitempty"`
+
+	// version is the Kubernetes version the machine runs.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Version string `json:"version,omitempty"`
+
+	// addresses are where the machine is reached.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	Addresses clusterv1.MachineAddresses `json:"addresses,omitempty"`
+
+	// ready is true once the machine executed its bootstrap data.
+	// +optional
+	Ready *bool `json:"ready,omitempty"`
+}
+
+// LocalMachinePool is a set of equal machines on this host.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=localmachinepools,scope=Namespaced,categories=cluster-api,shortName=lmp
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']",description="Cluster it belongs to"
+// +kubebuilder:printcolumn:name="Replicas",type="integer",JSONPath=".status.replicas",description="Machines seen last"
+// +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type==\"Ready\")].status",description="Whether all machines run"
+// +kubebuilder:printcolumn:name="Paused",type="string",JSONPath=".status.conditions[?(@.type==\"Paused\")].status",description="Whether reconciling is paused",priority=10
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
+type LocalMachinePool struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is what is wanted.
+	// +required
+	Spec LocalMachinePoolSpec `json:"spec,omitempty,omitzero"`
+
+	// status is what was seen.
+	// +optional
+	Status LocalMachinePoolStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions.
+func (p *LocalMachinePool) GetConditions() []metav1.Condition { return p.Status.Conditions }
+
+// SetConditions replaces the conditions.
+func (p *LocalMachinePool) SetConditions(conditions []metav1.Condition) {
+	p.Status.Conditions = conditions
+}
+
+// LocalMachinePoolList is a list of LocalMachinePools.
+// +kubebuilder:object:root=true
+type LocalMachinePoolList struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list's metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty,omitzero"`
+	// items are the LocalMachinePools.
+	Items []LocalMachinePool `json:"items"`
+}
+
+// LocalMachinePoolTemplateSpec is what a LocalMachinePoolTemplate holds.
+type LocalMachinePoolTemplateSpec struct {
+	// template is what the LocalMachinePools made from this look like.
+	// +required
+	Template LocalMachinePoolTemplateResource `json:"template,omitempty,omitzero"`
+}
+
+// LocalMachinePoolTemplateResource is what a LocalMachinePool made from a
+// template looks like.
+type LocalMachinePoolTemplateResource struct {
+	// metadata are the labels and annotations of the LocalMachinePool.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is the LocalMachinePool's spec.
+	// +required
+	Spec LocalMachinePoolSpec `json:"spec,omitempty,omitzero"`
+}
+
+// LocalMachinePoolTemplate is what a ClusterClass makes LocalMachinePools
+// from.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=localmachinepooltemplates,scope=Namespaced,categories=cluster-api,shortName=lmpt
+// +kubebuilder:storageversion
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
+type LocalMachinePoolTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is what is wanted.
+	// +required
+	Spec LocalMachinePoolTemplateSpec `json:"spec,omitempty,omitzero"`
+}
+
+// LocalMachinePoolTemplateList is a list of LocalMachinePoolTemplates.
+// +kubebuilder:object:root=true
+type LocalMachinePoolTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list's metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty,omitzero"`
+	// items are the LocalMachinePoolTemplates.
+	Items []LocalMachinePoolTemplate `json:"items"`
+}
