@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package conditions sets, mirrors, summarises and aggregates the conditions
+// of objects.
+//
+// There are four ways to make a condition, and a controller needs no other:
+//
+//   - Set stores one that the caller wrote;
+//   - Mirror shows a condition of one object on another;
+//   - Summary turns many conditions of one object into one;
+//   - Aggregate turns one condition of many objects into one.
+//
+// Everything here is a function of values: the time is a parameter.
+package conditions
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Reasons given when there is no condition to take a reason from.
+const (
+	// NotYetReportedReason says that the condition is expected and not there.
+	NotYetReportedReason = "NotYetReported"
+	// NoReasonReportedReason stands for the reason of a condition without one.
+	NoReasonReportedReason = "NoReasonReported"
+)
+
+// Getter is an object that has conditions.
+type Getter interface {
+	GetConditions() []metav1.Condition
+}
+
+// Setter is an object whose conditions can be replaced.
+type Setter interface {
+	Getter
+	SetConditions(conditions []metav1.Condition)
+}
+
+// List is a bare list of conditions, for where there is no object around it.
+type List []metav1.Condition
+
+// GetConditions implements Getter.
+func (l List) GetConditions() []metav1.Condition { return l }
+
+// Get returns a copy of the condition of a type, or nil when there is none.
+func Get(from Getter, conditionType string) *metav1.Condition {
+	for _, c := range from.GetConditions() {
+		if c.Type == conditionType {
+			return &c
+		}
+	}
+	return nil
+}
+
+// Has reports whether there is a condition of a type.
+func Has(from Getter, conditionType string) bool { return Get(from, conditionType) != nil }
+
+// IsTrue reports whether the condition is there and True.
+func IsTrue(from Getter, conditionType string) bool {
+	return is(from, conditionType, metav1.ConditionTrue)
+}
+
+// IsFalse reports whether the condition is there and False.
+func IsFalse(from Getter, conditionType string) bool {
+	return is(from, conditionType, metav1.ConditionFalse)
+}
+
+// IsUnknown reports whether the condition is Unknown or not there at all.
+func IsUnknown(from Getter, conditionType string) bool {
+	return !Has(from, conditionType) || is(from, conditionType, metav1.ConditionUnknown)
+}
+
+func is(from Getter, conditionType string, status metav1.ConditionStatus) bool {
+	c := Get(from, conditionType)
+	return c != nil && c.Status == status
+}
+
+// Reason returns the reason of a condition, empty when it is not there.
+func Reason(from Getter, conditionType string) string {
+	if c := Get(from, conditionType); c != nil {
+		return c.Reason
+	}
+	return ""
+}
+
+// Message returns the message of a condition, empty when it is not there.
+func Message(from Getter, conditionType string) string {
+	if c := Get(from, conditionType); c != nil {
+		return c.Message
+	}
+	return ""
+}
+
+// Set stores a condition. The time of the last transition stays as it was
+// while the status stays; when the status changes it is the one given in c, or
+// now. An observed generation of zero in c leaves the stored one. The list is
+// kept in one order, so that equal conditions make equal lists.
+func Set(to Setter, now time.Time, c metav1.Condition) {
+	list := slices.Clone(to.GetConditions())
+	at := slices.IndexFunc(list, func(old metav1.Condition) bool { return old.Type == c.Type })
+	if at < 0 {
+		list = append(list, metav1.Condition{Type: c.Type})
+		at = len(list) - 1
+	}
+	old := list[at]
+	switch {
+	case old.Status == c.Status && !old.LastTransitionTime.IsZero():
+		c.LastTransitionTime = old.LastTransitionTime
+	case c.LastTransitionTime.IsZero():
+		// The wire has whole seconds; a finer time would differ from what is read back.
+		c.LastTransitionTime = metav1.NewTime(now.UTC().Truncate(time.Second))
+	}
+	if c.ObservedGeneration == 0 {
+		c.ObservedGeneration = old.ObservedGeneration
+	}
+	if c.Reason == "" {
+		c.Reason = NoReasonReportedReason
+	}
+	list[at] = c
+	slices.SortStableFunc(list, inOrder)
+	to.SetConditions(list)
+}
+
+// Delete removes the condition of a type, if it is there.
+func Delete(from Setter, conditionType string) {
+	if !Has(from, conditionType) {
+		return
+	}
+	from.SetConditions(slices.DeleteFunc(slices.Clone(from.GetConditions()), func(c metav1.Condition) bool {
+		return c.Type == conditionType
+	}))
+}
+
+// SameState reports whether two conditions say the same; the times do not count.
+func SameState(a, b metav1.Condition) bool {
+	return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason &&
+		a.Message == b.Message && a.ObservedGeneration == b.ObservedGeneration
+}
+
+// rank orders the list: what a user asks first comes first, what is rarely of
+// interest last, all else by name in between.
+var rank = map[string]int{
+	"Available": -3, "Ready": -2, "UpToDate": -1,
+	"RollingOut": 1, "ScalingUp": 2, "ScalingDown": 3, "Remediating": 4, "Updating": 5, "Deleting": 6, "Paused": 7,
+}
+
+func inOrder(a, b metav1.Condition) int {
+	return cmp.Or(cmp.Compare(rank[a.Type], rank[b.Type]), cmp.Compare(a.Type, b.Type))
+}
