@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package certs
+
+import (
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// What a Secret of a cluster looks like.
+const (
+	SecretType       corev1.SecretType = "cluster.x-k8s.io/secret"
+	ClusterNameLabel                   = "cluster.x-k8s.io/cluster-name"
+
+	CertKey       = corev1.TLSCertKey       // the certificate, or the public key
+	PrivateKeyKey = corev1.TLSPrivateKeyKey // the private key
+)
+
+// Secret is the Secret in which the pair of a cluster is kept. Owner may be
+// nil, for a pair that must outlive everything.
+func (p Pair) Secret(cluster types.NamespacedName, purpose Purpose, owner *metav1.OwnerReference) *corev1.Secret {
+	s := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: cluster.Namespace,
+			Name:      SecretName(cluster.Name, purpose),
+			Labels:    map[string]string{ClusterNameLabel: cluster.Name},
+		},
+		Type: SecretType,
+		Data: map[string][]byte{CertKey: p.Cert},
+	}
+	if p.HasKey() {
+		s.Data[PrivateKeyKey] = p.Key
+	}
+	if owner != nil {
+		s.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+	return s
+}
+
+// FromSecret reads a pair and checks it. The error names the Secret, its key,
+// what is wrong and what to do.
+func FromSecret(s *corev1.Secret, purpose Purpose) (Pair, error) {
+	p := Pair{Cert: s.Data[CertKey], Key: s.Data[PrivateKeyKey]}
+	field, err := CertKey, error(nil)
+	if len(p.Cert) == 0 {
+		err = errors.New("it is missing")
+	} else {
+		field, err = p.check(purpose)
+	}
+	if err == nil {
+		return p, nil
+	}
+	return Pair{}, fmt.Errorf("secret %s/%s, key %q: %w; %s", s.Namespace, s.Name, field, err, remedy(purpose, field))
+}
+
+func remedy(purpose Purpose, field string) string {
+	switch {
+	case purpose == ServiceAccount && field == CertKey:
+		return "put the PEM encoded public key of the service account signing key there"
+	case purpose == ServiceAccount:
+		return "put the PEM encoded service account signing key there"
+	case field == CertKey && isAuthority(purpose):
+		return "put the PEM encoded certificate of the certificate authority there"
+	case field == CertKey:
+		return "put a PEM encoded certificate there"
+	default:
+		return "put the PEM encoded private key of the certificate in " + CertKey + " there, or remove it if the authority is an external one"
+	}
+}
