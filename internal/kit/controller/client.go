@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// recordingClient notes every write for the object under reconcile.
+type recordingClient struct{ client.Client }
+
+func (c recordingClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	err := c.Client.Create(ctx, obj, opts...)
+	if err == nil {
+		note(ctx, c, obj, true, false)
+	}
+	return err
+}
+
+func (c recordingClient) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
+	err := c.Client.Update(ctx, obj, opts...)
+	if err == nil {
+		note(ctx, c, obj, false, false)
+	}
+	return err
+}
+
+func (c recordingClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	err := c.Client.Patch(ctx, obj, patch, opts...)
+	if err == nil {
+		note(ctx, c, obj, false, false)
+	}
+	return err
+}
+
+func (c recordingClient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	err := c.Client.Delete(ctx, obj, opts...)
+	if err == nil {
+		note(ctx, c, obj, false, true)
+	}
+	return err
+}
+
+func (c recordingClient) Status() client.SubResourceWriter {
+	return recordingStatus{c.Client.Status(), c}
+}
+
+type recordingStatus struct {
+	client.SubResourceWriter
+	c recordingClient
+}
+
+func (s recordingStatus) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+	err := s.SubResourceWriter.Update(ctx, obj, opts...)
+	if err == nil {
+		note(ctx, s.c, obj, false, false)
+	}
+	return err
+}
+
+func (s recordingStatus) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	err := s.SubResourceWriter.Patch(ctx, obj, patch, opts...)
+	if err == nil {
+		note(ctx, s.c, obj, false, false)
+	}
+	return err
+}
+
+// custom reports whether an API group is served from a CRD: those groups have
+// a domain of their own, Kubernetes' groups end in k8s.io or have no dot.
+func custom(group string) bool {
+	if strings.HasSuffix(group, "cluster.x-k8s.io") {
+		return true
+	}
+	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
+}
+
+func empty(proto client.Object) client.Object {
+	if u, ok := proto.(*unstructured.Unstructured); ok {
+		e := &unstructured.Unstructured{}
+		e.SetGroupVersionKind(u.GroupVersionKind())
+		return e
+	}
+	return reflect.New(reflect.TypeOf(proto).Elem()).Interface().(client.Object)
+}

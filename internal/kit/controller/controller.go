@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package controller registers reconcilers. It is the only way to do so: every
+// controller gets the same logger, metrics, handling of conflicts, and the
+// promise that a reconcile sees what the one before it wrote.
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+const (
+	// defaultConcurrency is how many objects of one kind are reconciled at
+	// once. A reconcile mostly waits for the API server, so this is more than
+	// there are cores, and little enough not to flood it.
+	defaultConcurrency = 16
+
+	// A failing reconcile is retried from firstRetry, doubling, to lastRetry.
+	firstRetry = 20 * time.Millisecond
+	lastRetry  = time.Minute
+
+	// reconcileTimeout ends a reconcile that hangs on something outside.
+	reconcileTimeout = time.Minute
+)
+
+// Builder declares one controller. Make it with For.
+type Builder[T client.Object] struct {
+	mgr         ctrl.Manager
+	name        string
+	obj         T
+	build       *builder.Builder
+	concurrency int
+}
+
+// For starts the declaration of the controller called name for objects of the
+// type of obj.
+func For[T client.Object](mgr ctrl.Manager, name string, obj T, preds ...predicate.Predicate) *Builder[T] {
+	b := ctrl.NewControllerManagedBy(mgr).Named(name).
+		For(obj, builder.WithPredicates(append(preds, changed())...))
+	return &Builder[T]{mgr: mgr, name: name, obj: obj, build: b, concurrency: defaultConcurrency}
+}
+
+// Owns wakes the controller for the controller-owner of an object of this type.
+func (b *Builder[T]) Owns(obj client.Object) *Builder[T] {
+	b.build.Owns(obj, builder.WithPredicates(changed()))
+	return b
+}
+
+// Watches wakes the controller for whatever toRequests makes of an object.
+func (b *Builder[T]) Watches(obj client.Object, toRequests handler.MapFunc, preds ...predicate.Predicate) *Builder[T] {
+	b.build.Watches(obj, handler.EnqueueRequestsFromMapFunc(toRequests), builder.WithPredicates(append(preds, changed())...))
+	return b
+}
+
+// WatchesSource wakes the controller from somewhere else than the management cluster.
+func (b *Builder[T]) WatchesSource(src source.Source) *Builder[T] {
+	b.build.WatchesRawSource(src)
+	return b
+}
+
+// Concurrency sets how many objects are reconciled at once.
+func (b *Builder[T]) Concurrency(n int) *Builder[T] {
+	b.concurrency = n
+	return b
+}
+
+// Complete registers the controller.
+func (b *Builder[T]) Complete(r reconcile.ObjectReconciler[T]) error {
+	_, err := b.Build(r)
+	return err
+}
+
+// Build registers the controller and returns it, for those that add watches later.
+func (b *Builder[T]) Build(r reconcile.ObjectReconciler[T]) (ctrlcontroller.Controller, error) {
+	w := &runner[T]{
+		name:    b.name,
+		mgmt:    b.mgr.GetClient(),
+		inner:   r,
+		make:    func() T { return reflect.New(reflect.TypeOf(b.obj).Elem()).Interface().(T) },
+		pending: newPending(b.mgr.GetClient(), clock.RealClock{}),
+		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, time.Second),
+	}
+	c, err := b.build.WithOptions(ctrlcontroller.Options{
+		MaxConcurrentReconciles: b.concurrency,
+		ReconciliationTimeout:   reconcileTimeout,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+	}).Build(w)
+	if err != nil {
+		return nil, fmt.Errorf("controller %s: %w", b.name, err)
+	}
+	return c, nil
+}
+
+// runner stands between controller-runtime and a reconciler.
+type runner[T client.Object] struct {
+	name    string
+	mgmt    client.Client
+	inner   reconcile.ObjectReconciler[T]
+	make    func() T
+	pending *pending
+	retries workqueue.TypedRateLimiter[reconcile.Request]
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (w *runner[T]) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	started := time.Now()
+	if !w.pending.seen(ctx, req) {
+		staleSkips.WithLabelValues(w.name).Inc()
+		return reconcile.Result{RequeueAfter: cacheDelay}, nil
+	}
+	obj := w.make()
+	if err := w.mgmt.Get(ctx, req.NamespacedName, obj); err != nil {
+		if apierrors.IsNotFound(err) {
+			w.retries.Forget(req)
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, fmt.Errorf("get %s: %w", req, err)
+	}
+	if name := obj.GetLabels()[clusterv1.ClusterNameLabel]; name != "" {
+		log := ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KRef(obj.GetNamespace(), name))
+		ctx = ctrl.LoggerInto(ctx, log)
+	}
+	ctx = w.pending.recording(ctx, req)
+	res, err := w.inner.Reconcile(ctx, obj)
+	res, err = w.settle(ctx, req, res, err)
+	observe(w.name, started, res, err)
+	return res, err
+}
+
+// settle turns a conflict, which only says that the cache was behind, into a
+// quiet retry.
+func (w *runner[T]) settle(ctx context.Context, req reconcile.Request, res reconcile.Result, err error) (reconcile.Result, error) {
+	switch {
+	case err == nil:
+		w.retries.Forget(req)
+		return res, nil
+	case onlyConflicts(err):
+		after := w.retries.When(req)
+		ctrl.LoggerFrom(ctx).V(2).Info("Retrying after a conflict", "reason", err.Error(), "after", after)
+		return reconcile.Result{RequeueAfter: after}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+// onlyConflicts reports whether err, or each of the errors joined in it, says
+// that an object was changed or created by somebody else meanwhile.
+func onlyConflicts(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			if !onlyConflicts(e) {
+				return false
+			}
+		}
+		return true
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return onlyConflicts(inner)
+	}
+	return apierrors.IsConflict(err)
+}
+
+// changed drops the events of a resync, in which nothing changed.
+func changed() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld == nil || e.ObjectNew == nil || e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion()
+	}}
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package datadir is the data directory of a management plane: where its files
+// lie, who holds it, and the refusal to let two processes share it.
+package datadir
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Dir is the path of a data directory.
+type Dir string
+
+// Kubeconfig is the administrator's kubeconfig.
+func (d Dir) Kubeconfig() string { return filepath.Join(string(d), "kubeconfig") }
+
+// PKI is the folder of certificates and keys.
+func (d Dir) PKI() string { return filepath.Join(string(d), "pki") }
+
+// Etcd is the folder of the embedded etcd's data.
+func (d Dir) Etcd() string { return filepath.Join(string(d), "etcd") }
+
+// Simulated is the folder in which simulated machines keep their state.
+func (d Dir) Simulated() string { return filepath.Join(string(d), "simulated") }
+
+// Log is the file that receives the log of a plane.
+func (d Dir) Log() string { return filepath.Join(string(d), "capstan.log") }
+
+func (d Dir) lock() string { return filepath.Join(string(d), "lock") }
+
+// Holder is what the process that holds a data directory says of itself.
+type Holder struct {
+	PID     int       `json:"pid"`
+	Version string    `json:"version"`
+	Since   time.Time `json:"since"`
+	// Address of the API server; empty while the plane is starting.
+	Address string `json:"address,omitempty"`
+	// Ready is when everything answered; zero while the plane is starting.
+	Ready time.Time `json:"ready,omitzero"`
+	// Providers are the controllers that run.
+	Providers []string `json:"providers,omitempty"`
+	// EtcdServers are those of an external etcd; empty for the embedded one.
+	EtcdServers []string `json:"etcdServers,omitempty"`
+}
+
+// HeldError says that another process holds the data directory.
+type HeldError struct {
+	Dir    Dir
+	Holder Holder
+}
+
+func (e *HeldError) Error() string {
+	by := "another process"
+	if e.Holder.PID != 0 {
+		by = fmt.Sprintf("process %d since %s", e.Holder.PID, e.Holder.Since.Format(time.RFC3339))
+	}
+	return fmt.Sprintf("data directory %s is held by %s: stop it with \"capstan down --data-dir %s\", or use another --data-dir", e.Dir, by, e.Dir)
+}
+
+// Lock is a held data directory.
+type Lock struct {
+	dir  Dir
+	file *os.File
+}
+
+// Acquire makes the directory if need be and takes its lock, or returns a
+// *HeldError at once. The kernel lets go of the lock when the process ends,
+// however it ends.
+func Acquire(d Dir, h Holder) (*Lock, error) {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return nil, fmt.Errorf("make data directory: %w", err)
+	}
+	f, err := os.OpenFile(d.lock(), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock of data directory: %w", err)
+	}
+	if err := tryLock(f); err != nil {
+		defer func() { _ = f.Close() }()
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("lock data directory %s: %w", d, err)
+		}
+		holder, _ := read(d) // a lock whose holder cannot be told is held all the same
+		return nil, &HeldError{d, holder}
+	}
+	l := &Lock{d, f}
+	if err := l.Describe(h); err != nil {
+		return nil, errors.Join(err, l.Release())
+	}
+	return l, nil
+}
+
+// tryLock tries for a quarter of a second, because Running holds the lock for
+// an instant to learn whether it is free.
+func tryLock(f *os.File) (err error) {
+	for range 25 {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return err
+}
+
+// Describe replaces what the holder says of itself.
+func (l *Lock) Describe(h Holder) error {
+	b, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	// In place, not by rename: a new file would not carry the lock.
+	if _, err := l.file.WriteAt(append(b, '\n'), 0); err != nil {
+		return fmt.Errorf("write lock of data directory %s: %w", l.dir, err)
+	}
+	if err := l.file.Truncate(int64(len(b) + 1)); err != nil {
+		return fmt.Errorf("write lock of data directory %s: %w", l.dir, err)
+	}
+	return nil
+}
+
+// Release gives the directory up. The file stays, so that nobody can lock a
+// file that is about to go.
+func (l *Lock) Release() error { return l.file.Close() }
+
+// Running returns the holder of the directory, and whether there is one.
+func Running(d Dir) (Holder, bool, error) {
+	f, err := os.Open(d.lock())
+	if errors.Is(err, fs.ErrNotExist) {
+		return Holder{}, false, nil
+	}
+	if err != nil {
+		return Holder{}, false, fmt.Errorf("open lock of data directory: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	switch err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); {
+	case err == nil:
+		return Holder{}, false, nil
+	case !errors.Is(err, unix.EWOULDBLOCK):
+		return Holder{}, false, fmt.Errorf("look at lock of data directory %s: %w", d, err)
+	}
+	h, err := read(d)
+	return h, true, err
+}
+
+func read(d Dir) (Holder, error) {
+	var h Holder
+	b, err := os.ReadFile(d.lock())
+	if err != nil {
+		return h, fmt.Errorf("read lock of data directory: %w", err)
+	}
+	// The text after the first line is the rest of an older, longer one.
+	first, _, _ := bytes.Cut(b, []byte("\n"))
+	if err := json.Unmarshal(first, &h); err != nil {
+		return h, fmt.Errorf("read lock of data directory %s: %w", d, err)
+	}
+	return h, nil
+}
+
+// Size is the number of bytes on disk of everything in the directory.
+func Size(d Dir) (int64, error) {
+	var n int64
+	err := filepath.WalkDir(string(d), func(_ string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // went while we walked
+		}
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+			n += st.Blocks * 512 // etcd allocates its log ahead: blocks are what the disk lost
+			return nil
+		}
+		n += info.Size()
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("measure data directory %s: %w", d, err)
+	}
+	return n, nil
+}
+
+// CheckPrivate returns an error if others than the owner may use the file or
+// folder. A path that does not exist is private.
+func CheckPrivate(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return fmt.Errorf("%s has mode %04o, so others may use it: check who could have read it, then chmod %04o %s", path, mode, mode&0o700, path)
+	}
+	return nil
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lifecycle undoes, in reverse order, what a server started.
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Stack holds named undo steps. The zero value is ready to use.
+type Stack struct{ steps []step }
+
+type step struct {
+	name string
+	undo func(context.Context) error
+}
+
+// Push adds a step that Unwind will run before all earlier ones.
+func (s *Stack) Push(name string, undo func(context.Context) error) {
+	s.steps = append(s.steps, step{name, undo})
+}
+
+// Unwind runs every step, last pushed first, and empties the stack, so that a
+// second call does nothing. A failing step does not stop the others.
+func (s *Stack) Unwind(ctx context.Context) error {
+	var errs []error
+	for i := len(s.steps) - 1; i >= 0; i-- {
+		if err := s.steps[i].undo(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("stop %s: %w", s.steps[i].name, err))
+		}
+	}
+	s.steps = nil
+	return errors.Join(errs...)
+}

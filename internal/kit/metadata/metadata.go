@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package metadata keeps labels and annotations of a child in step with what
+// its parent wants, without touching those that others put there.
+//
+// What was put there by us is read from the child's managedFields: every write
+// goes out under one field manager, so a key that this manager owns and the
+// parent no longer wants can be removed. That is the record server-side apply
+// uses too, at the price of a plain merge patch.
+package metadata
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Want is what the parent asks for.
+type Want struct{ Labels, Annotations map[string]string }
+
+// Sync brings labels and annotations of obj to what is wanted, and removes
+// those that manager owns and are wanted no more. It reports whether obj
+// changed; the caller writes it under the same field manager (patch.As).
+func Sync(obj metav1.Object, manager string, want Want) (bool, error) {
+	owned, err := ownedBy(obj, manager)
+	if err != nil {
+		return false, fmt.Errorf("read managed fields of %s/%s: %w", obj.GetNamespace(), obj.GetName(), err)
+	}
+	labels := merged(obj.GetLabels(), want.Labels, owned.Metadata.Labels)
+	annotations := merged(obj.GetAnnotations(), want.Annotations, owned.Metadata.Annotations)
+	if maps.Equal(labels, obj.GetLabels()) && maps.Equal(annotations, obj.GetAnnotations()) {
+		return false, nil
+	}
+	obj.SetLabels(labels)
+	obj.SetAnnotations(annotations)
+	return true, nil
+}
+
+func merged(have, want map[string]string, owned map[string]any) map[string]string {
+	out := maps.Clone(have)
+	if out == nil {
+		out = map[string]string{}
+	}
+	for path := range owned {
+		key, isField := strings.CutPrefix(path, "f:")
+		if _, ok := want[key]; isField && !ok {
+			delete(out, key)
+		}
+	}
+	maps.Copy(out, want)
+	return out
+}
+
+// fields is the part of a managedFields entry that this package reads.
+type fields struct {
+	Metadata struct {
+		Labels      map[string]any `json:"f:labels"`
+		Annotations map[string]any `json:"f:annotations"`
+	} `json:"f:metadata"`
+}
+
+func ownedBy(obj metav1.Object, manager string) (all fields, err error) {
+	all.Metadata.Labels, all.Metadata.Annotations = map[string]any{}, map[string]any{}
+	for _, entry := range obj.GetManagedFields() {
+		if entry.Manager != manager || entry.Subresource != "" || entry.FieldsV1 == nil {
+			continue
+		}
+		var f fields
+		if err := json.Unmarshal(entry.FieldsV1.Raw, &f); err != nil {
+			return all, err
+		}
+		maps.Copy(all.Metadata.Labels, f.Metadata.Labels)
+		maps.Copy(all.Metadata.Annotations, f.Metadata.Annotations)
+	}
+	return all, nil
+}

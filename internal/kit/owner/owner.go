@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package owner reads and sets owner references.
+package owner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// Cluster returns the Cluster that obj belongs to by its cluster-name label.
+// Without the label, or when there is no such Cluster, it returns nil, nil.
+func Cluster(ctx context.Context, c client.Reader, obj client.Object) (*clusterv1.Cluster, error) {
+	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
+	if name == "" {
+		return nil, nil
+	}
+	return ClusterByName(ctx, c, obj.GetNamespace(), name)
+}
+
+// ClusterByName returns the named Cluster, or nil, nil when it does not exist.
+func ClusterByName(ctx context.Context, c client.Reader, namespace, name string) (*clusterv1.Cluster, error) {
+	cluster := &clusterv1.Cluster{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, cluster)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get Cluster %s/%s: %w", namespace, name, err)
+	}
+	if err != nil {
+		return nil, nil
+	}
+	return cluster, nil
+}
+
+// Reference returns a reference to owner without the controller mark. The kind
+// of a typed owner is looked up in the scheme.
+func Reference(owner client.Object, scheme schemer) (metav1.OwnerReference, error) {
+	gvk, err := apiutil.GVKForObject(owner, scheme.Scheme())
+	if err != nil {
+		return metav1.OwnerReference{}, fmt.Errorf("kind of owner %s: %w", client.ObjectKeyFromObject(owner), err)
+	}
+	return metav1.OwnerReference{
+		APIVersion: gvk.GroupVersion().String(),
+		Kind:       gvk.Kind,
+		Name:       owner.GetName(),
+		UID:        owner.GetUID(),
+	}, nil
+}
+
+// Controller returns a reference to owner as the controller, blocking its
+// foreground deletion.
+func Controller(owner client.Object, scheme schemer) (metav1.OwnerReference, error) {
+	ref, err := Reference(owner, scheme)
+	ref.Controller, ref.BlockOwnerDeletion = new(true), new(true)
+	return ref, err
+}
+
+// Set adds or refreshes a reference on obj and reports whether it changed
+// anything. References are matched by group, kind and name, so that an owner
+// made anew (or moved to another management cluster) replaces its old self.
+func Set(obj metav1.Object, ref metav1.OwnerReference) bool {
+	refs := obj.GetOwnerReferences()
+	i := slices.IndexFunc(refs, func(r metav1.OwnerReference) bool { return same(r, ref) })
+	if i < 0 {
+		obj.SetOwnerReferences(append(slices.Clone(refs), ref))
+		return true
+	}
+	if equal(refs[i], ref) {
+		return false
+	}
+	refs = slices.Clone(refs)
+	refs[i] = ref
+	obj.SetOwnerReferences(refs)
+	return true
+}
+
+// Remove takes away every reference to that owner and reports whether there was one.
+func Remove(obj metav1.Object, ref metav1.OwnerReference) bool {
+	return RemoveFunc(obj, func(r metav1.OwnerReference) bool { return same(r, ref) })
+}
+
+// RemoveFunc takes away the references that match and reports whether there was one.
+func RemoveFunc(obj metav1.Object, match func(metav1.OwnerReference) bool) bool {
+	refs := obj.GetOwnerReferences()
+	kept := slices.DeleteFunc(slices.Clone(refs), match)
+	if len(kept) == len(refs) {
+		return false
+	}
+	obj.SetOwnerReferences(kept)
+	return true
+}
+
+// Has reports whether obj has a reference to an owner of that group, kind and
+// name, whatever its version and UID.
+func Has(obj metav1.Object, gk schema.GroupKind, name string) bool {
+	return slices.ContainsFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+		return r.Name == name && groupKind(r) == gk
+	})
+}
+
+// schemer is what knows the kinds of typed objects; a client.Client is one.
+type schemer interface{ Scheme() *runtime.Scheme }
+
+func same(a, b metav1.OwnerReference) bool {
+	return a.Name == b.Name && groupKind(a) == groupKind(b)
+}
+
+func equal(a, b metav1.OwnerReference) bool {
+	return a.APIVersion == b.APIVersion && a.UID == b.UID && isTrue(a.Controller) == isTrue(b.Controller) &&
+		isTrue(a.BlockOwnerDeletion) == isTrue(b.BlockOwnerDeletion)
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+func groupKind(r metav1.OwnerReference) schema.GroupKind {
+	gv, _ := schema.ParseGroupVersion(r.APIVersion) // a broken version matches nothing
+	return schema.GroupKind{Group: gv.Group, Kind: r.Kind}
+}

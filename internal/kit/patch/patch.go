@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package patch writes back what a reconcile changed on an object: one merge
+// patch for metadata and spec, one for status, and none when nothing changed.
+package patch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Option changes how a commit writes.
+type Option func(*commit)
+
+// Locked makes the status patch carry the resourceVersion, for kinds whose
+// condition list has several writers: a stale read then ends in a conflict
+// instead of a lost condition.
+func Locked(c *commit) { c.lockStatus = true }
+
+// As names the field manager of the metadata and spec patch; package metadata
+// reads it back to know which labels and annotations it may remove.
+func As(fieldOwner string) Option {
+	return func(c *commit) { c.owner = fieldOwner }
+}
+
+type commit struct {
+	mgmt       client.Client
+	obj        client.Object
+	before     client.Object
+	owner      string
+	lockStatus bool
+}
+
+// Remember notes obj as it is and returns a function that writes what has
+// changed on it since. Metadata and spec go first; if that fails, status is
+// not sent. An object that has gone meanwhile is not an error. Lists are
+// replaced whole by a merge patch, so a patch of metadata or spec that
+// contains one is sent with the resourceVersion.
+func Remember(c client.Client, obj client.Object, opts ...Option) func(context.Context) error {
+	p := &commit{mgmt: c, obj: obj, before: obj.DeepCopyObject().(client.Object)}
+	for _, o := range opts {
+		o(p)
+	}
+	return p.write
+}
+
+func (p *commit) write(ctx context.Context) error {
+	if equality.Semantic.DeepEqual(p.before, p.obj) {
+		return nil
+	}
+	raw, err := client.MergeFrom(p.before).Data(p.obj)
+	if err != nil {
+		return fmt.Errorf("compare %s %s with what was read: %w", kind(p.obj), client.ObjectKeyFromObject(p.obj), err)
+	}
+	diff := map[string]any{}
+	if err := json.Unmarshal(raw, &diff); err != nil {
+		return fmt.Errorf("decode patch: %w", err)
+	}
+	status, hasStatus := diff["status"]
+	delete(diff, "status")
+
+	version := p.before.GetResourceVersion()
+	if len(diff) > 0 {
+		if hasList(diff) {
+			lock(diff, version)
+		}
+		var opts []client.PatchOption
+		if p.owner != "" {
+			opts = append(opts, client.FieldOwner(p.owner))
+		}
+		if version, err = p.send(diff, func(obj client.Object, patch client.Patch) error {
+			return p.mgmt.Patch(ctx, obj, patch, opts...)
+		}); err != nil {
+			return fmt.Errorf("patch %s %s: %w", kind(p.obj), client.ObjectKeyFromObject(p.obj), err)
+		}
+	}
+	gone := !p.obj.GetDeletionTimestamp().IsZero() && len(p.obj.GetFinalizers()) == 0
+	if !hasStatus || gone {
+		return nil
+	}
+	diff = map[string]any{"status": status}
+	if p.lockStatus {
+		lock(diff, version)
+	}
+	if _, err := p.send(diff, func(obj client.Object, patch client.Patch) error {
+		return p.mgmt.Status().Patch(ctx, obj, patch)
+	}); err != nil {
+		return fmt.Errorf("patch status of %s %s: %w", kind(p.obj), client.ObjectKeyFromObject(p.obj), err)
+	}
+	return nil
+}
+
+// send patches a copy, so that the server's answer does not overwrite what is
+// still to be written, and returns the new resourceVersion.
+func (p *commit) send(diff map[string]any, patch func(client.Object, client.Patch) error) (string, error) {
+	data, err := json.Marshal(diff)
+	if err != nil {
+		return "", err
+	}
+	result := p.obj.DeepCopyObject().(client.Object)
+	if err := patch(result, client.RawPatch(types.MergePatchType, data)); err != nil {
+		return p.before.GetResourceVersion(), client.IgnoreNotFound(err)
+	}
+	p.obj.SetResourceVersion(result.GetResourceVersion())
+	return result.GetResourceVersion(), nil
+}
+
+func lock(diff map[string]any, version string) {
+	meta, ok := diff["metadata"].(map[string]any)
+	if !ok {
+		meta = map[string]any{}
+		diff["metadata"] = meta
+	}
+	meta["resourceVersion"] = version
+}
+
+func hasList(v any) bool {
+	switch v := v.(type) {
+	case []any:
+		return true
+	case map[string]any:
+		for _, child := range v {
+			if hasList(child) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func kind(obj client.Object) string {
+	if k := obj.GetObjectKind().GroupVersionKind().Kind; k != "" {
+		return k
+	}
+	return fmt.Sprintf("%T", obj)
+}

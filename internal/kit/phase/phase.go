@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package phase runs the named steps of a reconcile.
+//
+// A step reads and changes a state S that one reconcile owns, and says what
+// comes next. Stopping is said outright, never inferred from a zero result.
+package phase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Phase is one step. Its name appears in errors, logs and traces.
+type Phase[S any] struct {
+	name string
+	run  func(context.Context, S) (Next, error)
+}
+
+// Do makes a phase.
+func Do[S any](name string, run func(context.Context, S) (Next, error)) Phase[S] {
+	return Phase[S]{name, run}
+}
+
+// Next is what a phase wants to happen after it. The zero value continues.
+type Next struct {
+	stop  bool
+	after time.Duration
+}
+
+// Continue goes on to the next phase.
+func Continue() Next { return Next{} }
+
+// LookAgain goes on, and asks for another reconcile within d.
+func LookAgain(d time.Duration) Next { return Next{after: d} }
+
+// Wait ends the reconcile; a watch will wake it, or d if it is not zero.
+func Wait(d time.Duration) Next { return Next{stop: true, after: d} }
+
+// InOrder runs phases until one waits or fails. Use it where a later phase
+// must not act before an earlier one is done, as in deletion.
+func InOrder[S any](ctx context.Context, s S, phases ...Phase[S]) (reconcile.Result, error) {
+	var res reconcile.Result
+	for _, p := range phases {
+		next, err := p.run(ctx, s)
+		if err != nil {
+			return reconcile.Result{}, fmt.Errorf("%s: %w", p.name, err)
+		}
+		res.RequeueAfter = sooner(res.RequeueAfter, next.after)
+		if next.stop {
+			break
+		}
+	}
+	return res, nil
+}
+
+// All runs every phase, whatever the others return. Use it where each phase
+// observes something that the status must report.
+func All[S any](ctx context.Context, s S, phases ...Phase[S]) (reconcile.Result, error) {
+	var (
+		res  reconcile.Result
+		errs []error
+	)
+	for _, p := range phases {
+		next, err := p.run(ctx, s)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", p.name, err))
+		}
+		res.RequeueAfter = sooner(res.RequeueAfter, next.after)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return reconcile.Result{}, err
+	}
+	return res, nil
+}
+
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || (b != 0 && b < a) {
+		return b
+	}
+	return a
+}

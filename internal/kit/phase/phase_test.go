@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package phase
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+func step(name string, next Next, err error) Phase[*[]string] {
+	return Do(name, func(_ context.Context, ran *[]string) (Next, error) {
+		*ran = append(*ran, name)
+		return next, err
+	})
+}
+
+func TestInOrderStopsAtWait(t *testing.T) {
+	var ran []string
+	res, err := InOrder(t.Context(), &ran,
+		step("a", LookAgain(time.Minute), nil),
+		step("b", Wait(5*time.Second), nil),
+		step("c", Continue(), nil))
+	if err != nil || res.RequeueAfter != 5*time.Second || len(ran) != 2 {
+		t.Errorf("ran %v, result %v, error %v", ran, res, err)
+	}
+}
+
+func TestAllRunsEverythingAndNamesTheFailure(t *testing.T) {
+	var ran []string
+	_, err := All(t.Context(), &ran,
+		step("bootstrap", Continue(), errors.New("no data secret")),
+		step("node", Continue(), nil))
+	if len(ran) != 2 || err == nil || err.Error() != "bootstrap: no data secret" {
+		t.Errorf("ran %v, error %v", ran, err)
+	}
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capstan
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/capstan-dev/capstan/"
+
+// layers is policy. A package belongs to the first line whose prefix it has,
+// and may import packages of the layers named in may. Do not change a line to
+// make a build pass; move the code.
+var layers = []layer{
+	{name: "api", dirs: []string{"api/"}, may: []string{"api"}},
+	{name: "leaf", dirs: []string{"contract", "conditions", "extension", "manifests", "internal/kit/"}, may: []string{"api", "leaf"}},
+	{name: "pure", dirs: []string{"internal/pure/"}, may: []string{"api", "leaf", "pure"}, pure: true},
+	{name: "access", dirs: []string{"internal/access/", "internal/mgmtplane"}, may: []string{"api", "leaf", "pure", "access"}},
+	{name: "controller", dirs: []string{"internal/controller/", "internal/admission/"}, may: []string{"api", "leaf", "pure", "access"}},
+	{name: "library", dirs: []string{"clusterctl", "internal/dashboard"}, may: []string{"api", "leaf", "pure", "access", "library"}},
+	{name: "app", dirs: []string{"internal/app", "internal/cli"}, may: []string{"api", "leaf", "pure", "access", "controller", "library", "app"}},
+	{name: "cmd", dirs: []string{"cmd/"}, may: []string{"app"}},
+	{name: "testing", dirs: []string{"conformance", "bench", "internal/sim", "internal/testenv", "internal/builder"}, may: []string{"api", "leaf", "pure", "access", "controller", "library", "app", "testing"}},
+}
+
+// only says which packages alone may import something from outside.
+var only = map[string][]string{
+	"k8s.io/kubernetes":      {"internal/mgmtplane"},
+	"go.etcd.io/etcd/server": {"internal/mgmtplane"},
+	"github.com/spf13/cobra": {"internal/cli", "cmd/"},
+}
+
+// impure may not be imported by a pure layer: without them a package cannot
+// wait, call, log or read a file.
+var impure = []string{"context", "net", "net/http", "os", "log", "log/slog", "math/rand", "sigs.k8s.io/controller-runtime", "k8s.io/client-go", "github.com/go-logr/logr"}
+
+type layer struct {
+	name      string
+	dirs, may []string
+	pure      bool
+}
+
+func TestLayers(t *testing.T) {
+	imports := map[string]map[string]string{} // package -> what it imports -> in which file
+	walk(t, func(dir, file string, f *ast.File) {
+		if imports[dir] == nil {
+			imports[dir] = map[string]string{}
+		}
+		for _, spec := range f.Imports {
+			imports[dir][strings.Trim(spec.Path.Value, `"`)] = file
+		}
+		if l := layerOf(dir); l != nil && l.pure {
+			ast.Inspect(f, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Now" {
+					if x, ok := s.X.(*ast.Ident); ok && x.Name == "time" {
+						t.Errorf("%s calls time.Now: take the time as a parameter", file)
+					}
+				}
+				return true
+			})
+		}
+	})
+	for dir, imps := range imports {
+		l := layerOf(dir)
+		if l == nil {
+			t.Errorf("%s is in no layer", dir)
+			continue
+		}
+		for imp, file := range imps {
+			if inside, ok := strings.CutPrefix(imp, module); ok {
+				if to := layerOf(inside); to == nil || !slices.Contains(l.may, to.name) {
+					t.Errorf("%s (%s) must not import %s", file, l.name, inside)
+				}
+			}
+			for pkg, where := range only {
+				if hasPrefix(imp, []string{pkg}) && !hasPrefix(dir, where) {
+					t.Errorf("%s must not import %s: only %v may", file, imp, where)
+				}
+			}
+		}
+		if l.pure {
+			for _, chain := range impurities(imports, dir, dir, map[string]bool{}) {
+				t.Errorf("%s is pure, yet %s", dir, chain)
+			}
+		}
+	}
+}
+
+// impurities lists how dir reaches an impure import, through packages of this
+// module too.
+func impurities(imports map[string]map[string]string, dir, chain string, seen map[string]bool) (found []string) {
+	if seen[dir] {
+		return nil
+	}
+	seen[dir] = true
+	for imp := range imports[dir] {
+		if inside, ok := strings.CutPrefix(imp, module); ok {
+			found = append(found, impurities(imports, inside, chain+" -> "+inside, seen)...)
+		} else if hasPrefix(imp, impure) {
+			found = append(found, chain+" -> "+imp)
+		}
+	}
+	return found
+}
+
+func layerOf(dir string) *layer {
+	for i, l := range layers {
+		if hasPrefix(dir, l.dirs) {
+			return &layers[i]
+		}
+	}
+	return nil
+}
+
+// hasPrefix reports whether s is one of the prefixes or lies below one.
+func hasPrefix(s string, prefixes []string) bool {
+	for _, p := range prefixes {
+		p = strings.TrimSuffix(p, "/")
+		if s == p || strings.HasPrefix(s, p+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// walk calls visit for every Go file of the module that is not a test, not
+// generated and not at the root.
+func walk(t *testing.T, visit func(dir, file string, f *ast.File)) {
+	t.Helper()
+	fset := token.NewFileSet()
+	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "testdata" || (p != "." && strings.HasPrefix(d.Name(), "."))) {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") || strings.HasPrefix(d.Name(), "zz_generated") || !strings.Contains(p, "/") {
+			return nil
+		}
+		f, err := parser.ParseFile(fset, p, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		visit(path.Dir(p), p, f)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capstan
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	maxFileLines      = 500
+	maxFuncLines      = 80
+	maxReconcileLines = 60
+	maxParams         = 6
+	maxPackageLines   = 2500
+)
+
+// tooBig lists what is over a limit today and why. It may only shrink.
+var tooBig = map[string]string{
+	// "internal/kit/ssa/managedfields.go: lines": "one algorithm, read top to bottom",
+}
+
+func TestSizes(t *testing.T) {
+	over, packages := map[string]bool{}, map[string]int{}
+	limit := func(what string, n, max int) {
+		if n <= max {
+			return
+		}
+		over[what] = true
+		if tooBig[what] == "" {
+			t.Errorf("%s: %d, limit %d", what, n, max)
+		}
+	}
+	walk(t, func(dir, file string, f *ast.File) {
+		src, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		packages[dir] += lines(src)
+		limit(file+": lines", lines(src), maxFileLines)
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Body == nil {
+				continue
+			}
+			max := maxFuncLines
+			if fn.Name.Name == "Reconcile" {
+				max = maxReconcileLines
+			}
+			what := fmt.Sprintf("%s: func %s", file, fn.Name.Name)
+			limit(what+": lines", lines(src[fn.Pos()-f.FileStart:fn.End()-f.FileStart])+1, max)
+			limit(what+": parameters", fn.Type.Params.NumFields(), maxParams)
+		}
+	})
+	for dir, n := range packages {
+		limit(dir+": lines of the package", n, maxPackageLines)
+	}
+	for what := range tooBig {
+		if !over[what] {
+			t.Errorf("%s is small enough now: take it off the list", what)
+		}
+	}
+}
+
+var vagueNames = []string{"base", "common", "helper", "helpers", "misc", "pkg", "shared", "types", "util", "utils"}
+
+func TestNames(t *testing.T) {
+	walk(t, func(dir, file string, f *ast.File) {
+		if slices.Contains(vagueNames, path.Base(dir)) || slices.Contains(vagueNames, f.Name.Name) {
+			t.Errorf("%s: say what package %s holds", file, f.Name.Name)
+		}
+	})
+}
+
+func TestDocs(t *testing.T) {
+	chart, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented, tops := map[string]bool{}, map[string]bool{}
+	walk(t, func(dir, _ string, f *ast.File) {
+		documented[dir] = documented[dir] || f.Doc != nil
+		tops[strings.SplitN(dir, "/", 2)[0]] = true
+		if rest, ok := strings.CutPrefix(dir, "internal/"); ok {
+			tops["internal/"+strings.SplitN(rest, "/", 2)[0]] = true
+		}
+	})
+	for dir, ok := range documented {
+		if !ok {
+			t.Errorf("%s has no package comment", dir)
+		}
+	}
+	for top := range tops {
+		if !bytes.Contains(chart, []byte("`"+top+"/`")) {
+			t.Errorf("ARCHITECTURE.md does not mention `%s/`", top)
+		}
+	}
+	for _, m := range regexp.MustCompile("`([a-z/]+)/`").FindAllSubmatch(chart, -1) {
+		if _, err := os.Stat(string(m[1])); err != nil {
+			t.Errorf("ARCHITECTURE.md names `%s/`, which is not there", m[1])
+		}
+	}
+}
+
+// TestGoMod keeps the module importable from outside: a required v0.0.0 works
+// here, thanks to a replace, and for nobody else.
+func TestGoMod(t *testing.T) {
+	mod, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^\t(k8s\.io/\S+ v0\.0\.0)( |$)`).FindAllSubmatch(mod, -1) {
+		t.Errorf("go.mod requires %s: require the real version", m[1])
+	}
+}
+
+func lines(b []byte) int { return bytes.Count(b, []byte("\n")) }
