@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// AvailableCondition is the condition of a control plane that the Cluster mirrors.
+const AvailableCondition = "Available"
+
+// ControlPlane lists what a control plane promises.
+type ControlPlane struct {
+	Initialized          Field[bool]
+	ControlPlaneEndpoint Field[clusterv1.APIEndpoint]
+	// ExternallyManaged says that the control plane has no Nodes in its cluster.
+	ExternallyManaged Field[bool]
+
+	Version       Field[string] // wanted
+	StatusVersion Field[string] // the lowest that runs
+	Versions      Field[[]clusterv1.StatusVersion]
+
+	Replicas            Field[int32] // wanted
+	Selector            Field[string]
+	StatusReplicas      Field[int32]
+	ReadyReplicas       Field[int32]
+	UpToDateReplicas    Field[int32]
+	AvailableReplicas   Field[int32]
+	UnavailableReplicas Field[int32] // of the older contract only
+
+	RolloutAfter    Field[metav1.Time]
+	MachineTemplate MachineTemplate
+}
+
+// MachineTemplate lists what a control plane that makes Machines promises about
+// them.
+type MachineTemplate struct {
+	Metadata                Field[clusterv1.ObjectMeta]
+	InfrastructureRef       Field[clusterv1.ContractVersionedObjectReference]
+	ReadinessGates          Field[[]clusterv1.MachineReadinessGate]
+	Taints                  Field[[]clusterv1.MachineTaint]
+	NodeDrainSeconds        Field[int32]
+	NodeVolumeDetachSeconds Field[int32]
+	NodeDeletionSeconds     Field[int32]
+}
+
+var controlPlanes = map[string]ControlPlane{
+	V1Beta1: {
+		Initialized:          At[bool]("status.initialized"),
+		ControlPlaneEndpoint: At[clusterv1.APIEndpoint]("spec.controlPlaneEndpoint"),
+		ExternallyManaged:    At[bool]("status.externalManagedControlPlane"),
+		Version:              At[string]("spec.version"),
+		StatusVersion:        At[string]("status.version"),
+		Replicas:             At[int32]("spec.replicas"),
+		Selector:             At[string]("status.selector"),
+		StatusReplicas:       At[int32]("status.replicas"),
+		ReadyReplicas:        At[int32]("status.readyReplicas"),
+		UpToDateReplicas:     At[int32]("status.updatedReplicas"),
+		UnavailableReplicas:  At[int32]("status.unavailableReplicas"),
+		RolloutAfter:         At[metav1.Time]("spec.rolloutAfter"),
+		MachineTemplate: MachineTemplate{
+			Metadata:                At[clusterv1.ObjectMeta]("spec.machineTemplate.metadata"),
+			InfrastructureRef:       through("spec.machineTemplate.infrastructureRef", refFromVersioned, nil),
+			ReadinessGates:          At[[]clusterv1.MachineReadinessGate]("spec.machineTemplate.readinessGates"),
+			NodeDrainSeconds:        through("spec.machineTemplate.nodeDrainTimeout", secondsFromDuration, durationFromSeconds),
+			NodeVolumeDetachSeconds: through("spec.machineTemplate.nodeVolumeDetachTimeout", secondsFromDuration, durationFromSeconds),
+			NodeDeletionSeconds:     through("spec.machineTemplate.nodeDeletionTimeout", secondsFromDuration, durationFromSeconds),
+		},
+	},
+	V1Beta2: {
+		Initialized:          At[bool]("status.initialization.controlPlaneInitialized"),
+		ControlPlaneEndpoint: At[clusterv1.APIEndpoint]("spec.controlPlaneEndpoint"),
+		ExternallyManaged:    At[bool]("status.externalManagedControlPlane"),
+		Version:              At[string]("spec.version"),
+		StatusVersion:        At[string]("status.version"),
+		Versions:             At[[]clusterv1.StatusVersion]("status.versions"),
+		Replicas:             At[int32]("spec.replicas"),
+		Selector:             At[string]("status.selector"),
+		StatusReplicas:       At[int32]("status.replicas"),
+		ReadyReplicas:        At[int32]("status.readyReplicas"),
+		UpToDateReplicas:     At[int32]("status.upToDateReplicas"),
+		AvailableReplicas:    At[int32]("status.availableReplicas"),
+		RolloutAfter:         At[metav1.Time]("spec.rollout.after"),
+		MachineTemplate: MachineTemplate{
+			Metadata:                At[clusterv1.ObjectMeta]("spec.machineTemplate.metadata"),
+			InfrastructureRef:       At[clusterv1.ContractVersionedObjectReference]("spec.machineTemplate.spec.infrastructureRef"),
+			ReadinessGates:          At[[]clusterv1.MachineReadinessGate]("spec.machineTemplate.spec.readinessGates"),
+			Taints:                  At[[]clusterv1.MachineTaint]("spec.machineTemplate.spec.taints"),
+			NodeDrainSeconds:        At[int32]("spec.machineTemplate.spec.deletion.nodeDrainTimeoutSeconds"),
+			NodeVolumeDetachSeconds: At[int32]("spec.machineTemplate.spec.deletion.nodeVolumeDetachTimeoutSeconds"),
+			NodeDeletionSeconds:     At[int32]("spec.machineTemplate.spec.deletion.nodeDeletionTimeoutSeconds"),
+		},
+	},
+}
+
+// ControlPlaneFor returns the promises of a contract version.
+func ControlPlaneFor(version string) (ControlPlane, error) {
+	return pick("control planes", version, controlPlanes)
+}
+
+// Replicas are the counters of a control plane; nil is not reported.
+type Replicas struct {
+	Desired, Current, Ready, UpToDate, Available *int32
+}
+
+// Counters reads all counters. Where only unavailable replicas are counted, the
+// available ones are what is wanted less those.
+func (c ControlPlane) Counters(obj *unstructured.Unstructured) (r Replicas, err error) {
+	for _, f := range []struct {
+		to   **int32
+		from Field[int32]
+	}{
+		{&r.Desired, c.Replicas}, {&r.Current, c.StatusReplicas}, {&r.Ready, c.ReadyReplicas},
+		{&r.UpToDate, c.UpToDateReplicas}, {&r.Available, c.AvailableReplicas},
+	} {
+		v, ok, err := f.from.Get(obj)
+		if err != nil {
+			return Replicas{}, err
+		}
+		if ok {
+			*f.to = &v
+		}
+	}
+	unavailable, ok, err := c.UnavailableReplicas.Get(obj)
+	if err == nil && ok && r.Desired != nil {
+		r.Available = new(max(0, *r.Desired-unavailable))
+	}
+	return r, err
+}
+
+// refFromVersioned reads a reference that carries an apiVersion.
+func refFromVersioned(raw any) (ref clusterv1.ContractVersionedObjectReference, err error) {
+	var old struct{ APIVersion, Kind, Name string }
+	if err := convert(raw, &old); err != nil {
+		return ref, err
+	}
+	gv, err := schema.ParseGroupVersion(old.APIVersion)
+	return clusterv1.ContractVersionedObjectReference{APIGroup: gv.Group, Kind: old.Kind, Name: old.Name}, err
+}
+
+func secondsFromDuration(raw any) (int32, error) {
+	var d metav1.Duration
+	err := convert(raw, &d)
+	return int32(d.Seconds()), err
+}
+
+func durationFromSeconds(s int32) any { return (time.Duration(s) * time.Second).String() }

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package contract gives typed access to the fields that Cluster API promises
+// to find on provider objects, which the core only ever sees as unstructured.
+//
+// A contract version is a value, not a branch: to read a field, pick the value
+// for the version (InfraClusterFor and its like) and ask the field for it.
+// Adding a version means adding a value, and no caller changes. Which version a
+// provider speaks is written on its CRDs; Choose reads it there.
+package contract
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Field is one promised field, of type T, at a fixed path. The zero value is a
+// field that the contract version does not have: it is never found.
+type Field[T any] struct {
+	path   []string
+	decode func(raw any) (T, error)
+	encode func(T) any
+}
+
+// At makes the field found at a dotted path, such as "status.ready".
+func At[T any](path string) Field[T] { return Field[T]{path: strings.Split(path, ".")} }
+
+// through makes a field whose form on the wire differs from T.
+func through[T any](path string, decode func(raw any) (T, error), encode func(T) any) Field[T] {
+	return Field[T]{path: strings.Split(path, "."), decode: decode, encode: encode}
+}
+
+// Get reads the field. ok is false when the object does not have it, which is
+// never an error: most promised fields are optional.
+func (f Field[T]) Get(obj *unstructured.Unstructured) (v T, ok bool, err error) {
+	if len(f.path) == 0 {
+		return v, false, nil
+	}
+	raw, ok, err := unstructured.NestedFieldNoCopy(obj.Object, f.path...)
+	if err != nil || !ok || raw == nil {
+		return v, false, f.wrap("read", obj, err)
+	}
+	if f.decode != nil {
+		v, err = f.decode(raw)
+		return v, err == nil, f.wrap("decode", obj, err)
+	}
+	if v, ok = raw.(T); ok {
+		return v, true, nil
+	}
+	err = convert(raw, &v) // structs, lists and int32 go by way of JSON
+	return v, err == nil, f.wrap("decode", obj, err)
+}
+
+// Set writes the field, making the maps on the way to it.
+func (f Field[T]) Set(obj *unstructured.Unstructured, v T) error {
+	if len(f.path) == 0 {
+		return fmt.Errorf("set a field of %s %s that its contract version does not have", obj.GetKind(), obj.GetName())
+	}
+	var raw any
+	if f.encode != nil {
+		raw = f.encode(v)
+	} else if f.decode != nil {
+		return fmt.Errorf("set %s of %s %s: this field is only read", f, obj.GetKind(), obj.GetName())
+	} else if err := convert(v, &raw); err != nil {
+		return f.wrap("encode", obj, err)
+	}
+	if obj.Object == nil {
+		obj.Object = map[string]any{}
+	}
+	return f.wrap("set", obj, unstructured.SetNestedField(obj.Object, normalise(raw), f.path...))
+}
+
+// Promised reports whether the contract version has the field at all.
+func (f Field[T]) Promised() bool { return len(f.path) > 0 }
+
+// String returns the dotted path.
+func (f Field[T]) String() string { return strings.Join(f.path, ".") }
+
+// Path returns the path; the caller must not change it.
+func (f Field[T]) Path() []string { return f.path }
+
+func (f Field[T]) wrap(verb string, obj *unstructured.Unstructured, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s of %s %s: %w", verb, f, obj.GetKind(), obj.GetName(), err)
+}
+
+func convert(from, to any) error {
+	b, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, to)
+}
+
+// normalise turns whole numbers from JSON into int64, which is what
+// unstructured objects hold.
+func normalise(v any) any {
+	switch v := v.(type) {
+	case float64:
+		if i := int64(v); float64(i) == v {
+			return i
+		}
+	case int32:
+		return int64(v)
+	case map[string]any:
+		for k := range v {
+			v[k] = normalise(v[k])
+		}
+	case []any:
+		for i := range v {
+			v[i] = normalise(v[i])
+		}
+	}
+	return v
+}

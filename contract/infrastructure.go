@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// ReadyCondition is the condition that infrastructure and bootstrap objects
+// report, and that the core mirrors.
+const ReadyCondition = "Ready"
+
+// InfraCluster lists what an infrastructure cluster promises.
+type InfraCluster struct {
+	Provisioned          Field[bool]
+	ControlPlaneEndpoint Field[clusterv1.APIEndpoint]
+	FailureDomains       Field[[]clusterv1.FailureDomain]
+}
+
+var infraClusters = map[string]InfraCluster{
+	V1Beta1: {
+		Provisioned:          At[bool]("status.ready"),
+		ControlPlaneEndpoint: At[clusterv1.APIEndpoint]("spec.controlPlaneEndpoint"),
+		FailureDomains:       through("status.failureDomains", failureDomainsFromMap, failureDomainsToMap),
+	},
+	V1Beta2: {
+		Provisioned:          At[bool]("status.initialization.provisioned"),
+		ControlPlaneEndpoint: At[clusterv1.APIEndpoint]("spec.controlPlaneEndpoint"),
+		FailureDomains:       At[[]clusterv1.FailureDomain]("status.failureDomains"),
+	},
+}
+
+// InfraClusterFor returns the promises of a contract version.
+func InfraClusterFor(version string) (InfraCluster, error) {
+	return pick("infrastructure clusters", version, infraClusters)
+}
+
+// failureDomainsFromMap reads the older form, a map by name, in the order of
+// the names, so that the same map always makes the same list.
+func failureDomainsFromMap(raw any) ([]clusterv1.FailureDomain, error) {
+	byName := map[string]clusterv1.FailureDomain{}
+	if err := convert(raw, &byName); err != nil {
+		return nil, err
+	}
+	var list []clusterv1.FailureDomain
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		d := byName[name]
+		d.Name = name
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+func failureDomainsToMap(list []clusterv1.FailureDomain) any {
+	byName := map[string]any{}
+	for _, d := range list {
+		entry := map[string]any{}
+		if d.ControlPlane != nil {
+			entry["controlPlane"] = *d.ControlPlane
+		}
+		if len(d.Attributes) > 0 {
+			attributes := map[string]any{}
+			for k, v := range d.Attributes {
+				attributes[k] = v
+			}
+			entry["attributes"] = attributes
+		}
+		byName[d.Name] = entry
+	}
+	return byName
+}
+
+// InfraMachine lists what an infrastructure machine promises.
+type InfraMachine struct {
+	Provisioned   Field[bool]
+	ProviderID    Field[string]
+	Addresses     Field[clusterv1.MachineAddresses]
+	FailureDomain Field[string]
+	// WantedFailureDomain is the older place, which spoke for the Machine's spec.
+	WantedFailureDomain Field[string]
+	// Interruptible says that the infrastructure may take the machine away.
+	Interruptible Field[bool]
+}
+
+var infraMachines = map[string]InfraMachine{
+	V1Beta1: infraMachine("status.ready"),
+	V1Beta2: infraMachine("status.initialization.provisioned"),
+}
+
+func infraMachine(provisioned string) InfraMachine {
+	return InfraMachine{
+		Provisioned:         At[bool](provisioned),
+		ProviderID:          At[string]("spec.providerID"),
+		Addresses:           At[clusterv1.MachineAddresses]("status.addresses"),
+		FailureDomain:       At[string]("status.failureDomain"),
+		WantedFailureDomain: At[string]("spec.failureDomain"),
+		Interruptible:       At[bool]("status.interruptible"),
+	}
+}
+
+// InfraMachineFor returns the promises of a contract version.
+func InfraMachineFor(version string) (InfraMachine, error) {
+	return pick("infrastructure machines", version, infraMachines)
+}
+
+// InfraMachineTemplate lists what a template of infrastructure machines
+// promises, for autoscaling from zero, beside the Template itself.
+type InfraMachineTemplate struct {
+	Template Template
+	Capacity Field[corev1.ResourceList]
+	NodeInfo Field[TemplateNodeInfo]
+}
+
+// TemplateNodeInfo is what a template tells of the Nodes it would make.
+type TemplateNodeInfo struct {
+	Architecture    string `json:"architecture,omitempty"`
+	OperatingSystem string `json:"operatingSystem,omitempty"`
+}
+
+var infraMachineTemplates = map[string]InfraMachineTemplate{V1Beta1: infraMachineTemplate, V1Beta2: infraMachineTemplate}
+
+var infraMachineTemplate = InfraMachineTemplate{
+	Template: AnyTemplate,
+	Capacity: At[corev1.ResourceList]("status.capacity"),
+	NodeInfo: At[TemplateNodeInfo]("status.nodeInfo"),
+}
+
+// InfraMachineTemplateFor returns the promises of a contract version.
+func InfraMachineTemplateFor(version string) (InfraMachineTemplate, error) {
+	return pick("infrastructure machine templates", version, infraMachineTemplates)
+}
+
+// InfraMachinePool lists what an infrastructure machine pool promises.
+type InfraMachinePool struct {
+	Provisioned    Field[bool]
+	ProviderIDList Field[[]string]
+	Replicas       Field[int32]
+	// MachineKind is set by pools that make one infrastructure machine for each replica.
+	MachineKind Field[string]
+}
+
+var infraMachinePools = map[string]InfraMachinePool{
+	V1Beta1: infraMachinePool("status.ready"),
+	V1Beta2: infraMachinePool("status.initialization.provisioned"),
+}
+
+func infraMachinePool(provisioned string) InfraMachinePool {
+	return InfraMachinePool{
+		Provisioned:    At[bool](provisioned),
+		ProviderIDList: At[[]string]("spec.providerIDList"),
+		Replicas:       At[int32]("status.replicas"),
+		MachineKind:    At[string]("status.infrastructureMachineKind"),
+	}
+}
+
+// InfraMachinePoolFor returns the promises of a contract version.
+func InfraMachinePoolFor(version string) (InfraMachinePool, error) {
+	return pick("infrastructure machine pools", version, infraMachinePools)
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gobuffalo/flect"
+	"k8s.io/apimachinery/pkg/version"
+)
+
+// Contract versions.
+const (
+	V1Beta1 = "v1beta1"
+	V1Beta2 = "v1beta2"
+)
+
+// Versions lists the contract versions that are understood, newest first.
+var Versions = []string{V1Beta2, V1Beta1}
+
+// labelPrefix begins the label by which a CRD says which of its API versions
+// follow a contract version: cluster.x-k8s.io/v1beta2: v1beta1_v1beta2.
+const labelPrefix = "cluster.x-k8s.io/"
+
+// CRDName returns the name that the contract demands of a CRD: the plural of
+// the kind and the group, such as widgets.example.com.
+func CRDName(group, kind string) string {
+	return flect.Pluralize(strings.ToLower(kind)) + "." + group
+}
+
+// Choose picks, from the labels of a CRD, the newest contract version that is
+// understood, and the latest API version that follows it.
+func Choose(crdLabels map[string]string) (contractVersion, apiVersion string, err error) {
+	for _, v := range Versions {
+		list, ok := crdLabels[labelPrefix+v]
+		if !ok {
+			continue
+		}
+		apis := slices.DeleteFunc(strings.Split(list, "_"), func(s string) bool { return s == "" })
+		if len(apis) == 0 {
+			return "", "", fmt.Errorf("label %s%s names no API version: list those that follow the contract, joined by _", labelPrefix, v)
+		}
+		return v, slices.MaxFunc(apis, version.CompareKubeAwareVersionStrings), nil
+	}
+	for label := range crdLabels {
+		if v, ok := strings.CutPrefix(label, labelPrefix); ok && versionLike(v) {
+			return "", "", fmt.Errorf("label %s: contract %s is not supported; use a provider version for one of %s", label, v, strings.Join(Versions, ", "))
+		}
+	}
+	return "", "", fmt.Errorf("no label %s%s says which API version follows the contract; install the provider's CRDs with their labels", labelPrefix, V1Beta2)
+}
+
+// versionLike tells a contract label, such as v1alpha4, from other labels of
+// the same domain.
+func versionLike(s string) bool {
+	return len(s) > 1 && s[0] == 'v' && s[1] >= '0' && s[1] <= '9'
+}
+
+// pick looks a version up in the values of one role.
+func pick[T any](role, version string, values map[string]T) (T, error) {
+	v, ok := values[version]
+	if !ok {
+		return v, fmt.Errorf("contract version %q of %s is not supported: use one of %s", version, role, strings.Join(Versions, ", "))
+	}
+	return v, nil
+}

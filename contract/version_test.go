@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestCRDName(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]string{
+		"LocalMachine":        "localmachines.x.io",
+		"Proxy":               "proxies.x.io",
+		"ClusterClass":        "clusterclasses.x.io",
+		"KubeadmControlPlane": "kubeadmcontrolplanes.x.io",
+		"Gateway":             "gateways.x.io",
+		"IPAddress":           "ipaddresses.x.io",
+	} {
+		if got := CRDName("x.io", kind); got != want {
+			t.Errorf("CRDName(%s) = %s, want %s", kind, got, want)
+		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		labels                      map[string]string
+		wantContract, wantAPI, want string
+	}{
+		"one version":                {map[string]string{"cluster.x-k8s.io/v1beta2": "v1beta2"}, V1Beta2, "v1beta2", ""},
+		"the newest contract wins":   {map[string]string{"cluster.x-k8s.io/v1beta1": "v3", "cluster.x-k8s.io/v1beta2": "v1"}, V1Beta2, "v1", ""},
+		"the older contract is read": {map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta2", "cluster.x-k8s.io/provider": "x"}, V1Beta1, "v1beta2", ""},
+		"the latest version wins":    {map[string]string{"cluster.x-k8s.io/v1beta2": "v1_v1beta9_v2alpha1"}, V1Beta2, "v1", ""},
+		"no label":                   {map[string]string{"cluster.x-k8s.io/provider": "x", "app": "y"}, "", "", "no label cluster.x-k8s.io/v1beta2 says which API version follows the contract; install the provider's CRDs with their labels"},
+		"an unsupported contract":    {map[string]string{"cluster.x-k8s.io/v1alpha4": "v1"}, "", "", "label cluster.x-k8s.io/v1alpha4: contract v1alpha4 is not supported; use a provider version for one of v1beta2, v1beta1"},
+		"an empty label":             {map[string]string{"cluster.x-k8s.io/v1beta2": ""}, "", "", "label cluster.x-k8s.io/v1beta2 names no API version: list those that follow the contract, joined by _"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, api, err := Choose(tc.labels)
+			text := ""
+			if err != nil {
+				text = err.Error()
+			}
+			got, want := [3]string{c, api, text}, [3]string{tc.wantContract, tc.wantAPI, tc.want}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("contract, API version, error (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEveryRoleKnowsEveryVersionAndNoOther(t *testing.T) {
+	t.Parallel()
+	roles := map[string]func(string) error{
+		"infra cluster":  func(v string) error { _, err := InfraClusterFor(v); return err },
+		"infra machine":  func(v string) error { _, err := InfraMachineFor(v); return err },
+		"infra template": func(v string) error { _, err := InfraMachineTemplateFor(v); return err },
+		"infra pool":     func(v string) error { _, err := InfraMachinePoolFor(v); return err },
+		"bootstrap":      func(v string) error { _, err := BootstrapConfigFor(v); return err },
+		"control plane":  func(v string) error { _, err := ControlPlaneFor(v); return err },
+	}
+	for role, get := range roles {
+		for _, v := range Versions {
+			if err := get(v); err != nil {
+				t.Errorf("%s %s: %v", role, v, err)
+			}
+		}
+		if get("v1alpha4") == nil {
+			t.Errorf("%s: v1alpha4 is accepted", role)
+		}
+	}
+}
+
+func TestControlPlaneState(t *testing.T) {
+	t.Parallel()
+	type state struct{ Provisioning, Upgrading, Scaling bool }
+	full := func(kv ...any) map[string]any {
+		s := m("replicas", int64(3), "readyReplicas", int64(3), "upToDateReplicas", int64(3), "availableReplicas", int64(3), "observedGeneration", int64(0))
+		for k, v := range m(kv...) {
+			s[k] = v
+		}
+		return s
+	}
+	spec := m("version", "v1.36.1", "replicas", int64(3))
+	tests := map[string]struct {
+		spec, status map[string]any
+		want         state
+	}{
+		"nothing reported yet":              {spec, m(), state{Provisioning: true, Scaling: true}},
+		"at rest":                           {spec, full("version", "v1.36.1"), state{}},
+		"an old version runs":               {spec, full("versions", []any{m("version", "v1.36.0"), m("version", "v1.36.1")}), state{Upgrading: true}},
+		"versions come before version":      {spec, full("version", "v1.35.0", "versions", []any{m("version", "v1.36.1")}), state{}},
+		"a newer version runs":              {spec, full("version", "v1.36.2"), state{}},
+		"one replica is not available":      {spec, full("version", "v1.36.1", "availableReplicas", int64(2)), state{Scaling: true}},
+		"no version and no replicas wanted": {m(), m(), state{}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, c := obj(m("spec", tc.spec, "status", tc.status)), controlPlanes[V1Beta2]
+			var got state
+			for _, q := range []struct {
+				to  *bool
+				ask func() (bool, error)
+			}{
+				{&got.Provisioning, func() (bool, error) { return c.IsProvisioning(o) }},
+				{&got.Upgrading, func() (bool, error) { return c.IsUpgrading(o) }},
+				{&got.Scaling, func() (bool, error) { return c.IsScaling(o) }},
+			} {
+				var err error
+				if *q.to, err = q.ask(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got != tc.want {
+				t.Errorf("got %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestCounters(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		version string
+		status  map[string]any
+		want    Replicas
+	}{
+		"v1beta2": {
+			V1Beta2, m("replicas", int64(4), "readyReplicas", int64(3), "upToDateReplicas", int64(2), "availableReplicas", int64(1)),
+			Replicas{new(int32(3)), new(int32(4)), new(int32(3)), new(int32(2)), new(int32(1))},
+		},
+		"v1beta1 tells the unavailable": {
+			V1Beta1, m("replicas", int64(3), "readyReplicas", int64(3), "updatedReplicas", int64(2), "unavailableReplicas", int64(1)),
+			Replicas{new(int32(3)), new(int32(3)), new(int32(3)), new(int32(2)), new(int32(2))},
+		},
+		"v1beta1 never goes below zero": {V1Beta1, m("unavailableReplicas", int64(9)), Replicas{Desired: new(int32(3)), Available: new(int32(0))}},
+		"nothing reported":              {V1Beta2, m(), Replicas{Desired: new(int32(3))}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := controlPlanes[tc.version].Counters(obj(m("spec", m("replicas", int64(3)), "status", tc.status)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("counters (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
