@@ -3,8 +3,8 @@
 package v1beta2
 
 import (
-	"net"
 	"strconv"
+	"strings"
 )
 
 // APIEndpoint is where an API server answers.
@@ -31,5 +31,10 @@ func (e APIEndpoint) IsValid() bool { return e.Host != "" && e.Port != 0 }
 
 // String returns host:port, with brackets around an IPv6 address.
 func (e APIEndpoint) String() string {
-	return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
+	// Not net.JoinHostPort: pure packages import this one and may not reach net.
+	host := e.Host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return host + ":" + strconv.Itoa(int(e.Port))
 }
