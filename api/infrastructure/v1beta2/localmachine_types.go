@@ -113,7 +113,7 @@ type LocalMachineStatus struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
-	Addresses clusterv1.MachineAddresses `json:"addresses,omitempty"`
+	Addresses []clusterv1.MachineAddress `json:"addresses,omitempty"`
 
 	// failureDomain is the failure domain the machine was placed in.
 	// +optional

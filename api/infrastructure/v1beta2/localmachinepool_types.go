@@ -97,7 +97,7 @@ type LocalMachinePoolInstance struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
-	Addresses clusterv1.MachineAddresses `json:"addresses,omitempty"`
+	Addresses []clusterv1.MachineAddress `json:"addresses,omitempty"`
 
 	// ready is true once the machine executed its bootstrap data.
 	// +optional

@@ -390,7 +390,7 @@ func (in *LocalMachinePoolInstance) DeepCopyInto(out *LocalMachinePoolInstance) 
 	*out = *in
 	if in.Addresses != nil {
 		in, out := &in.Addresses, &out.Addresses
-		*out = make(corev1beta2.MachineAddresses, len(*in))
+		*out = make([]corev1beta2.MachineAddress, len(*in))
 		copy(*out, *in)
 	}
 	if in.Ready != nil {
@@ -666,7 +666,7 @@ func (in *LocalMachineStatus) DeepCopyInto(out *LocalMachineStatus) {
 	in.Initialization.DeepCopyInto(&out.Initialization)
 	if in.Addresses != nil {
 		in, out := &in.Addresses, &out.Addresses
-		*out = make(corev1beta2.MachineAddresses, len(*in))
+		*out = make([]corev1beta2.MachineAddress, len(*in))
 		copy(*out, *in)
 	}
 }
