@@ -18,6 +18,16 @@ var GroupVersion = schema.GroupVersion{Group: "cluster.x-k8s.io", Version: "v1be
 
 // AddToScheme adds the types here to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion,
+		&Cluster{}, &ClusterList{},
+		&ClusterClass{}, &ClusterClassList{},
+		&Machine{}, &MachineList{},
+		&MachineSet{}, &MachineSetList{},
+		&MachineDeployment{}, &MachineDeploymentList{},
+		&MachinePool{}, &MachinePoolList{},
+		&MachineHealthCheck{}, &MachineHealthCheckList{},
+		&MachineDrainRule{}, &MachineDrainRuleList{},
+	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

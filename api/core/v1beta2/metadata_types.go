@@ -51,6 +51,8 @@ const (
 )
 
 // MachineAddresses are the addresses of one machine.
+// +listType=atomic
+// +kubebuilder:validation:MaxItems=256
 type MachineAddresses []MachineAddress
 
 // MachineTaintPropagation says when a taint is put on the Node.

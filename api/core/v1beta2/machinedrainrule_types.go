@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PodDrainLabel on a Pod, with the value skip or wait-completed, says how
+// draining treats it, before any MachineDrainRule is asked.
+const PodDrainLabel = "cluster.x-k8s.io/drain"
+
+// MachineDrainRuleDrainBehavior says what draining does to a Pod.
+type MachineDrainRuleDrainBehavior string
+
+const (
+	// MachineDrainRuleDrainBehaviorDrain evicts the Pod.
+	MachineDrainRuleDrainBehaviorDrain MachineDrainRuleDrainBehavior = "Drain"
+	// MachineDrainRuleDrainBehaviorSkip leaves the Pod alone.
+	MachineDrainRuleDrainBehaviorSkip MachineDrainRuleDrainBehavior = "Skip"
+	// MachineDrainRuleDrainBehaviorWaitCompleted waits for the Pod to end by itself.
+	MachineDrainRuleDrainBehaviorWaitCompleted MachineDrainRuleDrainBehavior = "WaitCompleted"
+)
+
+// MachineDrainRuleSpec says which Pods on which machines the rule is about, and what happens to
+// them.
+type MachineDrainRuleSpec struct {
+	// drain says what happens to the Pods.
+	// +required
+	Drain MachineDrainRuleDrainConfig `json:"drain,omitempty,omitzero"`
+
+	// machines that the rule is about: those that any entry matches; all without entries.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.all(x, self.exists_one(y, x == y))",message="entries in machines must be unique"
+	Machines []MachineDrainRuleMachineSelector `json:"machines,omitempty"`
+
+	// pods that the rule is about: those that any entry matches; all without entries.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.all(x, self.exists_one(y, x == y))",message="entries in pods must be unique"
+	Pods []MachineDrainRulePodSelector `json:"pods,omitempty"`
+}
+
+// MachineDrainRuleDrainConfig says what happens to Pods.
+type MachineDrainRuleDrainConfig struct {
+	// behavior is what draining does to the Pods.
+	// +required
+	// +kubebuilder:validation:Enum=Drain;Skip;WaitCompleted
+	Behavior MachineDrainRuleDrainBehavior `json:"behavior,omitempty"`
+
+	// order in which Pods go, lowest first; those of one order go together. 0 when left out. Not with
+	// Skip.
+	// +optional
+	Order *int32 `json:"order,omitempty"`
+}
+
+// MachineDrainRuleMachineSelector matches Machines for which all its selectors hold.
+// +kubebuilder:validation:MinProperties=1
+type MachineDrainRuleMachineSelector struct {
+	// selector on the labels of the Machine.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+
+	// clusterSelector on the labels of the Machine's Cluster.
+	// +optional
+	ClusterSelector *metav1.LabelSelector `json:"clusterSelector,omitempty"`
+}
+
+// MachineDrainRulePodSelector matches Pods for which all its selectors hold.
+// +kubebuilder:validation:MinProperties=1
+type MachineDrainRulePodSelector struct {
+	// selector on the labels of the Pod.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+
+	// namespaceSelector on the labels of the Pod's Namespace.
+	// +optional
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+}
+
+// MachineDrainRule says how Pods are treated when the Nodes of Machines are drained.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:resource:path=machinedrainrules,scope=Namespaced,categories=cluster-api
+// +kubebuilder:printcolumn:name="Behavior",type=string,JSONPath=".spec.drain.behavior"
+// +kubebuilder:printcolumn:name="Order",type=string,JSONPath=".spec.drain.order"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
+type MachineDrainRule struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard metadata of an object.
+	// +required
+	metav1.ObjectMeta `json:"metadata"`
+
+	// spec is what is wanted.
+	// +required
+	Spec MachineDrainRuleSpec `json:"spec,omitempty,omitzero"`
+}
+
+// MachineDrainRuleList is a list of MachineDrainRules.
+//
+// +kubebuilder:object:root=true
+type MachineDrainRuleList struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard metadata of a list.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items are the objects.
+	Items []MachineDrainRule `json:"items"`
+}
