@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+)
+
+// Adoption is what an owner puts on a provider object.
+type Adoption struct {
+	Owner   metav1.OwnerReference
+	Cluster string // the value of the cluster-name label
+	// Drop takes away references to earlier owners; nil drops none.
+	Drop func(metav1.OwnerReference) bool
+}
+
+// Adopt puts owner and label on obj, in one patch, or none when they are there.
+// An object that another controller owns is refused.
+func (o *Objects) Adopt(ctx context.Context, obj *Object, a Adoption) error {
+	changed := obj.DeepCopy()
+	commit := patch.Remember(o.mgmt, changed)
+	if a.Drop != nil {
+		owner.RemoveFunc(changed, a.Drop)
+	}
+	if other := metav1.GetControllerOf(changed); other != nil && isTrue(a.Owner.Controller) && (other.Kind != a.Owner.Kind || other.Name != a.Owner.Name) {
+		return fmt.Errorf("%s %s is controlled by %s %s: refer to another object, or remove that owner",
+			obj.GetKind(), client.ObjectKeyFromObject(obj), other.Kind, other.Name)
+	}
+	owner.Set(changed, a.Owner)
+	if changed.GetLabels()[clusterv1.ClusterNameLabel] != a.Cluster {
+		labels := maps.Clone(changed.GetLabels())
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[clusterv1.ClusterNameLabel] = a.Cluster
+		changed.SetLabels(labels)
+	}
+	if err := commit(ctx); err != nil {
+		return fmt.Errorf("adopt: %w", err)
+	}
+	obj.Unstructured = changed
+	return nil
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/contract"
+)
+
+// Copy is an object to be made from a template.
+type Copy struct {
+	Template *Object
+	Name     string
+	Cluster  string // the value of the cluster-name label
+	// Labels and Annotations win over those of the template.
+	Labels, Annotations map[string]string
+	// Owner of the new object; nil for none.
+	Owner *metav1.OwnerReference
+}
+
+// Instantiate makes the object: the template's spec.template, with a note where
+// it came from. It is pure; the caller creates what it returns.
+func Instantiate(c Copy) (*Object, error) {
+	t := c.Template
+	kind, ok := strings.CutSuffix(t.GetKind(), clusterv1.TemplateSuffix)
+	if !ok || kind == "" {
+		return nil, fmt.Errorf("%s %s/%s is not a template: its kind must end in %s", t.GetKind(), t.GetNamespace(), t.GetName(), clusterv1.TemplateSuffix)
+	}
+	spec, ok, err := contract.AnyTemplate.Spec.Get(t.Unstructured)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, fmt.Errorf("%s %s/%s has no %s: add it to the template", t.GetKind(), t.GetNamespace(), t.GetName(), contract.AnyTemplate.Spec)
+	}
+	labels, _, err := contract.AnyTemplate.Labels.Get(t.Unstructured)
+	if err != nil {
+		return nil, err
+	}
+	annotations, _, err := contract.AnyTemplate.Annotations.Get(t.Unstructured)
+	if err != nil {
+		return nil, err
+	}
+	obj := &unstructured.Unstructured{Object: map[string]any{"spec": runtime.DeepCopyJSON(spec)}}
+	obj.SetAPIVersion(t.GetAPIVersion())
+	obj.SetKind(kind)
+	obj.SetNamespace(t.GetNamespace())
+	obj.SetName(c.Name)
+	obj.SetLabels(merged(labels, c.Labels, map[string]string{clusterv1.ClusterNameLabel: c.Cluster}))
+	obj.SetAnnotations(merged(annotations, c.Annotations, map[string]string{
+		clusterv1.TemplateClonedFromNameAnnotation:      t.GetName(),
+		clusterv1.TemplateClonedFromGroupKindAnnotation: t.GroupVersionKind().GroupKind().String(),
+	}))
+	if c.Owner != nil {
+		obj.SetOwnerReferences([]metav1.OwnerReference{*c.Owner})
+	}
+	return &Object{obj, t.Contract}, nil
+}
+
+// merged joins maps; later ones win.
+func merged(all ...map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, m := range all {
+		maps.Copy(out, m)
+	}
+	return out
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package provider reads, watches, adopts and instantiates the objects of
+// providers. They are known only as unstructured, by the contract that the
+// labels of their CRDs name.
+package provider
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/contract"
+)
+
+var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+
+// Object is an object of a provider, with the contract version to read it by.
+type Object struct {
+	*unstructured.Unstructured
+	Contract string
+}
+
+// Kind is a kind of a provider: the version of its API to use and the contract
+// version that this one follows.
+type Kind struct {
+	schema.GroupVersionKind
+	Contract string
+}
+
+// KindError says that the API of a kind cannot be used. Nothing but a change to
+// a CRD helps.
+type KindError struct {
+	Kind    schema.GroupKind
+	Problem string // what is wrong, and the remedy
+}
+
+// Error implements error.
+func (e *KindError) Error() string { return fmt.Sprintf("kind %s: %s", e.Kind, e.Problem) }
+
+// Objects gives access to the objects of providers. It is shared by all
+// controllers.
+type Objects struct {
+	mgmt      client.Client
+	informers cache.Cache
+
+	mu      sync.Mutex // guards watched
+	watched map[watch]bool
+}
+
+// New makes the access. mgmt must read CRD metadata and unstructured objects
+// from the cache behind informers; without informers there are no watches.
+func New(mgmt client.Client, informers cache.Cache) *Objects {
+	return &Objects{mgmt: mgmt, informers: informers, watched: map[watch]bool{}}
+}
+
+// Kind tells which version of the API of a kind to use, and by which contract,
+// from the labels of its CRD. The error is a KindError when the CRD is missing
+// or does not say.
+func (o *Objects) Kind(ctx context.Context, gk schema.GroupKind) (Kind, error) {
+	crd := &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(crdKind)
+	name := contract.CRDName(gk.Group, gk.Kind)
+	err := o.mgmt.Get(ctx, client.ObjectKey{Name: name}, crd)
+	switch {
+	case apierrors.IsNotFound(err):
+		return Kind{}, &KindError{gk, fmt.Sprintf("there is no CRD %s: install the provider that brings it, or correct apiGroup and kind", name)}
+	case err != nil:
+		return Kind{}, fmt.Errorf("get CRD %s: %w", name, err)
+	}
+	contractVersion, apiVersion, err := contract.Choose(crd.Labels)
+	if err != nil {
+		return Kind{}, &KindError{gk, fmt.Sprintf("CRD %s: %v", name, err)}
+	}
+	return Kind{gk.WithVersion(apiVersion), contractVersion}, nil
+}
+
+// Get reads the object that a reference names, from the cache. An object that
+// is not there gives a NotFound error of apierrors; a kind that cannot be used
+// gives a KindError.
+func (o *Objects) Get(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (*Object, error) {
+	kind, err := o.Kind(ctx, ref.GroupKind())
+	if err != nil {
+		return nil, err
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(kind.GroupVersionKind)
+	key := client.ObjectKey{Namespace: namespace, Name: ref.Name}
+	if err := o.mgmt.Get(ctx, key, obj); err != nil {
+		if meta.IsNoMatchError(err) {
+			return nil, &KindError{ref.GroupKind(), fmt.Sprintf("version %s, named by the contract label of its CRD, is not served: correct the label, or serve the version", kind.Version)}
+		}
+		return nil, fmt.Errorf("get %s %s: %w", ref.Kind, key, err)
+	}
+	return &Object{obj, kind.Contract}, nil
+}
+
+// Delete asks for the deletion of obj, unless that has been done. It is fine if
+// the object has gone.
+func (o *Objects) Delete(ctx context.Context, obj *Object) error {
+	if !obj.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	err := o.mgmt.Delete(ctx, obj.Unstructured, client.Preconditions{UID: new(obj.GetUID())})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete %s %s: %w", obj.GetKind(), client.ObjectKeyFromObject(obj), err)
+	}
+	return nil
+}

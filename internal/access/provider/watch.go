@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// RefIndex is the index by which the objects that refer to a provider object
+// are found. Index makes it.
+const RefIndex = "provider.refs"
+
+// Index lets Watcher find the objects of the kind of obj that refer to a
+// provider object. Call it once for each kind, before the cache starts.
+func Index(ctx context.Context, indexer client.FieldIndexer, obj client.Object, refs func(client.Object) []clusterv1.ContractVersionedObjectReference) error {
+	err := indexer.IndexField(ctx, obj, RefIndex, func(o client.Object) (keys []string) {
+		for _, ref := range refs(o) {
+			if ref.IsDefined() {
+				keys = append(keys, refKey(ref.GroupKind(), ref.Name))
+			}
+		}
+		return keys
+	})
+	if err != nil {
+		return fmt.Errorf("index %T by its references: %w", obj, err)
+	}
+	return nil
+}
+
+func refKey(gk schema.GroupKind, name string) string { return gk.String() + "/" + name }
+
+// Watcher is what Watch adds watches to; a controller is one.
+type Watcher interface {
+	Watch(src source.Source) error
+}
+
+// Wake says who is woken by an event of a provider object.
+type Wake struct {
+	Controller string // its name; a kind is watched once for each controller
+	Watcher    Watcher
+	// List is an empty list of the kind to wake: those that own the object, or
+	// before they do, those that refer to it. Index must have been called.
+	List client.ObjectList
+}
+
+type watch struct {
+	controller string
+	kind       schema.GroupVersionKind
+}
+
+// Watch lets events of the kind that ref names wake w, now and for good. The
+// object itself need not exist yet.
+func (o *Objects) Watch(ctx context.Context, ref clusterv1.ContractVersionedObjectReference, w Wake) error {
+	if o.informers == nil || w.Watcher == nil {
+		return nil // nothing runs that could be woken, as in a test
+	}
+	kind, err := o.Kind(ctx, ref.GroupKind())
+	if err != nil {
+		return err
+	}
+	this := watch{w.Controller, kind.GroupVersionKind}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.watched[this] {
+		return nil
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(kind.GroupVersionKind)
+	requests, err := o.requests(w.List)
+	if err != nil {
+		return err
+	}
+	src := source.Kind[client.Object](o.informers, obj, handler.EnqueueRequestsFromMapFunc(requests), changed())
+	if err := w.Watcher.Watch(src); err != nil {
+		return fmt.Errorf("watch %s for controller %s: %w", kind, w.Controller, err)
+	}
+	o.watched[this] = true
+	return nil
+}
+
+// requests maps a provider object to its owner of the kind of list or, if it
+// has none, to those that refer to it.
+func (o *Objects) requests(list client.ObjectList) (handler.MapFunc, error) {
+	gvk, err := apiutil.GVKForObject(list, o.mgmt.Scheme())
+	if err != nil {
+		return nil, fmt.Errorf("kind of %T: %w", list, err)
+	}
+	wake := schema.GroupKind{Group: gvk.Group, Kind: gvk.Kind[:len(gvk.Kind)-len("List")]}
+	return func(ctx context.Context, obj client.Object) []reconcile.Request {
+		if name := ownerName(obj, wake); name != "" {
+			return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}}}
+		}
+		found := list.DeepCopyObject().(client.ObjectList)
+		gk := obj.GetObjectKind().GroupVersionKind().GroupKind()
+		if err := o.mgmt.List(ctx, found, client.InNamespace(obj.GetNamespace()), client.MatchingFields{RefIndex: refKey(gk, obj.GetName())}); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Finding who refers to an object", "kind", gk.String(), "name", obj.GetName())
+			return nil
+		}
+		return names(found)
+	}, nil
+}
+
+func ownerName(obj client.Object, gk schema.GroupKind) string {
+	for _, ref := range obj.GetOwnerReferences() {
+		gv, err := schema.ParseGroupVersion(ref.APIVersion)
+		if err == nil && gv.Group == gk.Group && ref.Kind == gk.Kind {
+			return ref.Name
+		}
+	}
+	return ""
+}
+
+func names(list client.ObjectList) (out []reconcile.Request) {
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		panic(err) // only for a type that is no list, which its Go type rules out
+	}
+	for _, item := range items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(item.(client.Object))})
+	}
+	return out
+}
+
+// changed drops the events of a resync, in which nothing changed.
+func changed() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion()
+	}}
+}
