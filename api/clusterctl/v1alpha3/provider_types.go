@@ -40,10 +40,10 @@ const (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=providers,scope=Namespaced,categories=cluster-api
 // +kubebuilder:storageversion
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
 // +kubebuilder:printcolumn:name="Type",type="string",JSONPath=".type",description="Contract it keeps"
 // +kubebuilder:printcolumn:name="Provider",type="string",JSONPath=".providerName",description="Its name"
 // +kubebuilder:printcolumn:name="Version",type="string",JSONPath=".version",description="Its version"
-// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
 type Provider struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ClusterResourceSetBindingSpec is what was applied to one Cluster.
+type ClusterResourceSetBindingSpec struct {
+	// bindings are the ClusterResourceSets that select the Cluster and what
+	// each applied.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	Bindings []ResourceSetBinding `json:"bindings,omitempty"`
+
+	// clusterName is the Cluster. It cannot change.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	ClusterName string `json:"clusterName,omitempty"`
+}
+
+// ResourceSetBinding is what one ClusterResourceSet applied to a Cluster.
+type ResourceSetBinding struct {
+	// clusterResourceSetName is the ClusterResourceSet.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ClusterResourceSetName string `json:"clusterResourceSetName,omitempty"`
+
+	// resources are what it applied.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	Resources []ResourceBinding `json:"resources,omitempty"`
+}
+
+// ResourceBinding says how applying one Secret or ConfigMap went.
+type ResourceBinding struct {
+	// ResourceRef names the Secret or ConfigMap.
+	ResourceRef `json:",inline"`
+
+	// hash is the hash of the data that was applied last.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Hash string `json:"hash,omitempty"`
+
+	// lastAppliedTime is when applying was last tried.
+	// +optional
+	LastAppliedTime metav1.Time `json:"lastAppliedTime,omitempty,omitzero"`
+
+	// applied is whether the last try succeeded.
+	// +required
+	Applied *bool `json:"applied,omitempty"`
+}
+
+// ClusterResourceSetBinding records what ClusterResourceSets applied to the
+// Cluster of the same name.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=clusterresourcesetbindings,scope=Namespaced,categories=cluster-api
+// +kubebuilder:storageversion
+// +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".spec.clusterName",description="Cluster it is about"
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
+type ClusterResourceSetBinding struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is what was applied.
+	// +required
+	Spec ClusterResourceSetBindingSpec `json:"spec,omitempty,omitzero"`
+}
+
+// ClusterResourceSetBindingList is a list of ClusterResourceSetBindings.
+// +kubebuilder:object:root=true
+type ClusterResourceSetBindingList struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard list's metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty,omitzero"`
+	// items are the ClusterResourceSetBindings.
+	Items []ClusterResourceSetBinding `json:"items"`
+}

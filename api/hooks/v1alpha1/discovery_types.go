@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// DiscoveryRequest asks an extension what it can do. It has no settings.
+// +kubebuilder:object:root=true
+type DiscoveryRequest struct {
+	metav1.TypeMeta `json:",inline"`
+}
+
+// DiscoveryResponse answers a DiscoveryRequest.
+// +kubebuilder:object:root=true
+type DiscoveryResponse struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// CommonResponse is what all such responses hold.
+	CommonResponse `json:",inline"`
+
+	// handlers are what the extension can do.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Handlers []ExtensionHandler `json:"handlers,omitempty"`
+}
+
+// Discovery is the hook of DiscoveryRequest and DiscoveryResponse.
+func Discovery(*DiscoveryRequest, *DiscoveryResponse) {}
+
+// ExtensionHandler is one thing that an extension can do.
+type ExtensionHandler struct {
+	// name is unique within the extension.
+	Name string `json:"name"`
+
+	// requestHook is the hook that the handler answers.
+	RequestHook GroupVersionHook `json:"requestHook"`
+
+	// timeoutSeconds is how long a call may take, at most 30; 10 when left
+	// out.
+	// +optional
+	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
+
+	// failurePolicy says what a handler that cannot be called means; Fail
+	// when left out.
+	// +optional
+	FailurePolicy *FailurePolicy `json:"failurePolicy,omitempty"`
+}
+
+// GroupVersionHook names a hook.
+type GroupVersionHook struct {
+	// apiVersion is the hook's group and version.
+	APIVersion string `json:"apiVersion"`
+
+	// hook is the hook's name.
+	Hook string `json:"hook"`
+}
+
+// FailurePolicy says what a handler that cannot be called means.
+// +enum
+type FailurePolicy string
+
+const (
+	// FailurePolicyIgnore goes on as if the handler had nothing to say.
+	FailurePolicyIgnore FailurePolicy = "Ignore"
+
+	// FailurePolicyFail makes it an error.
+	FailurePolicyFail FailurePolicy = "Fail"
+)

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package v1beta2 holds the wire types of ipam.cluster.x-k8s.io/v1beta2:
+// the contract between who needs an IP address and who has them.
+// +kubebuilder:object:generate=true
+// +groupName=ipam.cluster.x-k8s.io
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the group and version of the types here.
+var GroupVersion = schema.GroupVersion{Group: "ipam.cluster.x-k8s.io", Version: "v1beta2"}
+
+// AddToScheme adds the types here to a scheme.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion,
+		&IPAddress{}, &IPAddressList{},
+		&IPAddressClaim{}, &IPAddressClaimList{},
+	)
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}
