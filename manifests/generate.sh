@@ -1,0 +1,13 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Generates the CRDs of all groups into manifests/crd from the types in api/.
+set -eu
+cd "$(dirname "$0")/.."
+rm -f manifests/crd/*.yaml
+go tool -modfile=go.tools.mod controller-gen crd:crdVersions=v1 \
+	paths='./api/core/...;./api/bootstrap/...;./api/controlplane/...;./api/infrastructure/...;./api/addons/...;./api/ipam/...;./api/runtime/...;./api/clusterctl/...' \
+	output:crd:dir=manifests/crd
+# Metadata is a file of a repository, never an object: its schema is only
+# compared with the facts.
+mv manifests/crd/clusterctl.cluster.x-k8s.io_metadata.yaml manifests/testdata/

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package manifests holds what an API server needs to know before Capstan's
+// controllers can run against it: the CustomResourceDefinitions of all groups,
+// generated from the types in api, and the ClusterRoles of the manager.
+package manifests
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
+)
+
+//go:embed crd/*.yaml
+var crds embed.FS
+
+//go:embed rbac/*.yaml
+var roles embed.FS
+
+const (
+	// ManagerRole is the ClusterRole to bind the manager's user or service
+	// account to. The API server's role aggregation fills it from every
+	// ClusterRole with the label AggregateLabel.
+	ManagerRole = "capstan-manager"
+
+	// AggregateLabel with the value "true" on a ClusterRole makes its rules
+	// part of ManagerRole. Infrastructure, bootstrap and control plane
+	// providers with a group of their own ship such a role.
+	AggregateLabel = "cluster.x-k8s.io/aggregate-to-manager"
+)
+
+const (
+	providerLabel = "cluster.x-k8s.io/provider"
+	contractLabel = "cluster.x-k8s.io/v1beta2"
+)
+
+// providers says for each group which provider its CRDs belong to, by the
+// names that clusterctl has for providers.
+var providers = map[string]string{
+	"cluster.x-k8s.io":              "cluster-api",
+	"addons.cluster.x-k8s.io":       "cluster-api",
+	"ipam.cluster.x-k8s.io":         "cluster-api",
+	"runtime.cluster.x-k8s.io":      "cluster-api",
+	"bootstrap.cluster.x-k8s.io":    "bootstrap-kubeadm",
+	"controlplane.cluster.x-k8s.io": "control-plane-kubeadm",
+	"infrastructure.capstan.dev":    "infrastructure-local",
+}
+
+// CRDs returns the CustomResourceDefinitions of all groups, sorted by name,
+// with the labels that contracts and clusterctl look for. The caller may
+// change them.
+func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	all, err := decode[apiextensionsv1.CustomResourceDefinition](crds, "crd/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	for _, crd := range all {
+		if err := label(crd); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// label sets the labels of a CRD: what clusterctl's move finds it by, whose it
+// is, and which of its versions keep the contract.
+func label(crd *apiextensionsv1.CustomResourceDefinition) error {
+	if crd.Labels == nil {
+		crd.Labels = map[string]string{}
+	}
+	crd.Labels[clusterctlv1.ClusterctlLabel] = ""
+	if crd.Spec.Group == clusterctlv1.GroupVersion.Group {
+		crd.Labels[clusterctlv1.ClusterctlCoreLabel] = clusterctlv1.ClusterctlCoreLabelInventoryValue
+		return nil
+	}
+	provider, ok := providers[crd.Spec.Group]
+	if !ok {
+		return fmt.Errorf("label CRD %s: group %s belongs to no provider", crd.Name, crd.Spec.Group)
+	}
+	crd.Labels[providerLabel] = provider
+	crd.Labels[contractLabel] = "v1beta2"
+	return nil
+}
+
+// RBAC returns the ClusterRoles of the manager, sorted by name: ManagerRole,
+// which is empty and gets its rules by aggregation, and the roles it is
+// aggregated from, one per provider. The caller may change them.
+func RBAC() ([]*rbacv1.ClusterRole, error) {
+	return decode[rbacv1.ClusterRole](roles, "rbac/*.yaml")
+}
+
+func decode[T any](from embed.FS, pattern string) ([]*T, error) {
+	names, err := fs.Glob(from, pattern)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", pattern, err)
+	}
+	all := make([]*T, 0, len(names))
+	for _, name := range names {
+		data, err := from.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		obj := new(T)
+		if err := yaml.UnmarshalStrict(data, obj); err != nil {
+			return nil, fmt.Errorf("decode %s: %w", name, err)
+		}
+		all = append(all, obj)
+	}
+	return all, nil
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manifests
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestCRDsAreNamedAndLabelledAsTheContractsSay(t *testing.T) {
+	t.Parallel()
+	for _, crd := range mustCRDs(t) {
+		if want := crd.Spec.Names.Plural + "." + crd.Spec.Group; crd.Name != want {
+			t.Errorf("CRD %s should be named %s", crd.Name, want)
+		}
+		if want := crd.Spec.Names.Kind + "List"; crd.Spec.Names.ListKind != want {
+			t.Errorf("CRD %s has list kind %s, want %s", crd.Name, crd.Spec.Names.ListKind, want)
+		}
+		if !slices.Contains(crd.Spec.Names.Categories, "cluster-api") {
+			t.Errorf("CRD %s is not in category cluster-api", crd.Name)
+		}
+		if _, ok := crd.Labels["clusterctl.cluster.x-k8s.io"]; !ok {
+			t.Errorf("CRD %s has no label for clusterctl move", crd.Name)
+		}
+		if crd.Spec.Group == "clusterctl.cluster.x-k8s.io" {
+			continue
+		}
+		contract := crd.Labels["cluster.x-k8s.io/v1beta2"]
+		if contract != crd.Spec.Versions[len(crd.Spec.Versions)-1].Name {
+			t.Errorf("CRD %s says version %q keeps the contract v1beta2, and has no such version", crd.Name, contract)
+		}
+		if crd.Labels["cluster.x-k8s.io/provider"] == "" {
+			t.Errorf("CRD %s belongs to no provider", crd.Name)
+		}
+	}
+}
+
+func TestCRDsLeaveOutWhatIsNoObject(t *testing.T) {
+	t.Parallel()
+	got := []string{}
+	for _, crd := range mustCRDs(t) {
+		if crd.Spec.Group == "clusterctl.cluster.x-k8s.io" {
+			got = append(got, crd.Spec.Names.Kind)
+		}
+	}
+	if diff := cmp.Diff([]string{"Provider"}, got); diff != "" {
+		t.Errorf("clusterctl kinds (-want +got):\n%s", diff)
+	}
+}
+
+func TestCallersGetTheirOwnCopies(t *testing.T) {
+	t.Parallel()
+	mustCRDs(t)[0].Name = "changed"
+	if mustCRDs(t)[0].Name == "changed" {
+		t.Error("CRDs returns the same objects twice")
+	}
+}
+
+func TestManagerRoleIsAggregatedFromAllOthers(t *testing.T) {
+	t.Parallel()
+	roles, err := RBAC()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range roles {
+		if role.Name == ManagerRole {
+			if len(role.Rules) != 0 || role.AggregationRule == nil {
+				t.Errorf("%s has rules of its own", role.Name)
+			} else if diff := cmp.Diff(map[string]string{AggregateLabel: "true"}, role.AggregationRule.ClusterRoleSelectors[0].MatchLabels); diff != "" {
+				t.Errorf("%s aggregates (-want +got):\n%s", role.Name, diff)
+			}
+			continue
+		}
+		if role.Labels[AggregateLabel] != "true" {
+			t.Errorf("%s is not aggregated", role.Name)
+		}
+		for _, rule := range role.Rules {
+			if slices.Contains(rule.Verbs, "*") || slices.Contains(rule.APIGroups, "*") {
+				t.Errorf("%s: %v %v: say which groups and verbs", role.Name, rule.APIGroups, rule.Resources)
+			}
+		}
+	}
+}
+
+func TestRolesNameEveryResourceThatHasACRDAndNoOther(t *testing.T) {
+	t.Parallel()
+	want, got := map[string]bool{}, map[string]bool{}
+	groups := map[string]bool{}
+	for _, crd := range mustCRDs(t) {
+		if crd.Spec.Group == "clusterctl.cluster.x-k8s.io" {
+			continue // clusterctl reads the inventory as its user, the manager never does.
+		}
+		groups[crd.Spec.Group] = true
+		resource := crd.Spec.Group + "/" + crd.Spec.Names.Plural
+		want[resource] = true
+		if s := crd.Spec.Versions[0].Subresources; s != nil && s.Status != nil {
+			want[resource+"/status"] = true
+		}
+	}
+	roles, err := RBAC()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range roles {
+		for _, rule := range role.Rules {
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					if groups[group] && resource != "*" && !strings.HasSuffix(resource, "/finalizers") {
+						got[group+"/"+resource] = true
+					}
+				}
+			}
+		}
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got))); diff != "" {
+		t.Errorf("resources in roles (-have CRDs +named in roles):\n%s", diff)
+	}
+}
