@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/capstan-dev/capstan/internal/kit/certs"
+)
+
+// Upstream's defaults for --etcd-dial-timeout-duration and
+// --etcd-call-timeout-duration.
+const (
+	DefaultDialTimeout = 10 * time.Second
+	DefaultCallTimeout = 15 * time.Second
+)
+
+// Connector opens clients. Controllers take one, and tests give them another
+// than Dialer.
+type Connector interface {
+	Connect(ctx context.Context, t Target) (Client, error)
+}
+
+// Target says which etcd is meant and how to reach it.
+type Target struct {
+	// Cluster names the workload cluster in errors: "namespace/name".
+	Cluster string
+	// Config reaches the cluster's API server as somebody who may port-forward
+	// to pods in kube-system.
+	Config *rest.Config
+	// CA is the cluster's etcd CA with its key.
+	CA certs.Pair
+	// Nodes are the control plane nodes to try, in order.
+	Nodes []string
+}
+
+// Dialer is the Connector for real clusters. The zero value is ready to use.
+type Dialer struct {
+	// DialTimeout bounds reaching one member; DefaultDialTimeout if zero.
+	DialTimeout time.Duration
+	// CallTimeout bounds each call; DefaultCallTimeout if zero.
+	CallTimeout time.Duration
+	// Clock dates the client's certificate; the real one if nil.
+	Clock clock.PassiveClock
+
+	// forward opens a connection to port 2379 of a node's etcd pod.
+	forward func(ctx context.Context, config *rest.Config, node string) (net.Conn, error)
+}
+
+// Connect gives a client by way of the first of the target's nodes whose etcd
+// answers. If none does, the error says of each why.
+func (d *Dialer) Connect(ctx context.Context, t Target) (Client, error) {
+	if len(t.Nodes) == 0 {
+		return nil, t.failed("", "connect", errors.New("no control plane node is known"))
+	}
+	var errs []error
+	for _, node := range t.Nodes {
+		c, err := d.connect(ctx, t, node)
+		if err == nil {
+			return c, nil
+		}
+		errs = append(errs, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, errors.Join(errs...)
+}
+
+func (d *Dialer) connect(ctx context.Context, t Target, node string) (*client, error) {
+	config, err := d.clientTLS(t.CA, node)
+	if err != nil {
+		return nil, t.failed(node, "connect", err)
+	}
+	forward := d.forward
+	if forward == nil {
+		forward = portForward
+	}
+	dialCtx, cancel := context.WithTimeout(ctx, orDefault(d.DialTimeout, DefaultDialTimeout))
+	defer cancel()
+	// The first connection is made here, so that its failure has its own words
+	// and is not one of gRPC's retries.
+	first, err := forward(dialCtx, t.Config, node)
+	if err != nil {
+		return nil, t.failed(node, "port-forward to its pod", err)
+	}
+	spare := &spare{conn: first}
+	// The name is for messages only: the dialer below knows where to go, and
+	// the TLS configuration whom to expect.
+	conn, err := grpc.NewClient("passthrough:///"+podName(node),
+		grpc.WithTransportCredentials(credentials.NewTLS(config)), grpc.WithAuthority(node),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			if conn := spare.take(); conn != nil {
+				return conn, nil
+			}
+			return forward(ctx, t.Config, node)
+		}))
+	if err != nil {
+		_ = first.Close() // Nothing was sent on it.
+		return nil, t.failed(node, "connect", err)
+	}
+	c := &client{dialer: d, target: t, node: node, conn: conn, call: orDefault(d.CallTimeout, DefaultCallTimeout)}
+	if _, err := c.Status(dialCtx); err != nil {
+		if conn := spare.take(); conn != nil {
+			_ = conn.Close() // gRPC has never asked for it.
+		}
+		_ = c.Close() // It never worked; the first failure is the one to tell.
+		return nil, err
+	}
+	return c, nil
+}
+
+// clientTLS makes a fresh client certificate, which is cheaper than keeping
+// one safe, and expects the server to be that node's etcd.
+func (d *Dialer) clientTLS(ca certs.Pair, node string) (*tls.Config, error) {
+	now := clock.PassiveClock(clock.RealClock{})
+	if d.Clock != nil {
+		now = d.Clock
+	}
+	if err := ca.Check(certs.Etcd); err != nil {
+		return nil, fmt.Errorf("etcd CA: %w", err)
+	}
+	pair, err := ca.Issue(certs.Leaf{
+		CommonName: "capstan-etcd-client", Client: true, Now: now.Now(), Validity: time.Hour,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sign a client certificate with the etcd CA: %w", err)
+	}
+	cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
+	if err != nil {
+		return nil, fmt.Errorf("load the client certificate: %w", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca.Cert)
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		Certificates: []tls.Certificate{cert},
+		RootCAs:      roots,
+		ServerName:   node, // kubeadm puts the node's name in the server's certificate
+		Time:         now.Now,
+	}, nil
+}
+
+// failed names member and cluster in an error.
+func (t Target) failed(node, doing string, err error) error {
+	where := "etcd of cluster " + t.Cluster
+	if node != "" {
+		where += ": member " + node
+	}
+	return fmt.Errorf("%s: %s: %w", where, doing, err)
+}
+
+func podName(node string) string { return "etcd-" + node }
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return otherwise
+}
+
+// spare is a connection that is handed out once.
+type spare struct {
+	mu   sync.Mutex
+	conn net.Conn
+}
+
+func (s *spare) take() net.Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	conn := s.conn
+	s.conn = nil
+	return conn
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	pfconst "k8s.io/apimachinery/pkg/util/portforward"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+	"k8s.io/client-go/transport/websocket"
+	"k8s.io/streaming/pkg/httpstream"
+	httpspdy "k8s.io/streaming/pkg/httpstream/spdy"
+)
+
+const etcdPort = 2379
+
+// portForward opens one stream to port 2379 of a node's etcd pod: SPDY inside
+// a websocket, or bare SPDY where the API server or a proxy before it does not
+// know the former.
+func portForward(ctx context.Context, config *rest.Config, node string) (net.Conn, error) {
+	u, err := podURL(config, podName(node))
+	if err != nil {
+		return nil, err
+	}
+	link, err := overWebsocket(ctx, config, u)
+	if httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err) {
+		link, err = overSPDY(ctx, config, u)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// CreateStream waits for the other side and knows no context.
+	stop := context.AfterFunc(ctx, func() { _ = link.Close() })
+	conn, err := newStream(link, node)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		_ = link.Close() // What failed is told already.
+		return nil, err
+	}
+	return conn, nil
+}
+
+func podURL(config *rest.Config, pod string) (*url.URL, error) {
+	if config == nil {
+		return nil, errors.New("no configuration for the API server")
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("read the API server's address: %w", err)
+	}
+	return base.JoinPath("api", "v1", "namespaces", "kube-system", "pods", pod, "portforward"), nil
+}
+
+func overWebsocket(ctx context.Context, config *rest.Config, u *url.URL) (httpstream.Connection, error) {
+	transport, holder, err := websocket.RoundTripperFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("prepare a websocket: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("prepare a websocket: %w", err)
+	}
+	conn, err := websocket.Negotiate(transport, holder, req, pfconst.WebsocketsSPDYTunnelingPrefix+portforward.PortForwardProtocolV1Name)
+	if err != nil {
+		return nil, err
+	}
+	link, err := httpspdy.NewClientConnectionWithPings(portforward.NewTunnelingConnection("etcd", conn), portforward.PingPeriod)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return link, nil
+}
+
+func overSPDY(ctx context.Context, config *rest.Config, u *url.URL) (httpstream.Connection, error) {
+	transport, upgrader, err := spdy.RoundTripperFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("prepare a SPDY connection: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("prepare a SPDY connection: %w", err)
+	}
+	link, protocol, err := spdy.NegotiateStreaming(upgrader, &http.Client{Transport: transport}, req, portforward.PortForwardProtocolV1Name)
+	if err != nil {
+		return nil, err
+	}
+	if protocol != portforward.PortForwardProtocolV1Name {
+		return nil, errors.Join(fmt.Errorf("the API server speaks the port-forward protocol %q, wanted %q", protocol, portforward.PortForwardProtocolV1Name), link.Close())
+	}
+	return link, nil
+}
+
+// stream is the data stream of a port-forward as a connection. What the other
+// side reports on the error stream becomes the error of the next read.
+type stream struct {
+	httpstream.Stream
+	link httpstream.Connection
+	node string
+
+	mu     sync.Mutex
+	broken error
+	told   chan struct{} // closed when the error stream has ended
+}
+
+func newStream(link httpstream.Connection, node string) (*stream, error) {
+	headers := http.Header{}
+	headers.Set(corev1.PortHeader, strconv.Itoa(etcdPort))
+	headers.Set(corev1.PortForwardRequestIDHeader, "0")
+	headers.Set(corev1.StreamType, corev1.StreamTypeError)
+	errs, err := link.CreateStream(headers)
+	if err != nil {
+		return nil, fmt.Errorf("open the error stream: %w", err)
+	}
+	if err := errs.Close(); err != nil { // we never write to it
+		return nil, fmt.Errorf("close our side of the error stream: %w", err)
+	}
+	headers.Set(corev1.StreamType, corev1.StreamTypeData)
+	data, err := link.CreateStream(headers)
+	if err != nil {
+		return nil, fmt.Errorf("open the data stream: %w", err)
+	}
+	s := &stream{Stream: data, link: link, node: node, told: make(chan struct{})}
+	go s.listen(errs)
+	return s, nil
+}
+
+// maxReport bounds what is read from the error stream.
+const maxReport = 4 << 10
+
+func (s *stream) listen(errs io.Reader) {
+	report, _ := io.ReadAll(io.LimitReader(errs, maxReport)) // a broken link shows on the data stream too
+	if len(report) > 0 {
+		s.mu.Lock()
+		s.broken = errors.New(strings.TrimSpace(string(report)))
+		s.mu.Unlock()
+		_ = s.link.Close() // Nothing more will come.
+	}
+	close(s.told)
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	n, err := s.Stream.Read(p)
+	if err != nil {
+		err = s.reason(err)
+	}
+	return n, err
+}
+
+func (s *stream) Write(p []byte) (int, error) {
+	n, err := s.Stream.Write(p)
+	if err != nil {
+		err = s.reason(err)
+	}
+	return n, err
+}
+
+// reason prefers what the other side said to what the stream noticed.
+func (s *stream) reason(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken != nil {
+		return s.broken
+	}
+	return err
+}
+
+// Close ends the port-forward, which carries nothing but this stream.
+func (s *stream) Close() error {
+	err := s.link.Close()
+	<-s.told
+	return err
+}
+
+// The connection is bounded by contexts and by gRPC's own keeping of time:
+// deadlines have no counterpart in a stream.
+
+func (s *stream) LocalAddr() net.Addr              { return addr("port-forward") }
+func (s *stream) RemoteAddr() net.Addr             { return addr(podName(s.node)) }
+func (s *stream) SetDeadline(time.Time) error      { return nil }
+func (s *stream) SetReadDeadline(time.Time) error  { return nil }
+func (s *stream) SetWriteDeadline(time.Time) error { return nil }
+
+type addr string
+
+func (a addr) Network() string { return "port-forward" }
+func (a addr) String() string  { return string(a) }

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"slices"
+	"sync"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/capstan-dev/capstan/internal/kit/certs"
+)
+
+// ErrNotRunning is what a port-forward to a member that does not run gets.
+var ErrNotRunning = errors.New("connection refused: etcd is not running")
+
+// served is what a member needs while somebody talks to it.
+type served struct {
+	tls   *tls.Config
+	conns map[net.Conn]bool
+}
+
+// Serve answers on conn as the member of that name until either side closes
+// it. A member that does not run refuses at once with ErrNotRunning.
+func (c *Cluster) Serve(name string, conn net.Conn) error {
+	id, config, err := c.admit(name, conn)
+	if err != nil {
+		_ = conn.Close() // The refusal is what the caller must hear of.
+		return fmt.Errorf("etcd member %s: %w", name, err)
+	}
+	defer c.leave(id, conn)
+	l := &once{conn: conn, addr: conn.LocalAddr(), done: make(chan struct{})}
+	s := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)))
+	m := &member{cluster: c, id: id}
+	pb.RegisterClusterServer(s, m)
+	pb.RegisterMaintenanceServer(s, &maintenance{member: m})
+	pb.RegisterKVServer(s, &keyValues{member: m})
+	err = s.Serve(l)
+	s.Stop()
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// admit finds or makes what the member needs to serve, and remembers conn.
+func (c *Cluster) admit(name string, conn net.Conn) (uint64, *tls.Config, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.state.named(name)
+	if m == nil || m.Down {
+		return 0, nil, ErrNotRunning
+	}
+	s := c.certs[m.ID]
+	if s == nil {
+		config, err := c.serverConfig(m)
+		if err != nil {
+			return 0, nil, err
+		}
+		s = &served{tls: config, conns: map[net.Conn]bool{}}
+		c.certs[m.ID] = s
+	}
+	s.conns[conn] = true
+	return m.ID, s.tls, nil
+}
+
+func (c *Cluster) leave(id uint64, conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.certs[id]; s != nil {
+		delete(s.conns, conn)
+	}
+}
+
+// forget drops what a member served with and gives its connections, to be
+// closed without the lock. Called with the lock.
+func (c *Cluster) forget(id uint64) (conns []net.Conn) {
+	if s := c.certs[id]; s != nil {
+		for conn := range s.conns {
+			conns = append(conns, conn)
+		}
+	}
+	delete(c.certs, id)
+	return conns
+}
+
+func closeAll(conns []net.Conn) {
+	for _, conn := range conns {
+		_ = conn.Close() // Cutting it is the point.
+	}
+}
+
+// serverConfig signs a certificate for the member, with the names kubeadm
+// gives an etcd server, and demands one of the same CA from clients.
+func (c *Cluster) serverConfig(m *Member) (*tls.Config, error) {
+	leaf := certs.Leaf{
+		CommonName: m.Name, Client: true, Server: true, Now: c.clock.Now(),
+		Validity: certs.CAValidity, // a pretended machine renews nothing
+		DNSNames: []string{m.Name, "localhost"},
+		IPs:      []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}
+	for _, raw := range slices.Concat(m.ClientURLs, m.PeerURLs) {
+		if u, err := url.Parse(raw); err == nil {
+			if ip := net.ParseIP(u.Hostname()); ip != nil {
+				leaf.IPs = append(leaf.IPs, ip)
+			}
+		}
+	}
+	pair, err := c.ca.Issue(leaf)
+	if err != nil {
+		return nil, fmt.Errorf("sign its certificate: %w", err)
+	}
+	cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
+	if err != nil {
+		return nil, fmt.Errorf("load its certificate: %w", err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(c.ca.Cert)
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		Certificates: []tls.Certificate{cert},
+		ClientAuth:   tls.RequireAndVerifyClientCert,
+		ClientCAs:    pool,
+	}, nil
+}
+
+// once is a listener with a single connection. Accept gives it, and then
+// blocks until it is closed, so that a gRPC server lives exactly as long.
+type once struct {
+	conn net.Conn
+	addr net.Addr
+	done chan struct{}
+	stop sync.Once
+	mu   sync.Mutex
+}
+
+func (l *once) Accept() (net.Conn, error) {
+	l.mu.Lock()
+	conn := l.conn
+	l.conn = nil
+	l.mu.Unlock()
+	if conn != nil {
+		return &closing{Conn: conn, closed: func() { _ = l.Close() }}, nil
+	}
+	<-l.done
+	return nil, io.EOF
+}
+
+func (l *once) Close() error {
+	l.stop.Do(func() { close(l.done) })
+	return nil
+}
+
+func (l *once) Addr() net.Addr { return l.addr }
+
+// closing tells when the connection was closed.
+type closing struct {
+	net.Conn
+	closed func()
+}
+
+func (c *closing) Close() error {
+	defer c.closed()
+	return c.Conn.Close()
+}
