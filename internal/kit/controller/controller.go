@@ -94,6 +94,7 @@ func (b *Builder[T]) Complete(r reconcile.ObjectReconciler[T]) error {
 func (b *Builder[T]) Build(r reconcile.ObjectReconciler[T]) (ctrlcontroller.Controller, error) {
 	w := &runner[T]{
 		name:    b.name,
+		filter:  watchFilter(b.mgr),
 		mgmt:    b.mgr.GetClient(),
 		inner:   r,
 		make:    func() T { return reflect.New(reflect.TypeOf(b.obj).Elem()).Interface().(T) },
@@ -111,9 +112,18 @@ func (b *Builder[T]) Build(r reconcile.ObjectReconciler[T]) (ctrlcontroller.Cont
 	return c, nil
 }
 
+// watchFilter asks the manager which objects are ours; app/manager's answers.
+func watchFilter(mgr ctrl.Manager) string {
+	if f, ok := mgr.(interface{ WatchFilter() string }); ok {
+		return f.WatchFilter()
+	}
+	return ""
+}
+
 // runner stands between controller-runtime and a reconciler.
 type runner[T client.Object] struct {
 	name    string
+	filter  string // of the label cluster.x-k8s.io/watch-filter; "" takes every object
 	mgmt    client.Client
 	inner   reconcile.ObjectReconciler[T]
 	make    func() T
@@ -135,6 +145,9 @@ func (w *runner[T]) Reconcile(ctx context.Context, req reconcile.Request) (recon
 			return reconcile.Result{}, nil
 		}
 		return reconcile.Result{}, fmt.Errorf("get %s: %w", req, err)
+	}
+	if w.filter != "" && obj.GetLabels()[clusterv1.WatchLabel] != w.filter {
+		return reconcile.Result{}, nil
 	}
 	if name := obj.GetLabels()[clusterv1.ClusterNameLabel]; name != "" {
 		log := ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KRef(obj.GetNamespace(), name))

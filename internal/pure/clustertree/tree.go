@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package clustertree arranges the objects of one Cluster as the tree that
+// users think in: infrastructure, control plane, workers, and their machines.
+//
+// It is pure: the caller reads the objects, Build arranges them, and whoever
+// shows the tree (describe, a console) renders it.
+package clustertree
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// Counters are the replica counts of an object; a nil one is not reported.
+type Counters struct{ Desired, Current, Ready, Available, UpToDate *int32 }
+
+// Object is what the tree shows of one object.
+type Object struct {
+	Kind, Namespace, Name string
+	UID                   string
+	Created               metav1.Time
+	Deleted               *metav1.Time
+	Labels                map[string]string
+	Owners                []metav1.OwnerReference
+	Conditions            []metav1.Condition
+	Replicas              Counters
+}
+
+// Condition returns the condition of a type, or nil.
+func (o *Object) Condition(conditionType string) *metav1.Condition {
+	for i := range o.Conditions {
+		if o.Conditions[i].Type == conditionType {
+			return &o.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// Machine is a Machine with the objects it refers to; either may be nil.
+type Machine struct {
+	Object
+	Infrastructure, Bootstrap *Object
+}
+
+// Input is everything that belongs to one Cluster.
+type Input struct {
+	Cluster            Object
+	Infrastructure     *Object
+	ControlPlane       *Object
+	MachineDeployments []Object
+	MachineSets        []Object
+	MachinePools       []Object
+	Machines           []Machine
+	Templates          map[string][]Object // templates, by UID of the object that refers to them
+}
+
+// Options choose what the tree shows beyond the quiet default.
+type Options struct {
+	ShowMachineSets bool
+	ShowTemplates   bool
+	// Echo shows infrastructure and bootstrap objects of machines also when
+	// they say nothing that the machine does not say.
+	Echo bool
+	// Grouping puts machines that say the same into one row.
+	Grouping bool
+}
+
+// Node is one row of the tree, with the rows below it.
+type Node struct {
+	// Title is what the row is called, such as "Cluster/demo" or "3 Machines...".
+	Title string
+	// Role is what the object is to its parent, such as "ControlPlane"; it may be "".
+	Role string
+	// Object is nil for rows that only hold others, such as "Workers".
+	Object *Object
+	// Members are the names of the objects that a group row stands for.
+	Members  []string
+	Children []*Node
+}
+
+// Build arranges the objects. Siblings are ordered by name.
+func Build(in Input, o Options) *Node {
+	b := builder{in: in, o: o, used: map[string]bool{}}
+	root := b.node("", &in.Cluster)
+	if in.Infrastructure != nil {
+		root.add(b.node("ClusterInfrastructure", in.Infrastructure))
+	}
+	if in.ControlPlane != nil {
+		root.add(b.controlPlane())
+	}
+	if workers := b.workers(); len(workers.Children) > 0 {
+		root.add(workers)
+	}
+	if other := b.others(); len(other.Children) > 0 {
+		root.add(other)
+	}
+	return root
+}
+
+type builder struct {
+	in   Input
+	o    Options
+	used map[string]bool // machines already in the tree, by name
+}
+
+func (n *Node) add(children ...*Node) { n.Children = append(n.Children, children...) }
+
+func (b *builder) node(role string, o *Object) *Node {
+	n := &Node{Title: o.Kind + "/" + o.Name, Role: role, Object: o}
+	if !b.o.ShowTemplates {
+		return n
+	}
+	for i := range b.in.Templates[o.UID] {
+		t := &b.in.Templates[o.UID][i]
+		n.add(&Node{Title: t.Kind + "/" + t.Name, Role: "Template", Object: t})
+	}
+	return n
+}
+
+func (b *builder) controlPlane() *Node {
+	cp := b.in.ControlPlane
+	n := b.node("ControlPlane", cp)
+	n.add(b.machines(func(m *Machine) bool { return ownedBy(&m.Object, cp) })...)
+	return n
+}
+
+func (b *builder) workers() *Node {
+	workers := &Node{Title: "Workers"}
+	for i := range sorted(b.in.MachineDeployments) {
+		md := &b.in.MachineDeployments[i]
+		n := b.node("", md)
+		for j := range sorted(b.in.MachineSets) {
+			if set := &b.in.MachineSets[j]; ownedBy(set, md) {
+				under := n
+				if b.o.ShowMachineSets {
+					under = b.node("", set)
+					n.add(under)
+				}
+				under.add(b.machines(func(m *Machine) bool { return ownedBy(&m.Object, set) })...)
+			}
+		}
+		n.Children = b.regroup(n.Children)
+		workers.add(n)
+	}
+	for i := range sorted(b.in.MachinePools) {
+		mp := &b.in.MachinePools[i]
+		n := b.node("", mp)
+		n.add(b.machines(func(m *Machine) bool { return ownedBy(&m.Object, mp) })...)
+		workers.add(n)
+	}
+	return workers
+}
+
+func (b *builder) others() *Node {
+	other := &Node{Title: "Other"}
+	for i := range sorted(b.in.MachineSets) {
+		if set := &b.in.MachineSets[i]; !slices.ContainsFunc(set.Owners, func(r metav1.OwnerReference) bool { return r.Kind == "MachineDeployment" }) {
+			n := b.node("", set)
+			n.add(b.machines(func(m *Machine) bool { return ownedBy(&m.Object, set) })...)
+			other.add(n)
+		}
+	}
+	other.add(b.machines(func(m *Machine) bool { return !b.used[m.Name] })...)
+	return other
+}
+
+// machines returns the rows of the machines that match.
+func (b *builder) machines(match func(*Machine) bool) []*Node {
+	slices.SortFunc(b.in.Machines, func(x, y Machine) int { return cmp.Compare(x.Name, y.Name) })
+	var rows []*Node
+	for i := range b.in.Machines {
+		m := &b.in.Machines[i]
+		if b.used[m.Name] || !match(m) {
+			continue
+		}
+		b.used[m.Name] = true
+		n := b.node("", &m.Object)
+		if m.Infrastructure != nil && b.worthShowing(m, m.Infrastructure) {
+			n.add(b.node("MachineInfrastructure", m.Infrastructure))
+		}
+		if m.Bootstrap != nil && b.worthShowing(m, m.Bootstrap) {
+			n.add(b.node("BootstrapConfig", m.Bootstrap))
+		}
+		rows = append(rows, n)
+	}
+	return b.regroup(rows)
+}
+
+// worthShowing hides an object of a machine that is ready, or that says no more
+// than the machine itself.
+func (b *builder) worthShowing(m *Machine, o *Object) bool {
+	if b.o.Echo {
+		return true
+	}
+	theirs, ours := o.Condition(clusterv1.ReadyCondition), m.Condition(clusterv1.ReadyCondition)
+	if theirs == nil {
+		return false
+	}
+	if theirs.Status == metav1.ConditionTrue {
+		return false
+	}
+	return ours == nil || ours.Status != theirs.Status || ours.Reason != theirs.Reason
+}
+
+// regroup puts rows of machines that say the same into one.
+func (b *builder) regroup(rows []*Node) []*Node {
+	if !b.o.Grouping {
+		return rows
+	}
+	var out []*Node
+	groups := map[string]*Node{}
+	for _, row := range rows {
+		if row.Object == nil || row.Object.Kind != "Machine" || len(row.Children) > 0 {
+			out = append(out, row)
+			continue
+		}
+		key := saying(row.Object)
+		g := groups[key]
+		if g == nil {
+			groups[key] = row
+			row.Members = row.members()
+			out = append(out, row)
+			continue
+		}
+		g.Members = append(g.Members, row.members()...)
+	}
+	for _, row := range out {
+		if len(row.Members) > 1 {
+			row.Title = fmt.Sprintf("%d Machines...", len(row.Members))
+		}
+	}
+	return out
+}
+
+// members are the names of the machines that the row stands for.
+func (n *Node) members() []string {
+	if len(n.Members) > 0 {
+		return n.Members
+	}
+	return []string{n.Object.Name}
+}
+
+// saying is what must be equal for machines to share a row.
+func saying(o *Object) string {
+	var s strings.Builder
+	for _, t := range []string{clusterv1.AvailableCondition, clusterv1.ReadyCondition, clusterv1.MachineUpToDateCondition} {
+		if c := o.Condition(t); c != nil {
+			fmt.Fprintf(&s, "%s=%s/%s ", t, c.Status, c.Reason)
+		}
+	}
+	fmt.Fprintf(&s, "deleting=%t", o.Deleted != nil)
+	return s.String()
+}
+
+func ownedBy(o, owner *Object) bool {
+	return slices.ContainsFunc(o.Owners, func(r metav1.OwnerReference) bool { return r.Kind == owner.Kind && r.Name == owner.Name })
+}
+
+func sorted(objects []Object) []Object {
+	slices.SortFunc(objects, func(a, b Object) int { return cmp.Compare(a.Name, b.Name) })
+	return objects
+}
