@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nodesync decides which labels, annotations and taints of a Machine
+// its Node has.
+//
+// Labels and annotations of certain domains, and taints, go from Machine to
+// Node. What was put there is noted in annotations of the Node, so that what the
+// Machine drops is dropped from the Node too, and what others put there stays.
+package nodesync
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// Taints that are ours alone.
+var (
+	// Uninitialized keeps Pods off a Node that has not got its labels yet.
+	Uninitialized = corev1.Taint{Key: "node.cluster.x-k8s.io/uninitialized", Effect: corev1.TaintEffectNoSchedule}
+	// OutdatedRevision steers Pods away from Nodes that a rollout will remove.
+	OutdatedRevision = corev1.Taint{Key: "node.cluster.x-k8s.io/outdated-revision", Effect: corev1.TaintEffectPreferNoSchedule}
+)
+
+// Want is what a Machine wants of its Node.
+type Want struct {
+	Machine *clusterv1.Machine
+	// Interruptible says that the infrastructure may take the host away.
+	Interruptible bool
+	// Outdated says whether a rollout will replace the Machine; nil when it is
+	// not part of one.
+	Outdated *bool
+}
+
+// Apply brings node to what is wanted and reports whether it changed anything.
+func Apply(node *corev1.Node, w Want) bool {
+	initialized := has(node.Annotations, clusterv1.LabelsFromMachineAnnotation)
+	labels, annotations := wantedLabels(w), managed(w.Machine.Annotations, managedAnnotation)
+	newLabels := replace(node.Labels, labels, tracked(node, clusterv1.LabelsFromMachineAnnotation))
+	newAnnotations := replace(node.Annotations, annotations, tracked(node, clusterv1.AnnotationsFromMachineAnnotation))
+	maps.Copy(newAnnotations, identity(w.Machine))
+	newAnnotations[clusterv1.LabelsFromMachineAnnotation] = joined(labels)
+	newAnnotations[clusterv1.AnnotationsFromMachineAnnotation] = joined(annotations)
+	newTaints, note, noted := taints(node, w, initialized)
+	if noted {
+		newAnnotations[clusterv1.TaintsFromMachineAnnotation] = note
+	}
+	if maps.Equal(newLabels, node.Labels) && maps.Equal(newAnnotations, node.Annotations) && sameTaints(newTaints, node.Spec.Taints) {
+		return false
+	}
+	node.Labels, node.Annotations, node.Spec.Taints = newLabels, newAnnotations, newTaints
+	return true
+}
+
+func sameTaints(a, b []corev1.Taint) bool {
+	return slices.EqualFunc(a, b, func(a, b corev1.Taint) bool {
+		return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
+	})
+}
+
+func wantedLabels(w Want) map[string]string {
+	labels := managed(w.Machine.Labels, ManagedLabel)
+	if w.Interruptible {
+		labels[clusterv1.InterruptibleLabel] = ""
+	}
+	return labels
+}
+
+// identity are the annotations that lead from a Node back to its Machine.
+func identity(m *clusterv1.Machine) map[string]string {
+	id := map[string]string{
+		clusterv1.ClusterNameAnnotation:      m.Spec.ClusterName,
+		clusterv1.ClusterNamespaceAnnotation: m.Namespace,
+		clusterv1.MachineAnnotation:          m.Name,
+	}
+	if o := metav1.GetControllerOfNoCopy(m); o != nil {
+		id[clusterv1.OwnerKindAnnotation], id[clusterv1.OwnerNameAnnotation] = o.Kind, o.Name
+	}
+	return id
+}
+
+// ManagedLabel reports whether a label goes from Machine to Node.
+func ManagedLabel(key string) bool {
+	domain, _, _ := strings.Cut(key, "/")
+	return domain == clusterv1.NodeRoleLabelPrefix ||
+		within(domain, clusterv1.NodeRestrictionLabelDomain) || within(domain, clusterv1.ManagedNodeLabelDomain)
+}
+
+func managedAnnotation(key string) bool {
+	domain, _, _ := strings.Cut(key, "/")
+	return within(domain, clusterv1.ManagedNodeAnnotationDomain)
+}
+
+// within reports whether a domain is parent or lies below it.
+func within(domain, parent string) bool {
+	return domain == parent || strings.HasSuffix(domain, "."+parent)
+}
+
+func managed(all map[string]string, is func(string) bool) map[string]string {
+	out := map[string]string{}
+	for k, v := range all {
+		if is(k) {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// tracked lists what an annotation of the Node notes.
+func tracked(node *corev1.Node, annotation string) []string {
+	return strings.FieldsFunc(node.Annotations[annotation], func(r rune) bool { return r == ',' })
+}
+
+// replace returns have without the keys in old, and with all of want.
+func replace(have, want map[string]string, old []string) map[string]string {
+	out := maps.Clone(have)
+	if out == nil {
+		out = map[string]string{}
+	}
+	for _, k := range old {
+		delete(out, k)
+	}
+	maps.Copy(out, want)
+	return out
+}
+
+func joined(m map[string]string) string { return strings.Join(slices.Sorted(maps.Keys(m)), ",") }
+
+func has(m map[string]string, key string) bool { _, ok := m[key]; return ok }
+
+// taints returns the taints of the Node, and the note of those that follow the
+// Machine for good. There is no note while there has never been such a taint.
+func taints(node *corev1.Node, w Want, initialized bool) (out []corev1.Taint, note string, noted bool) {
+	out = slices.Clone(node.Spec.Taints)
+	var keys []string
+	for _, t := range w.Machine.Spec.Taints {
+		taint := corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect}
+		if t.Propagation == clusterv1.MachineTaintPropagationAlways {
+			keys = append(keys, id(taint))
+		} else if initialized {
+			continue
+		}
+		out = set(out, taint)
+	}
+	for _, old := range tracked(node, clusterv1.TaintsFromMachineAnnotation) {
+		if !slices.Contains(keys, old) {
+			out = slices.DeleteFunc(out, func(t corev1.Taint) bool { return id(t) == old })
+		}
+	}
+	out = unset(out, Uninitialized)
+	if w.Outdated != nil {
+		if *w.Outdated {
+			out = set(out, OutdatedRevision)
+		} else {
+			out = unset(out, OutdatedRevision)
+		}
+	}
+	slices.Sort(keys)
+	return out, strings.Join(keys, ","), len(keys) > 0 || has(node.Annotations, clusterv1.TaintsFromMachineAnnotation)
+}
+
+// id tells taints apart as Kubernetes does.
+func id(t corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
+
+func set(all []corev1.Taint, t corev1.Taint) []corev1.Taint {
+	at := slices.IndexFunc(all, func(have corev1.Taint) bool { return id(have) == id(t) })
+	if at < 0 {
+		return append(all, t)
+	}
+	all[at].Value = t.Value
+	return all
+}
+
+func unset(all []corev1.Taint, t corev1.Taint) []corev1.Taint {
+	return slices.DeleteFunc(all, func(have corev1.Taint) bool { return id(have) == id(t) })
+}
