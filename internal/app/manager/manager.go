@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package manager starts Capstan's controllers and webhooks against one API
+// server: the plane in this process or any Kubernetes cluster. It holds the one
+// list of controllers; which of them run is decided by Options.Providers.
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// Providers that can be chosen.
+const (
+	Core    = "core"    // clusters, machines and their sets
+	Kubeadm = "kubeadm" // bootstrap data and control planes by kubeadm
+	Local   = "local"   // machines of the local provider
+)
+
+// AllProviders is what runs when nothing is chosen.
+var AllProviders = []string{Core, Kubeadm, Local}
+
+// Options says what to run and where it listens. The zero value runs every
+// provider on all namespaces, without leader election and without listeners.
+type Options struct {
+	// Providers are those to run; nil means all.
+	Providers []string
+	// Namespace limits the controllers to one namespace; "" means all.
+	Namespace string
+	// WatchFilter limits the controllers to objects whose label
+	// cluster.x-k8s.io/watch-filter has this value; "" means all objects.
+	WatchFilter string
+	// LeaderElection makes several managers take turns. The namespace of the
+	// lease is that of the pod, unless LeaderElectionNamespace names another.
+	LeaderElection          bool
+	LeaderElectionNamespace string
+	// MetricsAddress, HealthAddress and PprofAddress are host:port to listen
+	// on; "" means not at all.
+	MetricsAddress, HealthAddress, PprofAddress string
+	// Webhooks says how the API server reaches the webhooks.
+	Webhooks Webhooks
+	// SimulatedDir keeps the state of simulated machines. Required with Local.
+	SimulatedDir string
+	// Concurrency is how many objects of one kind are reconciled at once; 0
+	// means the default.
+	Concurrency int
+	// Log receives what the controllers say; the zero value drops it.
+	Log logr.Logger
+}
+
+// complete checks and defaults the options.
+func (o Options) complete() (Options, error) {
+	if o.Providers == nil {
+		o.Providers = AllProviders
+	}
+	for _, p := range o.Providers {
+		if !slices.Contains(AllProviders, p) {
+			return o, fmt.Errorf("provider %q is not known: choose among %v", p, AllProviders)
+		}
+	}
+	if slices.Contains(o.Providers, Local) && o.SimulatedDir == "" {
+		return o, errors.New("the local provider needs a directory for the state of its simulated machines")
+	}
+	for _, address := range []*string{&o.MetricsAddress, &o.HealthAddress, &o.PprofAddress} {
+		if *address == "" {
+			*address = "0" // controller-runtime's word for "do not listen"
+		}
+	}
+	return o, nil
+}
+
+// Manager runs the chosen controllers.
+type Manager struct {
+	mgr   ctrl.Manager
+	ready chan struct{}
+}
+
+// New connects to the API server and sets up everything that the options
+// choose. The CRDs must be installed.
+func New(ctx context.Context, cfg *rest.Config, o Options) (*Manager, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	opts, err := managerOptions(o)
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(cfg, opts)
+	if err != nil {
+		return nil, fmt.Errorf("connect the controllers to the API server: %w", err)
+	}
+	m := &Manager{mgr: filtered{mgr, o.WatchFilter}, ready: make(chan struct{})}
+	if err := m.setup(ctx, o); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Start runs until ctx ends or a controller cannot go on.
+func (m *Manager) Start(ctx context.Context) error { return m.mgr.Start(ctx) }
+
+// Ready is closed when the caches are filled and all controllers run.
+func (m *Manager) Ready() <-chan struct{} { return m.ready }
+
+func (m *Manager) setup(ctx context.Context, o Options) error {
+	if err := m.mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	if err := m.mgr.AddReadyzCheck("caches", m.readyz); err != nil {
+		return err
+	}
+	if err := setupControllers(ctx, m.mgr, o, clock.RealClock{}); err != nil {
+		return err
+	}
+	if err := setupWebhooks(ctx, m.mgr, o.Webhooks); err != nil {
+		return err
+	}
+	return m.mgr.Add(announcer{m})
+}
+
+// announcer closes ready once the caches that the controllers asked for are full.
+type announcer struct{ m *Manager }
+
+func (a announcer) Start(ctx context.Context) error {
+	if a.m.mgr.GetCache().WaitForCacheSync(ctx) {
+		close(a.m.ready)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// filtered tells kit/controller which objects are ours.
+type filtered struct {
+	ctrl.Manager
+	watchFilter string
+}
+
+// WatchFilter is the value of the watch label that objects must have; "" means any.
+func (f filtered) WatchFilter() string { return f.watchFilter }
+
+func managerOptions(o Options) (ctrlmanager.Options, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return ctrlmanager.Options{}, err
+	}
+	ofClusters, err := labels.NewRequirement(clusterv1.ClusterNameLabel, selection.Exists, nil)
+	if err != nil {
+		return ctrlmanager.Options{}, err
+	}
+	owned := cache.ByObject{Label: labels.NewSelector().Add(*ofClusters)}
+	opts := ctrlmanager.Options{
+		Scheme:                        scheme,
+		Logger:                        o.Log,
+		LeaderElection:                o.LeaderElection,
+		LeaderElectionID:              "capstan-controller-leader-election",
+		LeaderElectionNamespace:       o.LeaderElectionNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
+		HealthProbeBindAddress:        o.HealthAddress,
+		PprofBindAddress:              o.PprofAddress,
+		GracefulShutdownTimeout:       new(10 * time.Second),
+		Controller:                    config.Controller{SkipNameValidation: new(true)},
+		Cache: cache.Options{
+			// Only what belongs to a Cluster: a management cluster may hold any
+			// number of other Secrets and ConfigMaps.
+			ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: owned, &corev1.ConfigMap{}: owned},
+		},
+		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+	}
+	if o.Namespace != metav1.NamespaceAll {
+		opts.Cache.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}
+	}
+	return opts, nil
+}
+
+func (m *Manager) readyz(_ *http.Request) error {
+	select {
+	case <-m.ready:
+		return nil
+	default:
+		return errors.New("the caches are being filled")
+	}
+}
