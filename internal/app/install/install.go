@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package install tells an API server what it must know before Capstan's
+// controllers can run against it: the definitions of all kinds, and the roles.
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	rbac "k8s.io/client-go/kubernetes/typed/rbac/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/capstan-dev/capstan/manifests"
+)
+
+const (
+	// establishTimeout is how long the API server may take to serve new kinds.
+	establishTimeout = 30 * time.Second
+	// atOnce is how many definitions are written at a time.
+	atOnce = 8
+)
+
+// Install brings the definitions and roles of the API server up to date, and
+// returns when all kinds are served. What is as it should be is not written.
+func Install(ctx context.Context, cfg *rest.Config) error {
+	crds, err := manifests.CRDs()
+	if err != nil {
+		return err
+	}
+	cfg = rest.AddUserAgent(rest.CopyConfig(cfg), "capstan-install")
+	cfg.ContentType = runtime.ContentTypeProtobuf
+	definitions, err := apiextensions.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	if err := installCRDs(ctx, definitions.CustomResourceDefinitions(), crds); err != nil {
+		return err
+	}
+	access, err := rbac.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	return installRoles(ctx, access.ClusterRoles())
+}
+
+func installCRDs(ctx context.Context, c apiextensions.CustomResourceDefinitionInterface, crds []*apiextensionsv1.CustomResourceDefinition) error {
+	list, err := c.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list CustomResourceDefinitions: %w", err)
+	}
+	live := map[string]*apiextensionsv1.CustomResourceDefinition{}
+	for i := range list.Items {
+		live[list.Items[i].Name] = &list.Items[i]
+	}
+	write := func(want *apiextensionsv1.CustomResourceDefinition) error {
+		if err := writeCRD(ctx, c, live[want.Name], want); err != nil {
+			return fmt.Errorf("install CustomResourceDefinition %s: %w", want.Name, err)
+		}
+		return nil
+	}
+	if err := each(crds, write); err != nil {
+		return err
+	}
+	return waitEstablished(ctx, c, live, crds)
+}
+
+func writeCRD(ctx context.Context, c apiextensions.CustomResourceDefinitionInterface, live, want *apiextensionsv1.CustomResourceDefinition) error {
+	apiextensionsv1.SetDefaults_CustomResourceDefinition(want)
+	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&want.Spec)
+	if live == nil {
+		_, err := c.Create(ctx, want, metav1.CreateOptions{FieldManager: "capstan"})
+		return err
+	}
+	if equality.Semantic.DeepEqual(live.Spec, want.Spec) && contains(live.Labels, want.Labels) && contains(live.Annotations, want.Annotations) {
+		return nil
+	}
+	update := live.DeepCopy()
+	update.Spec = want.Spec
+	update.Labels, update.Annotations = merge(live.Labels, want.Labels), merge(live.Annotations, want.Annotations)
+	_, err := c.Update(ctx, update, metav1.UpdateOptions{FieldManager: "capstan"})
+	return err
+}
+
+// waitEstablished returns when every kind is served. Those that were served
+// before stay so.
+func waitEstablished(ctx context.Context, c apiextensions.CustomResourceDefinitionInterface, live map[string]*apiextensionsv1.CustomResourceDefinition, crds []*apiextensionsv1.CustomResourceDefinition) error {
+	pending := map[string]bool{}
+	for _, crd := range crds {
+		pending[crd.Name] = live[crd.Name] == nil || !established(live[crd.Name])
+	}
+	maps.DeleteFunc(pending, func(_ string, waiting bool) bool { return !waiting })
+	if len(pending) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, establishTimeout)
+	defer cancel()
+	w, err := c.Watch(ctx, metav1.ListOptions{}) // begins with what is there
+	if err != nil {
+		return fmt.Errorf("watch CustomResourceDefinitions: %w", err)
+	}
+	defer w.Stop()
+	for {
+		select {
+		case event, open := <-w.ResultChan():
+			if !open {
+				return fmt.Errorf("watch CustomResourceDefinitions: closed while waiting for %v", slices.Sorted(maps.Keys(pending)))
+			}
+			if crd, ok := event.Object.(*apiextensionsv1.CustomResourceDefinition); ok && established(crd) {
+				delete(pending, crd.Name)
+			}
+			if len(pending) == 0 {
+				return nil
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %v to be served: %w", slices.Sorted(maps.Keys(pending)), ctx.Err())
+		}
+	}
+}
+
+func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	return slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+	})
+}
+
+func installRoles(ctx context.Context, c rbac.ClusterRoleInterface) error {
+	roles, err := manifests.RBAC()
+	if err != nil {
+		return err
+	}
+	return each(roles, func(want *rbacv1.ClusterRole) error {
+		if err := writeRole(ctx, c, want); err != nil {
+			return fmt.Errorf("install ClusterRole %s: %w", want.Name, err)
+		}
+		return nil
+	})
+}
+
+func writeRole(ctx context.Context, c rbac.ClusterRoleInterface, want *rbacv1.ClusterRole) error {
+	live, err := c.Get(ctx, want.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = c.Create(ctx, want, metav1.CreateOptions{FieldManager: "capstan"})
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	update := live.DeepCopy()
+	update.AggregationRule = want.AggregationRule
+	if want.AggregationRule == nil { // else the rules are the aggregation's
+		update.Rules = want.Rules
+	}
+	update.Labels, update.Annotations = merge(live.Labels, want.Labels), merge(live.Annotations, want.Annotations)
+	if equality.Semantic.DeepEqual(live, update) {
+		return nil
+	}
+	_, err = c.Update(ctx, update, metav1.UpdateOptions{FieldManager: "capstan"})
+	return err
+}
+
+// each calls do for all items, a few at a time, and joins what they return.
+func each[T any](items []T, do func(T) error) error {
+	var (
+		running sync.WaitGroup
+		slots   = make(chan struct{}, atOnce)
+		errs    = make([]error, len(items))
+	)
+	for i, item := range items {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = do(item)
+		})
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+// contains reports whether every pair of want is in m.
+func contains(m, want map[string]string) bool {
+	for k, v := range want {
+		if got, ok := m[k]; !ok || got != v {
+			return false
+		}
+	}
+	return true
+}
+
+// merge returns m with the pairs of want set in it.
+func merge(m, want map[string]string) map[string]string {
+	if len(want) == 0 {
+		return m
+	}
+	all := maps.Clone(m)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, want)
+	return all
+}
