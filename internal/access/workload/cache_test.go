@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+func keyOf(name string) client.ObjectKey { return client.ObjectKey{Namespace: "ns", Name: name} }
+
+// wakings subscribes, and counts what arrives.
+func wakings(t *testing.T, c Clusters, obj client.Object) *atomic.Int32 {
+	t.Helper()
+	var n atomic.Int32
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	t.Cleanup(queue.ShutDown)
+	err := c.Source(obj, func(_ context.Context, cluster client.ObjectKey, _ client.Object) []reconcile.Request {
+		n.Add(1)
+		return []reconcile.Request{{NamespacedName: cluster}}
+	}).Start(t.Context(), queue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &n
+}
+
+func node(name, providerID, version string) corev1.Node {
+	return corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u-" + "x", ResourceVersion: version, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}},
+		Spec:       corev1.NodeSpec{ProviderID: providerID},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	}
+}
+
+func TestNodesAreReadFromTheCacheByProviderID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		s.nodes = []corev1.Node{node("a", "simulated://a", "1"), node("b", "simulated://b", "1")}
+		f := startFleet(t, map[string]*server{"demo": s})
+		nodes := wakings(t, f, &corev1.Node{})
+		f.reconcile(t, "demo")
+		synctest.Wait()
+
+		c, err := f.Client(t.Context(), keyOf("demo"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := s.count("/api/v1/nodes")
+		var list corev1.NodeList
+		if err := c.List(t.Context(), &list, client.MatchingFields{NodeByProviderID: "simulated://b"}); err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Items) != 1 || list.Items[0].Name != "b" || list.Items[0].ManagedFields != nil {
+			t.Errorf("nodes %+v", list.Items)
+		}
+		if got := nodes.Load(); got != 2 {
+			t.Errorf("%d wakings by the first list, want 2", got)
+		}
+
+		heartbeat := node("a", "simulated://a", "2")
+		heartbeat.Status.Conditions[0].LastHeartbeatTime = metav1.Now()
+		s.send("MODIFIED", heartbeat)
+		synctest.Wait()
+		if got := nodes.Load(); got != 2 {
+			t.Errorf("a heartbeat woke someone: %d wakings", got)
+		}
+		s.send("MODIFIED", node("a", "simulated://new", "3"))
+		s.send("DELETED", node("b", "simulated://b", "4"))
+		synctest.Wait()
+		if got := nodes.Load(); got != 4 {
+			t.Errorf("%d wakings after a change and a deletion, want 4", got)
+		}
+		var a corev1.Node
+		if err := c.Get(t.Context(), client.ObjectKey{Name: "a"}, &a); err != nil || a.ResourceVersion != "3" {
+			t.Errorf("node a has version %s, %v", a.ResourceVersion, err)
+		}
+		if after := s.count("/api/v1/nodes"); after != before {
+			t.Errorf("reading asked the server %d times", after-before)
+		}
+	})
+}
+
+func TestFirstConnectionIsTriedAgainSoonAndWakesThoseWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		s.down = true
+		f := startFleet(t, map[string]*server{"demo": s})
+		changes := wakings(t, f, nil)
+		f.reconcile(t, "demo")
+		time.Sleep(3 * time.Second)
+		if _, err := f.Client(t.Context(), keyOf("demo")); !errors.Is(err, ErrNotConnected) {
+			t.Fatalf("error %v", err)
+		}
+		if got := changes.Load(); got != 1 {
+			t.Errorf("%d wakings while the same failure repeats, want 1", got)
+		}
+		if h := f.Health(keyOf("demo")); h.Connected || h.Err == nil || h.Failures < 4 || !strings.Contains(h.Err.Error(), "connection refused") {
+			t.Errorf("health %+v", h)
+		}
+		s.set(func() { s.down = false })
+		time.Sleep(1500 * time.Millisecond)
+		if _, err := f.Client(t.Context(), keyOf("demo")); err != nil {
+			t.Error(err)
+		}
+		if got := changes.Load(); got != 2 {
+			t.Errorf("%d wakings, want 2", got)
+		}
+	})
+}
+
+func TestClusterThatHangsDelaysNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hanging, good := startServer(t), startServer(t)
+		hanging.hangs = true
+		f := startFleet(t, map[string]*server{"hanging": hanging, "good": good})
+		f.reconcile(t, "hanging")
+		f.reconcile(t, "good")
+		synctest.Wait()
+		if _, err := f.Client(t.Context(), keyOf("good")); err != nil {
+			t.Error(err)
+		}
+		if _, err := f.Client(t.Context(), keyOf("hanging")); !errors.Is(err, ErrNotConnected) {
+			t.Errorf("error %v", err)
+		}
+		time.Sleep(probeTimeout + time.Second)
+		if h := f.Health(keyOf("hanging")); h.Failures == 0 || h.Err == nil {
+			t.Errorf("health %+v", h)
+		}
+	})
+}
+
+func TestChangedKubeconfigReconnectsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		s.token = "first"
+		f := startFleet(t, map[string]*server{"demo": s})
+		f.reconcile(t, "demo")
+		synctest.Wait()
+		old, err := f.Config(keyOf("demo"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.set(func() { s.token = "second" })
+		if err := f.mgmt.Update(t.Context(), kubeconfigOf("demo", "second")); err != nil {
+			t.Fatal(err)
+		}
+		f.reconcile(t, "demo")
+		synctest.Wait()
+		fresh, err := f.Config(keyOf("demo"))
+		if err != nil || fresh.BearerToken == old.BearerToken {
+			t.Errorf("the old credentials are still in use: %v; %+v", err, f.Health(keyOf("demo")))
+		}
+	})
+}
+
+func TestUnauthorizedReconnectsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		f := startFleet(t, map[string]*server{"demo": s})
+		f.reconcile(t, "demo")
+		synctest.Wait()
+		c, err := f.Client(t.Context(), keyOf("demo"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.set(func() { s.token = "second" })
+		if err := f.mgmt.Update(t.Context(), kubeconfigOf("demo", "second")); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "x"}, &corev1.ConfigMap{}); err == nil {
+			t.Fatal("the old token is still accepted")
+		}
+		synctest.Wait()
+		if fresh, err := f.Config(keyOf("demo")); err != nil || fresh.BearerToken != "second" {
+			t.Errorf("not reconnected: %v", err)
+		}
+	})
+}
+
+func TestConnectionIsGivenUpAfterFiveFailedProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		f := startFleet(t, map[string]*server{"demo": s})
+		changes := wakings(t, f, nil)
+		f.reconcile(t, "demo")
+		synctest.Wait()
+		connected := time.Now()
+		s.set(func() { s.hangs = true })
+		time.Sleep(40 * time.Second)
+		h := f.Health(keyOf("demo"))
+		if !h.Connected || h.Failures == 0 || h.LastProbeSuccess.Sub(connected).Abs() > time.Second {
+			t.Errorf("after 40 s: %+v", h)
+		}
+		time.Sleep(50 * time.Second)
+		if h := f.Health(keyOf("demo")); h.Connected || h.Failures < maxFailures {
+			t.Errorf("after 90 s: %+v", h)
+		}
+		woken := changes.Load() // connected, first failure, given up
+		if woken < 3 || woken > 4 {
+			t.Errorf("%d wakings", woken)
+		}
+		s.set(func() { s.hangs = false })
+		time.Sleep(20 * time.Second)
+		if h := f.Health(keyOf("demo")); !h.Connected || h.Failures != 0 || h.Err != nil {
+			t.Errorf("after recovery: %+v", h)
+		}
+	})
+}
+
+func TestDeletedClusterIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		f := startFleet(t, map[string]*server{"demo": s})
+		f.reconcile(t, "demo")
+		synctest.Wait()
+		if err := f.mgmt.Delete(t.Context(), clusterOf("demo")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * probeInterval)
+		if _, err := f.Client(t.Context(), keyOf("demo")); !errors.Is(err, ErrNotConnected) || f.find(keyOf("demo")) != nil {
+			t.Errorf("still kept: %v", err)
+		}
+	})
+}
+
+func TestBadAnswersAreNamedInHealth(t *testing.T) {
+	tests := map[string]struct {
+		change func(*server)
+		secret []byte
+		want   string
+	}{
+		"a web page instead of a version": {change: func(s *server) { s.version = "<html>hunter2</html>" }, want: "probe https://demo:6443/version: its answer is not that of a Kubernetes API server"},
+		"an empty object":                 {change: func(s *server) { s.version = "{}" }, want: "its answer is not that of a Kubernetes API server"},
+		"credentials it does not know":    {change: func(s *server) { s.token = "other" }, want: "it answered 401 Unauthorized"},
+		"rubbish in the Secret":           {secret: []byte("hunter2"), want: `secret ns/demo-kubeconfig, key "value": it is not a kubeconfig; put a kubeconfig`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := startServer(t)
+				if tc.change != nil {
+					tc.change(s)
+				}
+				f := startFleet(t, map[string]*server{"demo": s})
+				if tc.secret != nil {
+					secret := kubeconfigOf("demo", "x")
+					secret.Data["value"] = tc.secret
+					if err := f.mgmt.Update(t.Context(), secret); err != nil {
+						t.Fatal(err)
+					}
+				}
+				f.reconcile(t, "demo")
+				synctest.Wait()
+				h := f.Health(keyOf("demo"))
+				if h.Err == nil || !strings.Contains(h.Err.Error(), tc.want) || strings.Contains(h.Err.Error(), "hunter2") {
+					t.Errorf("error %v, want %q", h.Err, tc.want)
+				}
+			})
+		})
+	}
+}

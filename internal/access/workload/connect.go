@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
+)
+
+const (
+	callTimeout = 10 * time.Second // of one call through the client
+	openTimeout = time.Minute      // for the first lists of a large cluster
+	maxVersion  = 64 << 10         // bytes of an answer of /version
+)
+
+// connection is one way to one API server. It never changes; another
+// kubeconfig makes another connection.
+type connection struct {
+	kubeconfig   []byte
+	config       *rest.Config
+	http         *http.Client
+	version      *url.URL
+	client       client.Client
+	nodes        *view[*corev1.Node]
+	pods         *view[*corev1.Pod]
+	unauthorized chan struct{} // of size one: the server answered 401
+
+	cancel  context.CancelFunc // ends the views
+	viewing sync.WaitGroup     // views that run
+}
+
+// newConnection prepares a connection. It sends nothing.
+func newConnection(k *keeper, secret *corev1.Secret) (*connection, error) {
+	cfg, err := kubeconfig.FromSecret(secret)
+	if err != nil {
+		return nil, err
+	}
+	cfg.QPS = -1 // the work per cluster is bounded; a limit would only add waiting
+	cfg.UserAgent = "capstan"
+	if k.cache.Dial != nil {
+		cfg.Dial = k.cache.Dial
+	}
+	c := &connection{kubeconfig: secret.Data[kubeconfig.DataKey], config: cfg, unauthorized: make(chan struct{}, 1)}
+	base, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return nil, kubeconfig.InSecret(secret, errors.New("its server is not a usable URL"))
+	}
+	c.version = base.JoinPath("version")
+	transport, err := newTransport(cfg, c.unauthorized)
+	if err != nil {
+		return nil, kubeconfig.InSecret(secret, err)
+	}
+	c.http = &http.Client{Transport: transport, CheckRedirect: noRedirects}
+	if err := c.makeClients(k); err != nil {
+		c.http.CloseIdleConnections()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *connection) makeClients(k *keeper) error {
+	dynamic, err := apiutil.NewDynamicRESTMapper(c.config, c.http) // asks the server only for kinds that are not built in
+	if err != nil {
+		return fmt.Errorf("make the mapper: %w", err)
+	}
+	calls := &http.Client{Transport: c.http.Transport, CheckRedirect: noRedirects, Timeout: callTimeout}
+	direct, err := client.New(c.config, client.Options{
+		HTTPClient: calls, Scheme: scheme.Scheme,
+		Mapper: meta.FirstHitRESTMapper{MultiRESTMapper: meta.MultiRESTMapper{builtIn(), dynamic}},
+	})
+	if err != nil {
+		return fmt.Errorf("make the client: %w", err)
+	}
+	lists := rest.CopyConfig(c.config)
+	lists.APIPath, lists.GroupVersion = "/api", &schema.GroupVersion{Version: "v1"}
+	lists.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	lists.ContentConfig.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	lister, err := rest.RESTClientForConfigAndClient(lists, c.http)
+	if err != nil {
+		return fmt.Errorf("make the client: %w", err)
+	}
+	tell := func(obj client.Object) { k.cache.subscribers.tell(k.key, obj) }
+	c.nodes = newNodes(lister, tell)
+	c.pods = newPods(lister, tell)
+	c.client = &reader{Client: direct, nodes: c.nodes, pods: c.pods}
+	return nil
+}
+
+func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// madeFrom reports whether the Secret still says what the connection uses.
+func (c *connection) madeFrom(secret *corev1.Secret) bool {
+	return bytes.Equal(c.kubeconfig, secret.Data[kubeconfig.DataKey])
+}
+
+// probe asks the server for its version.
+func (c *connection) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.version.String(), nil)
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("probe %s: %w", c.version.Redacted(), plain(err))
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxVersion))
+	if err != nil {
+		return fmt.Errorf("probe %s: %w", c.version.Redacted(), plain(err))
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("probe %s: it answered %d %s", c.version.Redacted(), resp.StatusCode, http.StatusText(resp.StatusCode))
+	}
+	var v version.Info
+	if err := json.Unmarshal(body, &v); err != nil || v.GitVersion == "" {
+		return fmt.Errorf("probe %s: its answer is not that of a Kubernetes API server", c.version.Redacted())
+	}
+	return nil
+}
+
+// plain takes away what differs from one attempt to the next, such as our own
+// port, so that the same trouble has the same text.
+func plain(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return fmt.Errorf("%s: %w", op.Op, op.Err)
+	}
+	return err
+}
+
+// open fills the views, and keeps them up to date until close.
+func (c *connection) open(ctx context.Context) error {
+	viewing, cancel := context.WithCancel(ctx)
+	c.cancel = cancel
+	failed := make(chan error)
+	c.viewing.Go(func() { c.nodes.run(viewing, failed) })
+	c.viewing.Go(func() { c.pods.run(viewing, failed) })
+	timeout := time.NewTimer(openTimeout)
+	defer timeout.Stop()
+	for _, filled := range []<-chan struct{}{c.nodes.filled, c.pods.filled} {
+		select {
+		case <-filled:
+		case err := <-failed:
+			return err
+		case <-timeout.C:
+			return fmt.Errorf("list nodes and control plane pods: no answer within %s", openTimeout)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// close ends the views and waits for them. Calls under way go on.
+func (c *connection) close() {
+	if c.cancel != nil {
+		c.cancel()
+	}
+	c.viewing.Wait()
+	c.http.CloseIdleConnections()
+}

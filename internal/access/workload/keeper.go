@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/certs"
+)
+
+const (
+	firstRetry  = 200 * time.Millisecond
+	lastRetry   = 10 * time.Second
+	retryFactor = 1.5 // gaps stay a third of the time waited so far
+
+	probeInterval = 10 * time.Second
+	probeTimeout  = 5 * time.Second
+	maxFailures   = 5 // consecutive probes that may fail before the connection is given up
+)
+
+// Reasons to wait that are not failures.
+var (
+	errGone         = errors.New("the Cluster is gone")
+	errNoKubeconfig = errors.New("the kubeconfig Secret does not exist yet")
+)
+
+// keeper keeps the connection of one cluster. Its run is the only one that
+// changes it.
+type keeper struct {
+	cache *Cache
+	key   client.ObjectKey
+	woken chan struct{} // of size one: something may have changed
+
+	mu     sync.Mutex // guards the fields below; never held during I/O
+	conn   *connection
+	health Health
+}
+
+func newKeeper(c *Cache, key client.ObjectKey) *keeper {
+	return &keeper{cache: c, key: key, woken: make(chan struct{}, 1)}
+}
+
+// nudge says that an attempt is worth making, or that the Secret may have changed.
+func (k *keeper) nudge() {
+	select {
+	case k.woken <- struct{}{}:
+	default:
+	}
+}
+
+func (k *keeper) connection() *connection {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.conn
+}
+
+func (k *keeper) currentHealth() Health {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.health
+}
+
+// run connects and reconnects until ctx is done or the Cluster is gone.
+func (k *keeper) run(ctx context.Context) {
+	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithName("clustercache").WithValues("Cluster", klog.KRef(k.key.Namespace, k.key.Name)))
+	defer k.end()
+	retry := firstRetry
+	for ctx.Err() == nil {
+		conn, err := k.connect(ctx)
+		if err == nil {
+			retry = firstRetry
+			k.replace(ctx, conn)
+			if err = k.watchOver(ctx, conn); err == nil {
+				continue // reconnect at once, and keep the old one until then
+			}
+		}
+		if errors.Is(err, errGone) && k.cache.forget(k) {
+			return
+		}
+		k.drop(ctx, err)
+		if k.sleep(ctx, jittered(retry)) {
+			retry = firstRetry
+		} else {
+			retry = min(time.Duration(float64(retry)*retryFactor), lastRetry)
+		}
+	}
+}
+
+// sleep reports whether it was ended early by a nudge.
+func (k *keeper) sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-k.woken:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// jittered changes d by up to a tenth, so that clusters that failed together do not
+// come back together.
+func jittered(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
+}
+
+// kubeconfig reads the Secret, and says errGone when nobody needs it any more.
+func (k *keeper) kubeconfig(ctx context.Context) (*corev1.Secret, error) {
+	var cluster clusterv1.Cluster
+	if err := k.cache.Mgmt.Get(ctx, k.key, &cluster); apierrors.IsNotFound(err) {
+		return nil, errGone
+	} else if err != nil {
+		return nil, fmt.Errorf("get cluster %s: %w", k.key, err)
+	}
+	if !infrastructureProvisioned(&cluster) {
+		return nil, errGone
+	}
+	var secret corev1.Secret
+	key := client.ObjectKey{Namespace: k.key.Namespace, Name: certs.SecretName(k.key.Name, certs.Kubeconfig)}
+	if err := k.cache.Secrets.Get(ctx, key, &secret); apierrors.IsNotFound(err) {
+		return nil, errNoKubeconfig
+	} else if err != nil {
+		return nil, fmt.Errorf("get secret %s: %w", key, err)
+	}
+	return &secret, nil
+}
+
+// connect makes a connection that has proved to work.
+func (k *keeper) connect(ctx context.Context) (*connection, error) {
+	secret, err := k.kubeconfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := newConnection(k, secret)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.prove(ctx, conn); err != nil {
+		conn.close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// prove takes a slot only for the first request: once a server has answered,
+// it may take its time to list, without being in anybody's way.
+func (k *keeper) prove(ctx context.Context, conn *connection) error {
+	slots := k.cache.fresh
+	if k.currentHealth().Failures > 0 {
+		slots = k.cache.retries
+	}
+	select {
+	case slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	err := conn.probe(ctx)
+	<-slots
+	if err != nil {
+		return err
+	}
+	return conn.open(ctx)
+}
+
+// watchOver returns nil when the connection should be replaced, and an error
+// when it is of no use any more.
+func (k *keeper) watchOver(ctx context.Context, conn *connection) error {
+	due := time.NewTimer(jittered(probeInterval))
+	defer due.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-conn.unauthorized:
+			ctrl.LoggerFrom(ctx).Info("Reconnecting to workload cluster", "reason", "it answered 401 Unauthorized")
+			return nil
+		case <-k.woken:
+			secret, err := k.kubeconfig(ctx)
+			if err != nil {
+				return err
+			}
+			if !conn.madeFrom(secret) {
+				ctrl.LoggerFrom(ctx).Info("Reconnecting to workload cluster", "reason", "its kubeconfig changed")
+				return nil
+			}
+		case <-due.C:
+			due.Reset(jittered(probeInterval))
+			if _, err := k.kubeconfig(ctx); errors.Is(err, errGone) {
+				return err
+			}
+			if err := conn.probe(ctx); k.probed(ctx, err) >= maxFailures {
+				return err
+			}
+		}
+	}
+}
+
+// probed records the outcome of a probe, and returns how many have failed since
+// the last success. It wakes others only when the outcome is another one.
+func (k *keeper) probed(ctx context.Context, err error) int {
+	if ctx.Err() != nil {
+		return 0
+	}
+	countProbe(k.key, err)
+	k.mu.Lock()
+	before := k.health
+	if err == nil {
+		k.health.Failures, k.health.LastProbeSuccess = 0, k.cache.Clock.Now()
+	} else {
+		k.health.Failures++
+	}
+	k.health.Err = err
+	failures := k.health.Failures
+	k.mu.Unlock()
+	if (before.Failures == 0) != (failures == 0) {
+		ctrl.LoggerFrom(ctx).V(2).Info("Probed workload cluster", "healthy", err == nil, "reason", text(err))
+		k.cache.subscribers.tell(k.key, nil)
+	}
+	return failures
+}
+
+// replace puts conn in the place of an earlier connection.
+func (k *keeper) replace(ctx context.Context, conn *connection) {
+	k.mu.Lock()
+	old := k.conn
+	k.conn = conn
+	k.health = Health{Connected: true, LastProbeSuccess: k.cache.Clock.Now()}
+	k.mu.Unlock()
+	if old != nil {
+		old.close()
+	}
+	setUp(k.key, true)
+	ctrl.LoggerFrom(ctx).Info("Connected to workload cluster")
+	k.cache.subscribers.tell(k.key, nil)
+}
+
+// drop closes the connection, if there is one, and records why there is none.
+func (k *keeper) drop(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	k.mu.Lock()
+	old, before := k.conn, k.health
+	k.conn = nil
+	k.health.Connected, k.health.Err = false, err
+	if errors.Is(err, errNoKubeconfig) {
+		k.health.Failures = 0 // nothing has failed: it is not time yet
+	} else {
+		k.health.Failures++
+	}
+	k.mu.Unlock()
+	if old != nil {
+		old.close()
+	}
+	setUp(k.key, false)
+	if before.Connected || text(before.Err) != text(err) {
+		ctrl.LoggerFrom(ctx).V(2).Info("Not connected to workload cluster", "reason", text(err))
+		k.cache.subscribers.tell(k.key, nil)
+	}
+}
+
+// end closes everything when the keeper is not needed any more.
+func (k *keeper) end() {
+	k.mu.Lock()
+	old := k.conn
+	k.conn, k.health = nil, Health{}
+	k.mu.Unlock()
+	if old != nil {
+		old.close()
+	}
+	forgetMetrics(k.key)
+	k.cache.subscribers.tell(k.key, nil)
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

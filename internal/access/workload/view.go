@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	controlPlaneNamespace = metav1.NamespaceSystem
+	controlPlaneLabel     = "tier=control-plane"
+)
+
+// view is what one list and watch has shown. It is far lighter than an
+// informer: no queue, no listeners, one goroutine.
+type view[T client.Object] struct {
+	name  string
+	list  cache.ListerWatcher
+	proto T
+	slim  func(T)             // takes away what nobody reads
+	index func(T) string      // of what to keep an index; nil for none
+	tell  func(client.Object) // an object came, changed or went
+
+	mu      sync.RWMutex           // guards the fields below
+	objects map[client.ObjectKey]T // never changed once in here
+	indexed map[string]map[client.ObjectKey]T
+	filled  chan struct{} // closed by the first Replace
+}
+
+func newNodes(lister rest.Interface, tell func(client.Object)) *view[*corev1.Node] {
+	return &view[*corev1.Node]{
+		name: "nodes", proto: &corev1.Node{}, tell: tell,
+		list: listWatch(lister, "nodes", "", ""), slim: slimNode,
+		index:  func(n *corev1.Node) string { return n.Spec.ProviderID },
+		filled: make(chan struct{}),
+	}
+}
+
+func newPods(lister rest.Interface, tell func(client.Object)) *view[*corev1.Pod] {
+	return &view[*corev1.Pod]{
+		name: "control plane pods", proto: &corev1.Pod{}, tell: tell,
+		list: listWatch(lister, "pods", controlPlaneNamespace, controlPlaneLabel), slim: slimPod,
+		filled: make(chan struct{}),
+	}
+}
+
+// plainLists does without streamed lists, which old API servers refuse, and
+// which gain nothing at our sizes.
+type plainLists struct{ *cache.ListWatch }
+
+// IsWatchListSemanticsUnSupported is what client-go's reflector asks.
+func (plainLists) IsWatchListSemanticsUnSupported() bool { return true }
+
+func listWatch(lister rest.Interface, resource, namespace, selector string) cache.ListerWatcher {
+	request := func(o metav1.ListOptions) *rest.Request {
+		o.LabelSelector = selector
+		return lister.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&o, scheme.ParameterCodec)
+	}
+	return plainLists{&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return request(o).Do(ctx).Get()
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.Watch = true
+			return request(o).Watch(ctx)
+		},
+	}}
+}
+
+func slimNode(n *corev1.Node) {
+	n.ManagedFields = nil
+	n.Status.Images = nil
+	for i := range n.Status.Conditions {
+		n.Status.Conditions[i].LastHeartbeatTime = metav1.Time{}
+	}
+}
+
+func slimPod(p *corev1.Pod) {
+	p.ManagedFields = nil
+	spec := corev1.PodSpec{NodeName: p.Spec.NodeName}
+	for _, c := range p.Spec.Containers {
+		spec.Containers = append(spec.Containers, corev1.Container{Name: c.Name, Image: c.Image})
+	}
+	p.Spec = spec
+}
+
+// run lists and watches until ctx is done. Failures before the first list has
+// succeeded go to failed.
+func (v *view[T]) run(ctx context.Context, failed chan<- error) {
+	log := ctrl.LoggerFrom(ctx).WithValues("view", v.name)
+	reflector := cache.NewReflectorWithOptions(v.list, v.proto, v, cache.ReflectorOptions{Name: v.name, Logger: &log})
+	retry := firstRetry
+	for ctx.Err() == nil {
+		err := reflector.ListAndWatchWithContext(ctx)
+		select {
+		case <-v.filled:
+			retry = firstRetry
+		case failed <- fmt.Errorf("list %s: %w", v.name, short(plain(err))):
+		default:
+		}
+		if err != nil && ctx.Err() == nil {
+			log.V(2).Info("Listing again", "reason", short(plain(err)).Error())
+		}
+		wait := time.NewTimer(jittered(retry))
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
+		}
+		retry = min(2*retry, lastRetry)
+	}
+}
+
+// short cuts what a server may have said at length.
+func short(err error) error {
+	const most = 300
+	if err == nil {
+		return errors.New("the watch ended")
+	}
+	if len(err.Error()) <= most {
+		return err
+	}
+	return errors.New(strings.ToValidUTF8(err.Error()[:most], "") + " …")
+}
+
+// Replace implements cache.ReflectorStore.
+func (v *view[T]) Replace(list []any, _ string) error {
+	fresh := make(map[client.ObjectKey]T, len(list))
+	for _, item := range list {
+		obj, ok := item.(T)
+		if !ok {
+			return fmt.Errorf("a list of %s holds a %T", v.name, item)
+		}
+		v.slim(obj)
+		fresh[client.ObjectKeyFromObject(obj)] = obj
+	}
+	v.mu.Lock()
+	old := v.objects
+	v.objects, v.indexed = fresh, map[string]map[client.ObjectKey]T{}
+	for key, obj := range fresh {
+		v.reindex(key, obj, true)
+	}
+	v.mu.Unlock()
+	for key, obj := range fresh {
+		if before, ok := old[key]; !ok || differs(before, obj) {
+			v.tell(obj)
+		}
+	}
+	for key, obj := range old {
+		if _, ok := fresh[key]; !ok {
+			v.tell(obj)
+		}
+	}
+	select {
+	case <-v.filled:
+	default:
+		close(v.filled) // only the reflector's goroutine comes here
+	}
+	return nil
+}
+
+// Add implements cache.ReflectorStore.
+func (v *view[T]) Add(item any) error { return v.Update(item) }
+
+// Update implements cache.ReflectorStore.
+func (v *view[T]) Update(item any) error {
+	obj, ok := item.(T)
+	if !ok {
+		return fmt.Errorf("a watch of %s shows a %T", v.name, item)
+	}
+	v.slim(obj)
+	key := client.ObjectKeyFromObject(obj)
+	v.mu.Lock()
+	before, known := v.objects[key]
+	if known {
+		v.reindex(key, before, false)
+	}
+	v.objects[key] = obj
+	v.reindex(key, obj, true)
+	v.mu.Unlock()
+	if !known || differs(before, obj) {
+		v.tell(obj)
+	}
+	return nil
+}
+
+// Delete implements cache.ReflectorStore.
+func (v *view[T]) Delete(item any) error {
+	obj, ok := item.(T)
+	if !ok {
+		return fmt.Errorf("a watch of %s shows a %T", v.name, item)
+	}
+	key := client.ObjectKeyFromObject(obj)
+	v.mu.Lock()
+	before, known := v.objects[key]
+	if known {
+		v.reindex(key, before, false)
+		delete(v.objects, key)
+	}
+	v.mu.Unlock()
+	if known {
+		v.tell(before)
+	}
+	return nil
+}
+
+// Resync implements cache.ReflectorStore. There is nothing to send again.
+func (v *view[T]) Resync() error { return nil }
+
+// reindex adds an object to the index or takes it out. The caller holds mu.
+func (v *view[T]) reindex(key client.ObjectKey, obj T, in bool) {
+	if v.index == nil {
+		return
+	}
+	value := v.index(obj)
+	switch {
+	case !in:
+		delete(v.indexed[value], key)
+		if len(v.indexed[value]) == 0 {
+			delete(v.indexed, value)
+		}
+	case v.indexed[value] == nil:
+		v.indexed[value] = map[client.ObjectKey]T{key: obj}
+	default:
+		v.indexed[value][key] = obj
+	}
+}
+
+// differs reports whether more than the resource version of an object changed:
+// heartbeats, which slim takes away, are not worth waking anybody.
+func differs[T client.Object](before, after T) bool {
+	if before.GetUID() != after.GetUID() {
+		return true
+	}
+	a := after.DeepCopyObject().(client.Object)
+	a.SetResourceVersion(before.GetResourceVersion())
+	return !equality.Semantic.DeepEqual(client.Object(before), a)
+}
+
+// get returns an object that must not be changed.
+func (v *view[T]) get(key client.ObjectKey) (T, bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	obj, ok := v.objects[key]
+	return obj, ok
+}
+
+// all returns objects that must not be changed, in the order of their names;
+// with indexed, those of that value in the index.
+func (v *view[T]) all(indexed *string) []T {
+	v.mu.RLock()
+	from := v.objects
+	if indexed != nil {
+		from = v.indexed[*indexed]
+	}
+	out := slices.Collect(maps.Values(from))
+	v.mu.RUnlock()
+	slices.SortFunc(out, func(a, b T) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return out
+}
