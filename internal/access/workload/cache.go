@@ -154,8 +154,9 @@ func (c *Cache) Start(ctx context.Context) error {
 	c.mu.Unlock()
 	close(c.started)
 	<-ctx.Done()
-	c.mu.Lock()   // whoever takes it after us sees that ctx is done, and starts no keeper
-	c.mu.Unlock() //nolint:staticcheck // the empty section is a barrier
+	c.mu.Lock()
+	c.stopping = true
+	c.mu.Unlock()
 	c.keeping.Wait()
 	return nil
 }

@@ -9,12 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
 // What a Secret of a cluster looks like.
 const (
-	SecretType       corev1.SecretType = "cluster.x-k8s.io/secret"
-	ClusterNameLabel                   = "cluster.x-k8s.io/cluster-name"
+	SecretType       = clusterv1.ClusterSecretType
+	ClusterNameLabel = clusterv1.ClusterNameLabel
 
 	CertKey       = corev1.TLSCertKey       // the certificate, or the public key
 	PrivateKeyKey = corev1.TLSPrivateKeyKey // the private key
