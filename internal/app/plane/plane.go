@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plane is the whole of Capstan in one process: the management plane,
+// what its API server must know, and the controllers.
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/capstan-dev/capstan/internal/app/install"
+	"github.com/capstan-dev/capstan/internal/app/manager"
+	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
+	"github.com/capstan-dev/capstan/internal/mgmtplane"
+)
+
+// Options say where the plane lives and what it runs. Only Dir is needed.
+type Options struct {
+	// Dir is the data directory.
+	Dir string
+	// Listen is the API server's address; port 0 takes a free one.
+	Listen string
+	// EtcdServers are URLs of an external etcd; none means the embedded one.
+	EtcdServers []string
+	// EtcdCAFile, EtcdCertFile, EtcdKeyFile and EtcdPrefix belong to it.
+	EtcdCAFile, EtcdCertFile, EtcdKeyFile, EtcdPrefix string
+	// Providers are the controllers to run; nil means all.
+	Providers []string
+	// MetricsAddress and PprofAddress are host:port; "" means not at all.
+	MetricsAddress, PprofAddress string
+	// Version is what status says of the program.
+	Version string
+	// Fatal is what CatchExits returned.
+	Fatal <-chan error
+	// Progress is told what is being done. Nil tells nobody.
+	Progress func(string)
+	// Log receives what the controllers say.
+	Log logr.Logger
+}
+
+// Plane is a running management plane with its controllers.
+type Plane struct {
+	mgmt  *mgmtplane.Plane
+	stack lifecycle.Stack
+	errs  chan error
+
+	stop    sync.Once
+	stopErr error
+}
+
+// CatchExits keeps libraries from ending the process; see mgmtplane.CatchExits.
+func CatchExits() <-chan error { return mgmtplane.CatchExits() }
+
+// Start returns when the API server answers, its definitions are up to date
+// and all controllers run. ctx bounds the start alone.
+func Start(ctx context.Context, o Options) (*Plane, error) {
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	if o.Providers == nil {
+		o.Providers = manager.AllProviders
+	}
+	p := &Plane{errs: make(chan error, 1)}
+	if err := p.start(ctx, o); err != nil {
+		return nil, errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
+	}
+	return p, nil
+}
+
+func (p *Plane) start(ctx context.Context, o Options) error {
+	for _, name := range o.Providers {
+		if !slices.Contains(manager.AllProviders, name) {
+			return fmt.Errorf("provider %q is not known: choose among %v", name, manager.AllProviders)
+		}
+	}
+	mgmt, err := mgmtplane.Start(ctx, mgmtplane.Options{
+		Dir: o.Dir, Listen: o.Listen, Version: o.Version, Providers: o.Providers, Fatal: o.Fatal, Progress: o.Progress,
+		Etcd: mgmtplane.ExternalEtcd{Servers: o.EtcdServers, CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile, Prefix: o.EtcdPrefix},
+	})
+	if err != nil {
+		return err
+	}
+	p.mgmt = mgmt
+	p.stack.Push("management plane", mgmt.Stop)
+	p.relay()
+	o.Progress("installing definitions")
+	if err := install.Install(ctx, mgmt.Config()); err != nil {
+		return err
+	}
+	o.Progress("starting controllers")
+	if err := p.startControllers(ctx, o); err != nil {
+		return err
+	}
+	return mgmt.SetReady(time.Now())
+}
+
+// relay passes on what ends the management plane from within.
+func (p *Plane) relay() {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case err := <-p.mgmt.Err():
+			p.fail(err)
+		case <-done:
+		}
+	}()
+	p.stack.Push("relay of errors", func(context.Context) error { close(done); <-ended; return nil })
+}
+
+// startControllers runs the manager and waits until its caches are filled.
+func (p *Plane) startControllers(ctx context.Context, o Options) error {
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	m, err := manager.New(run, p.mgmt.Config(), manager.Options{
+		Providers: o.Providers, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress,
+		SimulatedDir: datadir.Dir(o.Dir).Simulated(), Log: o.Log,
+	})
+	if err != nil {
+		cancel()
+		return fmt.Errorf("set up controllers: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := m.Start(run)
+		if err == nil && run.Err() == nil {
+			err = errors.New("stopped by themselves")
+		}
+		if err != nil {
+			p.fail(fmt.Errorf("controllers: %w", err))
+		}
+		ended <- err
+	}()
+	p.stack.Push("controllers", func(ctx context.Context) error {
+		cancel()
+		select {
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	select {
+	case <-m.Ready():
+		return nil
+	case err := <-p.errs:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("wait for controllers: %w", ctx.Err())
+	}
+}
+
+// Addr is the host and port at which the API server answers.
+func (p *Plane) Addr() string { return p.mgmt.Addr() }
+
+// Kubeconfig is the path of the administrator's kubeconfig.
+func (p *Plane) Kubeconfig() string { return p.mgmt.Kubeconfig() }
+
+// Err receives what ended the plane from within. The owner then calls Stop.
+func (p *Plane) Err() <-chan error { return p.errs }
+
+// Stop stops the controllers, then the management plane. A second call returns
+// what the first did.
+func (p *Plane) Stop(ctx context.Context) error {
+	p.stop.Do(func() { p.stopErr = p.stack.Unwind(ctx) })
+	return p.stopErr
+}
+
+func (p *Plane) fail(err error) {
+	select {
+	case p.errs <- err:
+	default: // the first reason is the one that matters
+	}
+}

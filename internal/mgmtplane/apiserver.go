@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mgmtplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	apimachineryversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/rest"
+	"k8s.io/component-base/compatibility"
+	"k8s.io/kube-aggregator/pkg/apiserver"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+)
+
+const readyTimeout = 60 * time.Second
+
+type apiServerInput struct {
+	listener net.Listener
+	keys     pki
+	etcd     []string
+}
+
+// flags of kube-apiserver. What is not here has its default.
+func (c *completed) flags(in apiServerInput) []string {
+	flags := []string{
+		"--etcd-servers=" + strings.Join(in.etcd, ","),
+		"--etcd-prefix=" + c.Etcd.Prefix,
+		"--etcd-cafile=" + c.Etcd.CAFile,
+		"--etcd-certfile=" + c.Etcd.CertFile,
+		"--etcd-keyfile=" + c.Etcd.KeyFile,
+		"--etcd-db-metric-poll-interval=0",
+		"--advertise-address=127.0.0.1",
+		"--endpoint-reconciler-type=none", // there is no Endpoints object that 127.0.0.1 may be in
+		"--service-cluster-ip-range=10.96.0.0/16",
+		"--tls-cert-file=" + in.keys.crt("apiserver"),
+		"--tls-private-key-file=" + in.keys.key("apiserver"),
+		"--client-ca-file=" + in.keys.crt("ca"),
+		"--requestheader-client-ca-file=" + in.keys.crt("front-proxy-ca"),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + in.keys.crt("front-proxy-client"),
+		"--proxy-client-key-file=" + in.keys.key("front-proxy-client"),
+		"--service-account-key-file=" + in.keys.key("sa"),
+		"--service-account-signing-key-file=" + in.keys.key("sa"),
+		"--service-account-issuer=" + issuer,
+		"--authorization-mode=RBAC",
+		"--profiling=false",
+		"--shutdown-delay-duration=0s",
+		// One machine, few clients that are all ours: fairness between them
+		// costs CPU on each request and buys nothing.
+		"--enable-priority-and-fairness=false",
+		"--max-requests-inflight=2000",
+		"--max-mutating-requests-inflight=1000",
+		// There is one API server and its peers are nobody.
+		"--feature-gates=APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false",
+	}
+	return flags
+}
+
+// startAPIServer builds and runs the aggregator, kube-apiserver and
+// apiextensions-apiserver, and waits until they say that they are ready.
+func (c *completed) startAPIServer(ctx context.Context, p *Plane, in apiServerInput) error {
+	server, err := c.buildAPIServer(ctx, in)
+	if err != nil {
+		return fmt.Errorf("build the API server: %w", err)
+	}
+	prepared, err := server.PrepareRun()
+	if err != nil {
+		return fmt.Errorf("prepare the API server: %w", err)
+	}
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() {
+		err := prepared.Run(run)
+		if err == nil && run.Err() == nil {
+			err = errors.New("stopped by itself")
+		}
+		if err != nil {
+			p.fail(fmt.Errorf("API server: %w", err))
+		}
+		ended <- err
+	}()
+	p.stack.Push("API server", func(ctx context.Context) error {
+		cancel()
+		select {
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	p.config = inProcess(server.GenericAPIServer)
+	return waitReady(ctx, p)
+}
+
+func (c *completed) buildAPIServer(ctx context.Context, in apiServerInput) (*apiserver.APIAggregator, error) {
+	s := options.NewServerRunOptions()
+	fs := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
+	for _, f := range s.Flags().FlagSets {
+		fs.AddFlagSet(f)
+	}
+	if err := fs.Parse(c.flags(in)); err != nil {
+		return nil, err
+	}
+	tcp, ok := in.listener.Addr().(*net.TCPAddr)
+	if !ok {
+		return nil, fmt.Errorf("listener has address %s, which is not TCP", in.listener.Addr())
+	}
+	s.SecureServing.Listener, s.SecureServing.BindPort = in.listener, tcp.Port
+	s.SecureServing.BindAddress, s.SecureServing.ExternalAddress = tcp.IP, net.IPv4(127, 0, 0, 1)
+	if err := s.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+		return nil, err
+	}
+	o, err := s.Complete(context.WithoutCancel(ctx))
+	if err != nil {
+		return nil, err
+	}
+	if errs := o.Validate(); len(errs) > 0 {
+		return nil, utilerrors.NewAggregate(errs)
+	}
+	cfg, err := app.NewConfig(o)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range []*compatibility.EffectiveVersion{
+		&cfg.Aggregator.GenericConfig.EffectiveVersion,
+		&cfg.KubeAPIs.ControlPlane.Generic.EffectiveVersion,
+		&cfg.ApiExtensions.GenericConfig.EffectiveVersion,
+	} {
+		*v = namedVersion{*v, c.kubernetes}
+	}
+	done, err := cfg.Complete()
+	if err != nil {
+		return nil, err
+	}
+	return app.CreateServerChain(done)
+}
+
+// namedVersion is a version that knows its name; see kubernetesVersion.
+type namedVersion struct {
+	compatibility.EffectiveVersion
+	name string
+}
+
+func (v namedVersion) Info() *apimachineryversion.Info {
+	info := v.EffectiveVersion.Info()
+	if info == nil {
+		return nil
+	}
+	info.GitVersion, info.GitTreeState, info.GitCommit = v.name, "clean", ""
+	return info
+}
+
+// waitReady asks /readyz through the handlers themselves until it is 200.
+// Nothing may be cancelled before: a start hook that fails is fatal upstream.
+func waitReady(ctx context.Context, p *Plane) error {
+	client, err := rest.HTTPClientFor(p.config)
+	if err != nil {
+		return err
+	}
+	deadline := time.NewTimer(readyTimeout)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	var last string
+	for {
+		if last, err = notReady(ctx, client, p.config.Host); err != nil {
+			return fmt.Errorf("ask whether the API server is ready: %w", err)
+		}
+		if last == "" {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case err := <-p.errs:
+			return err
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the API server: %w", ctx.Err())
+		case <-deadline.C:
+			return fmt.Errorf("API server is not ready after %s: %s", readyTimeout, last)
+		}
+	}
+}
+
+// notReady returns what the server still waits for; "" means it is ready.
+func notReady(ctx context.Context, client *http.Client, host string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, host+"/readyz?verbose", nil)
+	if err != nil {
+		return "", err
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode == http.StatusOK {
+		return "", nil
+	}
+	return failedChecks(res)
+}

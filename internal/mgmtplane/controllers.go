@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mgmtplane
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	cacheddiscovery "k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/keyutil"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
+	"k8s.io/kubernetes/pkg/controller/garbagecollector"
+	"k8s.io/kubernetes/pkg/controller/namespace"
+	"k8s.io/kubernetes/pkg/controller/serviceaccount"
+	tokens "k8s.io/kubernetes/pkg/serviceaccount"
+)
+
+const (
+	issuer = "https://kubernetes.default.svc.cluster.local"
+	// gcSyncPeriod is how often the garbage collector looks for new kinds. It
+	// asks a cached answer (see changedDiscovery), so that often costs nothing.
+	gcSyncPeriod = time.Second
+	// discoverySettles is for how long after the last change of a definition
+	// discovery is read again.
+	discoverySettles = 5 * time.Second
+)
+
+// controllers is a set of informers and the loops that run on them.
+type controllers struct {
+	typed  kubernetes.Interface
+	meta   metadata.Interface
+	shared informers.SharedInformerFactory
+	// secrets sees service account tokens alone: all others would only fill
+	// the memory.
+	secrets   informers.SharedInformerFactory
+	metadata  metadatainformer.SharedInformerFactory
+	informing chan struct{} // closed when informers run
+	loops     []func(context.Context)
+}
+
+// startControllers runs kube-controller-manager's controllers on p until it
+// stops. The controller manager itself cannot be used: it runs once per
+// process, and its garbage collector takes half a minute to see a new kind.
+func startControllers(p *Plane, keys pki) error {
+	cfg := rest.AddUserAgent(p.Config(), "capstan-plane")
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Background()))
+	c, err := newControllers(cfg)
+	if err != nil {
+		cancel()
+		return err
+	}
+	for name, add := range map[string]func(context.Context, pki) error{
+		"namespaces": c.addNamespaces, "garbage collector": c.addGarbageCollector,
+		"cluster role aggregation": c.addRoleAggregation, "service accounts": c.addServiceAccounts,
+	} {
+		if err := add(ctx, keys); err != nil {
+			cancel()
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	var running sync.WaitGroup
+	p.stack.Push("controllers of the API server", func(stop context.Context) error {
+		cancel()
+		done := make(chan struct{})
+		go func() {
+			running.Wait()
+			c.shared.Shutdown()
+			c.secrets.Shutdown()
+			c.metadata.Shutdown()
+			close(done)
+		}()
+		select {
+		case <-done:
+			return nil
+		case <-stop.Done():
+			return stop.Err()
+		}
+	})
+	c.shared.Start(ctx.Done())
+	c.secrets.Start(ctx.Done())
+	c.metadata.Start(ctx.Done())
+	close(c.informing)
+	for _, loop := range c.loops {
+		running.Go(func() { loop(ctx) })
+	}
+	return nil
+}
+
+func newControllers(cfg *rest.Config) (*controllers, error) {
+	proto := rest.CopyConfig(cfg)
+	proto.ContentType = runtime.ContentTypeProtobuf
+	typed, err := kubernetes.NewForConfig(proto)
+	if err != nil {
+		return nil, err
+	}
+	meta, err := metadata.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &controllers{
+		typed: typed, meta: meta,
+		shared: informers.NewSharedInformerFactory(typed, 0),
+		secrets: informers.NewSharedInformerFactoryWithOptions(typed, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = "type=" + string(corev1.SecretTypeServiceAccountToken)
+		})),
+		metadata:  metadatainformer.NewSharedInformerFactory(meta, 0),
+		informing: make(chan struct{}),
+	}, nil
+}
+
+func (c *controllers) addNamespaces(ctx context.Context, _ pki) error {
+	n := namespace.NewNamespaceController(ctx, c.typed, c.meta, c.typed.Discovery().ServerPreferredNamespacedResources,
+		c.shared.Core().V1().Namespaces(), 5*time.Minute, corev1.FinalizerKubernetes)
+	c.loops = append(c.loops, func(ctx context.Context) { n.Run(ctx, 10) })
+	return nil
+}
+
+func (c *controllers) addGarbageCollector(ctx context.Context, _ pki) error {
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(cacheddiscovery.NewMemCacheClient(c.typed.Discovery()))
+	gc, err := garbagecollector.NewGarbageCollector(ctx, c.typed, c.meta, mapper,
+		garbagecollector.DefaultIgnoredResources(), metadataOnly{c.metadata}, c.informing)
+	if err != nil {
+		return err
+	}
+	changed := &changedDiscovery{ServerResourcesInterface: c.typed.Discovery(), now: time.Now}
+	for _, kind := range []schema.GroupVersionResource{
+		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
+		{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"},
+	} {
+		if _, err := c.metadata.ForResource(kind).Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(any) { changed.mark() },
+			UpdateFunc: func(any, any) { changed.mark() },
+			DeleteFunc: func(any) { changed.mark() },
+		}); err != nil {
+			return err
+		}
+	}
+	c.loops = append(c.loops,
+		func(ctx context.Context) { gc.Run(ctx, 20, 30*time.Second) },
+		func(ctx context.Context) { gc.Sync(ctx, changed, gcSyncPeriod) },
+	)
+	return nil
+}
+
+func (c *controllers) addRoleAggregation(context.Context, pki) error {
+	a := clusterroleaggregation.NewClusterRoleAggregation(c.shared.Rbac().V1().ClusterRoles(), c.typed.RbacV1())
+	c.loops = append(c.loops, func(ctx context.Context) { a.Run(ctx, 5) })
+	return nil
+}
+
+func (c *controllers) addServiceAccounts(ctx context.Context, keys pki) error {
+	accounts := c.shared.Core().V1().ServiceAccounts()
+	defaults, err := serviceaccount.NewServiceAccountsController(klog.FromContext(ctx), accounts, c.shared.Core().V1().Namespaces(),
+		c.typed, serviceaccount.DefaultServiceAccountsControllerOptions())
+	if err != nil {
+		return err
+	}
+	key, err := keyutil.PrivateKeyFromFile(keys.key("sa"))
+	if err != nil {
+		return fmt.Errorf("read service account key: %w", err)
+	}
+	generator, err := tokens.JWTTokenGenerator(tokens.LegacyIssuer, key)
+	if err != nil {
+		return err
+	}
+	root, err := os.ReadFile(keys.crt("ca"))
+	if err != nil {
+		return err
+	}
+	secrets, err := serviceaccount.NewTokensController(klog.FromContext(ctx), accounts, c.secrets.Core().V1().Secrets(), c.typed,
+		serviceaccount.TokensControllerOptions{TokenGenerator: generator, RootCA: root})
+	if err != nil {
+		return err
+	}
+	c.loops = append(c.loops,
+		func(ctx context.Context) { defaults.Run(ctx, 1) },
+		func(ctx context.Context) { secrets.Run(ctx, 2) },
+	)
+	return nil
+}
+
+// metadataOnly gives the garbage collector informers of metadata for every
+// kind. With typed ones it would keep whole Secrets and ConfigMaps in memory.
+type metadataOnly struct {
+	metadatainformer.SharedInformerFactory
+}
+
+func (m metadataOnly) ForResource(r schema.GroupVersionResource) (informers.GenericInformer, error) {
+	return m.SharedInformerFactory.ForResource(r), nil
+}
+
+// changedDiscovery answers from memory unless a definition has just changed.
+type changedDiscovery struct {
+	discovery.ServerResourcesInterface
+	now func() time.Time
+
+	mu      sync.Mutex // guards what follows
+	changed time.Time
+	answer  []*metav1.APIResourceList
+}
+
+func (d *changedDiscovery) mark() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changed = d.now()
+}
+
+// ServerPreferredResources implements discovery.ServerResourcesInterface.
+func (d *changedDiscovery) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
+	d.mu.Lock()
+	fresh, answer := d.now().Sub(d.changed) > discoverySettles, d.answer
+	d.mu.Unlock()
+	if fresh && answer != nil {
+		return answer, nil
+	}
+	answer, err := d.ServerResourcesInterface.ServerPreferredResources()
+	if err == nil { // a partial answer is asked again
+		d.mu.Lock()
+		d.answer = answer
+		d.mu.Unlock()
+	}
+	return answer, err
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mgmtplane
+
+import (
+	"os"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// writeKubeconfig writes the administrator's kubeconfig, with everything in it.
+func writeKubeconfig(path string, keys pki, server string) error {
+	var data [3][]byte
+	for i, file := range []string{keys.crt("ca"), keys.crt("admin"), keys.key("admin")} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		data[i] = b
+	}
+	cfg := clientcmdapi.NewConfig()
+	cfg.Clusters["capstan"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: data[0]}
+	cfg.AuthInfos["capstan-admin"] = &clientcmdapi.AuthInfo{ClientCertificateData: data[1], ClientKeyData: data[2]}
+	cfg.Contexts["capstan"] = &clientcmdapi.Context{Cluster: "capstan", AuthInfo: "capstan-admin"}
+	cfg.CurrentContext = "capstan"
+	b, err := clientcmd.Write(*cfg)
+	if err != nil {
+		return err
+	}
+	return writeFile(path, b)
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mgmtplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
+)
+
+// Plane is a running management plane.
+type Plane struct {
+	stack  lifecycle.Stack
+	errs   chan error
+	config *rest.Config
+	addr   string
+	dir    datadir.Dir
+
+	lock   *datadir.Lock
+	holder datadir.Holder
+
+	stop    sync.Once
+	stopErr error
+}
+
+// Start starts a plane and returns when it answers and its controllers run.
+// ctx bounds the start alone. A start that fails leaves nothing running.
+func Start(ctx context.Context, o Options) (*Plane, error) {
+	c, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	p := &Plane{errs: make(chan error, 1), dir: c.dir}
+	if err := c.run(ctx, p); err != nil {
+		return nil, errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
+	}
+	return p, nil
+}
+
+func (c *completed) run(ctx context.Context, p *Plane) error {
+	if err := c.acquire(p); err != nil {
+		return err
+	}
+	c.relayExits(p)
+	listener, err := c.listen(p) // first of all: a port that is taken shows at once
+	if err != nil {
+		return err
+	}
+	keys := pki{string(c.dir.PKI()), c.now}
+	if err := keys.ensure(c.hosts); err != nil {
+		return err
+	}
+	servers := c.Etcd.Servers
+	if len(servers) == 0 {
+		c.Progress("starting etcd")
+		server, err := c.startEtcd(ctx, p)
+		if err != nil {
+			return err
+		}
+		servers = []string{server}
+	}
+	c.Progress("starting the API server")
+	if err := c.startAPIServer(ctx, p, apiServerInput{listener, keys, servers}); err != nil {
+		return err
+	}
+	if err := writeKubeconfig(c.dir.Kubeconfig(), keys, "https://"+p.addr); err != nil {
+		return fmt.Errorf("write kubeconfig: %w", err)
+	}
+	c.Progress("starting its controllers")
+	if err := startControllers(p, keys); err != nil {
+		return fmt.Errorf("start controllers of the API server: %w", err)
+	}
+	c.keepCertificates(p, keys)
+	p.holder.Address = p.addr
+	return p.lock.Describe(p.holder)
+}
+
+func (c *completed) acquire(p *Plane) error {
+	p.holder = datadir.Holder{PID: syscall.Getpid(), Version: c.Version, Since: c.now(), Providers: c.Providers, EtcdServers: c.Etcd.Servers}
+	lock, err := datadir.Acquire(c.dir, p.holder)
+	if err != nil {
+		return err
+	}
+	p.lock = lock
+	p.stack.Push("lock of the data directory", func(context.Context) error { return lock.Release() })
+	return nil
+}
+
+func (c *completed) listen(p *Plane) (net.Listener, error) {
+	ln, err := net.Listen("tcp", c.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("address %s is taken by another program: choose another with --listen, or port 0 for a free one: %w", c.Listen, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen for the API server: %w", err)
+	}
+	p.stack.Push("listener", func(context.Context) error {
+		if err := ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil // the API server has closed it already, if it came to run
+	})
+	_, port, err := net.SplitHostPort(ln.Addr().String())
+	p.addr = net.JoinHostPort(c.host, port)
+	return ln, err
+}
+
+// relayExits passes on what CatchExits caught, until the plane stops.
+func (c *completed) relayExits(p *Plane) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case err := <-c.Fatal:
+			p.fail(err)
+		case <-done:
+		}
+	}()
+	p.stack.Push("relay of fatal errors", func(context.Context) error { close(done); <-ended; return nil })
+}
+
+// keepCertificates renews them in a process that runs for months. The API
+// server reads changed files by itself.
+func (c *completed) keepCertificates(p *Plane, keys pki) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(24 * time.Hour)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				err := keys.ensure(c.hosts)
+				if err == nil {
+					err = writeKubeconfig(c.dir.Kubeconfig(), keys, "https://"+p.addr)
+				}
+				if err != nil {
+					klog.ErrorS(err, "Renewing certificates of the management plane")
+				}
+			}
+		}
+	}()
+	p.stack.Push("renewal of certificates", func(context.Context) error { cancel(); <-ended; return nil })
+}
+
+// Config reaches the API server as system:masters, inside the process and
+// without a limit of requests.
+func (p *Plane) Config() *rest.Config { return rest.CopyConfig(p.config) }
+
+// Kubeconfig is the path of the administrator's kubeconfig.
+func (p *Plane) Kubeconfig() string { return p.dir.Kubeconfig() }
+
+// Addr is the host and port at which the API server answers.
+func (p *Plane) Addr() string { return p.addr }
+
+// Err receives what ended the plane from within. The owner then calls Stop.
+func (p *Plane) Err() <-chan error { return p.errs }
+
+// SetReady records in the data directory that everything answers, for those
+// who ask for the plane's status from another process.
+func (p *Plane) SetReady(now time.Time) error {
+	p.holder.Ready = now
+	return p.lock.Describe(p.holder)
+}
+
+// Stop stops everything in reverse order. A second call returns what the
+// first did.
+func (p *Plane) Stop(ctx context.Context) error {
+	p.stop.Do(func() { p.stopErr = p.stack.Unwind(ctx) })
+	return p.stopErr
+}
+
+func (p *Plane) fail(err error) {
+	select {
+	case p.errs <- err:
+	default: // the first reason is the one that matters
+	}
+}
+
+// CatchExits keeps Kubernetes libraries from ending the process: what they
+// would have ended it for is sent to the channel, and only the goroutine that
+// said so ends. It changes a global of klog: call it once, before Start, from
+// where the program begins.
+func CatchExits() <-chan error {
+	fatal := make(chan error, 1)
+	klog.OsExit = func(code int) {
+		select {
+		case fatal <- fmt.Errorf("a part of the API server gave up (exit code %d): the log has its reason; %s", code, caller()):
+		default:
+		}
+		runtime.Goexit()
+	}
+	return fatal
+}
+
+// caller names the innermost function of the stack that is not klog's.
+func caller() string {
+	pcs := make([]uintptr, 32)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
+	for {
+		frame, more := frames.Next()
+		if !more || !strings.HasPrefix(frame.Function, "k8s.io/klog") {
+			return "it was " + frame.Function
+		}
+	}
+}
