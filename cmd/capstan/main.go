@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command capstan runs management planes and manages clusters with them.
+package main
+
+import (
+	"context"
+	"flag"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/capstan-dev/capstan/internal/app/plane"
+	"github.com/capstan-dev/capstan/internal/cli"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	fatal := plane.CatchExits()
+	status := cli.Run(ctx, &cli.Env{
+		Name: filepath.Base(os.Args[0]), In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
+		Now: time.Now, Terminal: term.IsTerminal(int(os.Stdout.Fd())), SetLog: setLog,
+		StartPlane: func(ctx context.Context, o cli.PlaneOptions) (cli.Plane, error) {
+			p, err := plane.Start(ctx, plane.Options{
+				Dir: o.Dir, Listen: o.Listen, EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile,
+				EtcdKeyFile: o.EtcdKeyFile, EtcdPrefix: o.EtcdPrefix, Providers: o.Providers, MetricsAddress: o.MetricsAddress,
+				PprofAddress: o.PprofAddress, Version: o.Version, Fatal: fatal, Progress: o.Progress, Log: klog.Background(),
+			})
+			if err != nil {
+				return nil, err // not p: a nil *Plane is not a nil cli.Plane
+			}
+			return p, nil
+		},
+	}, os.Args[1:])
+	stop()
+	os.Exit(status)
+}
+
+// setLog sends the log of everything in the process to w.
+func setLog(w io.Writer, level int) {
+	flags := flag.NewFlagSet("klog", flag.PanicOnError)
+	klog.InitFlags(flags)
+	for name, value := range map[string]string{"logtostderr": "false", "alsologtostderr": "false", "stderrthreshold": "FATAL", "one_output": "true", "v": strconv.Itoa(level)} {
+		if err := flags.Set(name, value); err != nil {
+			panic(err) // klog has these flags
+		}
+	}
+	klog.SetOutput(w)
+	ctrl.SetLogger(klog.Background())
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/clusterctl"
+)
+
+type createClusterOptions struct {
+	mgmt     mgmtFlags
+	template templateFlags
+	wait     bool
+	timeout  time.Duration
+}
+
+func newCreate(env *Env) *cobra.Command {
+	cmd := &cobra.Command{Use: "create", Short: "Create a cluster", Args: cobra.NoArgs}
+	cmd.AddCommand(newCreateCluster(env))
+	return cmd
+}
+
+func newCreateCluster(env *Env) *cobra.Command {
+	var o createClusterOptions
+	cmd := &cobra.Command{
+		Use:   "cluster NAME",
+		Short: "Create a cluster and wait until it is available",
+		Long: `Fill a cluster template, create its objects and follow the cluster until it
+is Available. Every object is checked before the first is created. Interrupting
+the wait does not stop the cluster from coming up.`,
+		Example: `  capstan create cluster demo --control-plane-machine-count 3 --worker-machine-count 2`,
+		Args:    exactlyOneName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runCreateCluster(cmd.Context(), cmd, env, o, args[0])
+		},
+	}
+	o.mgmt.add(cmd, env)
+	o.template.add(cmd)
+	cmd.Flags().BoolVar(&o.wait, "wait", true, "wait until the cluster is Available")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to wait")
+	return cmd
+}
+
+func runCreateCluster(ctx context.Context, cmd *cobra.Command, env *Env, o createClusterOptions, name string) error {
+	c, err := o.mgmt.open(env, &o.template.namespace)
+	if err != nil {
+		return err
+	}
+	opts, err := o.template.options(ctx, cmd, env, name, func() (*clusterctl.Client, error) { return c, nil })
+	if err != nil {
+		return err
+	}
+	doc, err := clusterctl.Generate(opts)
+	if err != nil {
+		return err
+	}
+	started := env.Now()
+	progress := func(e clusterctl.Event) {
+		fmt.Fprintf(env.Err, "%5.1fs  %s\n", env.Now().Sub(started).Seconds(), e.Text)
+	}
+	if err := c.Create(ctx, doc, progress); err != nil {
+		return err
+	}
+	key := client.ObjectKey{Namespace: o.template.namespace, Name: name}
+	if !o.wait {
+		fmt.Fprintf(env.Err, "Follow it with: capstan describe cluster %s -n %s\n", key.Name, key.Namespace)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	if err := c.WaitAvailable(ctx, key, progress); err != nil {
+		return err
+	}
+	path, err := saveKubeconfig(ctx, c, o.mgmt.dataDir, key)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(env.Out, path)
+	fmt.Fprintf(env.Err, `Cluster %[1]s/%[2]s is Available. Next:
+  kubectl --kubeconfig %[3]s get nodes
+  capstan describe cluster %[2]s -n %[1]s
+  capstan delete cluster %[2]s -n %[1]s
+`, key.Namespace, key.Name, path)
+	return nil
+}
+
+// saveKubeconfig writes the admin kubeconfig of a workload cluster where only
+// its user can read it, and returns the path.
+func saveKubeconfig(ctx context.Context, c *clusterctl.Client, dataDir string, key client.ObjectKey) (string, error) {
+	data, err := c.Kubeconfig(ctx, key)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dataDir, "clusters", key.Namespace, key.Name+".kubeconfig")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)); err != nil {
+		return "", fmt.Errorf("write kubeconfig of Cluster %s: %w", key, err)
+	}
+	return path, nil
+}

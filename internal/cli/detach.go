@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/capstan-dev/capstan/internal/kit/datadir"
+)
+
+// alreadyUpTimeout is how long --detach waits for a plane that another process
+// is starting.
+const alreadyUpTimeout = 60 * time.Second
+
+// reporter tells the user, or the process that waits for us, how a start goes.
+type reporter struct {
+	progress func(string)
+	ready    func(line string)
+	failed   func(error)
+}
+
+// report is one line on the pipe between a background process and its parent.
+type report struct {
+	Progress string `json:"progress,omitempty"`
+	Ready    string `json:"ready,omitempty"`
+	Error    string `json:"error,omitempty"`
+}
+
+// reporter writes to the terminal, or as JSON to the file descriptor.
+func (e *Env) reporter(fd int) reporter {
+	if fd == 0 {
+		return reporter{
+			progress: func(what string) { e.say("%s", what) },
+			ready:    func(line string) { e.print("%s", line) },
+			failed:   func(error) {}, // it becomes the exit status and is printed then
+		}
+	}
+	pipe := os.NewFile(uintptr(fd), "report")
+	send := func(r report) { _ = json.NewEncoder(pipe).Encode(r) } // a parent that left does not matter
+	return reporter{
+		progress: func(what string) { send(report{Progress: what}) },
+		ready:    func(line string) { send(report{Ready: line}); _ = pipe.Close() },
+		failed:   func(err error) { send(report{Error: err.Error()}); _ = pipe.Close() },
+	}
+}
+
+// detach starts this program again in the background and returns when the
+// plane is ready. A plane that is up already is left as it is.
+func detach(ctx context.Context, env *Env, o upOptions) error {
+	dir := datadir.Dir(o.Dir)
+	if _, running, err := datadir.Running(dir); err != nil {
+		return err
+	} else if running {
+		return alreadyUp(ctx, env, dir)
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return fmt.Errorf("make data directory: %w", err)
+	}
+	if o.logFile == "-" {
+		return UsageError{errors.New("--log-file - has no terminal to write to with --detach")}
+	}
+	log, err := os.OpenFile(o.log(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("open log: %w", err)
+	}
+	defer func() { _ = log.Close() }()
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(self, append(o.args(), "--report-fd=3")...)
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, []*os.File{w}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the terminal's Ctrl-C is not meant for it
+	if err := cmd.Start(); err != nil {
+		return errors.Join(fmt.Errorf("start the management plane in the background: %w", err), r.Close(), w.Close())
+	}
+	_ = w.Close() // else reading never ends when the child dies
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
+	defer stop()
+	if err := follow(env, r); err != nil {
+		_ = cmd.Wait() // its exit status says nothing that err does not
+		return fmt.Errorf("%w (log: %s)", err, o.log())
+	}
+	return cmd.Process.Release()
+}
+
+// follow passes on what the background process reports until it is ready.
+func follow(env *Env, pipe io.ReadCloser) error {
+	defer func() { _ = pipe.Close() }()
+	lines := bufio.NewScanner(pipe)
+	for lines.Scan() {
+		var r report
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return fmt.Errorf("read report of the background process: %w", err)
+		}
+		switch {
+		case r.Error != "":
+			return errors.New(strings.TrimSpace(r.Error))
+		case r.Ready != "":
+			env.print("%s", r.Ready)
+			return nil
+		default:
+			env.say("%s", r.Progress)
+		}
+	}
+	return errors.New("the management plane ended before it was ready")
+}
+
+// alreadyUp waits until the plane that holds dir is ready and says so.
+func alreadyUp(ctx context.Context, env *Env, dir datadir.Dir) error {
+	ctx, cancel := context.WithTimeout(ctx, alreadyUpTimeout)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		h, running, err := datadir.Running(dir)
+		switch {
+		case err != nil:
+			return err
+		case !running:
+			return fmt.Errorf("the management plane on %s has just stopped: try again", dir)
+		case !h.Ready.IsZero():
+			env.print("Management plane is up since %s at https://%s, kubeconfig %s", h.Since.Format(time.RFC3339), h.Address, dir.Kubeconfig())
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("process %d holds %s but is not ready: %w", h.PID, dir, ctx.Err())
+		}
+	}
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/capstan-dev/capstan/internal/kit/datadir"
+)
+
+type downOptions struct {
+	dir     string
+	timeout time.Duration
+	force   bool
+}
+
+func newDown(env *Env, run func(context.Context, *Env, downOptions) error) *cobra.Command {
+	var o downOptions
+	cmd := &cobra.Command{
+		Use:   "down",
+		Short: "Stop the management plane",
+		Long: `Stop the management plane that runs on the data directory, and wait for it.
+Its data stays; the clusters it manages run on without it.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), env, o) },
+	}
+	dataDirFlag(cmd, env, &o.dir)
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 30*time.Second, "how long to wait")
+	cmd.Flags().BoolVar(&o.force, "force", false, "kill it when it has not stopped in time; nothing is lost by that")
+	return cmd
+}
+
+func runDown(ctx context.Context, env *Env, o downOptions) error {
+	dir := datadir.Dir(o.dir)
+	h, running, err := datadir.Running(dir)
+	if err != nil {
+		return err
+	}
+	if !running {
+		env.print("No management plane runs on %s", dir)
+		return nil
+	}
+	if h.PID <= 0 {
+		return fmt.Errorf("data directory %s is held, but its lock does not say by which process", dir)
+	}
+	begin := time.Now()
+	if err := syscall.Kill(h.PID, syscall.SIGTERM); err != nil {
+		return fmt.Errorf("stop process %d: %w", h.PID, err)
+	}
+	err = waitReleased(ctx, dir, o.timeout)
+	if errors.Is(err, context.DeadlineExceeded) && o.force {
+		if err := syscall.Kill(h.PID, syscall.SIGKILL); err != nil {
+			return fmt.Errorf("kill process %d: %w", h.PID, err)
+		}
+		err = waitReleased(ctx, dir, o.timeout)
+	}
+	if err != nil {
+		return fmt.Errorf("wait for process %d to stop: %w", h.PID, err)
+	}
+	env.print("Management plane stopped after %s", time.Since(begin).Round(100*time.Millisecond))
+	return nil
+}
+
+// waitReleased returns when nobody holds the directory any more.
+func waitReleased(ctx context.Context, dir datadir.Dir, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, running, err := datadir.Running(dir); err != nil || !running {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

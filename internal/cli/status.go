@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/datadir"
+)
+
+const statusTimeout = 5 * time.Second
+
+type statusOptions struct {
+	dir, output string
+}
+
+// planeStatus is what status -o json prints: a contract.
+type planeStatus struct {
+	State      string `json:"state"` // Stopped, Starting, Running or Unreachable
+	DataDir    string `json:"dataDir"`
+	DiskBytes  int64  `json:"diskBytes"`
+	Kubeconfig string `json:"kubeconfig,omitempty"`
+
+	PID         int       `json:"pid,omitempty"`
+	Version     string    `json:"version,omitempty"`
+	Since       time.Time `json:"since,omitzero"`
+	Address     string    `json:"address,omitempty"`
+	Providers   []string  `json:"providers,omitempty"`
+	EtcdServers []string  `json:"etcdServers,omitempty"`
+	MemoryBytes int64     `json:"memoryBytes,omitempty"`
+
+	Kubernetes string `json:"kubernetes,omitempty"`
+	Clusters   *int64 `json:"clusters,omitempty"`
+	Problem    string `json:"problem,omitempty"`
+}
+
+func newStatus(env *Env, run func(context.Context, *Env, statusOptions) error) *cobra.Command {
+	var o statusOptions
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show what runs on the data directory",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.output != "" && o.output != "json" {
+				return UsageError{fmt.Errorf("--output %q is not known: use json", o.output)}
+			}
+			return run(cmd.Context(), env, o)
+		},
+	}
+	dataDirFlag(cmd, env, &o.dir)
+	cmd.Flags().StringVarP(&o.output, "output", "o", "", "json, or a table if empty")
+	return cmd
+}
+
+func runStatus(ctx context.Context, env *Env, o statusOptions) error {
+	s, err := observe(ctx, datadir.Dir(o.dir))
+	if err != nil {
+		return err
+	}
+	if o.output == "json" {
+		e := json.NewEncoder(env.Out)
+		e.SetIndent("", "  ")
+		return e.Encode(s)
+	}
+	w := tabwriter.NewWriter(env.Out, 0, 0, 3, ' ', 0)
+	for _, line := range s.table(time.Now()) {
+		_, _ = fmt.Fprintf(w, "%s:\t%s\n", line[0], line[1])
+	}
+	return w.Flush()
+}
+
+func observe(ctx context.Context, dir datadir.Dir) (*planeStatus, error) {
+	s := &planeStatus{State: "Stopped", DataDir: string(dir)}
+	h, running, err := datadir.Running(dir)
+	if err != nil {
+		return nil, err
+	}
+	if s.DiskBytes, err = datadir.Size(dir); err != nil {
+		return nil, err
+	}
+	if !running {
+		return s, nil
+	}
+	s.State, s.PID, s.Version, s.Since, s.Address = "Starting", h.PID, h.Version, h.Since, h.Address
+	s.Providers, s.EtcdServers, s.MemoryBytes = h.Providers, h.EtcdServers, residentMemory(h.PID)
+	if h.Ready.IsZero() {
+		return s, nil
+	}
+	s.State, s.Kubeconfig = "Running", dir.Kubeconfig()
+	if err := s.ask(ctx); err != nil {
+		s.State, s.Problem = "Unreachable", err.Error()
+	}
+	return s, nil
+}
+
+// ask fills in what only the API server knows.
+func (s *planeStatus) ask(ctx context.Context) error {
+	cfg, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
+	if err != nil {
+		return fmt.Errorf("read kubeconfig: %w", err)
+	}
+	cfg.Timeout, cfg.WarningHandler = statusTimeout, rest.NoWarnings{}
+	d, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	v, err := d.ServerVersion()
+	if err != nil {
+		return fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	s.Kubernetes = v.GitVersion
+	m, err := metadata.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	list, err := m.Resource(clusterv1.GroupVersion.WithResource("clusters")).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return fmt.Errorf("count clusters: %w", err)
+	}
+	n := int64(len(list.Items))
+	if more := list.RemainingItemCount; more != nil {
+		n += *more
+	}
+	s.Clusters = &n
+	return nil
+}
+
+func (s *planeStatus) table(now time.Time) [][2]string {
+	lines := [][2]string{{"State", s.State}, {"Data directory", s.DataDir}, {"On disk", mebibytes(s.DiskBytes)}}
+	add := func(name, value string) {
+		if value != "" {
+			lines = append(lines, [2]string{name, value})
+		}
+	}
+	if s.State == "Stopped" {
+		return lines
+	}
+	add("Problem", s.Problem)
+	add("Process", fmt.Sprint(s.PID))
+	add("Since", fmt.Sprintf("%s (%s)", s.Since.Format(time.RFC3339), now.Sub(s.Since).Round(time.Second)))
+	add("Version", s.Version)
+	if s.Address != "" {
+		add("API server", "https://"+s.Address)
+	}
+	add("Kubernetes", s.Kubernetes)
+	add("Kubeconfig", s.Kubeconfig)
+	add("Providers", strings.Join(s.Providers, ", "))
+	etcd := "embedded"
+	if len(s.EtcdServers) > 0 {
+		etcd = strings.Join(s.EtcdServers, ", ")
+	}
+	add("Etcd", etcd)
+	if s.MemoryBytes > 0 {
+		add("Memory", mebibytes(s.MemoryBytes))
+	}
+	if s.Clusters != nil {
+		add("Clusters", fmt.Sprint(*s.Clusters))
+	}
+	return lines
+}
+
+func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", (n+1<<19)>>20) }

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/clusterctl"
+)
+
+const (
+	// defaultKubernetesVersion is what new clusters run when nothing is said:
+	// the version that this Capstan is built with.
+	defaultKubernetesVersion = "v1.36.3"
+
+	// maxTemplate bounds what is read as a template from elsewhere.
+	maxTemplate = 4 << 20
+
+	downloadTimeout = 30 * time.Second
+)
+
+// templateFlags say which template to fill, and with what.
+type templateFlags struct {
+	namespace, version, flavor, infrastructure  string
+	controlPlane, workers                       int32
+	from                                        string
+	configMap, configMapNamespace, configMapKey string
+	vars                                        map[string]string
+}
+
+func (f *templateFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the cluster's objects (default: that of the kubeconfig)")
+	fl.StringVar(&f.version, "kubernetes-version", "", "Kubernetes version of the cluster (default: $KUBERNETES_VERSION, then "+defaultKubernetesVersion+")")
+	fl.Int32Var(&f.controlPlane, "control-plane-machine-count", 1, "number of control plane machines")
+	fl.Int32Var(&f.workers, "worker-machine-count", 0, "number of worker machines")
+	fl.StringVarP(&f.infrastructure, "infrastructure", "i", "local", "infrastructure provider whose template to use")
+	fl.StringVarP(&f.flavor, "flavor", "f", "", "flavor of the provider's template")
+	fl.StringVar(&f.from, "from", "", "file or https URL of the template; - for standard input")
+	fl.StringVar(&f.configMap, "from-config-map", "", "ConfigMap of the management cluster that holds the template")
+	fl.StringVar(&f.configMapNamespace, "from-config-map-namespace", "", "namespace of that ConfigMap (default: that of the cluster)")
+	fl.StringVar(&f.configMapKey, "from-config-map-key", "template", "key of that ConfigMap")
+	fl.StringToStringVar(&f.vars, "var", nil, "value of a template variable, as NAME=VALUE; may be repeated; wins over the environment")
+	cmd.MarkFlagsMutuallyExclusive("from", "from-config-map")
+}
+
+// options gathers what the library needs. connect is called only if the
+// management cluster is needed to find the template.
+func (f *templateFlags) options(ctx context.Context, cmd *cobra.Command, env *Env, name string, connect func() (*clusterctl.Client, error)) (clusterctl.GenerateOptions, error) {
+	o := clusterctl.GenerateOptions{
+		Name:              name,
+		Namespace:         f.namespace,
+		KubernetesVersion: f.version,
+		Lookup: func(key string) (string, bool) {
+			if v, ok := f.vars[key]; ok {
+				return v, true
+			}
+			v := env.Getenv(key)
+			if v == "" && key == "KUBERNETES_VERSION" {
+				v = defaultKubernetesVersion
+			}
+			return v, v != ""
+		},
+	}
+	if cmd.Flags().Changed("control-plane-machine-count") || env.Getenv("CONTROL_PLANE_MACHINE_COUNT") == "" {
+		o.ControlPlaneMachines = &f.controlPlane
+	}
+	if cmd.Flags().Changed("worker-machine-count") || env.Getenv("WORKER_MACHINE_COUNT") == "" {
+		o.WorkerMachines = &f.workers
+	}
+	var err error
+	switch {
+	case f.configMap != "":
+		var c *clusterctl.Client
+		if c, err = connect(); err != nil {
+			return o, err
+		}
+		namespace := f.configMapNamespace
+		if namespace == "" {
+			namespace = o.Namespace
+		}
+		o.Template, err = c.TemplateFromConfigMap(ctx, client.ObjectKey{Namespace: namespace, Name: f.configMap}, f.configMapKey)
+	case f.from != "":
+		o.Template, err = readTemplate(ctx, env, f.from)
+	case f.infrastructure != "local" || f.flavor != "":
+		err = UsageError{fmt.Errorf("this version knows the template of the provider local without flavors, not %s %s: give another with --from FILE, URL or - for standard input", f.infrastructure, f.flavor)}
+	}
+	return o, err
+}
+
+func readTemplate(ctx context.Context, env *Env, from string) ([]byte, error) {
+	switch {
+	case from == "-":
+		return readBounded(env.In, "standard input")
+	case strings.HasPrefix(from, "https://"):
+		return download(ctx, from)
+	case strings.HasPrefix(from, "http://"):
+		return nil, UsageError{fmt.Errorf("--from %s: a template is fetched over https only", from)}
+	}
+	f, err := os.Open(strings.TrimPrefix(from, "file://"))
+	if err != nil {
+		return nil, fmt.Errorf("read template: %w", err)
+	}
+	defer f.Close()
+	return readBounded(f, from)
+}
+
+func download(ctx context.Context, url string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, UsageError{fmt.Errorf("--from %s: %w", url, err)}
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("fetch template: %w", err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("fetch template %s: the server answers %s", url, resp.Status)
+	}
+	return readBounded(resp.Body, url)
+}
+
+func readBounded(r io.Reader, what string) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxTemplate+1))
+	if err != nil {
+		return nil, fmt.Errorf("read template from %s: %w", what, err)
+	}
+	if len(data) > maxTemplate {
+		return nil, errors.New("the template from " + what + " is larger than 4 MiB")
+	}
+	return data, nil
+}

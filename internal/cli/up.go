@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/capstan-dev/capstan/internal/kit/datadir"
+)
+
+// stopTimeout is how long a plane may take to stop; it needs about a second.
+const stopTimeout = 20 * time.Second
+
+// PlaneOptions say what management plane to start.
+type PlaneOptions struct {
+	Dir, Listen                                       string
+	EtcdServers                                       []string
+	EtcdCAFile, EtcdCertFile, EtcdKeyFile, EtcdPrefix string
+	Providers                                         []string
+	MetricsAddress, PprofAddress                      string
+	Version                                           string
+	Progress                                          func(string)
+}
+
+// Plane is a management plane that runs in this process.
+type Plane interface {
+	Addr() string
+	Kubeconfig() string
+	Err() <-chan error
+	Stop(context.Context) error
+}
+
+type upOptions struct {
+	PlaneOptions
+	detach    bool
+	logFile   string
+	verbosity int
+	reportFD  int
+}
+
+func newUp(env *Env, run func(context.Context, *Env, upOptions) error) *cobra.Command {
+	var o upOptions
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start the management plane",
+		Long: `Start the management plane: an API server with its store, the definitions of
+Cluster API, and all controllers, in one process. It runs until it is
+interrupted, or in the background with --detach. What it keeps is in the data
+directory: a later "up" on the same directory takes up where this one stops.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Dir == "" {
+				return UsageError{errors.New("--data-dir is needed: neither XDG_DATA_HOME nor HOME is set")}
+			}
+			dir, err := filepath.Abs(o.Dir)
+			if err != nil {
+				return fmt.Errorf("find data directory %s: %w", o.Dir, err)
+			}
+			o.Dir, o.Version = dir, buildVersion().Version
+			return run(cmd.Context(), env, o)
+		},
+	}
+	dataDirFlag(cmd, env, &o.Dir)
+	f := cmd.Flags()
+	f.StringVar(&o.Listen, "listen", "127.0.0.1:6443", "address of the API server; port 0 takes a free one")
+	f.BoolVarP(&o.detach, "detach", "d", false, "run in the background; return when ready")
+	f.StringSliceVar(&o.EtcdServers, "etcd-servers", nil, "URLs of an etcd to use instead of the embedded one")
+	f.StringVar(&o.EtcdCAFile, "etcd-cafile", "", "certificate authority of --etcd-servers")
+	f.StringVar(&o.EtcdCertFile, "etcd-certfile", "", "client certificate for --etcd-servers")
+	f.StringVar(&o.EtcdKeyFile, "etcd-keyfile", "", "key of --etcd-certfile")
+	f.StringVar(&o.EtcdPrefix, "etcd-prefix", "", "prefix of all keys in --etcd-servers (default /registry)")
+	f.StringSliceVar(&o.Providers, "providers", nil, "controllers to run (default core,kubeadm,local)")
+	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address to serve metrics of the controllers on")
+	f.StringVar(&o.PprofAddress, "pprof-address", "", "address to serve profiles on")
+	f.StringVar(&o.logFile, "log-file", "", "file for the log, \"-\" for stderr (default DATA-DIR/capstan.log)")
+	f.IntVarP(&o.verbosity, "verbosity", "v", 0, "level of the log: 0 changes, 2 decisions, 4 details")
+	f.IntVar(&o.reportFD, "report-fd", 0, "file descriptor that the background process reports its start to")
+	_ = f.MarkHidden("report-fd")
+	return cmd
+}
+
+func runUp(ctx context.Context, env *Env, o upOptions) error {
+	if o.detach {
+		return detach(ctx, env, o)
+	}
+	begin, report := time.Now(), env.reporter(o.reportFD)
+	p, err := startPlane(ctx, env, o, report)
+	if err != nil {
+		report.failed(err)
+		return err
+	}
+	report.ready(fmt.Sprintf("Management plane ready after %s at https://%s, kubeconfig %s", time.Since(begin).Round(100*time.Millisecond), p.Addr(), p.Kubeconfig()))
+	select {
+	case err = <-p.Err():
+	case <-ctx.Done():
+		env.say("Stopping the management plane")
+	}
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	return errors.Join(err, p.Stop(stopping))
+}
+
+func startPlane(ctx context.Context, env *Env, o upOptions, report reporter) (Plane, error) {
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make data directory: %w", err)
+	}
+	if err := env.openLog(o); err != nil {
+		return nil, err
+	}
+	o.Progress = report.progress
+	return env.StartPlane(ctx, o.PlaneOptions)
+}
+
+// openLog sends the log where the options say.
+func (e *Env) openLog(o upOptions) error {
+	if o.logFile == "-" {
+		e.SetLog(e.Err, o.verbosity)
+		return nil
+	}
+	// Never closed: what still runs when the program ends may log.
+	f, err := os.OpenFile(o.log(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("open log: %w", err)
+	}
+	e.SetLog(f, o.verbosity)
+	return nil
+}
+
+func (o upOptions) log() string {
+	if o.logFile != "" {
+		return o.logFile
+	}
+	return datadir.Dir(o.Dir).Log()
+}
+
+// args is the command line that starts the same plane in the foreground.
+func (o upOptions) args() []string {
+	args := []string{"up", "--data-dir=" + o.Dir, "--listen=" + o.Listen, "--verbosity=" + strconv.Itoa(o.verbosity)}
+	for _, f := range []struct{ name, value string }{
+		{"etcd-servers", strings.Join(o.EtcdServers, ",")}, {"etcd-cafile", o.EtcdCAFile}, {"etcd-certfile", o.EtcdCertFile},
+		{"etcd-keyfile", o.EtcdKeyFile}, {"etcd-prefix", o.EtcdPrefix}, {"providers", strings.Join(o.Providers, ",")},
+		{"metrics-address", o.MetricsAddress}, {"pprof-address", o.PprofAddress}, {"log-file", o.logFile},
+	} {
+		if f.value != "" {
+			args = append(args, "--"+f.name+"="+f.value)
+		}
+	}
+	return args
+}
