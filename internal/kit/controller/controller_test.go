@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+var request = reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "set"}}
+
+// lagging is a cache that can be behind the API server.
+type lagging struct {
+	client.Reader
+	behind bool
+	old    client.Reader
+}
+
+func (l *lagging) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if l.behind {
+		return l.old.Get(ctx, key, obj, opts...)
+	}
+	return l.Reader.Get(ctx, key, obj, opts...)
+}
+
+func TestAReconcileWaitsUntilTheCacheShowsWhatTheLastOneWrote(t *testing.T) {
+	machine := func() *clusterv1.Machine {
+		return &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"}}
+	}
+	finalized := machine()
+	finalized.Finalizers = []string{"a.b/c"}
+	tests := map[string]struct {
+		before *clusterv1.Machine // nil: not there
+		write  func(context.Context, client.Client) error
+		waits  bool
+	}{
+		"a create": {nil, func(ctx context.Context, c client.Client) error { return c.Create(ctx, machine()) }, true},
+		"a patch": {machine(), func(ctx context.Context, c client.Client) error {
+			return c.Patch(ctx, machine(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"providerID":"x"}}`)))
+		}, true},
+		"a status patch": {machine(), func(ctx context.Context, c client.Client) error {
+			return c.Status().Patch(ctx, machine(), client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Running"}}`)))
+		}, true},
+		"a delete that a finalizer holds": {finalized, func(ctx context.Context, c client.Client) error { return c.Delete(ctx, machine()) }, true},
+		"a delete":                        {machine(), func(ctx context.Context, c client.Client) error { return c.Delete(ctx, machine()) }, true},
+		"a Secret is not tracked": {nil, func(ctx context.Context, c client.Client) error {
+			return c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}})
+		}, false},
+		"a failed write": {nil, func(ctx context.Context, c client.Client) error {
+			if err := c.Delete(ctx, machine()); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("delete: %w, want NotFound", err)
+			}
+			return nil
+		}, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			build := func() client.Client {
+				b := fake.NewClientBuilder().WithScheme(scheme(t)).WithStatusSubresource(machine())
+				if tc.before != nil {
+					b = b.WithObjects(tc.before.DeepCopy())
+				}
+				return b.Build()
+			}
+			server, old := build(), build()
+			cache := &lagging{Reader: server, old: old, behind: true}
+			clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
+			p := newPending(cache, clock)
+			if err := tc.write(p.recording(t.Context(), request), Recording(server)); err != nil {
+				t.Fatal(err)
+			}
+			if p.seen(t.Context(), request) == tc.waits {
+				t.Errorf("seen while the cache is behind = %v", !tc.waits)
+			}
+			if p.seen(t.Context(), request) == tc.waits {
+				t.Errorf("asked again, seen = %v", !tc.waits)
+			}
+			cache.behind = false
+			if !p.seen(t.Context(), request) {
+				t.Error("not seen although the cache has caught up")
+			}
+		})
+	}
+}
+
+func TestAReconcileDoesNotWaitForEver(t *testing.T) {
+	server := fake.NewClientBuilder().WithScheme(scheme(t)).Build()
+	clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
+	p := newPending(&lagging{old: fake.NewClientBuilder().WithScheme(scheme(t)).Build(), behind: true}, clock)
+	if err := Recording(server).Create(p.recording(t.Context(), request), &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"}}); err != nil {
+		t.Fatal(err)
+	}
+	clock.SetTime(time.Unix(0, 0).Add(patience))
+	if !p.seen(t.Context(), request) {
+		t.Error("still waiting after its patience is over")
+	}
+}
+
+func TestOnlyConflicts(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "machines"}, "m", errors.New("changed"))
+	tests := map[string]struct {
+		err  error
+		want bool
+	}{
+		"a conflict":                           {conflict, true},
+		"a wrapped conflict":                   {fmt.Errorf("patch status: %w", conflict), true},
+		"conflicts joined":                     {errors.Join(conflict, fmt.Errorf("x: %w", conflict)), true},
+		"a conflict beside a real error":       {errors.Join(conflict, errors.New("quota")), false},
+		"an object that somebody else created": {apierrors.NewAlreadyExists(schema.GroupResource{}, "m"), false},
+		"another error":                        {errors.New("quota"), false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := onlyConflicts(tc.err); got != tc.want {
+				t.Errorf("onlyConflicts = %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func scheme(t *testing.T) *runtime.Scheme {
+	s := runtime.NewScheme()
+	if err := errors.Join(clusterv1.AddToScheme(s), corev1.AddToScheme(s)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
