@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package draining decides what becomes of each Pod when a Node is drained, and
+// when its volumes have let go.
+package draining
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// staleAfter is how long a Pod on an unreachable Node may be terminating before
+// it counts as gone: its kubelet cannot report that it is.
+const staleAfter = time.Second
+
+// Behavior is what draining does to a Pod.
+type Behavior = clusterv1.MachineDrainRuleDrainBehavior
+
+// Facts are what the decision depends on.
+type Facts struct {
+	Machine *clusterv1.Machine
+	Cluster *clusterv1.Cluster
+	Rules   []clusterv1.MachineDrainRule // of the Machine's namespace
+	Pods    []corev1.Pod                 // on the Node
+	// NamespaceLabels are those of the namespaces of the Pods; only needed when a rule selects by them.
+	NamespaceLabels map[string]map[string]string
+	// DaemonSets that exist; Pods of others are orphans and are drained.
+	DaemonSets map[types.NamespacedName]bool
+	// Unreachable says that the Node's kubelet does not answer.
+	Unreachable bool
+	Now         time.Time
+}
+
+// Verdict is what becomes of one Pod, and why.
+type Verdict struct {
+	Pod      *corev1.Pod
+	Behavior Behavior
+	// Order in which Pods go, lowest first. Waiting for a Pod to complete has order 0.
+	Order int32
+	// Note tells what a user should know, such as data that is lost; empty for none.
+	Note string
+}
+
+// judge is one rule of the order below. ok is false when it has no opinion.
+type judge func(Facts, *corev1.Pod) (v Verdict, ok bool, err error)
+
+// inOrder are the rules; the first with an opinion decides. A Pod that none has
+// an opinion on is evicted.
+var inOrder = []judge{goneOnUnreachable, ofDaemonSet, mirrored, byLabel, byRule}
+
+// Judge returns a verdict for each Pod, in the order of namespace and name.
+func Judge(f Facts) ([]Verdict, error) {
+	f.Rules = slices.SortedFunc(slices.Values(f.Rules), func(a, b clusterv1.MachineDrainRule) int { return cmp.Compare(a.Name, b.Name) })
+	out := make([]Verdict, 0, len(f.Pods))
+	for i := range f.Pods {
+		v, err := f.judge(&f.Pods[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	slices.SortStableFunc(out, func(a, b Verdict) int { return strings.Compare(Key(a.Pod), Key(b.Pod)) })
+	return out, nil
+}
+
+func (f Facts) judge(pod *corev1.Pod) (Verdict, error) {
+	for _, rule := range inOrder {
+		v, ok, err := rule(f, pod)
+		if err != nil {
+			return v, err
+		}
+		if ok {
+			v.Pod = pod
+			return v, nil
+		}
+	}
+	return Verdict{Pod: pod, Behavior: clusterv1.MachineDrainRuleDrainBehaviorDrain, Note: warning(pod)}, nil
+}
+
+// goneOnUnreachable: nobody is there to finish the Pod, so it does not block.
+func goneOnUnreachable(f Facts, pod *corev1.Pod) (Verdict, bool, error) {
+	gone := f.Unreachable && pod.DeletionTimestamp != nil && f.Now.Sub(pod.DeletionTimestamp.Time) > staleAfter
+	return skip(), gone, nil
+}
+
+// ofDaemonSet: its DaemonSet would only put it back; without one it is an orphan.
+func ofDaemonSet(f Facts, pod *corev1.Pod) (Verdict, bool, error) {
+	o := metav1.GetControllerOfNoCopy(pod)
+	if o == nil || o.Kind != "DaemonSet" || finished(pod) {
+		return Verdict{}, false, nil
+	}
+	return skip(), f.DaemonSets[types.NamespacedName{Namespace: pod.Namespace, Name: o.Name}], nil
+}
+
+// mirrored: a static Pod belongs to the kubelet and cannot be evicted.
+func mirrored(_ Facts, pod *corev1.Pod) (Verdict, bool, error) {
+	_, is := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return skip(), is, nil
+}
+
+// byLabel: the Pod says itself.
+func byLabel(_ Facts, pod *corev1.Pod) (Verdict, bool, error) {
+	switch strings.ToLower(pod.Labels[clusterv1.PodDrainLabel]) {
+	case "skip":
+		return skip(), true, nil
+	case "wait-completed", "waitcompleted":
+		return Verdict{Behavior: clusterv1.MachineDrainRuleDrainBehaviorWaitCompleted}, true, nil
+	}
+	return Verdict{}, false, nil
+}
+
+// byRule: the first rule, by name, that matches machine and Pod.
+func byRule(f Facts, pod *corev1.Pod) (Verdict, bool, error) {
+	for i := range f.Rules {
+		rule := &f.Rules[i]
+		ok, err := f.matches(rule, pod)
+		if err != nil {
+			return Verdict{}, false, fmt.Errorf("MachineDrainRule %s/%s: %w", rule.Namespace, rule.Name, err)
+		}
+		if !ok {
+			continue
+		}
+		v := Verdict{Behavior: rule.Spec.Drain.Behavior}
+		if v.Behavior == clusterv1.MachineDrainRuleDrainBehaviorDrain {
+			v.Note = warning(pod)
+			if rule.Spec.Drain.Order != nil {
+				v.Order = *rule.Spec.Drain.Order
+			}
+		}
+		return v, true, nil
+	}
+	return Verdict{}, false, nil
+}
+
+func (f Facts) matches(rule *clusterv1.MachineDrainRule, pod *corev1.Pod) (bool, error) {
+	machine := len(rule.Spec.Machines) == 0
+	for _, s := range rule.Spec.Machines {
+		ok, err := both(s.Selector, f.Machine.Labels, s.ClusterSelector, f.Cluster.Labels)
+		if err != nil {
+			return false, fmt.Errorf("spec.machines: %w", err)
+		}
+		machine = machine || ok
+	}
+	if !machine {
+		return false, nil
+	}
+	if len(rule.Spec.Pods) == 0 {
+		return true, nil
+	}
+	for _, s := range rule.Spec.Pods {
+		ok, err := both(s.Selector, pod.Labels, s.NamespaceSelector, f.NamespaceLabels[pod.Namespace])
+		if err != nil {
+			return false, fmt.Errorf("spec.pods: %w", err)
+		}
+		if ok {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// both reports whether both selectors match; one that is not given does.
+func both(a *metav1.LabelSelector, onA map[string]string, b *metav1.LabelSelector, onB map[string]string) (bool, error) {
+	for _, part := range []struct {
+		selector *metav1.LabelSelector
+		on       map[string]string
+	}{{a, onA}, {b, onB}} {
+		if part.selector == nil {
+			continue
+		}
+		s, err := metav1.LabelSelectorAsSelector(part.selector)
+		if err != nil {
+			return false, err
+		}
+		if !s.Matches(labels.Set(part.on)) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// warning tells what an eviction costs.
+func warning(pod *corev1.Pod) string {
+	var notes []string
+	if !finished(pod) && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.EmptyDir != nil }) {
+		notes = append(notes, "its emptyDir data is lost")
+	}
+	if metav1.GetControllerOfNoCopy(pod) == nil && !finished(pod) {
+		notes = append(notes, "it has no controller that would make it anew")
+	}
+	return strings.Join(notes, ", ")
+}
+
+func skip() Verdict { return Verdict{Behavior: clusterv1.MachineDrainRuleDrainBehaviorSkip} }
+
+func finished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// Key is namespace/name of a Pod.
+func Key(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
+
+// Plan is what to do now.
+type Plan struct {
+	Evict       []*corev1.Pod // ask for their eviction
+	Terminating []*corev1.Pod // evicted already, not gone yet
+	Completing  []*corev1.Pod // waited for
+	Later       []*corev1.Pod // their turn comes when the above are gone
+}
+
+// Done reports whether the Node is drained.
+func (p Plan) Done() bool {
+	return len(p.Evict)+len(p.Terminating)+len(p.Completing)+len(p.Later) == 0
+}
+
+// Next picks the Pods of the lowest order that are still there.
+func Next(verdicts []Verdict) Plan {
+	var p Plan
+	first := true
+	var lowest int32
+	for _, v := range verdicts {
+		if v.Behavior != clusterv1.MachineDrainRuleDrainBehaviorSkip && (first || v.Order < lowest) {
+			first, lowest = false, v.Order
+		}
+	}
+	for _, v := range verdicts {
+		switch {
+		case v.Behavior == clusterv1.MachineDrainRuleDrainBehaviorSkip:
+		case v.Order != lowest:
+			p.Later = append(p.Later, v.Pod)
+		case v.Behavior == clusterv1.MachineDrainRuleDrainBehaviorWaitCompleted:
+			p.Completing = append(p.Completing, v.Pod)
+		case v.Pod.DeletionTimestamp != nil:
+			p.Terminating = append(p.Terminating, v.Pod)
+		default:
+			p.Evict = append(p.Evict, v.Pod)
+		}
+	}
+	return p
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package draining
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	maxNames    = 3 // Pods named for one reason
+	maxFailures = 5 // different reasons why evictions failed
+)
+
+// Refusal is an eviction that was refused.
+type Refusal struct {
+	Pod *corev1.Pod
+	Why string
+}
+
+// Report is what a drain tells while it is not done: which Pods it waits for
+// and why. It is empty when there is nothing to wait for.
+func Report(started time.Time, p Plan, refused []Refusal) string {
+	if p.Done() {
+		return ""
+	}
+	lines := []string{fmt.Sprintf("Drain not completed yet (started at %s):", started.UTC().Format(time.RFC3339))}
+	say := func(pods []*corev1.Pod, why string) {
+		if len(pods) > 0 {
+			lines = append(lines, fmt.Sprintf("* %s: %s", named(pods), why))
+		}
+	}
+	say(p.Terminating, "deletionTimestamp set, but still not removed from the Node")
+	say(accepted(p.Evict, refused), "eviction accepted, waiting for it to be removed from the Node")
+	groups := byReason(refused)
+	for _, g := range groups[:min(len(groups), maxFailures)] {
+		say(g.pods, g.why)
+	}
+	if more := len(groups) - maxFailures; more > 0 {
+		lines = append(lines, fmt.Sprintf("* %d more reasons why Pods could not be evicted", more))
+	}
+	say(p.Completing, "waiting for completion")
+	if len(p.Later) > 0 {
+		lines = append(lines, "After above Pods have been removed from the Node, the following Pods will be evicted: "+strings.Join(keys(p.Later), ", "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func accepted(asked []*corev1.Pod, refused []Refusal) (out []*corev1.Pod) {
+	for _, pod := range asked {
+		if !slices.ContainsFunc(refused, func(r Refusal) bool { return r.Pod == pod }) {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+type group struct {
+	why  string
+	pods []*corev1.Pod
+}
+
+// byReason groups refusals, the reason with most Pods first.
+func byReason(refused []Refusal) (out []group) {
+	for _, r := range refused {
+		at := slices.IndexFunc(out, func(g group) bool { return g.why == r.Why })
+		if at < 0 {
+			out = append(out, group{why: r.Why})
+			at = len(out) - 1
+		}
+		out[at].pods = append(out[at].pods, r.Pod)
+	}
+	slices.SortStableFunc(out, func(a, b group) int {
+		return cmp.Or(cmp.Compare(len(b.pods), len(a.pods)), strings.Compare(a.why, b.why))
+	})
+	return out
+}
+
+func named(pods []*corev1.Pod) string {
+	if len(pods) == 1 {
+		return "Pod " + Key(pods[0])
+	}
+	return "Pods " + strings.Join(keys(pods), ", ")
+}
+
+// keys lists at most three Pods, and how many more there are.
+func keys(pods []*corev1.Pod) []string {
+	var out []string
+	for _, p := range pods[:min(len(pods), maxNames)] {
+		out = append(out, Key(p))
+	}
+	if more := len(pods) - maxNames; more > 0 {
+		out = append(out, fmt.Sprintf("... (%d more)", more))
+	}
+	return out
+}
