@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/internal/pure/clustertree"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func condition(conditionType string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(noon.Add(-90 * time.Second))}
+}
+
+func owned(kind, name string) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{Kind: kind, Name: name}}
+}
+
+func machine(name, ownerKind, ownerName string, status metav1.ConditionStatus, message string) clustertree.Machine {
+	reason := "Ready"
+	if status != metav1.ConditionTrue {
+		reason = "NotReady"
+	}
+	return clustertree.Machine{
+		Object: clustertree.Object{Kind: "Machine", Name: name, Owners: owned(ownerKind, ownerName), Conditions: []metav1.Condition{
+			condition("Available", status, reason, ""), condition("Ready", status, reason, message), condition("UpToDate", "True", "UpToDate", ""),
+		}},
+		Infrastructure: &clustertree.Object{Kind: "LocalMachine", Name: name, Conditions: []metav1.Condition{condition("Ready", status, "VM"+reason, message)}},
+	}
+}
+
+func demo() clustertree.Input {
+	three, two := int32(3), int32(2)
+	return clustertree.Input{
+		Cluster:        clustertree.Object{Kind: "Cluster", Name: "demo", Conditions: []metav1.Condition{condition("Available", "False", "NotAvailable", "* WorkersAvailable:\n  * MachineDeployment w: 1 of 2")}},
+		Infrastructure: &clustertree.Object{Kind: "LocalCluster", Name: "demo", Conditions: []metav1.Condition{condition("Ready", "True", "Ready", "")}},
+		ControlPlane: &clustertree.Object{Kind: "KubeadmControlPlane", Name: "cp", Conditions: []metav1.Condition{condition("Available", "True", "Available", ""), condition("Remediating", "True", "Remediating", "one")},
+			Replicas: clustertree.Counters{Desired: &three, Current: &three, Ready: &three, Available: &three, UpToDate: &three}},
+		MachineDeployments: []clustertree.Object{{Kind: "MachineDeployment", Name: "w", Conditions: []metav1.Condition{condition("Available", "False", "NotAvailable", "1 of 2")},
+			Replicas: clustertree.Counters{Desired: &two, Current: &two, Ready: new(int32(1))}}},
+		MachineSets: []clustertree.Object{{Kind: "MachineSet", Name: "w-1", Owners: owned("MachineDeployment", "w")}},
+		Machines: []clustertree.Machine{
+			machine("cp-1", "KubeadmControlPlane", "cp", "True", ""), machine("cp-2", "KubeadmControlPlane", "cp", "True", ""), machine("cp-3", "KubeadmControlPlane", "cp", "True", ""),
+			machine("w-1-a", "MachineSet", "w-1", "True", ""), machine("w-1-b", "MachineSet", "w-1", "False", "* NodeHealthy: waiting"),
+			machine("lone", "Cluster", "demo", "True", ""),
+		},
+	}
+}
+
+func TestWriteTree(t *testing.T) {
+	tests := map[string]struct {
+		file       string
+		options    clustertree.Options
+		conditions string
+	}{
+		"quiet by default":                 {file: "quiet.txt", options: clustertree.Options{Grouping: true}},
+		"every object":                     {file: "everything.txt", options: clustertree.Options{ShowMachineSets: true, Echo: true}},
+		"conditions that need attention":   {file: "attention.txt", options: clustertree.Options{Grouping: true}, conditions: "kubeadmcontrolplane/CP+"},
+		"all conditions of the deployment": {file: "conditions.txt", options: clustertree.Options{Grouping: true}, conditions: "MachineDeployment"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			filter, err := parseConditionFilter(tc.conditions)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			if err := writeTree(&out, clustertree.Build(demo(), tc.options), treeStyle{now: noon, conditions: filter}); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, tc.file, out.String())
+		})
+	}
+}
+
+func TestParseConditionFilterRefusesBlanks(t *testing.T) {
+	_, err := parseConditionFilter("machine, cluster")
+	if want := `--show-conditions "machine, cluster": no blanks are allowed`; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", "tree", name)
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(fmt.Errorf("%w (UPDATE_GOLDEN=1 writes it)", err))
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("tree (-want +got):\n%s", diff)
+	}
+}
