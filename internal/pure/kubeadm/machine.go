@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadm
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/cloudinit"
+)
+
+// Where things lie on a machine.
+const (
+	InitConfigPath = "/run/kubeadm/kubeadm.yaml"
+	JoinConfigPath = "/run/kubeadm/kubeadm-join-config.yaml"
+
+	// SentinelPath is there once kubeadm has succeeded. Part of the bootstrap
+	// contract: infrastructure providers wait for it.
+	SentinelPath = "/run/cluster-api/bootstrap-success.complete"
+
+	// DefaultCertificatesDir is kubeadm's own.
+	DefaultCertificatesDir = "/etc/kubernetes/pki"
+
+	placeholderPath = "/run/cluster-api/placeholder"
+	placeholder     = "This file is here so that its folder is: the sentinel file of a finished bootstrap goes into it."
+)
+
+// What a machine runs.
+const (
+	Init = "init"
+	Join = "join"
+)
+
+// Boot is all that makes a machine a node.
+type Boot struct {
+	Verb   string                        // Init or Join
+	Config []byte                        // of RenderInit or RenderJoin
+	Certs  []bootstrapv1.File            // of CertificateFiles; none for a worker
+	Spec   bootstrapv1.KubeadmConfigSpec // files and users with their content resolved
+}
+
+// CloudConfig is the document for cloud-init.
+func (b Boot) CloudConfig() ([]byte, error) {
+	own := bootstrapv1.File{Path: b.configPath(), Owner: "root:root", Permissions: "0640", Content: string(b.Config)}
+	folder := bootstrapv1.File{Path: placeholderPath, Owner: "root:root", Permissions: "0640", Content: placeholder}
+	return cloudinit.Render(cloudinit.Document{
+		Files:        slices.Concat(b.Certs, b.Spec.Files, []bootstrapv1.File{own, folder}),
+		BootCommands: b.Spec.BootCommands,
+		RunCommands:  slices.Concat(b.Spec.PreKubeadmCommands, []string{b.command()}, b.Spec.PostKubeadmCommands),
+		NTP:          b.Spec.NTP,
+		Users:        b.Spec.Users,
+		DiskSetup:    b.Spec.DiskSetup,
+		Mounts:       b.Spec.Mounts,
+	})
+}
+
+func (b Boot) configPath() string {
+	if b.Verb == Init {
+		return InitConfigPath
+	}
+	return JoinConfigPath
+}
+
+func (b Boot) command() string {
+	c := "kubeadm " + b.Verb + " --config " + b.configPath()
+	if b.Spec.Verbosity != nil {
+		c += fmt.Sprintf(" --v %d", *b.Spec.Verbosity)
+	}
+	return c + " && echo success > " + SentinelPath
+}
+
+// CertificateFiles are the files of a control plane machine. Each pair lies
+// where kubeadm looks for it; with an external etcd that is what the config
+// says. A pair without content is left out.
+func CertificateFiles(c bootstrapv1.ClusterConfiguration, pairs Pairs) []bootstrapv1.File {
+	dir := c.CertificatesDir
+	if dir == "" {
+		dir = DefaultCertificatesDir
+	}
+	files := certFiles(path.Join(dir, "ca.crt"), path.Join(dir, "ca.key"), pairs.CA)
+	if external := c.Etcd.External; len(external.Endpoints) > 0 {
+		files = append(files, certFiles(external.CAFile, "", pairs.Etcd)...)
+		files = append(files, certFiles(external.CertFile, external.KeyFile, pairs.APIServerEtcdClient)...)
+	} else {
+		files = append(files, certFiles(path.Join(dir, "etcd/ca.crt"), path.Join(dir, "etcd/ca.key"), pairs.Etcd)...)
+	}
+	files = append(files, certFiles(path.Join(dir, "front-proxy-ca.crt"), path.Join(dir, "front-proxy-ca.key"), pairs.FrontProxy)...)
+	return append(files, certFiles(path.Join(dir, "sa.pub"), path.Join(dir, "sa.key"), pairs.ServiceAccount)...)
+}
+
+// Pairs are the certificates and keys of a cluster, in PEM.
+type Pairs struct {
+	CA, Etcd, FrontProxy, ServiceAccount, APIServerEtcdClient Pair
+}
+
+// Pair is a certificate (or public key) and its private key, in PEM.
+type Pair struct {
+	Cert, Key []byte
+}
+
+// String keeps keys out of logs.
+func (p Pair) String() string { return "certificate pair" }
+
+// GoString keeps keys out of logs.
+func (p Pair) GoString() string { return "kubeadm.Pair{…}" }
+
+// certFiles: the certificate can be read by the group of root, the key by root
+// alone.
+func certFiles(certPath, keyPath string, p Pair) (files []bootstrapv1.File) {
+	if len(p.Cert) > 0 && certPath != "" {
+		files = append(files, bootstrapv1.File{Path: certPath, Owner: "root:root", Permissions: "0640", Content: string(p.Cert)})
+	}
+	if len(p.Key) > 0 && keyPath != "" {
+		files = append(files, bootstrapv1.File{Path: keyPath, Owner: "root:root", Permissions: "0600", Content: string(p.Key)})
+	}
+	return files
+}
+
+// Machine is what a machine would do with its bootstrap data.
+type Machine struct {
+	Verb     string // Init or Join
+	Config   *Documents
+	Document *cloudinit.Document // everything else: files (certificates among them), commands
+}
+
+var kubeadmCommand = regexp.MustCompile(`\bkubeadm\s+(init|join)\b(.*)`)
+
+var configFlag = regexp.MustCompile(`--config[\s=]+(\S+)`)
+
+// ReadMachine reads a document as the machine would: it finds the kubeadm
+// command, the file that the command names, and the documents in that file.
+// metadata is the machine's, such as local_hostname. No error repeats content.
+func ReadMachine(userData []byte, metadata map[string]string) (*Machine, error) {
+	doc, err := cloudinit.Parse(userData, metadata)
+	if err != nil {
+		return nil, err
+	}
+	for _, command := range doc.RunCommands {
+		m := kubeadmCommand.FindStringSubmatch(command)
+		if m == nil {
+			continue
+		}
+		flag := configFlag.FindStringSubmatch(m[2])
+		if flag == nil {
+			return nil, fmt.Errorf("kubeadm %s is run without --config", m[1])
+		}
+		name := strings.Trim(flag[1], `"'`)
+		f := doc.File(name)
+		if f == nil {
+			return nil, fmt.Errorf("kubeadm %s reads %s, which the document does not write", m[1], name)
+		}
+		config, err := Parse([]byte(f.Content))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if m[1] == Join && config.Join == nil {
+			return nil, fmt.Errorf("%s: kubeadm join needs a JoinConfiguration", name)
+		}
+		return &Machine{Verb: m[1], Config: config, Document: doc}, nil
+	}
+	return nil, errors.New("no command runs kubeadm init or kubeadm join")
+}
