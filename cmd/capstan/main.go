@@ -5,18 +5,14 @@ package main
 
 import (
 	"context"
-	"flag"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
 
 	"golang.org/x/term"
 	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/capstan-dev/capstan/internal/app/plane"
 	"github.com/capstan-dev/capstan/internal/cli"
@@ -27,7 +23,7 @@ func main() {
 	fatal := plane.CatchExits()
 	status := cli.Run(ctx, &cli.Env{
 		Name: filepath.Base(os.Args[0]), In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
-		Now: time.Now, Terminal: term.IsTerminal(int(os.Stdout.Fd())), SetLog: setLog,
+		Now: time.Now, Terminal: term.IsTerminal(int(os.Stdout.Fd())), SetLog: cli.SetLog,
 		StartPlane: func(ctx context.Context, o cli.PlaneOptions) (cli.Plane, error) {
 			p, err := plane.Start(ctx, plane.Options{
 				Dir: o.Dir, Listen: o.Listen, EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile,
@@ -42,17 +38,4 @@ func main() {
 	}, os.Args[1:])
 	stop()
 	os.Exit(status)
-}
-
-// setLog sends the log of everything in the process to w.
-func setLog(w io.Writer, level int) {
-	flags := flag.NewFlagSet("klog", flag.PanicOnError)
-	klog.InitFlags(flags)
-	for name, value := range map[string]string{"logtostderr": "false", "alsologtostderr": "false", "stderrthreshold": "FATAL", "one_output": "true", "v": strconv.Itoa(level)} {
-		if err := flags.Set(name, value); err != nil {
-			panic(err) // klog has these flags
-		}
-	}
-	klog.SetOutput(w)
-	ctrl.SetLogger(klog.Background())
 }

@@ -60,6 +60,11 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	root := New(env)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
+	return exitStatus(env, cmd, err)
+}
+
+// exitStatus reports an error of cmd and returns the exit status for it.
+func exitStatus(env *Env, cmd *cobra.Command, err error) int {
 	if err == nil {
 		return 0
 	}

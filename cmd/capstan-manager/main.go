@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command capstan-manager runs Capstan's controllers in an existing cluster.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/capstan-dev/capstan/internal/cli"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	status := cli.RunManager(ctx, &cli.Env{
+		Name: filepath.Base(os.Args[0]), In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		Getenv: os.Getenv, Now: time.Now, SetLog: cli.SetLog,
+	}, os.Args[1:])
+	stop()
+	os.Exit(status)
+}

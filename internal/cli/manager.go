@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/capstan-dev/capstan/internal/app/install"
+	"github.com/capstan-dev/capstan/internal/app/manager"
+)
+
+type managerOptions struct {
+	kubeconfig string
+	install    bool
+	manager    manager.Options
+}
+
+// RunManager executes a command line of capstan-manager and returns the exit
+// status as Run does.
+func RunManager(ctx context.Context, env *Env, args []string) int {
+	cmd := newManager(env)
+	cmd.SetArgs(args)
+	cmd.SetOut(env.Out)
+	cmd.SetErr(env.Err)
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return UsageError{err} })
+	return exitStatus(env, cmd, cmd.ExecuteContext(ctx))
+}
+
+func newManager(env *Env) *cobra.Command {
+	var o managerOptions
+	var verbosity int
+	cmd := &cobra.Command{
+		Use:   env.Name,
+		Short: "Run Capstan's controllers against a Kubernetes cluster",
+		Long: `Run Capstan's controllers against any Kubernetes cluster: that of --kubeconfig,
+or of $KUBECONFIG, or the one whose pod this is. The CRDs are installed and
+kept up to date at start.`,
+		Args:          noArgs,
+		Version:       buildVersion().Version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			env.SetLog(env.Err, verbosity)
+			return runManager(cmd.Context(), env, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the management cluster (default: $KUBECONFIG, then the pod's service account)")
+	f.BoolVar(&o.install, "install", true, "install the CRDs and roles, and keep them up to date, at start")
+	f.StringSliceVar(&o.manager.Providers, "providers", manager.AllProviders, "providers whose controllers run")
+	f.StringVar(&o.manager.Namespace, "namespace", "", "namespace to watch (default: all)")
+	f.StringVar(&o.manager.WatchFilter, "watch-filter", "", "only objects whose label cluster.x-k8s.io/watch-filter has this value")
+	f.BoolVar(&o.manager.LeaderElection, "leader-elect", false, "let several replicas take turns")
+	f.StringVar(&o.manager.LeaderElectionNamespace, "leader-election-namespace", "", "namespace of the lease (default: that of the pod)")
+	f.StringVar(&o.manager.MetricsAddress, "metrics-address", "", "host:port for Prometheus metrics (default: none)")
+	f.StringVar(&o.manager.HealthAddress, "health-address", "", "host:port for /healthz and /readyz (default: none)")
+	f.StringVar(&o.manager.PprofAddress, "pprof-address", "", "host:port for profiles (default: none)")
+	f.StringVar(&o.manager.Webhooks.Listen, "webhook-address", "", "host:port to serve webhooks on (default: none)")
+	f.StringVar(&o.manager.Webhooks.Host, "webhook-host", "", "name or address by which the API server reaches the webhooks (default: the host of --webhook-address)")
+	f.StringVar(&o.manager.SimulatedDir, "simulated-dir", "", "where simulated machines keep their state (default: a temporary directory)")
+	f.IntVarP(&verbosity, "v", "v", 0, "log level: 0 changes, 2 decisions to wait, 4 details")
+	f.IntVar(&o.manager.Concurrency, "concurrency", 0, "objects of one kind reconciled at once (default: 16)")
+	return cmd
+}
+
+func runManager(ctx context.Context, env *Env, o managerOptions) error {
+	cfg, err := managerConfig(env, o.kubeconfig)
+	if err != nil {
+		return err
+	}
+	cfg.QPS = -1 // the API server protects itself
+	if o.manager.SimulatedDir == "" {
+		dir, err := os.MkdirTemp("", "capstan-simulated-")
+		if err != nil {
+			return fmt.Errorf("make a directory for the state of simulated machines: %w", err)
+		}
+		defer os.RemoveAll(dir)
+		o.manager.SimulatedDir = dir
+	}
+	if o.install {
+		if err := install.Install(ctx, cfg); err != nil {
+			return err
+		}
+	}
+	o.manager.Log = klog.Background()
+	m, err := manager.New(ctx, cfg, o.manager)
+	if err != nil {
+		return err
+	}
+	if err := m.Start(ctx); err != nil {
+		return fmt.Errorf("run the controllers: %w", err)
+	}
+	return nil
+}
+
+func managerConfig(env *Env, kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		kubeconfig = env.Getenv("KUBECONFIG")
+	}
+	if kubeconfig == "" {
+		cfg, err := rest.InClusterConfig()
+		if errors.Is(err, rest.ErrNotInCluster) {
+			return nil, errors.New("no management cluster: name one with --kubeconfig, or run in a pod with a service account")
+		}
+		return cfg, err
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig %s: %w", kubeconfig, err)
+	}
+	return cfg, nil
+}

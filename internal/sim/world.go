@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sim lets the real controllers run an in-memory world to rest, in
+// virtual time, and writes down what happens as a story that a reviewer reads.
+//
+// The management cluster is a fake client; every reconciler is called for every
+// object, in a fixed order, until a round changes nothing. There are no
+// informers and no queues, hence no races. Machines are the simulated ones of
+// the local provider. Owners are garbage-collected as Kubernetes does; CRD
+// validation and admission are not imitated: the server tests show those.
+package sim
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// maxRounds is how long a world may take to come to rest; a change rarely
+// needs more than twenty rounds.
+const maxRounds = 300
+
+// World is a management cluster with its controllers.
+type World struct {
+	Mgmt  client.Client
+	Clock *testclock.FakeClock
+
+	t           testing.TB
+	controllers []entry
+	kinds       []client.ObjectList // all kinds, for garbage collection
+	settled     func() bool         // whether the outside has nothing more to say
+	writes      int
+	named       map[string]int
+	story       strings.Builder
+}
+
+// entry is one controller.
+type entry struct {
+	name string
+	list client.ObjectList
+	run  func(context.Context, client.Object) (ctrl.Result, error)
+}
+
+// newWorld makes an empty world with the given kinds.
+func newWorld(t testing.TB, scheme *runtime.Scheme, kinds []client.ObjectList, objects ...client.Object) *World {
+	w := &World{
+		t:       t,
+		Clock:   testclock.NewFakeClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)),
+		kinds:   kinds,
+		named:   map[string]int{},
+		settled: func() bool { return true },
+	}
+	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithReturnManagedFields()
+	for _, list := range kinds {
+		b = b.WithStatusSubresource(itemOf(scheme, list))
+	}
+	w.Mgmt = b.WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			w.writes++
+			obj.SetUID(types.UID(fmt.Sprintf("uid-%d", w.writes)))
+			obj.SetCreationTimestamp(metav1.NewTime(w.Clock.Now()))
+			obj.SetGeneration(1)
+			return c.Create(ctx, obj, opts...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+			w.writes++
+			return c.Update(ctx, obj, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
+			w.writes++
+			return c.Patch(ctx, obj, p, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			w.writes++
+			return c.Delete(ctx, obj, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			w.writes++
+			return c.SubResource(sub).Patch(ctx, obj, p, opts...)
+		},
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+			w.writes++
+			return c.SubResource(sub).Update(ctx, obj, opts...)
+		},
+	}).Build()
+	return w
+}
+
+// add puts a controller into the world. Controllers run in the order in which
+// they are added.
+func add[T client.Object](w *World, name string, list client.ObjectList, r reconcile.ObjectReconciler[T]) {
+	w.controllers = append(w.controllers, entry{name, list, func(ctx context.Context, obj client.Object) (ctrl.Result, error) {
+		return r.Reconcile(ctx, obj.(T))
+	}})
+}
+
+// Run lets every controller work until nothing changes any more. What then
+// still fails ends the test.
+func (w *World) Run() {
+	w.t.Helper()
+	for range maxRounds {
+		before := w.writes
+		err := w.round()
+		w.collect()
+		if w.writes == before && w.settled() {
+			if err != nil {
+				w.t.Fatalf("the world is at rest, yet %v\nso far:\n%s", err, w.story.String())
+			}
+			return
+		}
+	}
+	w.t.Fatalf("the world did not come to rest in %d rounds\nso far:\n%s", maxRounds, w.story.String())
+}
+
+// Advance moves the clock, fires what was waiting for it, and runs to rest.
+func (w *World) Advance(d time.Duration) {
+	w.t.Helper()
+	w.Clock.Step(d)
+	w.Tell("-- %s later", d)
+	w.Run()
+}
+
+// round calls every controller once for each of its objects, and returns the
+// last error that is not a conflict.
+func (w *World) round() (last error) {
+	for _, c := range w.controllers {
+		for _, obj := range w.objects(c.list) {
+			_, err := c.run(w.t.Context(), obj)
+			if err != nil && !apierrors.IsConflict(err) {
+				last = fmt.Errorf("controller %s, %s: %w", c.name, client.ObjectKeyFromObject(obj), err)
+			}
+		}
+	}
+	return last
+}
+
+// objects lists all objects of a kind; the fake client returns them by name.
+func (w *World) objects(list client.ObjectList) []client.Object {
+	w.t.Helper()
+	l := list.DeepCopyObject().(client.ObjectList)
+	if err := w.Mgmt.List(w.t.Context(), l); err != nil {
+		w.t.Fatal(err)
+	}
+	items, err := meta.ExtractList(l)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	out := make([]client.Object, len(items))
+	for i := range items {
+		out[i] = items[i].(client.Object)
+	}
+	return out
+}
+
+// collect deletes objects whose owners have all gone, as the garbage collector does.
+func (w *World) collect() {
+	w.t.Helper()
+	alive := map[types.UID]bool{}
+	var all []client.Object
+	for _, list := range w.kinds {
+		all = append(all, w.objects(list)...)
+	}
+	for _, obj := range all {
+		alive[obj.GetUID()] = true
+	}
+	for _, obj := range all {
+		refs := obj.GetOwnerReferences()
+		orphan := len(refs) > 0
+		for _, r := range refs {
+			orphan = orphan && !alive[r.UID]
+		}
+		if !orphan || !obj.GetDeletionTimestamp().IsZero() {
+			continue
+		}
+		if err := w.Mgmt.Delete(w.t.Context(), obj); client.IgnoreNotFound(err) != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// Name makes a name with a counter in place of random letters.
+func (w *World) Name(prefix string) string {
+	w.named[prefix]++
+	return fmt.Sprintf("%s%d", strings.TrimSuffix(prefix, "-")+"-", w.named[prefix])
+}
+
+// Tell adds a line to the story.
+func (w *World) Tell(format string, args ...any) {
+	fmt.Fprintf(&w.story, format+"\n", args...)
+}
+
+// Eventf implements events.EventRecorder: events are what the story tells.
+func (w *World) Eventf(regarding, _ runtime.Object, _, reason, _, note string, args ...any) {
+	kind := strings.TrimPrefix(fmt.Sprintf("%T", regarding), "*v1beta2.")
+	name := "?"
+	if obj, ok := regarding.(client.Object); ok {
+		name = obj.GetName()
+	}
+	w.Tell("%s %s: %s: %s", kind, name, reason, fmt.Sprintf(note, args...))
+}
+
+// Golden compares the story with testdata/NAME.
+func (w *World) Golden(name string) {
+	w.t.Helper()
+	path := filepath.Join("testdata", name)
+	got := w.story.String()
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		w.t.Fatalf("%v (UPDATE_GOLDEN=1 writes it)", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		w.t.Errorf("story (-want +got):\n%s", diff)
+	}
+}
+
+func itemOf(scheme *runtime.Scheme, list client.ObjectList) client.Object {
+	gvks, _, err := scheme.ObjectKinds(list)
+	if err != nil {
+		panic(err)
+	}
+	gvk := gvks[0]
+	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
+	obj, err := scheme.New(gvk)
+	if err != nil {
+		panic(err)
+	}
+	return obj.(client.Object)
+}
