@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scaling
+
+import (
+	"fmt"
+	"strings"
+	"text/template"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Naming is what the name of a Machine is made from.
+type Naming struct {
+	Template            string // spec.machineNaming.template; empty for the usual form
+	Cluster, MachineSet string
+	Random              string
+}
+
+// Name returns the name of a Machine: the template's, or set-random. Names
+// become host names and label values, so a long one is cut, keeping its end if
+// that is the random part.
+func (n Naming) Name() (string, error) {
+	if n.Template == "" {
+		return cut(n.MachineSet+"-"+n.Random, n.Random), nil
+	}
+	t, err := template.New("name").Option("missingkey=error").Parse(n.Template)
+	if err != nil {
+		return "", fmt.Errorf("read spec.machineNaming.template: %w", err)
+	}
+	var out strings.Builder
+	err = t.Execute(&out, map[string]any{
+		"cluster":    map[string]any{"name": n.Cluster},
+		"machineSet": map[string]any{"name": n.MachineSet},
+		"random":     n.Random,
+	})
+	if err != nil {
+		return "", fmt.Errorf("fill spec.machineNaming.template: %w", err)
+	}
+	name := cut(out.String(), n.Random)
+	if wrong := validation.IsDNS1123Subdomain(name); len(wrong) > 0 {
+		return "", fmt.Errorf("spec.machineNaming.template makes the name %q: %s", name, strings.Join(wrong, ", "))
+	}
+	return name, nil
+}
+
+func cut(name, random string) string {
+	if len(name) <= validation.DNS1123LabelMaxLength {
+		return name
+	}
+	if base, ok := strings.CutSuffix(name, random); ok {
+		return base[:validation.DNS1123LabelMaxLength-len(random)] + random
+	}
+	return name[:validation.DNS1123LabelMaxLength]
+}

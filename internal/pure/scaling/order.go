@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scaling
+
+import (
+	"cmp"
+	"slices"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+// inOrder returns the Machines, the first to go first.
+func inOrder(machines []*clusterv1.Machine, order clusterv1.MachineSetDeletionOrder) []*clusterv1.Machine {
+	sorted := slices.Clone(machines)
+	slices.SortFunc(sorted, func(a, b *clusterv1.Machine) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), byAge(a, b, order), cmp.Compare(a.Name, b.Name))
+	})
+	return sorted
+}
+
+// Ranks of Machines; the lowest goes first.
+const (
+	deleting = iota
+	marked
+	updating
+	unhealthy
+	healthy
+)
+
+func rank(m *clusterv1.Machine) int {
+	_, isMarked := m.Annotations[clusterv1.DeleteMachineAnnotation]
+	_, isUpdating := m.Annotations[clusterv1.UpdateInProgressAnnotation]
+	switch {
+	case !m.DeletionTimestamp.IsZero():
+		return deleting
+	case isMarked:
+		return marked
+	case isUpdating:
+		return updating
+	case !m.Status.NodeRef.IsDefined(), conditions.IsFalse(m, clusterv1.MachineNodeHealthyCondition), conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition):
+		return unhealthy
+	default:
+		return healthy
+	}
+}
+
+// byAge orders healthy Machines. Without an order their names decide, and those
+// are random.
+func byAge(a, b *clusterv1.Machine, order clusterv1.MachineSetDeletionOrder) int {
+	switch {
+	case rank(a) != healthy:
+		return 0
+	case order == clusterv1.OldestMachineSetDeletionOrder:
+		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+	case order == clusterv1.NewestMachineSetDeletionOrder:
+		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
+	}
+	return 0
+}

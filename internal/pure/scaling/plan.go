@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scaling decides which Machines a MachineSet creates, deletes and
+// replaces.
+//
+// It is pure: no client, no clock, no context. The controller observes, calls
+// Plan, and carries the actions out.
+package scaling
+
+import (
+	"fmt"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// Action is one change to make. String is the line that logs, events and tests show.
+type Action interface{ fmt.Stringer }
+
+type (
+	// Create makes one Machine with its bootstrap config and infrastructure.
+	Create struct{ Name, Why string }
+	// Delete deletes one Machine.
+	Delete struct{ Name, Why string }
+)
+
+// String implements Action.
+func (a Create) String() string { return "create " + a.Name + ": " + a.Why }
+
+// String implements Action.
+func (a Delete) String() string { return "delete " + a.Name + ": " + a.Why }
+
+// Facts are what Plan looks at.
+type Facts struct {
+	Want     int
+	Machines []*clusterv1.Machine // all of the set, those being deleted included
+	Order    clusterv1.MachineSetDeletionOrder
+	// Blocked says why no Machine may be created now; empty when one may.
+	Blocked []string
+	// Name makes the name of a new Machine.
+	Name func() string
+}
+
+// Plan returns what brings the Machines to the wanted number.
+//
+// A Machine that is being deleted counts until it has gone: its host may still
+// hold what the next one needs. Too many Machines: those being deleted are the
+// first of the surplus, then those marked by an annotation, those in the middle
+// of an update, the unhealthy, and last the healthy ones in the order the set
+// asks for. Too few: all missing ones are created at once, unless something
+// blocks that.
+func Plan(f Facts) []Action {
+	have := len(f.Machines)
+	why := fmt.Sprintf("have %d, want %d", have, f.Want)
+	var acts []Action
+	if have < f.Want && len(f.Blocked) == 0 {
+		for range f.Want - have {
+			acts = append(acts, Create{f.Name(), why})
+		}
+	}
+	if have <= f.Want {
+		return acts
+	}
+	for _, m := range inOrder(f.Machines, f.Order)[:have-f.Want] {
+		if m.DeletionTimestamp.IsZero() {
+			acts = append(acts, Delete{m.Name, why})
+		}
+	}
+	return acts
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scaling
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		want     int
+		machines []*clusterv1.Machine
+		order    clusterv1.MachineSetDeletionOrder
+		blocked  []string
+		actions  []string
+	}{
+		"nothing to do":                                  {want: 1, machines: machines(healthyOne("a"))},
+		"all missing ones are created":                   {want: 3, machines: machines(healthyOne("a")), actions: []string{"create n1: have 1, want 3", "create n2: have 1, want 3"}},
+		"none is created while that is blocked":          {want: 1, blocked: []string{"cp is upgrading"}},
+		"surplus goes although creation is blocked":      {want: 0, machines: machines(healthyOne("a")), blocked: []string{"cp is upgrading"}, actions: []string{"delete a: have 1, want 0"}},
+		"a deleting machine still counts":                {want: 1, machines: machines(deletingOne("a"))},
+		"a deleting machine is the surplus":              {want: 1, machines: machines(healthyOne("a"), deletingOne("b"))},
+		"a marked machine goes before an unhealthy one":  {want: 1, machines: machines(bare("bad"), markedOne("marked")), actions: []string{"delete marked: have 2, want 1"}},
+		"a machine in an update goes before a sick one":  {want: 1, machines: machines(bare("bad"), annotated("upd", clusterv1.UpdateInProgressAnnotation)), actions: []string{"delete upd: have 2, want 1"}},
+		"one without a Node goes before a healthy one":   {want: 1, machines: machines(healthyOne("a"), bare("b")), actions: []string{"delete b: have 2, want 1"}},
+		"one with a sick Node goes before a healthy one": {want: 1, machines: machines(healthyOne("a"), with(healthyOne("b"), clusterv1.MachineNodeHealthyCondition, metav1.ConditionFalse)), actions: []string{"delete b: have 2, want 1"}},
+		"one that failed its check goes before healthy":  {want: 1, machines: machines(healthyOne("a"), with(healthyOne("b"), clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionFalse)), actions: []string{"delete b: have 2, want 1"}},
+		"a Node of unknown health is no reason to go":    {want: 1, machines: machines(healthyOne("a"), with(healthyOne("b"), clusterv1.MachineNodeHealthyCondition, metav1.ConditionUnknown)), actions: []string{"delete a: have 2, want 1"}},
+		"without an order names decide":                  {want: 1, machines: machines(healthyOne("b"), healthyOne("a")), order: clusterv1.RandomMachineSetDeletionOrder, actions: []string{"delete a: have 2, want 1"}},
+		"the oldest first":                               {want: 1, machines: machines(healthyOne("b"), healthyOne("a")), order: clusterv1.OldestMachineSetDeletionOrder, actions: []string{"delete b: have 2, want 1"}},
+		"the newest first":                               {want: 1, machines: machines(healthyOne("a"), healthyOne("b")), order: clusterv1.NewestMachineSetDeletionOrder, actions: []string{"delete b: have 2, want 1"}},
+		"age does not rank the unhealthy":                {want: 1, machines: machines(bare("b"), bare("a")), order: clusterv1.OldestMachineSetDeletionOrder, actions: []string{"delete a: have 2, want 1"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := texts(Plan(Facts{Want: tc.want, Machines: tc.machines, Order: tc.order, Blocked: tc.blocked, Name: namer()}))
+			if diff := cmp.Diff(tc.actions, got); diff != "" {
+				t.Errorf("actions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPlanDoesNotDependOnTheOrderOfItsInput shows that a cache may list the
+// Machines as it likes.
+func TestPlanDoesNotDependOnTheOrderOfItsInput(t *testing.T) {
+	t.Parallel()
+	ms := machines(healthyOne("a"), bare("b"), markedOne("c"), deletingOne("d"), healthyOne("e"))
+	want := texts(Plan(Facts{Want: 2, Machines: ms, Name: namer()}))
+	for seed := range uint64(20) {
+		shuffled := slices.Clone(ms)
+		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		if diff := cmp.Diff(want, texts(Plan(Facts{Want: 2, Machines: shuffled, Name: namer()}))); diff != "" {
+			t.Fatalf("seed %d: actions (-want +got):\n%s", seed, diff)
+		}
+	}
+}
+
+// TestStory lets the real planner run an in-memory world to rest, and compares
+// the story it tells with a golden file that a reviewer can read. Between
+// rounds new Machines become healthy and deleted ones go.
+func TestStory(t *testing.T) {
+	t.Parallel()
+	var story strings.Builder
+	world, name := machines(healthyOne("a")), namer()
+	for _, want := range []int{3, 1, 0} {
+		fmt.Fprintf(&story, "# want %d\n", want)
+		for round := 1; ; round++ {
+			acts := Plan(Facts{Want: want, Machines: world, Name: name})
+			if len(acts) == 0 && len(world) == want {
+				break
+			}
+			for _, a := range acts {
+				fmt.Fprintf(&story, "round %d: %s\n", round, a)
+			}
+			world = after(world, acts)
+		}
+	}
+	golden(t, "up-then-down.txt", story.String())
+}
+
+func after(world []*clusterv1.Machine, acts []Action) (next []*clusterv1.Machine) {
+	gone := map[string]bool{}
+	for _, a := range acts {
+		switch a := a.(type) {
+		case Create:
+			next = append(next, healthyOne(a.Name))
+		case Delete:
+			gone[a.Name] = true
+		}
+	}
+	for _, m := range world {
+		switch {
+		case gone[m.Name]:
+			next = append(next, deletingOne(m.Name))
+		case m.DeletionTimestamp.IsZero():
+			next = append(next, m)
+		}
+	}
+	return next
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (UPDATE_GOLDEN=1 writes it)", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("story (-want +got):\n%s", diff)
+	}
+}
+
+func texts(acts []Action) (out []string) {
+	for _, a := range acts {
+		out = append(out, a.String())
+	}
+	return out
+}
+
+// machines makes each Machine a minute younger than the one before it.
+func machines(ms ...*clusterv1.Machine) []*clusterv1.Machine {
+	for i, m := range ms {
+		m.CreationTimestamp = metav1.NewTime(time.Unix(0, 0).Add(time.Duration(i) * time.Minute))
+	}
+	return ms
+}
+
+func bare(name string) *clusterv1.Machine {
+	return &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func healthyOne(name string) *clusterv1.Machine {
+	m := bare(name)
+	m.Status.NodeRef.Name = name
+	return with(m, clusterv1.MachineNodeHealthyCondition, metav1.ConditionTrue)
+}
+
+func deletingOne(name string) *clusterv1.Machine {
+	m := bare(name)
+	m.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	return m
+}
+
+func markedOne(name string) *clusterv1.Machine {
+	return annotated(name, clusterv1.DeleteMachineAnnotation)
+}
+
+func annotated(name, key string) *clusterv1.Machine {
+	m := healthyOne(name)
+	m.Annotations = map[string]string{key: ""}
+	return m
+}
+
+func with(m *clusterv1.Machine, condition string, status metav1.ConditionStatus) *clusterv1.Machine {
+	m.Status.Conditions = append(slices.DeleteFunc(m.Status.Conditions, func(c metav1.Condition) bool { return c.Type == condition }),
+		metav1.Condition{Type: condition, Status: status})
+	return m
+}
+
+func atVersion(m *clusterv1.Machine, spec, kubelet string) *clusterv1.Machine {
+	m.Spec.Version = spec
+	if kubelet != "" {
+		m.Status.NodeInfo = &corev1.NodeSystemInfo{KubeletVersion: kubelet}
+	}
+	return m
+}
+
+func namer() func() string {
+	n := 0
+	return func() string { n++; return fmt.Sprintf("n%d", n) }
+}

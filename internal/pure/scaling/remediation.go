@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scaling
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+// Unhealthy is what Remediation looks at.
+type Unhealthy struct {
+	Machines []*clusterv1.Machine
+	// Outdated says that the set is not the current one of its MachineDeployment.
+	Outdated bool
+	// MaxInFlight is how many replacements may go on at a time; negative for no bound.
+	MaxInFlight int
+	// Blocked says why the replacement of a Machine could not be created now.
+	Blocked []string
+}
+
+// Verdict is what happens to one Machine that was found unhealthy, or was once.
+type Verdict struct {
+	Machine *clusterv1.Machine
+	// Condition to set on the Machine; nil takes OwnerRemediated away.
+	Condition *metav1.Condition
+	// Delete says whether the Machine goes, once it has the condition.
+	Delete bool
+}
+
+// String is the line that logs, events and tests show.
+func (v Verdict) String() string {
+	switch {
+	case v.Delete:
+		return "replace " + v.Machine.Name + ": it is unhealthy"
+	case v.Condition == nil:
+		return "keep " + v.Machine.Name + ": it is healthy again"
+	default:
+		return "keep " + v.Machine.Name + ": " + v.Condition.Message
+	}
+}
+
+// Remediation decides about the Machines that a health check wants replaced.
+//
+// Machines of an outdated set are left to the rollout. Otherwise the newest go
+// first, as many as may be in flight at a time; those already being deleted are
+// in flight. None goes while its replacement could not be created. A Machine
+// that has become healthy is no longer to be replaced.
+func Remediation(u Unhealthy) []Verdict {
+	var out []Verdict
+	var candidates []*clusterv1.Machine
+	inFlight := 0
+	for _, m := range u.Machines {
+		wanted := conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition)
+		switch {
+		case !wanted:
+		case conditions.IsTrue(m, clusterv1.MachineHealthCheckSucceededCondition):
+			if m.DeletionTimestamp.IsZero() {
+				out = append(out, Verdict{Machine: m})
+			}
+		case !conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition):
+		case !m.DeletionTimestamp.IsZero():
+			inFlight++
+		default:
+			candidates = append(candidates, m)
+		}
+	}
+	slices.SortFunc(candidates, func(a, b *clusterv1.Machine) int {
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	for _, m := range candidates {
+		v := u.verdict(m, inFlight)
+		if v.Delete {
+			inFlight++
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func (u Unhealthy) verdict(m *clusterv1.Machine, inFlight int) Verdict {
+	c := metav1.Condition{Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse}
+	switch {
+	case u.Outdated:
+		c.Reason = clusterv1.MachineSetMachineCannotBeRemediatedReason
+		c.Message = "Machine is not replaced on its own: the rollout under way will replace it"
+	case u.MaxInFlight >= 0 && inFlight >= u.MaxInFlight:
+		c.Reason = clusterv1.MachineSetMachineRemediationDeferredReason
+		c.Message = fmt.Sprintf("Waiting for other Machines to be replaced: at most %d at a time (spec.remediation.maxInFlight)", u.MaxInFlight)
+	case len(u.Blocked) > 0:
+		c.Reason = clusterv1.MachineSetMachineRemediationDeferredReason
+		c.Message = "Waiting because no replacement can be created: " + strings.Join(u.Blocked, "; ")
+	default:
+		c.Reason = clusterv1.MachineSetMachineRemediationMachineDeletingReason
+		c.Message = "Machine is being deleted and its MachineSet will replace it"
+	}
+	return Verdict{Machine: m, Condition: &c, Delete: c.Reason == clusterv1.MachineSetMachineRemediationMachineDeletingReason}
+}

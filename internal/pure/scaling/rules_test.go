@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scaling
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+func TestObjections(t *testing.T) {
+	t.Parallel()
+	stable := func(v string) *ControlPlane { return &ControlPlane{Name: "KubeadmControlPlane ns/cp", Version: v} }
+	tests := map[string]struct {
+		p       Preflight
+		want    []string
+		wantErr string
+	}{
+		"no control plane object":            {p: Preflight{Version: "v1.36.0"}},
+		"a control plane without a version":  {p: Preflight{ControlPlane: &ControlPlane{Provisioning: true}, Version: "v1.36.0"}},
+		"a stable control plane":             {p: Preflight{ControlPlane: stable("v1.36.0"), Version: "v1.36.0", Kubeadm: true}},
+		"a Machine without a version":        {p: Preflight{ControlPlane: stable("v1.36.0"), Kubeadm: true, Topology: true}},
+		"another major version is not ours":  {p: Preflight{ControlPlane: stable("v2.0.0"), Version: "v1.36.0"}},
+		"three minor versions below is fine": {p: Preflight{ControlPlane: stable("v1.36.0"), Version: "v1.33.9"}},
+		"provisioning": {
+			p:    Preflight{ControlPlane: &ControlPlane{Name: "KubeadmControlPlane ns/cp", Version: "v1.36.0", Provisioning: true}, Version: "v1.36.0"},
+			want: []string{"KubeadmControlPlane ns/cp is provisioning (preflight check ControlPlaneIsStable)"},
+		},
+		"upgrading": {
+			p:    Preflight{ControlPlane: &ControlPlane{Name: "KubeadmControlPlane ns/cp", Version: "v1.36.0", Upgrading: true}, Version: "v1.36.0"},
+			want: []string{"KubeadmControlPlane ns/cp is upgrading (preflight check ControlPlaneIsStable)"},
+		},
+		"above the control plane": {
+			p:    Preflight{ControlPlane: stable("v1.35.0"), Version: "v1.36.0"},
+			want: []string{"version v1.36.0 is above v1.35.0 of the control plane (preflight check KubernetesVersionSkew)"},
+		},
+		"too far below the control plane": {
+			p:    Preflight{ControlPlane: stable("v1.36.0"), Version: "v1.32.0"},
+			want: []string{"version v1.32.0 is more than 3 minor versions below v1.36.0 of the control plane (preflight check KubernetesVersionSkew)"},
+		},
+		"kubeadm joins only its own minor version": {
+			p:    Preflight{ControlPlane: stable("v1.36.0"), Version: "v1.35.0", Kubeadm: true},
+			want: []string{"kubeadm of version v1.35.0 joins only a control plane of the same minor version, not v1.36.0 (preflight check KubeadmVersionSkew)"},
+		},
+		"a topology wants one version": {
+			p:    Preflight{ControlPlane: stable("v1.36.1"), Version: "v1.36.0", Topology: true},
+			want: []string{"version v1.36.0 is not v1.36.1 of the control plane (preflight check ControlPlaneVersionSkew)"},
+		},
+		"one check is skipped": {
+			p:    Preflight{ControlPlane: &ControlPlane{Name: "cp", Version: "v1.35.0", Upgrading: true}, Version: "v1.36.0", Skip: SkipList("KubernetesVersionSkew, KubeadmVersionSkew")},
+			want: []string{"cp is upgrading (preflight check ControlPlaneIsStable)"},
+		},
+		"all checks are skipped":    {p: Preflight{ControlPlane: &ControlPlane{Version: "v1.35.0", Upgrading: true}, Version: "v1.36.0", Skip: SkipList("All")}},
+		"a control plane's rubbish": {p: Preflight{ControlPlane: stable("rubbish")}, wantErr: "read version of KubeadmControlPlane ns/cp"},
+		"a Machine's rubbish":       {p: Preflight{ControlPlane: stable("v1.36.0"), Version: "rubbish"}, wantErr: "read spec.template.spec.version"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := tc.p.Objections()
+			if (err == nil) != (tc.wantErr == "") || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
+				t.Fatalf("got error %v, want %q", err, tc.wantErr)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("objections (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRemediation(t *testing.T) {
+	t.Parallel()
+	sick := func(m *clusterv1.Machine) *clusterv1.Machine {
+		return with(with(m, clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionFalse), clusterv1.MachineOwnerRemediatedCondition, metav1.ConditionFalse)
+	}
+	recovered := func(m *clusterv1.Machine) *clusterv1.Machine {
+		return with(with(m, clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionTrue), clusterv1.MachineOwnerRemediatedCondition, metav1.ConditionFalse)
+	}
+	tests := map[string]struct {
+		u    Unhealthy
+		want []string
+	}{
+		"healthy machines stay":                  {u: Unhealthy{Machines: machines(healthyOne("a")), MaxInFlight: -1}},
+		"unhealthy, but nobody asked to replace": {u: Unhealthy{Machines: machines(with(bare("a"), clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionFalse)), MaxInFlight: -1}},
+		"asked, but health is not known":         {u: Unhealthy{Machines: machines(with(bare("a"), clusterv1.MachineOwnerRemediatedCondition, metav1.ConditionFalse)), MaxInFlight: -1}},
+		"a machine recovers":                     {u: Unhealthy{Machines: machines(recovered(bare("a"))), MaxInFlight: -1}, want: []string{"keep a: it is healthy again"}},
+		"a deleting machine is left alone":       {u: Unhealthy{Machines: machines(recovered(deletingOne("a"))), MaxInFlight: -1}},
+		"all go when nothing bounds them": {
+			u:    Unhealthy{Machines: machines(sick(bare("a")), sick(bare("b"))), MaxInFlight: -1},
+			want: []string{"replace b: it is unhealthy", "replace a: it is unhealthy"},
+		},
+		"the newest goes first, one at a time": {
+			u: Unhealthy{Machines: machines(sick(bare("a")), sick(bare("b"))), MaxInFlight: 1},
+			want: []string{
+				"replace b: it is unhealthy",
+				"keep a: Waiting for other Machines to be replaced: at most 1 at a time (spec.remediation.maxInFlight)",
+			},
+		},
+		"one being deleted is in flight": {
+			u:    Unhealthy{Machines: machines(sick(bare("a")), sick(deletingOne("b"))), MaxInFlight: 1},
+			want: []string{"keep a: Waiting for other Machines to be replaced: at most 1 at a time (spec.remediation.maxInFlight)"},
+		},
+		"none goes without a replacement": {
+			u:    Unhealthy{Machines: machines(sick(bare("a"))), MaxInFlight: -1, Blocked: []string{"cp is upgrading"}},
+			want: []string{"keep a: Waiting because no replacement can be created: cp is upgrading"},
+		},
+		"an outdated set leaves it to the rollout": {
+			u:    Unhealthy{Machines: machines(sick(bare("a"))), MaxInFlight: -1, Outdated: true},
+			want: []string{"keep a: Machine is not replaced on its own: the rollout under way will replace it"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, v := range Remediation(tc.u) {
+				got = append(got, v.String())
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("verdicts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCount(t *testing.T) {
+	t.Parallel()
+	good := func(name string) *clusterv1.Machine {
+		m := bare(name)
+		for _, c := range []string{clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition, clusterv1.MachineUpToDateCondition} {
+			with(m, c, metav1.ConditionTrue)
+		}
+		return m
+	}
+	updating := good("u")
+	updating.Annotations = map[string]string{clusterv1.UpdateInProgressAnnotation: ""}
+	tests := map[string]struct {
+		machines []*clusterv1.Machine
+		want     Counters
+	}{
+		"none":                              {},
+		"a new one counts only as replica":  {machines: machines(bare("a")), want: Counters{Replicas: 1}},
+		"one in an update is not available": {machines: machines(good("a"), updating), want: Counters{Replicas: 2, Ready: 1, Available: 1, UpToDate: 1}},
+		"the Node's version wins, oldest first": {
+			machines: machines(atVersion(bare("a"), "v1.36.0", ""), atVersion(bare("b"), "v1.36.0", "v1.35.10"), atVersion(bare("c"), "v1.36.0", "v1.35.9"), atVersion(bare("d"), "v1.36.0", "odd")),
+			want: Counters{Replicas: 4, Versions: []clusterv1.StatusVersion{
+				{Version: "v1.35.9", Replicas: 1}, {Version: "v1.35.10", Replicas: 1}, {Version: "v1.36.0", Replicas: 1}, {Version: "odd", Replicas: 1},
+			}},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, Count(tc.machines)); diff != "" {
+				t.Errorf("counters (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestName(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 70)
+	tests := map[string]struct {
+		n             Naming
+		want, wantErr string
+	}{
+		"the usual form":                   {n: Naming{MachineSet: "md-1", Random: "abcde"}, want: "md-1-abcde"},
+		"a long set keeps the random part": {n: Naming{MachineSet: long, Random: "abcde"}, want: long[:58] + "abcde"},
+		"a template":                       {n: Naming{Template: "{{ .cluster.name }}-{{ .random }}", Cluster: "c", Random: "abcde"}, want: "c-abcde"},
+		"a long template is cut at 63":     {n: Naming{Template: "{{ .random }}-" + long, Random: "abcde"}, want: "abcde-" + long[:57]},
+		"an unknown field":                 {n: Naming{Template: "{{ .other }}"}, wantErr: "fill spec.machineNaming.template"},
+		"no template at all":               {n: Naming{Template: "{{"}, wantErr: "read spec.machineNaming.template"},
+		"a name that is none":              {n: Naming{Template: "A_{{ .random }}", Random: "abcde"}, wantErr: `makes the name "A_abcde"`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := tc.n.Name()
+			if (err == nil) != (tc.wantErr == "") || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
+				t.Fatalf("got error %v, want %q", err, tc.wantErr)
+			}
+			if got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
