@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+TOOL := go tool -modfile=go.tools.mod
+
+.PHONY: build quickstart test check fmt vet lint unit peer generate verify bench gobench clean
+
+build: ; go build -ldflags '-s -w' -o bin/ ./cmd/...
+
+quickstart: build ; build/quickstart.sh
+
+# Everything CI runs. The order lets a fault that is cheap to find show first.
+test: fmt build vet lint unit peer
+
+check: test verify
+
+fmt: ; @test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)" || { echo 'gofmt the files above'; exit 1; }
+
+vet: ; go vet ./...
+
+lint: ; build/lint.sh
+
+unit: ; go test ./...
+
+# Round trips against upstream's API module, in a module of their own.
+peer: ; cd peer && go vet ./... && go test ./...
+
+generate: ; go generate ./...
+
+verify: generate ; git diff --exit-code -- api manifests || { echo 'generated files differ: commit what "make generate" made'; exit 1; }
+
+bench: build ; go run ./bench -capstan bin/capstan -scenario bench/scenarios/one.yaml
+
+gobench: ; go test -run '^$$' -bench . ./internal/...
+
+clean: ; rm -rf bin
