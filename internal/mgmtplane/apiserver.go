@@ -3,6 +3,7 @@
 package mgmtplane
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -14,18 +15,22 @@ import (
 	"github.com/spf13/pflag"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/compatibility"
 	"k8s.io/kube-aggregator/pkg/apiserver"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+
+	"github.com/capstan-dev/capstan/internal/kit/inprocess"
+	"github.com/capstan-dev/capstan/internal/kit/pki"
 )
 
 const readyTimeout = 60 * time.Second
 
 type apiServerInput struct {
 	listener net.Listener
-	keys     pki
+	keys     pki.Folder
 	etcd     []string
 }
 
@@ -41,18 +46,18 @@ func (c *completed) flags(in apiServerInput) []string {
 		"--advertise-address=127.0.0.1",
 		"--endpoint-reconciler-type=none", // there is no Endpoints object that 127.0.0.1 may be in
 		"--service-cluster-ip-range=10.96.0.0/16",
-		"--tls-cert-file=" + in.keys.crt("apiserver"),
-		"--tls-private-key-file=" + in.keys.key("apiserver"),
-		"--client-ca-file=" + in.keys.crt("ca"),
-		"--requestheader-client-ca-file=" + in.keys.crt("front-proxy-ca"),
+		"--tls-cert-file=" + in.keys.Cert("apiserver"),
+		"--tls-private-key-file=" + in.keys.Key("apiserver"),
+		"--client-ca-file=" + in.keys.Cert("ca"),
+		"--requestheader-client-ca-file=" + in.keys.Cert("front-proxy-ca"),
 		"--requestheader-allowed-names=front-proxy-client",
 		"--requestheader-username-headers=X-Remote-User",
 		"--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
-		"--proxy-client-cert-file=" + in.keys.crt("front-proxy-client"),
-		"--proxy-client-key-file=" + in.keys.key("front-proxy-client"),
-		"--service-account-key-file=" + in.keys.key("sa"),
-		"--service-account-signing-key-file=" + in.keys.key("sa"),
+		"--proxy-client-cert-file=" + in.keys.Cert("front-proxy-client"),
+		"--proxy-client-key-file=" + in.keys.Key("front-proxy-client"),
+		"--service-account-key-file=" + in.keys.Key("sa"),
+		"--service-account-signing-key-file=" + in.keys.Key("sa"),
 		"--service-account-issuer=" + issuer,
 		"--authorization-mode=RBAC",
 		"--profiling=false",
@@ -208,4 +213,32 @@ func notReady(ctx context.Context, client *http.Client, host string) (string, er
 		return "", nil
 	}
 	return failedChecks(res)
+}
+
+// failedChecks lists the checks of a /readyz?verbose answer that do not pass.
+func failedChecks(res *http.Response) (string, error) {
+	var failed []string
+	lines := bufio.NewScanner(res.Body)
+	for lines.Scan() {
+		if name, ok := strings.CutPrefix(lines.Text(), "[-]"); ok {
+			name, _, _ = strings.Cut(name, " ")
+			failed = append(failed, name)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("status %d, waiting for %s", res.StatusCode, strings.Join(failed, ", ")), nil
+}
+
+// inProcess returns a config whose requests call the server's handlers
+// directly, with authentication, authorization and admission, but without
+// TLS, HTTP/2 frames and sockets: those cost more than most requests do.
+func inProcess(server *genericapiserver.GenericAPIServer) *rest.Config {
+	return &rest.Config{
+		Host:        "http://in-process",
+		BearerToken: server.LoopbackClientConfig.BearerToken,
+		Transport:   inprocess.Transport(server.Handler),
+		QPS:         -1,
+	}
 }

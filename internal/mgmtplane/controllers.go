@@ -29,6 +29,8 @@ import (
 	"k8s.io/kubernetes/pkg/controller/namespace"
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
 	tokens "k8s.io/kubernetes/pkg/serviceaccount"
+
+	"github.com/capstan-dev/capstan/internal/kit/pki"
 )
 
 const (
@@ -57,7 +59,7 @@ type controllers struct {
 // startControllers runs kube-controller-manager's controllers on p until it
 // stops. The controller manager itself cannot be used: it runs once per
 // process, and its garbage collector takes half a minute to see a new kind.
-func startControllers(p *Plane, keys pki) error {
+func startControllers(p *Plane, keys pki.Folder) error {
 	cfg := rest.AddUserAgent(p.Config(), "capstan-plane")
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Background()))
 	c, err := newControllers(cfg)
@@ -65,7 +67,7 @@ func startControllers(p *Plane, keys pki) error {
 		cancel()
 		return err
 	}
-	for name, add := range map[string]func(context.Context, pki) error{
+	for name, add := range map[string]func(context.Context, pki.Folder) error{
 		"namespaces": c.addNamespaces, "garbage collector": c.addGarbageCollector,
 		"cluster role aggregation": c.addRoleAggregation, "service accounts": c.addServiceAccounts,
 	} {
@@ -124,14 +126,14 @@ func newControllers(cfg *rest.Config) (*controllers, error) {
 	}, nil
 }
 
-func (c *controllers) addNamespaces(ctx context.Context, _ pki) error {
+func (c *controllers) addNamespaces(ctx context.Context, _ pki.Folder) error {
 	n := namespace.NewNamespaceController(ctx, c.typed, c.meta, c.typed.Discovery().ServerPreferredNamespacedResources,
 		c.shared.Core().V1().Namespaces(), 5*time.Minute, corev1.FinalizerKubernetes)
 	c.loops = append(c.loops, func(ctx context.Context) { n.Run(ctx, 10) })
 	return nil
 }
 
-func (c *controllers) addGarbageCollector(ctx context.Context, _ pki) error {
+func (c *controllers) addGarbageCollector(ctx context.Context, _ pki.Folder) error {
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(cacheddiscovery.NewMemCacheClient(c.typed.Discovery()))
 	gc, err := garbagecollector.NewGarbageCollector(ctx, c.typed, c.meta, mapper,
 		garbagecollector.DefaultIgnoredResources(), metadataOnly{c.metadata}, c.informing)
@@ -158,20 +160,20 @@ func (c *controllers) addGarbageCollector(ctx context.Context, _ pki) error {
 	return nil
 }
 
-func (c *controllers) addRoleAggregation(context.Context, pki) error {
+func (c *controllers) addRoleAggregation(context.Context, pki.Folder) error {
 	a := clusterroleaggregation.NewClusterRoleAggregation(c.shared.Rbac().V1().ClusterRoles(), c.typed.RbacV1())
 	c.loops = append(c.loops, func(ctx context.Context) { a.Run(ctx, 5) })
 	return nil
 }
 
-func (c *controllers) addServiceAccounts(ctx context.Context, keys pki) error {
+func (c *controllers) addServiceAccounts(ctx context.Context, keys pki.Folder) error {
 	accounts := c.shared.Core().V1().ServiceAccounts()
 	defaults, err := serviceaccount.NewServiceAccountsController(klog.FromContext(ctx), accounts, c.shared.Core().V1().Namespaces(),
 		c.typed, serviceaccount.DefaultServiceAccountsControllerOptions())
 	if err != nil {
 		return err
 	}
-	key, err := keyutil.PrivateKeyFromFile(keys.key("sa"))
+	key, err := keyutil.PrivateKeyFromFile(keys.Key("sa"))
 	if err != nil {
 		return fmt.Errorf("read service account key: %w", err)
 	}
@@ -179,7 +181,7 @@ func (c *controllers) addServiceAccounts(ctx context.Context, keys pki) error {
 	if err != nil {
 		return err
 	}
-	root, err := os.ReadFile(keys.crt("ca"))
+	root, err := os.ReadFile(keys.Cert("ca"))
 	if err != nil {
 		return err
 	}

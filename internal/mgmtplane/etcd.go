@@ -225,3 +225,8 @@ func (c *completed) socketDir(p *Plane) (string, error) {
 	p.stack.Push("folder of sockets", func(context.Context) error { return os.RemoveAll(dir) })
 	return dir, nil
 }
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

@@ -7,12 +7,14 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/capstan-dev/capstan/internal/kit/pki"
 )
 
 // writeKubeconfig writes the administrator's kubeconfig, with everything in it.
-func writeKubeconfig(path string, keys pki, server string) error {
+func writeKubeconfig(path string, keys pki.Folder, server string) error {
 	var data [3][]byte
-	for i, file := range []string{keys.crt("ca"), keys.crt("admin"), keys.key("admin")} {
+	for i, file := range []string{keys.Cert("ca"), keys.Cert("admin"), keys.Key("admin")} {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			return err
@@ -28,5 +30,5 @@ func writeKubeconfig(path string, keys pki, server string) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(path, b)
+	return pki.WriteFile(path, b)
 }

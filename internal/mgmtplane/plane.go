@@ -18,6 +18,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
+	"github.com/capstan-dev/capstan/internal/kit/pki"
 )
 
 // Plane is a running management plane.
@@ -58,8 +59,8 @@ func (c *completed) run(ctx context.Context, p *Plane) error {
 	if err != nil {
 		return err
 	}
-	keys := pki{string(c.dir.PKI()), c.now}
-	if err := keys.ensure(c.hosts); err != nil {
+	keys := pki.Folder{Dir: c.dir.PKI(), Now: c.now}
+	if err := keys.Ensure(c.hosts); err != nil {
 		return err
 	}
 	servers := c.Etcd.Servers
@@ -133,7 +134,7 @@ func (c *completed) relayExits(p *Plane) {
 
 // keepCertificates renews them in a process that runs for months. The API
 // server reads changed files by itself.
-func (c *completed) keepCertificates(p *Plane, keys pki) {
+func (c *completed) keepCertificates(p *Plane, keys pki.Folder) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -145,7 +146,7 @@ func (c *completed) keepCertificates(p *Plane, keys pki) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				err := keys.ensure(c.hosts)
+				err := keys.Ensure(c.hosts)
 				if err == nil {
 					err = writeKubeconfig(c.dir.Kubeconfig(), keys, "https://"+p.addr)
 				}

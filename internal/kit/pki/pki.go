@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mgmtplane
+// Package pki is the folder of certificates and keys of a management plane:
+// its authorities, what its servers and its administrator show, and the key of
+// its service accounts.
+package pki
 
 import (
 	"crypto"
@@ -32,10 +35,10 @@ const (
 	renewBefore = 90 * 24 * time.Hour
 )
 
-// pki is a folder of certificates and keys in PEM, one .crt and one .key each.
-type pki struct {
-	dir string
-	now func() time.Time
+// Folder holds certificates and keys in PEM, one .crt and one .key each.
+type Folder struct {
+	Dir string
+	Now func() time.Time
 }
 
 // leaf is a certificate that one of the authorities signs.
@@ -47,8 +50,11 @@ type leaf struct {
 	hosts           []string // DNS names and addresses
 }
 
-func (p pki) crt(name string) string { return filepath.Join(p.dir, name+".crt") }
-func (p pki) key(name string) string { return filepath.Join(p.dir, name+".key") }
+// Cert is the path of a certificate.
+func (f Folder) Cert(name string) string { return filepath.Join(f.Dir, name+".crt") }
+
+// Key is the path of a key.
+func (f Folder) Key(name string) string { return filepath.Join(f.Dir, name+".key") }
 
 // leaves lists what a plane that answers at hosts needs.
 func leaves(hosts []string) []leaf {
@@ -59,41 +65,41 @@ func leaves(hosts []string) []leaf {
 	}
 }
 
-// ensure makes what is missing, expired or about to be, or made for other
+// Ensure makes what is missing, expired or about to be, or made for other
 // hosts. It never replaces a sound authority or the service account key:
 // everything issued by them would be worthless.
-func (p pki) ensure(hosts []string) error {
-	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+func (f Folder) Ensure(hosts []string) error {
+	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
 		return fmt.Errorf("make folder of certificates: %w", err)
 	}
-	if err := p.checkPrivate(); err != nil {
+	if err := f.checkPrivate(); err != nil {
 		return err
 	}
 	authorities := map[string]*authority{}
 	for _, name := range []string{"ca", "front-proxy-ca"} {
-		ca, err := p.ensureAuthority(name)
+		ca, err := f.ensureAuthority(name)
 		if err != nil {
-			return fmt.Errorf("certificate authority %s: %w", p.crt(name), err)
+			return fmt.Errorf("certificate authority %s: %w", f.Cert(name), err)
 		}
 		authorities[name] = ca
 	}
 	for _, l := range leaves(hosts) {
-		if err := p.ensureLeaf(authorities[l.authority], l); err != nil {
-			return fmt.Errorf("certificate %s: %w", p.crt(l.file), err)
+		if err := f.ensureLeaf(authorities[l.authority], l); err != nil {
+			return fmt.Errorf("certificate %s: %w", f.Cert(l.file), err)
 		}
 	}
-	if err := p.ensureServiceAccountKey(); err != nil {
-		return fmt.Errorf("service account key %s: %w", p.key("sa"), err)
+	if err := f.ensureServiceAccountKey(); err != nil {
+		return fmt.Errorf("service account key %s: %w", f.Key("sa"), err)
 	}
 	return nil
 }
 
-func (p pki) checkPrivate() error {
-	paths, err := filepath.Glob(p.key("*"))
+func (f Folder) checkPrivate() error {
+	paths, err := filepath.Glob(f.Key("*"))
 	if err != nil {
 		return err
 	}
-	for _, path := range append(paths, p.dir) {
+	for _, path := range append(paths, f.Dir) {
 		if err := datadir.CheckPrivate(path); err != nil {
 			return err
 		}
@@ -106,22 +112,22 @@ type authority struct {
 	key  crypto.Signer
 }
 
-func (p pki) ensureAuthority(name string) (*authority, error) {
-	pair, err := tls.LoadX509KeyPair(p.crt(name), p.key(name))
+func (f Folder) ensureAuthority(name string) (*authority, error) {
+	pair, err := tls.LoadX509KeyPair(f.Cert(name), f.Key(name))
 	if err == nil {
 		key, ok := pair.PrivateKey.(crypto.Signer)
 		if !ok {
 			return nil, fmt.Errorf("key of type %T cannot sign", pair.PrivateKey)
 		}
-		if p.now().After(pair.Leaf.NotAfter) {
-			return nil, fmt.Errorf("expired on %s: remove %s to start with new certificates", pair.Leaf.NotAfter.Format(time.DateOnly), p.dir)
+		if f.Now().After(pair.Leaf.NotAfter) {
+			return nil, fmt.Errorf("expired on %s: remove %s to start with new certificates", pair.Leaf.NotAfter.Format(time.DateOnly), f.Dir)
 		}
 		return &authority{pair.Leaf, key}, nil
 	}
-	if !errors.Is(err, fs.ErrNotExist) || exists(p.crt(name)) {
+	if !errors.Is(err, fs.ErrNotExist) || exists(f.Cert(name)) {
 		return nil, err // half of a pair, or rubbish: not ours to overwrite
 	}
-	tmpl := p.template(name, nil, caLifetime)
+	tmpl := f.template(name, nil, caLifetime)
 	tmpl.IsCA, tmpl.BasicConstraintsValid = true, true
 	tmpl.KeyUsage |= x509.KeyUsageCertSign
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -129,7 +135,7 @@ func (p pki) ensureAuthority(name string) (*authority, error) {
 		return nil, err
 	}
 	ca := &authority{tmpl, key}
-	der, err := p.issue(name, ca, tmpl, key)
+	der, err := f.issue(name, ca, tmpl, key)
 	if err != nil {
 		return nil, err
 	}
@@ -137,11 +143,11 @@ func (p pki) ensureAuthority(name string) (*authority, error) {
 	return ca, err
 }
 
-func (p pki) ensureLeaf(ca *authority, l leaf) error {
-	if p.usable(ca, l) {
+func (f Folder) ensureLeaf(ca *authority, l leaf) error {
+	if f.usable(ca, l) {
 		return nil
 	}
-	tmpl := p.template(l.name, l.organization, leafLifetime)
+	tmpl := f.template(l.name, l.organization, leafLifetime)
 	tmpl.ExtKeyUsage = []x509.ExtKeyUsage{l.usage}
 	for _, host := range l.hosts {
 		if ip := net.ParseIP(host); ip != nil {
@@ -154,22 +160,22 @@ func (p pki) ensureLeaf(ca *authority, l leaf) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.issue(l.file, ca, tmpl, key)
+	_, err = f.issue(l.file, ca, tmpl, key)
 	return err
 }
 
 // usable reports whether the leaf on disk is whole, signed by ca, good for all
 // hosts, and not near its end.
-func (p pki) usable(ca *authority, l leaf) bool {
-	pair, err := tls.LoadX509KeyPair(p.crt(l.file), p.key(l.file))
-	if err != nil || pair.Leaf.CheckSignatureFrom(ca.cert) != nil || p.now().Add(renewBefore).After(pair.Leaf.NotAfter) {
+func (f Folder) usable(ca *authority, l leaf) bool {
+	pair, err := tls.LoadX509KeyPair(f.Cert(l.file), f.Key(l.file))
+	if err != nil || pair.Leaf.CheckSignatureFrom(ca.cert) != nil || f.Now().Add(renewBefore).After(pair.Leaf.NotAfter) {
 		return false
 	}
 	return !slices.ContainsFunc(l.hosts, func(host string) bool { return pair.Leaf.VerifyHostname(host) != nil })
 }
 
-func (p pki) template(name string, organization []string, lifetime time.Duration) *x509.Certificate {
-	now := p.now()
+func (f Folder) template(name string, organization []string, lifetime time.Duration) *x509.Certificate {
+	now := f.Now()
 	return &x509.Certificate{
 		Subject:   pkix.Name{CommonName: name, Organization: organization},
 		NotBefore: now.Add(-time.Hour), // clocks of clients differ
@@ -178,7 +184,7 @@ func (p pki) template(name string, organization []string, lifetime time.Duration
 	}
 }
 
-func (p pki) issue(file string, ca *authority, tmpl *x509.Certificate, key *ecdsa.PrivateKey) ([]byte, error) {
+func (f Folder) issue(file string, ca *authority, tmpl *x509.Certificate, key *ecdsa.PrivateKey) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
 		return nil, err
@@ -189,20 +195,20 @@ func (p pki) issue(file string, ca *authority, tmpl *x509.Certificate, key *ecds
 		return nil, err
 	}
 	// The key first: a certificate without its key looks like half a pair.
-	if err := writeKey(p.key(file), key); err != nil {
+	if err := writeKey(f.Key(file), key); err != nil {
 		return nil, err
 	}
-	return der, writeFile(p.crt(file), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return der, WriteFile(f.Cert(file), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-func (p pki) ensureServiceAccountKey() error {
-	b, err := os.ReadFile(p.key("sa"))
+func (f Folder) ensureServiceAccountKey() error {
+	b, err := os.ReadFile(f.Key("sa"))
 	if errors.Is(err, fs.ErrNotExist) {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
 			return err
 		}
-		return writeKey(p.key("sa"), key)
+		return writeKey(f.Key("sa"), key)
 	}
 	if err != nil {
 		return err
@@ -218,21 +224,21 @@ func writeKey(path string, key *ecdsa.PrivateKey) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(path, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}))
+	return WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}))
 }
 
-// writeFile replaces a file whole, readable by its owner alone.
-func writeFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // mode 0600
+// WriteFile replaces a file whole, readable by its owner alone.
+func WriteFile(path string, data []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // mode 0600
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
+	_, err = tmp.Write(data)
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+		return errors.Join(err, os.Remove(tmp.Name()))
 	}
 	return nil
 }

@@ -1,38 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mgmtplane
+// Package inprocess lets an HTTP client call a server's handler in the same
+// process, without a socket, TLS or frames.
+package inprocess
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
-
-	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/client-go/rest"
 )
 
-// inProcess returns a config whose requests call the server's handlers
-// directly, with authentication, authorization and admission, but without
-// TLS, HTTP/2 frames and sockets: those cost more than most requests do.
-func inProcess(server *genericapiserver.GenericAPIServer) *rest.Config {
-	return &rest.Config{
-		Host:        "http://in-process",
-		BearerToken: server.LoopbackClientConfig.BearerToken,
-		Transport:   &handlerTransport{server.Handler},
-		QPS:         -1,
-	}
-}
+// Transport serves each request by a handler in a goroutine of its own. The
+// handler sees a request of HTTP/2 from 127.0.0.1; what it writes can be read
+// at once, so that watches work.
+func Transport(h http.Handler) http.RoundTripper { return &transport{h} }
 
-// handlerTransport is an http.RoundTripper that serves each request by a
-// handler in a goroutine of its own.
-type handlerTransport struct{ handler http.Handler }
+type transport struct{ handler http.Handler }
 
-func (t *handlerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	r := &response{header: http.Header{}, started: make(chan struct{}), ctx: ctx, cancel: cancel}
 	r.changed.L = &r.mu
@@ -200,20 +189,4 @@ func (r *response) Read(b []byte) (int, error) {
 func (r *response) Close() error {
 	r.cancel()
 	return nil
-}
-
-// failedChecks lists the checks of a /readyz?verbose answer that do not pass.
-func failedChecks(res *http.Response) (string, error) {
-	var failed []string
-	lines := bufio.NewScanner(res.Body)
-	for lines.Scan() {
-		if name, ok := strings.CutPrefix(lines.Text(), "[-]"); ok {
-			name, _, _ = strings.Cut(name, " ")
-			failed = append(failed, name)
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("status %d, waiting for %s", res.StatusCode, strings.Join(failed, ", ")), nil
 }
