@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"mime"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// form is how a client wants objects shown.
+type form int
+
+const (
+	whole    form = iota
+	metaOnly      // PartialObjectMetadata, or a list of it
+	rows          // Table
+)
+
+// acceptable picks the first form that the server can give from an Accept
+// header. Everything is JSON; clients that prefer something else say that they
+// take JSON too.
+func acceptable(header string) (form, error) {
+	if header == "" {
+		return whole, nil
+	}
+	for media := range strings.SplitSeq(header, ",") {
+		kind, params, err := mime.ParseMediaType(strings.TrimSpace(media))
+		if err != nil || (kind != "application/json" && kind != "*/*" && kind != "application/*") {
+			continue
+		}
+		if stream := params["stream"]; stream != "" && stream != "watch" {
+			continue
+		}
+		switch params["as"] {
+		case "":
+			return whole, nil
+		case "Table":
+			if params["v"] == "v1" && params["g"] == "meta.k8s.io" {
+				return rows, nil
+			}
+		case "PartialObjectMetadata", "PartialObjectMetadataList":
+			if params["v"] == "v1" && params["g"] == "meta.k8s.io" {
+				return metaOnly, nil
+			}
+		}
+	}
+	err := apierrors.NewGenericServerResponse(406, "", noResource, "", "only the following media types are accepted: application/json", 0, false)
+	return whole, err
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/spdy"
+)
+
+const (
+	forwardProtocol = "portforward.k8s.io"
+	tunnelProtocol  = "SPDY/3.1+" + forwardProtocol
+	// pairWithin is how long one stream of a pair waits for the other.
+	pairWithin = 30 * time.Second
+)
+
+// forward carries connections to ports of a Pod, over SPDY or over SPDY in a
+// websocket, until the client closes it.
+func (s *Server) forward(w http.ResponseWriter, r *request) error {
+	if s.portForward == nil {
+		return apierrors.NewBadRequest("port-forwarding is not simulated in this cluster")
+	}
+	if _, err := s.objects.Entry(r.kind, r.namespace, r.name); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	f := &forwarder{s: s, namespace: r.namespace, pod: r.name, ctx: ctx, waiting: map[string]*pair{}}
+	conn, err := f.upgrade(w, r.Request)
+	if err != nil || conn == nil {
+		return err
+	}
+	select {
+	case <-conn.CloseChan():
+	case <-s.closed.Done():
+	}
+	cancel()
+	_ = conn.Close() // it is gone either way
+	f.running.Wait()
+	return nil
+}
+
+// forwarder is one upgraded connection.
+type forwarder struct {
+	s              *Server
+	namespace, pod string
+	ctx            context.Context //nolint:containedctx // that of the connection, which outlives the request
+	running        sync.WaitGroup
+
+	mu      sync.Mutex // guards waiting
+	waiting map[string]*pair
+}
+
+// pair is the two streams that make one forwarded connection.
+type pair struct{ data, errors httpstream.Stream }
+
+// upgrade takes the connection over. A nil connection means that the client
+// has been answered.
+func (f *forwarder) upgrade(w http.ResponseWriter, r *http.Request) (httpstream.Connection, error) {
+	if websocket.IsWebSocketUpgrade(r) {
+		upgrader := websocket.Upgrader{Subprotocols: []string{tunnelProtocol}, CheckOrigin: func(*http.Request) bool { return true }}
+		if !strings.Contains(r.Header.Get("Sec-Websocket-Protocol"), tunnelProtocol) {
+			return nil, apierrors.NewBadRequest("the websocket must offer the protocol " + tunnelProtocol)
+		}
+		ws, err := upgrader.Upgrade(w, r, nil)
+		if err != nil {
+			return nil, nil //nolint:nilerr // the upgrader has answered
+		}
+		conn, err := spdy.NewServerConnection(portforward.NewTunnelingConnection("server", ws), f.accept)
+		if err != nil {
+			_ = ws.Close()  // it is of no use
+			return nil, nil //nolint:nilerr // the connection is no longer HTTP
+		}
+		return conn, nil
+	}
+	if !httpstream.IsUpgradeRequest(r) {
+		return nil, apierrors.NewBadRequest("Upgrade request required")
+	}
+	if _, err := httpstream.Handshake(r, w, []string{forwardProtocol}); err != nil {
+		return nil, nil //nolint:nilerr // the handshake has answered
+	}
+	return spdy.NewResponseUpgrader().UpgradeResponse(w, r, f.accept), nil
+}
+
+// accept takes a new stream, and starts a connection when both streams of a
+// pair are there.
+func (f *forwarder) accept(stream httpstream.Stream, _ <-chan struct{}) error {
+	id, kind := stream.Headers().Get(corev1.PortForwardRequestIDHeader), stream.Headers().Get(corev1.StreamType)
+	port, err := strconv.ParseUint(stream.Headers().Get(corev1.PortHeader), 10, 16)
+	if err != nil || port == 0 {
+		return fmt.Errorf("port %q is not a port", stream.Headers().Get(corev1.PortHeader))
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := f.waiting[id]
+	if p == nil {
+		p = &pair{}
+		f.waiting[id] = p
+		time.AfterFunc(pairWithin, func() { f.forget(id, p) })
+	}
+	switch kind {
+	case corev1.StreamTypeData:
+		p.data = stream
+	case corev1.StreamTypeError:
+		p.errors = stream
+	default:
+		return fmt.Errorf("stream type %q is not known", kind)
+	}
+	if p.data != nil && p.errors != nil {
+		delete(f.waiting, id)
+		f.running.Go(func() { f.serve(p, int32(port)) })
+	}
+	return nil
+}
+
+// forget gives up on a pair that was not completed.
+func (f *forwarder) forget(id string, p *pair) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.waiting[id] == p {
+		delete(f.waiting, id)
+	}
+}
+
+func (f *forwarder) serve(p *pair, port int32) {
+	defer p.data.Close()   //nolint:errcheck // the other end notices
+	defer p.errors.Close() //nolint:errcheck // the other end notices
+	defer func() {
+		if v := recover(); v != nil {
+			f.s.log.Error(fmt.Errorf("panic: %v", v), "Forwarding a port", "namespace", f.namespace, "pod", f.pod, "port", port)
+		}
+	}()
+	if err := f.s.portForward(f.ctx, f.namespace, f.pod, port, p.data); err != nil {
+		_, _ = fmt.Fprintf(p.errors, "error forwarding port %d to pod %s/%s: %v", port, f.namespace, f.pod, err) // the client may have left
+	}
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package store keeps the objects of one simulated cluster: their latest
+// versions as JSON, a bounded log of what changed, and a journal from which
+// both versions and objects come back after a restart.
+//
+// It knows nothing of what objects mean. An entry is immutable; a writer names
+// the entry it started from and loses if that is no longer the latest.
+package store
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var (
+	// ErrConflict means that the object changed since the writer read it.
+	ErrConflict = errors.New("the object has changed")
+	// ErrTooOld means that the log no longer reaches back to a version.
+	ErrTooOld = errors.New("the version is too old")
+)
+
+// Key names one object.
+type Key struct {
+	Resource  schema.GroupResource
+	Namespace string
+	Name      string
+}
+
+// Entry is one version of one object.
+type Entry struct {
+	Key     Key
+	UID     types.UID
+	Version uint64
+	Labels  map[string]string
+	Owners  []types.UID // those that own it, for garbage collection
+	Raw     []byte      // the whole object as JSON, its resourceVersion included
+}
+
+// Store is safe for concurrent use.
+type Store struct {
+	journal Journal
+
+	mu      sync.RWMutex // guards all below
+	version uint64
+	tables  map[schema.GroupResource]*table
+	log     eventLog
+	live    int // bytes of all latest entries
+}
+
+type table struct {
+	entries map[Key]*Entry
+	changed chan struct{} // closed and replaced at every change
+}
+
+// Open returns a store with what the journal holds. A nil journal keeps
+// everything in memory alone.
+func Open(journal Journal, parse func(Record) (*Entry, error)) (*Store, error) {
+	s := &Store{journal: journal, tables: map[schema.GroupResource]*table{}, version: 1}
+	if journal == nil {
+		return s, nil
+	}
+	err := journal.Load(func(r Record) error {
+		s.version = max(s.version, r.Version)
+		if r.Name == "" {
+			return nil
+		}
+		key := r.Key()
+		t := s.table(key.Resource)
+		if old := t.entries[key]; old != nil {
+			s.live -= len(old.Raw)
+		}
+		delete(t.entries, key)
+		if r.Object == nil {
+			return nil
+		}
+		e, err := parse(r)
+		if err != nil {
+			return fmt.Errorf("%s %s/%s: %w", key.Resource, key.Namespace, key.Name, err)
+		}
+		t.entries[key] = e
+		s.live += len(e.Raw)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("load journal: %w", err)
+	}
+	s.log.floor = s.version
+	return s, nil
+}
+
+// Version is the version of the latest change.
+func (s *Store) Version() uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.version
+}
+
+// Get returns the latest entry, or nil.
+func (s *Store) Get(key Key) *Entry {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if t := s.tables[key.Resource]; t != nil {
+		return t.entries[key]
+	}
+	return nil
+}
+
+// List returns the entries of a resource, of one namespace unless that is
+// empty, sorted by namespace and name, and the version at which they are the
+// latest.
+func (s *Store) List(resource schema.GroupResource, namespace string) ([]*Entry, uint64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var entries []*Entry
+	if t := s.tables[resource]; t != nil {
+		for key, e := range t.entries {
+			if namespace == "" || key.Namespace == namespace {
+				entries = append(entries, e)
+			}
+		}
+	}
+	slices.SortFunc(entries, func(a, b *Entry) int {
+		return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name))
+	})
+	return entries, s.version
+}
+
+// Select returns the entries of every resource for which keep is true.
+func (s *Store) Select(keep func(*Entry) bool) []*Entry {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var entries []*Entry
+	for _, t := range s.tables {
+		for _, e := range t.entries {
+			if keep(e) {
+				entries = append(entries, e)
+			}
+		}
+	}
+	return entries
+}
+
+// Put makes what encode returns the latest version of key. was is the entry
+// the writer started from, nil to create. encode is told the new version, and
+// must not call the store.
+func (s *Store) Put(key Key, was *Entry, encode func(version uint64) (*Entry, error)) (*Entry, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.table(key.Resource)
+	if t.entries[key] != was {
+		return nil, ErrConflict
+	}
+	e, err := encode(s.version + 1)
+	if err != nil {
+		return nil, err
+	}
+	e.Key, e.Version = key, s.version+1
+	if err := s.append(record(e, e.Raw)); err != nil {
+		return nil, err
+	}
+	kind := Modified
+	if was == nil {
+		kind = Added
+	} else {
+		s.live -= len(was.Raw)
+	}
+	t.entries[key] = e
+	s.live += len(e.Raw)
+	s.publish(t, Event{Type: kind, Entry: e, Prev: was})
+	return e, nil
+}
+
+// Delete removes key, whose latest entry must be was. encode gives the object
+// as watchers see it last, at the version of its deletion.
+func (s *Store) Delete(key Key, was *Entry, encode func(version uint64) (*Entry, error)) (*Entry, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.table(key.Resource)
+	if was == nil || t.entries[key] != was {
+		return nil, ErrConflict
+	}
+	e, err := encode(s.version + 1)
+	if err != nil {
+		return nil, err
+	}
+	e.Key, e.Version = key, s.version+1
+	if err := s.append(record(e, nil)); err != nil {
+		return nil, err
+	}
+	delete(t.entries, key)
+	s.live -= len(was.Raw)
+	s.publish(t, Event{Type: Deleted, Entry: e, Prev: was})
+	return e, nil
+}
+
+// Since returns the events of a resource after version, and a channel that is
+// closed when there is another. reached is the version up to which the caller
+// then knows everything.
+func (s *Store) Since(resource schema.GroupResource, version uint64) (events []Event, reached uint64, changed <-chan struct{}, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if version < s.log.floor {
+		return nil, 0, nil, ErrTooOld
+	}
+	return s.log.since(resource, version), s.version, s.table(resource).changed, nil
+}
+
+// table returns the table of a resource, making it if need be; the lock must
+// be held for writing.
+func (s *Store) table(resource schema.GroupResource) *table {
+	t := s.tables[resource]
+	if t == nil {
+		t = &table{entries: map[Key]*Entry{}, changed: make(chan struct{})}
+		s.tables[resource] = t
+	}
+	return t
+}
+
+func (s *Store) publish(t *table, ev Event) {
+	s.version = ev.Entry.Version
+	s.log.add(ev)
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
