@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadm
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+)
+
+// golden compares with testdata/name.txt; UPDATE_GOLDEN=1 writes it.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".txt")
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+// fullSpec has every field that a document can show, apart from the three
+// kubeadm configurations.
+func fullSpec() bootstrapv1.KubeadmConfigSpec {
+	return bootstrapv1.KubeadmConfigSpec{
+		Files: []bootstrapv1.File{
+			{Path: "/etc/motd", Owner: "root:root", Permissions: "0644", Content: "Welcome to {{ ds.meta_data.local_hostname }}\n"},
+			{Path: "/etc/hosts", Append: new(true), Encoding: bootstrapv1.Base64, Content: "MTI3LjAuMC4xIG1pcnJvcgo="},
+		},
+		BootCommands:        []string{"modprobe br_netfilter"},
+		PreKubeadmCommands:  []string{"hostnamectl set-hostname \"{{ ds.meta_data.local_hostname }}\"", "swapoff -a"},
+		PostKubeadmCommands: []string{"echo done"},
+		Users: []bootstrapv1.User{{
+			Name: "ops", Gecos: "Operators", Groups: "wheel", HomeDir: "/home/ops", Inactive: new(false), Shell: "/bin/sh", Passwd: "$6$salt$hash",
+			PrimaryGroup: "ops", LockPassword: new(true), Sudo: "ALL=(ALL) NOPASSWD:ALL", SSHAuthorizedKeys: []string{"ssh-ed25519 AAAA ops"},
+		}},
+		NTP: bootstrapv1.NTP{Enabled: new(true), Servers: []string{"ntp.example"}},
+		DiskSetup: bootstrapv1.DiskSetup{
+			Partitions: []bootstrapv1.Partition{{Device: "/dev/sdb", Layout: new(true), Overwrite: new(true), TableType: "gpt"}},
+			Filesystems: []bootstrapv1.Filesystem{{
+				Device: "/dev/sdb", Filesystem: "ext4", Label: "etcd", Partition: "auto", Overwrite: new(false), ExtraOpts: []string{"-F"},
+			}},
+		},
+		Mounts:    []bootstrapv1.MountPoints{{"LABEL=etcd", "/var/lib/etcd"}},
+		Verbosity: new(int32(5)),
+	}
+}
+
+func fullPairs() Pairs {
+	pem := func(kind, what string) []byte {
+		return []byte("-----BEGIN " + kind + "-----\n" + what + "\n-----END " + kind + "-----\n")
+	}
+	pair := func(what string) Pair { return Pair{pem("CERTIFICATE", what), pem("PRIVATE KEY", what+" key")} }
+	return Pairs{CA: pair("ca"), Etcd: pair("etcd"), FrontProxy: pair("proxy"), ServiceAccount: Pair{pem("PUBLIC KEY", "sa"), pem("PRIVATE KEY", "sa key")}}
+}
+
+func TestDocumentsAreAsTheyWere(t *testing.T) {
+	t.Parallel()
+	worker := fullJoin()
+	worker.ControlPlane = nil
+	tests := map[string]struct {
+		verb, version string
+		join          bootstrapv1.JoinConfiguration
+		certs         bool
+	}{
+		"init-1.30":               {verb: Init, version: "v1.30.4", certs: true},
+		"init-1.36":               {verb: Init, version: "v1.36.3", certs: true},
+		"join-control-plane-1.30": {verb: Join, version: "v1.30.4", join: fullJoin(), certs: true},
+		"join-control-plane-1.36": {verb: Join, version: "v1.36.3", join: fullJoin(), certs: true},
+		"join-worker-1.30":        {verb: Join, version: "v1.30.4", join: worker},
+		"join-worker-1.36":        {verb: Join, version: "v1.36.3", join: worker},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			boot := Boot{Verb: tc.verb, Spec: fullSpec()}
+			if tc.certs {
+				boot.Certs = CertificateFiles(fullCluster(), fullPairs())
+			}
+			var err error
+			if tc.verb == Init {
+				data := fullData()
+				data.KubernetesVersion = tc.version
+				boot.Config, err = RenderInit(fullCluster(), fullInit(), data)
+			} else {
+				boot.Config, err = RenderJoin(tc.join, tc.version)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			doc, err := boot.CloudConfig()
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name, doc)
+
+			m, err := ReadMachine(doc, map[string]string{"local_hostname": "m1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.Verb != tc.verb {
+				t.Errorf("read back: kubeadm %s, want %s", m.Verb, tc.verb)
+			}
+			nodeName := func() string {
+				if tc.verb == Init {
+					return m.Config.Init.NodeRegistration.Name
+				}
+				return m.Config.Join.NodeRegistration.Name
+			}()
+			if nodeName != "m1" {
+				t.Errorf("read back: node %q, want m1", nodeName)
+			}
+			if got := m.Document.File("/etc/pki/kubernetes/ca.key") != nil; got != tc.certs {
+				t.Errorf("read back: has the key of the authority: %t, want %t", got, tc.certs)
+			}
+		})
+	}
+}
+
+// TestReadMachineReadsWhatCloudInitAccepted uses a document with which a real
+// cloud-init and kubeadm made a node.
+func TestReadMachineReadsWhatCloudInitAccepted(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("testdata/accepted-by-cloud-init.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := ReadMachine(raw, map[string]string{"local_hostname": "m1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []any{m.Verb, m.Config.APIVersion, m.Config.Init.NodeRegistration.Name, m.Config.Data.PodSubnet, m.Config.Data.KubernetesVersion, *m.Config.Init.BootstrapTokens[0].TTLSeconds}
+	want := []any{Init, V1Beta4, "m1", "10.244.0.0/16", "v1.36.3", int32(86400)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestReadMachineSaysWhyItIsNoNode(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ in, want string }{
+		"nothing runs kubeadm": {"#cloud-config\nruncmd: [ls]\n", "no command runs kubeadm"},
+		"kubeadm without file": {"#cloud-config\nruncmd: [kubeadm init]\n", "kubeadm init is run without --config"},
+		"the file is missing":  {"#cloud-config\nruncmd: [kubeadm join --config=/x]\n", "kubeadm join reads /x, which the document does not write"},
+		"the file is rubbish":  {"#cloud-config\nwrite_files: [{path: /x, content: '{'}]\nruncmd: [kubeadm join --config /x]\n", "/x: a document of the kubeadm config is not YAML"},
+		"join without its configuration": {
+			"#cloud-config\nwrite_files:\n- path: /x\n  content: |\n    apiVersion: kubeadm.k8s.io/v1beta4\n    kind: InitConfiguration\nruncmd: [kubeadm join --config /x]\n",
+			"/x: kubeadm join needs a JoinConfiguration",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := ReadMachine([]byte(tc.in), nil); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("ReadMachine = %v, want an error with %q", err, tc.want)
+			}
+		})
+	}
+}
