@@ -1,9 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Generates the CRDs of all groups into manifests/crd from the types in api/.
+# Generates, from the types in api/, their deep copies and the CRDs of all
+# groups in manifests/crd.
 set -eu
 cd "$(dirname "$0")/.."
+go tool -modfile=go.tools.mod controller-gen object paths='./api/...'
 rm -f manifests/crd/*.yaml
 go tool -modfile=go.tools.mod controller-gen crd:crdVersions=v1 \
 	paths='./api/core/...;./api/bootstrap/...;./api/controlplane/...;./api/infrastructure/...;./api/addons/...;./api/ipam/...;./api/runtime/...;./api/clusterctl/...' \

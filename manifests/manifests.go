@@ -17,6 +17,8 @@ import (
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 )
 
+//go:generate ./generate.sh
+
 //go:embed crd/*.yaml
 var crds embed.FS
 
