@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cloudinit writes the document that cloud-init reads on a machine,
-// and reads it the way cloud-init does, as far as such documents go.
+// Package cloudinit writes the document that cloud-init reads on a machine.
 //
 // The document is a jinja template that gives a #cloud-config in YAML. So
 // "{{ ds.meta_data.local_hostname }}" in a file or command is replaced on the

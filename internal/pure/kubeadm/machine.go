@@ -3,12 +3,9 @@
 package kubeadm
 
 import (
-	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
-	"strings"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/cloudinit"
@@ -119,49 +116,4 @@ func certFiles(certPath, keyPath string, p Pair) (files []bootstrapv1.File) {
 		files = append(files, bootstrapv1.File{Path: keyPath, Owner: "root:root", Permissions: "0600", Content: string(p.Key)})
 	}
 	return files
-}
-
-// Machine is what a machine would do with its bootstrap data.
-type Machine struct {
-	Verb     string // Init or Join
-	Config   *Documents
-	Document *cloudinit.Document // everything else: files (certificates among them), commands
-}
-
-var kubeadmCommand = regexp.MustCompile(`\bkubeadm\s+(init|join)\b(.*)`)
-
-var configFlag = regexp.MustCompile(`--config[\s=]+(\S+)`)
-
-// ReadMachine reads a document as the machine would: it finds the kubeadm
-// command, the file that the command names, and the documents in that file.
-// metadata is the machine's, such as local_hostname. No error repeats content.
-func ReadMachine(userData []byte, metadata map[string]string) (*Machine, error) {
-	doc, err := cloudinit.Parse(userData, metadata)
-	if err != nil {
-		return nil, err
-	}
-	for _, command := range doc.RunCommands {
-		m := kubeadmCommand.FindStringSubmatch(command)
-		if m == nil {
-			continue
-		}
-		flag := configFlag.FindStringSubmatch(m[2])
-		if flag == nil {
-			return nil, fmt.Errorf("kubeadm %s is run without --config", m[1])
-		}
-		name := strings.Trim(flag[1], `"'`)
-		f := doc.File(name)
-		if f == nil {
-			return nil, fmt.Errorf("kubeadm %s reads %s, which the document does not write", m[1], name)
-		}
-		config, err := Parse([]byte(f.Content))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		if m[1] == Join && config.Join == nil {
-			return nil, fmt.Errorf("%s: kubeadm join needs a JoinConfiguration", name)
-		}
-		return &Machine{Verb: m[1], Config: config, Document: doc}, nil
-	}
-	return nil, errors.New("no command runs kubeadm init or kubeadm join")
 }
