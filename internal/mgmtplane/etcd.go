@@ -93,9 +93,10 @@ func (c *completed) runEtcd(ctx context.Context, cfg *embed.Config, p *Plane) (*
 		}()
 		r.server, r.err = embed.StartEtcd(cfg)
 	}()
+	old := exists(filepath.Join(cfg.Dir, "member"))
 	wrap := func(err error) error {
-		if text := err.Error(); strings.Contains(text, "crc mismatch") || strings.Contains(text, "invalid database") || strings.Contains(text, "unexpected EOF") {
-			err = fmt.Errorf("its data is damaged, restore %s from a copy, or remove it to start empty: %w", cfg.Dir, err)
+		if old && ctx.Err() == nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.ENOSPC) {
+			return fmt.Errorf("start etcd on %s: %w (if its data is damaged, put a copy in its place, or remove it to start empty)", cfg.Dir, err)
 		}
 		return fmt.Errorf("start etcd on %s: %w", cfg.Dir, err)
 	}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datadir
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestAcquireRefusesASecondHolderByName(t *testing.T) {
+	t.Parallel()
+	d := Dir(filepath.Join(t.TempDir(), "deep", "data"))
+	since := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	lock, err := Acquire(d, Holder{PID: 42, Since: since})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Acquire(d, Holder{PID: 43})
+	held, ok := errors.AsType[*HeldError](err)
+	if !ok || held.Holder.PID != 42 {
+		t.Fatalf("error %v, want held by 42", err)
+	}
+	for _, want := range []string{"held by process 42 since 2026-05-04T03:02:01Z", "capstan down --data-dir " + string(d)} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q lacks %q", err, want)
+		}
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Acquire(d, Holder{PID: 43})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRunningTellsWhatTheHolderSaid(t *testing.T) {
+	t.Parallel()
+	d := Dir(t.TempDir())
+	if _, running, err := Running(d); running || err != nil {
+		t.Errorf("a fresh directory: running %t, %v", running, err)
+	}
+	long := Holder{PID: 42, Version: strings.Repeat("v", 300)}
+	lock, err := Acquire(d, long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short := Holder{PID: 42, Address: "127.0.0.1:6443", Ready: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	for _, want := range []Holder{long, short} {
+		if err := lock.Describe(want); err != nil {
+			t.Fatal(err)
+		}
+		got, running, err := Running(d)
+		if err != nil || !running {
+			t.Fatalf("running %t, %v", running, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("holder (-want +got):\n%s", diff)
+		}
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if _, running, err := Running(d); running || err != nil {
+		t.Errorf("after release: running %t, %v", running, err)
+	}
+}
+
+func TestAcquireReportsADirectoryThatIsNone(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Acquire(Dir(file), Holder{}); err == nil || !strings.Contains(err.Error(), "make data directory") || !strings.Contains(err.Error(), file) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestSizeCountsWhatIsOnDisk(t *testing.T) {
+	t.Parallel()
+	d := Dir(t.TempDir())
+	if err := os.MkdirAll(d.Etcd(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(d.Etcd(), "wal"), make([]byte, 100<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Size(d)
+	if err != nil || got < 100<<10 || got > 200<<10 {
+		t.Errorf("size %d, %v: want about 100 KiB", got, err)
+	}
+	if got, err := Size(Dir(filepath.Join(string(d), "none"))); got != 0 || err != nil {
+		t.Errorf("size of nothing is %d, %v", got, err)
+	}
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inprocess
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func get(t *testing.T, ctx context.Context, h http.Handler, body io.Reader) (*http.Response, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://in-process/a/b?c=d", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return (&http.Client{Transport: Transport(h)}).Do(req)
+}
+
+func TestTransportCarriesRequestAndAnswer(t *testing.T) {
+	t.Parallel()
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		if r.RequestURI != "/a/b?c=d" || r.Host != "in-process" || r.RemoteAddr == "" {
+			t.Errorf("request is for %q at %q from %q", r.RequestURI, r.Host, r.RemoteAddr)
+		}
+		w.Header().Set("X-Answer", "yes")
+		w.WriteHeader(http.StatusTeapot)
+		w.Header().Set("X-Late", "no") // after the header was sent
+		_, _ = w.Write(append([]byte("got "), b...))
+	})
+	res, err := get(t, t.Context(), h, strings.NewReader("question"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(res.Body)
+	if err != nil || string(b) != "got question" {
+		t.Errorf("body %q, %v", b, err)
+	}
+	if res.StatusCode != http.StatusTeapot || res.Header.Get("X-Answer") != "yes" || res.Header.Get("X-Late") != "" {
+		t.Errorf("status %d, header %v", res.StatusCode, res.Header)
+	}
+}
+
+func TestTransportStreamsWhatAHandlerFlushes(t *testing.T) {
+	t.Parallel()
+	next, left := make(chan string), make(chan struct{})
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(left)
+		w.(http.Flusher).Flush() // the client gets its response before there is a body
+		for {
+			select {
+			case line := <-next:
+				_, _ = io.WriteString(w, line+"\n")
+			case <-r.Context().Done():
+				return
+			}
+		}
+	})
+	res, err := get(t, t.Context(), h, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(res.Body)
+	for _, want := range []string{"one", "two"} {
+		next <- want
+		if !lines.Scan() || lines.Text() != want {
+			t.Fatalf("read %q, want %q", lines.Text(), want)
+		}
+	}
+	_ = res.Body.Close()
+	<-left // a handler learns that nobody reads any more
+}
+
+func TestTransportReturnsWhenTheCallerGivesUp(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	})
+	if _, err := get(t, ctx, h, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want canceled", err)
+	}
+}
+
+func TestTransportBreaksOffWithTheHandler(t *testing.T) {
+	t.Parallel()
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "half")
+		panic(http.ErrAbortHandler)
+	})
+	res, err := get(t, t.Context(), h, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(res.Body); string(b) != "half" || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("read %q, %v: want half and an error", b, err)
+	}
+	silent := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	if _, err := get(t, t.Context(), silent, nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("error %v, want unexpected end", err)
+	}
+}
+
+func TestTransportHoldsAHandlerThatWritesFarAhead(t *testing.T) {
+	t.Parallel()
+	const chunk, chunks = 256 << 10, 40
+	wrote := make(chan int, chunks)
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for i := range chunks {
+			if _, err := w.Write(bytes.Repeat([]byte{'x'}, chunk)); err != nil {
+				t.Error(err)
+			}
+			wrote <- i
+		}
+	})
+	res, err := get(t, t.Context(), h, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 { // one more than fits
+		<-wrote
+	}
+	if n := unread(res); n > maxUnread+chunk {
+		t.Errorf("%d bytes wait for the reader, limit %d", n, maxUnread+chunk)
+	}
+	n, err := io.Copy(io.Discard, res.Body)
+	if err != nil || n != chunk*chunks {
+		t.Errorf("read %d bytes, %v: want %d", n, err, chunk*chunks)
+	}
+}
+
+func unread(res *http.Response) int {
+	r := res.Body.(*response)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.unread)
+}

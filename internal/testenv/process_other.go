@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package testenv
+
+import "syscall"
+
+// dieWithParent cannot be had here: a killed test leaves its plane behind.
+func dieWithParent() *syscall.SysProcAttr { return nil }
