@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineset
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+func TestReconcileMakesAMachineAfterWhatItRefersTo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster(), machineSet(1), template("BootTemplate", "bt"), template("HostTemplate", "ht"))
+	writes, err := w.reconcile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"create Boot ms-n1", "create Host ms-n1", "create Machine ms-n1", "patch status of MachineSet ms"}
+	if diff := cmp.Diff(want, writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	m := get(w, &clusterv1.Machine{}, "ms-n1")
+	wantMeta := machine("ms-n1").ObjectMeta
+	wantMeta.ResourceVersion, wantMeta.ManagedFields = m.ResourceVersion, m.ManagedFields
+	if diff := cmp.Diff(wantMeta, m.ObjectMeta); diff != "" {
+		t.Errorf("metadata (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(machine("ms-n1").Spec, m.Spec); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+	host := get(w, thing("Host", "", nil), "ms-n1")
+	if owners := host.GetOwnerReferences(); len(owners) != 1 || owners[0].Kind != "MachineSet" || owners[0].Controller != nil {
+		t.Errorf("owners of the host %v, want the MachineSet, not as controller", owners)
+	}
+	if host.GetLabels()["app"] != "x" || host.GetAnnotations()["note"] != "1" {
+		t.Errorf("the host has labels %v and annotations %v, want those of the template too", host.GetLabels(), host.GetAnnotations())
+	}
+	st := w.set().Status
+	if *st.Replicas != 1 || *st.ReadyReplicas != 0 || st.Selector != "app=x" || st.ObservedGeneration != 3 {
+		t.Errorf("status = %+v", st)
+	}
+	if diff := cmp.Diff([]clusterv1.StatusVersion{{Version: "v1.36.0", Replicas: 1}}, st.Versions); diff != "" {
+		t.Errorf("versions (-want +got):\n%s", diff)
+	}
+	if got := <-w.events.Events; got != "Normal SuccessfulCreate create ms-n1: have 0, want 1" {
+		t.Errorf("event %q", got)
+	}
+}
+
+func TestReconcileAtRestWritesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withPlane(), plane("v1.36.0", "v1.36.0"), machineSet(2), template("BootTemplate", "bt"), template("HostTemplate", "ht"))
+	if _, err := w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if writes, err := w.reconcile(); err != nil || len(writes) > 0 {
+			t.Fatalf("writes %v, error %v, want none", writes, err)
+		}
+	}
+}
+
+func TestReconcileStoresTheFinalizerBeforeAnythingElse(t *testing.T) {
+	t.Parallel()
+	set := machineSet(1)
+	set.Finalizers, set.OwnerReferences, set.Labels = nil, nil, nil
+	w := newWorld(t, cluster(), set, template("BootTemplate", "bt"), template("HostTemplate", "ht"))
+	writes, err := w.reconcile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"patch MachineSet ms"}, writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	got := w.set()
+	if len(got.Finalizers) != 1 || len(got.OwnerReferences) != 1 || got.OwnerReferences[0].UID != "uid-c" || got.Labels[clusterv1.ClusterNameLabel] != "c" {
+		t.Errorf("metadata = %+v", got.ObjectMeta)
+	}
+	writes, err = w.reconcile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"patch BootTemplate bt", "patch HostTemplate ht", "create Boot ms-n1", "create Host ms-n1", "create Machine ms-n1", "patch status of MachineSet ms"}
+	if diff := cmp.Diff(want, writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}
+
+func TestReconcileLeavesNothingBehindWhenACreationFails(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		fail    string
+		writes  []string
+		wantErr string
+	}{
+		"of the Machine": {
+			fail:    "create Machine ms-n1",
+			writes:  []string{"create Boot ms-n1", "create Host ms-n1", "create Machine ms-n1", "delete Host ms-n1", "delete Boot ms-n1", "patch status of MachineSet ms"},
+			wantErr: "scale: create ms-n1: have 0, want 2: create Machine ns/ms-n1: quota",
+		},
+		"of the infrastructure": {
+			fail:    "create Host ms-n1",
+			writes:  []string{"create Boot ms-n1", "create Host ms-n1", "delete Boot ms-n1", "patch status of MachineSet ms"},
+			wantErr: "scale: create ms-n1: have 0, want 2: create Host ns/ms-n1: quota",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, cluster(), machineSet(2), template("BootTemplate", "bt"), template("HostTemplate", "ht"))
+			w.fail[tc.fail] = errors.New("quota")
+			writes, err := w.reconcile()
+			if err == nil || err.Error() != tc.wantErr {
+				t.Errorf("error %v, want %s", err, tc.wantErr)
+			}
+			if diff := cmp.Diff(tc.writes, writes); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			st := w.set().Status
+			if st.Replicas == nil || *st.Replicas != 0 || st.ObservedGeneration != 0 {
+				t.Errorf("status = %+v, want no replicas, and the generation not yet observed", st)
+			}
+		})
+	}
+}
+
+func TestReconcileDeletesWhatAnInterruptedCreationLeft(t *testing.T) {
+	t.Parallel()
+	boot := thing("Boot", "ms-lost", nil)
+	boot.SetLabels(machineLabels(machineSet(0)))
+	boot.SetUID("uid-lost")
+	boot.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "ms", UID: "uid-ms"}})
+	taken := thing("Boot", "other", nil)
+	taken.SetLabels(machineLabels(machineSet(0)))
+	taken.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "other", UID: "m"}})
+	w := newWorld(t, cluster(), machineSet(1), boot, taken, template("BootTemplate", "bt"), template("HostTemplate", "ht"))
+	writes, err := w.reconcile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"delete Boot ms-lost", "create Boot ms-n1", "create Host ms-n1", "create Machine ms-n1", "patch status of MachineSet ms"}
+	if diff := cmp.Diff(want, writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}
+
+func TestReconcileSaysWhatBlocksCreation(t *testing.T) {
+	t.Parallel()
+	disabled := machineSet(1)
+	disabled.Annotations = map[string]string{clusterv1.DisableMachineCreateAnnotation: "true"}
+	skipping := template("BootTemplate", "bt")
+	skipping.SetAnnotations(map[string]string{clusterv1.MachineSetSkipPreflightChecksAnnotation: "ControlPlaneIsStable"})
+	bootless := machineSet(1)
+	bootless.Spec.Template.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{}
+	const head = "Scaling up from 0 to 1 replicas is blocked because:\n* "
+	tests := map[string]struct {
+		w       *world
+		want    string // message of ScalingUp
+		wantErr string
+	}{
+		"no Cluster": {w: newWorld(t, machineSet(1)), want: head + "Cluster c, named by spec.clusterName, does not exist"},
+		"an annotation": {
+			w:    newWorld(t, cluster(), disabled),
+			want: head + "annotation cluster.x-k8s.io/disable-machine-create is set",
+		},
+		"templates that do not exist": {
+			w: newWorld(t, cluster(), machineSet(1)),
+			want: head + "BootTemplate bt, named by spec.template.spec.bootstrap.configRef, does not exist\n" +
+				"* HostTemplate ht, named by spec.template.spec.infrastructureRef, does not exist",
+		},
+		"no bootstrap at all": {
+			w:    newWorld(t, cluster(), bootless, template("HostTemplate", "ht")),
+			want: head + "spec.template.spec.bootstrap has neither configRef nor dataSecretName",
+		},
+		"a control plane being made": {
+			w:    newWorld(t, withPlane(), plane("v1.36.0"), machineSet(1), template("BootTemplate", "bt"), template("HostTemplate", "ht")),
+			want: head + "Plane cp is provisioning (preflight check ControlPlaneIsStable)",
+		},
+		"a control plane that is not there": {
+			w:    newWorld(t, withPlane(), machineSet(1), template("BootTemplate", "bt"), template("HostTemplate", "ht")),
+			want: head + "Plane cp, the control plane of Cluster c, does not exist",
+		},
+		"a control plane being upgraded": {
+			w:    newWorld(t, withPlane(), plane("v1.36.0", "v1.35.0"), machineSet(1), template("BootTemplate", "bt"), template("HostTemplate", "ht")),
+			want: head + "Plane cp is upgrading (preflight check ControlPlaneIsStable)",
+		},
+		"nothing, because the check is skipped": {w: newWorld(t, withPlane(), plane("v1.36.0"), machineSet(1), skipping, template("HostTemplate", "ht"))},
+		"a control plane that talks nonsense": {
+			w:       newWorld(t, withPlane(), plane("latest"), machineSet(1), template("BootTemplate", "bt"), template("HostTemplate", "ht")),
+			wantErr: "preflight: read spec.version of Plane cp",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			writes, err := tc.w.reconcile()
+			if (err == nil) != (tc.wantErr == "") || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
+				t.Fatalf("got error %v, want %q", err, tc.wantErr)
+			}
+			blocked := tc.want != "" || tc.wantErr != ""
+			if blocked && len(writes) != 1 {
+				t.Errorf("writes %v, want only the status", writes)
+			}
+			if got := conditions.Message(tc.w.set(), clusterv1.MachineSetScalingUpCondition); tc.wantErr == "" && got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestReconcileScalesDown(t *testing.T) {
+	t.Parallel()
+	healthy := machine("b")
+	healthy.Status.NodeRef.Name = "b"
+	w := newWorld(t, cluster(), machineSet(1), machine("a"), healthy)
+	writes, err := w.reconcile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"delete Machine a", "patch status of MachineSet ms"}, writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	c := conditions.Get(w.set(), clusterv1.MachineSetScalingDownCondition)
+	if c.Status != metav1.ConditionTrue || c.Message != "Scaling down from 2 to 1 replicas" {
+		t.Errorf("condition %+v", c)
+	}
+	if writes, err = w.reconcile(); err != nil || len(writes) > 0 {
+		t.Errorf("writes %v, error %v: want nothing while the Machine is going", writes, err)
+	}
+}
+
+func TestReconcileDeletesItsMachinesBeforeItGoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster(), machineSet(1), machine("a"))
+	if err := w.c.Delete(t.Context(), w.set()); err != nil {
+		t.Fatal(err)
+	}
+	writes, err := w.reconcile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"delete Machine a", "patch status of MachineSet ms"}, writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	c := conditions.Get(w.set(), clusterv1.MachineSetDeletingCondition)
+	if c.Status != metav1.ConditionTrue || c.Message != "Waiting for 1 Machines to be deleted: a" {
+		t.Errorf("condition %+v", c)
+	}
+	m := get(w, &clusterv1.Machine{}, "a")
+	m.Finalizers = nil
+	w.update(m)
+	if writes, err = w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"patch MachineSet ms"}, writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	if err := w.c.Get(t.Context(), keyOf("ms"), &clusterv1.MachineSet{}); err == nil {
+		t.Error("the MachineSet is still there")
+	}
+}
+
+func TestReconcileAdoptsOrphans(t *testing.T) {
+	t.Parallel()
+	orphan, foreign, other := machine("a"), machine("f"), machine("o")
+	orphan.OwnerReferences, foreign.Spec.ClusterName, foreign.OwnerReferences = nil, "d", nil
+	other.OwnerReferences[0].UID = "somebody"
+	w := newWorld(t, cluster(), machineSet(1), orphan, foreign, other)
+	writes, err := w.reconcile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"patch Machine a", "patch status of MachineSet ms"}, writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	if !metav1.IsControlledBy(get(w, &clusterv1.Machine{}, "a"), w.set()) {
+		t.Error("the orphan has no controller")
+	}
+}
+
+func TestReconcileBringsInPlaceChangesToMachines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster(), machineSet(1), template("BootTemplate", "bt"), template("HostTemplate", "ht"))
+	if _, err := w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	set := w.set()
+	set.Spec.Template.Labels["team"] = "red"
+	set.Spec.Template.Annotations = nil
+	set.Spec.Template.Spec.MinReadySeconds = new(int32(7))
+	set.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(60))
+	set.Spec.Template.Spec.ReadinessGates = []clusterv1.MachineReadinessGate{{ConditionType: "Gate"}}
+	set.Spec.Template.Spec.Version = "v1.99.0" // not in place
+	w.update(set)
+	writes, err := w.reconcile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"patch Boot ms-n1", "patch Host ms-n1", "patch Machine ms-n1"}, writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	m := get(w, &clusterv1.Machine{}, "ms-n1")
+	if m.Labels["team"] != "red" || m.Annotations["note"] != "" || *m.Spec.MinReadySeconds != 7 || *m.Spec.Deletion.NodeDrainTimeoutSeconds != 60 || len(m.Spec.ReadinessGates) != 1 {
+		t.Errorf("Machine %+v %+v", m.ObjectMeta, m.Spec)
+	}
+	if m.Spec.Version != "v1.36.0" {
+		t.Errorf("version %s: it must not change in place", m.Spec.Version)
+	}
+	host := get(w, thing("Host", "", nil), "ms-n1")
+	if _, stays := host.GetAnnotations()["note"]; stays || host.GetLabels()["team"] != "red" || host.GetAnnotations()[clusterv1.TemplateClonedFromNameAnnotation] != "ht" {
+		t.Errorf("host labels %v annotations %v", host.GetLabels(), host.GetAnnotations())
+	}
+	if writes, err = w.reconcile(); err != nil || len(writes) > 0 {
+		t.Errorf("writes %v, error %v, want none", writes, err)
+	}
+}
+
+func TestReconcileReplacesWhatAHealthCheckFoundSick(t *testing.T) {
+	t.Parallel()
+	sick := func(name string) *clusterv1.Machine {
+		m := withCondition(withCondition(machine(name), clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionFalse), clusterv1.MachineOwnerRemediatedCondition, metav1.ConditionFalse)
+		m.CreationTimestamp = metav1.NewTime(time.Unix(int64(name[0]), 0))
+		return m
+	}
+	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "md"}}
+	md.Spec.Remediation.MaxInFlight = new(intstr.FromInt32(1))
+	w := newWorld(t, cluster(), md, machineSet(2), sick("a"), sick("b"), template("BootTemplate", "bt"), template("HostTemplate", "ht"))
+	writes, err := w.reconcile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"patch status of Machine b", "delete Machine b", "patch status of Machine a", "patch status of MachineSet ms"}
+	if diff := cmp.Diff(want, writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	if got := conditions.Reason(get(w, &clusterv1.Machine{}, "b"), clusterv1.MachineOwnerRemediatedCondition); got != clusterv1.MachineSetMachineRemediationMachineDeletingReason {
+		t.Errorf("reason %s", got)
+	}
+	if got := conditions.Reason(get(w, &clusterv1.Machine{}, "a"), clusterv1.MachineOwnerRemediatedCondition); got != clusterv1.MachineSetMachineRemediationDeferredReason {
+		t.Errorf("reason %s", got)
+	}
+	if !conditions.IsTrue(w.set(), clusterv1.MachineSetRemediatingCondition) {
+		t.Error("Remediating is not True")
+	}
+}
+
+func TestReconcileLeavesAPausedSetAlone(t *testing.T) {
+	t.Parallel()
+	c := cluster()
+	c.Spec.Paused = new(true)
+	w := newWorld(t, c, machineSet(1))
+	writes, err := w.reconcile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"patch status of MachineSet ms"}, writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	if !conditions.IsTrue(w.set(), clusterv1.PausedCondition) {
+		t.Error("Paused is not True")
+	}
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+)
+
+// fieldOwner signs what the controller writes on Machines and provider objects.
+const fieldOwner = "capi-machineset"
+
+// create makes a Machine, after what it refers to. If that fails halfway, what
+// was made is deleted again.
+func (r *Reconciler) create(ctx context.Context, s *state, name string) (_ *clusterv1.Machine, err error) {
+	var made lifecycle.Stack
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, made.Unwind(context.WithoutCancel(ctx)))
+		}
+	}()
+	m, err := r.newMachine(s, name)
+	if err != nil {
+		return nil, err
+	}
+	if s.bootstrapTemplate != nil {
+		if m.Spec.Bootstrap.ConfigRef, err = r.instantiate(ctx, s, m, s.bootstrapTemplate, &made); err != nil {
+			return nil, err
+		}
+	}
+	if s.infraTemplate != nil {
+		if m.Spec.InfrastructureRef, err = r.instantiate(ctx, s, m, s.infraTemplate, &made); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.Mgmt.Create(ctx, m, client.FieldOwner(fieldOwner)); err != nil {
+		return nil, fmt.Errorf("create Machine %s: %w", client.ObjectKeyFromObject(m), err)
+	}
+	return m, nil
+}
+
+// newMachine makes a Machine with everything it will ever need from its set, so
+// that no later write has to add it.
+func (r *Reconciler) newMachine(s *state, name string) (*clusterv1.Machine, error) {
+	mine, err := owner.Controller(s.set, r.Mgmt)
+	if err != nil {
+		return nil, err
+	}
+	m := &clusterv1.Machine{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       s.set.Namespace,
+			Name:            name,
+			Labels:          machineLabels(s.set),
+			Annotations:     maps.Clone(s.set.Spec.Template.Annotations),
+			Finalizers:      []string{clusterv1.MachineFinalizer},
+			OwnerReferences: []metav1.OwnerReference{mine},
+		},
+		Spec: *s.set.Spec.Template.Spec.DeepCopy(),
+	}
+	m.Spec.ClusterName = s.set.Spec.ClusterName
+	setInPlaceFields(m, s.set)
+	return m, nil
+}
+
+// instantiate makes the object that a Machine refers to from its template.
+// Until the Machine takes it, it belongs to the set.
+func (r *Reconciler) instantiate(ctx context.Context, s *state, m *clusterv1.Machine, t *provider.Object, made *lifecycle.Stack) (ref clusterv1.ContractVersionedObjectReference, err error) {
+	keeper, err := owner.Reference(s.set, r.Mgmt)
+	if err != nil {
+		return ref, err
+	}
+	obj, err := provider.Instantiate(provider.Copy{
+		Template:    t,
+		Name:        m.Name,
+		Cluster:     m.Spec.ClusterName,
+		Labels:      m.Labels,
+		Annotations: m.Annotations,
+		Owner:       &keeper,
+	})
+	if err != nil {
+		return ref, err
+	}
+	if err := r.Mgmt.Create(ctx, obj.Unstructured, client.FieldOwner(fieldOwner)); err != nil {
+		return ref, fmt.Errorf("create %s %s: %w", obj.GetKind(), client.ObjectKeyFromObject(obj), err)
+	}
+	made.Push("creation of "+obj.GetKind()+" "+obj.GetName(), func(ctx context.Context) error { return r.Providers.Delete(ctx, obj) })
+	gvk := obj.GroupVersionKind()
+	return clusterv1.ContractVersionedObjectReference{APIGroup: gvk.Group, Kind: gvk.Kind, Name: obj.GetName()}, nil
+}
+
+// deleteStrays deletes bootstrap and infrastructure objects that were made for
+// a Machine which then was not: the process ended in between. The set still
+// owns them, which a Machine would have ended.
+func (r *Reconciler) deleteStrays(ctx context.Context, s *state) error {
+	known := map[string]bool{}
+	for _, m := range s.machines {
+		known[m.Name] = true
+	}
+	var errs []error
+	for _, t := range []*provider.Object{s.bootstrapTemplate, s.infraTemplate} {
+		if t == nil {
+			continue
+		}
+		var list unstructured.UnstructuredList
+		list.SetGroupVersionKind(t.GroupVersionKind().GroupVersion().WithKind(strings.TrimSuffix(t.GetKind(), clusterv1.TemplateSuffix) + "List"))
+		if err := r.Mgmt.List(ctx, &list, client.InNamespace(s.set.Namespace), client.MatchingLabels{clusterv1.MachineSetNameLabel: labelValue(s.set.Name)}); err != nil {
+			errs = append(errs, fmt.Errorf("list %s: %w", list.GetKind(), err))
+			continue
+		}
+		for i := range list.Items {
+			obj := &provider.Object{Unstructured: &list.Items[i], Contract: t.Contract}
+			if !known[obj.GetName()] && owner.Has(obj, setKind, s.set.Name) {
+				errs = append(errs, r.deleteStray(ctx, obj))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// deleteStray asks the API server itself whether there is a Machine: the cache
+// may be behind, and this deletion cannot be undone.
+func (r *Reconciler) deleteStray(ctx context.Context, obj *provider.Object) error {
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(obj), &clusterv1.Machine{})
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Info("Deleting a leftover of a Machine that was not created", "kind", obj.GetKind(), "name", obj.GetName())
+	return r.Providers.Delete(ctx, obj)
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package machineset keeps as many Machines as a MachineSet asks for.
+//
+// Watches: MachineSet; Machine, by owner, or by selector while it has none;
+// Cluster and MachineDeployment, by label; templates, by reference.
+// Writes: MachineSet finalizer, cluster label, owner of standalone sets,
+// status; Machine (create, delete, owner of adopted ones, labels, annotations,
+// the spec fields that change in place, condition OwnerRemediated);
+// bootstrap and infrastructure objects (create, delete, labels, annotations);
+// owner of the templates of standalone sets.
+// Phases: preflight, adopt, remediate, synchronise, scale; in deletion: delete
+// Machines.
+// Order of creation: bootstrap config, infrastructure, Machine.
+// Invariant: a Machine is deleted only by an action that package scaling
+// planned, or with its set; what was made for a Machine that could not be
+// created is deleted again.
+package machineset

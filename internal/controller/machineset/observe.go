@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineset
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+)
+
+// state is what one reconcile knows. observe and the phases fill it; report
+// reads nothing else.
+type state struct {
+	set        *clusterv1.MachineSet
+	cluster    *clusterv1.Cluster           // nil: there is none
+	deployment *clusterv1.MachineDeployment // nil: the set is not of one
+	selector   labels.Selector
+	machines   []*clusterv1.Machine // of the set, those being deleted included
+	orphans    []*clusterv1.Machine // that match and nobody controls
+	now        time.Time
+
+	bootstrapTemplate, infraTemplate *provider.Object // nil: not there, not wanted, or not looked for
+
+	// blocked says why no Machine can be created now. Phase preflight finds it
+	// out, when one might have to be.
+	blocked []string
+}
+
+// want is how many Machines there shall be. Until admission or somebody else
+// has set a number, it is as many as there are.
+func (s *state) want() int {
+	if s.set.Spec.Replicas == nil {
+		return len(s.machines)
+	}
+	return int(*s.set.Spec.Replicas)
+}
+
+// observe reads from the management cluster's cache.
+func (r *Reconciler) observe(ctx context.Context, set *clusterv1.MachineSet) (*state, error) {
+	s := &state{set: set, now: r.Clock.Now()}
+	var err error
+	if s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, set.Namespace, set.Spec.ClusterName); err != nil {
+		return nil, err
+	}
+	if s.selector, err = metav1.LabelSelectorAsSelector(&set.Spec.Selector); err != nil {
+		return nil, fmt.Errorf("read spec.selector: %w", err)
+	}
+	if s.selector.Empty() {
+		s.selector = labels.Nothing() // an empty one would adopt every Machine there is
+	}
+	if err := r.observeDeployment(ctx, s); err != nil {
+		return nil, err
+	}
+	return s, r.observeMachines(ctx, s)
+}
+
+func (r *Reconciler) observeDeployment(ctx context.Context, s *state) error {
+	ref := metav1.GetControllerOfNoCopy(s.set)
+	if ref == nil || ref.Kind != "MachineDeployment" {
+		return nil
+	}
+	md := &clusterv1.MachineDeployment{}
+	key := client.ObjectKey{Namespace: s.set.Namespace, Name: ref.Name}
+	switch err := r.Mgmt.Get(ctx, key, md); {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return fmt.Errorf("get MachineDeployment %s: %w", key, err)
+	default:
+		s.deployment = md
+	}
+	return nil
+}
+
+func (r *Reconciler) observeMachines(ctx context.Context, s *state) error {
+	var list clusterv1.MachineList
+	if err := r.Mgmt.List(ctx, &list, client.InNamespace(s.set.Namespace), client.MatchingLabelsSelector{Selector: s.selector}); err != nil {
+		return fmt.Errorf("list Machines: %w", err)
+	}
+	for i := range list.Items {
+		m := &list.Items[i]
+		switch controlledBy := metav1.GetControllerOfNoCopy(m); {
+		case controlledBy == nil:
+			if m.DeletionTimestamp.IsZero() && m.Spec.ClusterName == s.set.Spec.ClusterName {
+				s.orphans = append(s.orphans, m)
+			}
+		case controlledBy.UID == s.set.UID:
+			s.machines = append(s.machines, m)
+		}
+	}
+	return nil
+}
+
+func anyToRemediate(machines []*clusterv1.Machine) bool {
+	for _, m := range machines {
+		if m.DeletionTimestamp.IsZero() && conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
+			return true
+		}
+	}
+	return false
+}
+
+// templates are the references by which a set is found again when one of its
+// templates appears.
+func templates(obj client.Object) []clusterv1.ContractVersionedObjectReference {
+	spec := obj.(*clusterv1.MachineSet).Spec.Template.Spec
+	return []clusterv1.ContractVersionedObjectReference{spec.Bootstrap.ConfigRef, spec.InfrastructureRef}
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/finalizer"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+)
+
+// prepare sets what every set has before anything else happens, and reports
+// whether that must be stored first. A set made by a MachineDeployment has it
+// all from birth.
+func (r *Reconciler) prepare(s *state) bool {
+	set := s.set
+	if !set.DeletionTimestamp.IsZero() {
+		return false
+	}
+	added := finalizer.Ensure(set, clusterv1.MachineSetFinalizer)
+	if set.Labels[clusterv1.ClusterNameLabel] != set.Spec.ClusterName {
+		set.Labels = maps.Clone(set.Labels)
+		metav1.SetMetaDataLabel(&set.ObjectMeta, clusterv1.ClusterNameLabel, set.Spec.ClusterName)
+		added = true
+	}
+	if s.cluster != nil && standalone(set) {
+		added = owner.Set(set, clusterReference(s.cluster)) || added
+	}
+	return added
+}
+
+// standalone reports whether no MachineDeployment has made the set.
+func standalone(set *clusterv1.MachineSet) bool { return metav1.GetControllerOfNoCopy(set) == nil }
+
+func clusterReference(c *clusterv1.Cluster) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: clusterv1.ClusterKind, Name: c.Name, UID: c.UID}
+}
+
+// adopt takes Machines that match and that nobody controls, and gives the
+// templates of a standalone set to the Cluster, so that they move and go with
+// it. The templates of other sets are the affair of their MachineDeployment.
+func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
+	mine, err := owner.Controller(s.set, r.Mgmt)
+	if err != nil {
+		return phase.Next{}, err
+	}
+	var errs []error
+	for _, m := range s.orphans {
+		commit := patch.Remember(r.Mgmt, m)
+		owner.Set(m, mine)
+		if err := commit(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("adopt: %w", err))
+			continue
+		}
+		s.machines = append(s.machines, m)
+	}
+	s.orphans = nil
+	if s.cluster == nil || !standalone(s.set) {
+		return phase.Continue(), errors.Join(errs...)
+	}
+	for _, ref := range templates(s.set) {
+		errs = append(errs, r.adoptTemplate(ctx, s, ref))
+	}
+	return phase.Continue(), errors.Join(errs...)
+}
+
+func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference) error {
+	if !ref.IsDefined() {
+		return nil
+	}
+	t, err := r.Providers.Get(ctx, s.set.Namespace, ref)
+	if err != nil {
+		return client.IgnoreNotFound(err) // scale tells, if the template is needed
+	}
+	return r.Providers.Adopt(ctx, t, provider.Adoption{Owner: clusterReference(s.cluster), Cluster: s.cluster.Name})
+}

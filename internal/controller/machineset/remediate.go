@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineset
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/scaling"
+)
+
+// remediate deals with the Machines that a health check wants replaced.
+func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error) {
+	var errs []error
+	for _, v := range scaling.Remediation(scaling.Unhealthy{
+		Machines:    s.machines,
+		Outdated:    outdated(s),
+		MaxInFlight: maxInFlight(s),
+		Blocked:     s.blocked,
+	}) {
+		errs = append(errs, r.carryOut(ctx, s, v))
+	}
+	return phase.Continue(), errors.Join(errs...)
+}
+
+// carryOut writes the verdict on the Machine before it deletes it, so that the
+// reason is there for as long as the Machine is.
+func (r *Reconciler) carryOut(ctx context.Context, s *state, v scaling.Verdict) error {
+	m := v.Machine
+	commit := patch.Remember(r.Mgmt, m, patch.Locked)
+	if v.Condition == nil {
+		conditions.Delete(m, clusterv1.MachineOwnerRemediatedCondition)
+	} else {
+		conditions.Set(m, s.now, *v.Condition)
+	}
+	if err := commit(ctx); err != nil || !v.Delete {
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Info("Remediating Machine", "action", v.String())
+	return r.deleteMachine(ctx, s, m, v.String())
+}
+
+// deleteMachine deletes a Machine and tells so.
+func (r *Reconciler) deleteMachine(ctx context.Context, s *state, m *clusterv1.Machine, why string) error {
+	if err := client.IgnoreNotFound(r.Mgmt.Delete(ctx, m, client.Preconditions{UID: new(m.UID)})); err != nil {
+		return err
+	}
+	r.Recorder.Eventf(s.set, m, corev1.EventTypeNormal, "SuccessfulDelete", "Delete", "%s", why)
+	m.DeletionTimestamp = new(metav1.NewTime(s.now)) // as the cache will show it
+	return nil
+}
+
+// outdated reports whether a rollout has made another set the current one.
+func outdated(s *state) bool {
+	if s.deployment == nil {
+		return false
+	}
+	current := s.deployment.Annotations[clusterv1.RevisionAnnotation]
+	return current != "" && current != s.set.Annotations[clusterv1.RevisionAnnotation]
+}
+
+// maxInFlight reads spec.remediation.maxInFlight; negative for no bound.
+func maxInFlight(s *state) int {
+	if s.deployment == nil || s.deployment.Spec.Remediation.MaxInFlight == nil {
+		return -1
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(s.deployment.Spec.Remediation.MaxInFlight, s.want(), true)
+	if err != nil {
+		return 0 // admission refuses such a value; none at all is the safe reading
+	}
+	return n
+}

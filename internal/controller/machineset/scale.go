@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/finalizer"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/scaling"
+)
+
+// scale carries out what package scaling plans.
+func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
+	acts := scaling.Plan(scaling.Facts{
+		Want:     s.want(),
+		Machines: s.machines,
+		Order:    s.set.Spec.Deletion.Order,
+		Blocked:  s.blocked,
+		Name:     func() string { return r.Name(s.set.Name) },
+	})
+	if len(acts) == 0 {
+		if len(s.blocked) > 0 {
+			ctrl.LoggerFrom(ctx).V(2).Info("Waiting to create Machines", "reason", strings.Join(s.blocked, "; "))
+		}
+		return phase.Continue(), nil
+	}
+	if creates(acts) {
+		if err := r.deleteStrays(ctx, s); err != nil {
+			return phase.Next{}, err
+		}
+	}
+	var errs []error
+	for _, a := range acts {
+		ctrl.LoggerFrom(ctx).Info("Scaling MachineSet", "action", a.String())
+		if err := r.act(ctx, s, a); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", a, err))
+			if _, create := a.(scaling.Create); create {
+				break // what failed once, such as a quota, will fail again
+			}
+		}
+	}
+	return phase.Continue(), errors.Join(errs...)
+}
+
+func creates(acts []scaling.Action) bool {
+	_, ok := acts[0].(scaling.Create) // a plan never mixes
+	return ok
+}
+
+func (r *Reconciler) act(ctx context.Context, s *state, a scaling.Action) error {
+	switch a := a.(type) {
+	case scaling.Create:
+		name, err := r.machineName(s, a.Name)
+		if err != nil {
+			return err
+		}
+		m, err := r.create(ctx, s, name)
+		if err != nil {
+			r.Recorder.Eventf(s.set, nil, corev1.EventTypeWarning, "FailedCreate", "Create", "%s: %v", a, err)
+			return err
+		}
+		r.Recorder.Eventf(s.set, m, corev1.EventTypeNormal, "SuccessfulCreate", "Create", "%s", a)
+		s.machines = append(s.machines, m)
+		return nil
+	case scaling.Delete:
+		for _, m := range s.machines {
+			if m.Name == a.Name {
+				return r.deleteMachine(ctx, s, m, a.String())
+			}
+		}
+		return nil
+	default:
+		return fmt.Errorf("unknown action %T", a)
+	}
+}
+
+// machineName turns the usual name, set and random part, into the one that
+// spec.machineNaming asks for.
+func (r *Reconciler) machineName(s *state, usual string) (string, error) {
+	return scaling.Naming{
+		Template:   s.set.Spec.MachineNaming.Template,
+		Cluster:    s.set.Spec.ClusterName,
+		MachineSet: s.set.Name,
+		Random:     strings.TrimPrefix(usual, s.set.Name+"-"),
+	}.Name()
+}
+
+// deleteMachines empties a set that is being deleted, and lets it go.
+func (r *Reconciler) deleteMachines(ctx context.Context, s *state) (phase.Next, error) {
+	var errs []error
+	for _, m := range s.machines {
+		if m.DeletionTimestamp.IsZero() {
+			errs = append(errs, r.deleteMachine(ctx, s, m, "delete "+m.Name+": the MachineSet is being deleted"))
+		}
+	}
+	if err := errors.Join(errs...); err != nil || len(s.machines) > 0 {
+		return phase.Wait(0), err
+	}
+	finalizer.Remove(s.set, clusterv1.MachineSetFinalizer)
+	return phase.Continue(), nil
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+)
+
+// nodeDeletionSeconds is what admission fills in where a Machine says nothing;
+// to write anything else would only be undone.
+const nodeDeletionSeconds = 10
+
+var setKind = schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: "MachineSet"}
+
+// synchronise brings what may change in place from the set to its Machines, and
+// labels and annotations on to their bootstrap and infrastructure objects.
+func (r *Reconciler) synchronise(ctx context.Context, s *state) (phase.Next, error) {
+	var errs []error
+	for _, m := range s.machines {
+		if err := r.synchroniseMachine(ctx, s, m); err != nil {
+			errs = append(errs, fmt.Errorf("Machine %s: %w", m.Name, err))
+		}
+	}
+	return phase.Continue(), errors.Join(errs...)
+}
+
+// synchroniseMachine looks at the other objects only if the labels or
+// annotations of the Machine differ from what they shall be, and writes the
+// Machine last: as long as it differs, an interrupted attempt is made again.
+func (r *Reconciler) synchroniseMachine(ctx context.Context, s *state, m *clusterv1.Machine) error {
+	commit := patch.Remember(r.Mgmt, m, patch.As(fieldOwner))
+	if !m.DeletionTimestamp.IsZero() {
+		m.Spec.Deletion = deletionOf(s.set) // what else could still matter
+		return commit(ctx)
+	}
+	had := removed{m.Labels, m.Annotations}
+	want := metadata.Want{Labels: machineLabels(s.set), Annotations: s.set.Spec.Template.Annotations}
+	changed, err := metadata.Sync(m, fieldOwner, want)
+	if err != nil {
+		return err
+	}
+	if changed {
+		for _, ref := range []clusterv1.ContractVersionedObjectReference{m.Spec.Bootstrap.ConfigRef, m.Spec.InfrastructureRef} {
+			if err := r.synchroniseObject(ctx, m, ref, want, had); err != nil {
+				return err
+			}
+		}
+	}
+	setInPlaceFields(m, s.set)
+	return commit(ctx)
+}
+
+// removed are the labels and annotations that a Machine had; those that it has
+// no more were taken away.
+type removed struct{ labels, annotations map[string]string }
+
+// synchroniseObject brings labels and annotations to a bootstrap or
+// infrastructure object.
+func (r *Reconciler) synchroniseObject(ctx context.Context, m *clusterv1.Machine, ref clusterv1.ContractVersionedObjectReference, want metadata.Want, had removed) error {
+	if !ref.IsDefined() {
+		return nil
+	}
+	obj, err := r.Providers.Get(ctx, m.Namespace, ref)
+	if err != nil {
+		return client.IgnoreNotFound(err) // the Machine tells
+	}
+	if !obj.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	return r.relabel(ctx, obj, func(labels, annotations map[string]string) {
+		drop(labels, had.labels, m.Labels)
+		drop(annotations, had.annotations, m.Annotations)
+		maps.Copy(labels, want.Labels)
+		maps.Copy(annotations, want.Annotations)
+	})
+}
+
+func (r *Reconciler) relabel(ctx context.Context, obj *provider.Object, change func(labels, annotations map[string]string)) error {
+	changed := &provider.Object{Unstructured: obj.DeepCopy()}
+	commit := patch.Remember(r.Mgmt, changed.Unstructured, patch.As(fieldOwner))
+	labels, annotations := orEmpty(changed.GetLabels()), orEmpty(changed.GetAnnotations())
+	change(labels, annotations)
+	if maps.Equal(labels, obj.GetLabels()) && maps.Equal(annotations, obj.GetAnnotations()) {
+		return nil
+	}
+	changed.SetLabels(labels)
+	changed.SetAnnotations(annotations)
+	return commit(ctx)
+}
+
+func drop(from, had, has map[string]string) {
+	for k := range had {
+		if _, still := has[k]; !still {
+			delete(from, k)
+		}
+	}
+}
+
+func orEmpty(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}
+
+// setInPlaceFields sets the fields of a Machine that may change without a new
+// Machine being needed.
+func setInPlaceFields(m *clusterv1.Machine, set *clusterv1.MachineSet) {
+	t := set.Spec.Template.Spec.DeepCopy()
+	m.Spec.ReadinessGates = t.ReadinessGates
+	m.Spec.MinReadySeconds = t.MinReadySeconds
+	m.Spec.Taints = t.Taints
+	m.Spec.Deletion = deletionOf(set)
+}
+
+func deletionOf(set *clusterv1.MachineSet) clusterv1.MachineDeletionSpec {
+	d := *set.Spec.Template.Spec.Deletion.DeepCopy()
+	if d.NodeDeletionTimeoutSeconds == nil {
+		d.NodeDeletionTimeoutSeconds = new(int32(nodeDeletionSeconds))
+	}
+	return d
+}
+
+// machineLabels are the labels of the Machines of a set, and of all that is
+// made for them.
+func machineLabels(set *clusterv1.MachineSet) map[string]string {
+	labels := orEmpty(maps.Clone(set.Spec.Template.Labels))
+	labels[clusterv1.ClusterNameLabel] = set.Spec.ClusterName
+	labels[clusterv1.MachineSetNameLabel] = labelValue(set.Name)
+	if md, ok := set.Labels[clusterv1.MachineDeploymentNameLabel]; ok {
+		labels[clusterv1.MachineDeploymentNameLabel] = md
+	}
+	return labels
+}
+
+// labelValue makes a name fit for a label; names may be longer than labels.
+func labelValue(name string) string {
+	if len(validation.IsValidLabelValue(name)) == 0 {
+		return name
+	}
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return fmt.Sprintf("hash_%x_z", h.Sum64())
+}
