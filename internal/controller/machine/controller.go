@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/finalizer"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+)
+
+const (
+	name = "machine"
+
+	// remoteGrace is how long the last known state of a Node is shown after
+	// the connection to its cluster was lost.
+	remoteGrace = 5 * time.Minute
+)
+
+// Reconciler has what the controller needs from outside. All fields but
+// RemoteGrace are required; Setup checks them.
+type Reconciler struct {
+	Mgmt      client.Client      // the management cluster
+	Providers *provider.Objects  // bootstrap and infrastructure objects
+	Workload  workload.Clusters  // Nodes
+	Clock     clock.PassiveClock // of conditions and timeouts
+	Recorder  events.EventRecorder
+	// RemoteGrace is how long after the last answer of a workload cluster its
+	// Nodes are reported as they were. Zero means five minutes.
+	RemoteGrace time.Duration
+
+	watcher provider.Watcher // set by Setup
+}
+
+// Setup registers the controller, its indexes and its watches.
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
+	if r.Mgmt == nil || r.Providers == nil || r.Workload == nil || r.Clock == nil || r.Recorder == nil {
+		return errors.New("machine: Mgmt, Providers, Workload, Clock and Recorder are required")
+	}
+	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	c, err := controller.For(mgr, name, &clusterv1.Machine{}).
+		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
+		Watches(&clusterv1.MachineSet{}, r.ofLabel(clusterv1.MachineSetNameLabel), templateMatters()).
+		Watches(&clusterv1.MachineDeployment{}, r.ofLabel(clusterv1.MachineDeploymentNameLabel), templateMatters()).
+		WatchesSource(r.Workload.Source(nil, r.ofConnection)).
+		WatchesSource(r.Workload.Source(&corev1.Node{}, r.ofNode)).
+		Concurrency(50).
+		Build(r)
+	r.watcher = c
+	return err
+}
+
+// Reconcile implements reconcile.ObjectReconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (res ctrl.Result, err error) {
+	s, err := r.observe(ctx, m)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	commit := patch.Remember(r.Mgmt, m, patch.Locked) // conditions of a Machine have several writers
+	if pause.Requested(s.cluster, m) {
+		conditions.Set(m, s.now, pause.Condition(s.cluster, m))
+		return ctrl.Result{}, commit(ctx)
+	}
+	if r.prepare(s) {
+		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
+	}
+	defer func() {
+		report(s, err)
+		err = errors.Join(err, commit(ctx))
+		if at := s.deadline(); err == nil && !at.IsZero() {
+			res.RequeueAfter = sooner(res.RequeueAfter, at.Sub(s.now))
+		}
+	}()
+	if s.cluster == nil && m.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil // report tells; the creation of the Cluster wakes us
+	}
+	if !m.DeletionTimestamp.IsZero() {
+		return r.delete(ctx, s)
+	}
+	return phase.All(ctx, s,
+		phase.Do("bootstrap", r.bootstrap),
+		phase.Do("infrastructure", r.infrastructure),
+		phase.Do("node", r.node),
+		phase.Do("certificates", r.certificates))
+}
+
+// sooner returns the smaller of two delays, where 0 means none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b < a {
+		return max(b, time.Millisecond)
+	}
+	return a
+}
+
+// prepare sets what every Machine has before anything else happens, and
+// reports whether that must be stored first.
+func (r *Reconciler) prepare(s *state) bool {
+	if !s.machine.DeletionTimestamp.IsZero() {
+		return false
+	}
+	added := finalizer.Ensure(s.machine, clusterv1.MachineFinalizer)
+	return r.adoptStandalone(s) || added
+}
+
+// event tells the user what was done.
+func (r *Reconciler) event(s *state, kind, reason, action, note string, args ...any) {
+	r.Recorder.Eventf(s.machine, nil, kind, reason, action, "%s", fmt.Sprintf(note, args...))
+}

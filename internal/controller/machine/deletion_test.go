@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// held keeps an object from vanishing when it is deleted.
+func held(u *unstructured.Unstructured) *unstructured.Unstructured {
+	u.SetFinalizers([]string{"held"})
+	return u
+}
+
+func release(t *testing.T, c client.Client, ref clusterv1.ContractVersionedObjectReference) {
+	t.Helper()
+	u := object(ref, nil)
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(u), u); err != nil {
+		t.Fatal(err)
+	}
+	u.SetFinalizers(nil)
+	if err := c.Update(t.Context(), u); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func pod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "app", Name: name, UID: "u"}, Spec: corev1.PodSpec{NodeName: "n0"}}
+	for _, f := range change {
+		f(p)
+	}
+	return p
+}
+
+func TestDeletionGoesInOrder(t *testing.T) {
+	t.Parallel()
+	hooked := func(m *clusterv1.Machine) {
+		m.Annotations = map[string]string{"pre-drain.delete.hook.machine.cluster.x-k8s.io/b": "", "pre-terminate.delete.hook.machine.cluster.x-k8s.io/a": ""}
+	}
+	w := newWorld(t, cluster(), plane(), controlPlaneMachine(), machine(running, hooked, deletedSince(time.Minute)),
+		held(bootstrapped()), held(provisioned()), node(), pod("p0"))
+	expect := func(step, want string, writes ...string) *clusterv1.Machine {
+		t.Helper()
+		m, _, err := w.reconcile()
+		if err != nil {
+			t.Fatalf("%s: %v", step, err)
+		}
+		if m == nil {
+			if want != "gone" {
+				t.Fatalf("%s: the Machine is gone", step)
+			}
+		} else if got := cond(m, "Deleting"); !strings.HasPrefix(got, want) {
+			t.Fatalf("%s: Deleting = %s\nwant %s", step, got, want)
+		}
+		if diff := cmp.Diff(writes, w.writes); diff != "" {
+			t.Fatalf("%s: writes (-want +got):\n%s", step, diff)
+		}
+		return m
+	}
+	drop := func(annotation string) {
+		t.Helper()
+		m := &clusterv1.Machine{}
+		if err := w.mgmt.Get(t.Context(), machineKey, m); err != nil {
+			t.Fatal(err)
+		}
+		delete(m.Annotations, annotation)
+		if err := w.mgmt.Update(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status := "patch Machine/status"
+	m := expect("a pre-drain hook holds", "True WaitingForPreDrainHook: Waiting for pre-drain hooks to complete (since 2026-03-02T08:00:00Z), that is for the removal of the annotations: pre-drain.delete.hook.machine.cluster.x-k8s.io/b", status)
+	if m.Status.Phase != "Deleting" || cond(m, "Ready") != "False NotReady: * Deleting: Machine deletion in progress, stage: WaitingForPreDrainHook" {
+		t.Errorf("phase %s, Ready %s", m.Status.Phase, cond(m, "Ready"))
+	}
+	expect("and holds", "True WaitingForPreDrainHook")
+	drop("pre-drain.delete.hook.machine.cluster.x-k8s.io/b")
+	expect("then the Node is drained", "True DrainingNode: Drain not completed yet (started at 2026-03-02T08:00:00Z):\n* Pod app/p0: eviction accepted", "patch Node", "create Pod/eviction", status)
+	expect("then a pre-terminate hook holds", "True WaitingForPreTerminateHook: Waiting for pre-terminate hooks", status)
+	drop("pre-terminate.delete.hook.machine.cluster.x-k8s.io/a")
+	expect("then the host goes", "True WaitingForInfrastructureDeletion: Waiting for Host m0 to be deleted", "delete Host", status)
+	expect("and is waited for", "True WaitingForInfrastructureDeletion")
+	release(t, w.mgmt, hostRef)
+	expect("then the bootstrap config", "True WaitingForBootstrapDeletion: Waiting for Config m0 to be deleted", "delete Config", status)
+	release(t, w.mgmt, configRef)
+	expect("then the Node and the Machine", "gone", "delete Node", "patch Machine")
+	if err := w.nodes.Get(t.Context(), client.ObjectKey{Name: "n0"}, &corev1.Node{}); !apierrors.IsNotFound(err) {
+		t.Errorf("Node: %v, want gone", err)
+	}
+	if diff := cmp.Diff([]string{"Normal SuccessfulDrainNode drained Node n0"}, w.told()); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheNodeIsSpared(t *testing.T) {
+	t.Parallel()
+	external := object(planeRef, map[string]any{"status": map[string]any{"externalManagedControlPlane": true}})
+	tests := map[string]struct {
+		objects   []client.Object
+		machine   func(*clusterv1.Machine)
+		wantSpare bool
+	}{
+		"of a Cluster that is being deleted": {objects: []client.Object{cluster(func(c *clusterv1.Cluster) {
+			c.DeletionTimestamp, c.Finalizers = &metav1.Time{Time: now}, []string{clusterv1.ClusterFinalizer}
+		}), plane(), controlPlaneMachine()}, wantSpare: true},
+		"of a Cluster that is gone":                {objects: nil, wantSpare: true},
+		"when the control plane is gone":           {objects: []client.Object{cluster(), controlPlaneMachine()}, wantSpare: true},
+		"when the control plane is being deleted":  {objects: []client.Object{cluster(), object(planeRef, nil, going), controlPlaneMachine()}, wantSpare: true},
+		"when no control plane Machine is left":    {objects: []client.Object{cluster(), plane()}, wantSpare: true},
+		"not when the control plane runs outside":  {objects: []client.Object{cluster(), external}},
+		"not when a control plane Machine is left": {objects: []client.Object{cluster(), plane(), controlPlaneMachine()}},
+		"not without a reference to a control plane": {
+			objects: []client.Object{cluster(func(c *clusterv1.Cluster) { c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{} }), controlPlaneMachine()},
+		},
+		"not when it is known by provider ID only": {
+			objects: []client.Object{cluster(), plane(), controlPlaneMachine()}, machine: func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "" },
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			change := tc.machine
+			if change == nil {
+				change = func(*clusterv1.Machine) {}
+			}
+			w := newWorld(t, append(tc.objects, machine(running, change, deletedSince(0)), node())...)
+			m, _, err := w.reconcile()
+			if err != nil || m != nil {
+				t.Fatalf("machine %v, error %v", m, err)
+			}
+			err = w.nodes.Get(t.Context(), client.ObjectKey{Name: "n0"}, &corev1.Node{})
+			if spared := err == nil; spared != tc.wantSpare {
+				t.Errorf("Node spared: %v (%v), want %v", spared, err, tc.wantSpare)
+			}
+		})
+	}
+}
+
+func TestADrainThatIsSkipped(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		machine func(*clusterv1.Machine)
+		host    *unstructured.Unstructured
+		want    bool // evicted
+	}{
+		"is done": {want: true},
+		"when it is excluded": {machine: func(m *clusterv1.Machine) {
+			m.Annotations = map[string]string{clusterv1.ExcludeNodeDrainingAnnotation: ""}
+		}},
+		"when its time is over": {machine: func(m *clusterv1.Machine) {
+			m.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(60))
+			m.Status.Deletion = &clusterv1.MachineDeletionStatus{NodeDrainStartTime: metav1.NewTime(now.Add(-time.Minute))}
+		}},
+		"not before its time is over": {want: true, machine: func(m *clusterv1.Machine) {
+			m.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(60))
+			m.Status.Deletion = &clusterv1.MachineDeletionStatus{NodeDrainStartTime: metav1.NewTime(now.Add(-59 * time.Second))}
+		}},
+		"when the pre-terminate hooks are under way": {machine: func(m *clusterv1.Machine) {
+			m.Status.Deletion = &clusterv1.MachineDeletionStatus{WaitForPreTerminateHookStartTime: metav1.NewTime(now)}
+		}},
+		"when the host is going": {host: object(hostRef, nil, going)},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			change := tc.machine
+			if change == nil {
+				change = func(*clusterv1.Machine) {}
+			}
+			h := tc.host
+			if h == nil {
+				h = held(provisioned())
+			}
+			w := newWorld(t, cluster(), plane(), controlPlaneMachine(), machine(running, change, deletedSince(0)), h, node(), pod("p0"))
+			if _, _, err := w.reconcile(); err != nil {
+				t.Fatal(err)
+			}
+			err := w.nodes.Get(t.Context(), client.ObjectKey{Namespace: "app", Name: "p0"}, &corev1.Pod{})
+			if evicted := apierrors.IsNotFound(err); evicted != tc.want {
+				t.Errorf("evicted: %v (%v), want %v", evicted, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestDrainTellsWhatBlocks(t *testing.T) {
+	t.Parallel()
+	budget := apierrors.NewTooManyRequestsError("")
+	budget.ErrStatus.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: "The disruption budget web needs 2 healthy pods and has 2 currently"}}}
+	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("terminating"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	refusals := map[string]error{"budget": budget, "terminating": terminating, "broken": errors.New("boom"), "gone": apierrors.NewNotFound(schema.GroupResource{}, "gone")}
+	owned := func(kind, name string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, Controller: new(true)}}
+		}
+	}
+	rule := &clusterv1.MachineDrainRule{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "last"}}
+	rule.Spec.Drain = clusterv1.MachineDrainRuleDrainConfig{Behavior: clusterv1.MachineDrainRuleDrainBehaviorDrain, Order: new(int32(5))}
+	rule.Spec.Pods = []clusterv1.MachineDrainRulePodSelector{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"late": "yes"}}}}
+	w := newWorld(t, cluster(), plane(), controlPlaneMachine(), machine(running, deletedSince(0)), held(provisioned()), node(), rule,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "late", Labels: map[string]string{"late": "yes"}}},
+		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "app", Name: "ds"}},
+		pod("budget"), pod("terminating"), pod("broken"), pod("gone"), pod("daemon", owned("DaemonSet", "ds")),
+		pod("slow", func(p *corev1.Pod) { p.Labels = map[string]string{clusterv1.PodDrainLabel: "wait-completed"} }),
+		pod("late", func(p *corev1.Pod) { p.Namespace = "late" }), pod("elsewhere", func(p *corev1.Pod) { p.Spec.NodeName = "n1" }))
+	w.workload.client = interceptor.NewClient(w.nodes.(client.WithWatch), interceptor.Funcs{
+		SubResourceCreate: func(_ context.Context, _ client.Client, _ string, o, _ client.Object, _ ...client.SubResourceCreateOption) error {
+			return refusals[o.GetName()]
+		},
+	})
+	m, res, err := w.reconcile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Join([]string{
+		"True DrainingNode: Drain not completed yet (started at 2026-03-02T08:00:00Z):",
+		"* Pod app/gone: eviction accepted, waiting for it to be removed from the Node",
+		"* Pod app/budget: cannot evict pod as it would violate the pod's disruption budget. The disruption budget web needs 2 healthy pods and has 2 currently",
+		"* Pod app/broken: failed to evict Pod, boom",
+		"* Pod app/terminating: the namespace is being deleted, waiting for it to take the pod along",
+		"* Pod app/slow: waiting for completion",
+		"After above Pods have been removed from the Node, the following Pods will be evicted: late/late",
+	}, "\n")
+	if diff := cmp.Diff(want, cond(m, "Deleting")); diff != "" {
+		t.Errorf("Deleting (-want +got):\n%s", diff)
+	}
+	if res.RequeueAfter != time.Second {
+		t.Errorf("requeue after %s", res.RequeueAfter)
+	}
+}
+
+func TestVolumesAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	attachment := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: storagev1.VolumeAttachmentStatus{Attached: true}}
+	attachment.Spec.NodeName, attachment.Spec.Source.PersistentVolumeName = "n0", new("pv0")
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv0"}}
+	volume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "app", Name: "data"}
+	waits := "True WaitingForVolumeDetach: Waiting for Node volumes to be detached (started at 2026-03-02T08:00:00Z):\n* PersistentVolumeClaim app/data"
+	goesOn := "True WaitingForInfrastructureDeletion: Waiting for Host m0 to be deleted"
+	tests := map[string]struct {
+		machine func(*clusterv1.Machine)
+		node    func(*corev1.Node)
+		want    string
+	}{
+		"an attached volume is waited for": {want: waits},
+		"unless that is excluded": {want: goesOn, machine: func(m *clusterv1.Machine) {
+			m.Annotations = map[string]string{clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation: ""}
+		}},
+		"unless its time is over": {want: goesOn, machine: func(m *clusterv1.Machine) {
+			m.Spec.Deletion.NodeVolumeDetachTimeoutSeconds = new(int32(5))
+			m.Status.Deletion = &clusterv1.MachineDeletionStatus{WaitForNodeVolumeDetachStartTime: metav1.NewTime(now.Add(-5 * time.Second))}
+		}},
+		"unless the Node is unreachable": {want: goesOn, node: func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			changeMachine, changeNode := tc.machine, tc.node
+			if changeMachine == nil {
+				changeMachine = func(*clusterv1.Machine) {}
+			}
+			if changeNode == nil {
+				changeNode = func(*corev1.Node) {}
+			}
+			w := newWorld(t, cluster(), plane(), controlPlaneMachine(), machine(running, changeMachine, deletedSince(0)), held(provisioned()), node(changeNode), attachment.DeepCopy(), volume.DeepCopy())
+			m, _, err := w.reconcile()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, cond(m, "Deleting")); diff != "" {
+				t.Errorf("Deleting (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDeletingTheNode(t *testing.T) {
+	t.Parallel()
+	limit := func(seconds int32) func(*clusterv1.Machine) {
+		return func(m *clusterv1.Machine) { m.Spec.Deletion.NodeDeletionTimeoutSeconds = new(seconds) }
+	}
+	tests := map[string]struct {
+		machine      func(*clusterv1.Machine)
+		disconnected bool
+		wantErr      bool
+		want         string // of Deleting; gone if the Machine is gone
+	}{
+		"a failure is tried again":              {limit(60), false, true, "True DeletingNode: Deleting Node n0: boom"},
+		"a failure is given up when time is up": {limit(10), false, false, "gone"},
+		"zero means for ever":                   {limit(0), false, true, "True DeletingNode: Deleting Node n0: boom"},
+		"a lost connection is waited for":       {limit(60), true, false, "True DeletingNode: Waiting for a connection to the workload cluster, to delete Node n0"},
+		"a lost connection is given up too":     {limit(10), true, false, "gone"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, cluster(), plane(), controlPlaneMachine(), machine(running, tc.machine, deletedSince(30*time.Second)), node())
+			w.workload.health.Connected = !tc.disconnected
+			w.workload.client = interceptor.NewClient(w.nodes.(client.WithWatch), interceptor.Funcs{
+				Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+					return errors.New("boom")
+				},
+			})
+			m, _, err := w.reconcile()
+			if (err != nil) != tc.wantErr {
+				t.Errorf("error %v, want one: %v", err, tc.wantErr)
+			}
+			got := "gone"
+			if m != nil {
+				got = cond(m, "Deleting")
+			}
+			if got != tc.want {
+				t.Errorf("Deleting = %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestHooksHoldEvenWhenTheNodeIsSpared(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster(), plane(), machine(running, deletedSince(0), func(m *clusterv1.Machine) {
+		m.Annotations = map[string]string{"pre-drain.delete.hook.machine.cluster.x-k8s.io": "", "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup": ""}
+	}), held(provisioned()), node())
+	m, _, err := w.reconcile()
+	if err != nil || !strings.HasPrefix(cond(m, "Deleting"), "True WaitingForPreTerminateHook") {
+		t.Errorf("Deleting = %s, error %v; pre-terminate hooks hold whatever became of the Node", cond(m, "Deleting"), err)
+	}
+}

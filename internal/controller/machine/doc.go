@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package machine brings one Machine to life and takes it away.
+//
+// Watches: Machine; Cluster, MachineSet and MachineDeployment by label;
+// bootstrap and infrastructure objects by owner and by reference; Node and the
+// connection in the workload cluster.
+// Writes: Machine finalizer, cluster label, owner of standalone Machines,
+// spec.providerID, spec.failureDomain, spec.bootstrap.dataSecretName and
+// status, but for the conditions of health checks and of the control plane;
+// owner and label of the objects referred to; labels, annotations, taints and
+// spec.unschedulable of the Node.
+// Phases: bootstrap, infrastructure, node, certificates; all run each time.
+// Order of deletion: pre-drain hooks, drain, volumes, pre-terminate hooks,
+// infrastructure, bootstrap, Node.
+// Invariant: the Node is deleted only after its infrastructure is gone.
+package machine

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+)
+
+// infrastructure takes over the infrastructure machine and copies what it says
+// about the host.
+func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, error) {
+	m, ref := s.machine, &s.infraMachine
+	if err := r.look(ctx, s, ref, "spec.infrastructureRef"); err != nil {
+		return phase.Continue(), err
+	}
+	provisionedBefore := isTrue(m.Status.Initialization.InfrastructureProvisioned)
+	if ref.missing {
+		if provisionedBefore {
+			return phase.Continue(), reconcile.TerminalError(fmt.Errorf("%s %s/%s has been deleted while the Machine still exists: delete the Machine to replace it", ref.ref.Kind, m.Namespace, ref.ref.Name))
+		}
+		return phase.Continue(), nil
+	}
+	if err := r.adopt(ctx, s, ref); err != nil {
+		return phase.Continue(), err
+	}
+	c, err := contract.InfraMachineFor(ref.obj.Contract)
+	if err != nil {
+		return phase.Continue(), err
+	}
+	provisioned, _, err := c.Provisioned.Get(ref.obj.Unstructured)
+	if err != nil || (!provisioned && !provisionedBefore) {
+		return phase.Continue(), err
+	}
+	if err := copyHost(s, c, provisioned); err != nil {
+		ref.err = err
+		return phase.Continue(), err
+	}
+	if !provisionedBefore {
+		m.Status.Initialization.InfrastructureProvisioned = new(true)
+		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", ref.ref.Kind, ref.ref.Name, "providerID", m.Spec.ProviderID)
+		r.event(s, corev1.EventTypeNormal, "InfrastructureReady", "Provision", "%s is provisioned", ref)
+	}
+	return phase.Continue(), nil
+}
+
+// copyHost copies what the infrastructure machine says to the Machine.
+func copyHost(s *state, c contract.InfraMachine, provisioned bool) error {
+	m, obj := s.machine, s.infraMachine.obj.Unstructured
+	id, _, err := c.ProviderID.Get(obj)
+	if err != nil {
+		return err
+	}
+	if id == "" {
+		if !provisioned {
+			return nil // it was provisioned once; what is known stays
+		}
+		return fmt.Errorf("%s %s/%s says it is provisioned, but %s is empty: its provider must set it", obj.GetKind(), obj.GetNamespace(), obj.GetName(), c.ProviderID)
+	}
+	m.Spec.ProviderID = id
+	addresses, ok, err := c.Addresses.Get(obj)
+	if err != nil {
+		return err
+	}
+	if ok {
+		m.Status.Addresses = addresses
+	}
+	wanted, ok, err := c.WantedFailureDomain.Get(obj)
+	if err != nil {
+		return err
+	}
+	if ok && wanted != "" {
+		m.Spec.FailureDomain = wanted
+	}
+	actual, ok, err := c.FailureDomain.Get(obj)
+	if err != nil {
+		return err
+	}
+	if ok {
+		m.Status.FailureDomain = actual
+	}
+	return nil
+}
+
+// interruptible reports whether the infrastructure may take the host away.
+func interruptible(s *state) bool {
+	if s.infraMachine.obj == nil {
+		return false
+	}
+	c, err := contract.InfraMachineFor(s.infraMachine.obj.Contract)
+	if err != nil {
+		return false // the infrastructure phase has told
+	}
+	yes, _, err := c.Interruptible.Get(s.infraMachine.obj.Unstructured)
+	return err == nil && yes
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/nodesync"
+)
+
+// node finds the Node of the machine, notes it, and brings its labels,
+// annotations and taints in line.
+func (r *Reconciler) node(ctx context.Context, s *state) (phase.Next, error) {
+	workloadClient, err := r.lookNode(ctx, s)
+	if err != nil || s.node == nil {
+		return phase.Continue(), err
+	}
+	m := s.machine
+	if !m.Status.NodeRef.IsDefined() {
+		m.Status.NodeRef.Name = s.node.Name
+		ctrl.LoggerFrom(ctx).Info("Infrastructure has become a Node", "Node", s.node.Name)
+		r.event(s, corev1.EventTypeNormal, "SuccessfulSetNodeRef", "SetNodeRef", "Node %s", s.node.Name)
+	}
+	m.Status.NodeInfo = s.node.Status.NodeInfo.DeepCopy()
+
+	before := s.node.DeepCopy()
+	outdated, err := outdated(s)
+	if err != nil {
+		return phase.Continue(), err
+	}
+	if !nodesync.Apply(s.node, nodesync.Want{Machine: m, Interruptible: interruptible(s), Outdated: outdated}) {
+		return phase.Continue(), nil
+	}
+	// Taints are a list that others write too, hence the lock.
+	p := client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})
+	if err := workloadClient.Patch(ctx, s.node.DeepCopy(), p); err != nil {
+		return phase.Continue(), fmt.Errorf("patch Node %s: %w", s.node.Name, err)
+	}
+	return phase.Continue(), nil
+}
+
+// lookNode finds the Node by its provider ID. What hinders is kept in the
+// state; only failures are errors too. The client is nil when there is no
+// connection.
+func (r *Reconciler) lookNode(ctx context.Context, s *state) (client.Client, error) {
+	m := s.machine
+	switch {
+	case s.cluster == nil:
+		s.awaited = fmt.Sprintf("Waiting for Cluster %s to exist", m.Spec.ClusterName)
+		return nil, nil
+	case !isTrue(s.cluster.Status.Initialization.InfrastructureProvisioned):
+		s.awaited = fmt.Sprintf("Waiting for the infrastructure of Cluster %s to be provisioned", s.cluster.Name)
+		return nil, nil
+	case m.Spec.ProviderID == "" && !m.Status.NodeRef.IsDefined():
+		s.awaited = fmt.Sprintf("Waiting for %s to report spec.providerID", s.infraMachine)
+		return nil, nil
+	}
+	key := client.ObjectKeyFromObject(s.cluster)
+	health := r.Workload.Health(key)
+	s.connected, s.lastProbe = health.Connected, health.LastProbeSuccess
+	workloadClient, err := r.Workload.Client(ctx, key)
+	if errors.Is(err, workload.ErrNotConnected) {
+		s.connected = false
+		s.graceEnds = s.lastProbe.Add(r.grace())
+		if s.lastProbe.IsZero() {
+			s.awaited = fmt.Sprintf("Waiting for a connection to the workload cluster of Cluster %s", s.cluster.Name)
+		}
+		return nil, nil // the Source wakes us
+	}
+	if err != nil {
+		s.nodeErr = err
+		return nil, err
+	}
+	s.connected = true
+	if s.node, err = findNode(ctx, workloadClient, m); err != nil {
+		s.nodeErr = err
+		return nil, err
+	}
+	if s.node == nil {
+		s.nodeGone = m.Status.NodeRef.IsDefined()
+		s.awaited = fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", m.Spec.ProviderID)
+	}
+	return workloadClient, nil
+}
+
+func (r *Reconciler) grace() time.Duration {
+	if r.RemoteGrace == 0 {
+		return remoteGrace
+	}
+	return r.RemoteGrace
+}
+
+// findNode returns the Node of a Machine, nil when there is none.
+func findNode(ctx context.Context, workloadClient client.Client, m *clusterv1.Machine) (*corev1.Node, error) {
+	if m.Spec.ProviderID == "" {
+		node := &corev1.Node{}
+		err := workloadClient.Get(ctx, client.ObjectKey{Name: m.Status.NodeRef.Name}, node)
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("get Node %s: %w", m.Status.NodeRef.Name, err)
+		}
+		return node, nil
+	}
+	var nodes corev1.NodeList
+	if err := workloadClient.List(ctx, &nodes, client.MatchingFields{workload.NodeByProviderID: m.Spec.ProviderID}); err != nil {
+		return nil, fmt.Errorf("list Nodes by spec.providerID %s: %w", m.Spec.ProviderID, err)
+	}
+	switch len(nodes.Items) {
+	case 0:
+		return nil, nil
+	case 1:
+		return &nodes.Items[0], nil
+	default:
+		return nil, fmt.Errorf("spec.providerID %s is that of Nodes %s and %s: delete the one that does not exist",
+			m.Spec.ProviderID, nodes.Items[0].Name, nodes.Items[1].Name)
+	}
+}
+
+// outdated reports whether a rollout will replace the Machine; nil when it is
+// not part of a MachineDeployment.
+func outdated(s *state) (*bool, error) {
+	if s.set == nil || s.deployment == nil {
+		return nil, nil
+	}
+	mine, err := revision(s.set)
+	if err != nil {
+		return nil, err
+	}
+	newest, err := revision(s.deployment)
+	if err != nil || mine == 0 || newest == 0 {
+		return nil, err
+	}
+	return new(mine < newest), nil
+}
+
+// revision reads the revision of a set or deployment; 0 when it has none yet.
+func revision(obj client.Object) (int64, error) {
+	text := obj.GetAnnotations()[clusterv1.RevisionAnnotation]
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("annotation %s of %s must be a number: %w", clusterv1.RevisionAnnotation, client.ObjectKeyFromObject(obj), err)
+	}
+	return n, nil
+}

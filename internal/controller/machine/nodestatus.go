@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+// nodeConditions returns NodeReady and NodeHealthy, or nothing when what was
+// last known still holds.
+func nodeConditions(s *state) []metav1.Condition {
+	if s.node != nil {
+		return []metav1.Condition{nodeReady(s.node), nodeHealthy(s.node)}
+	}
+	status, reason, message := metav1.ConditionUnknown, "", ""
+	isDeleting := !s.machine.DeletionTimestamp.IsZero()
+	switch {
+	case s.nodeErr != nil:
+		reason, message = clusterv1.MachineNodeInternalErrorReason, s.nodeErr.Error()
+	case s.disconnected() && !s.lastProbe.IsZero() && s.now.Before(s.graceEnds) && conditions.Has(s.machine, clusterv1.MachineNodeHealthyCondition):
+		return nil // within the grace period
+	case s.disconnected() && s.lastProbe.IsZero():
+		reason, message = clusterv1.MachineNodeConnectionDownReason, s.awaited
+	case s.disconnected():
+		reason, message = clusterv1.MachineNodeConnectionDownReason, "Last successful probe at "+s.lastProbe.UTC().Format(time.RFC3339)
+	case s.nodeGone && isDeleting:
+		reason, message = clusterv1.MachineNodeDeletedReason, fmt.Sprintf("Node %s has been deleted", s.machine.Status.NodeRef.Name)
+	case s.nodeGone:
+		status, reason, message = metav1.ConditionFalse, clusterv1.MachineNodeDeletedReason, fmt.Sprintf("Node %s has been deleted while the Machine still exists", s.machine.Status.NodeRef.Name)
+	case isDeleting:
+		reason, message = clusterv1.MachineNodeDoesNotExistReason, "Node does not exist"
+	default:
+		reason, message = clusterv1.MachineNodeInspectionFailedReason, s.awaited
+	}
+	c := metav1.Condition{Status: status, Reason: reason, Message: message}
+	readyCondition, healthy := c, c
+	readyCondition.Type, healthy.Type = clusterv1.MachineNodeReadyCondition, clusterv1.MachineNodeHealthyCondition
+	return []metav1.Condition{readyCondition, healthy}
+}
+
+// disconnected reports whether the Node could not be looked for, for want of a
+// connection.
+func (s *state) disconnected() bool { return !s.connected && !s.graceEnds.IsZero() }
+
+// nodeReady shows the Ready condition of the Node.
+func nodeReady(node *corev1.Node) metav1.Condition {
+	c := metav1.Condition{Type: clusterv1.MachineNodeReadyCondition}
+	found := nodeCondition(node, corev1.NodeReady)
+	message := "* Node.Ready: " + found.Message
+	switch found.Status {
+	case corev1.ConditionTrue:
+		return with(c, metav1.ConditionTrue, clusterv1.MachineNodeReadyReason, "")
+	case corev1.ConditionFalse:
+		return with(c, metav1.ConditionFalse, clusterv1.MachineNodeNotReadyReason, message)
+	default:
+		return with(c, metav1.ConditionUnknown, clusterv1.MachineNodeReadyUnknownReason, message)
+	}
+}
+
+// nodeHealthy sums up the conditions of the Node that tell whether Pods can run.
+func nodeHealthy(node *corev1.Node) metav1.Condition {
+	c := metav1.Condition{Type: clusterv1.MachineNodeHealthyCondition}
+	var issues, unknown []string
+	for _, want := range []struct {
+		conditionType corev1.NodeConditionType
+		good          corev1.ConditionStatus
+	}{
+		{corev1.NodeReady, corev1.ConditionTrue}, {corev1.NodeMemoryPressure, corev1.ConditionFalse},
+		{corev1.NodeDiskPressure, corev1.ConditionFalse}, {corev1.NodePIDPressure, corev1.ConditionFalse},
+	} {
+		found := nodeCondition(node, want.conditionType)
+		line := fmt.Sprintf("* Node.%s: %s", want.conditionType, found.Message)
+		switch found.Status {
+		case want.good:
+		case corev1.ConditionUnknown:
+			unknown = append(unknown, line)
+		default:
+			issues = append(issues, line)
+		}
+	}
+	message := strings.Join(append(issues, unknown...), "\n")
+	switch {
+	case len(issues) > 0:
+		return with(c, metav1.ConditionFalse, clusterv1.MachineNodeNotHealthyReason, message)
+	case len(unknown) > 0:
+		return with(c, metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason, message)
+	default:
+		return with(c, metav1.ConditionTrue, clusterv1.MachineNodeHealthyReason, "")
+	}
+}
+
+// nodeCondition returns a condition of the Node; one that is missing is unknown.
+func nodeCondition(node *corev1.Node, conditionType corev1.NodeConditionType) corev1.NodeCondition {
+	for _, c := range node.Status.Conditions {
+		if c.Type == conditionType {
+			if c.Message == "" {
+				c.Message = "Condition is " + string(c.Status)
+			}
+			return c
+		}
+	}
+	return corev1.NodeCondition{Status: corev1.ConditionUnknown, Message: "Condition not yet reported"}
+}

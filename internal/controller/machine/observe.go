@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+)
+
+// state is what one reconcile knows. observe and the phases fill it; report
+// reads nothing else.
+type state struct {
+	machine    *clusterv1.Machine
+	cluster    *clusterv1.Cluster           // nil: there is none
+	set        *clusterv1.MachineSet        // nil: the Machine is not of one
+	deployment *clusterv1.MachineDeployment // nil: the set is not of one
+	now        time.Time
+	specBefore *clusterv1.MachineSpec // as it was read
+
+	bootstrapConfig, infraMachine reference
+	nodeState
+	stage stage // of the deletion
+}
+
+// reference is an object that the Machine refers to.
+type reference struct {
+	ref     clusterv1.ContractVersionedObjectReference
+	obj     *provider.Object // nil: not there, or not looked for
+	missing bool             // looked for, and not there
+	err     error            // why it could not be read
+}
+
+// String names the object for messages.
+func (r reference) String() string { return r.ref.Kind + " " + r.ref.Name }
+
+// nodeState is what is known of the Node.
+type nodeState struct {
+	node      *corev1.Node
+	nodeGone  bool   // it was known and has gone
+	awaited   string // what is waited for before the Node can be looked at
+	nodeErr   error
+	connected bool
+	lastProbe time.Time // last success; zero if there never was one
+	graceEnds time.Time // when a lost connection makes the state unknown
+}
+
+// observe reads what concerns every Machine from the management cluster's cache.
+func (r *Reconciler) observe(ctx context.Context, m *clusterv1.Machine) (*state, error) {
+	s := &state{machine: m, now: r.Clock.Now(), specBefore: m.Spec.DeepCopy()}
+	var err error
+	if s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, m.Namespace, m.Spec.ClusterName); err != nil {
+		return nil, err
+	}
+	s.bootstrapConfig.ref, s.infraMachine.ref = m.Spec.Bootstrap.ConfigRef, m.Spec.InfrastructureRef
+	set := &clusterv1.MachineSet{}
+	if ok, err := r.controllerOf(ctx, m, "MachineSet", set); err != nil || !ok {
+		return s, err
+	}
+	s.set = set
+	deployment := &clusterv1.MachineDeployment{}
+	if ok, err := r.controllerOf(ctx, set, "MachineDeployment", deployment); err != nil || !ok {
+		return s, err
+	}
+	s.deployment = deployment
+	return s, nil
+}
+
+// controllerOf reads the controlling owner of obj into into, if it is of that
+// kind and still there.
+func (r *Reconciler) controllerOf(ctx context.Context, obj client.Object, kind string, into client.Object) (bool, error) {
+	ref := metav1.GetControllerOfNoCopy(obj)
+	if ref == nil || ref.Kind != kind {
+		return false, nil
+	}
+	key := client.ObjectKey{Namespace: obj.GetNamespace(), Name: ref.Name}
+	err := r.Mgmt.Get(ctx, key, into)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("get %s %s: %w", kind, key, err)
+	}
+	return err == nil, nil
+}
+
+// look reads the object that a reference names and starts to watch its kind.
+// That it is not there, or that its kind cannot be used, is kept in the
+// reference; only the latter is an error too.
+func (r *Reconciler) look(ctx context.Context, s *state, ref *reference, field string) error {
+	err := r.Providers.Watch(ctx, ref.ref, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineList{}})
+	if err == nil {
+		ref.obj, err = r.Providers.Get(ctx, s.machine.Namespace, ref.ref)
+	}
+	if apierrors.IsNotFound(err) {
+		ref.missing, ref.obj = true, nil
+		return nil
+	}
+	if err != nil {
+		ref.err = fmt.Errorf("%s: %w", field, err)
+	}
+	return ref.err
+}
+
+// adopt makes the Machine the controller of an object, in the place of
+// whoever made the object for it.
+func (r *Reconciler) adopt(ctx context.Context, s *state, ref *reference) error {
+	mine, err := owner.Controller(s.machine, r.Mgmt)
+	if err != nil {
+		return err
+	}
+	return r.Providers.Adopt(ctx, ref.obj, provider.Adoption{
+		Owner:   mine,
+		Cluster: s.machine.Spec.ClusterName,
+		Drop: func(o metav1.OwnerReference) bool {
+			maker := metav1.GetControllerOfNoCopy(s.machine)
+			return o.Kind == "MachineSet" || (maker != nil && o.Kind == maker.Kind && o.Name == maker.Name)
+		},
+	})
+}
+
+// adoptStandalone gives a Machine that nobody manages to its Cluster, and every
+// Machine its label. It reports whether the Machine must be stored.
+func (r *Reconciler) adoptStandalone(s *state) bool {
+	m := s.machine
+	changed := false
+	if m.Labels[clusterv1.ClusterNameLabel] != m.Spec.ClusterName {
+		labels := maps.Clone(m.Labels)
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[clusterv1.ClusterNameLabel] = m.Spec.ClusterName
+		m.Labels = labels
+		changed = true
+	}
+	if !standalone(m) || s.cluster == nil {
+		return changed
+	}
+	ref := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: clusterv1.ClusterKind, Name: s.cluster.Name, UID: s.cluster.UID}
+	return owner.Set(m, ref) || changed
+}
+
+// standalone reports whether nobody manages the Machine, nor is about to.
+func standalone(m *clusterv1.Machine) bool {
+	if metav1.GetControllerOfNoCopy(m) != nil {
+		return false
+	}
+	for _, l := range []string{clusterv1.MachineSetNameLabel, clusterv1.MachinePoolNameLabel, clusterv1.MachineControlPlaneNameLabel} {
+		if _, ok := m.Labels[l]; ok {
+			return false
+		}
+	}
+	return true
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }

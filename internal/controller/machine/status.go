@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+)
+
+// report fills the status from the state. It is pure, and runs after a failure
+// too; failed is what the phases returned.
+func report(s *state, failed error) {
+	m := s.machine
+	generation := s.generation()
+	set := func(c metav1.Condition) {
+		c.ObservedGeneration = generation
+		conditions.Set(m, s.now, c)
+	}
+	set(bootstrapConfigReady(s))
+	set(infrastructureReady(s))
+	for _, c := range nodeConditions(s) {
+		set(c)
+	}
+	set(updating(s))
+	set(deleting(s))
+	if c, ok := upToDate(s); ok {
+		set(c)
+	}
+	set(ready(s))
+	set(available(s))
+	set(pause.Condition(s.cluster, m))
+	if p := string(phaseOf(s)); p != m.Status.Phase {
+		m.Status.Phase = p
+		m.Status.LastUpdated = metav1.NewTime(s.now.UTC().Truncate(time.Second))
+	}
+	if failed == nil {
+		m.Status.ObservedGeneration = generation
+	}
+}
+
+// generation is the one that this status is about: what this reconcile itself
+// changes in the spec makes the next one, and is known already.
+func (s *state) generation() int64 {
+	if s.specBefore != nil && !equality.Semantic.DeepEqual(*s.specBefore, s.machine.Spec) {
+		return s.machine.Generation + 1
+	}
+	return s.machine.Generation
+}
+
+func bootstrapConfigReady(s *state) metav1.Condition {
+	c := metav1.Condition{Type: clusterv1.MachineBootstrapConfigReadyCondition}
+	m, ref := s.machine, s.bootstrapConfig
+	if !ref.ref.IsDefined() {
+		if m.Spec.Bootstrap.DataSecretName != nil {
+			return with(c, metav1.ConditionTrue, clusterv1.MachineBootstrapDataSecretProvidedReason, "")
+		}
+		return with(c, metav1.ConditionFalse, clusterv1.MachineBootstrapConfigNotReadyReason, "spec.bootstrap has neither configRef nor dataSecretName: set one of them")
+	}
+	created := isTrue(m.Status.Initialization.BootstrapDataSecretCreated)
+	return referred(s, ref, referredTo{
+		target: c.Type, ready: created,
+		awaited: fmt.Sprintf("Waiting for %s to create bootstrap data", ref),
+		gone:    "its bootstrap data is still there",
+	})
+}
+
+func infrastructureReady(s *state) metav1.Condition {
+	return referred(s, s.infraMachine, referredTo{
+		target: clusterv1.MachineInfrastructureReadyCondition, ready: isTrue(s.machine.Status.Initialization.InfrastructureProvisioned),
+		awaited: fmt.Sprintf("Waiting for %s to be provisioned", s.infraMachine),
+		gone:    "delete the Machine to replace it",
+	})
+}
+
+// referredTo says how to report on an object that the Machine refers to.
+type referredTo struct {
+	target  string
+	ready   bool   // the object has done its part at least once
+	awaited string // until then
+	gone    string // what its disappearance means
+}
+
+// referred mirrors the Ready condition of an object that the Machine refers to.
+func referred(s *state, ref reference, to referredTo) metav1.Condition {
+	c := metav1.Condition{Type: to.target}
+	isDeleting := !s.machine.DeletionTimestamp.IsZero()
+	switch {
+	case ref.err != nil:
+		return with(c, metav1.ConditionUnknown, clusterv1.InternalErrorReason, ref.err.Error())
+	case ref.obj == nil && !ref.missing:
+		return with(c, metav1.ConditionUnknown, clusterv1.InternalErrorReason, fmt.Sprintf("Waiting for Cluster %s, named by spec.clusterName, to exist", s.machine.Spec.ClusterName))
+	case ref.missing && isDeleting && to.ready:
+		return with(c, metav1.ConditionUnknown, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted", ref))
+	case ref.missing && to.ready:
+		return with(c, metav1.ConditionFalse, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted while the Machine still exists: %s", ref, to.gone))
+	case ref.missing && isDeleting:
+		return with(c, metav1.ConditionUnknown, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist", ref))
+	case ref.missing:
+		return with(c, metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist: create it, or correct the reference", ref))
+	}
+	reported, err := conditions.FromUnstructured(ref.obj.Unstructured)
+	if err != nil {
+		return with(c, metav1.ConditionUnknown, clusterv1.InvalidConditionReportedReason, err.Error())
+	}
+	fallback := with(c, metav1.ConditionFalse, clusterv1.NotReadyReason, to.awaited)
+	if to.ready {
+		fallback = with(c, metav1.ConditionTrue, clusterv1.ReadyReason, "")
+	}
+	return conditions.Mirror(reported, contract.ReadyCondition, to.target, fallback)
+}
+
+func updating(s *state) metav1.Condition {
+	c := metav1.Condition{Type: clusterv1.MachineUpdatingCondition}
+	if _, ok := s.machine.Annotations[clusterv1.UpdateInProgressAnnotation]; ok {
+		return with(c, metav1.ConditionTrue, clusterv1.MachineInPlaceUpdateFailedReason,
+			fmt.Sprintf("Updates in place are not supported: remove the annotation %s, and replace the Machine", clusterv1.UpdateInProgressAnnotation))
+	}
+	return with(c, metav1.ConditionFalse, clusterv1.MachineNotUpdatingReason, "")
+}
+
+func deleting(s *state) metav1.Condition {
+	c := metav1.Condition{Type: clusterv1.MachineDeletingCondition}
+	if s.machine.DeletionTimestamp.IsZero() {
+		return with(c, metav1.ConditionFalse, clusterv1.MachineNotDeletingReason, "")
+	}
+	return with(c, metav1.ConditionTrue, s.stage.reason, s.stage.message)
+}
+
+// ready sums up the Machine. The parts of a control plane that have the same to
+// say share a line.
+func ready(s *state) metav1.Condition {
+	m := s.machine
+	o := conditions.SummaryOptions{
+		Types: []string{
+			clusterv1.MachineDeletingCondition, clusterv1.MachineUpdatingCondition, clusterv1.MachineBootstrapConfigReadyCondition,
+			clusterv1.MachineInfrastructureReadyCondition, clusterv1.MachineNodeHealthyCondition, clusterv1.MachineHealthCheckSucceededCondition,
+		},
+		Negative: []string{clusterv1.MachineDeletingCondition, clusterv1.MachineUpdatingCondition},
+		Optional: []string{clusterv1.MachineHealthCheckSucceededCondition},
+		Join:     joinControlPlane,
+		Reasons: conditions.Reasons{
+			Issue: clusterv1.MachineNotReadyReason, Unknown: clusterv1.MachineReadyUnknownReason, Info: clusterv1.MachineReadyReason,
+		},
+	}
+	for _, g := range m.Spec.ReadinessGates {
+		o.Types = append(o.Types, g.ConditionType)
+		if g.Polarity == clusterv1.NegativePolarityCondition {
+			o.Negative = append(o.Negative, g.ConditionType)
+		}
+	}
+	if !m.DeletionTimestamp.IsZero() {
+		o.Overrides = []metav1.Condition{with(metav1.Condition{Type: clusterv1.MachineDeletingCondition}, metav1.ConditionTrue,
+			s.stage.reason, "Machine deletion in progress, stage: "+s.stage.reason)}
+	}
+	return conditions.Summary(m, clusterv1.MachineReadyCondition, o)
+}
+
+// joinControlPlane makes one line of the parts of a control plane that have
+// the same message.
+func joinControlPlane(all []metav1.Condition) (out []metav1.Condition) {
+	isPart := func(c metav1.Condition) bool {
+		return strings.HasSuffix(c.Type, "PodHealthy") || c.Type == "EtcdMemberHealthy"
+	}
+	for _, c := range all {
+		at := slices.IndexFunc(out, func(have metav1.Condition) bool {
+			return isPart(c) && (isPart(have) || have.Type == controlPlaneParts) && have.Message == c.Message
+		})
+		if at < 0 {
+			out = append(out, c)
+			continue
+		}
+		out[at].Type = controlPlaneParts
+	}
+	return out
+}
+
+const controlPlaneParts = "Control plane components"
+
+// available tells whether the Machine has been ready for long enough.
+func available(s *state) metav1.Condition {
+	c := metav1.Condition{Type: clusterv1.MachineAvailableCondition}
+	at, isReady := s.availableAt()
+	switch {
+	case !isReady:
+		return with(c, metav1.ConditionFalse, clusterv1.MachineNotReadyReason, "")
+	case s.now.Before(at):
+		return with(c, metav1.ConditionFalse, clusterv1.MachineWaitingForMinReadySecondsReason, "")
+	default:
+		return with(c, metav1.ConditionTrue, clusterv1.MachineAvailableReason, "")
+	}
+}
+
+// availableAt is when a ready Machine becomes, or became, available.
+func (s *state) availableAt() (time.Time, bool) {
+	c := conditions.Get(s.machine, clusterv1.MachineReadyCondition)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return time.Time{}, false
+	}
+	var seconds int32
+	if s.machine.Spec.MinReadySeconds != nil {
+		seconds = *s.machine.Spec.MinReadySeconds
+	}
+	return c.LastTransitionTime.Add(time.Duration(seconds) * time.Second), true
+}
+
+// deadline is when time alone changes the status next; zero if it never does.
+func (s *state) deadline() time.Time {
+	var next time.Time
+	consider := func(t time.Time) {
+		if t.After(s.now) && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	if at, ok := s.availableAt(); ok {
+		consider(at)
+	}
+	if !s.connected && !s.lastProbe.IsZero() {
+		consider(s.graceEnds)
+	}
+	return next
+}
+
+func phaseOf(s *state) clusterv1.MachinePhase {
+	m := s.machine
+	i := m.Status.Initialization
+	switch {
+	case !m.DeletionTimestamp.IsZero():
+		return clusterv1.MachinePhaseDeleting
+	case isTrue(i.InfrastructureProvisioned) && m.Status.NodeRef.IsDefined() && conditions.IsTrue(m, clusterv1.MachineUpdatingCondition):
+		return clusterv1.MachinePhaseUpdating
+	case isTrue(i.InfrastructureProvisioned) && m.Status.NodeRef.IsDefined():
+		return clusterv1.MachinePhaseRunning
+	case isTrue(i.InfrastructureProvisioned):
+		return clusterv1.MachinePhaseProvisioned
+	case isTrue(i.BootstrapDataSecretCreated):
+		return clusterv1.MachinePhaseProvisioning
+	default:
+		return clusterv1.MachinePhasePending
+	}
+}
+
+// with fills a condition in.
+func with(c metav1.Condition, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	c.Status, c.Reason, c.Message = status, reason, message
+	return c
+}

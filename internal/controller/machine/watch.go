@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1 "k8s.io/api/core/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+)
+
+// Indexes by which Machines are found in the management cluster's cache.
+const (
+	ProviderIDIndex = "spec.providerID"
+	NodeNameIndex   = "status.nodeRef.name"
+)
+
+func index(ctx context.Context, indexer client.FieldIndexer) error {
+	for field, value := range map[string]func(*clusterv1.Machine) string{
+		ProviderIDIndex: func(m *clusterv1.Machine) string { return m.Spec.ProviderID },
+		NodeNameIndex:   func(m *clusterv1.Machine) string { return m.Status.NodeRef.Name },
+	} {
+		err := indexer.IndexField(ctx, &clusterv1.Machine{}, field, func(o client.Object) []string {
+			if v := value(o.(*clusterv1.Machine)); v != "" {
+				return []string{v}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("index Machines by %s: %w", field, err)
+		}
+	}
+	return provider.Index(ctx, indexer, &clusterv1.Machine{}, refs)
+}
+
+// refs lists what a Machine refers to.
+func refs(o client.Object) []clusterv1.ContractVersionedObjectReference {
+	m := o.(*clusterv1.Machine)
+	return []clusterv1.ContractVersionedObjectReference{m.Spec.Bootstrap.ConfigRef, m.Spec.InfrastructureRef}
+}
+
+// ofCluster names the Machines of a Cluster.
+func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
+	return r.list(ctx, client.InNamespace(cluster.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()})
+}
+
+// ofConnection names the Machines of a cluster whose connection changed.
+func (r *Reconciler) ofConnection(ctx context.Context, cluster client.ObjectKey, _ client.Object) []reconcile.Request {
+	return r.list(ctx, client.InNamespace(cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name})
+}
+
+// ofLabel names the Machines that carry the name of obj in a label.
+func (r *Reconciler) ofLabel(label string) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []reconcile.Request {
+		return r.list(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingLabels{label: obj.GetName()})
+	}
+}
+
+// ofNode names the Machine of a Node. It is found by what the Machine says, not
+// by the Node's annotations: a tenant writes those.
+func (r *Reconciler) ofNode(ctx context.Context, cluster client.ObjectKey, obj client.Object) []reconcile.Request {
+	node, ok := obj.(*corev1.Node)
+	if !ok {
+		return nil
+	}
+	mine := []client.ListOption{client.InNamespace(cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}}
+	found := r.list(ctx, append(mine, client.MatchingFields{NodeNameIndex: node.Name})...)
+	if len(found) == 0 && node.Spec.ProviderID != "" {
+		found = r.list(ctx, append(mine, client.MatchingFields{ProviderIDIndex: node.Spec.ProviderID})...)
+	}
+	return found
+}
+
+func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) (out []reconcile.Request) {
+	var list clusterv1.MachineList
+	if err := r.Mgmt.List(ctx, &list, opts...); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Finding the Machines to wake")
+		return nil
+	}
+	for i := range list.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return out
+}
+
+// clusterMatters drops the changes of a Cluster that no Machine cares for.
+func clusterMatters() predicate.Predicate {
+	type view struct{ paused, deleting, infrastructure, controlPlane bool }
+	of := func(o client.Object) view {
+		c := o.(*clusterv1.Cluster)
+		i := c.Status.Initialization
+		return view{isTrue(c.Spec.Paused), !c.DeletionTimestamp.IsZero(), isTrue(i.InfrastructureProvisioned), isTrue(i.ControlPlaneInitialized)}
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return of(e.ObjectOld) != of(e.ObjectNew) }}
+}
+
+// templateMatters drops changes of status: whether a Machine is up to date
+// depends on spec and revision alone.
+func templateMatters() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+			!maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
+	}}
+}
