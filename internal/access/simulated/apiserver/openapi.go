@@ -2,6 +2,34 @@
 
 package apiserver
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
 
-func openAPI(http.ResponseWriter, *request, []string) error { return notServed() }
+	"github.com/capstan-dev/capstan/internal/access/simulated/apiserver/openapi"
+)
+
+// openAPI answers /openapi/v3 and the documents below it.
+func openAPI(w http.ResponseWriter, r *request, parts []string) error {
+	if len(parts) == 0 || parts[0] != "v3" {
+		return notServed()
+	}
+	if len(parts) == 1 {
+		return respond(w, http.StatusOK, openapi.Index())
+	}
+	d, err := openapi.Of(strings.Join(parts[1:], "/"))
+	if err != nil {
+		return err
+	}
+	if d == nil {
+		return notServed()
+	}
+	w.Header().Set("Etag", `"`+d.Tag+`"`)
+	w.Header().Set("Vary", "Accept")
+	if strings.Contains(r.Header.Get("If-None-Match"), d.Tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	respondRaw(w, http.StatusOK, d.JSON)
+	return nil
+}

@@ -95,14 +95,25 @@ func (s *Store) mark(k *kinds.Kind, was *store.Entry, next *unstructured.Unstruc
 // empty deletes what must go before an object that is marked: the contents of
 // a namespace, or what it owns.
 func (s *Store) empty(k *kinds.Kind, e *store.Entry) {
-	inside := s.dependents(e)
 	if k.Resource == "namespaces" {
-		inside = s.raw.Select(func(in *store.Entry) bool { return in.Key.Namespace == e.Key.Name })
+		for _, in := range s.raw.Select(func(in *store.Entry) bool { return in.Key.Namespace == e.Key.Name }) {
+			s.deleteEntry(in)
+		}
 	}
-	for _, in := range inside {
-		s.deleteEntry(in)
-	}
+	s.release(e)
 	s.finish(e)
+}
+
+// release deletes what an object owns, but for what has another owner that
+// stays: that only forgets this one.
+func (s *Store) release(owner *store.Entry) {
+	for _, d := range s.dependents(owner) {
+		if !s.ownedByAnother(d, owner) {
+			s.deleteEntry(d)
+		} else if err := s.disown(d, owner); err != nil {
+			s.log.Error(err, "Releasing an object from its owner", "resource", d.Key.Resource.String(), "name", d.Key.Name)
+		}
+	}
 }
 
 // deleteEntry deletes what the server itself decided to delete.
@@ -127,11 +138,7 @@ func (s *Store) remove(k *kinds.Kind, was *store.Entry, last *unstructured.Unstr
 		}
 		return nil, err
 	}
-	for _, d := range s.dependents(was) {
-		if !s.ownedByAnother(d) {
-			s.deleteEntry(d)
-		}
-	}
+	s.release(was)
 	for _, uid := range was.Owners {
 		for _, owner := range s.raw.Select(func(e *store.Entry) bool { return e.UID == uid }) {
 			s.finish(owner)
@@ -190,22 +197,30 @@ func (s *Store) dependents(owner *store.Entry) []*store.Entry {
 	return s.raw.Select(func(e *store.Entry) bool { return slices.Contains(e.Owners, owner.UID) })
 }
 
-// ownedByAnother reports whether some owner of e still exists.
-func (s *Store) ownedByAnother(e *store.Entry) bool {
-	return len(s.raw.Select(func(o *store.Entry) bool { return slices.Contains(e.Owners, o.UID) })) > 0
+// ownedByAnother reports whether e has an owner beside this one.
+func (s *Store) ownedByAnother(e, owner *store.Entry) bool {
+	return len(s.raw.Select(func(o *store.Entry) bool { return o.UID != owner.UID && slices.Contains(e.Owners, o.UID) })) > 0
 }
 
 // orphan makes everything that an object owns forget it.
 func (s *Store) orphan(owner *store.Entry) error {
 	for _, d := range s.dependents(owner) {
-		k := kinds.ByGroupResource(d.Key.Resource)
-		_, err := s.Update(k, d.Key.Namespace, d.Key.Name, Writing{Trusted: true}, func(latest *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-			latest.SetOwnerReferences(slices.DeleteFunc(latest.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == owner.UID }))
-			return latest, nil
-		})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("orphan %s %s: %w", k.Kind, d.Key.Name, err)
+		if err := s.disown(d, owner); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// disown makes an object forget an owner.
+func (s *Store) disown(d, owner *store.Entry) error {
+	k := kinds.ByGroupResource(d.Key.Resource)
+	_, err := s.Update(k, d.Key.Namespace, d.Key.Name, Writing{Trusted: true}, func(latest *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		latest.SetOwnerReferences(slices.DeleteFunc(latest.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == owner.UID }))
+		return latest, nil
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("release %s %s from its owner: %w", k.Kind, d.Key.Name, err)
 	}
 	return nil
 }
