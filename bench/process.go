@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	startTimeout = 60 * time.Second
+	stopTimeout  = 30 * time.Second
+	// clockTicks is USER_HZ, the unit of CPU times in /proc.
+	clockTicks = 100
+)
+
+// process is a running "capstan up".
+type process struct {
+	cmd    *exec.Cmd
+	exited chan error
+	// ready is how long the start took.
+	ready time.Duration
+	peak  atomic.Int64 // bytes
+	watch context.CancelFunc
+}
+
+func start(ctx context.Context, binary, dir string) (*process, error) {
+	p := &process{exited: make(chan error, 1)}
+	p.cmd = exec.Command(binary, "up", "--data-dir="+dir, "--listen=127.0.0.1:0", "--metrics-address=127.0.0.1:0")
+	p.cmd.Stderr = os.Stderr
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", binary, err)
+	}
+	ready := make(chan struct{})
+	go func() {
+		lines := bufio.NewScanner(stdout)
+		if lines.Scan() {
+			p.ready = time.Since(begin)
+			close(ready)
+		}
+		p.exited <- p.cmd.Wait()
+	}()
+	sampling, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	p.watch = cancel
+	go p.sample(sampling)
+	select {
+	case <-ready:
+		return p, nil
+	case err := <-p.exited:
+		p.exited <- err
+		return nil, fmt.Errorf("%s up: %w", binary, err)
+	case <-time.After(startTimeout):
+		return nil, errors.Join(fmt.Errorf("%s up: not ready in %s", binary, startTimeout), p.stop())
+	case <-ctx.Done():
+		return nil, errors.Join(ctx.Err(), p.stop())
+	}
+}
+
+// stop interrupts the process and waits for its end.
+func (p *process) stop() error {
+	defer p.watch()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case err := <-p.exited:
+		return err
+	case <-time.After(stopTimeout):
+		_ = p.cmd.Process.Kill()
+		return fmt.Errorf("the plane has not stopped in %s", stopTimeout)
+	}
+}
+
+// sample keeps the peak of the resident memory.
+func (p *process) sample(ctx context.Context) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if n, err := p.resident(); err == nil && n > p.peak.Load() {
+				p.peak.Store(n)
+			}
+		}
+	}
+}
+
+// resident is the memory that the process occupies now.
+func (p *process) resident() (int64, error) {
+	b, err := os.ReadFile(p.proc("statm"))
+	if err != nil {
+		return 0, err
+	}
+	f := strings.Fields(string(b))
+	if len(f) < 2 {
+		return 0, fmt.Errorf("read %s: %q", p.proc("statm"), b)
+	}
+	pages, err := strconv.ParseInt(f[1], 10, 64)
+	return pages * int64(os.Getpagesize()), err
+}
+
+// cpu is the processor time that the process has used, in seconds.
+func (p *process) cpu() (float64, error) {
+	b, err := os.ReadFile(p.proc("stat"))
+	if err != nil {
+		return 0, err
+	}
+	// The second field is the name in parentheses and may contain blanks.
+	_, rest, _ := strings.Cut(string(b), ") ")
+	f := strings.Fields(rest)
+	if len(f) < 13 {
+		return 0, fmt.Errorf("read %s: %q", p.proc("stat"), b)
+	}
+	user, err1 := strconv.ParseFloat(f[11], 64)
+	system, err2 := strconv.ParseFloat(f[12], 64)
+	return (user + system) / clockTicks, errors.Join(err1, err2)
+}
+
+func (p *process) proc(file string) string {
+	return filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), file)
+}

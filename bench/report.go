@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+// Result is what a run has cost.
+type Result struct {
+	Scenario Scenario `json:"scenario"`
+	// ReadySeconds is from the start of the process to all controllers ready.
+	ReadySeconds float64 `json:"readySeconds"`
+	// WallSeconds is from the first create to all clusters Available with all
+	// their machines.
+	WallSeconds float64 `json:"wallSeconds"`
+	Clusters    Spread  `json:"clusterSeconds"`
+
+	CPUSeconds           float64 `json:"cpuSeconds"`
+	CPUSecondsPerCluster float64 `json:"cpuSecondsPerCluster"`
+	PeakMiB              int64   `json:"peakMiB"`
+
+	Requests           float64 `json:"requests"`
+	RequestsPerCluster float64 `json:"requestsPerCluster"`
+	Writes             float64 `json:"writes"`
+	WritesPerCluster   float64 `json:"writesPerCluster"`
+	Conflicts          float64 `json:"conflicts"`
+	MachinesCreated    int     `json:"machinesCreated"`
+	MachinesReplaced   int     `json:"machinesReplaced"`
+
+	Idle          Window  `json:"idle"`
+	Restart       Restart `json:"restart"`
+	DeleteSeconds float64 `json:"deleteSeconds,omitempty"`
+
+	ByVerbAndResource []Count `json:"byVerbAndResource"`
+}
+
+// Spread is how long single clusters took.
+type Spread struct {
+	Median float64 `json:"median"`
+	P99    float64 `json:"p99"`
+	Max    float64 `json:"max"`
+}
+
+// Window is a time in which nothing was asked for.
+type Window struct {
+	Seconds  float64 `json:"seconds"`
+	Cores    float64 `json:"cores"`
+	MiB      int64   `json:"mib"`
+	Requests float64 `json:"requests"`
+	Writes   []Count `json:"writes"`
+}
+
+// Restart is what a second start on the same data costs.
+type Restart struct {
+	StopSeconds  float64 `json:"stopSeconds"`
+	ReadySeconds float64 `json:"readySeconds"`
+	CPUSeconds   float64 `json:"cpuSeconds"`
+	PeakMiB      int64   `json:"peakMiB"`
+	Writes       []Count `json:"writes"`
+}
+
+func summarise(took []time.Duration) Spread {
+	slices.Sort(took)
+	at := func(q float64) float64 { return round(took[int(q*float64(len(took)-1))].Seconds()) }
+	return Spread{at(0.5), at(0.99), at(1)}
+}
+
+func round(x float64) float64 { return math.Round(x*1000) / 1000 }
+
+// check compares the result with the limits.
+func (r *Result) check(l Limits) error {
+	var errs []error
+	over := func(what string, got, limit float64) {
+		if limit > 0 && got > limit {
+			errs = append(errs, fmt.Errorf("%s: %v, limit %v", what, got, limit))
+		}
+	}
+	over("seconds from start to ready", r.ReadySeconds, l.ReadySeconds)
+	over("seconds to all clusters Available", r.WallSeconds, l.WallSeconds)
+	over("API requests per cluster", r.RequestsPerCluster, l.RequestsPerCluster)
+	over("CPU seconds per cluster", r.CPUSecondsPerCluster, l.CPUPerCluster)
+	over("peak of resident memory in MiB", float64(r.PeakMiB), float64(l.PeakMiB))
+	over("cores when idle", r.Idle.Cores, l.IdleCores)
+	return errors.Join(errs...)
+}
+
+// table prints the result for people.
+func (r *Result) table(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(what, format string, args ...any) {
+		_, _ = fmt.Fprintf(w, "%s\t%s\n", what, fmt.Sprintf(format, args...))
+	}
+	s := r.Scenario
+	row("scenario", "%s: %d clusters of %d+%d machines, %d in flight (0: all)", s.Name, s.Clusters, s.ControlPlane, s.Workers, s.InFlight)
+	row("start to ready", "%.1f s", r.ReadySeconds)
+	row("create to all Available", "%.1f s (one: median %.1f, p99 %.1f, max %.1f)", r.WallSeconds, r.Clusters.Median, r.Clusters.P99, r.Clusters.Max)
+	row("CPU", "%.1f s, %.2f per cluster", r.CPUSeconds, r.CPUSecondsPerCluster)
+	row("peak memory", "%d MiB", r.PeakMiB)
+	row("API requests", "%.0f, %.1f per cluster", r.Requests, r.RequestsPerCluster)
+	row("writes", "%.0f, %.1f per cluster, %.0f conflicts", r.Writes, r.WritesPerCluster, r.Conflicts)
+	row("machines", "%d created, %d replaced", r.MachinesCreated, r.MachinesReplaced)
+	if i := r.Idle; i.Seconds > 0 {
+		row("idle", "%.3f cores, %d MiB, %.0f requests, %.0f writes in %.0f s", i.Cores, i.MiB, i.Requests, total(i.Writes), i.Seconds)
+		for _, c := range i.Writes {
+			row("", "%.0f %s %s", c.Count, c.Verb, c.Resource)
+		}
+	}
+	if s.Restart {
+		row("restart", "stop %.1f s, ready %.1f s, CPU %.1f s, peak %d MiB, %.0f writes", r.Restart.StopSeconds, r.Restart.ReadySeconds, r.Restart.CPUSeconds, r.Restart.PeakMiB, total(r.Restart.Writes))
+		for _, c := range r.Restart.Writes {
+			row("", "%.0f %s %s", c.Count, c.Verb, c.Resource)
+		}
+	}
+	if s.Delete {
+		row("delete all", "%.1f s", r.DeleteSeconds)
+	}
+	row("requests by verb and resource", "")
+	for _, c := range r.ByVerbAndResource {
+		row("", "%.0f\t%s\t%s", c.Count, c.Verb, c.Resource)
+	}
+	return w.Flush()
+}
+
+func total(counts []Count) (n float64) {
+	for _, c := range counts {
+		n += c.Count
+	}
+	return n
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// bench is one run of a scenario.
+type bench struct {
+	scenario    *Scenario
+	binary, dir string
+
+	plane  *process
+	config *rest.Config
+	mgmt   client.WithWatch
+	raw    rest.Interface
+}
+
+// snapshot is what counts at one moment.
+type snapshot struct {
+	cpu      float64
+	requests requests
+}
+
+func (b *bench) run(ctx context.Context) (_ *Result, err error) {
+	ctx, cancel := context.WithTimeout(ctx, b.scenario.timeout())
+	defer cancel()
+	r := &Result{Scenario: *b.scenario}
+	if err := b.up(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.plane.stop()) }()
+	r.ReadySeconds = round(b.plane.ready.Seconds())
+	if err := b.create(ctx, r); err != nil {
+		return nil, err
+	}
+	if err := b.idle(ctx, &r.Idle); err != nil {
+		return nil, err
+	}
+	if b.scenario.Restart {
+		if err := b.restart(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	if b.scenario.Delete {
+		if err := b.delete(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// up starts the plane on the run's data directory and connects to it.
+func (b *bench) up(ctx context.Context) (err error) {
+	if b.plane, err = start(ctx, b.binary, b.dir); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.plane.stop())
+		}
+	}()
+	if b.config, err = clientcmd.BuildConfigFromFlags("", filepath.Join(b.dir, "kubeconfig")); err != nil {
+		return fmt.Errorf("read kubeconfig: %w", err)
+	}
+	b.config.QPS = -1
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), clusterv1.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	if b.mgmt, err = client.NewWithWatch(b.config, client.Options{Scheme: scheme}); err != nil {
+		return fmt.Errorf("connect to the plane: %w", err)
+	}
+	d, err := discovery.NewDiscoveryClientForConfig(b.config)
+	if err != nil {
+		return err
+	}
+	b.raw = d.RESTClient()
+	return nil
+}
+
+func (b *bench) snap(ctx context.Context) (snapshot, error) {
+	cpu, err := b.plane.cpu()
+	if err != nil {
+		return snapshot{}, err
+	}
+	q, err := scrape(ctx, b.raw)
+	return snapshot{cpu, q}, err
+}
+
+// create measures from the first cluster to all of them Available, and what
+// still follows until things have settled.
+func (b *bench) create(ctx context.Context, r *Result) error {
+	before, err := b.snap(ctx)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	took, err := b.createAll(ctx)
+	if err != nil {
+		return err
+	}
+	r.WallSeconds = round(time.Since(begin).Seconds())
+	r.Clusters = summarise(took)
+	if err := pause(ctx, seconds(b.scenario.SettleSeconds)); err != nil {
+		return err
+	}
+	after, err := b.snap(ctx)
+	if err != nil {
+		return err
+	}
+	n := float64(b.scenario.Clusters)
+	q := after.requests.since(before.requests)
+	r.CPUSeconds, r.CPUSecondsPerCluster = round(after.cpu-before.cpu), round((after.cpu-before.cpu)/n)
+	r.Requests, r.RequestsPerCluster = q.sum(counted), round(q.sum(counted)/n)
+	r.Writes, r.WritesPerCluster = q.sum(isWrite), round(q.sum(isWrite)/n)
+	r.Conflicts = q.sum(isConflict)
+	r.ByVerbAndResource = q.counts(counted)
+	r.PeakMiB = b.plane.peak.Load() >> 20
+	made := q.sum(func(q request) bool {
+		return q.verb == "POST" && q.resource == "machines.cluster.x-k8s.io" && q.code == "201" && !q.dryRun
+	})
+	r.MachinesCreated, r.MachinesReplaced = int(made), int(made)-b.scenario.machines()
+	return nil
+}
+
+// idle measures a window in which nothing should happen.
+func (b *bench) idle(ctx context.Context, w *Window) error {
+	if b.scenario.IdleSeconds == 0 {
+		return nil
+	}
+	return b.window(ctx, w, seconds(b.scenario.IdleSeconds))
+}
+
+func (b *bench) window(ctx context.Context, w *Window, d time.Duration) error {
+	before, err := b.snap(ctx)
+	if err != nil {
+		return err
+	}
+	if err := pause(ctx, d); err != nil {
+		return err
+	}
+	after, err := b.snap(ctx)
+	if err != nil {
+		return err
+	}
+	q := after.requests.since(before.requests)
+	w.Seconds, w.Cores = d.Seconds(), round((after.cpu-before.cpu)/d.Seconds())
+	w.Requests, w.Writes = q.sum(counted), q.counts(isWrite)
+	if now, err := b.plane.resident(); err == nil {
+		w.MiB = now >> 20
+	}
+	return nil
+}
+
+// restart counts what a plane writes when it finds everything as it should be.
+func (b *bench) restart(ctx context.Context, r *Result) error {
+	begin := time.Now()
+	if err := b.plane.stop(); err != nil {
+		return err
+	}
+	r.Restart.StopSeconds = round(time.Since(begin).Seconds())
+	if err := b.up(ctx); err != nil {
+		return err
+	}
+	r.Restart.ReadySeconds = round(b.plane.ready.Seconds())
+	if err := pause(ctx, seconds(cmp.Or(b.scenario.SettleSeconds, 5))); err != nil {
+		return err
+	}
+	after, err := b.snap(ctx) // counters began at zero with the process
+	if err != nil {
+		return err
+	}
+	r.Restart.CPUSeconds = round(after.cpu)
+	r.Restart.Writes = after.requests.counts(isWrite)
+	r.Restart.PeakMiB = b.plane.peak.Load() >> 20
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Scenario says what to create and how long to look.
+type Scenario struct {
+	// Name appears in the report.
+	Name string `json:"name"`
+	// Clusters to create, each with ControlPlane and Workers machines.
+	Clusters     int   `json:"clusters"`
+	ControlPlane int32 `json:"controlPlane"`
+	Workers      int32 `json:"workers"`
+	// InFlight is how many clusters may be on their way at once; 0 means all.
+	InFlight int `json:"inFlight"`
+	// KubernetesVersion of the clusters.
+	KubernetesVersion string `json:"kubernetesVersion"`
+	// TimeoutSeconds is how long all of it may take.
+	TimeoutSeconds int `json:"timeoutSeconds"`
+	// SettleSeconds pass before idleness is measured.
+	SettleSeconds int `json:"settleSeconds"`
+	// IdleSeconds is the window of idleness; 0 leaves it out.
+	IdleSeconds int `json:"idleSeconds"`
+	// Restart stops the plane, starts it again and counts what it writes.
+	Restart bool `json:"restart"`
+	// Delete takes all clusters away at the end.
+	Delete bool `json:"delete"`
+	// Limits make the run fail when a figure of the result is above.
+	Limits Limits `json:"limits"`
+}
+
+// Limits are upper bounds; 0 means none.
+type Limits struct {
+	ReadySeconds       float64 `json:"readySeconds"`
+	WallSeconds        float64 `json:"wallSeconds"`
+	RequestsPerCluster float64 `json:"requestsPerCluster"`
+	CPUPerCluster      float64 `json:"cpuSecondsPerCluster"`
+	PeakMiB            int64   `json:"peakMiB"`
+	IdleCores          float64 `json:"idleCores"`
+}
+
+func load(path string) (*Scenario, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read scenario: %w", err)
+	}
+	s := &Scenario{Name: path, Clusters: 1, ControlPlane: 1, KubernetesVersion: "v1.36.3", TimeoutSeconds: 600, SettleSeconds: 5}
+	if err := yaml.UnmarshalStrict(b, s); err != nil {
+		return nil, fmt.Errorf("read scenario %s: %w", path, err)
+	}
+	if s.Clusters < 1 || s.ControlPlane < 1 || s.Workers < 0 || s.InFlight < 0 {
+		return nil, fmt.Errorf("scenario %s: clusters and controlPlane must be at least 1, workers and inFlight at least 0", path)
+	}
+	return s, nil
+}
+
+func (s *Scenario) timeout() time.Duration { return seconds(s.TimeoutSeconds) }
+
+func (s *Scenario) machines() int { return s.Clusters * int(s.ControlPlane+s.Workers) }
+
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
