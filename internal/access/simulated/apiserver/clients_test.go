@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
@@ -331,7 +332,7 @@ func TestWritersThatRetryOnConflictAllGetThrough(t *testing.T) {
 	errs := make(chan error, writers)
 	for i := range writers {
 		go func() {
-			errs <- retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			errs <- retry.RetryOnConflict(wait.Backoff{Steps: 1000, Duration: time.Millisecond}, func() error {
 				n, err := nodes.Get(t.Context(), "n", metav1.GetOptions{})
 				if err != nil {
 					return err
