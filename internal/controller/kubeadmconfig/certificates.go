@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmconfig
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
+)
+
+// certificates finds what the machine needs of the cluster's certificates. In
+// a Cluster without a controlPlaneRef nobody else makes them, so those missing
+// are made when generate is set. missing names a Secret that is awaited.
+func (r *Reconciler) certificates(ctx context.Context, s *state, generate bool) (pairs kubeadm.Pairs, missing string, err error) {
+	defer func() {
+		s.certsErr = err
+		s.certsSeen = err == nil && missing == ""
+	}()
+	for _, n := range s.needs(&pairs) {
+		p, err := r.certificate(ctx, s, n.purpose, generate && !n.external)
+		switch {
+		case apierrors.IsNotFound(err):
+			return pairs, fmt.Sprintf("%s/%s", s.cluster.Namespace, certs.SecretName(s.cluster.Name, n.purpose)), nil
+		case err != nil:
+			return pairs, "", err
+		}
+		*n.into = kubeadm.Pair(p)
+	}
+	return pairs, "", nil
+}
+
+// need is one pair that a machine needs.
+type need struct {
+	purpose  certs.Purpose
+	into     *kubeadm.Pair
+	external bool // somebody else's authority: never made here
+}
+
+func (s *state) needs(pairs *kubeadm.Pairs) []need {
+	needs := []need{{certs.CA, &pairs.CA, false}}
+	if !s.machine.controlPlane {
+		return needs
+	}
+	external := len(s.config.Spec.ClusterConfiguration.Etcd.External.Endpoints) > 0
+	needs = append(needs,
+		need{certs.Etcd, &pairs.Etcd, external},
+		need{certs.FrontProxy, &pairs.FrontProxy, false},
+		need{certs.ServiceAccount, &pairs.ServiceAccount, false})
+	if external {
+		needs = append(needs, need{certs.APIServerEtcdClient, &pairs.APIServerEtcdClient, true})
+	}
+	return needs
+}
+
+func (r *Reconciler) certificate(ctx context.Context, s *state, purpose certs.Purpose, generate bool) (certs.Pair, error) {
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: certs.SecretName(s.cluster.Name, purpose)}
+	err := r.Mgmt.Get(ctx, key, secret)
+	if apierrors.IsNotFound(err) && generate {
+		return r.generate(ctx, s, purpose)
+	}
+	if apierrors.IsNotFound(err) {
+		return certs.Pair{}, err
+	}
+	if err != nil {
+		return certs.Pair{}, fmt.Errorf("get Secret %s: %w", key, err)
+	}
+	return certs.FromSecret(secret, purpose)
+}
+
+// generate makes a pair and stores it. It belongs to the Cluster, so that it
+// outlives the machine that happened to need it first.
+func (r *Reconciler) generate(ctx context.Context, s *state, purpose certs.Purpose) (certs.Pair, error) {
+	c := s.config.Spec.ClusterConfiguration
+	validity := time.Duration(c.CACertificateValidityPeriodDays) * 24 * time.Hour
+	p, err := certs.New(purpose, certs.Algorithm(c.EncryptionAlgorithm), s.now, validity)
+	if err != nil {
+		return certs.Pair{}, fmt.Errorf("make the certificate for %s: %w", purpose, err)
+	}
+	ref, err := owner.Reference(s.cluster, r.Mgmt)
+	if err != nil {
+		return certs.Pair{}, err
+	}
+	secret := p.Secret(client.ObjectKeyFromObject(s.cluster), purpose, &ref)
+	ctrl.LoggerFrom(ctx).Info("Creating certificate", "purpose", purpose, "Secret", secret.Name)
+	err = r.Mgmt.Create(ctx, secret)
+	if apierrors.IsAlreadyExists(err) { // the cache did not show it yet
+		if err = r.Live.Get(ctx, client.ObjectKeyFromObject(secret), secret); err == nil {
+			return certs.FromSecret(secret, purpose)
+		}
+	}
+	if err != nil {
+		return certs.Pair{}, fmt.Errorf("create Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	return p, nil
+}

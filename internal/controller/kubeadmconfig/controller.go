@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmconfig
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+)
+
+const (
+	name = "kubeadmconfig"
+
+	// DefaultTokenTTL is how long a token lasts unless it is extended.
+	DefaultTokenTTL = 15 * time.Minute
+)
+
+// Reconciler has what the controller needs from outside. All fields but the
+// last two are required; Setup checks them.
+type Reconciler struct {
+	Mgmt      client.Client // the management cluster; of Secrets and ConfigMaps those labelled with a Cluster
+	Live      client.Reader // the management cluster without a cache: Secrets that users name
+	Providers *provider.Objects
+	Workload  workload.Clusters
+	Clock     clock.PassiveClock
+
+	TokenTTL time.Duration                                              // 0 means DefaultTokenTTL
+	NewToken func() (token bootstrapv1.BootstrapTokenString, err error) // nil means a random one
+
+	upkeep schedule
+}
+
+// Setup registers the controller and its watches.
+func (r *Reconciler) Setup(mgr ctrl.Manager) error {
+	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Workload == nil || r.Clock == nil {
+		return errors.New("kubeadmconfig: Mgmt, Live, Providers, Workload and Clock are required")
+	}
+	return controller.For(mgr, name, &bootstrapv1.KubeadmConfig{}).
+		Watches(&clusterv1.Machine{}, r.ofMachine, machineMatters()).
+		Watches(&clusterv1.MachinePool{}, ofMachinePool, poolMatters()).
+		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
+		Watches(&corev1.Secret{}, r.ofCertificates, certificatesMatter()).
+		Watches(&corev1.ConfigMap{}, r.ofLock, lockMatters()).
+		WatchesSource(r.Workload.Source(nil, r.ofConnection)).
+		Concurrency(50).
+		Complete(r)
+}
+
+// Reconcile implements reconcile.ObjectReconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, config *bootstrapv1.KubeadmConfig) (_ ctrl.Result, err error) {
+	if !config.DeletionTimestamp.IsZero() {
+		r.upkeep.forget(config.UID)
+		return ctrl.Result{}, nil // what belongs to it is deleted with it
+	}
+	s, err := r.observe(ctx, config)
+	if err != nil || s == nil {
+		return ctrl.Result{}, err
+	}
+	s.commit = patch.Remember(r.Mgmt, config)
+	defer func() {
+		report(s, err)
+		err = errors.Join(err, s.commit(ctx))
+	}()
+	if s.paused {
+		return ctrl.Result{}, nil
+	}
+	return phase.InOrder(ctx, s,
+		phase.Do("bootstrap data that is there", r.keep),
+		phase.Do("infrastructure", awaitInfrastructure),
+		phase.Do("bootstrap data", r.make))
+}
+
+// make renders the data: for kubeadm init on the first machine of the control
+// plane, for kubeadm join on every other.
+func (r *Reconciler) make(ctx context.Context, s *state) (phase.Next, error) {
+	if s.config.Spec.Format == bootstrapv1.Ignition {
+		return phase.Continue(), s.refuse("spec.format is ignition, for which no data can be made yet: use cloud-config")
+	}
+	if s.machine.version == "" {
+		return phase.Continue(), s.refuse("%s has no spec.version: set the version of Kubernetes", s.machine)
+	}
+	if isTrue(s.cluster.Status.Initialization.ControlPlaneInitialized) {
+		return r.join(ctx, s)
+	}
+	if !s.machine.controlPlane {
+		return s.await("Waiting for the control plane of Cluster %s to be initialized", s.cluster.Name)
+	}
+	return r.init(ctx, s)
+}
+
+func awaitInfrastructure(_ context.Context, s *state) (phase.Next, error) {
+	if !isTrue(s.cluster.Status.Initialization.InfrastructureProvisioned) {
+		return s.await("Waiting for the infrastructure of Cluster %s to be provisioned", s.cluster.Name)
+	}
+	return phase.Continue(), nil
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }

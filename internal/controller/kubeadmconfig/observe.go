@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+)
+
+// state is what one reconcile knows.
+type state struct {
+	config  *bootstrapv1.KubeadmConfig
+	machine *machine
+	cluster *clusterv1.Cluster
+	now     time.Time
+	paused  bool
+	commit  func(context.Context) error // writes what changed on config
+
+	waiting        string // what is awaited, as a sentence
+	refused        string // what the user has to change, as a sentence
+	certsSeen      bool   // the certificates were found or made
+	certsErr       error  // looking at the certificates met this
+	specGeneration int64  // of config, counting the write of its spec in this reconcile
+}
+
+// machine is the owner of a config: a Machine, or a MachinePool, whose many
+// machines share the data.
+type machine struct {
+	kind, namespace, name string
+	uid                   string
+	version               string
+	controlPlane          bool
+	pool                  bool
+	dataSecretName        string
+	hasNodes              bool
+}
+
+// String names the machine for people.
+func (m *machine) String() string { return fmt.Sprintf("%s %s/%s", m.kind, m.namespace, m.name) }
+
+// observe reads who owns the config. Without a machine or a Cluster there is
+// nothing to do yet, and the result is nil: their coming wakes us.
+func (r *Reconciler) observe(ctx context.Context, config *bootstrapv1.KubeadmConfig) (*state, error) {
+	m, clusterName, err := r.machineOf(ctx, config)
+	if err != nil || m == nil {
+		return nil, err
+	}
+	cluster, err := owner.ClusterByName(ctx, r.Mgmt, config.Namespace, clusterName)
+	if err != nil {
+		return nil, err
+	}
+	if cluster == nil {
+		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the Cluster", "clusterName", clusterName)
+		return nil, nil
+	}
+	return &state{
+		config: config, machine: m, cluster: cluster, now: r.Clock.Now(),
+		paused: pause.Requested(cluster, config), specGeneration: config.Generation,
+	}, nil
+}
+
+// machineOf reads the machine among the owners of the config, and the name of
+// its Cluster.
+func (r *Reconciler) machineOf(ctx context.Context, config *bootstrapv1.KubeadmConfig) (*machine, string, error) {
+	for _, ref := range config.OwnerReferences {
+		if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || gv.Group != clusterv1.GroupVersion.Group {
+			continue
+		}
+		key := client.ObjectKey{Namespace: config.Namespace, Name: ref.Name}
+		switch ref.Kind {
+		case "Machine":
+			obj := &clusterv1.Machine{}
+			if err := r.Mgmt.Get(ctx, key, obj); err != nil {
+				return nil, "", ignoreNotFound(err, ref)
+			}
+			_, controlPlane := obj.Labels[clusterv1.MachineControlPlaneLabel]
+			m := &machine{
+				kind: ref.Kind, namespace: obj.Namespace, name: obj.Name, uid: string(obj.UID), version: obj.Spec.Version,
+				controlPlane: controlPlane, hasNodes: obj.Status.NodeRef.IsDefined(),
+			}
+			if obj.Spec.Bootstrap.DataSecretName != nil {
+				m.dataSecretName = *obj.Spec.Bootstrap.DataSecretName
+			}
+			return m, obj.Spec.ClusterName, nil
+		case "MachinePool":
+			obj := &clusterv1.MachinePool{}
+			if err := r.Mgmt.Get(ctx, key, obj); err != nil {
+				return nil, "", ignoreNotFound(err, ref)
+			}
+			m := &machine{
+				kind: ref.Kind, namespace: obj.Namespace, name: obj.Name, uid: string(obj.UID), version: obj.Spec.Template.Spec.Version,
+				pool: true, hasNodes: len(obj.Status.NodeRefs) > 0,
+			}
+			if obj.Spec.Template.Spec.Bootstrap.DataSecretName != nil {
+				m.dataSecretName = *obj.Spec.Template.Spec.Bootstrap.DataSecretName
+			}
+			return m, obj.Spec.ClusterName, nil
+		}
+	}
+	return nil, "", nil
+}
+
+func ignoreNotFound(err error, ref metav1.OwnerReference) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return fmt.Errorf("get owner %s %s: %w", ref.Kind, ref.Name, err)
+}
+
+// await ends the reconcile: a watch wakes us when what is awaited has come.
+func (s *state) await(format string, args ...any) (phase.Next, error) {
+	s.waiting = fmt.Sprintf(format, args...)
+	return phase.Wait(0), nil
+}
+
+// refuse is an error that only a change of the object can help.
+func (s *state) refuse(format string, args ...any) error {
+	s.refused = fmt.Sprintf(format, args...)
+	return reconcile.TerminalError(errors.New(s.refused))
+}

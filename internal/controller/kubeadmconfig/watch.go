@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmconfig
+
+import (
+	"context"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/certs"
+)
+
+// ofMachine names the config of a Machine. A control plane Machine that goes
+// may leave the init lock behind, for which others wait.
+func (r *Reconciler) ofMachine(ctx context.Context, obj client.Object) []reconcile.Request {
+	m := obj.(*clusterv1.Machine)
+	_, controlPlane := m.Labels[clusterv1.MachineControlPlaneLabel]
+	if controlPlane && !m.DeletionTimestamp.IsZero() {
+		return r.unfinished(ctx, m.Namespace, m.Spec.ClusterName)
+	}
+	return requestFor(m.Namespace, m.Spec.Bootstrap.ConfigRef)
+}
+
+func ofMachinePool(_ context.Context, obj client.Object) []reconcile.Request {
+	return requestFor(obj.GetNamespace(), obj.(*clusterv1.MachinePool).Spec.Template.Spec.Bootstrap.ConfigRef)
+}
+
+func requestFor(namespace string, ref clusterv1.ContractVersionedObjectReference) []reconcile.Request {
+	if ref.APIGroup != bootstrapv1.GroupVersion.Group || ref.Kind != "KubeadmConfig" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: namespace, Name: ref.Name}}}
+}
+
+// ofCluster names the configs of a Cluster: all of them, for a pause concerns
+// all, and the conditions say so.
+func (r *Reconciler) ofCluster(ctx context.Context, obj client.Object) []reconcile.Request {
+	return r.list(ctx, obj.GetNamespace(), obj.GetName(), func(*bootstrapv1.KubeadmConfig) bool { return true })
+}
+
+func (r *Reconciler) ofCertificates(ctx context.Context, obj client.Object) []reconcile.Request {
+	return r.unfinished(ctx, obj.GetNamespace(), obj.GetLabels()[clusterv1.ClusterNameLabel])
+}
+
+func (r *Reconciler) ofLock(ctx context.Context, obj client.Object) []reconcile.Request {
+	return r.unfinished(ctx, obj.GetNamespace(), obj.GetLabels()[clusterv1.ClusterNameLabel])
+}
+
+func (r *Reconciler) ofConnection(ctx context.Context, cluster client.ObjectKey, _ client.Object) []reconcile.Request {
+	return r.unfinished(ctx, cluster.Namespace, cluster.Name)
+}
+
+// unfinished names the configs of a Cluster that have no data yet.
+func (r *Reconciler) unfinished(ctx context.Context, namespace, cluster string) []reconcile.Request {
+	return r.list(ctx, namespace, cluster, func(c *bootstrapv1.KubeadmConfig) bool {
+		return !isTrue(c.Status.Initialization.DataSecretCreated)
+	})
+}
+
+func (r *Reconciler) list(ctx context.Context, namespace, cluster string, want func(*bootstrapv1.KubeadmConfig) bool) []reconcile.Request {
+	configs := &bootstrapv1.KubeadmConfigList{}
+	if err := r.Mgmt.List(ctx, configs, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing KubeadmConfigs", "clusterName", cluster) // a map function cannot return it
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range configs.Items {
+		if want(&configs.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&configs.Items[i])})
+		}
+	}
+	return requests
+}
+
+// machineMatters passes what a config reads of its Machine.
+func machineMatters() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, is := e.ObjectOld.(*clusterv1.Machine), e.ObjectNew.(*clusterv1.Machine)
+		return was.Status.NodeRef != is.Status.NodeRef || was.Spec.Version != is.Spec.Version ||
+			!equality.Semantic.DeepEqual(was.Spec.Bootstrap, is.Spec.Bootstrap)
+	}}
+}
+
+func poolMatters() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, is := e.ObjectOld.(*clusterv1.MachinePool), e.ObjectNew.(*clusterv1.MachinePool)
+		return len(was.Status.NodeRefs) != len(is.Status.NodeRefs) || !equality.Semantic.DeepEqual(was.Spec.Template, is.Spec.Template)
+	}}
+}
+
+// clusterMatters passes the moments that configs wait for.
+func clusterMatters() predicate.Predicate {
+	return predicate.Funcs{
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			was, is := e.ObjectOld.(*clusterv1.Cluster), e.ObjectNew.(*clusterv1.Cluster)
+			return isTrue(was.Spec.Paused) != isTrue(is.Spec.Paused) ||
+				was.Spec.ControlPlaneEndpoint != is.Spec.ControlPlaneEndpoint ||
+				isTrue(was.Status.Initialization.InfrastructureProvisioned) != isTrue(is.Status.Initialization.InfrastructureProvisioned) ||
+				isTrue(was.Status.Initialization.ControlPlaneInitialized) != isTrue(is.Status.Initialization.ControlPlaneInitialized)
+		},
+	}
+}
+
+// certificatesMatter passes Secrets with certificates of a Cluster.
+func certificatesMatter() predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(obj client.Object) bool {
+		cluster := obj.GetLabels()[clusterv1.ClusterNameLabel]
+		for _, p := range []certs.Purpose{certs.CA, certs.Etcd, certs.FrontProxy, certs.ServiceAccount, certs.APIServerEtcdClient} {
+			if obj.GetName() == certs.SecretName(cluster, p) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// lockMatters passes the end of an init lock.
+func lockMatters() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+		DeleteFunc: func(e event.DeleteEvent) bool { return strings.HasSuffix(e.Object.GetName(), lockSuffix) },
+	}
+}
