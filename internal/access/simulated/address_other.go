@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package simulated
+
+import (
+	"io"
+	"net"
+	"net/netip"
+)
+
+// candidate leaves the choice of a port to the system: only Linux has all of
+// 127.0.0.0/8 without asking for it.
+func candidate(uint32) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0)
+}
+
+// hold finds the address free and lets go of it: elsewhere than on Linux
+// nothing keeps others from it until the cluster listens.
+func hold(addr netip.AddrPort, _ bool) (io.Closer, netip.AddrPort, error) {
+	l, err := net.Listen("tcp", addr.String())
+	if err != nil {
+		return nil, addr, err
+	}
+	at, err := netip.ParseAddrPort(l.Addr().String())
+	if err != nil {
+		return nil, addr, err
+	}
+	return nothing{}, at, l.Close()
+}
+
+type nothing struct{}
+
+func (nothing) Close() error { return nil }

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulated
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Kind says what an event is about.
+type Kind string
+
+// The kinds of events.
+const (
+	ClusterChanged Kind = "Cluster"
+	MachineChanged Kind = "Machine"
+)
+
+// Event says that the status of a machine, or whether a cluster answers, has
+// changed.
+type Event struct {
+	Kind Kind
+	types.NamespacedName
+}
+
+// hub gives events to its subscribers. It never blocks who publishes: what a
+// subscriber has not read yet is kept once.
+type hub struct {
+	mu     sync.Mutex // guards all below
+	subs   map[*subscriber]bool
+	closed bool
+}
+
+type subscriber struct {
+	mu      sync.Mutex
+	pending []Event
+	queued  map[Event]bool
+	wake    chan struct{} // holds one; full while there is something pending
+}
+
+func (h *hub) subscribe(ctx context.Context) <-chan Event {
+	out := make(chan Event)
+	s := &subscriber{queued: map[Event]bool{}, wake: make(chan struct{}, 1)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		close(out)
+		return out
+	}
+	if h.subs == nil {
+		h.subs = map[*subscriber]bool{}
+	}
+	h.subs[s] = true
+	go func() {
+		defer close(out)
+		s.pump(ctx, out)
+		h.mu.Lock()
+		delete(h.subs, s)
+		h.mu.Unlock()
+	}()
+	return out
+}
+
+func (h *hub) publish(e Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range h.subs {
+		s.add(e)
+	}
+}
+
+// close ends all subscriptions.
+func (h *hub) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return
+	}
+	h.closed = true
+	for s := range h.subs {
+		s.mu.Lock()
+		close(s.wake)
+		s.mu.Unlock()
+	}
+	h.subs = nil
+}
+
+// add is called with the hub's lock, so that wake is still open.
+func (s *subscriber) add(e Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queued[e] {
+		return
+	}
+	s.queued[e] = true
+	s.pending = append(s.pending, e)
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *subscriber) next() (Event, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.pending) == 0 {
+		return Event{}, false
+	}
+	e := s.pending[0]
+	s.pending = s.pending[1:]
+	delete(s.queued, e)
+	return e, true
+}
+
+func (s *subscriber) pump(ctx context.Context, out chan<- Event) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case _, open := <-s.wake:
+			if !open {
+				return
+			}
+		}
+		for e, ok := s.next(); ok; e, ok = s.next() {
+			select {
+			case out <- e:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
