@@ -4,8 +4,36 @@ package manager
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/internal/kit/certs"
+)
+
+const (
+	// webhookNamespace and webhookSecret hold the authority that signs what the
+	// webhook servers of all replicas show; the API server trusts it alone.
+	webhookNamespace = "capstan-system"
+	webhookSecret    = "capstan-webhook-ca"
+
+	// webhookRenewal is the age at which a server certificate is made anew:
+	// two thirds of its life.
+	webhookRenewal = certs.LeafValidity * 2 / 3
+
+	webhookReadTimeout = 10 * time.Second
+	webhookStopTimeout = 5 * time.Second
 )
 
 // Webhooks says where the webhooks listen and how the API server reaches them.
@@ -16,6 +44,113 @@ type Webhooks struct {
 	// Host is the name or address by which the API server reaches this process;
 	// "" means the host of Listen.
 	Host string
+}
+
+// webhookServer serves admission reviews over TLS. It is a manager Runnable
+// that every replica runs, leader or not.
+type webhookServer struct {
+	handler  http.Handler
+	listener net.Listener
+	certs    *servingCert
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (s *webhookServer) NeedLeaderElection() bool { return false }
+
+// Start serves until ctx ends.
+func (s *webhookServer) Start(ctx context.Context) error {
+	server := &http.Server{
+		Handler:           s.handler,
+		ReadHeaderTimeout: webhookReadTimeout,
+		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certs.get},
+	}
+	stopped := context.AfterFunc(ctx, func() {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), webhookStopTimeout)
+		defer cancel()
+		_ = server.Shutdown(stop) // what is still open is cut off with the process
+	})
+	defer stopped()
+	if err := server.ServeTLS(s.listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve webhooks: %w", err)
+	}
+	return nil
+}
+
+// url is where the API server finds a path.
+func (s *webhookServer) url(path string) string {
+	_, port, _ := net.SplitHostPort(s.listener.Addr().String()) // it is an address by construction
+	return "https://" + net.JoinHostPort(s.certs.host, port) + path
+}
+
+// servingCert issues the server's certificate, and again before it ends.
+type servingCert struct {
+	authority certs.Pair
+	host      string
+	clock     clock.PassiveClock
+
+	mu      sync.Mutex // guards what follows
+	current *tls.Certificate
+	issued  time.Time
+}
+
+func (c *servingCert) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.clock.Now()
+	if c.current != nil && now.Sub(c.issued) < webhookRenewal {
+		return c.current, nil
+	}
+	leaf := certs.Leaf{CommonName: c.host, Server: true, Now: now}
+	if ip := net.ParseIP(c.host); ip != nil {
+		leaf.IPs = []net.IP{ip}
+	} else {
+		leaf.DNSNames = []string{c.host}
+	}
+	pair, err := c.authority.Issue(leaf)
+	if err != nil {
+		return nil, fmt.Errorf("issue the webhooks' certificate: %w", err)
+	}
+	cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
+	if err != nil {
+		return nil, fmt.Errorf("issue the webhooks' certificate: %w", err)
+	}
+	c.current, c.issued = &cert, now
+	return c.current, nil
+}
+
+// webhookAuthority reads the authority of all replicas, or makes it. Who is
+// second takes what the first one made.
+func webhookAuthority(ctx context.Context, c client.Client, now time.Time) (certs.Pair, error) {
+	key := client.ObjectKey{Namespace: webhookNamespace, Name: webhookSecret}
+	secret := &corev1.Secret{}
+	err := c.Get(ctx, key, secret)
+	if err == nil {
+		return certs.FromSecret(secret, certs.CA)
+	}
+	if !apierrors.IsNotFound(err) {
+		return certs.Pair{}, fmt.Errorf("read the webhooks' authority: %w", err)
+	}
+	pair, err := certs.NewCA(certs.ECDSAP256, "capstan-webhooks", now, certs.CAValidity)
+	if err != nil {
+		return certs.Pair{}, fmt.Errorf("make the webhooks' authority: %w", err)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: webhookNamespace}}
+	if err := c.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
+		return certs.Pair{}, fmt.Errorf("create namespace %s: %w", webhookNamespace, err)
+	}
+	secret = &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+		Type:       corev1.SecretTypeTLS,
+		Data:       map[string][]byte{certs.CertKey: pair.Cert, certs.PrivateKeyKey: pair.Key},
+	}
+	err = c.Create(ctx, secret)
+	if apierrors.IsAlreadyExists(err) {
+		return webhookAuthority(ctx, c, now)
+	}
+	if err != nil {
+		return certs.Pair{}, fmt.Errorf("store the webhooks' authority: %w", err)
+	}
+	return pair, nil
 }
 
 func setupWebhooks(_ context.Context, _ ctrl.Manager, _ Webhooks) error { return nil }

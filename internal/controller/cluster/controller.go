@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/finalizer"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+)
+
+const (
+	name = "cluster"
+
+	// connectionGrace is how long a cluster counts as reachable after the last
+	// probe that succeeded.
+	connectionGrace = 50 * time.Second
+)
+
+// Reconciler has what the controller needs from outside. All fields are
+// required; Setup checks them.
+type Reconciler struct {
+	Mgmt      client.Client      // the management cluster
+	Providers *provider.Objects  // infrastructure and control plane objects
+	Workload  workload.Clusters  // the state of connections
+	Clock     clock.PassiveClock // of conditions
+	Recorder  events.EventRecorder
+
+	watcher provider.Watcher // set by Setup
+}
+
+// Setup registers the controller, its index and its watches.
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
+	if r.Mgmt == nil || r.Providers == nil || r.Workload == nil || r.Clock == nil || r.Recorder == nil {
+		return errors.New("cluster: Mgmt, Providers, Workload, Clock and Recorder are required")
+	}
+	if err := provider.Index(ctx, mgr.GetFieldIndexer(), &clusterv1.Cluster{}, refs); err != nil {
+		return err
+	}
+	c, err := controller.For(mgr, name, &clusterv1.Cluster{}).
+		Watches(&clusterv1.MachineDeployment{}, ofDescendant).
+		Watches(&clusterv1.MachineSet{}, ofDescendant).
+		Watches(&clusterv1.MachinePool{}, ofDescendant).
+		Watches(&clusterv1.Machine{}, ofDescendant).
+		WatchesSource(r.Workload.Source(nil, ofConnection)).
+		Concurrency(50).
+		Build(r)
+	r.watcher = c
+	return err
+}
+
+// Reconcile implements reconcile.ObjectReconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) (res ctrl.Result, err error) {
+	s, err := r.observe(ctx, cluster)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	commit := patch.Remember(r.Mgmt, cluster)
+	if pause.Requested(cluster, cluster) {
+		conditions.Set(cluster, s.now, pause.Condition(cluster, cluster))
+		return ctrl.Result{}, commit(ctx)
+	}
+	if finalizer.Ensure(cluster, clusterv1.ClusterFinalizer) {
+		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
+	}
+	defer func() {
+		report(s, err)
+		err = errors.Join(err, commit(ctx))
+		if at := s.deadline(); err == nil && !at.IsZero() {
+			res.RequeueAfter = at.Sub(s.now)
+		}
+	}()
+	if !cluster.DeletionTimestamp.IsZero() {
+		return r.delete(ctx, s)
+	}
+	return phase.All(ctx, s,
+		phase.Do("infrastructure", r.infrastructure),
+		phase.Do("control plane", r.controlPlane),
+		phase.Do("kubeconfig", r.kubeconfig))
+}
+
+// event tells the user what was done.
+func (r *Reconciler) event(s *state, reason, action, note string, args ...any) {
+	r.Recorder.Eventf(s.cluster, nil, corev1.EventTypeNormal, reason, action, "%s", fmt.Sprintf(note, args...))
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cluster brings a Cluster up by its provider objects, sums up what
+// belongs to it, and takes it away in order.
+//
+// Watches: Cluster; control plane and infrastructure objects by reference;
+// MachineDeployment, MachineSet, MachinePool and Machine by cluster name;
+// connections to workload clusters.
+// Writes: Cluster status, finalizer, spec.controlPlaneEndpoint; owner and label
+// of the objects it refers to; the kubeconfig Secret of a Cluster without a
+// control plane object.
+// Order of deletion: workers, control plane, infrastructure.
+// Invariant: the infrastructure is deleted only when no machine is left.
+package cluster

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+)
+
+// infrastructure takes over the infrastructure object and copies what it says:
+// endpoint, failure domains, and that it is provisioned.
+func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, error) {
+	c, status := s.cluster, &s.cluster.Status
+	if !s.infra.ref.IsDefined() {
+		if !c.Spec.Topology.IsDefined() { // without infrastructure of its own there is nothing to wait for
+			status.Initialization.InfrastructureProvisioned = new(true)
+		}
+		return phase.Continue(), nil
+	}
+	before := isTrue(status.Initialization.InfrastructureProvisioned)
+	if done, err := r.takeOver(ctx, s, &s.infra, "spec.infrastructureRef", before); done || err != nil {
+		return phase.Continue(), err
+	}
+	promises, err := contract.InfraClusterFor(s.infra.obj.Contract)
+	if err != nil {
+		return phase.Continue(), s.infra.failed(err)
+	}
+	provisioned, _, err := promises.Provisioned.Get(s.infra.obj.Unstructured)
+	if err != nil || (!provisioned && !before) {
+		return phase.Continue(), s.infra.failed(err)
+	}
+	if err := copyEndpoint(c, s.infra.obj, promises.ControlPlaneEndpoint); err != nil {
+		return phase.Continue(), s.infra.failed(err)
+	}
+	domains, ok, err := promises.FailureDomains.Get(s.infra.obj.Unstructured)
+	if err != nil {
+		return phase.Continue(), s.infra.failed(err)
+	}
+	if ok {
+		status.FailureDomains = domains
+	}
+	if !before {
+		status.Initialization.InfrastructureProvisioned = new(true)
+		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", s.infra.ref.Kind, s.infra.ref.Name)
+		r.event(s, "InfrastructureReady", "Provision", "%s is provisioned", s.infra)
+	}
+	return phase.Continue(), nil
+}
+
+// controlPlane takes over the control plane object and notes when it is
+// initialized. Without one, the first control plane Machine with a Node tells.
+func (r *Reconciler) controlPlane(ctx context.Context, s *state) (phase.Next, error) {
+	status := &s.cluster.Status
+	before := isTrue(status.Initialization.ControlPlaneInitialized)
+	if !s.controlPlane.ref.IsDefined() {
+		for _, m := range s.controllers {
+			if m.Status.NodeRef.IsDefined() {
+				status.Initialization.ControlPlaneInitialized = new(true)
+			}
+		}
+		return phase.Continue(), nil
+	}
+	if done, err := r.takeOver(ctx, s, &s.controlPlane, "spec.controlPlaneRef", before); done || err != nil {
+		return phase.Continue(), err
+	}
+	promises, err := contract.ControlPlaneFor(s.controlPlane.obj.Contract)
+	if err != nil {
+		return phase.Continue(), s.controlPlane.failed(err)
+	}
+	if err := readControlPlane(s, promises); err != nil {
+		return phase.Continue(), s.controlPlane.failed(err)
+	}
+	initialized, _, err := promises.Initialized.Get(s.controlPlane.obj.Unstructured)
+	if err != nil || (!initialized && !before) {
+		return phase.Continue(), s.controlPlane.failed(err)
+	}
+	if err := copyEndpoint(s.cluster, s.controlPlane.obj, promises.ControlPlaneEndpoint); err != nil {
+		return phase.Continue(), s.controlPlane.failed(err)
+	}
+	if !before {
+		status.Initialization.ControlPlaneInitialized = new(true)
+		ctrl.LoggerFrom(ctx).Info("Control plane is initialized", s.controlPlane.ref.Kind, s.controlPlane.ref.Name)
+		r.event(s, "ControlPlaneInitialized", "Initialize", "%s is initialized", s.controlPlane)
+	}
+	return phase.Continue(), nil
+}
+
+// readControlPlane notes counters and versions for the report.
+func readControlPlane(s *state, promises contract.ControlPlane) (err error) {
+	if s.counters, err = promises.Counters(s.controlPlane.obj.Unstructured); err != nil {
+		return err
+	}
+	versions, ok, err := promises.Versions.Get(s.controlPlane.obj.Unstructured)
+	if err != nil {
+		return err
+	}
+	if !ok { // an older provider tells the lowest version alone
+		lowest, _, err := promises.StatusVersion.Get(s.controlPlane.obj.Unstructured)
+		if err != nil {
+			return err
+		}
+		if lowest != "" && s.counters.Current != nil && *s.counters.Current > 0 {
+			versions = []clusterv1.StatusVersion{{Version: lowest, Replicas: *s.counters.Current}}
+		}
+	}
+	s.versions = versions
+	return nil
+}
+
+// takeOver reads the object behind a reference and puts owner and label on it.
+// done means that there is nothing to read from it.
+func (r *Reconciler) takeOver(ctx context.Context, s *state, ref *reference, field string, before bool) (done bool, err error) {
+	if err := r.look(ctx, s, ref, field); err != nil {
+		return true, err
+	}
+	if ref.missing {
+		if before {
+			return true, reconcile.TerminalError(fmt.Errorf("%s: %s %s/%s has been deleted while the Cluster still exists: delete the Cluster, or restore the object from a backup", field, ref.ref.Kind, s.cluster.Namespace, ref.ref.Name))
+		}
+		return true, nil // its creation wakes us
+	}
+	mine, err := owner.Reference(s.cluster, r.Mgmt)
+	if err != nil {
+		return true, err
+	}
+	if s.cluster.Spec.Topology.IsDefined() { // then the Cluster made the object
+		mine.Controller, mine.BlockOwnerDeletion = new(true), new(true)
+	}
+	if err := r.Providers.Adopt(ctx, ref.obj, provider.Adoption{Owner: mine, Cluster: s.cluster.Name}); err != nil {
+		ref.err = fmt.Errorf("%s: %w", field, err)
+		return true, ref.err
+	}
+	return false, nil
+}
+
+// copyEndpoint takes the endpoint of the control plane from whoever knows it
+// first. It never changes again.
+func copyEndpoint(cluster *clusterv1.Cluster, obj *provider.Object, field contract.Field[clusterv1.APIEndpoint]) error {
+	if cluster.Spec.ControlPlaneEndpoint.IsValid() {
+		return nil
+	}
+	endpoint, _, err := field.Get(obj.Unstructured)
+	if err == nil && endpoint.IsValid() {
+		cluster.Spec.ControlPlaneEndpoint = endpoint
+	}
+	return err
+}
+
+// isStandalone reports whether nobody but the Cluster manages an object.
+func isStandalone(obj metav1.Object) bool { return metav1.GetControllerOfNoCopy(obj) == nil }

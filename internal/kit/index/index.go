@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package index finds the objects of one Cluster in the cache without looking
+// at those of the others.
+package index
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// ClusterName is the field by which the kinds of Kinds can be listed, with
+// client.MatchingFields, to get those of one Cluster of a namespace.
+const ClusterName = "spec.clusterName"
+
+// Kinds are the kinds that are indexed.
+func Kinds() []client.Object {
+	return []client.Object{&clusterv1.Machine{}, &clusterv1.MachineSet{}, &clusterv1.MachineDeployment{}, &clusterv1.MachinePool{}}
+}
+
+// Of returns the name of the Cluster of an object of one of the Kinds.
+func Of(obj client.Object) []string {
+	switch o := obj.(type) {
+	case *clusterv1.Machine:
+		return []string{o.Spec.ClusterName}
+	case *clusterv1.MachineSet:
+		return []string{o.Spec.ClusterName}
+	case *clusterv1.MachineDeployment:
+		return []string{o.Spec.ClusterName}
+	case *clusterv1.MachinePool:
+		return []string{o.Spec.ClusterName}
+	}
+	return nil
+}
+
+// Register makes the index. Call it once, before the cache starts.
+func Register(ctx context.Context, indexer client.FieldIndexer) error {
+	for _, obj := range Kinds() {
+		if err := indexer.IndexField(ctx, obj, ClusterName, Of); err != nil {
+			return fmt.Errorf("index %T by cluster: %w", obj, err)
+		}
+	}
+	return nil
+}
