@@ -67,7 +67,7 @@ type ClusterSpec struct {
 	// controlPlaneEndpoint is where the API server answers. Set by the user, or by the Cluster
 	// controller from the infrastructure or control plane object.
 	// +optional
-	ControlPlaneEndpoint APIEndpoint `json:"controlPlaneEndpoint,omitempty"`
+	ControlPlaneEndpoint APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
 
 	// controlPlaneRef refers to the provider's object for the control plane; without it the control
 	// plane machines are made one by one.
