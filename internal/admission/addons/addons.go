@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package addons defaults and validates the kinds of addons.cluster.x-k8s.io.
+// The functions are pure; Webhooks lists what calls them and when.
+package addons
+
+import (
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/webhook"
+	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+)
+
+const resourceSetLacks = `!object.spec.?strategy.hasValue()`
+
+// Webhooks are the webhooks of the kinds here.
+func Webhooks() []webhook.Webhook {
+	return []webhook.Webhook{
+		webhook.Default(target("ClusterResourceSet", "clusterresourcesets", map[string]string{"defaults-missing": resourceSetLacks}), DefaultClusterResourceSet),
+		webhook.Check(target("ClusterResourceSet", "clusterresourcesets", changed), ValidateClusterResourceSet),
+		webhook.Check(target("ClusterResourceSetBinding", "clusterresourcesetbindings", bindingMoved), ValidateClusterResourceSetBinding),
+	}
+}
+
+var (
+	changed      = map[string]string{"spec-changed": webhook.SpecChanged}
+	bindingMoved = map[string]string{"cluster-changed": `oldObject != null && object.spec.clusterName != oldObject.spec.clusterName`}
+)
+
+func target(kind, resource string, when map[string]string) webhook.Target {
+	return webhook.Target{Kind: addonsv1.GroupVersion.WithKind(kind), Resource: resource, When: when}
+}
+
+// DefaultClusterResourceSet sets what the user left out.
+func DefaultClusterResourceSet(s, _ *addonsv1.ClusterResourceSet) {
+	if s.Spec.Strategy == "" {
+		s.Spec.Strategy = addonsv1.ClusterResourceSetStrategyApplyOnce
+	}
+}
+
+// ValidateClusterResourceSet says what is wrong with a ClusterResourceSet.
+func ValidateClusterResourceSet(s, old *addonsv1.ClusterResourceSet) field.ErrorList {
+	spec := field.NewPath("spec")
+	selector := spec.Child("clusterSelector")
+	errs := fieldrules.Selector(selector, &s.Spec.ClusterSelector)
+	if fieldrules.IsEmptySelector(s.Spec.ClusterSelector) {
+		errs = append(errs, field.Required(selector, "must not be empty: select Clusters by a label"))
+	}
+	if old == nil {
+		return errs
+	}
+	if !equality.Semantic.DeepEqual(s.Spec.ClusterSelector, old.Spec.ClusterSelector) {
+		errs = append(errs, field.Forbidden(selector, "cannot change; create another ClusterResourceSet instead"))
+	}
+	if old.Spec.Strategy != "" {
+		errs = append(errs, fieldrules.Unchanged(spec.Child("strategy"), string(s.Spec.Strategy), string(old.Spec.Strategy))...)
+	}
+	return errs
+}
+
+// ValidateClusterResourceSetBinding says what is wrong with a
+// ClusterResourceSetBinding.
+func ValidateClusterResourceSetBinding(b, old *addonsv1.ClusterResourceSetBinding) field.ErrorList {
+	if old == nil || old.Spec.ClusterName == "" {
+		return nil
+	}
+	return fieldrules.Unchanged(field.NewPath("spec", "clusterName"), b.Spec.ClusterName, old.Spec.ClusterName)
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package core
+
+import (
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+)
+
+// ValidateCluster says what is wrong with a Cluster. There is nothing to
+// default in one without a topology.
+func ValidateCluster(c, old *clusterv1.Cluster) field.ErrorList {
+	spec := field.NewPath("spec")
+	errs := fieldrules.LabelValue(field.NewPath("metadata", "name"), c.Name)
+	if c.Spec.Topology.IsDefined() {
+		errs = append(errs, field.Forbidden(spec.Child("topology"), "managed topologies are not available in this version; set controlPlaneRef and infrastructureRef instead"))
+	} else if !c.Spec.ControlPlaneRef.IsDefined() && !c.Spec.InfrastructureRef.IsDefined() {
+		errs = append(errs, field.Required(spec.Child("infrastructureRef"), "set infrastructureRef, controlPlaneRef or both"))
+	}
+	if old != nil {
+		errs = append(errs, kept(spec.Child("infrastructureRef"), &c.Spec.InfrastructureRef, &old.Spec.InfrastructureRef)...)
+		errs = append(errs, kept(spec.Child("controlPlaneRef"), &c.Spec.ControlPlaneRef, &old.Spec.ControlPlaneRef)...)
+	}
+	network := spec.Child("clusterNetwork")
+	errs = append(errs, cidrs(network.Child("services", "cidrBlocks"), c.Spec.ClusterNetwork.Services.CIDRBlocks)...)
+	return append(errs, cidrs(network.Child("pods", "cidrBlocks"), c.Spec.ClusterNetwork.Pods.CIDRBlocks)...)
+}
+
+// kept demands that a reference, once made, is not taken away.
+func kept(at *field.Path, ref, old *clusterv1.ContractVersionedObjectReference) field.ErrorList {
+	if old.IsDefined() && !ref.IsDefined() {
+		return field.ErrorList{field.Forbidden(at, "cannot be removed; delete the Cluster to be rid of what it refers to")}
+	}
+	return nil
+}
+
+func cidrs(at *field.Path, blocks []string) (errs field.ErrorList) {
+	for i, block := range blocks {
+		if _, err := netip.ParsePrefix(block); err != nil {
+			errs = append(errs, field.Invalid(at.Index(i), block, "must be an address range such as 192.168.0.0/16 or fd00:10::/56"))
+		}
+	}
+	return errs
+}

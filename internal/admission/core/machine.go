@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package core
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+)
+
+// defaultNodeDeletionSeconds is how long deleting a Machine tries to delete
+// its Node.
+const defaultNodeDeletionSeconds = 10
+
+// DefaultMachine sets what the user left out.
+func DefaultMachine(m, _ *clusterv1.Machine) {
+	labelCluster(m, m.Spec.ClusterName)
+	if m.Spec.Deletion.NodeDeletionTimeoutSeconds == nil {
+		m.Spec.Deletion.NodeDeletionTimeoutSeconds = new(int32(defaultNodeDeletionSeconds))
+	}
+	m.Spec.Version = fieldrules.NormalVersion(m.Spec.Version)
+}
+
+// ValidateMachine says what is wrong with a Machine.
+func ValidateMachine(m, old *clusterv1.Machine) field.ErrorList {
+	spec := field.NewPath("spec")
+	var errs field.ErrorList
+	if _, ofPool := m.Labels[clusterv1.MachinePoolNameLabel]; !ofPool {
+		errs = fieldrules.Bootstrap(spec.Child("bootstrap"), m.Spec.Bootstrap)
+	}
+	errs = append(errs, fieldrules.Version(spec.Child("version"), m.Spec.Version)...)
+	if old != nil {
+		errs = append(errs, fieldrules.Unchanged(spec.Child("clusterName"), m.Spec.ClusterName, old.Spec.ClusterName)...)
+	}
+	_, controlPlane := m.Labels[clusterv1.MachineControlPlaneLabel]
+	return append(errs, fieldrules.Taints(spec.Child("taints"), m.Spec.Taints, controlPlane)...)
+}
+
+// labelCluster sets the label with the Cluster's name.
+func labelCluster(obj metav1.Object, cluster string) {
+	obj.SetLabels(with(obj.GetLabels(), clusterv1.ClusterNameLabel, cluster))
+}
+
+// with returns labels with one of them set.
+func with(labels map[string]string, key, value string) map[string]string {
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[key] = value
+	return labels
+}

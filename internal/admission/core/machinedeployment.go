@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package core
+
+import (
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+)
+
+// DefaultMachineDeployment sets what the user left out.
+func DefaultMachineDeployment(d, old *clusterv1.MachineDeployment) {
+	labelCluster(d, d.Spec.ClusterName)
+	if d.Spec.Replicas == nil {
+		var before *int32
+		if old != nil {
+			before = old.Spec.Replicas
+		}
+		d.Spec.Replicas = new(replicas(d.Annotations, before))
+	}
+	selector, template := &d.Spec.Selector, &d.Spec.Template
+	if fieldrules.IsEmptySelector(*selector) {
+		name := fieldrules.AsLabelValue(d.Name)
+		selector.MatchLabels = with(selector.MatchLabels, clusterv1.MachineDeploymentNameLabel, name)
+		template.Labels = with(template.Labels, clusterv1.MachineDeploymentNameLabel, name)
+	}
+	selector.MatchLabels = with(selector.MatchLabels, clusterv1.ClusterNameLabel, d.Spec.ClusterName)
+	template.Labels = with(template.Labels, clusterv1.ClusterNameLabel, d.Spec.ClusterName)
+	template.Spec.Version = fieldrules.NormalVersion(template.Spec.Version)
+	defaultStrategy(&d.Spec.Rollout.Strategy)
+}
+
+func defaultStrategy(s *clusterv1.MachineDeploymentRolloutStrategy) {
+	if s.Type == "" {
+		s.Type = clusterv1.RollingUpdateMachineDeploymentStrategyType
+	}
+	if s.Type != clusterv1.RollingUpdateMachineDeploymentStrategyType {
+		return
+	}
+	if s.RollingUpdate.MaxSurge == nil {
+		s.RollingUpdate.MaxSurge = new(intstr.FromInt32(1))
+	}
+	if s.RollingUpdate.MaxUnavailable == nil {
+		s.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(0))
+	}
+}
+
+// ValidateMachineDeployment says what is wrong with a MachineDeployment.
+func ValidateMachineDeployment(d, old *clusterv1.MachineDeployment) field.ErrorList {
+	spec := field.NewPath("spec")
+	errs := fieldrules.LabelValue(field.NewPath("metadata", "name"), d.Name)
+	errs = append(errs, fieldrules.MachineTemplate(spec.Child("template"), d.Spec.Template, d.Spec.ClusterName, d.Spec.Selector)...)
+	errs = append(errs, fieldrules.MachineName(spec.Child("machineNaming", "template"), d.Spec.MachineNaming.Template, "machineSet")...)
+	errs = append(errs, annotations(d.Annotations)...)
+	errs = append(errs, validateStrategy(spec.Child("rollout", "strategy"), d.Spec.Rollout.Strategy)...)
+	errs = append(errs, fieldrules.Amount(spec.Child("remediation", "maxInFlight"), d.Spec.Remediation.MaxInFlight)...)
+	if old != nil {
+		errs = append(errs, fieldrules.Unchanged(spec.Child("clusterName"), d.Spec.ClusterName, old.Spec.ClusterName)...)
+	}
+	return errs
+}
+
+func validateStrategy(at *field.Path, s clusterv1.MachineDeploymentRolloutStrategy) field.ErrorList {
+	rolling := at.Child("rollingUpdate")
+	surge, unavailable := s.RollingUpdate.MaxSurge, s.RollingUpdate.MaxUnavailable
+	errs := append(fieldrules.Amount(rolling.Child("maxSurge"), surge), fieldrules.Amount(rolling.Child("maxUnavailable"), unavailable)...)
+	if isZero(surge) && isZero(unavailable) {
+		errs = append(errs, field.Invalid(rolling.Child("maxUnavailable"), unavailable.String(), "must not be 0 when maxSurge is 0: nothing could ever be replaced"))
+	}
+	return errs
+}
+
+func isZero(amount *intstr.IntOrString) bool {
+	return amount != nil && *amount == intstr.FromInt32(0)
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package core
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+)
+
+const (
+	// defaultNodeStartupSeconds is how long a Machine may take to have a
+	// Node.
+	defaultNodeStartupSeconds = 600
+
+	// leastNodeStartupSeconds keeps a check from deleting every Machine while
+	// it starts.
+	leastNodeStartupSeconds = 30
+)
+
+// DefaultMachineHealthCheck sets what the user left out.
+func DefaultMachineHealthCheck(c, _ *clusterv1.MachineHealthCheck) {
+	labelCluster(c, c.Spec.ClusterName)
+	if c.Spec.Checks.NodeStartupTimeoutSeconds == nil {
+		c.Spec.Checks.NodeStartupTimeoutSeconds = new(int32(defaultNodeStartupSeconds))
+	}
+}
+
+// ValidateMachineHealthCheck says what is wrong with a MachineHealthCheck.
+func ValidateMachineHealthCheck(c, old *clusterv1.MachineHealthCheck) field.ErrorList {
+	spec := field.NewPath("spec")
+	selector := spec.Child("selector")
+	errs := fieldrules.Selector(selector, &c.Spec.Selector)
+	if fieldrules.IsEmptySelector(c.Spec.Selector) {
+		errs = append(errs, field.Required(selector, "must not be empty: it would select every Machine of the Cluster"))
+	}
+	if name, ok := c.Spec.Selector.MatchLabels[clusterv1.ClusterNameLabel]; ok && name != c.Spec.ClusterName {
+		errs = append(errs, field.Invalid(selector.Child("matchLabels").Key(clusterv1.ClusterNameLabel), name, "must be the same as spec.clusterName"))
+	}
+	if t := c.Spec.Checks.NodeStartupTimeoutSeconds; t != nil && *t != 0 && *t < leastNodeStartupSeconds {
+		errs = append(errs, field.Invalid(spec.Child("checks", "nodeStartupTimeoutSeconds"), *t, "must be 30 or more, or 0 for no limit"))
+	}
+	errs = append(errs, fieldrules.Amount(spec.Child("remediation", "triggerIf", "unhealthyLessThanOrEqualTo"), c.Spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo)...)
+	if old != nil {
+		errs = append(errs, fieldrules.Unchanged(spec.Child("clusterName"), c.Spec.ClusterName, old.Spec.ClusterName)...)
+	}
+	return errs
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package core
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+)
+
+// DefaultMachineSet sets what the user left out.
+func DefaultMachineSet(s, old *clusterv1.MachineSet) {
+	labelCluster(s, s.Spec.ClusterName)
+	if s.Spec.Replicas == nil {
+		var before *int32
+		if old != nil {
+			before = old.Spec.Replicas
+		}
+		s.Spec.Replicas = new(replicas(s.Annotations, before))
+	}
+	if fieldrules.IsEmptySelector(s.Spec.Selector) {
+		name := fieldrules.AsLabelValue(s.Name)
+		s.Spec.Selector.MatchLabels = with(s.Spec.Selector.MatchLabels, clusterv1.MachineSetNameLabel, name)
+		s.Spec.Template.Labels = with(s.Spec.Template.Labels, clusterv1.MachineSetNameLabel, name)
+	}
+	s.Spec.Template.Spec.Version = fieldrules.NormalVersion(s.Spec.Template.Spec.Version)
+}
+
+// ValidateMachineSet says what is wrong with a MachineSet.
+func ValidateMachineSet(s, old *clusterv1.MachineSet) field.ErrorList {
+	spec := field.NewPath("spec")
+	errs := fieldrules.MachineTemplate(spec.Child("template"), s.Spec.Template, s.Spec.ClusterName, s.Spec.Selector)
+	errs = append(errs, fieldrules.MachineName(spec.Child("machineNaming", "template"), s.Spec.MachineNaming.Template, "machineSet")...)
+	errs = append(errs, annotations(s.Annotations)...)
+	if old != nil {
+		errs = append(errs, fieldrules.Unchanged(spec.Child("clusterName"), s.Spec.ClusterName, old.Spec.ClusterName)...)
+	}
+	return errs
+}
+
+// replicas is how many machines a group has whose user did not say: one, or
+// what the bounds of the cluster autoscaler make of the number before.
+func replicas(annotations map[string]string, before *int32) int32 {
+	least, errLeast := strconv.ParseInt(annotations[clusterv1.AutoscalerMinSizeAnnotation], 10, 32)
+	most, errMost := strconv.ParseInt(annotations[clusterv1.AutoscalerMaxSizeAnnotation], 10, 32)
+	switch {
+	case errLeast != nil || errMost != nil:
+		return 1
+	case before == nil:
+		return int32(least)
+	default:
+		return min(max(*before, int32(least)), int32(most))
+	}
+}
+
+var preflightChecks = []clusterv1.MachineSetPreflightCheck{
+	clusterv1.MachineSetPreflightCheckAll,
+	clusterv1.MachineSetPreflightCheckKubeadmVersionSkew,
+	clusterv1.MachineSetPreflightCheckKubernetesVersionSkew,
+	clusterv1.MachineSetPreflightCheckControlPlaneIsStable,
+	clusterv1.MachineSetPreflightCheckControlPlaneVersionSkew,
+}
+
+// annotations checks those annotations of a group of machines that have a
+// form.
+func annotations(all map[string]string) (errs field.ErrorList) {
+	at := field.NewPath("metadata", "annotations")
+	if list := all[clusterv1.MachineSetSkipPreflightChecksAnnotation]; list != "" {
+		for name := range strings.SplitSeq(list, ",") {
+			if !slices.Contains(preflightChecks, clusterv1.MachineSetPreflightCheck(strings.TrimSpace(name))) {
+				errs = append(errs, field.NotSupported(at.Key(clusterv1.MachineSetSkipPreflightChecksAnnotation), clusterv1.MachineSetPreflightCheck(name), preflightChecks))
+			}
+		}
+	}
+	for _, key := range []string{clusterv1.AutoscalerMinSizeAnnotation, clusterv1.AutoscalerMaxSizeAnnotation} {
+		if text, ok := all[key]; ok {
+			if _, err := strconv.ParseInt(text, 10, 32); err != nil {
+				errs = append(errs, field.Invalid(at.Key(key), text, "must be a number"))
+			}
+		}
+	}
+	return errs
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package core defaults and validates the kinds of cluster.x-k8s.io. The
+// functions are pure; Webhooks lists what calls them and when.
+package core
+
+import (
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/webhook"
+)
+
+// Webhooks are the webhooks of the kinds here. Each is called only for writes
+// that it could have something to say about: what controllers write is
+// complete, and most of it is not spec.
+func Webhooks() []webhook.Webhook {
+	return []webhook.Webhook{
+		webhook.Check(target("Cluster", "clusters", changed), ValidateCluster),
+
+		webhook.Default(target("Machine", "machines", lacking(machineLacks)), DefaultMachine),
+		webhook.Check(target("Machine", "machines", changed), ValidateMachine),
+
+		webhook.Default(target("MachineSet", "machinesets", lacking(machineSetLacks)), DefaultMachineSet),
+		webhook.Check(target("MachineSet", "machinesets", changedOrPreflight), ValidateMachineSet),
+
+		webhook.Default(target("MachineDeployment", "machinedeployments", lacking(machineDeploymentLacks)), DefaultMachineDeployment),
+		webhook.Check(target("MachineDeployment", "machinedeployments", changed), ValidateMachineDeployment),
+
+		webhook.Default(target("MachineHealthCheck", "machinehealthchecks", lacking(healthCheckLacks)), DefaultMachineHealthCheck),
+		webhook.Check(target("MachineHealthCheck", "machinehealthchecks", changed), ValidateMachineHealthCheck),
+
+		webhook.Check(target("MachineDrainRule", "machinedrainrules", changed), ValidateMachineDrainRule),
+	}
+}
+
+// When an API server calls. A test holds each condition for defaulting
+// against its function.
+var (
+	changed = map[string]string{"spec-changed": webhook.SpecChanged}
+
+	changedOrPreflight = map[string]string{"spec-or-annotation-changed": webhook.SpecChanged +
+		` || object.metadata.?annotations[?'machineset.cluster.x-k8s.io/skip-preflight-checks'].orValue('')` +
+		` != oldObject.metadata.?annotations[?'machineset.cluster.x-k8s.io/skip-preflight-checks'].orValue('')`}
+)
+
+func lacking(condition string) map[string]string {
+	return map[string]string{"defaults-missing": condition}
+}
+
+const (
+	lacksLabel = `object.metadata.?labels[?'cluster.x-k8s.io/cluster-name'].orValue('') != object.spec.clusterName`
+
+	machineLacks = lacksLabel +
+		` || !object.spec.?deletion.?nodeDeletionTimeoutSeconds.hasValue()` +
+		` || !object.spec.?version.orValue('v').startsWith('v')`
+
+	templateLacks = ` || !object.spec.?replicas.hasValue()` +
+		` || !object.spec.template.spec.?version.orValue('v').startsWith('v')`
+
+	machineSetLacks = lacksLabel + templateLacks +
+		` || size(object.spec.selector.?matchLabels.orValue({})) + size(object.spec.selector.?matchExpressions.orValue([])) == 0`
+
+	machineDeploymentLacks = lacksLabel + templateLacks +
+		` || object.spec.selector.?matchLabels[?'cluster.x-k8s.io/cluster-name'].orValue('') != object.spec.clusterName` +
+		` || object.spec.template.?metadata.?labels[?'cluster.x-k8s.io/cluster-name'].orValue('') != object.spec.clusterName` +
+		` || object.spec.?rollout.?strategy.?type.orValue('') == ''` +
+		` || (object.spec.rollout.strategy.type == 'RollingUpdate'` +
+		` && !(object.spec.rollout.strategy.?rollingUpdate.?maxSurge.hasValue() && object.spec.rollout.strategy.?rollingUpdate.?maxUnavailable.hasValue()))`
+
+	healthCheckLacks = lacksLabel + ` || !object.spec.?checks.?nodeStartupTimeoutSeconds.hasValue()`
+)
+
+func target(kind, resource string, when map[string]string) webhook.Target {
+	return webhook.Target{Kind: clusterv1.GroupVersion.WithKind(kind), Resource: resource, When: when}
+}

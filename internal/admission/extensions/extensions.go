@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package extensions defaults and validates ExtensionConfigs. The functions
+// are pure; Webhooks lists what calls them and when.
+package extensions
+
+import (
+	"net/url"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/webhook"
+	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+)
+
+const (
+	defaultPort = 443
+
+	lacks = `!object.spec.?namespaceSelector.hasValue()` +
+		` || (object.spec.clientConfig.?service.hasValue() && !object.spec.clientConfig.service.?port.hasValue())`
+)
+
+// Webhooks are the webhooks of the kind.
+func Webhooks() []webhook.Webhook {
+	target := func(name, condition string) webhook.Target {
+		return webhook.Target{
+			Kind: runtimev1.GroupVersion.WithKind("ExtensionConfig"), Resource: "extensionconfigs",
+			Scope: admissionregistrationv1.ClusterScope, When: map[string]string{name: condition},
+		}
+	}
+	return []webhook.Webhook{
+		webhook.Default(target("defaults-missing", lacks), DefaultExtensionConfig),
+		webhook.Check(target("spec-changed", webhook.SpecChanged), ValidateExtensionConfig),
+	}
+}
+
+// DefaultExtensionConfig sets what the user left out.
+func DefaultExtensionConfig(e, _ *runtimev1.ExtensionConfig) {
+	if e.Spec.NamespaceSelector == nil {
+		e.Spec.NamespaceSelector = &metav1.LabelSelector{}
+	}
+	if s := &e.Spec.ClientConfig.Service; *s != (runtimev1.ServiceReference{}) && s.Port == nil {
+		s.Port = new(int32(defaultPort))
+	}
+}
+
+// ValidateExtensionConfig says what is wrong with an ExtensionConfig.
+func ValidateExtensionConfig(e, _ *runtimev1.ExtensionConfig) field.ErrorList {
+	var errs field.ErrorList
+	for _, reason := range validation.IsDNS1123Label(e.Name) {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), e.Name, reason))
+	}
+	spec := field.NewPath("spec")
+	errs = append(errs, fieldrules.Selector(spec.Child("namespaceSelector"), e.Spec.NamespaceSelector)...)
+	at, config := spec.Child("clientConfig"), &e.Spec.ClientConfig
+	hasService := config.Service != (runtimev1.ServiceReference{})
+	switch {
+	case config.URL != "" && hasService:
+		return append(errs, field.Forbidden(at, "has both url and service; leave one of them out"))
+	case config.URL != "":
+		return append(errs, validateURL(at.Child("url"), config.URL)...)
+	case hasService:
+		return append(errs, validateService(at.Child("service"), config.Service)...)
+	default:
+		return append(errs, field.Required(at, "set url or service"))
+	}
+}
+
+func validateURL(at *field.Path, text string) field.ErrorList {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return field.ErrorList{field.Invalid(at, text, "must be https://host:port/path, without user, query and fragment")}
+	}
+	return nil
+}
+
+func validateService(at *field.Path, s runtimev1.ServiceReference) (errs field.ErrorList) {
+	for _, reason := range validation.IsDNS1123Label(s.Namespace) {
+		errs = append(errs, field.Invalid(at.Child("namespace"), s.Namespace, reason))
+	}
+	for _, reason := range validation.IsDNS1035Label(s.Name) {
+		errs = append(errs, field.Invalid(at.Child("name"), s.Name, reason))
+	}
+	if s.Path != "" && !strings.HasPrefix(s.Path, "/") {
+		errs = append(errs, field.Invalid(at.Child("path"), s.Path, "must start with /"))
+	}
+	if s.Port != nil {
+		for _, reason := range validation.IsValidPortNum(int(*s.Port)) {
+			errs = append(errs, field.Invalid(at.Child("port"), *s.Port, reason))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadm
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+)
+
+const (
+	// kubeadm's own defaults, which apply where a field is left out.
+	kubeadmCADays, kubeadmLeafDays = 3650, 365
+
+	// leastReplicasWithoutSurge leaves a majority of etcd while one machine
+	// is gone before its successor is there.
+	leastReplicasWithoutSurge = 3
+)
+
+// DefaultKubeadmControlPlane sets what the user left out.
+func DefaultKubeadmControlPlane(c, _ *controlplanev1.KubeadmControlPlane) {
+	if c.Spec.Replicas == nil {
+		c.Spec.Replicas = new(int32(1))
+	}
+	c.Spec.Version = fieldrules.NormalVersion(c.Spec.Version)
+	s := &c.Spec.Rollout.Strategy
+	s.Type = cmp.Or(s.Type, controlplanev1.RollingUpdateStrategyType)
+	if s.Type == controlplanev1.RollingUpdateStrategyType && s.RollingUpdate.MaxSurge == nil {
+		s.RollingUpdate.MaxSurge = new(intstr.FromInt32(1))
+	}
+}
+
+// ValidateKubeadmControlPlane says what is wrong with a KubeadmControlPlane.
+func ValidateKubeadmControlPlane(c, old *controlplanev1.KubeadmControlPlane) field.ErrorList {
+	spec := field.NewPath("spec")
+	machine := spec.Child("machineTemplate")
+	errs := validateReplicas(spec.Child("replicas"), c.Spec.Replicas, c.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd)
+	errs = append(errs, fieldrules.Version(spec.Child("version"), c.Spec.Version)...)
+	errs = append(errs, validateReference(machine.Child("spec", "infrastructureRef"), c.Spec.MachineTemplate.Spec.InfrastructureRef)...)
+	errs = append(errs, fieldrules.Metadata(machine.Child("metadata"), c.Spec.MachineTemplate.ObjectMeta)...)
+	errs = append(errs, fieldrules.Taints(machine.Child("spec", "taints"), c.Spec.MachineTemplate.Spec.Taints, true)...)
+	errs = append(errs, validateRollout(spec.Child("rollout"), c.Spec.Rollout, c.Spec.Replicas)...)
+	errs = append(errs, fieldrules.MachineName(spec.Child("machineNaming", "template"), c.Spec.MachineNaming.Template, "kubeadmControlPlane")...)
+	errs = append(errs, validateControlPlaneConfig(spec.Child("kubeadmConfigSpec"), &c.Spec.KubeadmConfigSpec, spec.Child("rollout"), c.Spec.Rollout)...)
+	if old != nil {
+		errs = append(errs, validateUpgrade(spec.Child("version"), c.Spec.Version, old.Spec.Version)...)
+		errs = append(errs, validateConfigChange(spec.Child("kubeadmConfigSpec", "clusterConfiguration"), c.Spec.KubeadmConfigSpec.ClusterConfiguration, old.Spec.KubeadmConfigSpec.ClusterConfiguration)...)
+	}
+	return errs
+}
+
+// ValidateScale says what is wrong with a scale of a KubeadmControlPlane.
+func ValidateScale(s *autoscalingv1.Scale, c *controlplanev1.KubeadmControlPlane) field.ErrorList {
+	return validateReplicas(field.NewPath("spec", "replicas"), &s.Spec.Replicas, c.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd)
+}
+
+// ValidateKubeadmControlPlaneTemplate says what is wrong with a
+// KubeadmControlPlaneTemplate.
+func ValidateKubeadmControlPlaneTemplate(t, old *controlplanev1.KubeadmControlPlaneTemplate) field.ErrorList {
+	spec := field.NewPath("spec", "template", "spec")
+	inner := &t.Spec.Template.Spec
+	errs := fieldrules.Metadata(field.NewPath("spec", "template", "metadata"), t.Spec.Template.ObjectMeta)
+	errs = append(errs, validateRollout(spec.Child("rollout"), inner.Rollout, nil)...)
+	errs = append(errs, fieldrules.Taints(spec.Child("machineTemplate", "spec", "taints"), inner.MachineTemplate.Spec.Taints, true)...)
+	errs = append(errs, fieldrules.MachineName(spec.Child("machineNaming", "template"), inner.MachineNaming.Template, "kubeadmControlPlane")...)
+	errs = append(errs, validateControlPlaneConfig(spec.Child("kubeadmConfigSpec"), &inner.KubeadmConfigSpec, spec.Child("rollout"), inner.Rollout)...)
+	if old != nil && !equality.Semantic.DeepEqual(t.Spec.Template.Spec, old.Spec.Template.Spec) {
+		errs = append(errs, field.Forbidden(spec, "cannot change; create another template and refer to that one"))
+	}
+	return errs
+}
+
+func validateReplicas(at *field.Path, replicas *int32, etcd bootstrapv1.Etcd) field.ErrorList {
+	switch {
+	case replicas == nil:
+		return field.ErrorList{field.Required(at, "how many machines the control plane has, such as 3")}
+	case *replicas <= 0:
+		return field.ErrorList{field.Forbidden(at, "a control plane cannot be scaled to zero; delete the Cluster instead")}
+	case *replicas%2 == 0 && !isExternal(etcd):
+		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%d is even: etcd on the machines needs an odd number, or use external etcd", *replicas))}
+	}
+	return nil
+}
+
+func isExternal(etcd bootstrapv1.Etcd) bool { return len(etcd.External.Endpoints) > 0 }
+
+func isLocal(etcd bootstrapv1.Etcd) bool {
+	return !equality.Semantic.DeepEqual(etcd.Local, bootstrapv1.LocalEtcd{})
+}
+
+func validateReference(at *field.Path, ref clusterv1.ContractVersionedObjectReference) (errs field.ErrorList) {
+	for _, part := range []struct{ name, value string }{{"apiGroup", ref.APIGroup}, {"kind", ref.Kind}, {"name", ref.Name}} {
+		if part.value == "" {
+			errs = append(errs, field.Required(at.Child(part.name), "of the template that machines are made from"))
+		}
+	}
+	return errs
+}
+
+func validateRollout(at *field.Path, r controlplanev1.KubeadmControlPlaneRolloutSpec, replicas *int32) field.ErrorList {
+	surge := r.Strategy.RollingUpdate.MaxSurge
+	maxSurge := at.Child("strategy", "rollingUpdate", "maxSurge")
+	switch {
+	case surge == nil:
+		return nil
+	case *surge != intstr.FromInt32(0) && *surge != intstr.FromInt32(1):
+		return field.ErrorList{field.Invalid(maxSurge, surge.String(), "must be 0 or 1")}
+	case surge.IntVal == 0 && replicas != nil && *replicas < leastReplicasWithoutSurge:
+		return field.ErrorList{field.Invalid(maxSurge, surge.String(), fmt.Sprintf("must be 1 with %d replicas: 0 needs at least %d", *replicas, leastReplicasWithoutSurge))}
+	}
+	return nil
+}
+
+// imageTag is the form that registries give tags.
+var imageTag = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+
+func validateTag(at *field.Path, tag string) field.ErrorList {
+	if tag != "" && !imageTag.MatchString(tag) {
+		return field.ErrorList{field.Invalid(at, tag, "must be the tag of an image, such as v1.12.0")}
+	}
+	return nil
+}
+
+// validateControlPlaneConfig says what is wrong with the configuration of the
+// machines of a control plane, alone and together with their rollout.
+func validateControlPlaneConfig(at *field.Path, spec *bootstrapv1.KubeadmConfigSpec, rolloutAt *field.Path, rollout controlplanev1.KubeadmControlPlaneRolloutSpec) field.ErrorList {
+	cluster, in := at.Child("clusterConfiguration"), &spec.ClusterConfiguration
+	errs := validateConfig(at, spec)
+	errs = append(errs, validateTag(cluster.Child("dns", "imageTag"), in.DNS.ImageTag)...)
+	errs = append(errs, validateTag(cluster.Child("etcd", "local", "imageTag"), in.Etcd.Local.ImageTag)...)
+	if isLocal(in.Etcd) && isExternal(in.Etcd) {
+		errs = append(errs, field.Forbidden(cluster.Child("etcd"), "has both local and external; leave one of them out"))
+	}
+	leaf, ca := cmp.Or(in.CertificateValidityPeriodDays, kubeadmLeafDays), cmp.Or(in.CACertificateValidityPeriodDays, kubeadmCADays)
+	if leaf > ca {
+		errs = append(errs, field.Invalid(cluster.Child("certificateValidityPeriodDays"), leaf, fmt.Sprintf("must not be more than the %d days that the certificate authority is valid", ca)))
+	}
+	if days := rollout.Before.CertificatesExpiryDays; days >= leaf {
+		errs = append(errs, field.Invalid(rolloutAt.Child("before", "certificatesExpiryDays"), days, fmt.Sprintf("must be less than the %d days that certificates are valid", leaf)))
+	}
+	first, joining := spec.InitConfiguration.Timeouts.ControlPlaneComponentHealthCheckSeconds, spec.JoinConfiguration.Timeouts.ControlPlaneComponentHealthCheckSeconds
+	if !equality.Semantic.DeepEqual(first, joining) {
+		errs = append(errs, field.Invalid(at.Child("joinConfiguration", "timeouts", "controlPlaneComponentHealthCheckSeconds"), joining, "must be the same in initConfiguration and joinConfiguration"))
+	}
+	return errs
+}
+
+// validateUpgrade demands that an upgrade skips no minor version.
+func validateUpgrade(at *field.Path, version, old string) field.ErrorList {
+	to, errTo := semver.Parse(strings.TrimPrefix(version, "v"))
+	from, errFrom := semver.Parse(strings.TrimPrefix(old, "v"))
+	if errTo != nil || errFrom != nil {
+		return nil // the form is checked elsewhere, and what is stored is not the user's fault
+	}
+	if to.Major > from.Major || to.Major == from.Major && to.Minor > from.Minor+1 {
+		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("cannot go from %s to %s: upgrade one minor version at a time", old, version))}
+	}
+	return nil
+}
+
+// validateConfigChange demands that what the first machine was made with, and
+// cannot be changed later, stays.
+func validateConfigChange(at *field.Path, c, old bootstrapv1.ClusterConfiguration) field.ErrorList {
+	errs := fieldrules.Unchanged(at.Child("certificatesDir"), c.CertificatesDir, old.CertificatesDir)
+	errs = append(errs, fieldrules.Unchanged(at.Child("controlPlaneEndpoint"), c.ControlPlaneEndpoint, old.ControlPlaneEndpoint)...)
+	if c.CACertificateValidityPeriodDays != old.CACertificateValidityPeriodDays {
+		errs = append(errs, field.Forbidden(at.Child("caCertificateValidityPeriodDays"), "cannot change: the certificate authority is made once"))
+	}
+	if isExternal(c.Etcd) != isExternal(old.Etcd) {
+		errs = append(errs, field.Forbidden(at.Child("etcd"), "cannot change between local and external; create another Cluster instead"))
+	}
+	return errs
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package webhook turns functions that default or validate one kind into
+// admission webhooks: what the API server must be told of them, and the HTTP
+// handler that answers it.
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"gomodules.xyz/jsonpatch/v2"
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+)
+
+// Webhook is one admission webhook. Default, Check and Validate make it.
+type Webhook struct {
+	// Target says what it is called for.
+	Target
+	// Mutating is whether it may change the object.
+	Mutating bool
+
+	admit func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
+}
+
+// Target is what a webhook is called for.
+type Target struct {
+	// Kind is the kind, at the only version that is asked about.
+	Kind schema.GroupVersionKind
+	// Resource is the plural, and the subresource after a slash, if any.
+	Resource string
+	// Operations are CREATE, UPDATE or both; none means both.
+	Operations []admissionregistrationv1.OperationType
+	// Scope is NamespacedScope unless it says otherwise.
+	Scope admissionregistrationv1.ScopeType
+	// When are CEL expressions, by name, that must all be true for a call. An
+	// API server evaluates them itself, so a write that needs no call costs
+	// none.
+	When map[string]string
+}
+
+// SpecChanged is true for creations and for updates that change spec: not for
+// finalizers, owners, labels and annotations.
+const SpecChanged = "oldObject == null || object.?spec != oldObject.?spec"
+
+// Review is what a webhook decides on.
+type Review[T any] struct {
+	// Object is the object as it is to be stored.
+	Object *T
+	// Old is what is stored; nil on creation.
+	Old *T
+	// DryRun is whether nothing will be stored.
+	DryRun bool
+	// Namespace and Name are those of the request: the object of a
+	// subresource may not have them.
+	Namespace, Name string
+}
+
+// Default makes a webhook that sets what the user left out. old is nil on
+// creation.
+func Default[T any](target Target, set func(obj, old *T)) Webhook {
+	return Webhook{Target: target, Mutating: true, admit: func(_ context.Context, req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		review, err := decode[T](req)
+		if err != nil {
+			return refuse(apierrors.NewBadRequest(err.Error()))
+		}
+		before := new(T)
+		if err := unmarshal(req.Object.Raw, before); err != nil {
+			return refuse(apierrors.NewBadRequest(err.Error()))
+		}
+		set(review.Object, review.Old)
+		if reflect.DeepEqual(before, review.Object) {
+			return &admissionv1.AdmissionResponse{Allowed: true}
+		}
+		patch, err := difference(before, review.Object)
+		if err != nil {
+			return refuse(apierrors.NewInternalError(fmt.Errorf("default %s: %w", target.Kind.Kind, err)))
+		}
+		return &admissionv1.AdmissionResponse{Allowed: true, Patch: patch, PatchType: new(admissionv1.PatchTypeJSONPatch)}
+	}}
+}
+
+// Verdict is what a validating webhook finds.
+type Verdict struct {
+	// Errors refuse the object.
+	Errors field.ErrorList
+	// Warnings are shown to the user.
+	Warnings []string
+	// Forbidden refuses the whole operation, whatever the fields are.
+	Forbidden error
+}
+
+// Validate makes a webhook that lets an object pass or says why not.
+func Validate[T any](target Target, check func(context.Context, Review[T]) (Verdict, error)) Webhook {
+	return Webhook{Target: target, admit: func(ctx context.Context, req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		review, err := decode[T](req)
+		if err != nil {
+			return refuse(apierrors.NewBadRequest(err.Error()))
+		}
+		verdict, err := check(ctx, review)
+		switch {
+		case err != nil:
+			return refuse(apierrors.NewInternalError(fmt.Errorf("validate %s %s/%s: %w", target.Kind.Kind, req.Namespace, req.Name, err)))
+		case verdict.Forbidden != nil:
+			group, _, _ := strings.Cut(target.Resource, "/")
+			return refuse(apierrors.NewForbidden(schema.GroupResource{Group: target.Kind.Group, Resource: group}, req.Name, verdict.Forbidden))
+		case len(verdict.Errors) > 0:
+			return refuse(apierrors.NewInvalid(target.Kind.GroupKind(), req.Name, verdict.Errors))
+		}
+		return &admissionv1.AdmissionResponse{Allowed: true, Warnings: verdict.Warnings}
+	}}
+}
+
+// Check makes a validating webhook of a pure check. old is nil on creation.
+func Check[T any](target Target, check func(obj, old *T) field.ErrorList) Webhook {
+	return Validate(target, func(_ context.Context, r Review[T]) (Verdict, error) {
+		return Verdict{Errors: check(r.Object, r.Old)}, nil
+	})
+}
+
+// Name is the webhook's name in its configuration.
+func (w Webhook) Name() string {
+	verb := "validation."
+	if w.Mutating {
+		verb = "default."
+	}
+	return verb + strings.ToLower(strings.ReplaceAll(w.plural(), "/", "-")) + "." + w.Kind.Group
+}
+
+// Path is where the webhook is served.
+func (w Webhook) Path() string {
+	verb := "validate"
+	if w.Mutating {
+		verb = "mutate"
+	}
+	parts := []string{verb, strings.ReplaceAll(w.Kind.Group, ".", "-"), w.Kind.Version, strings.ReplaceAll(w.plural(), "/", "-")}
+	return "/" + strings.ToLower(strings.Join(parts, "-"))
+}
+
+// plural is the resource with the kind in the place of its plural: names and
+// paths are known by kind.
+func (w Webhook) plural() string {
+	_, sub, ok := strings.Cut(w.Resource, "/")
+	if !ok {
+		return w.Kind.Kind
+	}
+	return w.Kind.Kind + "/" + sub
+}
+
+// Handler serves webhooks, each on its path.
+func Handler(all []Webhook) http.Handler {
+	mux := http.NewServeMux()
+	for _, w := range all {
+		mux.Handle("POST "+w.Path(), w)
+	}
+	return mux
+}
+
+// maxReview is more than any review can be: an object of the size that etcd
+// takes, twice, in JSON with managed fields.
+const maxReview = 16 << 20
+
+// ServeHTTP answers one AdmissionReview.
+func (w Webhook) ServeHTTP(out http.ResponseWriter, in *http.Request) {
+	review := &admissionv1.AdmissionReview{}
+	if err := json.NewDecoder(http.MaxBytesReader(out, in.Body, maxReview)).Decode(review); err != nil {
+		http.Error(out, "decode the AdmissionReview: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	if review.Request == nil || review.GroupVersionKind() != admissionv1.SchemeGroupVersion.WithKind("AdmissionReview") {
+		http.Error(out, "the body is not an AdmissionReview of admission.k8s.io/v1 with a request", http.StatusBadRequest)
+		return
+	}
+	review.Response = w.Admit(in.Context(), review.Request)
+	review.Request = nil
+	out.Header().Set("Content-Type", "application/json")
+	// Nobody is left to tell when this fails: the API server hung up.
+	_ = json.NewEncoder(out).Encode(review)
+}
+
+// Admit decides on one request.
+func (w Webhook) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	response := w.admit(ctx, req)
+	response.UID = req.UID
+	return response
+}
+
+func refuse(err *apierrors.StatusError) *admissionv1.AdmissionResponse {
+	return &admissionv1.AdmissionResponse{Result: &err.ErrStatus}
+}
+
+func decode[T any](req *admissionv1.AdmissionRequest) (Review[T], error) {
+	review := Review[T]{Object: new(T), DryRun: req.DryRun != nil && *req.DryRun, Namespace: req.Namespace, Name: req.Name}
+	if err := unmarshal(req.Object.Raw, review.Object); err != nil {
+		return review, fmt.Errorf("decode object: %w", err)
+	}
+	if len(req.OldObject.Raw) > 0 {
+		review.Old = new(T)
+		if err := unmarshal(req.OldObject.Raw, review.Old); err != nil {
+			return review, fmt.Errorf("decode old object: %w", err)
+		}
+	}
+	return review, nil
+}
+
+func unmarshal(raw []byte, into any) error {
+	return kjson.UnmarshalCaseSensitivePreserveInts(raw, into)
+}
+
+// difference is a JSON patch between two objects of our types. What our types
+// do not know is in neither, so it stays as it is.
+func difference(before, after any) ([]byte, error) {
+	from, err := json.Marshal(before)
+	if err != nil {
+		return nil, err
+	}
+	to, err := json.Marshal(after)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := jsonpatch.CreatePatch(from, to)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(patch)
+}
