@@ -3,6 +3,7 @@
 package clusterctl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,8 @@ func (c *Client) Create(ctx context.Context, doc []byte, progress func(Event)) e
 	if err := c.checkNamespaces(ctx, objects); err != nil {
 		return err
 	}
+	// Clusters go last: their controllers then find all that they refer to.
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return cmp.Compare(rank(a), rank(b)) })
 	var errs []error
 	for _, obj := range objects {
 		if err := c.create(ctx, obj.DeepCopy(), client.DryRunAll); err != nil {
@@ -51,6 +54,13 @@ func (c *Client) Create(ctx context.Context, doc []byte, progress func(Event)) e
 		progress(Event{fmt.Sprintf("Created %s %s", obj.GetKind(), client.ObjectKeyFromObject(obj))})
 	}
 	return nil
+}
+
+func rank(obj *unstructured.Unstructured) int {
+	if obj.GroupVersionKind().GroupKind() == clusterv1.GroupVersion.WithKind(clusterv1.ClusterKind).GroupKind() {
+		return 1
+	}
+	return 0
 }
 
 func (c *Client) create(ctx context.Context, obj *unstructured.Unstructured, opts ...client.CreateOption) error {

@@ -10,35 +10,76 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/controller/cluster"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmconfig"
+	"github.com/capstan-dev/capstan/internal/controller/machine"
+	"github.com/capstan-dev/capstan/internal/controller/machineset"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/internal/kit/names"
 )
 
 // shared is what the controllers of one manager have in common.
 type shared struct {
-	mgr     ctrl.Manager
-	options Options
-	clock   clock.PassiveClock
-	objects *provider.Objects
+	mgr       ctrl.Manager
+	options   Options
+	clock     clock.PassiveClock
+	mgmt      client.Client
+	providers *provider.Objects
+	workload  *workload.Cache
 }
 
-// setups is the one list of controllers: who runs with which provider.
+// recorder gives a controller its voice in events.
+func (s *shared) recorder(name string) events.EventRecorder {
+	return s.mgr.GetEventRecorder("capstan-" + name)
+}
+
+// setups is the one list of controllers: who runs with which provider. All of
+// them find workload clusters by the same cache.
 var setups = []struct {
 	provider, name string
 	setup          func(context.Context, *shared) error
-}{}
+}{
+	{Core, "cluster", func(ctx context.Context, s *shared) error {
+		return (&cluster.Reconciler{Mgmt: s.mgmt, Providers: s.providers, Workload: s.workload, Clock: s.clock, Recorder: s.recorder("cluster")}).Setup(ctx, s.mgr)
+	}},
+	{Core, "machine", func(ctx context.Context, s *shared) error {
+		return (&machine.Reconciler{Mgmt: s.mgmt, Providers: s.providers, Workload: s.workload, Clock: s.clock, Recorder: s.recorder("machine")}).Setup(ctx, s.mgr)
+	}},
+	{Core, "machineset", func(ctx context.Context, s *shared) error {
+		return (&machineset.Reconciler{
+			Mgmt: s.mgmt, Live: s.mgr.GetAPIReader(), Providers: s.providers, Clock: s.clock, Recorder: s.recorder("machineset"), Name: names.Random,
+		}).Setup(ctx, s.mgr)
+	}},
+	{Kubeadm, "kubeadmconfig", func(_ context.Context, s *shared) error {
+		return (&kubeadmconfig.Reconciler{
+			Mgmt: s.mgmt, Live: s.mgr.GetAPIReader(), Providers: s.providers, Workload: s.workload, Clock: s.clock,
+		}).Setup(s.mgr)
+	}},
+}
 
 // setupControllers sets up the controllers of the chosen providers.
 func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, c clock.PassiveClock) error {
-	s := &shared{mgr: mgr, options: o, clock: c}
-	s.objects = provider.New(controller.Client(mgr), mgr.GetCache())
+	if err := index.Register(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	s := &shared{mgr: mgr, options: o, clock: c, mgmt: controller.Client(mgr)}
+	s.providers = provider.New(s.mgmt, mgr.GetCache())
+	s.workload = workload.New(workload.Options{Mgmt: s.mgmt, Secrets: s.mgmt, Clock: c})
+	if err := s.workload.Setup(mgr); err != nil {
+		return fmt.Errorf("set up connections to workload clusters: %w", err)
+	}
 	for _, entry := range setups {
 		if !slices.Contains(o.Providers, entry.provider) {
 			continue

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package names makes names for children.
+package names
+
+import "k8s.io/apimachinery/pkg/util/rand"
+
+const (
+	// maxLength is that of a label value, in which names of machines are kept.
+	maxLength = 63
+	// randomLength keeps names short; who meets one that is taken tries again.
+	randomLength = 5
+)
+
+// Random returns the prefix, a dash and five random letters or digits. A
+// prefix that is too long is cut.
+func Random(prefix string) string {
+	return prefix[:min(len(prefix), maxLength-randomLength-1)] + "-" + rand.String(randomLength)
+}
