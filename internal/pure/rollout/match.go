@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// Pace resolves maxSurge and maxUnavailable. If both come to nothing, one
+// Machine may be unavailable: a rollout could not move otherwise.
+func Pace(md *clusterv1.MachineDeployment, want int) (surge, unavailable int) {
+	strategy := md.Spec.Rollout.Strategy
+	if strategy.Type == clusterv1.OnDeleteMachineDeploymentStrategyType {
+		return 0, 0
+	}
+	surge = resolve(strategy.RollingUpdate.MaxSurge, 1, want, true)
+	unavailable = resolve(strategy.RollingUpdate.MaxUnavailable, 0, want, false)
+	if surge == 0 && unavailable == 0 {
+		unavailable = 1
+	}
+	return surge, unavailable
+}
+
+// resolve reads a number or a percentage. Admission refuses anything else; it
+// counts as the default here.
+func resolve(v *intstr.IntOrString, otherwise, want int, up bool) int {
+	if v == nil {
+		return otherwise
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(v, want, up)
+	if err != nil {
+		return otherwise
+	}
+	return max(n, 0)
+}
+
+// essence is the part of a template that a Machine cannot take over in place.
+type essence struct {
+	Version        string                                     `json:"version,omitempty"`
+	FailureDomain  string                                     `json:"failureDomain,omitempty"`
+	ConfigRef      clusterv1.ContractVersionedObjectReference `json:"configRef,omitzero"`
+	DataSecretName *string                                    `json:"dataSecretName,omitempty"`
+	Infrastructure clusterv1.ContractVersionedObjectReference `json:"infrastructure,omitzero"`
+}
+
+func essenceOf(t clusterv1.MachineTemplateSpec) essence {
+	return essence{t.Spec.Version, t.Spec.FailureDomain, t.Spec.Bootstrap.ConfigRef, t.Spec.Bootstrap.DataSecretName, t.Spec.InfrastructureRef}
+}
+
+// Differences returns what a Machine of template have lacks to be one of
+// template want, as sentences; nothing when it need not be replaced.
+func Differences(have, want clusterv1.MachineTemplateSpec) (out []string) {
+	a, b := essenceOf(have), essenceOf(want)
+	if a.Version != b.Version {
+		out = append(out, fmt.Sprintf("Version %s, %s required", a.Version, b.Version))
+	}
+	if a.FailureDomain != b.FailureDomain {
+		out = append(out, fmt.Sprintf("Failure domain %s, %s required", cmp.Or(a.FailureDomain, "none"), cmp.Or(b.FailureDomain, "none")))
+	}
+	if a.ConfigRef != b.ConfigRef {
+		out = append(out, fmt.Sprintf("Bootstrap config %s, %s required", named(a.ConfigRef), named(b.ConfigRef)))
+	}
+	if text(a.DataSecretName) != text(b.DataSecretName) && !b.ConfigRef.IsDefined() {
+		out = append(out, fmt.Sprintf("spec.bootstrap.dataSecretName %s, %s required", text(a.DataSecretName), text(b.DataSecretName)))
+	}
+	if a.Infrastructure != b.Infrastructure {
+		out = append(out, fmt.Sprintf("Infrastructure %s, %s required", named(a.Infrastructure), named(b.Infrastructure)))
+	}
+	return out
+}
+
+func named(r clusterv1.ContractVersionedObjectReference) string {
+	if !r.IsDefined() {
+		return "none"
+	}
+	return r.Kind + " " + r.Name
+}
+
+func text(s *string) string {
+	if s == nil {
+		return "none"
+	}
+	return *s
+}
+
+// hash of the essence of a template, for the label that tells MachineSets apart.
+func hash(t clusterv1.MachineTemplateSpec) string {
+	raw, err := json.Marshal(essenceOf(t))
+	if err != nil {
+		panic(err) // strings only
+	}
+	h := fnv.New32a()
+	h.Write(raw)
+	return fmt.Sprint(h.Sum32())
+}
+
+// Current returns the MachineSet of the list that a MachineDeployment's
+// template stands for, or nil. Of several, the one with most replicas, then the
+// oldest. Once spec.rollout.after has come, MachineSets older than it do not
+// count.
+func Current[T interface {
+	comparable
+	metav1.Object
+}](f Facts, sets []T, set func(T) *clusterv1.MachineSet) (found T) {
+	matching := slices.DeleteFunc(slices.Clone(sets), func(c T) bool {
+		s := set(c)
+		return !s.DeletionTimestamp.IsZero() || overdue(f, s) || len(Differences(s.Spec.Template, f.Deployment.Spec.Template)) > 0
+	})
+	if len(matching) == 0 {
+		return found
+	}
+	return slices.MinFunc(matching, func(a, b T) int {
+		return cmp.Or(
+			-cmp.Compare(replicas(set(a)), replicas(set(b))),
+			set(a).CreationTimestamp.Compare(set(b).CreationTimestamp.Time),
+			cmp.Compare(a.GetName(), b.GetName()),
+		)
+	})
+}
+
+func replicas(s *clusterv1.MachineSet) int32 {
+	if s.Spec.Replicas == nil {
+		return 0
+	}
+	return *s.Spec.Replicas
+}
+
+// overdue reports whether spec.rollout.after has come and the MachineSet is
+// from before it.
+func overdue(f Facts, s *clusterv1.MachineSet) bool {
+	after := f.Deployment.Spec.Rollout.After
+	return !after.IsZero() && !after.After(f.Now) && s.CreationTimestamp.Before(&after)
+}
+
+// chooseCurrent finds the current MachineSet or makes one.
+func (p *planner) chooseCurrent() {
+	p.current = Current(p.Facts, p.members, func(m *member) *clusterv1.MachineSet { return m.MachineSet })
+	if p.current != nil {
+		return
+	}
+	name := p.Name()
+	unique := hash(p.Deployment.Spec.Template) + "-" + strings.TrimPrefix(name, p.Deployment.Name+"-")
+	p.current = &member{isNew: true, Set: Set{MachineSet: newSet(p.Deployment, name, unique)}}
+	p.members = append(p.members, p.current)
+}

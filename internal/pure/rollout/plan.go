@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rollout decides how many Machines each MachineSet of a
+// MachineDeployment shall have.
+//
+// It is pure: no client, no clock, no context. The controller observes, calls
+// Plan, and carries the actions out.
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// Set is a MachineSet with what was counted of its Machines.
+type Set struct {
+	*clusterv1.MachineSet
+	Actual    int // Machines, those being deleted included
+	Going     int // Machines being deleted
+	Available int // Machines that are available and not being deleted
+}
+
+// Facts are what Plan looks at.
+type Facts struct {
+	Deployment *clusterv1.MachineDeployment
+	Sets       []Set
+	Now        time.Time
+	// Name makes the name of a new MachineSet.
+	Name func() string
+	// FieldOwner signs the labels and annotations that the controller writes.
+	FieldOwner string
+}
+
+// Action is one change to make. String is the line that logs, events and tests show.
+type Action interface{ fmt.Stringer }
+
+type (
+	// Create makes a MachineSet. The caller adds owner and finalizer.
+	Create struct {
+		Set *clusterv1.MachineSet
+		Why string
+	}
+	// Update brings a MachineSet to what Set says.
+	Update struct {
+		Set *clusterv1.MachineSet
+		// From is how many replicas it asks for today.
+		From int
+		Why  string
+	}
+	// Delete deletes a MachineSet without Machines.
+	Delete struct{ Name, Why string }
+)
+
+// String implements Action.
+func (a Create) String() string {
+	return fmt.Sprintf("create %s with %d replicas: %s", a.Set.Name, *a.Set.Spec.Replicas, a.Why)
+}
+
+// String implements Action.
+func (a Update) String() string {
+	switch to := int(*a.Set.Spec.Replicas); {
+	case to > a.From:
+		return fmt.Sprintf("scale up %s from %d to %d: %s", a.Set.Name, a.From, to, a.Why)
+	case to < a.From:
+		return fmt.Sprintf("scale down %s from %d to %d: %s", a.Set.Name, a.From, to, a.Why)
+	}
+	return fmt.Sprintf("update %s: %s", a.Set.Name, a.Why)
+}
+
+// String implements Action.
+func (a Delete) String() string { return "delete " + a.Name + ": " + a.Why }
+
+// Result is what Plan decided.
+type Result struct {
+	Actions []Action
+	// Current is the name of the MachineSet that matches the template; empty
+	// when there is none and none may be made.
+	Current string
+	// Revision of the current MachineSet, for the MachineDeployment to show.
+	Revision string
+	// LookAgain is when the passing of time alone changes the plan; zero for never.
+	LookAgain time.Time
+}
+
+// Plan returns what may be done now.
+//
+// One MachineSet, the current one, matches the template in all that cannot
+// change in place; what can, is written to every MachineSet. If none matches,
+// one is made. With RollingUpdate the current one grows as long as there are no
+// more Machines than spec.replicas and maxSurge together; the others shrink,
+// the oldest first, as long as no fewer than spec.replicas less maxUnavailable
+// stay available, even if each Machine that goes were an available one. If that
+// leaves everything standing still because of Machines that are not available,
+// one Machine of theirs goes nevertheless. With OnDelete the others only ever
+// shrink as their Machines are deleted, and the current one takes up what is
+// missing. While paused nothing is rolled out, and a change of spec.replicas is
+// spread over the MachineSets by their size. After a rollout, MachineSets
+// without Machines are deleted.
+func Plan(f Facts) Result {
+	p := newPlanner(f)
+	if p.paused() {
+		p.spread()
+		return p.result()
+	}
+	p.chooseCurrent()
+	if f.Deployment.Spec.Rollout.Strategy.Type == clusterv1.OnDeleteMachineDeploymentStrategyType {
+		p.onDelete()
+	} else {
+		p.growCurrent()
+		p.shrinkOthers()
+		p.breakDeadlock()
+	}
+	return p.result()
+}
+
+// member is a MachineSet with what is wanted of it.
+type member struct {
+	Set
+	isNew, gone bool // to be created; being deleted
+	before      int  // replicas that it asks for today
+	replicas    int  // that it shall ask for
+	why         string
+}
+
+// size is how many Machines there are or will be.
+func (m *member) size() int { return max(m.replicas, m.Actual) }
+
+func (m *member) scale(to int, why string, args ...any) {
+	if to != m.replicas {
+		m.replicas, m.why = to, fmt.Sprintf(why, args...)
+	}
+}
+
+type planner struct {
+	Facts
+	want                  int
+	maxSurge, unavailable int
+	members               []*member // the oldest first
+	current               *member   // nil: none matches
+}
+
+func newPlanner(f Facts) *planner {
+	p := &planner{Facts: f}
+	if f.Deployment.Spec.Replicas != nil {
+		p.want = int(*f.Deployment.Spec.Replicas)
+	}
+	p.maxSurge, p.unavailable = Pace(f.Deployment, p.want)
+	for _, s := range f.Sets {
+		m := &member{Set: s, gone: !s.DeletionTimestamp.IsZero()}
+		if s.Spec.Replicas != nil && !m.gone {
+			m.before = int(*s.Spec.Replicas)
+		}
+		m.replicas = m.before
+		p.members = append(p.members, m)
+	}
+	slices.SortFunc(p.members, func(a, b *member) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return p
+}
+
+func (p *planner) paused() bool {
+	return p.Deployment.Spec.Paused != nil && *p.Deployment.Spec.Paused
+}
+
+// others are all MachineSets but the current one.
+func (p *planner) others() []*member {
+	return slices.DeleteFunc(slices.Clone(p.members), func(m *member) bool { return m == p.current || m.gone })
+}
+
+func sum(members []*member, of func(*member) int) (n int) {
+	for _, m := range members {
+		n += of(m)
+	}
+	return n
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
+)
+
+// notCopied are annotations of a MachineDeployment that are about it alone.
+var notCopied = []string{
+	"kubectl.kubernetes.io/last-applied-configuration",
+	"cluster.x-k8s.io/conversion-data",
+	"machinedeployment.clusters.x-k8s.io/revision-history",
+	clusterv1.PausedAnnotation,
+	clusterv1.RevisionAnnotation,
+	clusterv1.DesiredReplicasAnnotation,
+	clusterv1.MaxReplicasAnnotation,
+}
+
+// newSet makes the MachineSet for the template of a MachineDeployment.
+func newSet(md *clusterv1.MachineDeployment, name, unique string) *clusterv1.MachineSet {
+	set := &clusterv1.MachineSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: md.Namespace, Name: name},
+		Spec: clusterv1.MachineSetSpec{
+			ClusterName: md.Spec.ClusterName,
+			Selector:    *md.Spec.Selector.DeepCopy(),
+			Template:    *md.Spec.Template.DeepCopy(),
+		},
+	}
+	metav1.AddLabelToSelector(&set.Spec.Selector, clusterv1.MachineDeploymentUniqueLabel, unique)
+	metav1.SetMetaDataLabel(&set.ObjectMeta, clusterv1.MachineDeploymentUniqueLabel, unique)
+	return set
+}
+
+// result turns what is wanted of the members into actions.
+func (p *planner) result() Result {
+	r := Result{LookAgain: p.lookAgain()}
+	revision := p.revision()
+	if p.current != nil {
+		r.Current, r.Revision = p.current.Name, revision
+	}
+	for _, m := range p.members {
+		switch {
+		case m.gone:
+		case p.finished(m):
+			r.Actions = append(r.Actions, Delete{m.Name, "the rollout is complete"})
+		case m.isNew:
+			r.Actions = append(r.Actions, Create{p.desired(m, revision), "no MachineSet matches the template"})
+		default:
+			if set := p.desired(m, revision); !same(m.MachineSet, set) {
+				why := m.why
+				if why == "" {
+					why = "bring in what changed in place"
+				}
+				r.Actions = append(r.Actions, Update{set, m.before, why})
+			}
+		}
+	}
+	return r
+}
+
+func same(a, b *clusterv1.MachineSet) bool {
+	return equality.Semantic.DeepEqual(a.Spec, b.Spec) && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations)
+}
+
+// finished reports whether a MachineSet is left over from a rollout that has
+// come to its end.
+func (p *planner) finished(m *member) bool {
+	c := p.current
+	if p.paused() || c == nil || m == c || m.replicas > 0 || m.Actual > 0 {
+		return false
+	}
+	return c.before == p.want && c.replicas == p.want && c.Actual == p.want && c.Available == p.want &&
+		sum(p.others(), (*member).size) == 0
+}
+
+// desired is the whole of a MachineSet as it shall be. What a Machine cannot
+// take over in place stays as it is; all else comes from the MachineDeployment.
+func (p *planner) desired(m *member, revision string) *clusterv1.MachineSet {
+	md, set := p.Deployment, m.DeepCopy()
+	unique := set.Labels[clusterv1.MachineDeploymentUniqueLabel]
+
+	from := md.Spec.Template.DeepCopy()
+	set.Spec.Replicas = new(int32(m.replicas))
+	set.Spec.MachineNaming = md.Spec.MachineNaming
+	set.Spec.Deletion.Order = md.Spec.Deletion.Order
+	set.Spec.Template.Annotations = from.Annotations
+	set.Spec.Template.Labels = withLabels(from.Labels, clusterv1.MachineDeploymentUniqueLabel, unique)
+	set.Spec.Template.Spec.MinReadySeconds = from.Spec.MinReadySeconds
+	set.Spec.Template.Spec.ReadinessGates = from.Spec.ReadinessGates
+	set.Spec.Template.Spec.Taints = from.Spec.Taints
+	set.Spec.Template.Spec.Deletion = from.Spec.Deletion
+
+	want := metadata.Want{
+		Labels: withLabels(from.Labels,
+			clusterv1.MachineDeploymentUniqueLabel, unique,
+			clusterv1.MachineDeploymentNameLabel, md.Name,
+			clusterv1.ClusterNameLabel, md.Spec.ClusterName),
+		Annotations: p.annotations(m, revision),
+	}
+	if _, err := metadata.Sync(set, p.FieldOwner, want); err != nil {
+		// The record of who wrote what cannot be read: add, and remove nothing.
+		set.Labels, set.Annotations = union(set.Labels, want.Labels), union(set.Annotations, want.Annotations)
+	}
+	return set
+}
+
+func withLabels(labels map[string]string, more ...string) map[string]string {
+	out := union(labels, nil)
+	for i := 0; i < len(more); i += 2 {
+		if more[i+1] != "" {
+			out[more[i]] = more[i+1]
+		}
+	}
+	return out
+}
+
+func union(a, b map[string]string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
+}
+
+func (p *planner) annotations(m *member, revision string) map[string]string {
+	out := map[string]string{}
+	for k, v := range p.Deployment.Annotations {
+		if !slices.Contains(notCopied, k) {
+			out[k] = v
+		}
+	}
+	out[clusterv1.DesiredReplicasAnnotation] = strconv.Itoa(p.want)
+	out[clusterv1.MaxReplicasAnnotation] = strconv.Itoa(p.want + p.maxSurge)
+	onDelete := p.Deployment.Spec.Rollout.Strategy.Type == clusterv1.OnDeleteMachineDeploymentStrategyType
+	if onDelete && m != p.current && p.current != nil {
+		out[clusterv1.DisableMachineCreateAnnotation] = "true"
+	}
+	if m == p.current {
+		out[clusterv1.RevisionAnnotation] = revision
+	} else if r, ok := m.Annotations[clusterv1.RevisionAnnotation]; ok {
+		out[clusterv1.RevisionAnnotation] = r
+	}
+	return out
+}
+
+// revision of the current MachineSet: it is above that of all others, also when
+// the template went back to an earlier one.
+func (p *planner) revision() string {
+	highest, own := 0, 0
+	for _, m := range p.members {
+		n, err := strconv.Atoi(strings.TrimSpace(m.Annotations[clusterv1.RevisionAnnotation]))
+		switch {
+		case err != nil:
+		case m == p.current:
+			own = n
+		default:
+			highest = max(highest, n)
+		}
+	}
+	return strconv.Itoa(max(own, highest+1))
+}
+
+// lookAgain is when spec.rollout.after comes, if it has not.
+func (p *planner) lookAgain() (at time.Time) {
+	if after := p.Deployment.Spec.Rollout.After; after.After(p.Now) {
+		return after.Time
+	}
+	return at
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// growCurrent brings the current MachineSet towards spec.replicas.
+func (p *planner) growCurrent() {
+	c := p.current
+	if c.replicas > p.want {
+		c.scale(p.want, "want %d", p.want)
+		return
+	}
+	limit := p.want + p.maxSurge
+	room := limit - sum(p.members, (*member).size)
+	if grow := min(room, p.want-c.replicas); grow > 0 {
+		c.scale(c.replicas+grow, "want %d, at most %d at a time", p.want, limit)
+	}
+}
+
+// budget is what may still be taken from the other MachineSets.
+type budget struct {
+	specs     int // so that enough Machines are asked for
+	available int // so that enough Machines are available
+}
+
+// left is how many available Machines a MachineSet is sure to keep: of those it
+// has still to delete, each may be an available one.
+func (m *member) left() int { return max(0, m.Available-m.pending()) }
+
+// pending is how many Machines the MachineSet has yet to delete.
+func (m *member) pending() int { return max(0, m.Actual-m.Going-m.replicas) }
+
+// shrinkOthers takes from the other MachineSets what is needed no more: first
+// those without any available Machine, whose loss nobody feels.
+func (p *planner) shrinkOthers() {
+	required := p.want - p.unavailable
+	b := budget{
+		specs:     sum(p.members, func(m *member) int { return m.replicas }) - required - (p.current.replicas - min(p.current.replicas, p.current.Available)),
+		available: sum(p.members, (*member).left) - required,
+	}
+	available := sum(p.members, func(m *member) int { return m.Available })
+	others := p.others()
+	for _, broken := range []bool{true, false} {
+		for _, m := range others {
+			if (m.left() == 0) != broken {
+				continue
+			}
+			take := min(m.replicas, b.specs)
+			if left := m.left(); left > b.available {
+				take = min(take, b.available)
+			}
+			if take <= 0 {
+				continue
+			}
+			b.specs -= take
+			b.available -= min(take, m.left())
+			m.scale(m.replicas-take, "%d available, at least %d required", available, required)
+		}
+	}
+}
+
+// breakDeadlock lets a rollout go on that waits for Machines which will never
+// be available: when all MachineSets have what they ask for, and the current
+// one is fully available, and yet nothing moves, one Machine of a MachineSet
+// with unavailable ones goes. Its controller takes an unhealthy one first.
+func (p *planner) breakDeadlock() {
+	for _, m := range p.members {
+		if m.isNew || m.replicas != m.before || m.Actual != m.replicas {
+			return
+		}
+	}
+	if p.current.Available < p.current.replicas {
+		return
+	}
+	for _, m := range p.others() {
+		if m.replicas > m.Available {
+			m.scale(m.replicas-1, "Machines that are not available hold up the rollout")
+			return
+		}
+	}
+}
+
+// onDelete lets the other MachineSets follow their Machines, and the current one
+// take up what is missing.
+func (p *planner) onDelete() {
+	others := p.others()
+	for _, m := range others {
+		m.scale(min(m.replicas, m.Actual), "its Machines were deleted")
+	}
+	surplus := sum(others, func(m *member) int { return m.replicas }) - p.want
+	for _, m := range others {
+		take := min(max(surplus, 0), m.replicas)
+		m.scale(m.replicas-take, "want %d", p.want)
+		surplus -= take
+	}
+	c := p.current
+	rest := max(0, p.want-sum(slices.DeleteFunc(slices.Clone(p.members), func(m *member) bool { return m == c }), (*member).size))
+	if rest < c.replicas {
+		// Machines on their way out do not make the current ones superfluous.
+		rest = min(c.replicas, max(0, p.want-sum(others, func(m *member) int { return m.replicas })))
+	}
+	c.scale(rest, "want %d, of which others have the rest", p.want)
+}
+
+// spread brings a change of spec.replicas to all MachineSets with Machines, each
+// by its share, without rolling anything out. Whether spec.replicas has changed
+// is seen from what the MachineSets were told last.
+func (p *planner) spread() {
+	p.current = Current(p.Facts, p.members, func(m *member) *clusterv1.MachineSet { return m.MachineSet })
+	active := slices.DeleteFunc(slices.Clone(p.members), func(m *member) bool { return m.gone || m.replicas == 0 })
+	switch {
+	case len(active) == 0 && p.current != nil:
+		p.current.scale(p.want, "want %d", p.want)
+		return
+	case len(active) == 1:
+		active[0].scale(p.want, "want %d", p.want)
+		return
+	case len(active) == 0 || !slices.ContainsFunc(active, p.toldOtherwise):
+		return
+	}
+	total := sum(active, func(m *member) int { return m.replicas })
+	change := p.want - total
+	if p.want > 0 {
+		change += p.maxSurge
+	}
+	// The largest first: what rounding leaves over is felt there least.
+	slices.SortStableFunc(active, func(a, b *member) int { return -cmp.Compare(a.replicas, b.replicas) })
+	rest := change
+	for _, m := range active {
+		share := max(-m.replicas, m.replicas*change/total)
+		rest -= share
+		m.scale(m.replicas+share, "want %d, while paused", p.want)
+	}
+	for _, m := range active {
+		share := max(-m.replicas, rest)
+		rest -= share
+		m.scale(m.replicas+share, "want %d, while paused", p.want)
+	}
+}
+
+func (p *planner) toldOtherwise(m *member) bool {
+	told, err := strconv.Atoi(m.Annotations[clusterv1.DesiredReplicasAnnotation])
+	return err == nil && told != p.want
+}
