@@ -67,13 +67,24 @@ func (r *Run) Node(h Host) *corev1.Node {
 	return n
 }
 
-func (h Host) status(node string) corev1.NodeStatus {
-	capacity := corev1.ResourceList{
+// OperatingSystem and Architecture are those of every simulated machine.
+const (
+	OperatingSystem = "linux"
+	Architecture    = "amd64"
+)
+
+// Capacity is what every simulated machine has to offer.
+func Capacity() corev1.ResourceList {
+	return corev1.ResourceList{
 		corev1.ResourceCPU:              resource.MustParse("4"),
 		corev1.ResourceMemory:           resource.MustParse("8Gi"),
 		corev1.ResourceEphemeralStorage: resource.MustParse("100Gi"),
 		corev1.ResourcePods:             resource.MustParse("110"),
 	}
+}
+
+func (h Host) status(node string) corev1.NodeStatus {
+	capacity := Capacity()
 	id := fmt.Sprintf("%x", sha256.Sum256([]byte(h.UID)))
 	s := corev1.NodeStatus{
 		Capacity: capacity, Allocatable: capacity.DeepCopy(),
@@ -85,7 +96,7 @@ func (h Host) status(node string) corev1.NodeStatus {
 		NodeInfo: corev1.NodeSystemInfo{
 			MachineID: id[:32], SystemUUID: h.UID, BootID: id[32:],
 			KernelVersion: "6.12.0-simulated", OSImage: "Capstan simulated machine", ContainerRuntimeVersion: "containerd://2.2.0",
-			KubeletVersion: h.Version, OperatingSystem: "linux", Architecture: "amd64",
+			KubeletVersion: h.Version, OperatingSystem: OperatingSystem, Architecture: Architecture,
 		},
 	}
 	for _, c := range []struct {
