@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localcluster
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/simulated"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/finalizer"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+)
+
+// Backend is the infrastructure. simulated.Backend is one.
+type Backend interface {
+	// EnsureCluster makes what a cluster needs, or finds it made, and tells
+	// where its control plane is reached.
+	EnsureCluster(ctx context.Context, want simulated.Cluster) (clusterv1.APIEndpoint, error)
+	// DeleteCluster removes it; there need be none.
+	DeleteCluster(ctx context.Context, key types.NamespacedName, uid types.UID) error
+}
+
+// Reconciler has what the controller needs from outside. All fields are
+// required; Setup checks them.
+type Reconciler struct {
+	Mgmt     client.Client // the management cluster
+	Backend  Backend
+	Clock    clock.PassiveClock // of conditions
+	Recorder events.EventRecorder
+}
+
+// Setup registers the controller and its watches.
+func (r *Reconciler) Setup(mgr ctrl.Manager) error {
+	if r.Mgmt == nil || r.Backend == nil || r.Clock == nil || r.Recorder == nil {
+		return errors.New("localcluster: Mgmt, Backend, Clock and Recorder are required")
+	}
+	return controller.For(mgr, "localcluster", &infrav1.LocalCluster{}).
+		Watches(&clusterv1.Cluster{}, ofCluster, clusterMatters()).
+		Concurrency(10).
+		Complete(r)
+}
+
+// Reconcile implements reconcile.ObjectReconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, lc *infrav1.LocalCluster) (_ ctrl.Result, err error) {
+	if _, external := lc.Annotations[clusterv1.ManagedByAnnotation]; external {
+		return ctrl.Result{}, nil
+	}
+	s, err := r.observe(ctx, lc)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	deleting := !lc.DeletionTimestamp.IsZero()
+	if s.cluster == nil && !deleting {
+		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the Cluster controller to set the owner of the LocalCluster")
+		return ctrl.Result{}, nil
+	}
+	commit := patch.Remember(r.Mgmt, lc)
+	if pause.Requested(s.cluster, lc) {
+		conditions.Set(lc, s.now, pause.Condition(s.cluster, lc))
+		return ctrl.Result{}, commit(ctx)
+	}
+	if finalizer.Ensure(lc, infrav1.LocalClusterFinalizer) {
+		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
+	}
+	defer func() {
+		s.failed = err
+		report(s)
+		err = errors.Join(err, commit(ctx))
+	}()
+	if deleting {
+		return phase.InOrder(ctx, s, phase.Do("delete infrastructure", r.remove))
+	}
+	return phase.InOrder(ctx, s, phase.Do("endpoint", r.endpoint))
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package localcluster gives a cluster on this host its control plane endpoint.
+//
+// Watches: LocalCluster; Cluster, by reference.
+// Writes: LocalCluster finalizer, spec.controlPlaneEndpoint, status; the
+// infrastructure behind Backend.
+// Order of deletion: the endpoint with all that runs behind it, then the
+// finalizer.
+// Invariant: a LocalCluster that is managed from outside, or that no Cluster
+// owns, is left alone.
+package localcluster

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localcluster
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/simulated"
+	"github.com/capstan-dev/capstan/internal/kit/finalizer"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+)
+
+// endpoint makes the endpoint, and keeps what is behind it as it is wanted.
+func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error) {
+	lc, key := s.local, s.key()
+	want := simulated.Cluster{Namespace: key.Namespace, Name: key.Name, UID: lc.UID, Endpoint: lc.Spec.ControlPlaneEndpoint}
+	if lc.Spec.Simulated != nil {
+		want.Faults = lc.Spec.Simulated.Faults
+	}
+	at, err := r.Backend.EnsureCluster(ctx, want)
+	if err != nil {
+		return phase.Wait(0), err
+	}
+	lc.Spec.ControlPlaneEndpoint = at
+	if !provisioned(lc) {
+		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", "endpoint", at.String())
+		r.Recorder.Eventf(lc, s.cluster, corev1.EventTypeNormal, "Provisioned", "Provision", "control plane endpoint is %s", at.String())
+	}
+	lc.Status.Initialization.Provisioned = new(true)
+	lc.Status.FailureDomains = lc.Spec.FailureDomains
+	return phase.Continue(), nil
+}
+
+// remove takes the endpoint away, with all that runs behind it.
+func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
+	if key := s.key(); key.Name != "" { // without a Cluster nothing was ever made
+		ctrl.LoggerFrom(ctx).Info("Deleting infrastructure", "endpoint", s.local.Spec.ControlPlaneEndpoint.String())
+		if err := r.Backend.DeleteCluster(ctx, key, s.local.UID); err != nil {
+			return phase.Wait(0), err
+		}
+	}
+	finalizer.Remove(s.local, infrav1.LocalClusterFinalizer)
+	return phase.Continue(), nil
+}
+
+func provisioned(lc *infrav1.LocalCluster) bool {
+	p := lc.Status.Initialization.Provisioned
+	return p != nil && *p
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localcluster
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+)
+
+// state is what one reconcile knows.
+type state struct {
+	local   *infrav1.LocalCluster
+	cluster *clusterv1.Cluster // that owns it; nil if none does, or if it has gone
+	now     time.Time
+	failed  error // what the reconcile ended with
+}
+
+func (r *Reconciler) observe(ctx context.Context, lc *infrav1.LocalCluster) (*state, error) {
+	s := &state{local: lc, now: r.Clock.Now()}
+	var err error
+	if name := ownerName(lc); name != "" {
+		s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, lc.Namespace, name)
+	}
+	return s, err
+}
+
+// key names the cluster to the infrastructure: as the Cluster that owns it, or
+// that its label still names.
+func (s *state) key() types.NamespacedName {
+	name := ownerName(s.local)
+	if name == "" {
+		name = s.local.Labels[clusterv1.ClusterNameLabel]
+	}
+	return types.NamespacedName{Namespace: s.local.Namespace, Name: name}
+}
+
+// ownerName is the name of the Cluster that owns obj, or empty.
+func ownerName(obj metav1.Object) string {
+	for _, ref := range obj.GetOwnerReferences() {
+		gv, err := schema.ParseGroupVersion(ref.APIVersion)
+		if err == nil && gv.Group == clusterv1.GroupVersion.Group && ref.Kind == "Cluster" {
+			return ref.Name
+		}
+	}
+	return ""
+}
+
+// ofCluster names the LocalCluster that a Cluster refers to.
+func ofCluster(_ context.Context, obj client.Object) []reconcile.Request {
+	ref := obj.(*clusterv1.Cluster).Spec.InfrastructureRef
+	if ref.APIGroup != infrav1.GroupVersion.Group || ref.Kind != "LocalCluster" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: ref.Name}}}
+}
+
+// clusterMatters drops the changes of a Cluster that its LocalCluster does not
+// care for.
+func clusterMatters() predicate.Predicate {
+	paused := func(o client.Object) bool {
+		p := o.(*clusterv1.Cluster).Spec.Paused
+		return p != nil && *p
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return paused(e.ObjectOld) != paused(e.ObjectNew) }}
+}

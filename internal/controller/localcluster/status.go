@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localcluster
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+)
+
+// report fills the conditions from the state. It is pure.
+func report(s *state) {
+	for _, c := range []metav1.Condition{ready(s), deleting(s), pause.Condition(s.cluster, s.local)} {
+		c.ObservedGeneration = s.local.Generation
+		conditions.Set(s.local, s.now, c)
+	}
+}
+
+// ready is true while the endpoint is there.
+func ready(s *state) metav1.Condition {
+	c := metav1.Condition{Type: clusterv1.ReadyCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotReadyReason}
+	switch {
+	case !s.local.DeletionTimestamp.IsZero():
+		c.Reason, c.Message = clusterv1.DeletingReason, "The infrastructure is being deleted"
+	case s.failed != nil:
+		c.Message = "Waiting for the control plane endpoint: " + s.failed.Error()
+	default:
+		c.Status, c.Reason = metav1.ConditionTrue, clusterv1.ReadyReason
+	}
+	return c
+}
+
+func deleting(s *state) metav1.Condition {
+	c := metav1.Condition{Type: clusterv1.DeletingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotDeletingReason}
+	if s.local.DeletionTimestamp.IsZero() {
+		return c
+	}
+	c.Status, c.Reason = metav1.ConditionTrue, clusterv1.DeletingReason
+	if s.failed != nil {
+		c.Message = "Waiting for the infrastructure to be deleted: " + s.failed.Error()
+	}
+	return c
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localmachine
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/simulated"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/finalizer"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+)
+
+// Backend is the infrastructure. simulated.Backend is one.
+type Backend interface {
+	// EnsureMachine starts a machine, or finds it started, and tells how far
+	// it is. It does not wait for it.
+	EnsureMachine(ctx context.Context, want simulated.Machine) (simulated.MachineStatus, error)
+	// DeleteMachine removes a machine; there need be none.
+	DeleteMachine(ctx context.Context, cluster types.NamespacedName, uid types.UID) error
+	// Events tells of machines that got further by themselves, until ctx ends.
+	Events(ctx context.Context) <-chan simulated.Event
+}
+
+// Reconciler has what the controller needs from outside. All fields are
+// required; Setup checks them.
+type Reconciler struct {
+	Mgmt     client.Client // the management cluster
+	Live     client.Reader // the same, past the cache
+	Backend  Backend
+	Clock    clock.PassiveClock // of conditions
+	Recorder events.EventRecorder
+}
+
+// Setup registers the controller and its watches.
+func (r *Reconciler) Setup(mgr ctrl.Manager) error {
+	if r.Mgmt == nil || r.Live == nil || r.Backend == nil || r.Clock == nil || r.Recorder == nil {
+		return errors.New("localmachine: Mgmt, Live, Backend, Clock and Recorder are required")
+	}
+	return controller.For(mgr, "localmachine", &infrav1.LocalMachine{}).
+		Watches(&clusterv1.Machine{}, ofMachine, machineMatters()).
+		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
+		WatchesSource(source.Func(r.followBackend)).
+		Concurrency(20).
+		Complete(r)
+}
+
+// Reconcile implements reconcile.ObjectReconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, lm *infrav1.LocalMachine) (_ ctrl.Result, err error) {
+	s, err := r.observe(ctx, lm)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	deleting := !lm.DeletionTimestamp.IsZero()
+	if !deleting && (s.machine == nil || s.cluster == nil) {
+		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the Machine controller to set the owner of the LocalMachine")
+		return ctrl.Result{}, nil
+	}
+	commit := patch.Remember(r.Mgmt, lm)
+	if pause.Requested(s.cluster, lm) {
+		conditions.Set(lm, s.now, pause.Condition(s.cluster, lm))
+		return ctrl.Result{}, commit(ctx)
+	}
+	if finalizer.Ensure(lm, infrav1.LocalMachineFinalizer) {
+		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
+	}
+	defer func() {
+		s.failed = err
+		report(s)
+		err = errors.Join(err, commit(ctx))
+	}()
+	if deleting {
+		return phase.InOrder(ctx, s, phase.Do("delete machine", r.remove))
+	}
+	return phase.InOrder(ctx, s,
+		phase.Do("wait", r.waitForOthers),
+		phase.Do("bootstrap data", r.readBootstrapData),
+		phase.Do("machine", r.run))
+}

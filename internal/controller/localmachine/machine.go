@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localmachine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/simulated"
+	"github.com/capstan-dev/capstan/internal/kit/finalizer"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+)
+
+// ProviderIDScheme begins the providerID of simulated machines.
+const ProviderIDScheme = "simulated://"
+
+// waitForOthers ends the reconcile while the machine cannot start yet. Watches
+// wake it.
+func (r *Reconciler) waitForOthers(ctx context.Context, s *state) (phase.Next, error) {
+	if s.provisioned() {
+		return phase.Continue(), nil
+	}
+	initialized := s.cluster.Status.Initialization
+	_, controlPlane := s.machine.Labels[clusterv1.MachineControlPlaneLabel]
+	switch {
+	case !isTrue(initialized.InfrastructureProvisioned):
+		s.waiting = bootstrapWait{infrav1.VMWaitingForClusterInfrastructureReason,
+			fmt.Sprintf("Waiting for the infrastructure of Cluster %s to be provisioned", s.cluster.Name)}
+	case s.machine.Spec.Bootstrap.DataSecretName != nil:
+		return phase.Continue(), nil
+	case !controlPlane && !isTrue(initialized.ControlPlaneInitialized):
+		s.waiting = bootstrapWait{infrav1.VMWaitingForControlPlaneInitializedReason,
+			fmt.Sprintf("Waiting for the control plane of Cluster %s to be initialized", s.cluster.Name)}
+	default:
+		s.waiting = bootstrapWait{infrav1.VMWaitingForBootstrapDataReason,
+			fmt.Sprintf("Waiting for spec.bootstrap.dataSecretName of Machine %s", s.machine.Name)}
+	}
+	ctrl.LoggerFrom(ctx).V(2).Info("Waiting before the machine is started", "reason", s.waiting.message)
+	return phase.Wait(0), nil
+}
+
+// readBootstrapData reads the Secret that the Machine names. A machine that
+// has run its data does not need it any more.
+func (r *Reconciler) readBootstrapData(ctx context.Context, s *state) (phase.Next, error) {
+	name := s.machine.Spec.Bootstrap.DataSecretName
+	if name == nil {
+		return phase.Continue(), nil
+	}
+	key := client.ObjectKey{Namespace: s.local.Namespace, Name: *name}
+	secret := &corev1.Secret{}
+	err := r.Mgmt.Get(ctx, key, secret)
+	if apierrors.IsNotFound(err) && !s.provisioned() {
+		err = r.Live.Get(ctx, key, secret) // the cache lags, or holds only Secrets with the cluster's label
+	}
+	switch {
+	case err == nil:
+		s.data = bootstrapData{value: secret.Data["value"], format: string(secret.Data["format"])}
+	case s.provisioned() && apierrors.IsNotFound(err):
+		return phase.Continue(), nil
+	default:
+		return phase.Wait(0), fmt.Errorf("get Secret %s named by Machine %s: %w", key, s.machine.Name, err)
+	}
+	if len(s.data.value) == 0 && !s.provisioned() {
+		return phase.Wait(0), fmt.Errorf("Secret %s named by Machine %s has no bootstrap data under the key \"value\"", key, s.machine.Name) //nolint:staticcheck // a kind's name
+	}
+	return phase.Continue(), nil
+}
+
+// run starts the machine, or looks how far it is.
+func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
+	started := conditions.Has(s.local, infrav1.BootstrapExecSucceededCondition)
+	seen, err := r.Backend.EnsureMachine(ctx, wanted(s))
+	if errors.Is(err, simulated.ErrNoCluster) && !s.provisioned() {
+		return phase.Wait(0), fmt.Errorf("start the machine: LocalCluster of Cluster %s has not been provisioned here: %w", s.cluster.Name, err)
+	}
+	if err != nil {
+		return phase.Wait(0), err
+	}
+	s.seen = &seen
+	if !started {
+		ctrl.LoggerFrom(ctx).Info("Starting machine", "version", s.machine.Spec.Version)
+	}
+	switch {
+	case seen.Stage == simulated.Failed && conditions.Reason(s.local, infrav1.BootstrapExecSucceededCondition) != infrav1.BootstrapExecFailedReason:
+		r.Recorder.Eventf(s.local, s.machine, corev1.EventTypeWarning, "BootstrapFailed", "Bootstrap", "%s", seen.Message)
+	case seen.Done() && !s.provisioned():
+		ctrl.LoggerFrom(ctx).Info("Machine is provisioned", "providerID", seen.ProviderID)
+		r.Recorder.Eventf(s.local, s.machine, corev1.EventTypeNormal, "Provisioned", "Provision", "machine is Node %s", seen.NodeName)
+	}
+	if seen.Done() && !s.provisioned() {
+		s.local.Spec.ProviderID = seen.ProviderID
+		s.local.Status.Initialization.Provisioned = new(true)
+	}
+	if seen.Running {
+		s.local.Status.Addresses = seen.Addresses
+		s.local.Status.FailureDomain = s.machine.Spec.FailureDomain
+	}
+	return phase.Continue(), nil
+}
+
+// wanted is the machine as it is asked for.
+func wanted(s *state) simulated.Machine {
+	lm, key := s.local, s.clusterKey()
+	want := simulated.Machine{
+		Namespace: lm.Namespace, Name: lm.Name, UID: lm.UID, Cluster: key.Name,
+		ProviderID:      ProviderIDScheme + strings.Join([]string{lm.Namespace, key.Name, lm.Name}, "/"),
+		FailureDomain:   s.machine.Spec.FailureDomain,
+		Version:         s.machine.Spec.Version,
+		BootstrapData:   s.data.value,
+		BootstrapFormat: s.data.format,
+	}
+	if sim := lm.Spec.Simulated; sim != nil {
+		want.VM, want.Node, want.Etcd, want.APIServer, want.Faults = sim.VM, sim.Node, sim.Etcd, sim.APIServer, sim.Faults
+	}
+	return want
+}
+
+// remove takes the machine away, whatever state it is in.
+func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
+	if key := s.clusterKey(); key.Name != "" { // without a cluster it was never started
+		ctrl.LoggerFrom(ctx).Info("Deleting machine", "providerID", s.local.Spec.ProviderID)
+		if err := r.Backend.DeleteMachine(ctx, key, s.local.UID); err != nil {
+			return phase.Wait(0), err
+		}
+	}
+	finalizer.Remove(s.local, infrav1.LocalMachineFinalizer)
+	return phase.Continue(), nil
+}
+

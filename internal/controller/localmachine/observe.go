@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localmachine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/simulated"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+)
+
+// state is what one reconcile knows.
+type state struct {
+	local   *infrav1.LocalMachine
+	machine *clusterv1.Machine // that owns it; nil if none does, or if it has gone
+	cluster *clusterv1.Cluster // nil if it is not known or has gone
+	now     time.Time
+
+	// What the phases found.
+	waiting bootstrapWait            // why the machine is not started yet; zero if it is
+	data    bootstrapData            // to start it with
+	seen    *simulated.MachineStatus // how far it is; nil if it was not looked at
+	failed  error                    // what the reconcile ended with
+}
+
+// bootstrapWait is the reason of a condition, and what it says.
+type bootstrapWait struct{ reason, message string }
+
+// bootstrapData is never logged, nor put into an error.
+type bootstrapData struct {
+	value  []byte
+	format string
+}
+
+func (r *Reconciler) observe(ctx context.Context, lm *infrav1.LocalMachine) (*state, error) {
+	s := &state{local: lm, now: r.Clock.Now()}
+	if name := ownerName(lm); name != "" {
+		m := &clusterv1.Machine{}
+		err := r.Mgmt.Get(ctx, client.ObjectKey{Namespace: lm.Namespace, Name: name}, m)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("get Machine %s/%s: %w", lm.Namespace, name, err)
+		}
+		if err == nil {
+			s.machine = m
+		}
+	}
+	var err error
+	if name := s.clusterKey().Name; name != "" {
+		s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, lm.Namespace, name)
+	}
+	return s, err
+}
+
+// clusterKey names the cluster of the machine, as its label or its owner does.
+func (s *state) clusterKey() types.NamespacedName {
+	name := s.local.Labels[clusterv1.ClusterNameLabel]
+	if s.machine != nil {
+		name = s.machine.Spec.ClusterName
+	}
+	return types.NamespacedName{Namespace: s.local.Namespace, Name: name}
+}
+
+// provisioned reports whether the machine has once run its bootstrap data.
+func (s *state) provisioned() bool { return isTrue(s.local.Status.Initialization.Provisioned) }
+
+// ownerName is the name of the Machine that owns obj, or empty.
+func ownerName(obj metav1.Object) string {
+	for _, ref := range obj.GetOwnerReferences() {
+		gv, err := schema.ParseGroupVersion(ref.APIVersion)
+		if err == nil && gv.Group == clusterv1.GroupVersion.Group && ref.Kind == "Machine" {
+			return ref.Name
+		}
+	}
+	return ""
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
