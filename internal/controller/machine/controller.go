@@ -53,7 +53,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	if r.Mgmt == nil || r.Providers == nil || r.Workload == nil || r.Clock == nil || r.Recorder == nil {
 		return errors.New("machine: Mgmt, Providers, Workload, Clock and Recorder are required")
 	}
-	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := makeIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	c, err := controller.For(mgr, name, &clusterv1.Machine{}).

@@ -386,3 +386,18 @@ func TestNodeEventsWakeTheirMachineOnly(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyTheMachinesOfTheClusterAreWoken(t *testing.T) {
+	t.Parallel()
+	elsewhere := machine(func(m *clusterv1.Machine) { m.Name, m.Spec.ClusterName = "m9", "else" })
+	r := &Reconciler{Mgmt: indexed(t, machine(), controlPlaneMachine(), elsewhere)}
+	if got := r.ofCluster(t.Context(), cluster()); len(got) != 2 {
+		t.Errorf("by a Cluster: %v", got)
+	}
+	if got := r.ofConnection(t.Context(), client.ObjectKey{Namespace: "ns", Name: "else"}, nil); len(got) != 1 || got[0].Name != "m9" {
+		t.Errorf("by a connection: %v", got)
+	}
+	if got := r.ofLabel(clusterv1.MachineSetNameLabel)(t.Context(), &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set"}}); len(got) != 2 {
+		t.Errorf("by a MachineSet: %v", got)
+	}
+}

@@ -186,6 +186,10 @@ func (r *Reconciler) deleteReferred(ctx context.Context, s *state, ref reference
 	if ref.obj == nil {
 		return phase.Continue(), nil
 	}
+	if other := metav1.GetControllerOfNoCopy(ref.obj); other != nil && other.Kind == "Machine" && other.Name != s.machine.Name {
+		ctrl.LoggerFrom(ctx).Info("Leaving an object alone that belongs to another Machine", ref.ref.Kind, ref.ref.Name, "owner", other.Name)
+		return phase.Continue(), nil
+	}
 	s.stage.at(reason, "Waiting for %s to be deleted", ref)
 	if !ref.obj.GetDeletionTimestamp().IsZero() {
 		return phase.Wait(0), nil

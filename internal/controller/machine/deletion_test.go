@@ -344,3 +344,16 @@ func TestHooksHoldEvenWhenTheNodeIsSpared(t *testing.T) {
 		t.Errorf("Deleting = %s, error %v; pre-terminate hooks hold whatever became of the Node", cond(m, "Deleting"), err)
 	}
 }
+
+func TestTheHostOfAnotherMachineIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	theirs := provisioned()
+	theirs.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "other", UID: "other", Controller: new(true)}})
+	w := newWorld(t, cluster(), machine(deletedSince(0)), theirs)
+	if m, _, err := w.reconcile(); err != nil || m != nil {
+		t.Fatalf("machine %v, error %v", m, err)
+	}
+	if _, err := w.r.Providers.Get(t.Context(), "ns", hostRef); err != nil {
+		t.Errorf("the host of the other Machine: %v", err)
+	}
+}

@@ -4,6 +4,7 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/kit/index"
 )
 
 var (
@@ -299,7 +301,7 @@ func indexed(t *testing.T, objects ...client.Object) client.Client {
 		t.Fatal(err)
 	}
 	b := fake.NewClientBuilder().WithScheme(s).WithObjects(objects...)
-	if err := index(t.Context(), indexer{b}); err != nil {
+	if err := errors.Join(makeIndexes(t.Context(), indexer{b}), index.Register(t.Context(), indexer{b})); err != nil {
 		t.Fatal(err)
 	}
 	return b.Build()

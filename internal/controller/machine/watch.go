@@ -18,6 +18,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/index"
 )
 
 // Indexes by which Machines are found in the management cluster's cache.
@@ -26,7 +27,7 @@ const (
 	NodeNameIndex   = "status.nodeRef.name"
 )
 
-func index(ctx context.Context, indexer client.FieldIndexer) error {
+func makeIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	for field, value := range map[string]func(*clusterv1.Machine) string{
 		ProviderIDIndex: func(m *clusterv1.Machine) string { return m.Spec.ProviderID },
 		NodeNameIndex:   func(m *clusterv1.Machine) string { return m.Status.NodeRef.Name },
@@ -52,12 +53,17 @@ func refs(o client.Object) []clusterv1.ContractVersionedObjectReference {
 
 // ofCluster names the Machines of a Cluster.
 func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
-	return r.list(ctx, client.InNamespace(cluster.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()})
+	return r.list(ctx, inCluster(client.ObjectKeyFromObject(cluster))...)
 }
 
 // ofConnection names the Machines of a cluster whose connection changed.
 func (r *Reconciler) ofConnection(ctx context.Context, cluster client.ObjectKey, _ client.Object) []reconcile.Request {
-	return r.list(ctx, client.InNamespace(cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name})
+	return r.list(ctx, inCluster(cluster)...)
+}
+
+// inCluster selects the Machines of a Cluster.
+func inCluster(cluster client.ObjectKey) []client.ListOption {
+	return []client.ListOption{client.InNamespace(cluster.Namespace), client.MatchingFields{index.ClusterName: cluster.Name}}
 }
 
 // ofLabel names the Machines that carry the name of obj in a label.
