@@ -155,7 +155,14 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			},
 			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
 				_ = note("patch", obj)
-				return c.Patch(ctx, obj, p, opts...)
+				if err := c.Patch(ctx, obj, p, opts...); err != nil {
+					return err
+				}
+				if config, ok := obj.(*bootstrapv1.KubeadmConfig); ok { // as an API server does; these tests patch nothing but its spec
+					config.Generation++
+					return c.Update(ctx, config)
+				}
+				return nil
 			},
 			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 				_ = note("patch "+sub+" of", obj)
