@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package webhooks
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/capstan-dev/capstan/internal/kit/webhook"
+)
+
+func all() []webhook.Webhook { return Of(nil, "core", "kubeadm", "local") }
+
+func find(t *testing.T, kind string, mutating bool) webhook.Webhook {
+	t.Helper()
+	for _, w := range all() {
+		if w.Kind.Kind == kind && w.Mutating == mutating {
+			return w
+		}
+	}
+	t.Fatalf("no such webhook of %s", kind)
+	return webhook.Webhook{}
+}
+
+func object(t *testing.T, kind, text string) map[string]any {
+	t.Helper()
+	obj := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text), &obj); err != nil {
+		t.Fatal(err)
+	}
+	metadata, _ := obj["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	metadata["name"], metadata["namespace"] = "name", "ns"
+	obj["kind"], obj["metadata"] = kind, metadata
+	return obj
+}
+
+func request(t *testing.T, obj, old map[string]any) *admissionv1.AdmissionRequest {
+	t.Helper()
+	req := &admissionv1.AdmissionRequest{UID: "1", Namespace: "ns", Name: "name", Kind: metav1.GroupVersionKind(schema.GroupVersionKind{})}
+	req.Object = runtime.RawExtension{Raw: encode(t, obj)}
+	if old != nil {
+		req.OldObject = runtime.RawExtension{Raw: encode(t, old)}
+	}
+	return req
+}
+
+func encode(t *testing.T, obj any) []byte {
+	t.Helper()
+	data, err := json.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// TestDefaultingIsCalledExactlyWhenItWouldSetSomething holds the conditions
+// that API servers evaluate against the functions that they save calls of.
+func TestDefaultingIsCalledExactlyWhenItWouldSetSomething(t *testing.T) {
+	t.Parallel()
+	const (
+		labelled = "metadata: {labels: {cluster.x-k8s.io/cluster-name: c}}\n"
+		template = "template: {metadata: {labels: {a: b}}, spec: {clusterName: c, bootstrap: {dataSecretName: x}, infrastructureRef: {}}}"
+		inMD     = "template: {metadata: {labels: {cluster.x-k8s.io/cluster-name: c}}, spec: {clusterName: c, version: v1.34.0}}"
+		inSel    = "selector: {matchLabels: {cluster.x-k8s.io/cluster-name: c}}"
+	)
+	tests := map[string]map[string]string{
+		"Machine": {
+			"minimal":           "spec: {clusterName: c}",
+			"labels of others":  "metadata: {labels: {x: z}}\nspec: {clusterName: c}",
+			"wrong label":       "metadata: {labels: {cluster.x-k8s.io/cluster-name: d}}\nspec: {clusterName: c, deletion: {nodeDeletionTimeoutSeconds: 10}}",
+			"only the timeout":  "spec: {clusterName: c, deletion: {nodeDeletionTimeoutSeconds: 10}}",
+			"other timeout":     labelled + "spec: {clusterName: c, deletion: {nodeDrainTimeoutSeconds: 10}}",
+			"version without v": labelled + "spec: {clusterName: c, version: 1.34.0, deletion: {nodeDeletionTimeoutSeconds: 10}}",
+			"complete":          labelled + "spec: {clusterName: c, version: v1.34.0, deletion: {nodeDeletionTimeoutSeconds: 0}}",
+		},
+		"MachineSet": {
+			"minimal":                      "spec: {clusterName: c, selector: {}, " + template + "}",
+			"empty map in selector":        labelled + "spec: {clusterName: c, replicas: 0, selector: {matchLabels: {}}, " + template + "}",
+			"empty list in selector":       labelled + "spec: {clusterName: c, replicas: 0, selector: {matchExpressions: []}, " + template + "}",
+			"no replicas":                  labelled + "spec: {clusterName: c, selector: {matchLabels: {a: b}}, " + template + "}",
+			"version without v":            labelled + "spec: {clusterName: c, replicas: 1, selector: {matchLabels: {a: b}}, template: {spec: {clusterName: c, version: '1.34.0'}}}",
+			"complete with labels":         labelled + "spec: {clusterName: c, replicas: 1, selector: {matchLabels: {a: b}}, " + template + "}",
+			"complete with an expression":  labelled + "spec: {clusterName: c, replicas: 1, selector: {matchExpressions: [{key: a, operator: Exists}]}, " + template + "}",
+			"bounds of the autoscaler":     "metadata: {labels: {cluster.x-k8s.io/cluster-name: c}, annotations: {cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size: '3', cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size: '5'}}\nspec: {clusterName: c, selector: {matchLabels: {a: b}}, " + template + "}",
+			"selector and template differ": labelled + "spec: {clusterName: c, replicas: 1, selector: {matchLabels: {x: z}}, template: {spec: {clusterName: c}}}",
+		},
+		"MachineDeployment": {
+			"minimal":                "spec: {clusterName: c, selector: {}, template: {spec: {clusterName: c}}}",
+			"no strategy":            labelled + "spec: {clusterName: c, replicas: 1, " + inSel + ", " + inMD + "}",
+			"empty strategy":         labelled + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: RollingUpdate}}, " + inSel + ", " + inMD + "}",
+			"only surge":             labelled + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1}}}, " + inSel + ", " + inMD + "}",
+			"on delete":              labelled + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: OnDelete}}, " + inSel + ", " + inMD + "}",
+			"no label in selector":   labelled + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: OnDelete}}, selector: {matchLabels: {a: b}}, " + inMD + "}",
+			"no label in template":   labelled + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: OnDelete}}, " + inSel + ", template: {spec: {clusterName: c}}}",
+			"rollout after, no more": labelled + "spec: {clusterName: c, replicas: 1, rollout: {after: '2026-01-01T00:00:00Z'}, " + inSel + ", " + inMD + "}",
+			"complete":               labelled + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 10%, maxUnavailable: 0}}}, " + inSel + ", " + inMD + "}",
+		},
+		"MachineHealthCheck": {
+			"minimal":     "spec: {clusterName: c, selector: {matchLabels: {a: b}}}",
+			"other check": labelled + "spec: {clusterName: c, checks: {unhealthyNodeConditions: []}}",
+			"complete":    labelled + "spec: {clusterName: c, checks: {nodeStartupTimeoutSeconds: 0}}",
+		},
+		"KubeadmControlPlane": {
+			"minimal":           "spec: {version: v1.34.0, machineTemplate: {spec: {infrastructureRef: {}}}}",
+			"version without v": "spec: {version: 1.34.0, replicas: 3, rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0}}}}",
+			"no surge":          "spec: {version: v1.34.0, replicas: 3, rollout: {strategy: {type: RollingUpdate}}}",
+			"no type":           "spec: {version: v1.34.0, replicas: 3, rollout: {strategy: {rollingUpdate: {maxSurge: 0}}}}",
+			"complete":          "spec: {version: v1.34.0, replicas: 3, rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0}}}}",
+		},
+		"ClusterResourceSet": {
+			"minimal":  "spec: {clusterSelector: {matchLabels: {a: b}}}",
+			"complete": "spec: {clusterSelector: {matchLabels: {a: b}}, strategy: Reconcile}",
+		},
+		"ExtensionConfig": {
+			"url":              "spec: {clientConfig: {url: https://x}}",
+			"service":          "spec: {namespaceSelector: {}, clientConfig: {service: {name: a, namespace: b}}}",
+			"complete service": "spec: {namespaceSelector: {}, clientConfig: {service: {name: a, namespace: b, port: 8443}}}",
+			"complete url":     "spec: {namespaceSelector: {}, clientConfig: {url: https://x}}",
+		},
+	}
+	for _, w := range all() {
+		if w.Mutating && tests[w.Kind.Kind] == nil {
+			t.Errorf("no cases for %s", w.Name())
+		}
+	}
+	for kind, objects := range tests {
+		for name, text := range objects {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				w, obj := find(t, kind, true), object(t, kind, text)
+				response := w.Admit(t.Context(), request(t, obj, nil))
+				if !response.Allowed {
+					t.Fatal(response.Result.Message)
+				}
+				if got, want := called(t, w, obj, nil), response.Patch != nil; got != want {
+					t.Errorf("called: %v, patch %s", got, response.Patch)
+				}
+				if response.Patch == nil {
+					return
+				}
+				defaulted := apply(t, obj, response.Patch)
+				if again := w.Admit(t.Context(), request(t, defaulted, nil)); again.Patch != nil {
+					t.Errorf("defaulted again by %s", again.Patch)
+				}
+				if called(t, w, defaulted, obj) {
+					t.Error("called again for what it made")
+				}
+			})
+		}
+	}
+}
+
+func apply(t *testing.T, obj map[string]any, patch []byte) map[string]any {
+	t.Helper()
+	p, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := p.Apply(encode(t, obj))
+	if err != nil {
+		t.Fatalf("apply %s: %v", patch, err)
+	}
+	out := map[string]any{}
+	if err := json.Unmarshal(data, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestValidationIsNotCalledForWhatItDoesNotLookAt covers most writes of
+// controllers.
+func TestValidationIsNotCalledForWhatItDoesNotLookAt(t *testing.T) {
+	t.Parallel()
+	const spec = "spec: {clusterName: c, format: ignition, clientConfig: {}, template: {spec: {format: ignition}}}\n"
+	for _, w := range all() {
+		if w.Mutating {
+			continue
+		}
+		t.Run(w.Name(), func(t *testing.T) {
+			t.Parallel()
+			old := object(t, w.Kind.Kind, spec)
+			touched := object(t, w.Kind.Kind, "metadata: {finalizers: [x], labels: {a: b}, annotations: {c: d}}\n"+spec+"status: {replicas: 2}")
+			if called(t, w, touched, old) {
+				t.Error("called for metadata and status")
+			}
+			edited := maps.Clone(old)
+			edited["spec"] = object(t, "", "spec: {clusterName: d, format: ignition, clientConfig: {}, template: {spec: {format: ignition, more: true}}}")["spec"]
+			if !called(t, w, edited, old) {
+				t.Error("not called for another spec")
+			}
+			if len(w.Operations) == 0 && w.Resource != "clusterresourcesetbindings" && !called(t, w, old, nil) {
+				t.Error("not called for a creation")
+			}
+		})
+	}
+}
+
+func TestMachineConfigsAreCheckedOnlyWhenTheyHoldWhatIsChecked(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		text string
+		want bool
+	}{
+		"no spec":           {"{}", false},
+		"empty spec":        {"spec: {}", false},
+		"what machines get": {"spec: {clusterConfiguration: {apiServer: {}}, joinConfiguration: {discovery: {bootstrapToken: {}}}, preKubeadmCommands: [a]}", false},
+		"cloud-config":      {"spec: {format: cloud-config}", false},
+		"ignition":          {"spec: {format: ignition}", true},
+		"files":             {"spec: {files: [{path: /a}]}", true},
+		"users":             {"spec: {users: [{name: a}]}", true},
+		"disks":             {"spec: {diskSetup: {partitions: []}}", true},
+		"a kubeconfig":      {"spec: {joinConfiguration: {discovery: {file: {kubeConfigPath: /a}}}}", true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := called(t, find(t, "KubeadmConfig", false), object(t, "KubeadmConfig", tc.text), nil); got != tc.want {
+				t.Errorf("called: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestPreflightAnnotationIsChecked(t *testing.T) {
+	t.Parallel()
+	w := find(t, "MachineSet", false)
+	old := object(t, "MachineSet", "spec: {clusterName: c}")
+	annotated := object(t, "MachineSet", "metadata: {annotations: {machineset.cluster.x-k8s.io/skip-preflight-checks: All}}\nspec: {clusterName: c}")
+	if !called(t, w, annotated, old) || !called(t, w, old, annotated) || called(t, w, annotated, annotated) {
+		t.Error("must be called exactly when the annotation changes")
+	}
+}
+
+func TestNamesAndPathsAreUniqueAndQualified(t *testing.T) {
+	t.Parallel()
+	qualified := regexp.MustCompile(`^[a-z0-9-]+(\.[a-z0-9-]+){2,}$`)
+	names, paths := map[string]bool{}, map[string]bool{}
+	for _, w := range all() {
+		if names[w.Name()] || paths[w.Path()] {
+			t.Errorf("%s at %s is there twice", w.Name(), w.Path())
+		}
+		names[w.Name()], paths[w.Path()] = true, true
+		if !qualified.MatchString(w.Name()) {
+			t.Errorf("%s is not a qualified name", w.Name())
+		}
+	}
+	if !paths["/mutate-cluster-x-k8s-io-v1beta2-machine"] || !paths["/validate-controlplane-cluster-x-k8s-io-v1beta2-kubeadmcontrolplane-scale"] {
+		t.Errorf("paths are %v", paths)
+	}
+}
+
+func TestProvidersChooseTheirWebhooks(t *testing.T) {
+	t.Parallel()
+	for provider, want := range map[string]string{"core": "cluster.x-k8s.io", "kubeadm": "bootstrap.cluster.x-k8s.io", "local": "infrastructure.capstan.dev"} {
+		got := Of(nil, provider)
+		if len(got) == 0 || got[0].Kind.Group != want {
+			t.Errorf("%s: %d webhooks, the first of %v", provider, len(got), got)
+		}
+	}
+	if got := Of(nil); len(got) != 0 {
+		t.Errorf("no provider: %v", got)
+	}
+}
