@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	testclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -117,6 +118,7 @@ type world struct {
 	t        *testing.T
 	r        *Reconciler
 	mgmt     client.Client
+	hidden   string // name of what the cache does not show yet
 	workload client.Client
 	clock    *testclock.FakePassiveClock
 	down     bool     // the workload cluster is not connected
@@ -140,35 +142,41 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		w.writes = append(w.writes, what)
 		return w.fail[what]
 	}
-	w.mgmt = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&bootstrapv1.KubeadmConfig{}).
-		WithInterceptorFuncs(interceptor.Funcs{
-			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-				return errors.Join(note("create", obj), ifNil(w.fail, "create", obj, func() error { return c.Create(ctx, obj, opts...) }))
-			},
-			Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
-				_ = note("update", obj)
-				return c.Update(ctx, obj, opts...)
-			},
-			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
-				_ = note("delete", obj)
-				return c.Delete(ctx, obj, opts...)
-			},
-			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
-				_ = note("patch", obj)
-				if err := c.Patch(ctx, obj, p, opts...); err != nil {
-					return err
-				}
-				if config, ok := obj.(*bootstrapv1.KubeadmConfig); ok { // as an API server does; these tests patch nothing but its spec
-					config.Generation++
-					return c.Update(ctx, config)
-				}
-				return nil
-			},
-			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-				_ = note("patch "+sub+" of", obj)
-				return c.SubResource(sub).Patch(ctx, obj, p, opts...)
-			},
-		}).Build()
+	live := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&bootstrapv1.KubeadmConfig{}).Build()
+	w.mgmt = interceptor.NewClient(live, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if key.Name == w.hidden {
+				return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+			}
+			return c.Get(ctx, key, obj, opts...)
+		},
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			return errors.Join(note("create", obj), ifNil(w.fail, "create", obj, func() error { return c.Create(ctx, obj, opts...) }))
+		},
+		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+			_ = note("update", obj)
+			return c.Update(ctx, obj, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			_ = note("delete", obj)
+			return c.Delete(ctx, obj, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
+			_ = note("patch", obj)
+			if err := c.Patch(ctx, obj, p, opts...); err != nil {
+				return err
+			}
+			if config, ok := obj.(*bootstrapv1.KubeadmConfig); ok { // as an API server does; these tests patch nothing but its spec
+				config.Generation++
+				return c.Update(ctx, config)
+			}
+			return nil
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			_ = note("patch "+sub+" of", obj)
+			return c.SubResource(sub).Patch(ctx, obj, p, opts...)
+		},
+	})
 	w.workload = fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 			w.reads++
@@ -176,7 +184,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		},
 	}).Build()
 	w.r = &Reconciler{
-		Mgmt: w.mgmt, Live: w.mgmt, Providers: provider.New(w.mgmt, nil), Workload: w, Clock: w.clock,
+		Mgmt: w.mgmt, Live: live, Providers: provider.New(w.mgmt, nil), Workload: w, Clock: w.clock,
 		NewToken: func() (bootstrapv1.BootstrapTokenString, error) {
 			t, err := bootstrapv1.NewBootstrapTokenString(testToken)
 			return *t, err
