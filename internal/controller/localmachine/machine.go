@@ -136,4 +136,3 @@ func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
 	finalizer.Remove(s.local, infrav1.LocalMachineFinalizer)
 	return phase.Continue(), nil
 }
-

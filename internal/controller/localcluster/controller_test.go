@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localcluster
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/simulated"
+)
+
+var key = client.ObjectKey{Namespace: "ns", Name: "demo-infra"}
+
+// backend remembers what it was asked for.
+type backend struct {
+	wanted  []simulated.Cluster
+	deleted []types.NamespacedName
+	err     error
+}
+
+func (b *backend) EnsureCluster(_ context.Context, want simulated.Cluster) (clusterv1.APIEndpoint, error) {
+	b.wanted = append(b.wanted, want)
+	return clusterv1.APIEndpoint{Host: "127.64.0.1", Port: 6443}, b.err
+}
+
+func (b *backend) DeleteCluster(_ context.Context, key types.NamespacedName, _ types.UID) error {
+	b.deleted = append(b.deleted, key)
+	return b.err
+}
+
+// world is a management cluster with one reconciler, and what it wrote.
+type world struct {
+	t       *testing.T
+	c       client.Client
+	r       *Reconciler
+	backend *backend
+	events  *events.FakeRecorder
+	writes  []string
+}
+
+func newWorld(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clusterv1.AddToScheme(scheme), infrav1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, backend: &backend{}, events: events.NewFakeRecorder(10)}
+	w.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&infrav1.LocalCluster{}, &clusterv1.Cluster{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
+				w.writes = append(w.writes, "patch")
+				return c.Patch(ctx, obj, p, opts...)
+			},
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+				w.writes = append(w.writes, "patch "+sub)
+				return c.SubResource(sub).Patch(ctx, obj, p, opts...)
+			},
+		}).Build()
+	w.r = &Reconciler{Mgmt: w.c, Backend: w.backend, Recorder: w.events, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
+	return w
+}
+
+// reconcile calls the reconciler once and returns the object afterwards, or
+// nil if it has gone.
+func (w *world) reconcile() (*infrav1.LocalCluster, error) {
+	w.t.Helper()
+	w.writes = nil
+	lc := &infrav1.LocalCluster{}
+	if err := w.c.Get(w.t.Context(), key, lc); err != nil {
+		w.t.Fatal(err)
+	}
+	_, failed := w.r.Reconcile(w.t.Context(), lc)
+	after := &infrav1.LocalCluster{}
+	err := w.c.Get(w.t.Context(), key, after)
+	if apierrors.IsNotFound(err) {
+		return nil, failed
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return after, failed
+}
+
+func cluster() *clusterv1.Cluster {
+	return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo", UID: "c"}}
+}
+
+// local is an owned LocalCluster; with changes it.
+func local(with ...func(*infrav1.LocalCluster)) *infrav1.LocalCluster {
+	lc := &infrav1.LocalCluster{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: key.Namespace, Name: key.Name, UID: "lc", Finalizers: []string{infrav1.LocalClusterFinalizer},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo", UID: "c"}},
+		},
+		Spec: infrav1.LocalClusterSpec{
+			FailureDomains: []clusterv1.FailureDomain{{Name: "a", ControlPlane: new(true)}},
+			Simulated:      &infrav1.LocalClusterSimulated{Faults: []infrav1.ClusterFault{infrav1.ClusterFaultAPIServerHangs}},
+		},
+	}
+	for _, f := range with {
+		f(lc)
+	}
+	return lc
+}
+
+func TestReconcileProvidesTheEndpoint(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster(), local(func(lc *infrav1.LocalCluster) { lc.Finalizers = nil }))
+	lc, err := w.reconcile()
+	if err != nil || len(w.backend.wanted) > 0 || len(lc.Finalizers) != 1 {
+		t.Fatalf("finalizers %v, asked for %v, error %v: the finalizer must be stored first", lc.Finalizers, w.backend.wanted, err)
+	}
+	if lc, err = w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"patch", "patch status"}, w.writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	want := []simulated.Cluster{{Namespace: "ns", Name: "demo", UID: "lc", Faults: []infrav1.ClusterFault{infrav1.ClusterFaultAPIServerHangs}}}
+	if diff := cmp.Diff(want, w.backend.wanted); diff != "" {
+		t.Errorf("asked the infrastructure for (-want +got):\n%s", diff)
+	}
+	if lc.Spec.ControlPlaneEndpoint.String() != "127.64.0.1:6443" || !provisioned(lc) || len(lc.Status.FailureDomains) != 1 {
+		t.Errorf("endpoint %v, status %+v", lc.Spec.ControlPlaneEndpoint, lc.Status)
+	}
+	for _, c := range []string{clusterv1.ReadyCondition, clusterv1.DeletingCondition, clusterv1.PausedCondition} {
+		if is := conditions.IsTrue(lc, c); is != (c == clusterv1.ReadyCondition) {
+			t.Errorf("%s is %t", c, is)
+		}
+	}
+	if got := <-w.events.Events; got != "Normal Provisioned control plane endpoint is 127.64.0.1:6443" {
+		t.Errorf("event %q", got)
+	}
+	if _, err := w.reconcile(); err != nil || len(w.writes) > 0 {
+		t.Errorf("at rest: writes %v, error %v, want none", w.writes, err)
+	}
+}
+
+func TestReconcileLeavesAlone(t *testing.T) {
+	t.Parallel()
+	tests := map[string]*infrav1.LocalCluster{
+		"what is managed from outside": local(func(lc *infrav1.LocalCluster) {
+			lc.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "them"}
+		}),
+		"what no Cluster owns":     local(func(lc *infrav1.LocalCluster) { lc.OwnerReferences = nil }),
+		"what a stranger owns":     local(func(lc *infrav1.LocalCluster) { lc.OwnerReferences[0].APIVersion = "example.com/v1" }),
+		"what a lost Cluster owns": local(func(lc *infrav1.LocalCluster) { lc.OwnerReferences[0].Name = "lost" }),
+	}
+	for name, lc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, cluster(), lc)
+			if _, err := w.reconcile(); err != nil || len(w.writes) > 0 || len(w.backend.wanted) > 0 {
+				t.Errorf("writes %v, asked for %v, error %v", w.writes, w.backend.wanted, err)
+			}
+		})
+	}
+}
+
+func TestReconcileSaysThatItIsPaused(t *testing.T) {
+	t.Parallel()
+	c := cluster()
+	c.Spec.Paused = new(true)
+	w := newWorld(t, c, local())
+	lc, err := w.reconcile()
+	if err != nil || len(w.backend.wanted) > 0 || !conditions.IsTrue(lc, clusterv1.PausedCondition) {
+		t.Errorf("conditions %v, asked for %v, error %v", lc.Status.Conditions, w.backend.wanted, err)
+	}
+}
+
+func TestReconcileSaysWhyThereIsNoEndpoint(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster(), local())
+	w.backend.err = errors.New("no free address")
+	lc, err := w.reconcile()
+	if err == nil || provisioned(lc) || conditions.Message(lc, clusterv1.ReadyCondition) != "Waiting for the control plane endpoint: endpoint: no free address" {
+		t.Errorf("conditions %v, error %v", lc.Status.Conditions, err)
+	}
+}
+
+func TestDeletionRemovesTheInfrastructureFirst(t *testing.T) {
+	t.Parallel()
+	deleted := func(lc *infrav1.LocalCluster) { lc.DeletionTimestamp = new(metav1.Now()) }
+	tests := map[string]struct {
+		lc   *infrav1.LocalCluster
+		err  error
+		want []types.NamespacedName
+		gone bool
+	}{
+		"of a Cluster":              {local(deleted), nil, []types.NamespacedName{{Namespace: "ns", Name: "demo"}}, true},
+		"of a Cluster that is gone": {local(deleted, func(lc *infrav1.LocalCluster) { lc.OwnerReferences[0].Name = "lost" }), nil, []types.NamespacedName{{Namespace: "ns", Name: "lost"}}, true},
+		"of none":                   {local(deleted, func(lc *infrav1.LocalCluster) { lc.OwnerReferences = nil }), nil, nil, true},
+		"again if it fails":         {local(deleted), errors.New("busy"), []types.NamespacedName{{Namespace: "ns", Name: "demo"}}, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, cluster(), tc.lc)
+			w.backend.err = tc.err
+			lc, err := w.reconcile()
+			if (err != nil) != (tc.err != nil) || (lc == nil) != tc.gone {
+				t.Errorf("LocalCluster %v, error %v", lc, err)
+			}
+			if diff := cmp.Diff(tc.want, w.backend.deleted); diff != "" {
+				t.Errorf("deleted (-want +got):\n%s", diff)
+			}
+			if lc != nil && !conditions.IsTrue(lc, clusterv1.DeletingCondition) {
+				t.Errorf("conditions %v, want Deleting", lc.Status.Conditions)
+			}
+		})
+	}
+}

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localmachine
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/simulated"
+)
+
+var key = client.ObjectKey{Namespace: "ns", Name: "m0"}
+
+// backend remembers what it was asked for, and answers as told.
+type backend struct {
+	wanted  []simulated.Machine
+	deleted []types.NamespacedName
+	answer  simulated.MachineStatus
+	err     error
+	events  chan simulated.Event
+}
+
+func (b *backend) EnsureMachine(_ context.Context, want simulated.Machine) (simulated.MachineStatus, error) {
+	b.wanted = append(b.wanted, want)
+	return b.answer, b.err
+}
+
+func (b *backend) DeleteMachine(_ context.Context, cluster types.NamespacedName, _ types.UID) error {
+	b.deleted = append(b.deleted, cluster)
+	return b.err
+}
+
+func (b *backend) Events(context.Context) <-chan simulated.Event { return b.events }
+
+var running = simulated.MachineStatus{
+	Running: true, Stage: simulated.Running, NodeName: "m0", ProviderID: "simulated://ns/demo/m0",
+	Addresses: clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: "10.64.0.1"}},
+}
+
+// world is a management cluster with one reconciler, and what it wrote.
+type world struct {
+	t       *testing.T
+	c       client.Client
+	r       *Reconciler
+	backend *backend
+	events  *events.FakeRecorder
+	writes  []string
+}
+
+func newWorld(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clusterv1.AddToScheme(scheme), infrav1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, backend: &backend{answer: running, events: make(chan simulated.Event)}, events: events.NewFakeRecorder(10)}
+	w.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithStatusSubresource(&infrav1.LocalMachine{}, &clusterv1.Cluster{}, &clusterv1.Machine{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
+				w.writes = append(w.writes, "patch")
+				return c.Patch(ctx, obj, p, opts...)
+			},
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+				w.writes = append(w.writes, "patch "+sub)
+				return c.SubResource(sub).Patch(ctx, obj, p, opts...)
+			},
+		}).Build()
+	w.r = &Reconciler{Mgmt: w.c, Live: w.c, Backend: w.backend, Recorder: w.events, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
+	return w
+}
+
+// reconcile calls the reconciler once and returns the object afterwards, or
+// nil if it has gone.
+func (w *world) reconcile() (*infrav1.LocalMachine, error) {
+	w.t.Helper()
+	w.writes = nil
+	lm := &infrav1.LocalMachine{}
+	if err := w.c.Get(w.t.Context(), key, lm); err != nil {
+		w.t.Fatal(err)
+	}
+	_, failed := w.r.Reconcile(w.t.Context(), lm)
+	after := &infrav1.LocalMachine{}
+	err := w.c.Get(w.t.Context(), key, after)
+	if apierrors.IsNotFound(err) {
+		return nil, failed
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return after, failed
+}
+
+func cluster(with ...func(*clusterv1.Cluster)) *clusterv1.Cluster {
+	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo"}}
+	c.Status.Initialization.InfrastructureProvisioned = new(true)
+	for _, f := range with {
+		f(c)
+	}
+	return c
+}
+
+func machine(with ...func(*clusterv1.Machine)) *clusterv1.Machine {
+	m := &clusterv1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m0", Labels: map[string]string{clusterv1.MachineControlPlaneLabel: ""}},
+		Spec: clusterv1.MachineSpec{
+			ClusterName: "demo", Version: "v1.34.2", FailureDomain: "a",
+			Bootstrap:         clusterv1.Bootstrap{DataSecretName: new("m0-data")},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachine", Name: "m0"},
+		},
+	}
+	for _, f := range with {
+		f(m)
+	}
+	return m
+}
+
+func data() *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m0-data"},
+		Data:       map[string][]byte{"value": []byte("#cloud-config"), "format": []byte("cloud-config")},
+	}
+}
+
+// local is an owned LocalMachine; with changes it.
+func local(with ...func(*infrav1.LocalMachine)) *infrav1.LocalMachine {
+	lm := &infrav1.LocalMachine{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "m0", UID: "lm", Finalizers: []string{infrav1.LocalMachineFinalizer},
+			Labels:          map[string]string{clusterv1.ClusterNameLabel: "demo"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m0", UID: "m"}},
+		},
+		Spec: infrav1.LocalMachineSpec{Simulated: &infrav1.LocalMachineSimulated{
+			VM: infrav1.SimulatedStage{StartupMilliseconds: new(int32(5))}, Faults: []infrav1.MachineFault{infrav1.MachineFaultNodeNotReady},
+		}},
+	}
+	for _, f := range with {
+		f(lm)
+	}
+	return lm
+}
+
+func TestReconcileProvisionsTheMachine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster(), machine(), data(), local())
+	lm, err := w.reconcile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"patch", "patch status"}, w.writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	want := []simulated.Machine{{
+		Namespace: "ns", Name: "m0", UID: "lm", Cluster: "demo", ProviderID: "simulated://ns/demo/m0", FailureDomain: "a", Version: "v1.34.2",
+		BootstrapData: []byte("#cloud-config"), BootstrapFormat: "cloud-config",
+		VM: infrav1.SimulatedStage{StartupMilliseconds: new(int32(5))}, Faults: []infrav1.MachineFault{infrav1.MachineFaultNodeNotReady},
+	}}
+	if diff := cmp.Diff(want, w.backend.wanted); diff != "" {
+		t.Errorf("asked the infrastructure for (-want +got):\n%s", diff)
+	}
+	if lm.Spec.ProviderID != "simulated://ns/demo/m0" || !isTrue(lm.Status.Initialization.Provisioned) || len(lm.Status.Addresses) != 1 || lm.Status.FailureDomain != "a" {
+		t.Errorf("spec %+v, status %+v", lm.Spec, lm.Status)
+	}
+	for _, c := range []string{clusterv1.ReadyCondition, infrav1.VMProvisionedCondition, infrav1.BootstrapExecSucceededCondition} {
+		if !conditions.IsTrue(lm, c) {
+			t.Errorf("%s is not true: %+v", c, conditions.Get(lm, c))
+		}
+	}
+	if got := <-w.events.Events; got != "Normal Provisioned machine is Node m0" {
+		t.Errorf("event %q", got)
+	}
+	if err := w.c.Delete(t.Context(), data()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.reconcile(); err != nil || len(w.writes) > 0 {
+		t.Errorf("at rest, its bootstrap data gone: writes %v, error %v, want none", w.writes, err)
+	}
+}
+
+func TestReconcileSaysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	noData := func(m *clusterv1.Machine) { m.Spec.Bootstrap.DataSecretName = nil }
+	tests := map[string]struct {
+		cluster *clusterv1.Cluster
+		machine *clusterv1.Machine
+		reason  string
+		message string
+	}{
+		"for the network": {
+			cluster(func(c *clusterv1.Cluster) { c.Status.Initialization.InfrastructureProvisioned = nil }), machine(),
+			infrav1.VMWaitingForClusterInfrastructureReason, "Waiting for the infrastructure of Cluster demo to be provisioned",
+		},
+		"a worker for the control plane": {
+			cluster(), machine(noData, func(m *clusterv1.Machine) { m.Labels = nil }),
+			infrav1.VMWaitingForControlPlaneInitializedReason, "Waiting for the control plane of Cluster demo to be initialized",
+		},
+		"for bootstrap data": {
+			cluster(), machine(noData),
+			infrav1.VMWaitingForBootstrapDataReason, "Waiting for spec.bootstrap.dataSecretName of Machine m0",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, tc.cluster, tc.machine, data(), local())
+			lm, err := w.reconcile()
+			if err != nil || len(w.backend.wanted) > 0 {
+				t.Fatalf("error %v, asked for %v", err, w.backend.wanted)
+			}
+			c := conditions.Get(lm, infrav1.VMProvisionedCondition)
+			if c == nil || c.Status != metav1.ConditionFalse || c.Reason != tc.reason || c.Message != tc.message {
+				t.Errorf("condition %+v, want %s: %s", c, tc.reason, tc.message)
+			}
+			if !conditions.IsFalse(lm, clusterv1.ReadyCondition) {
+				t.Errorf("ready %+v", conditions.Get(lm, clusterv1.ReadyCondition))
+			}
+		})
+	}
+}
+
+func TestReconcileReportsHowFarTheMachineIs(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		seen            simulated.MachineStatus
+		vm, bootstrap   metav1.ConditionStatus
+		reason, message string
+		event           string
+	}{
+		"booting": {
+			simulated.MachineStatus{Stage: simulated.Booting}, metav1.ConditionFalse, "", "", "", "",
+		},
+		"joining": {
+			simulated.MachineStatus{Running: true, Stage: simulated.Bootstrapping, Message: "kubeadm join: no route"}, metav1.ConditionTrue, metav1.ConditionFalse,
+			infrav1.BootstrapExecRunningReason, "Waiting for kubeadm to read its configuration and to find the cluster: kubeadm join: no route", "",
+		},
+		"failed": {
+			simulated.MachineStatus{Running: true, Stage: simulated.Failed, Message: "kubeadm join: token has expired"}, metav1.ConditionTrue, metav1.ConditionFalse,
+			infrav1.BootstrapExecFailedReason, "kubeadm join: token has expired", "Warning BootstrapFailed kubeadm join: token has expired",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, cluster(), machine(), data(), local())
+			w.backend.answer = tc.seen
+			lm, err := w.reconcile()
+			if err != nil || isTrue(lm.Status.Initialization.Provisioned) || lm.Spec.ProviderID != "" {
+				t.Fatalf("error %v, status %+v", err, lm.Status)
+			}
+			if c := conditions.Get(lm, infrav1.VMProvisionedCondition); c == nil || c.Status != tc.vm {
+				t.Errorf("VMProvisioned %+v, want %s", c, tc.vm)
+			}
+			c := conditions.Get(lm, infrav1.BootstrapExecSucceededCondition)
+			if tc.bootstrap == "" {
+				if c != nil {
+					t.Errorf("BootstrapExecSucceeded %+v, want none", c)
+				}
+			} else if c == nil || c.Status != tc.bootstrap || c.Reason != tc.reason || c.Message != tc.message {
+				t.Errorf("BootstrapExecSucceeded %+v, want %s: %s", c, tc.reason, tc.message)
+			}
+			if tc.message != "" && !strings.Contains(conditions.Message(lm, clusterv1.ReadyCondition), tc.message) {
+				t.Errorf("ready says %q, want why", conditions.Message(lm, clusterv1.ReadyCondition))
+			}
+			if _, err := w.reconcile(); err != nil || len(w.writes) > 0 {
+				t.Errorf("again: writes %v, error %v, want none", w.writes, err)
+			}
+			close(w.events.Events)
+			if got := <-w.events.Events; got != tc.event {
+				t.Errorf("event %q, want %q", got, tc.event)
+			}
+		})
+	}
+}
+
+func TestReconcileWithoutUsableDataSaysSo(t *testing.T) {
+	t.Parallel()
+	empty := data()
+	empty.Data = nil
+	tests := map[string]struct {
+		secret *corev1.Secret
+		want   string
+	}{
+		"the Secret is missing":   {&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other"}}, "get Secret ns/m0-data named by Machine m0"},
+		"the Secret has no value": {empty, `has no bootstrap data under the key "value"`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, cluster(), machine(), tc.secret, local())
+			lm, err := w.reconcile()
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(conditions.Message(lm, infrav1.VMProvisionedCondition), tc.want) {
+				t.Errorf("error %v, conditions %+v, want %s", err, lm.Status.Conditions, tc.want)
+			}
+		})
+	}
+}
+
+func TestReconcileLeavesAloneWhatNobodyOwns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster(), machine(), data(), local(func(lm *infrav1.LocalMachine) { lm.OwnerReferences, lm.Finalizers = nil, nil }))
+	if _, err := w.reconcile(); err != nil || len(w.writes) > 0 || len(w.backend.wanted) > 0 {
+		t.Errorf("writes %v, asked for %v, error %v", w.writes, w.backend.wanted, err)
+	}
+}
+
+func TestReconcileSaysThatItIsPaused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster(), machine(), data(), local(func(lm *infrav1.LocalMachine) { lm.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }))
+	lm, err := w.reconcile()
+	if err != nil || len(w.backend.wanted) > 0 || !conditions.IsTrue(lm, clusterv1.PausedCondition) {
+		t.Errorf("conditions %v, asked for %v, error %v", lm.Status.Conditions, w.backend.wanted, err)
+	}
+}
+
+func TestDeletionWaitsForNothing(t *testing.T) {
+	t.Parallel()
+	deleted := func(lm *infrav1.LocalMachine) { lm.DeletionTimestamp = new(metav1.Now()) }
+	tests := map[string]struct {
+		others []client.Object
+		err    error
+		gone   bool
+	}{
+		"with everything there":    {[]client.Object{cluster(), machine(), data()}, nil, true},
+		"with everything gone":     {nil, nil, true},
+		"before bootstrap data":    {[]client.Object{cluster(), machine(func(m *clusterv1.Machine) { m.Spec.Bootstrap.DataSecretName = nil })}, nil, true},
+		"but for what goes wrong":  {[]client.Object{cluster(), machine()}, errors.New("busy"), false},
+		"with the network not yet": {[]client.Object{cluster(func(c *clusterv1.Cluster) { c.Status.Initialization = clusterv1.ClusterInitializationStatus{} }), machine()}, nil, true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, append(tc.others, local(deleted))...)
+			w.backend.err = tc.err
+			lm, err := w.reconcile()
+			if (err != nil) != (tc.err != nil) || (lm == nil) != tc.gone {
+				t.Errorf("LocalMachine %v, error %v", lm, err)
+			}
+			if diff := cmp.Diff([]types.NamespacedName{{Namespace: "ns", Name: "demo"}}, w.backend.deleted); diff != "" {
+				t.Errorf("deleted in cluster (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEventsOfTheBackendWakeTheirMachines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer queue.ShutDown()
+	if err := w.r.followBackend(t.Context(), queue); err != nil {
+		t.Fatal(err)
+	}
+	w.backend.events <- simulated.Event{Kind: simulated.ClusterChanged, NamespacedName: types.NamespacedName{Namespace: "ns", Name: "demo"}}
+	w.backend.events <- simulated.Event{Kind: simulated.MachineChanged, NamespacedName: key}
+	close(w.backend.events)
+	if got, _ := queue.Get(); got.NamespacedName != key {
+		t.Errorf("woken: %v, want %v", got, key)
+	}
+}
