@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package addons brings what kubeadm has installed in a workload cluster, beside
+// the static Pods of its machines, to what a control plane wants: the
+// configuration that joining machines read, kube-proxy and CoreDNS.
+package addons
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/controlplane"
+)
+
+// KubeadmConfig is the ConfigMap that kubeadm init leaves, as one of its last
+// steps, for machines that join.
+var KubeadmConfig = client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "kubeadm-config"}
+
+var kubeProxy = client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "kube-proxy"}
+
+const (
+	// clusterConfigurationKey is the key of kubeadm's ConfigMap.
+	clusterConfigurationKey = "ClusterConfiguration"
+
+	// clusterAdmins is the group that admin.conf belongs to from Kubernetes 1.29
+	// on. Kubeadm init binds it; a cluster made before has to catch up.
+	clusterAdmins = "kubeadm:cluster-admins"
+)
+
+// PrepareJoin brings what a joining machine reads from the workload cluster to
+// what the control plane wants.
+func PrepareJoin(ctx context.Context, workload client.Client, kcp *controlplanev1.KubeadmControlPlane) error {
+	if err := ensureClusterAdmins(ctx, workload, kcp); err != nil {
+		return err
+	}
+	var config corev1.ConfigMap
+	if err := workload.Get(ctx, KubeadmConfig, &config); err != nil {
+		return fmt.Errorf("get ConfigMap %s of the workload cluster: %w", KubeadmConfig, err)
+	}
+	updated, err := controlplane.UpdateKubeadmConfig(kcp, config.Data[clusterConfigurationKey])
+	if err != nil {
+		return fmt.Errorf("ConfigMap %s of the workload cluster, key %s: %w", KubeadmConfig, clusterConfigurationKey, err)
+	}
+	if updated == config.Data[clusterConfigurationKey] {
+		return nil
+	}
+	changed := config.DeepCopy()
+	changed.Data[clusterConfigurationKey] = updated
+	if err := workload.Patch(ctx, changed, client.MergeFromWithOptions(&config, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("patch ConfigMap %s of the workload cluster: %w", KubeadmConfig, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Updated kubeadm's configuration", "version", kcp.Spec.Version)
+	return nil
+}
+
+func ensureClusterAdmins(ctx context.Context, workload client.Client, kcp *controlplanev1.KubeadmControlPlane) error {
+	v, err := version.ParseSemantic(kcp.Spec.Version)
+	if err != nil {
+		return fmt.Errorf("spec.version %q: %w", kcp.Spec.Version, err)
+	}
+	if v.Major() == 1 && v.Minor() < 29 {
+		return nil
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: clusterAdmins},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: clusterAdmins}},
+	}
+	err = workload.Get(ctx, client.ObjectKeyFromObject(binding), &rbacv1.ClusterRoleBinding{})
+	if apierrors.IsNotFound(err) {
+		err = workload.Create(ctx, binding)
+	}
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("bind the group %s in the workload cluster: %w", clusterAdmins, err)
+	}
+	return nil
+}
+
+// UpdateKubeProxy brings kube-proxy's image to the control plane's version.
+func UpdateKubeProxy(ctx context.Context, workload client.Client, kcp *controlplanev1.KubeadmControlPlane) error {
+	if _, skip := kcp.Annotations[controlplanev1.SkipKubeProxyAnnotation]; skip {
+		return nil
+	}
+	var ds appsv1.DaemonSet
+	err := workload.Get(ctx, kubeProxy, &ds)
+	if apierrors.IsNotFound(err) {
+		return nil // clusters do without it, too
+	}
+	if err != nil {
+		return fmt.Errorf("get DaemonSet %s of the workload cluster: %w", kubeProxy, err)
+	}
+	changed := ds.DeepCopy()
+	containers := changed.Spec.Template.Spec.Containers
+	for i := range containers {
+		if containers[i].Name != kubeProxy.Name {
+			continue
+		}
+		wanted := controlplane.Image(containers[i].Image, kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.ImageRepository, kcp.Spec.Version)
+		if wanted == containers[i].Image {
+			return nil
+		}
+		containers[i].Image = wanted
+		if err := workload.Patch(ctx, changed, client.StrategicMergeFrom(&ds)); err != nil {
+			return fmt.Errorf("patch DaemonSet %s of the workload cluster: %w", kubeProxy, err)
+		}
+		ctrl.LoggerFrom(ctx).Info("Updated kube-proxy", "image", wanted)
+	}
+	return nil
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/controlplane"
+)
+
+// cacheLag is how long to wait for a Secret that is there and not yet in the
+// cache; its event comes first.
+const cacheLag = 100 * time.Millisecond
+
+// repairInterval is how often a Secret that somebody has to repair is looked
+// at: whoever brings it need not make us its owner, by which we would know.
+const repairInterval = 30 * time.Second
+
+// errNotInCache says that an object exists and the cache does not show it yet.
+var errNotInCache = errors.New("not in the cache yet")
+
+// ownTemplate makes the infrastructure template go with the Cluster.
+func (r *Reconciler) ownTemplate(ctx context.Context, s *state) (phase.Next, error) {
+	if s.template == nil {
+		return phase.Continue(), nil // the conditions tell; it is needed only for new machines
+	}
+	ref, err := owner.Reference(s.cluster, r.Mgmt)
+	if err != nil || owner.Has(s.template, clusterKind, s.cluster.Name) && hasLabel(s.template, s.cluster.Name) {
+		return phase.Continue(), err
+	}
+	return phase.Continue(), r.Providers.Adopt(ctx, s.template, adoption(ref, s.cluster.Name))
+}
+
+func waitForInfrastructure(_ context.Context, s *state) (phase.Next, error) {
+	if done := s.cluster.Status.Initialization.InfrastructureProvisioned; done == nil || !*done {
+		return phase.Wait(0), nil // the Cluster wakes us
+	}
+	return phase.Continue(), nil
+}
+
+func waitForEndpoint(_ context.Context, s *state) (phase.Next, error) {
+	if s.cluster.Spec.ControlPlaneEndpoint.IsZero() {
+		return phase.Wait(0), nil // the Cluster wakes us
+	}
+	return phase.Continue(), nil
+}
+
+// certificates finds the certificates of the cluster, and makes those that are
+// missing until kubeadm has used them: afterwards new ones would not fit.
+func (r *Reconciler) certificates(ctx context.Context, s *state) (phase.Next, error) {
+	pairs := map[certs.Purpose]certs.Pair{}
+	for _, purpose := range purposes(s) {
+		pair, err := r.pair(ctx, s, purpose)
+		if errors.Is(err, errNotInCache) {
+			return phase.Wait(cacheLag), nil
+		}
+		if err != nil {
+			s.certsErr = errors.Join(s.certsErr, err)
+			continue
+		}
+		pairs[purpose] = pair
+	}
+	s.pairs = pairs
+	if s.certsErr != nil && controlplane.Initialized(s.kcp) {
+		s.due(s.now.Add(repairInterval))
+		return phase.Continue(), nil // what exists can go on; the conditions tell
+	}
+	return phase.Continue(), s.certsErr
+}
+
+func purposes(s *state) []certs.Purpose {
+	all := []certs.Purpose{certs.CA, certs.Etcd, certs.FrontProxy, certs.ServiceAccount}
+	if !controlplane.ManagesEtcd(s.kcp) {
+		all = append(all, certs.APIServerEtcdClient)
+	}
+	return all
+}
+
+func (r *Reconciler) pair(ctx context.Context, s *state, purpose certs.Purpose) (certs.Pair, error) {
+	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: certs.SecretName(s.cluster.Name, purpose)}
+	var secret corev1.Secret
+	err := r.Mgmt.Get(ctx, key, &secret)
+	if err == nil {
+		return certs.FromSecret(&secret, purpose)
+	}
+	if !apierrors.IsNotFound(err) {
+		return certs.Pair{}, fmt.Errorf("get Secret %s: %w", key, err)
+	}
+	brought := !controlplane.ManagesEtcd(s.kcp) && (purpose == certs.Etcd || purpose == certs.APIServerEtcdClient)
+	switch {
+	case brought:
+		return certs.Pair{}, fmt.Errorf("secret %s does not exist: etcd is external, so create it with keys %s and %s (a CA needs no key) and label %s", key, certs.CertKey, certs.PrivateKeyKey, clusterv1.ClusterNameLabel)
+	case controlplane.Initialized(s.kcp):
+		return certs.Pair{}, fmt.Errorf("secret %s has gone, and the cluster was made with what it held: restore it from a backup, or from the files under /etc/kubernetes/pki of a control plane machine", key)
+	}
+	return r.generate(ctx, s, purpose)
+}
+
+func (r *Reconciler) generate(ctx context.Context, s *state, purpose certs.Purpose) (certs.Pair, error) {
+	config := s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration
+	validity := time.Duration(config.CACertificateValidityPeriodDays) * 24 * time.Hour
+	pair, err := certs.New(purpose, certs.Algorithm(config.EncryptionAlgorithm), s.now, validity)
+	if err != nil {
+		return certs.Pair{}, fmt.Errorf("make certificate %s: %w", purpose, err)
+	}
+	ref, err := owner.Controller(s.kcp, r.Mgmt)
+	if err != nil {
+		return certs.Pair{}, err
+	}
+	secret := pair.Secret(s.key(), purpose, &ref)
+	if err := r.create(ctx, s, secret); err != nil {
+		return certs.Pair{}, err
+	}
+	ctrl.LoggerFrom(ctx).Info("Created certificate", "Secret", secret.Name)
+	return pair, nil
+}
+
+// create makes a Secret. If it exists, either the cache is behind, or somebody
+// brought one without the label by which the cache knows it.
+func (r *Reconciler) create(ctx context.Context, s *state, secret *corev1.Secret) error {
+	key := client.ObjectKeyFromObject(secret)
+	err := r.Mgmt.Create(ctx, secret)
+	if !apierrors.IsAlreadyExists(err) {
+		if err != nil {
+			return fmt.Errorf("create Secret %s: %w", key, err)
+		}
+		return nil
+	}
+	var live corev1.Secret
+	if err := r.Live.Get(ctx, key, &live); err != nil {
+		return fmt.Errorf("get Secret %s: %w", key, err)
+	}
+	if !hasLabel(&live, s.cluster.Name) {
+		labelled := live.DeepCopy()
+		labels := maps.Clone(labelled.Labels)
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[clusterv1.ClusterNameLabel] = s.cluster.Name
+		labelled.Labels = labels
+		if err := r.Mgmt.Patch(ctx, labelled, client.MergeFrom(&live)); err != nil {
+			return fmt.Errorf("label Secret %s: %w", key, err)
+		}
+	}
+	return errNotInCache
+}
+
+func hasLabel(obj client.Object, cluster string) bool {
+	return obj.GetLabels()[clusterv1.ClusterNameLabel] == cluster
+}
+
+// kubeconfig makes the admin kubeconfig, and makes it again when half of its
+// client certificate's life is over. One that somebody else brought is theirs.
+func (r *Reconciler) kubeconfig(ctx context.Context, s *state) (phase.Next, error) {
+	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: certs.SecretName(s.cluster.Name, certs.Kubeconfig)}
+	var secret corev1.Secret
+	err := r.Mgmt.Get(ctx, key, &secret)
+	if client.IgnoreNotFound(err) != nil {
+		return phase.Continue(), fmt.Errorf("get Secret %s: %w", key, err)
+	}
+	if err == nil {
+		return r.renewKubeconfig(ctx, s, &secret)
+	}
+	data, err := r.newKubeconfig(s)
+	if err != nil {
+		return phase.Continue(), fmt.Errorf("make Secret %s: %w", key, err)
+	}
+	ref, err := owner.Controller(s.kcp, r.Mgmt)
+	if err != nil {
+		return phase.Continue(), err
+	}
+	if err := r.create(ctx, s, kubeconfig.Secret(s.key(), data, &ref)); err != nil {
+		if errors.Is(err, errNotInCache) {
+			return phase.Wait(cacheLag), nil
+		}
+		return phase.Continue(), err
+	}
+	ctrl.LoggerFrom(ctx).Info("Created kubeconfig", "Secret", key.Name)
+	return phase.Continue(), nil
+}
+
+func (r *Reconciler) renewKubeconfig(ctx context.Context, s *state, secret *corev1.Secret) (phase.Next, error) {
+	if !metav1.IsControlledBy(secret, s.kcp) {
+		return phase.Continue(), nil
+	}
+	at, ok, err := kubeconfig.RenewAt(secret.Data[kubeconfig.DataKey])
+	if err != nil {
+		return phase.Continue(), kubeconfig.InSecret(secret, err)
+	}
+	if !ok {
+		return phase.Continue(), nil
+	}
+	if at.After(s.now) {
+		s.due(at)
+		return phase.Continue(), nil
+	}
+	data, err := r.newKubeconfig(s)
+	if err != nil {
+		return phase.Continue(), fmt.Errorf("renew Secret %s: %w", client.ObjectKeyFromObject(secret), err)
+	}
+	renewed := secret.DeepCopy()
+	renewed.Data[kubeconfig.DataKey] = data
+	if err := r.Mgmt.Patch(ctx, renewed, client.MergeFrom(secret)); err != nil {
+		return phase.Continue(), fmt.Errorf("renew Secret %s: %w", client.ObjectKeyFromObject(secret), err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Renewed kubeconfig", "Secret", secret.Name, "reason", "half of its client certificate's life is over")
+	return phase.Continue(), nil
+}
+
+func (r *Reconciler) newKubeconfig(s *state) ([]byte, error) {
+	if !s.pairs[certs.CA].HasKey() {
+		return nil, fmt.Errorf("the key of the cluster's CA is not known here: create the kubeconfig yourself, under key %s and with label %s", kubeconfig.DataKey, clusterv1.ClusterNameLabel)
+	}
+	return kubeconfig.New(kubeconfig.Options{
+		Cluster: s.cluster.Name, Server: "https://" + s.cluster.Spec.ControlPlaneEndpoint.String(),
+		CA: s.pairs[certs.CA], Algorithm: certs.Algorithm(s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.EncryptionAlgorithm), Now: s.now,
+	})
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/etcd"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/finalizer"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+)
+
+const name = "kubeadmcontrolplane"
+
+// Reconciler has what the controller needs from outside. All exported fields
+// are required; Setup checks them.
+type Reconciler struct {
+	Mgmt      client.Client     // the management cluster; Secrets of clusters come from its cache
+	Live      client.Reader     // the same, past the cache
+	Providers *provider.Objects // infrastructure templates and machines
+	Workload  workload.Clusters
+	Etcd      etcd.Connector
+	Clock     clock.PassiveClock
+	Recorder  events.EventRecorder
+	// Name makes a name that is not taken: the prefix, a dash and five random letters.
+	Name func(prefix string) string
+
+	memory memory // what inspections of workload clusters have shown
+}
+
+// Setup registers the controller and its watches.
+func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
+	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Workload == nil || r.Etcd == nil || r.Clock == nil || r.Recorder == nil || r.Name == nil {
+		return errors.New("kubeadmcontrolplane: Mgmt, Live, Providers, Workload, Etcd, Clock, Recorder and Name are required")
+	}
+	return controller.For(mgr, name, &controlplanev1.KubeadmControlPlane{}).
+		Owns(&corev1.Secret{}).
+		Watches(&clusterv1.Cluster{}, ofCluster, clusterMatters()).
+		Watches(&clusterv1.Machine{}, r.ofWorker, workerGone()).
+		WatchesSource(r.machines(mgr)).
+		WatchesSource(r.Workload.Source(nil, r.ofWorkload)).
+		WatchesSource(r.Workload.Source(&corev1.Pod{}, r.ofWorkload)).
+		WatchesSource(r.Workload.Source(&corev1.Node{}, r.ofNode)).
+		Concurrency(50).
+		Complete(r)
+}
+
+// Reconcile implements reconcile.ObjectReconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (res ctrl.Result, err error) {
+	s, err := r.observe(ctx, kcp)
+	if err != nil || s.cluster == nil { // its Cluster takes it first, which wakes us
+		return ctrl.Result{}, err
+	}
+	commit := patch.Remember(r.Mgmt, kcp)
+	if pause.Requested(s.cluster, kcp) {
+		conditions.Set(kcp, s.now, pause.Condition(s.cluster, kcp))
+		return ctrl.Result{}, commit(ctx)
+	}
+	if kcp.DeletionTimestamp.IsZero() && finalizer.Ensure(kcp, controlplanev1.KubeadmControlPlaneFinalizer) {
+		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
+	}
+	defer func() {
+		report(s, err)
+		err = errors.Join(err, r.commitMachines(ctx, s), commit(ctx))
+		res = s.wakeFor(res)
+	}()
+	if !kcp.DeletionTimestamp.IsZero() {
+		return phase.InOrder(ctx, s, r.deletion()...)
+	}
+	return phase.InOrder(ctx, s, r.upkeep()...)
+}
+
+// upkeep is what a control plane that lives goes through each time.
+func (r *Reconciler) upkeep() []phase.Phase[*state] {
+	return []phase.Phase[*state]{
+		phase.Do("own the infrastructure template", r.ownTemplate),
+		phase.Do("wait for the cluster's infrastructure", waitForInfrastructure),
+		phase.Do("certificates", r.certificates),
+		phase.Do("wait for the endpoint", waitForEndpoint),
+		phase.Do("kubeconfig", r.kubeconfig),
+		phase.Do("adopt machines", r.adopt),
+		phase.Do("update machines in place", r.synchronise),
+		phase.Do("inspect the workload cluster", r.inspect),
+		phase.Do("judge machines", judge),
+		phase.Do("remove etcd members without a machine", r.removeOrphans),
+		phase.Do("prepare machines for termination", r.prepareTermination),
+		phase.Do("remediate", r.remediate),
+		phase.Do("scale and roll out", r.scale),
+		phase.Do("addons", r.addons),
+	}
+}
+
+// deletion ends a control plane once nothing depends on it.
+func (r *Reconciler) deletion() []phase.Phase[*state] {
+	return []phase.Phase[*state]{
+		phase.Do("wait for workers", r.waitForWorkers),
+		phase.Do("delete machines", r.deleteMachines),
+		phase.Do("release", release),
+	}
+}
+
+// event tells users what was done.
+func (r *Reconciler) event(s *state, about client.Object, kind, reason, action, note string) {
+	r.Recorder.Eventf(s.kcp, about, kind, reason, action, "%s", note)
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/finalizer"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+)
+
+// waitForWorkers keeps the control plane while there is somebody to serve.
+func (r *Reconciler) waitForWorkers(ctx context.Context, s *state) (phase.Next, error) {
+	var workers []string
+	var machines clusterv1.MachineList
+	of := []client.ListOption{client.InNamespace(s.cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}}
+	if err := r.Mgmt.List(ctx, &machines, of...); err != nil {
+		return phase.Continue(), fmt.Errorf("list Machines: %w", err)
+	}
+	for i := range machines.Items {
+		if !isControlPlane(&machines.Items[i]) {
+			workers = append(workers, machines.Items[i].Name)
+		}
+	}
+	if len(workers) == 0 {
+		return phase.Continue(), nil
+	}
+	s.deleting = deleting{
+		controlplanev1.KubeadmControlPlaneDeletingWaitingForWorkersDeletionReason,
+		fmt.Sprintf("KubeadmControlPlane deletion blocked because %d worker Machine(s) still exist: %s", len(workers), conditions.Names(workers)),
+	}
+	return phase.Wait(0), nil // their end wakes us
+}
+
+// deleteMachines deletes all machines at once: with the whole control plane
+// going, there is no etcd to keep alive.
+func (r *Reconciler) deleteMachines(ctx context.Context, s *state) (phase.Next, error) {
+	if len(s.machines) == 0 {
+		return phase.Continue(), nil
+	}
+	var errs []error
+	var names []string
+	for _, m := range s.machines {
+		names = append(names, m.Name)
+		delete(m.Annotations, controlplanev1.PreTerminateHookCleanupAnnotation)
+		if m.Deleting() {
+			continue
+		}
+		ctrl.LoggerFrom(ctx).Info("Deleting Machine", "Machine", m.Name, "reason", "the control plane is being deleted")
+		err := r.Mgmt.Delete(ctx, m.Machine, client.Preconditions{UID: new(m.UID)})
+		if client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("delete Machine %s: %w", m.Name, err))
+		}
+	}
+	s.deleting = deleting{
+		controlplanev1.KubeadmControlPlaneDeletingWaitingForMachineDeletionReason,
+		fmt.Sprintf("Deleting %d Machine(s): %s", len(names), conditions.Names(names)),
+	}
+	return phase.Wait(0), errors.Join(errs...) // their end wakes us
+}
+
+// release lets the control plane go.
+func release(_ context.Context, s *state) (phase.Next, error) {
+	s.deleting = deleting{controlplanev1.KubeadmControlPlaneDeletingDeletionCompletedReason, "Deletion completed"}
+	finalizer.Remove(s.kcp, controlplanev1.KubeadmControlPlaneFinalizer)
+	return phase.Continue(), nil
+}

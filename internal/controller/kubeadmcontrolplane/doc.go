@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kubeadmcontrolplane keeps a control plane of machines that kubeadm
+// sets up: as many as wanted, as the spec wants them, with etcd's quorum safe.
+//
+// Watches: KubeadmControlPlane; Machine and Secret, by owner; Cluster, by its
+// control plane reference; in the workload cluster the connection, control
+// plane Pods and Nodes.
+// Writes: KubeadmControlPlane; Secrets of certificates and the kubeconfig;
+// Machine, KubeadmConfig and infrastructure machines (creation, labels,
+// annotations, fields that may change in place, deletion); the conditions of a
+// control plane's components and UpToDate on Machine; the owner of the
+// infrastructure template; in the workload cluster etcd's members, kubeadm's
+// ConfigMap, kube-proxy and CoreDNS.
+// Order: certificates, endpoint, kubeconfig, machines in place, inspection,
+// etcd members, hooks of deletion, remediation, then one change of machines.
+// Invariant: a machine is created or deleted only when all others are healthy,
+// and an etcd member removed only when a healthy majority is left.
+package kubeadmcontrolplane

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/pure/controlplane"
+	"github.com/capstan-dev/capstan/internal/pure/quorum"
+)
+
+const waitingForInit = "Waiting for Cluster control plane to be initialized"
+
+var etcdConditions = []string{
+	controlplanev1.KubeadmControlPlaneMachineEtcdPodHealthyCondition,
+	controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition,
+}
+
+// reasons of a condition that sums up others.
+type reasons struct{ uninspected, down, healthy, sick, unknown string }
+
+func etcdHealthy(s *state) metav1.Condition {
+	c := sum(s, []string{controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition}, s.orphanMembers(), reasons{
+		uninspected: controlplanev1.KubeadmControlPlaneEtcdClusterInspectionFailedReason,
+		down:        controlplanev1.KubeadmControlPlaneEtcdClusterConnectionDownReason,
+		healthy:     controlplanev1.KubeadmControlPlaneEtcdClusterHealthyReason,
+		sick:        controlplanev1.KubeadmControlPlaneEtcdClusterNotHealthyReason,
+		unknown:     controlplanev1.KubeadmControlPlaneEtcdClusterHealthUnknownReason,
+	})
+	c.Type = controlplanev1.KubeadmControlPlaneEtcdClusterHealthyCondition
+	return c
+}
+
+func componentsHealthy(s *state) metav1.Condition {
+	types := slices.DeleteFunc(controlplane.ComponentConditions(controlplane.ManagesEtcd(s.kcp)), func(t string) bool {
+		return t == controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition
+	})
+	c := sum(s, types, nil, reasons{
+		uninspected: controlplanev1.KubeadmControlPlaneControlPlaneComponentsInspectionFailedReason,
+		down:        controlplanev1.KubeadmControlPlaneControlPlaneComponentsConnectionDownReason,
+		healthy:     controlplanev1.KubeadmControlPlaneControlPlaneComponentsHealthyReason,
+		sick:        controlplanev1.KubeadmControlPlaneControlPlaneComponentsNotHealthyReason,
+		unknown:     controlplanev1.KubeadmControlPlaneControlPlaneComponentsHealthUnknownReason,
+	})
+	c.Type = controlplanev1.KubeadmControlPlaneControlPlaneComponentsHealthyCondition
+	return c
+}
+
+// orphanMembers are the etcd members that belong to no machine.
+func (s *state) orphanMembers() (issues []string) {
+	var nodes []string
+	for _, m := range s.machines {
+		if m.Node() == "" {
+			return nil // it may be the one of a machine that is coming up
+		}
+		nodes = append(nodes, m.Node())
+	}
+	for _, m := range quorum.Orphans(s.etcd.members, nodes) {
+		issues = append(issues, fmt.Sprintf("* Etcd member %s does not have a corresponding Machine", m.Name))
+	}
+	return issues
+}
+
+// sum makes one condition of some conditions of all machines that have a Node.
+func sum(s *state, types, issues []string, r reasons) metav1.Condition {
+	if !controlplane.Initialized(s.kcp) {
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: r.uninspected, Message: waitingForInit}
+	}
+	var unknown []string
+	seen, down := 0, false
+	for _, m := range s.machines {
+		if m.Node() == "" {
+			continue
+		}
+		seen++
+		for _, t := range types {
+			c := conditions.Get(m, t)
+			switch {
+			case c == nil:
+				unknown = append(unknown, fmt.Sprintf("* Machine %s: %s: not yet reported", m.Name, t))
+			case c.Status == metav1.ConditionFalse:
+				issues = append(issues, fmt.Sprintf("* Machine %s: %s: %s", m.Name, t, c.Message))
+			case c.Status == metav1.ConditionUnknown:
+				down = down || c.Reason == clusterv1.ConnectionDownReason
+				unknown = append(unknown, fmt.Sprintf("* Machine %s: %s: %s", m.Name, t, c.Message))
+			}
+		}
+	}
+	switch {
+	case len(issues) > 0:
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: r.sick, Message: strings.Join(append(issues, unknown...), "\n")}
+	case down:
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: r.down, Message: strings.Join(unknown, "\n")}
+	case len(unknown) > 0 || seen == 0:
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: r.unknown, Message: strings.Join(unknown, "\n")}
+	}
+	return metav1.Condition{Status: metav1.ConditionTrue, Reason: r.healthy}
+}
+
+// patience is how long a fresh failure of a component is not mentioned while
+// the control plane is available all the same.
+const patience = 10 * time.Second
+
+// available is True when the control plane can be used and would survive what
+// it is made to survive.
+func available(s *state) metav1.Condition {
+	const t = controlplanev1.KubeadmControlPlaneAvailableCondition
+	if !controlplane.Initialized(s.kcp) {
+		return condition(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotAvailableReason, "Control plane not yet initialized")
+	}
+	if old := conditions.Get(s.kcp, t); s.client == nil && s.kcp.DeletionTimestamp.IsZero() && old != nil && !s.isDown() {
+		return *old // nothing new is known
+	}
+	if s.isDown() {
+		return condition(t, metav1.ConditionUnknown, controlplanev1.KubeadmControlPlaneAvailableInspectionFailedReason, "* The workload cluster does not answer")
+	}
+	issues, notes := s.unavailable()
+	if len(issues) > 0 {
+		return condition(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotAvailableReason, strings.Join(issues, "\n"))
+	}
+	return condition(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneAvailableReason, strings.Join(notes, "\n"))
+}
+
+// isDown reports whether the components are not known any more.
+func (s *state) isDown() bool {
+	for _, m := range s.machines {
+		for _, t := range reported(s) {
+			if conditions.Reason(m, t) == clusterv1.ConnectionDownReason {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unavailable lists what makes the control plane unavailable, and what does not.
+func (s *state) unavailable() (issues, notes []string) {
+	if !s.kcp.DeletionTimestamp.IsZero() {
+		issues = append(issues, "* Control plane metadata.deletionTimestamp is set")
+	}
+	if conditions.IsFalse(s.kcp, controlplanev1.KubeadmControlPlaneCertificatesAvailableCondition) {
+		issues = append(issues, "* Control plane certificates are not available")
+	}
+	managed := controlplane.ManagesEtcd(s.kcp)
+	pods := slices.DeleteFunc(controlplane.ComponentConditions(managed), func(t string) bool { return slices.Contains(etcdConditions, t) })
+	working, members := 0, 0
+	for _, m := range s.machines {
+		if s.all(m, pods, &notes) && (!managed || s.all(m, etcdConditions, &notes)) {
+			working++
+		}
+		if conditions.IsTrue(m, controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition) {
+			members++
+		}
+	}
+	if working == 0 {
+		issues = append(issues, "* There are no Machines with healthy control plane components, at least 1 required")
+	}
+	if managed {
+		voting, _ := quorum.Votes(s.etcd.members)
+		if !s.etcd.asked() || s.etcd.listErr != nil {
+			voting = len(s.machines)
+		}
+		if needed := quorum.Needed(voting); members < needed {
+			issues = append(issues, fmt.Sprintf("* %d of %d etcd members are healthy, at least %d required for etcd quorum", members, voting, needed))
+		}
+	}
+	return issues, notes
+}
+
+// all reports whether all conditions of a machine are True, and notes those that
+// have not been for a while.
+func (s *state) all(m *controlplane.Machine, types []string, notes *[]string) bool {
+	good := true
+	for _, t := range types {
+		c := conditions.Get(m, t)
+		if c != nil && c.Status == metav1.ConditionTrue {
+			continue
+		}
+		good = false
+		if c == nil || m.Node() == "" || s.pending[m.Name] {
+			continue
+		}
+		if at := c.LastTransitionTime.Add(patience); at.After(s.now) {
+			s.due(at)
+			continue
+		}
+		*notes = append(*notes, fmt.Sprintf("* Machine %s: %s: %s", m.Name, t, c.Message))
+	}
+	return good
+}

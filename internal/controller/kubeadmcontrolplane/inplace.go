@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/controlplane"
+)
+
+// nodeDeletionSeconds is what admission fills in where a Machine says nothing;
+// to write anything else would only be undone.
+const nodeDeletionSeconds = 10
+
+var clusterKind = schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: clusterv1.ClusterKind}
+
+func adoption(ref metav1.OwnerReference, cluster string) provider.Adoption {
+	return provider.Adoption{Owner: ref, Cluster: cluster}
+}
+
+// adopt takes machines of the control plane that nobody controls, such as those
+// that outlived an earlier KubeadmControlPlane. A mixture is refused: machines
+// that somebody else made have other names for the same things.
+func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
+	if len(s.orphans) == 0 {
+		return phase.Continue(), nil
+	}
+	if len(s.machines) > 0 {
+		names := make([]string, 0, len(s.orphans))
+		for _, m := range s.orphans {
+			names = append(names, m.Name)
+		}
+		return phase.Continue(), fmt.Errorf("control plane machines %v of the Cluster have no owner, yet others are owned by this control plane: delete them, or make this control plane their controller", names)
+	}
+	ref, err := owner.Controller(s.kcp, r.Mgmt)
+	if err != nil {
+		return phase.Continue(), err
+	}
+	for _, m := range s.orphans {
+		if !m.DeletionTimestamp.IsZero() {
+			continue
+		}
+		commit := patch.Remember(r.Mgmt, m, patch.As(fieldOwner))
+		owner.Set(m, ref)
+		if err := commit(ctx); err != nil {
+			return phase.Continue(), fmt.Errorf("adopt Machine %s: %w", m.Name, err)
+		}
+		ctrl.LoggerFrom(ctx).Info("Adopted Machine", "Machine", m.Name)
+	}
+	return phase.Wait(cacheLag), nil // they count from the next reconcile on
+}
+
+// synchronise brings what may change in place to the machines, and labels and
+// annotations on to what they refer to. The machines are written with the rest,
+// at the end.
+func (r *Reconciler) synchronise(ctx context.Context, s *state) (phase.Next, error) {
+	var errs []error
+	for _, m := range s.machines {
+		if m.Deleting() {
+			m.Spec.Deletion = deletionOf(s.kcp) // what else could still matter
+			continue
+		}
+		had := removed{m.Labels, m.Annotations}
+		want := metadata.Want{Labels: machineLabels(s), Annotations: machineAnnotations(s, m)}
+		changed, err := metadata.Sync(m.Machine, fieldOwner, want)
+		if err == nil && changed {
+			err = r.synchroniseObjects(ctx, s, m, had)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("Machine %s: %w", m.Name, err))
+			continue
+		}
+		setInPlaceFields(m.Machine, s.kcp)
+	}
+	return phase.Continue(), errors.Join(errs...)
+}
+
+// removed are the labels and annotations that a machine had; those that it has
+// no more were taken away.
+type removed struct{ labels, annotations map[string]string }
+
+func (r *Reconciler) synchroniseObjects(ctx context.Context, s *state, m *controlplane.Machine, had removed) error {
+	var objects []client.Object
+	if m.Config != nil {
+		objects = append(objects, m.Config)
+	}
+	if infra, err := r.Providers.Get(ctx, m.Namespace, m.Spec.InfrastructureRef); err == nil {
+		objects = append(objects, infra.Unstructured)
+	}
+	for _, obj := range objects {
+		if !obj.GetDeletionTimestamp().IsZero() {
+			continue
+		}
+		changed, ok := obj.DeepCopyObject().(client.Object)
+		if !ok {
+			continue
+		}
+		commit := patch.Remember(r.Mgmt, changed, patch.As(fieldOwner))
+		labels, annotations := orEmpty(maps.Clone(changed.GetLabels())), orEmpty(maps.Clone(changed.GetAnnotations()))
+		drop(labels, had.labels, m.Labels)
+		drop(annotations, had.annotations, m.Annotations)
+		maps.Copy(labels, machineLabels(s))
+		maps.Copy(annotations, s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations)
+		changed.SetLabels(labels)
+		changed.SetAnnotations(annotations)
+		if err := commit(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func drop(from, had, has map[string]string) {
+	for k := range had {
+		if _, still := has[k]; !still {
+			delete(from, k)
+		}
+	}
+}
+
+func orEmpty(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}
+
+// machineLabels are the labels of the machines, and of all that is made for them.
+func machineLabels(s *state) map[string]string {
+	labels := orEmpty(maps.Clone(s.kcp.Spec.MachineTemplate.ObjectMeta.Labels))
+	labels[clusterv1.ClusterNameLabel] = s.cluster.Name
+	labels[clusterv1.MachineControlPlaneLabel] = ""
+	labels[clusterv1.MachineControlPlaneNameLabel] = labelValue(s.kcp.Name)
+	return labels
+}
+
+// ours are the annotations that this controller gives to a machine beside those
+// of the template.
+var ours = []string{
+	controlplanev1.PreTerminateHookCleanupAnnotation,
+	controlplanev1.RemediationForAnnotation,
+	clusterv1.MachineCertificatesExpiryDateAnnotation,
+}
+
+func machineAnnotations(s *state, m *controlplane.Machine) map[string]string {
+	annotations := orEmpty(maps.Clone(s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations))
+	for _, key := range ours {
+		if value, ok := m.Annotations[key]; ok {
+			annotations[key] = value
+		}
+	}
+	annotations[controlplanev1.PreTerminateHookCleanupAnnotation] = ""
+	return annotations
+}
+
+// setInPlaceFields sets the fields of a machine that may change without a new
+// machine being needed.
+func setInPlaceFields(m *clusterv1.Machine, kcp *controlplanev1.KubeadmControlPlane) {
+	t := kcp.Spec.MachineTemplate.Spec.DeepCopy()
+	m.Spec.Taints = t.Taints
+	m.Spec.Deletion = deletionOf(kcp)
+	m.Spec.ReadinessGates = readinessGates(kcp, t.ReadinessGates)
+}
+
+// readinessGates make the health of the components part of a machine's.
+func readinessGates(kcp *controlplanev1.KubeadmControlPlane, more []clusterv1.MachineReadinessGate) (gates []clusterv1.MachineReadinessGate) {
+	for _, t := range controlplane.ComponentConditions(controlplane.ManagesEtcd(kcp)) {
+		gates = append(gates, clusterv1.MachineReadinessGate{ConditionType: t})
+	}
+	for _, g := range more {
+		if !slices.ContainsFunc(gates, func(have clusterv1.MachineReadinessGate) bool { return have.ConditionType == g.ConditionType }) {
+			gates = append(gates, g)
+		}
+	}
+	return gates
+}
+
+func deletionOf(kcp *controlplanev1.KubeadmControlPlane) clusterv1.MachineDeletionSpec {
+	d := kcp.Spec.MachineTemplate.Spec.Deletion.DeepCopy()
+	out := clusterv1.MachineDeletionSpec{
+		NodeDrainTimeoutSeconds:        d.NodeDrainTimeoutSeconds,
+		NodeVolumeDetachTimeoutSeconds: d.NodeVolumeDetachTimeoutSeconds,
+		NodeDeletionTimeoutSeconds:     d.NodeDeletionTimeoutSeconds,
+	}
+	if out.NodeDeletionTimeoutSeconds == nil {
+		out.NodeDeletionTimeoutSeconds = new(int32(nodeDeletionSeconds))
+	}
+	return out
+}
+
+// labelValue makes a name fit for a label; names may be longer than labels.
+func labelValue(name string) string {
+	if len(validation.IsValidLabelValue(name)) == 0 {
+		return name
+	}
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return fmt.Sprintf("hash_%x_z", h.Sum64())
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/addons"
+	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/controlplane"
+)
+
+const (
+	// connectionGrace is how long conditions stay as they are while the workload
+	// cluster does not answer.
+	connectionGrace = 5 * time.Minute
+
+	// firstReport is how long a machine's first report may wait for all of its
+	// components to be up: static Pods start one after the other, and each would
+	// be a write.
+	firstReport = 20 * time.Second
+
+	// initInterval is how often kubeadm's ConfigMap is looked for, between a
+	// first connection and the end of kubeadm init.
+	initInterval = time.Second
+)
+
+// inspect reads what the workload cluster shows of the machines' components.
+func (r *Reconciler) inspect(ctx context.Context, s *state) (phase.Next, error) {
+	c, err := r.Workload.Client(ctx, s.key())
+	s.health = r.Workload.Health(s.key())
+	switch {
+	case errors.Is(err, workload.ErrNotConnected):
+		s.notConnected()
+		return phase.Continue(), nil
+	case err != nil:
+		return phase.Continue(), err
+	}
+	s.client = c
+	if done, err := r.initialized(ctx, s); err != nil || !done {
+		return phase.Continue(), err
+	}
+	return phase.Continue(), r.inspectMachines(ctx, s)
+}
+
+// notConnected keeps what was reported last for a while, and then says that
+// nothing is known.
+func (s *state) notConnected() {
+	if !controlplane.Initialized(s.kcp) {
+		return
+	}
+	last := s.health.LastProbeSuccess
+	if last.IsZero() {
+		last = s.lastTransition()
+	}
+	until := last.Add(connectionGrace)
+	if until.After(s.now) {
+		s.due(until)
+		return
+	}
+	for _, m := range s.machines {
+		if m.Node() == "" {
+			continue
+		}
+		for _, t := range reported(s) {
+			conditions.Set(m.Machine, s.now, metav1.Condition{
+				Type: t, Status: metav1.ConditionUnknown, Reason: clusterv1.ConnectionDownReason,
+				Message: "Last successful probe at " + last.UTC().Format(time.RFC3339),
+			})
+		}
+	}
+}
+
+// lastTransition is when a condition of the machines changed last: before a
+// restart of ours there was a connection then.
+func (s *state) lastTransition() (last time.Time) {
+	last = s.kcp.CreationTimestamp.Time
+	for _, m := range s.machines {
+		for _, t := range reported(s) {
+			if c := conditions.Get(m, t); c != nil && c.LastTransitionTime.After(last) && c.Reason != clusterv1.ConnectionDownReason {
+				last = c.LastTransitionTime.Time
+			}
+		}
+	}
+	return last
+}
+
+// initialized latches that kubeadm init has finished.
+func (r *Reconciler) initialized(ctx context.Context, s *state) (bool, error) {
+	if controlplane.Initialized(s.kcp) {
+		return true, nil
+	}
+	if len(s.machines) == 0 || len(s.machines) == 1 && s.machines[0].Deleting() {
+		return false, nil // what answers is on its way out
+	}
+	err := s.client.Get(ctx, addons.KubeadmConfig, &corev1.ConfigMap{})
+	if apierrors.IsNotFound(err) {
+		s.due(s.now.Add(initInterval))
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("get ConfigMap %s of the workload cluster: %w", addons.KubeadmConfig, err)
+	}
+	s.kcp.Status.Initialization.ControlPlaneInitialized = new(true)
+	ctrl.LoggerFrom(ctx).Info("Control plane is initialized")
+	return true, nil
+}
+
+func (r *Reconciler) inspectMachines(ctx context.Context, s *state) error {
+	var pods corev1.PodList
+	if err := s.client.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"tier": "control-plane"}); err != nil {
+		return fmt.Errorf("list control plane Pods of the workload cluster: %w", err)
+	}
+	byName := make(map[string]*corev1.Pod, len(pods.Items))
+	for i := range pods.Items {
+		byName[pods.Items[i].Name] = &pods.Items[i]
+	}
+	nodes := map[string]*corev1.Node{}
+	for _, m := range s.machines {
+		if m.Node() == "" {
+			continue
+		}
+		var node corev1.Node
+		switch err := s.client.Get(ctx, client.ObjectKey{Name: m.Node()}, &node); {
+		case err == nil:
+			nodes[m.Node()] = &node
+		case !apierrors.IsNotFound(err):
+			return fmt.Errorf("get Node %s of the workload cluster: %w", m.Node(), err)
+		}
+	}
+	if controlplane.ManagesEtcd(s.kcp) {
+		s.etcd = r.inspectEtcd(ctx, s, byName, false)
+	}
+	for _, m := range s.machines {
+		if m.Node() == "" {
+			continue // the Machine tells what it waits for
+		}
+		r.inspectMachine(s, m, nodes[m.Node()], byName)
+	}
+	return nil
+}
+
+func (r *Reconciler) inspectMachine(s *state, m *controlplane.Machine, node *corev1.Node, pods map[string]*corev1.Pod) {
+	seen := controlplane.Seen{
+		Deleting: m.Deleting(), NodeName: m.Node(), Node: node, Pods: map[string]*corev1.Pod{},
+		Taints: controlplane.TaintsOf(m.Config), ManagesEtcd: controlplane.ManagesEtcd(s.kcp),
+		Member: s.etcd.member(m.Node()), MemberErr: s.etcd.err(m.Node()),
+	}
+	for _, c := range controlplane.Components {
+		seen.Pods[c.Name] = pods[c.Name+"-"+m.Node()]
+	}
+	first := !conditions.Has(m, reported(s)[0])
+	for _, c := range seen.Conditions() {
+		conditions.Set(m.Machine, s.now, c)
+	}
+	// In memory they are there all the same: decisions are made from them.
+	if first && node != nil && !m.Deleting() && len(controlplane.Unhealthy(m, seen.ManagesEtcd)) > 0 {
+		if at := node.CreationTimestamp.Add(firstReport); at.After(s.now) {
+			s.pending[m.Name] = true
+			s.due(at)
+		}
+	}
+}
+
+// reported are the types of the conditions that are reported on machines.
+func reported(s *state) (types []string) {
+	for _, c := range (controlplane.Seen{ManagesEtcd: controlplane.ManagesEtcd(s.kcp)}).Conditions() {
+		types = append(types, c.Type)
+	}
+	return types
+}
+
+// judge compares the machines with the spec, and says so on those that have
+// something to report.
+func judge(_ context.Context, s *state) (phase.Next, error) {
+	for _, m := range s.machines {
+		m.Verdict = controlplane.Judge(s.kcp, m, s.now)
+		conditions.Set(m.Machine, s.now, upToDate(m))
+		if m.Node() == "" && m.UpToDate && !conditions.Has(m, reported(s)[0]) {
+			s.pending[m.Name] = true // with its first report
+		}
+	}
+	s.due(controlplane.RolloutDue(s.kcp, s.machines, s.now))
+	return phase.Continue(), nil
+}
+
+func upToDate(m *controlplane.Machine) metav1.Condition {
+	if m.UpToDate {
+		return metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineUpToDateReason}
+	}
+	return metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineNotUpToDateReason, Message: m.Message()}
+}

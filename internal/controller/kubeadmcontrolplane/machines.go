@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/pure/controlplane"
+)
+
+// scaleUp makes a machine: its bootstrap config, its infrastructure, itself, all
+// of one name. If that fails halfway, what was made is deleted again.
+func (r *Reconciler) scaleUp(ctx context.Context, s *state, a controlplane.Create) (err error) {
+	random := strings.TrimPrefix(r.Name(""), "-")
+	name, err := controlplane.Name(s.kcp, s.cluster.Name, random)
+	if err != nil {
+		return err
+	}
+	var made lifecycle.Stack
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, made.Unwind(context.WithoutCancel(ctx)))
+			r.event(s, nil, corev1.EventTypeWarning, "FailedScaleUp", "Create", a.String())
+		}
+	}()
+	m, err := r.newMachine(s, name, a.FailureDomain)
+	if err != nil {
+		return err
+	}
+	if m.Spec.Bootstrap.ConfigRef, err = r.createConfig(ctx, s, m, a.Init, &made); err != nil {
+		return err
+	}
+	if m.Spec.InfrastructureRef, err = r.createInfrastructure(ctx, s, m, &made); err != nil {
+		return err
+	}
+	if err := r.Mgmt.Create(ctx, m, client.FieldOwner(fieldOwner)); err != nil {
+		return fmt.Errorf("create Machine %s: %w", client.ObjectKeyFromObject(m), err)
+	}
+	fresh := &controlplane.Machine{Machine: m, Verdict: controlplane.Verdict{UpToDate: true}}
+	conditions.Set(m, s.now, upToDate(fresh)) // for our own counters; it is reported later
+	s.machines = append(s.machines, fresh)
+	delete(s.kcp.Annotations, controlplanev1.RemediationInProgressAnnotation) // the machine carries it on
+	ctrl.LoggerFrom(ctx).Info("Created Machine", "Machine", name, "reason", a.Why)
+	r.event(s, m, corev1.EventTypeNormal, "SuccessfulCreate", "Create", a.String())
+	return nil
+}
+
+// newMachine makes a Machine with everything it will ever need from its control
+// plane, so that no later write has to add it.
+func (r *Reconciler) newMachine(s *state, name, failureDomain string) (*clusterv1.Machine, error) {
+	mine, err := owner.Controller(s.kcp, r.Mgmt)
+	if err != nil {
+		return nil, err
+	}
+	annotations := orEmpty(maps.Clone(s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations))
+	annotations[controlplanev1.PreTerminateHookCleanupAnnotation] = ""
+	if replaces, ok := s.kcp.Annotations[controlplanev1.RemediationInProgressAnnotation]; ok {
+		annotations[controlplanev1.RemediationForAnnotation] = replaces
+	}
+	m := &clusterv1.Machine{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       s.kcp.Namespace,
+			Name:            name,
+			Labels:          machineLabels(s),
+			Annotations:     annotations,
+			Finalizers:      []string{clusterv1.MachineFinalizer},
+			OwnerReferences: []metav1.OwnerReference{mine},
+		},
+		Spec: clusterv1.MachineSpec{ClusterName: s.cluster.Name, Version: s.kcp.Spec.Version, FailureDomain: failureDomain},
+	}
+	setInPlaceFields(m, s.kcp)
+	return m, nil
+}
+
+func (r *Reconciler) createConfig(ctx context.Context, s *state, m *clusterv1.Machine, init bool, made *lifecycle.Stack) (ref clusterv1.ContractVersionedObjectReference, err error) {
+	keeper, err := owner.Reference(s.kcp, r.Mgmt)
+	if err != nil {
+		return ref, err
+	}
+	config := &bootstrapv1.KubeadmConfig{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       m.Namespace,
+			Name:            m.Name,
+			Labels:          m.Labels,
+			Annotations:     s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations,
+			OwnerReferences: []metav1.OwnerReference{keeper},
+		},
+		Spec: controlplane.ConfigSpec(s.kcp, init),
+	}
+	if err := r.Mgmt.Create(ctx, config, client.FieldOwner(fieldOwner)); err != nil {
+		return ref, fmt.Errorf("create KubeadmConfig %s: %w", client.ObjectKeyFromObject(config), err)
+	}
+	made.Push("creation of KubeadmConfig "+config.Name, func(ctx context.Context) error {
+		return client.IgnoreNotFound(r.Mgmt.Delete(ctx, config))
+	})
+	return clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfig", Name: config.Name}, nil
+}
+
+func (r *Reconciler) createInfrastructure(ctx context.Context, s *state, m *clusterv1.Machine, made *lifecycle.Stack) (ref clusterv1.ContractVersionedObjectReference, err error) {
+	keeper, err := owner.Reference(s.kcp, r.Mgmt)
+	if err != nil {
+		return ref, err
+	}
+	obj, err := provider.Instantiate(provider.Copy{
+		Template:    s.template,
+		Name:        m.Name,
+		Cluster:     s.cluster.Name,
+		Labels:      m.Labels,
+		Annotations: s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations,
+		Owner:       &keeper,
+	})
+	if err != nil {
+		return ref, err
+	}
+	if err := r.Mgmt.Create(ctx, obj.Unstructured, client.FieldOwner(fieldOwner)); err != nil {
+		return ref, fmt.Errorf("create %s %s: %w", obj.GetKind(), client.ObjectKeyFromObject(obj), err)
+	}
+	made.Push("creation of "+obj.GetKind()+" "+obj.GetName(), func(ctx context.Context) error { return r.Providers.Delete(ctx, obj) })
+	gvk := obj.GroupVersionKind()
+	return clusterv1.ContractVersionedObjectReference{APIGroup: gvk.Group, Kind: gvk.Kind, Name: obj.GetName()}, nil
+}
+
+// scaleDown asks for the deletion of a machine. Its etcd member is removed when
+// it has been drained, before its infrastructure goes.
+func (r *Reconciler) scaleDown(ctx context.Context, s *state, a controlplane.Delete) error {
+	m := a.Machine
+	err := r.Mgmt.Delete(ctx, m.Machine, client.Preconditions{UID: new(m.UID)})
+	if client.IgnoreNotFound(err) != nil {
+		r.event(s, m.Machine, corev1.EventTypeWarning, "FailedScaleDown", "Delete", a.String())
+		return fmt.Errorf("delete Machine %s: %w", client.ObjectKeyFromObject(m.Machine), err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Deleting Machine", "Machine", m.Name, "reason", a.Why)
+	r.event(s, m.Machine, corev1.EventTypeNormal, "SuccessfulDelete", "Delete", a.String())
+	return nil
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/addons"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/controlplane"
+)
+
+// scale carries out the one change that package controlplane plans.
+func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
+	s.action, s.blocked = controlplane.Plan(controlplane.Facts{
+		ControlPlane: s.kcp, Cluster: s.cluster, Machines: s.machines,
+		Certificates: s.certsErr == nil, Connected: s.client != nil,
+	})
+	create, isCreate := s.action.(controlplane.Create)
+	if isCreate && s.template == nil {
+		s.blocked = append(s.blocked, s.problem)
+	}
+	if s.action == nil {
+		return phase.Continue(), nil
+	}
+	if len(s.blocked) > 0 {
+		ctrl.LoggerFrom(ctx).V(2).Info("Waiting before machines change", "action", s.action.String(), "reason", strings.Join(s.blocked, "; "))
+		return phase.Continue(), nil // whatever stands in the way wakes us when it changes
+	}
+	var err error
+	switch a := s.action.(type) {
+	case controlplane.Create:
+		if !create.Init && s.rollingOut() {
+			err = addons.PrepareJoin(ctx, s.client, s.kcp)
+		}
+		if err == nil {
+			err = r.scaleUp(ctx, s, a)
+		}
+	case controlplane.Delete:
+		err = r.scaleDown(ctx, s, a)
+	}
+	if err != nil {
+		return phase.Continue(), fmt.Errorf("%s: %w", s.action, err)
+	}
+	return phase.Continue(), nil
+}
+
+func (s *state) rollingOut() bool {
+	return slices.ContainsFunc(s.machines, func(m *controlplane.Machine) bool { return !m.UpToDate })
+}
+
+// addons brings what kubeadm installs beside the control plane to the version of
+// the machines, once those are all as the spec wants them. The workload cluster
+// is asked only when the spec wants something else than last time.
+func (r *Reconciler) addons(ctx context.Context, s *state) (phase.Next, error) {
+	if s.client == nil || !controlplane.Initialized(s.kcp) || s.action != nil {
+		return phase.Continue(), nil
+	}
+	_, skip := s.kcp.Annotations[controlplanev1.SkipKubeProxyAnnotation]
+	at := fmt.Sprintf("%s %s %t", s.kcp.Spec.Version, s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.ImageRepository, skip)
+	if r.memory.addonsAt(s.key()) == at {
+		return phase.Continue(), nil
+	}
+	if err := addons.UpdateKubeProxy(ctx, s.client, s.kcp); err != nil {
+		return phase.Continue(), err
+	}
+	r.memory.keepAddons(s.key(), at)
+	return phase.Continue(), nil
+}

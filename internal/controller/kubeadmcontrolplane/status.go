@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/pure/controlplane"
+	"github.com/capstan-dev/capstan/internal/pure/scaling"
+)
+
+// report fills the status from the state. It is pure. What could not be looked
+// at this time stays as it was reported last.
+func report(s *state, failed error) {
+	count(s)
+	for _, c := range []metav1.Condition{
+		initialized(s),
+		certificatesAvailable(s),
+		componentsHealthy(s),
+		machinesReady(s),
+		machinesUpToDate(s),
+		rollingOut(s),
+		scalingUp(s),
+		scalingDown(s),
+		remediating(s),
+		deletingCondition(s, failed),
+		pause.Condition(s.cluster, s.kcp),
+	} {
+		set(s, c)
+	}
+	if controlplane.ManagesEtcd(s.kcp) {
+		set(s, etcdHealthy(s))
+	} else {
+		conditions.Delete(s.kcp, controlplanev1.KubeadmControlPlaneEtcdClusterHealthyCondition)
+	}
+	set(s, available(s)) // last: it is made from the others
+	if failed == nil {
+		s.kcp.Status.ObservedGeneration = s.kcp.Generation
+	}
+}
+
+func set(s *state, c metav1.Condition) {
+	c.ObservedGeneration = s.kcp.Generation
+	conditions.Set(s.kcp, s.now, c)
+}
+
+// count fills the counters, which the scale subresource and the Cluster read.
+func count(s *state) {
+	machines := make([]*clusterv1.Machine, 0, len(s.machines))
+	for _, m := range s.machines {
+		machines = append(machines, m.Machine)
+	}
+	c := scaling.Count(machines)
+	st := &s.kcp.Status
+	st.Selector = clusterv1.ClusterNameLabel + "=" + s.cluster.Name + "," + clusterv1.MachineControlPlaneLabel
+	st.Replicas, st.ReadyReplicas, st.AvailableReplicas, st.UpToDateReplicas = &c.Replicas, &c.Ready, &c.Available, &c.UpToDate
+	st.Versions = c.Versions
+	st.Version = ""
+	if len(c.Versions) > 0 {
+		st.Version = c.Versions[0].Version
+	}
+}
+
+func condition(conditionType string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message}
+}
+
+func initialized(s *state) metav1.Condition {
+	const t = controlplanev1.KubeadmControlPlaneInitializedCondition
+	if controlplane.Initialized(s.kcp) {
+		return condition(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneInitializedReason, "")
+	}
+	return condition(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotInitializedReason, waitsFor(s))
+}
+
+// waitsFor says what a control plane that is not initialized waits for.
+func waitsFor(s *state) string {
+	infra := s.cluster.Status.Initialization.InfrastructureProvisioned
+	switch {
+	case infra == nil || !*infra:
+		return "Waiting for the Cluster's infrastructure to be provisioned"
+	case s.certsErr != nil:
+		return ""
+	case s.cluster.Spec.ControlPlaneEndpoint.IsZero():
+		return "Waiting for the Cluster's spec.controlPlaneEndpoint to be set"
+	case len(s.machines) > 0 && s.health.Err != nil:
+		return "Waiting for the workload cluster to answer: " + s.health.Err.Error()
+	}
+	return ""
+}
+
+func certificatesAvailable(s *state) metav1.Condition {
+	const t = controlplanev1.KubeadmControlPlaneCertificatesAvailableCondition
+	switch {
+	case s.certsErr != nil:
+		return condition(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneCertificatesNotAvailableReason, s.certsErr.Error())
+	case s.pairs != nil:
+		return condition(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneCertificatesAvailableReason, "")
+	}
+	if old := conditions.Get(s.kcp, t); old != nil {
+		return *old
+	}
+	return condition(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneCertificatesNotAvailableReason, waitsFor(s))
+}
+
+func machinesReady(s *state) metav1.Condition {
+	return conditions.Aggregate(objects(s), clusterv1.MachineReadyCondition, controlplanev1.KubeadmControlPlaneMachinesReadyCondition, conditions.AggregateOptions{
+		Reasons: conditions.Reasons{
+			Issue:   controlplanev1.KubeadmControlPlaneMachinesNotReadyReason,
+			Unknown: controlplanev1.KubeadmControlPlaneMachinesReadyUnknownReason,
+			Info:    controlplanev1.KubeadmControlPlaneMachinesReadyReason,
+		},
+		Empty: metav1.Condition{Status: metav1.ConditionTrue, Reason: controlplanev1.KubeadmControlPlaneMachinesReadyNoReplicasReason},
+	})
+}
+
+func machinesUpToDate(s *state) metav1.Condition {
+	return conditions.Aggregate(objects(s), clusterv1.MachineUpToDateCondition, controlplanev1.KubeadmControlPlaneMachinesUpToDateCondition, conditions.AggregateOptions{
+		Reasons: conditions.Reasons{
+			Issue:   controlplanev1.KubeadmControlPlaneMachinesNotUpToDateReason,
+			Unknown: controlplanev1.KubeadmControlPlaneMachinesUpToDateUnknownReason,
+			Info:    controlplanev1.KubeadmControlPlaneMachinesUpToDateReason,
+		},
+		Empty: metav1.Condition{Status: metav1.ConditionTrue, Reason: controlplanev1.KubeadmControlPlaneMachinesUpToDateNoReplicasReason},
+	})
+}
+
+func objects(s *state) []conditions.Object {
+	return conditions.Objects("Machine", s.machines...)
+}
+
+func rollingOut(s *state) metav1.Condition {
+	const t = controlplanev1.KubeadmControlPlaneRollingOutCondition
+	outdated, why := 0, []string{}
+	for _, m := range s.machines {
+		if !conditions.IsFalse(m, clusterv1.MachineUpToDateCondition) {
+			continue
+		}
+		outdated++
+		for line := range strings.SplitSeq(conditions.Message(m, clusterv1.MachineUpToDateCondition), "\n") {
+			if !contains(why, line) {
+				why = append(why, line)
+			}
+		}
+	}
+	if outdated == 0 {
+		return condition(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotRollingOutReason, "")
+	}
+	message := fmt.Sprintf("Rolling out %d not up-to-date %s", outdated, replicas(outdated))
+	return condition(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneRollingOutReason, strings.Join(append([]string{message}, why...), "\n"))
+}
+
+func contains(all []string, line string) bool {
+	for _, have := range all {
+		if have == line {
+			return true
+		}
+	}
+	return false
+}
+
+func replicas(n int) string {
+	if n == 1 {
+		return "replica"
+	}
+	return "replicas"
+}
+
+func scalingUp(s *state) metav1.Condition {
+	const t = controlplanev1.KubeadmControlPlaneScalingUpCondition
+	if s.kcp.Spec.Replicas == nil {
+		return condition(t, metav1.ConditionUnknown, controlplanev1.KubeadmControlPlaneScalingUpWaitingForReplicasSetReason, "Waiting for spec.replicas set")
+	}
+	want, have := wanted(s), len(s.machines)
+	if have >= want {
+		message := ""
+		if s.problem != "" && s.kcp.DeletionTimestamp.IsZero() {
+			message = "Scaling up would be blocked because " + s.problem
+		}
+		return condition(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotScalingUpReason, message)
+	}
+	message := fmt.Sprintf("Scaling up from %d to %d %s", have, want, replicas(want))
+	blocked := s.blocked
+	if s.problem != "" && !contains(blocked, s.problem) {
+		blocked = append(blocked, s.problem)
+	}
+	return condition(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneScalingUpReason, because(message, blocked))
+}
+
+func scalingDown(s *state) metav1.Condition {
+	const t = controlplanev1.KubeadmControlPlaneScalingDownCondition
+	if s.kcp.Spec.Replicas == nil {
+		return condition(t, metav1.ConditionUnknown, controlplanev1.KubeadmControlPlaneScalingDownWaitingForReplicasSetReason, "Waiting for spec.replicas set")
+	}
+	want, have := wanted(s), len(s.machines)
+	if have <= want {
+		return condition(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotScalingDownReason, "")
+	}
+	message := fmt.Sprintf("Scaling down from %d to %d %s", have, want, replicas(want))
+	return condition(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneScalingDownReason, because(message, s.blocked))
+}
+
+// wanted is how many machines there are to be; none when all is deleted.
+func wanted(s *state) int {
+	if !s.kcp.DeletionTimestamp.IsZero() {
+		return 0
+	}
+	return int(*s.kcp.Spec.Replicas)
+}
+
+func because(message string, blocked []string) string {
+	if len(blocked) == 0 {
+		return message
+	}
+	return message + " is blocked because:\n* " + strings.Join(blocked, "\n* ")
+}
+
+func remediating(s *state) metav1.Condition {
+	const t = controlplanev1.KubeadmControlPlaneRemediatingCondition
+	var under []string
+	for _, m := range s.machines {
+		if conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
+			under = append(under, fmt.Sprintf("* Machine %s: %s", m.Name, conditions.Message(m, clusterv1.MachineOwnerRemediatedCondition)))
+		}
+	}
+	if len(under) > 0 {
+		return condition(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneRemediatingReason, strings.Join(under, "\n"))
+	}
+	return condition(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotRemediatingReason, "")
+}
+
+func deletingCondition(s *state, failed error) metav1.Condition {
+	const t = controlplanev1.KubeadmControlPlaneDeletingCondition
+	switch {
+	case s.kcp.DeletionTimestamp.IsZero():
+		return condition(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotDeletingReason, "")
+	case s.deleting.reason == "" && failed != nil:
+		return condition(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneDeletingInternalErrorReason, "Looking for what is left to delete failed")
+	}
+	return condition(t, metav1.ConditionTrue, s.deleting.reason, s.deleting.message)
+}

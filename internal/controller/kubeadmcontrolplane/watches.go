@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+)
+
+const kind = "KubeadmControlPlane"
+
+// soon is how long a change that only the messages of our status repeat may
+// wait for company: a machine that comes up changes its own messages often.
+const soon = 2 * time.Second
+
+// ofCluster wakes the control plane that a Cluster refers to.
+func ofCluster(_ context.Context, obj client.Object) []reconcile.Request {
+	cluster, ok := obj.(*clusterv1.Cluster)
+	if !ok {
+		return nil
+	}
+	return requestFor(cluster)
+}
+
+func requestFor(cluster *clusterv1.Cluster) []reconcile.Request {
+	ref := cluster.Spec.ControlPlaneRef
+	if ref.Kind != kind || ref.APIGroup != controlplanev1.GroupVersion.Group {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: cluster.Namespace, Name: ref.Name}}}
+}
+
+// clusterMatters passes changes of a Cluster that a control plane looks at.
+func clusterMatters() predicate.Predicate {
+	regarded := func(obj client.Object) []any {
+		c, ok := obj.(*clusterv1.Cluster)
+		if !ok {
+			return nil
+		}
+		return []any{c.Spec.Paused, c.Spec.ControlPlaneEndpoint, c.Spec.ControlPlaneRef, c.Spec.Topology.Version,
+			c.Status.Initialization.InfrastructureProvisioned, c.Status.FailureDomains, c.DeletionTimestamp.IsZero()}
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return !equality.Semantic.DeepEqual(regarded(e.ObjectOld), regarded(e.ObjectNew))
+	}}
+}
+
+// ofWorker wakes a control plane whose deletion waits for a worker to go.
+func (r *Reconciler) ofWorker(ctx context.Context, obj client.Object) []reconcile.Request {
+	cluster, err := owner.Cluster(ctx, r.Mgmt, obj)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Finding the control plane to wake")
+	}
+	if cluster == nil {
+		return nil
+	}
+	return requestFor(cluster)
+}
+
+// workerGone passes what the owner of a Machine is not told, because it has none.
+func workerGone() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool {
+			return isControlPlane(e.Object) && metav1.GetControllerOfNoCopy(e.Object) == nil
+		},
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		DeleteFunc:  func(e event.DeleteEvent) bool { return !isControlPlane(e.Object) },
+	}
+}
+
+func isControlPlane(obj client.Object) bool {
+	_, ok := obj.GetLabels()[clusterv1.MachineControlPlaneLabel]
+	return ok
+}
+
+// machines wakes the owner of a machine: at once for what decisions are made
+// from, a little later for what only messages repeat.
+func (r *Reconciler) machines(mgr ctrl.Manager) source.Source {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	wake := func(m *clusterv1.Machine, add func(reconcile.Request)) {
+		if ref := metav1.GetControllerOfNoCopy(m); ref != nil && ref.Kind == kind {
+			add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: m.Namespace, Name: ref.Name}})
+		}
+	}
+	return source.Kind(mgr.GetCache(), &clusterv1.Machine{}, handler.TypedFuncs[*clusterv1.Machine, reconcile.Request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*clusterv1.Machine], q queue) { wake(e.Object, q.Add) },
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*clusterv1.Machine], q queue) { wake(e.Object, q.Add) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*clusterv1.Machine], q queue) {
+			switch {
+			case e.ObjectOld.ResourceVersion == e.ObjectNew.ResourceVersion:
+			case equality.Semantic.DeepEqual(decisive(e.ObjectOld), decisive(e.ObjectNew)):
+				wake(e.ObjectNew, func(req reconcile.Request) { q.AddAfter(req, soon) })
+			default:
+				wake(e.ObjectNew, q.Add)
+			}
+		},
+	})
+}
+
+// decisive is what of a machine decisions are made from.
+func decisive(m *clusterv1.Machine) []any {
+	out := []any{m.Labels, m.Annotations, m.OwnerReferences, m.DeletionTimestamp.IsZero(), m.Spec, m.Status.NodeRef, m.Status.CertificatesExpiryDate,
+		m.Status.NodeInfo != nil}
+	for _, t := range []string{clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition, clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition} {
+		out = append(out, conditions.IsTrue(m, t), conditions.IsFalse(m, t))
+	}
+	return append(out, conditions.Reason(m, clusterv1.MachineDeletingCondition))
+}
+
+// ofWorkload wakes the control plane of a workload cluster in which something
+// happened, or whose connection changed.
+func (r *Reconciler) ofWorkload(ctx context.Context, key client.ObjectKey, _ client.Object) []reconcile.Request {
+	cluster, err := owner.ClusterByName(ctx, r.Mgmt, key.Namespace, key.Name)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Finding the control plane to wake")
+	}
+	if cluster == nil {
+		return nil
+	}
+	return requestFor(cluster)
+}
+
+// ofNode leaves the Nodes of workers to others.
+func (r *Reconciler) ofNode(ctx context.Context, key client.ObjectKey, obj client.Object) []reconcile.Request {
+	if _, ok := obj.GetLabels()["node-role.kubernetes.io/control-plane"]; !ok {
+		return nil
+	}
+	return r.ofWorkload(ctx, key, obj)
+}
+
+var _ workload.ToRequests = (*Reconciler)(nil).ofNode
