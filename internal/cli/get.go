@@ -9,7 +9,7 @@ import (
 
 func newGet(env *Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "get", Short: "Get something of a workload cluster", Args: cobra.NoArgs}
-	cmd.AddCommand(newGetKubeconfig(env))
+	cmd.AddCommand(newGetKubeconfig(env), newGetNodes(env))
 	return cmd
 }
 
