@@ -40,8 +40,7 @@ type InitConfiguration struct {
 	Patches Patches `json:"patches,omitempty,omitzero"`
 
 	// timeouts of kubeadm. Before kubeadm 1.31 only
-	// controlPlaneComponentHealthCheckSeconds and tlsBootstrapSeconds (as its
-	// discovery timeout when joining) have an effect.
+	// controlPlaneComponentHealthCheckSeconds has an effect.
 	// +optional
 	Timeouts Timeouts `json:"timeouts,omitempty,omitzero"`
 }
@@ -82,7 +81,8 @@ type JoinConfiguration struct {
 	// +optional
 	Patches Patches `json:"patches,omitempty,omitzero"`
 
-	// timeouts of kubeadm.
+	// timeouts of kubeadm. Before kubeadm 1.31 only discoverySeconds has an
+	// effect, or tlsBootstrapSeconds in its place when it is not set.
 	// +optional
 	Timeouts Timeouts `json:"timeouts,omitempty,omitzero"`
 }
