@@ -19,10 +19,12 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/controller/cluster"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmconfig"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane"
 	"github.com/capstan-dev/capstan/internal/controller/machine"
 	"github.com/capstan-dev/capstan/internal/controller/machineset"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
@@ -66,6 +68,12 @@ var setups = []struct {
 		return (&kubeadmconfig.Reconciler{
 			Mgmt: s.mgmt, Live: s.mgr.GetAPIReader(), Providers: s.providers, Workload: s.workload, Clock: s.clock,
 		}).Setup(s.mgr)
+	}},
+	{Kubeadm, "kubeadmcontrolplane", func(ctx context.Context, s *shared) error {
+		return (&kubeadmcontrolplane.Reconciler{
+			Mgmt: s.mgmt, Live: s.mgr.GetAPIReader(), Providers: s.providers, Workload: s.workload, Etcd: &etcd.Dialer{Clock: s.clock},
+			Clock: s.clock, Recorder: s.recorder("kubeadmcontrolplane"), Name: names.Random,
+		}).Setup(ctx, s.mgr)
 	}},
 }
 
