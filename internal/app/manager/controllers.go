@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"slices"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
@@ -21,10 +23,14 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/simulated"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/controller/cluster"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmconfig"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane"
+	"github.com/capstan-dev/capstan/internal/controller/localcluster"
+	"github.com/capstan-dev/capstan/internal/controller/localmachine"
+	"github.com/capstan-dev/capstan/internal/controller/localmachinetemplate"
 	"github.com/capstan-dev/capstan/internal/controller/machine"
 	"github.com/capstan-dev/capstan/internal/controller/machineset"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
@@ -40,6 +46,7 @@ type shared struct {
 	mgmt      client.Client
 	providers *provider.Objects
 	workload  *workload.Cache
+	backend   *simulated.Backend // nil without the local provider
 }
 
 // recorder gives a controller its voice in events.
@@ -75,6 +82,15 @@ var setups = []struct {
 			Clock: s.clock, Recorder: s.recorder("kubeadmcontrolplane"), Name: names.Random,
 		}).Setup(ctx, s.mgr)
 	}},
+	{Local, "localcluster", func(_ context.Context, s *shared) error {
+		return (&localcluster.Reconciler{Mgmt: s.mgmt, Backend: s.backend, Clock: s.clock, Recorder: s.recorder("localcluster")}).Setup(s.mgr)
+	}},
+	{Local, "localmachine", func(_ context.Context, s *shared) error {
+		return (&localmachine.Reconciler{Mgmt: s.mgmt, Live: s.mgr.GetAPIReader(), Backend: s.backend, Clock: s.clock, Recorder: s.recorder("localmachine")}).Setup(s.mgr)
+	}},
+	{Local, "localmachinetemplate", func(_ context.Context, s *shared) error {
+		return (&localmachinetemplate.Reconciler{Mgmt: s.mgmt}).Setup(s.mgr)
+	}},
 }
 
 // setupControllers sets up the controllers of the chosen providers.
@@ -88,6 +104,9 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, c clock.
 	if err := s.workload.Setup(mgr); err != nil {
 		return fmt.Errorf("set up connections to workload clusters: %w", err)
 	}
+	if err := s.openBackend(); err != nil {
+		return err
+	}
 	for _, entry := range setups {
 		if !slices.Contains(o.Providers, entry.provider) {
 			continue
@@ -99,9 +118,27 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, c clock.
 	return nil
 }
 
+// openBackend opens the state of the simulated machines, and closes it with the
+// manager.
+func (s *shared) openBackend() error {
+	if !slices.Contains(s.options.Providers, Local) {
+		return nil
+	}
+	backend, err := simulated.New(simulated.Options{Dir: s.options.SimulatedDir, Log: s.options.Log.WithName("simulated")})
+	if err != nil {
+		return fmt.Errorf("open the state of simulated machines: %w", err)
+	}
+	s.backend = backend
+	return s.mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error {
+		<-ctx.Done()
+		return backend.Close()
+	}))
+}
+
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	return scheme, errors.Join(
+		admissionregistrationv1.AddToScheme(scheme),
 		corev1.AddToScheme(scheme),
 		clusterv1.AddToScheme(scheme),
 		bootstrapv1.AddToScheme(scheme),

@@ -136,7 +136,7 @@ func (m *Manager) setup(ctx context.Context, o Options) error {
 	if err := setupControllers(ctx, m.mgr, o, clock.RealClock{}); err != nil {
 		return err
 	}
-	if err := setupWebhooks(ctx, m.mgr, o.Webhooks); err != nil {
+	if err := setupWebhooks(ctx, m.mgr, o, clock.RealClock{}); err != nil {
 		return err
 	}
 	return m.mgr.Add(announcer{m})

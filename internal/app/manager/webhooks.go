@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,14 +13,18 @@ import (
 	"sync"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/capstan-dev/capstan/internal/app/webhooks"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/webhook"
 )
 
 const (
@@ -153,4 +158,53 @@ func webhookAuthority(ctx context.Context, c client.Client, now time.Time) (cert
 	return pair, nil
 }
 
-func setupWebhooks(_ context.Context, _ ctrl.Manager, _ Webhooks) error { return nil }
+// setupWebhooks opens the listener, tells the API server of the webhooks of the
+// chosen providers, and adds their server to the manager.
+func setupWebhooks(ctx context.Context, mgr ctrl.Manager, o Options, c clock.PassiveClock) error {
+	if o.Webhooks.Listen == "" {
+		return nil
+	}
+	live, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return err
+	}
+	authority, err := webhookAuthority(ctx, live, c.Now())
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", o.Webhooks.Listen)
+	if err != nil {
+		return fmt.Errorf("listen for webhooks on %s: %w; choose another address", o.Webhooks.Listen, err)
+	}
+	host, _, _ := net.SplitHostPort(o.Webhooks.Listen) // Listen has checked it
+	all := webhooks.Of(live, o.Providers...)
+	s := &webhookServer{handler: webhook.Handler(all), listener: listener, certs: &servingCert{authority: authority, host: cmp.Or(o.Webhooks.Host, host), clock: c}}
+	if err := s.register(ctx, live, all); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	return mgr.Add(s)
+}
+
+// register brings the API server's webhook configurations up to date. What is
+// as it should be is not written.
+func (s *webhookServer) register(ctx context.Context, c client.Client, all []webhook.Webhook) error {
+	mutating, validating := webhook.Configurations("capstan", all, func(path string) admissionregistrationv1.WebhookClientConfig {
+		return admissionregistrationv1.WebhookClientConfig{URL: new(s.url(path)), CABundle: s.certs.authority.Cert}
+	})
+	liveMutating, liveValidating := mutating.DeepCopy(), validating.DeepCopy()
+	_, err := controllerutil.CreateOrUpdate(ctx, c, liveMutating, func() error {
+		liveMutating.Webhooks = mutating.Webhooks
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("register defaulting webhooks: %w", err)
+	}
+	_, err = controllerutil.CreateOrUpdate(ctx, c, liveValidating, func() error {
+		liveValidating.Webhooks = validating.Webhooks
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("register validating webhooks: %w", err)
+	}
+	return nil
+}

@@ -120,7 +120,7 @@ func (p *Plane) startControllers(ctx context.Context, o Options) error {
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	m, err := manager.New(run, p.mgmt.Config(), manager.Options{
 		Providers: o.Providers, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress,
-		SimulatedDir: datadir.Dir(o.Dir).Simulated(), Log: o.Log,
+		SimulatedDir: datadir.Dir(o.Dir).Simulated(), Webhooks: manager.Webhooks{Listen: "127.0.0.1:0"}, Log: o.Log,
 	})
 	if err != nil {
 		cancel()
