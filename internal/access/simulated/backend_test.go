@@ -140,6 +140,10 @@ func TestMachinesJoinAControlPlane(t *testing.T) {
 	if got := len(l.readyPods()); got != 12 {
 		t.Errorf("got %d ready control plane pods, want 12", got)
 	}
+	d, err := l.client().AppsV1().DaemonSets(metav1.NamespaceSystem).Get(t.Context(), "kube-proxy", metav1.GetOptions{})
+	if err != nil || d.Status.NumberReady != 4 {
+		t.Errorf("got kube-proxy %v, %v, want it ready on 4 nodes", d, err)
+	}
 	w := l.node("w-1")
 	if _, ok := w.Labels["node-role.kubernetes.io/control-plane"]; ok || len(w.Spec.Taints) > 0 || w.Status.NodeInfo.KubeletVersion != kubernetesVersion {
 		t.Errorf("got labels %v, taints %v, kubelet %s, want a plain worker", w.Labels, w.Spec.Taints, w.Status.NodeInfo.KubeletVersion)

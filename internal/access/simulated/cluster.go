@@ -58,7 +58,7 @@ func newCluster(b *Backend, r record, p *place) (*cluster, error) {
 	if err := c.open(); err != nil {
 		return nil, err
 	}
-	return c, errors.Join(c.keep(), c.settle(""))
+	return c, c.settle("")
 }
 
 // open makes the API server with its objects, and puts the cluster's keys to
@@ -102,7 +102,7 @@ func (c *cluster) ensure(want Cluster) (clusterv1.APIEndpoint, error) {
 		return have, nil
 	}
 	c.record.Faults = slices.Clone(want.Faults)
-	return have, errors.Join(c.settle(""), c.keep())
+	return have, c.settle("")
 }
 
 // close stops the cluster and leaves what is kept of it.
@@ -166,7 +166,7 @@ func sameEtcd(a, b etcd.State) bool {
 
 // settle lets every machine go as far as it can, since what one does may be
 // what another waits for, and tells of those whose status changed; but not of
-// the one whose caller gets it as an answer.
+// the one whose caller gets it as an answer. At its end everything is kept.
 func (c *cluster) settle(except types.UID) error {
 	var errs []error
 	for again := true; again; {
@@ -189,6 +189,14 @@ func (c *cluster) settle(except types.UID) error {
 			if m.UID != except {
 				c.b.events.publish(Event{MachineChanged, m.key()})
 			}
+		}
+	}
+	// The cluster first: a machine that is behind it does its steps again, one
+	// that is ahead of it would have no etcd member.
+	errs = append(errs, c.keep())
+	for _, m := range c.machines {
+		if m.dirty {
+			errs = append(errs, c.keepMachine(m))
 		}
 	}
 	return errors.Join(errs...)
@@ -295,7 +303,7 @@ func (c *cluster) etcdChanged() {
 	for _, m := range c.machines {
 		errs = append(errs, c.syncPods(m))
 	}
-	if err := errors.Join(append(errs, c.settle(""), c.keep())...); err != nil {
+	if err := errors.Join(append(errs, c.settle(""))...); err != nil {
 		c.b.log.Error(err, "Following a change of etcd", "simulatedCluster", c.record.key())
 	}
 }

@@ -5,8 +5,10 @@ package simulated
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -256,5 +258,45 @@ func TestEndpointsAreKeptApart(t *testing.T) {
 	}
 	if _, err := net.Dial("tcp", l.server()); err == nil {
 		t.Error("the earlier cluster of that name still listens")
+	}
+}
+
+func TestManyMachinesComeUpSideBySide(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	l := newLab(t)
+	events := l.b.Events(ctx)
+	l.controlPlane(1)
+	var wanted []Machine
+	for i := range 10 {
+		m := l.machine(fmt.Sprintf("w-%d", i), l.workerData())
+		if i < 4 {
+			m = l.machine(fmt.Sprintf("cp-%d", i+2), l.controlPlaneData())
+		}
+		m.VM, m.Node, m.Etcd, m.APIServer = stage(2, 100), stage(3, 100), stage(1, 200), stage(2, 100)
+		wanted = append(wanted, m)
+	}
+	var running sync.WaitGroup
+	for _, m := range wanted {
+		running.Go(func() {
+			if _, err := l.b.EnsureMachine(ctx, m); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	running.Wait()
+	for _, m := range wanted {
+		if l.ensure(m).Done() {
+			continue
+		}
+		l.await(ctx, events, m, Running)
+	}
+	if got, err := l.members("cp-5"); err != nil || len(got) != 5 {
+		t.Errorf("got members %v, %v, want five", got, err)
+	}
+	nodes, err := l.client().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil || len(nodes.Items) != 11 {
+		t.Errorf("got %d nodes, %v, want 11", len(nodes.Items), err)
 	}
 }

@@ -103,6 +103,7 @@ type machine struct {
 	NodeProviderID string `json:"nodeProviderID,omitempty"`
 
 	run   *bootstrap.Run
+	dirty bool // there is more to keep than is on disk
 	timer clock.Timer
 	told  MachineStatus
 }
@@ -172,16 +173,13 @@ func (c *cluster) ensureMachine(want Machine) (MachineStatus, error) {
 			return MachineStatus{}, errors.New("there is no bootstrap data to start it with")
 		}
 		m = &machine{Machine: want, Index: c.record.Machines, Address: machineAddress(c.record.Machines)}
-		m.BootstrapData = slices.Clone(want.BootstrapData)
+		m.BootstrapData, m.dirty = slices.Clone(want.BootstrapData), true
 		c.record.Machines++
 		c.machines = append(c.machines, m)
-		if err := errors.Join(c.keep(), c.keepMachine(m)); err != nil {
-			return MachineStatus{}, err
-		}
 	} else if err := c.update(m, want); err != nil {
 		return MachineStatus{}, err
 	}
-	err := errors.Join(c.settle(m.UID), c.keep())
+	err := c.settle(m.UID)
 	return m.status(), err
 }
 
@@ -190,8 +188,8 @@ func (c *cluster) update(m *machine, want Machine) error {
 	if slices.Equal(m.Faults, want.Faults) {
 		return nil
 	}
-	m.Faults = slices.Clone(want.Faults)
-	return errors.Join(c.keepMachine(m), c.syncFaults(m))
+	m.Faults, m.dirty = slices.Clone(want.Faults), true
+	return c.syncFaults(m)
 }
 
 func (c *cluster) machine(uid types.UID) *machine {
@@ -215,13 +213,14 @@ func (c *cluster) deleteMachine(uid types.UID) error {
 	}
 	m.sleep()
 	c.machines = slices.DeleteFunc(c.machines, func(o *machine) bool { return o == m })
-	return errors.Join(c.bury(m), removeFile(filepath.Join(c.dir, machineFile(uid))), c.settle(""), c.keep())
+	return errors.Join(c.bury(m), removeFile(filepath.Join(c.dir, machineFile(uid))), c.settle(""))
 }
 
 func (c *cluster) keepMachine(m *machine) error {
 	if err := writeJSON(filepath.Join(c.dir, machineFile(m.UID)), m); err != nil {
 		return fmt.Errorf("keep the machine: %w", err)
 	}
+	m.dirty = false
 	return nil
 }
 
@@ -232,7 +231,7 @@ func (c *cluster) wake(uid types.UID) {
 	if c.closed || c.machine(uid) == nil {
 		return
 	}
-	if err := errors.Join(c.settle(""), c.keep()); err != nil {
+	if err := c.settle(""); err != nil {
 		c.b.log.Error(err, "Going on with a simulated machine", "simulatedCluster", c.record.key())
 	}
 }

@@ -54,11 +54,7 @@ func (c *cluster) advance(m *machine) (moved bool, err error) {
 		now := c.b.clock.Now()
 		if m.Due.IsZero() {
 			m.Due = now.Add(c.delay(m))
-			if m.Due.After(now) {
-				if err := c.keepMachine(m); err != nil {
-					return moved, err
-				}
-			}
+			m.dirty = m.dirty || m.Due.After(now)
 		}
 		if now.Before(m.Due) {
 			if m.timer == nil {
@@ -82,11 +78,18 @@ func (c *cluster) advance(m *machine) (moved bool, err error) {
 		default:
 			m.Failure, m.Waiting = err.Error(), ""
 		}
-		moved = true
+		moved, m.dirty = true, true
 		if m.finished() {
 			m.BootstrapData, m.run = nil, nil
 		}
-		if err := errors.Join(c.keep(), c.keepMachine(m), c.refresh()); err != nil {
+		err = c.refresh()
+		if step == stepKubeadm {
+			// What was found good must not be looked at again after a restart,
+			// when traces of the machine itself may stand in its way. All later
+			// steps can be done twice.
+			err = errors.Join(err, c.keep(), c.keepMachine(m))
+		}
+		if err != nil {
 			return moved, err
 		}
 	}
@@ -281,6 +284,9 @@ func (c *cluster) register(m *machine) error {
 	}
 	m.Steps++ // as in startAPIServer
 	defer func() { m.Steps-- }()
+	if err := c.syncKubeProxy(); err != nil {
+		return &broken{err}
+	}
 	return c.syncPods(m)
 }
 
