@@ -47,8 +47,8 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	c, err := controller.For(mgr, name, &clusterv1.MachineSet{}).
 		Owns(&clusterv1.Machine{}).
 		Watches(&clusterv1.Machine{}, r.ofOrphan, isOrphan()).
-		Watches(&clusterv1.Cluster{}, r.ofLabel(clusterv1.ClusterNameLabel), clusterMatters()).
-		Watches(&clusterv1.MachineDeployment{}, r.ofLabel(clusterv1.MachineDeploymentNameLabel), specMatters()).
+		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
+		Watches(&clusterv1.MachineDeployment{}, r.ofDeployment, specMatters()).
 		Concurrency(50).
 		Build(r)
 	r.watcher = c

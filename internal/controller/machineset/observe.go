@@ -15,6 +15,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 )
 
@@ -83,14 +84,15 @@ func (r *Reconciler) observeDeployment(ctx context.Context, s *state) error {
 
 func (r *Reconciler) observeMachines(ctx context.Context, s *state) error {
 	var list clusterv1.MachineList
-	if err := r.Mgmt.List(ctx, &list, client.InNamespace(s.set.Namespace), client.MatchingLabelsSelector{Selector: s.selector}); err != nil {
+	if err := r.Mgmt.List(ctx, &list, client.InNamespace(s.set.Namespace),
+		client.MatchingFields{index.ClusterName: s.set.Spec.ClusterName}, client.MatchingLabelsSelector{Selector: s.selector}); err != nil {
 		return fmt.Errorf("list Machines: %w", err)
 	}
 	for i := range list.Items {
 		m := &list.Items[i]
 		switch controlledBy := metav1.GetControllerOfNoCopy(m); {
 		case controlledBy == nil:
-			if m.DeletionTimestamp.IsZero() && m.Spec.ClusterName == s.set.Spec.ClusterName {
+			if m.DeletionTimestamp.IsZero() {
 				s.orphans = append(s.orphans, m)
 			}
 		case controlledBy.UID == s.set.UID:

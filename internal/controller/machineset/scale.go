@@ -89,7 +89,7 @@ func (r *Reconciler) machineName(s *state, usual string) (string, error) {
 		Template:   s.set.Spec.MachineNaming.Template,
 		Cluster:    s.set.Spec.ClusterName,
 		MachineSet: s.set.Name,
-		Random:     strings.TrimPrefix(usual, s.set.Name+"-"),
+		Random:     usual[strings.LastIndex(usual, "-")+1:],
 	}.Name()
 }
 

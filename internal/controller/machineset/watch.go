@@ -11,41 +11,44 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/index"
 )
 
-// ofLabel wakes the sets that name an object in a label.
-func (r *Reconciler) ofLabel(label string) handler.MapFunc {
-	return func(ctx context.Context, obj client.Object) (out []reconcile.Request) {
-		for _, set := range r.sets(ctx, obj, client.MatchingLabels{label: obj.GetName()}) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&set)})
-		}
-		return out
-	}
+// ofCluster wakes the sets of a Cluster.
+func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
+	return r.which(ctx, cluster, client.MatchingFields{index.ClusterName: cluster.GetName()}, nil)
+}
+
+// ofDeployment wakes the sets of a MachineDeployment.
+func (r *Reconciler) ofDeployment(ctx context.Context, md client.Object) []reconcile.Request {
+	return r.which(ctx, md, client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: md.GetName()}, nil)
 }
 
 // ofOrphan wakes the sets that would adopt a Machine.
-func (r *Reconciler) ofOrphan(ctx context.Context, m client.Object) (out []reconcile.Request) {
-	for _, set := range r.sets(ctx, m, client.MatchingLabels{clusterv1.ClusterNameLabel: m.GetLabels()[clusterv1.ClusterNameLabel]}) {
+func (r *Reconciler) ofOrphan(ctx context.Context, obj client.Object) []reconcile.Request {
+	m := obj.(*clusterv1.Machine)
+	return r.which(ctx, m, client.MatchingFields{index.ClusterName: m.Spec.ClusterName}, func(set *clusterv1.MachineSet) bool {
 		selector, err := metav1.LabelSelectorAsSelector(&set.Spec.Selector)
-		if err == nil && !selector.Empty() && selector.Matches(labels.Set(m.GetLabels())) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&set)})
-		}
-	}
-	return out
+		return err == nil && !selector.Empty() && selector.Matches(labels.Set(m.Labels))
+	})
 }
 
-func (r *Reconciler) sets(ctx context.Context, beside client.Object, which client.MatchingLabels) []clusterv1.MachineSet {
+func (r *Reconciler) which(ctx context.Context, beside client.Object, listed client.ListOption, is func(*clusterv1.MachineSet) bool) (out []reconcile.Request) {
 	var list clusterv1.MachineSetList
-	if err := r.Mgmt.List(ctx, &list, client.InNamespace(beside.GetNamespace()), which); err != nil {
+	if err := r.Mgmt.List(ctx, &list, client.InNamespace(beside.GetNamespace()), listed, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing MachineSets to wake")
 		return nil
 	}
-	return list.Items
+	for i := range list.Items {
+		if set := &list.Items[i]; is == nil || is(set) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(set)})
+		}
+	}
+	return out
 }
 
 // isOrphan passes Machines that nobody controls.

@@ -23,6 +23,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/index"
 )
 
 // world is a management cluster with one reconciler, and a record of what is
@@ -47,6 +48,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	}
 	w := &world{t: t, fail: map[string]error{}, events: events.NewFakeRecorder(100)}
 	w.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithReturnManagedFields().
+		WithIndex(&clusterv1.Machine{}, index.ClusterName, index.Of).
+		WithIndex(&clusterv1.MachineSet{}, index.ClusterName, index.Of).
 		WithStatusSubresource(&clusterv1.MachineSet{}, &clusterv1.Machine{}, &clusterv1.Cluster{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {

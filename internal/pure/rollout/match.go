@@ -149,7 +149,7 @@ func (p *planner) chooseCurrent() {
 		return
 	}
 	name := p.Name()
-	unique := hash(p.Deployment.Spec.Template) + "-" + strings.TrimPrefix(name, p.Deployment.Name+"-")
+	unique := hash(p.Deployment.Spec.Template) + name[strings.LastIndex(name, "-"):]
 	p.current = &member{isNew: true, Set: Set{MachineSet: newSet(p.Deployment, name, unique)}}
 	p.members = append(p.members, p.current)
 }
