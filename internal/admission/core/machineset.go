@@ -72,8 +72,9 @@ func annotations(all map[string]string) (errs field.ErrorList) {
 	at := field.NewPath("metadata", "annotations")
 	if list := all[clusterv1.MachineSetSkipPreflightChecksAnnotation]; list != "" {
 		for name := range strings.SplitSeq(list, ",") {
-			if !slices.Contains(preflightChecks, clusterv1.MachineSetPreflightCheck(strings.TrimSpace(name))) {
-				errs = append(errs, field.NotSupported(at.Key(clusterv1.MachineSetSkipPreflightChecksAnnotation), clusterv1.MachineSetPreflightCheck(name), preflightChecks))
+			check := clusterv1.MachineSetPreflightCheck(strings.TrimSpace(name))
+			if !slices.Contains(preflightChecks, check) {
+				errs = append(errs, field.NotSupported(at.Key(clusterv1.MachineSetSkipPreflightChecksAnnotation), check, preflightChecks))
 			}
 		}
 	}
