@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machinedeployment
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+)
+
+const name = "machinedeployment"
+
+// Reconciler has what the controller needs from outside. All fields are
+// required; Setup checks them.
+type Reconciler struct {
+	Mgmt      client.Client      // the management cluster
+	Providers *provider.Objects  // templates
+	Clock     clock.PassiveClock // of conditions and spec.rollout.after
+	Recorder  events.EventRecorder
+	// Name makes a name that is not taken: the prefix, a dash and five random letters.
+	Name func(prefix string) string
+}
+
+// Setup registers the controller and its watches.
+func (r *Reconciler) Setup(mgr ctrl.Manager) error {
+	if r.Mgmt == nil || r.Providers == nil || r.Clock == nil || r.Recorder == nil || r.Name == nil {
+		return errors.New("machinedeployment: Mgmt, Providers, Clock, Recorder and Name are required")
+	}
+	return controller.For(mgr, name, &clusterv1.MachineDeployment{}).
+		Owns(&clusterv1.MachineSet{}).
+		Watches(&clusterv1.MachineSet{}, r.ofOrphan, isOrphan()).
+		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
+		Concurrency(50).
+		Complete(r)
+}
+
+// Reconcile implements reconcile.ObjectReconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeployment) (_ ctrl.Result, err error) {
+	s, err := r.observe(ctx, md)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	commit := patch.Remember(r.Mgmt, md)
+	if pause.Requested(s.cluster, md) {
+		conditions.Set(md, s.now, pause.Condition(s.cluster, md))
+		return ctrl.Result{}, commit(ctx)
+	}
+	if r.prepare(s) {
+		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
+	}
+	defer func() {
+		report(s, err)
+		err = errors.Join(err, commit(ctx))
+	}()
+	if !md.DeletionTimestamp.IsZero() {
+		return phase.InOrder(ctx, s, phase.Do("delete MachineSets", r.deleteSets))
+	}
+	if s.cluster == nil {
+		return ctrl.Result{}, nil // report tells; the creation of the Cluster wakes us
+	}
+	return phase.InOrder(ctx, s,
+		phase.Do("adopt", r.adopt),
+		phase.Do("roll out", r.rollOut))
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machinedeployment
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/pure/rollout"
+)
+
+// state is what one reconcile knows. observe and the phases fill it; report
+// reads nothing else.
+type state struct {
+	deployment *clusterv1.MachineDeployment
+	cluster    *clusterv1.Cluster // nil: there is none
+	selector   labels.Selector
+	sets       []*clusterv1.MachineSet // of the deployment, those being deleted included
+	orphans    []*clusterv1.MachineSet // that match and nobody controls
+	machines   []*clusterv1.Machine    // of all sets
+	bySet      map[types.UID][]*clusterv1.Machine
+	now        time.Time
+}
+
+// observe reads from the management cluster's cache.
+func (r *Reconciler) observe(ctx context.Context, md *clusterv1.MachineDeployment) (*state, error) {
+	s := &state{deployment: md, now: r.Clock.Now(), bySet: map[types.UID][]*clusterv1.Machine{}}
+	var err error
+	if s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, md.Namespace, md.Spec.ClusterName); err != nil {
+		return nil, err
+	}
+	if s.selector, err = metav1.LabelSelectorAsSelector(&md.Spec.Selector); err != nil {
+		return nil, fmt.Errorf("read spec.selector: %w", err)
+	}
+	if s.selector.Empty() {
+		s.selector = labels.Nothing() // an empty one would adopt every MachineSet there is
+	}
+	in := []client.ListOption{
+		client.InNamespace(md.Namespace),
+		client.MatchingFields{index.ClusterName: md.Spec.ClusterName},
+		client.MatchingLabelsSelector{Selector: s.selector},
+	}
+	var sets clusterv1.MachineSetList
+	if err := r.Mgmt.List(ctx, &sets, in...); err != nil {
+		return nil, fmt.Errorf("list MachineSets: %w", err)
+	}
+	for i := range sets.Items {
+		set := &sets.Items[i]
+		switch controlledBy := metav1.GetControllerOfNoCopy(set); {
+		case controlledBy == nil:
+			if set.DeletionTimestamp.IsZero() {
+				s.orphans = append(s.orphans, set)
+			}
+		case controlledBy.UID == md.UID:
+			s.sets = append(s.sets, set)
+		}
+	}
+	return s, r.observeMachines(ctx, s, in)
+}
+
+func (r *Reconciler) observeMachines(ctx context.Context, s *state, in []client.ListOption) error {
+	var list clusterv1.MachineList
+	if err := r.Mgmt.List(ctx, &list, in...); err != nil {
+		return fmt.Errorf("list Machines: %w", err)
+	}
+	mine := map[types.UID]bool{}
+	for _, set := range s.sets {
+		mine[set.UID] = true
+	}
+	for i := range list.Items {
+		m := &list.Items[i]
+		if ref := metav1.GetControllerOfNoCopy(m); ref != nil && mine[ref.UID] {
+			s.machines = append(s.machines, m)
+			s.bySet[ref.UID] = append(s.bySet[ref.UID], m)
+		}
+	}
+	return nil
+}
+
+// counted is a MachineSet as package rollout looks at it.
+func (s *state) counted(set *clusterv1.MachineSet) rollout.Set {
+	c := rollout.Set{MachineSet: set, Actual: len(s.bySet[set.UID])}
+	for _, m := range s.bySet[set.UID] {
+		switch {
+		case !m.DeletionTimestamp.IsZero():
+			c.Going++
+		case conditions.IsTrue(m, clusterv1.MachineAvailableCondition):
+			c.Available++
+		}
+	}
+	return c
+}
+
+// want is how many Machines there shall be; until somebody has set a number,
+// as many as there are.
+func (s *state) want() int {
+	if s.deployment.Spec.Replicas == nil {
+		return len(s.machines)
+	}
+	return int(*s.deployment.Spec.Replicas)
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machinedeployment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/finalizer"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/rollout"
+)
+
+// fieldOwner signs what the controller writes on MachineSets.
+const fieldOwner = "capi-machinedeployment"
+
+// prepare sets what every deployment has before anything else happens, and
+// reports whether that must be stored first.
+func (r *Reconciler) prepare(s *state) bool {
+	md := s.deployment
+	if !md.DeletionTimestamp.IsZero() {
+		return false
+	}
+	added := finalizer.Ensure(md, clusterv1.MachineDeploymentFinalizer)
+	if added && len(s.sets)+len(s.orphans) == 0 && s.cluster != nil {
+		r.setRevision(md, "1") // what the first rollout will say; it saves that a write
+	}
+	if md.Labels[clusterv1.ClusterNameLabel] != md.Spec.ClusterName {
+		md.Labels = maps.Clone(md.Labels)
+		metav1.SetMetaDataLabel(&md.ObjectMeta, clusterv1.ClusterNameLabel, md.Spec.ClusterName)
+		added = true
+	}
+	if s.cluster != nil {
+		added = owner.Set(md, clusterReference(s.cluster)) || added
+	}
+	return added
+}
+
+func (r *Reconciler) setRevision(md *clusterv1.MachineDeployment, revision string) {
+	if md.Annotations[clusterv1.RevisionAnnotation] == revision {
+		return
+	}
+	md.Annotations = maps.Clone(md.Annotations)
+	metav1.SetMetaDataAnnotation(&md.ObjectMeta, clusterv1.RevisionAnnotation, revision)
+}
+
+func clusterReference(c *clusterv1.Cluster) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: clusterv1.ClusterKind, Name: c.Name, UID: c.UID}
+}
+
+// adopt takes MachineSets that match and that nobody controls, and gives the
+// templates to the Cluster, so that they move and go with it.
+func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
+	mine, err := owner.Controller(s.deployment, r.Mgmt)
+	if err != nil {
+		return phase.Next{}, err
+	}
+	var errs []error
+	for _, set := range s.orphans {
+		commit := patch.Remember(r.Mgmt, set)
+		owner.Set(set, mine)
+		errs = append(errs, commit(ctx))
+	}
+	spec := s.deployment.Spec.Template.Spec
+	for _, ref := range []clusterv1.ContractVersionedObjectReference{spec.Bootstrap.ConfigRef, spec.InfrastructureRef} {
+		errs = append(errs, r.adoptTemplate(ctx, s, ref))
+	}
+	if err := errors.Join(errs...); err != nil || len(s.orphans) > 0 {
+		return phase.Wait(0), err // with adopted sets the picture is another: their event wakes us
+	}
+	return phase.Continue(), nil
+}
+
+func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference) error {
+	if !ref.IsDefined() {
+		return nil
+	}
+	t, err := r.Providers.Get(ctx, s.deployment.Namespace, ref)
+	if err != nil {
+		_, isKind := errors.AsType[*provider.KindError](err)
+		if isKind || client.IgnoreNotFound(err) == nil {
+			return nil // the MachineSet tells
+		}
+		return err
+	}
+	return r.Providers.Adopt(ctx, t, provider.Adoption{Owner: clusterReference(s.cluster), Cluster: s.cluster.Name})
+}
+
+// rollOut carries out what package rollout plans.
+func (r *Reconciler) rollOut(ctx context.Context, s *state) (phase.Next, error) {
+	facts := rollout.Facts{
+		Deployment: s.deployment,
+		Now:        s.now,
+		Name:       func() string { return r.Name(s.deployment.Name) },
+		FieldOwner: fieldOwner,
+	}
+	for _, set := range s.sets {
+		facts.Sets = append(facts.Sets, s.counted(set))
+	}
+	plan := rollout.Plan(facts)
+	var errs []error
+	for _, a := range plan.Actions {
+		ctrl.LoggerFrom(ctx).Info("Rolling out MachineDeployment", "action", a.String())
+		if err := r.act(ctx, s, a); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", a, err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return phase.Next{}, err
+	}
+	if plan.Current != "" {
+		r.setRevision(s.deployment, plan.Revision)
+	}
+	if plan.LookAgain.IsZero() {
+		return phase.Continue(), nil
+	}
+	return phase.LookAgain(plan.LookAgain.Sub(s.now)), nil
+}
+
+func (r *Reconciler) act(ctx context.Context, s *state, a rollout.Action) error {
+	switch a := a.(type) {
+	case rollout.Create:
+		mine, err := owner.Controller(s.deployment, r.Mgmt)
+		if err != nil {
+			return err
+		}
+		a.Set.Finalizers = []string{clusterv1.MachineSetFinalizer}
+		a.Set.OwnerReferences = []metav1.OwnerReference{mine}
+		if err := r.Mgmt.Create(ctx, a.Set, client.FieldOwner(fieldOwner)); err != nil {
+			r.Recorder.Eventf(s.deployment, nil, corev1.EventTypeWarning, "FailedCreate", "Create", "%s: %v", a, err)
+			return err
+		}
+		r.Recorder.Eventf(s.deployment, a.Set, corev1.EventTypeNormal, "SuccessfulCreate", "Create", "%s", a)
+		s.sets = append(s.sets, a.Set)
+		return nil
+	case rollout.Update:
+		return r.update(ctx, s, a)
+	case rollout.Delete:
+		return r.deleteSet(ctx, s, s.set(a.Name), a.String())
+	default:
+		return fmt.Errorf("unknown action %T", a)
+	}
+}
+
+func (r *Reconciler) update(ctx context.Context, s *state, a rollout.Update) error {
+	set := s.set(a.Set.Name)
+	commit := patch.Remember(r.Mgmt, set, patch.As(fieldOwner))
+	set.Labels, set.Annotations, set.Spec = a.Set.Labels, a.Set.Annotations, a.Set.Spec
+	if err := commit(ctx); err != nil {
+		return err
+	}
+	if int(*set.Spec.Replicas) != a.From {
+		r.Recorder.Eventf(s.deployment, set, corev1.EventTypeNormal, "SuccessfulScale", "Scale", "%s", a)
+	}
+	return nil
+}
+
+// set returns the MachineSet of that name; package rollout names only those it was given.
+func (s *state) set(name string) *clusterv1.MachineSet {
+	for _, set := range s.sets {
+		if set.Name == name {
+			return set
+		}
+	}
+	panic("machinedeployment: no MachineSet " + name)
+}
+
+func (r *Reconciler) deleteSet(ctx context.Context, s *state, set *clusterv1.MachineSet, why string) error {
+	if err := client.IgnoreNotFound(r.Mgmt.Delete(ctx, set, client.Preconditions{UID: new(set.UID)})); err != nil {
+		return err
+	}
+	r.Recorder.Eventf(s.deployment, set, corev1.EventTypeNormal, "SuccessfulDelete", "Delete", "%s", why)
+	return nil
+}
+
+// deleteSets empties a deployment that is being deleted, and lets it go.
+func (r *Reconciler) deleteSets(ctx context.Context, s *state) (phase.Next, error) {
+	var errs []error
+	for _, set := range s.sets {
+		if set.DeletionTimestamp.IsZero() {
+			errs = append(errs, r.deleteSet(ctx, s, set, "delete "+set.Name+": the MachineDeployment is being deleted"))
+		}
+	}
+	if err := errors.Join(errs...); err != nil || len(s.sets) > 0 {
+		return phase.Wait(0), err
+	}
+	finalizer.Remove(s.deployment, clusterv1.MachineDeploymentFinalizer)
+	return phase.Continue(), nil
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machinedeployment
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+func TestReport(t *testing.T) {
+	t.Parallel()
+	outdated := func(m *clusterv1.Machine, why string) *clusterv1.Machine {
+		conditions.Set(m, noon, metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionFalse, Reason: "NotUpToDate", Message: why})
+		return m
+	}
+	sick := func(m *clusterv1.Machine) *clusterv1.Machine {
+		conditions.Set(m, noon, metav1.Condition{Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: "Waiting", Message: "Waiting for remediation"})
+		return m
+	}
+	blocked := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "md-1"}}
+	conditions.Set(blocked, noon, metav1.Condition{Type: clusterv1.MachineSetScalingUpCondition, Status: metav1.ConditionTrue, Reason: "ScalingUp", Message: "Scaling up from 0 to 2 replicas is blocked because:\n* cp is upgrading"})
+	unset := deployment(0)
+	unset.Spec.Replicas = nil
+	deletingOne := deployment(1)
+	deletingOne.DeletionTimestamp = new(metav1.NewTime(noon))
+	tests := map[string]struct {
+		s         *state
+		wantPhase string
+		want      map[string]string // condition to status, reason and message
+	}{
+		"all is well": {
+			s:         &state{deployment: deployment(1), machines: []*clusterv1.Machine{machine("a", "s", metav1.ConditionTrue)}},
+			wantPhase: "Running",
+			want: map[string]string{
+				"Available": "True Available", "MachinesReady": "True Ready", "MachinesUpToDate": "True NoReplicas", "RollingOut": "False NotRollingOut",
+				"ScalingUp": "False NotScalingUp", "ScalingDown": "False NotScalingDown", "Remediating": "False NotRemediating", "Deleting": "False NotDeleting", "Paused": "False NotPaused",
+			},
+		},
+		"one is not ready": {
+			s:         &state{deployment: deployment(1), machines: []*clusterv1.Machine{machine("a", "s", metav1.ConditionFalse)}},
+			wantPhase: "ScalingUp",
+			want: map[string]string{
+				"Available":     "False NotAvailable 0 available replicas, at least 1 required (spec.replicas is 1, 0 may be unavailable)",
+				"MachinesReady": "False NotReady * Machine a: no Node",
+			},
+		},
+		"a MachineSet is blocked": {
+			s:         &state{deployment: deployment(2), sets: []*clusterv1.MachineSet{blocked}},
+			wantPhase: "ScalingUp",
+			want: map[string]string{
+				"ScalingUp": "True ScalingUp Scaling up from 0 to 2 replicas\n* MachineSet md-1:\n  Scaling up from 0 to 2 replicas is blocked because:\n  * cp is upgrading",
+			},
+		},
+		"in the middle of a rollout": {
+			s: &state{deployment: deployment(1), machines: []*clusterv1.Machine{
+				outdated(machine("a", "s", metav1.ConditionTrue), "* Version v1.35.0, v1.36.0 required"),
+				outdated(machine("b", "s", metav1.ConditionTrue), "* Version v1.35.0, v1.36.0 required"),
+			}},
+			wantPhase: "ScalingDown",
+			want: map[string]string{
+				"RollingOut":       "True RollingOut Rolling out 2 not up-to-date replicas\n* Version v1.35.0, v1.36.0 required",
+				"ScalingDown":      "True ScalingDown Scaling down from 2 to 1 replicas",
+				"MachinesUpToDate": "False NotUpToDate * Machines a, b:\n  * Version v1.35.0, v1.36.0 required",
+			},
+		},
+		"one is being remediated": {
+			s:         &state{deployment: deployment(1), machines: []*clusterv1.Machine{sick(machine("a", "s", metav1.ConditionTrue))}},
+			wantPhase: "Running",
+			want:      map[string]string{"Remediating": "True Remediating * Machine a: Waiting for remediation"},
+		},
+		"nobody has set replicas": {
+			s:         &state{deployment: unset},
+			wantPhase: "Running",
+			want: map[string]string{
+				"Available":   "Unknown WaitingForReplicasSet Waiting for spec.replicas to be set",
+				"ScalingUp":   "Unknown WaitingForReplicasSet Waiting for spec.replicas to be set",
+				"ScalingDown": "Unknown WaitingForReplicasSet Waiting for spec.replicas to be set",
+			},
+		},
+		"being deleted": {
+			s:         &state{deployment: deletingOne, sets: []*clusterv1.MachineSet{{ObjectMeta: metav1.ObjectMeta{Name: "md-1"}}}, machines: []*clusterv1.Machine{machine("a", "s", metav1.ConditionFalse)}},
+			wantPhase: "ScalingDown",
+			want: map[string]string{
+				"Available":   "False NotAvailable Deletion in progress",
+				"ScalingUp":   "False NotScalingUp",
+				"ScalingDown": "True ScalingDown Scaling down from 1 to 0 replicas",
+				"Deleting":    "True Deleting Waiting for MachineSets to be deleted: md-1, with 1 Machines",
+			},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.s.cluster, tc.s.selector, tc.s.now = cluster(), labels.Everything(), noon
+			report(tc.s, nil)
+			got := map[string]string{}
+			for _, c := range tc.s.deployment.Status.Conditions {
+				if _, wanted := tc.want[c.Type]; wanted {
+					got[c.Type] = string(c.Status) + " " + c.Reason
+					if c.Message != "" {
+						got[c.Type] += " " + c.Message
+					}
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+			if tc.s.deployment.Status.Phase != tc.wantPhase {
+				t.Errorf("got phase %s, want %s", tc.s.deployment.Status.Phase, tc.wantPhase)
+			}
+		})
+	}
+}
