@@ -32,6 +32,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/localmachine"
 	"github.com/capstan-dev/capstan/internal/controller/localmachinetemplate"
 	"github.com/capstan-dev/capstan/internal/controller/machine"
+	"github.com/capstan-dev/capstan/internal/controller/machinedeployment"
 	"github.com/capstan-dev/capstan/internal/controller/machineset"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
@@ -70,6 +71,11 @@ var setups = []struct {
 		return (&machineset.Reconciler{
 			Mgmt: s.mgmt, Live: s.mgr.GetAPIReader(), Providers: s.providers, Clock: s.clock, Recorder: s.recorder("machineset"), Name: names.Random,
 		}).Setup(ctx, s.mgr)
+	}},
+	{Core, "machinedeployment", func(_ context.Context, s *shared) error {
+		return (&machinedeployment.Reconciler{
+			Mgmt: s.mgmt, Providers: s.providers, Clock: s.clock, Recorder: s.recorder("machinedeployment"), Name: names.Random,
+		}).Setup(s.mgr)
 	}},
 	{Kubeadm, "kubeadmconfig", func(_ context.Context, s *shared) error {
 		return (&kubeadmconfig.Reconciler{
