@@ -28,7 +28,8 @@ const (
 
 const (
 	// MachineUpToDateCondition is True when the Machine is what its owner would make
-	// today. Set by the owner of the Machine.
+	// today. Set by the control plane for its Machines, and by the Machine
+	// controller for those of a MachineDeployment.
 	MachineUpToDateCondition = "UpToDate"
 
 	// Reasons of MachineUpToDateCondition.
