@@ -87,7 +87,7 @@ func TestMachineName(t *testing.T) {
 		"{{ .random }}":     "",
 		"fixed":             "must contain {{ .random }}, so that no two machines have one name",
 		"{{ .random":        "is no Go template: template: name:1: unclosed action",
-		"{{ .who.name }}":   `can use .cluster.name, .machineSet.name and .random: template: name:1:3: executing "name" at <.who.name>: map has no entry for key "who"`,
+		"{{ .who.name }}":   `can use .cluster.name, .machineSet.name and .random: template: name:1:7: executing "name" at <.who.name>: map has no entry for key "who"`,
 		"{{ len .random }}": "must contain {{ .random }}, so that no two machines have one name",
 	} {
 		got := ""
