@@ -21,6 +21,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	ipamv1 "github.com/capstan-dev/capstan/api/ipam/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/simulated"
@@ -150,5 +151,6 @@ func newScheme() (*runtime.Scheme, error) {
 		bootstrapv1.AddToScheme(scheme),
 		controlplanev1.AddToScheme(scheme),
 		infrav1.AddToScheme(scheme),
+		ipamv1.AddToScheme(scheme), // a webhook reads claims
 	)
 }
