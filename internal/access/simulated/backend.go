@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net/netip"
+	"path/filepath"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -107,7 +109,7 @@ func New(o Options) (*Backend, error) {
 		b.random = rand.Float64
 	}
 	var err error
-	if b.known, err = scan(o.Dir); err != nil {
+	if b.known, err = scan(o.Dir, o.Log); err != nil {
 		return nil, fmt.Errorf("open the simulated infrastructure in %s: %w", o.Dir, err)
 	}
 	for _, r := range b.known {
@@ -162,6 +164,9 @@ func (b *Backend) EnsureCluster(_ context.Context, want Cluster) (clusterv1.APIE
 // DeleteCluster stops the cluster and forgets it with all its machines. It is
 // fine if there is none, or if it is another of the same name.
 func (b *Backend) DeleteCluster(_ context.Context, key types.NamespacedName, uid types.UID) error {
+	if uid == "" {
+		return fmt.Errorf("delete simulated cluster %s: its UID is needed", key)
+	}
 	if err := b.drop(key, uid); err != nil {
 		return fmt.Errorf("delete simulated cluster %s: %w", key, err)
 	}
@@ -245,6 +250,10 @@ func (b *Backend) openCluster(want Cluster) (*cluster, error) {
 	}
 	r, found := b.known[key]
 	if !found {
+		// What scan left out must not be written over.
+		if err := readJSON(filepath.Join(b.clusterDir(want.UID), clusterFile), &r); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
 		r = record{Namespace: want.Namespace, Name: want.Name, UID: want.UID, Faults: want.Faults}
 	}
 	place, err := b.place(r, want.Endpoint)
@@ -277,10 +286,11 @@ func (b *Backend) drop(key types.NamespacedName, uid types.UID) error {
 		delete(b.taken, c.place.addr)
 		return nil
 	}
+	// One that could not be opened goes as well.
+	if err := removeDir(b.clusterDir(uid)); err != nil {
+		return err
+	}
 	if r, ok := b.known[key]; ok && r.UID == uid {
-		if err := removeDir(b.clusterDir(uid)); err != nil {
-			return err
-		}
 		delete(b.known, key)
 		delete(b.taken, r.Address)
 	}

@@ -16,8 +16,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
 
 func TestNothingListensBeforeInit(t *testing.T) {
@@ -309,5 +311,80 @@ func TestADeletedClusterIsGone(t *testing.T) {
 	}
 	if err := l.b.DeleteMachine(t.Context(), l.cluster.Key(), m.UID); err != nil {
 		t.Errorf("deleting a machine of a deleted cluster: %v", err)
+	}
+}
+
+func TestADamagedClusterDoesNotStopTheOthers(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.controlPlane(1)
+	good := l.cluster
+	bad := Cluster{Namespace: "ns", Name: "bad", UID: good.UID + "-bad"}
+	if _, err := l.b.EnsureCluster(t.Context(), bad); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(l.b.clusterDir(bad.UID), clusterFile)
+	if err := os.WriteFile(file, []byte(`{"pki":"SECRET`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.restart()
+	l.node("cp-1")
+	_, err := l.b.EnsureCluster(t.Context(), bad)
+	if err == nil || !strings.Contains(err.Error(), "simulated cluster ns/bad: "+file+" is damaged") || strings.Contains(err.Error(), "SECRET") {
+		t.Errorf("got %v, want an error that names the file and not its content", err)
+	}
+	if err := l.b.DeleteCluster(t.Context(), bad.Key(), bad.UID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.b.EnsureCluster(t.Context(), bad); err != nil {
+		t.Errorf("after the damaged one was deleted: %v", err)
+	}
+}
+
+func TestEtcdMayBeElsewhere(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	config, err := kubeadm.RenderInit(
+		bootstrapv1.ClusterConfiguration{Etcd: bootstrapv1.Etcd{External: bootstrapv1.ExternalEtcd{
+			Endpoints: []string{"https://192.0.2.1:2379"}, CAFile: "/e/ca.crt", CertFile: "/e/c.crt", KeyFile: "/e/c.key",
+		}}}, bootstrapv1.InitConfiguration{}, kubeadm.Data{KubernetesVersion: kubernetesVersion, ControlPlaneEndpoint: l.server()})
+	files := without(l.pkiFiles(), pkiDir+"etcd/ca.crt", pkiDir+"etcd/ca.key")
+	l.mustRun("cp-1", l.userData(files, "init", config, err))
+	l.token(goodID, nil)
+	l.mustRun("cp-2", l.joinData(files, func(j *bootstrapv1.JoinConfiguration) { j.ControlPlane = &bootstrapv1.JoinControlPlane{} }))
+	l.restart()
+	want := []string{"kube-apiserver-cp-1", "kube-apiserver-cp-2", "kube-controller-manager-cp-1", "kube-controller-manager-cp-2", "kube-scheduler-cp-1", "kube-scheduler-cp-2"}
+	if diff := cmp.Diff(want, l.readyPods()); diff != "" {
+		t.Errorf("ready control plane pods (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheVersionIsTheLowestOfTheControlPlane(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	old := l.controlPlane(1)[0]
+	upgraded := l.machine("cp-2", l.controlPlaneData())
+	upgraded.Version = "v1.37.0"
+	l.ensure(upgraded)
+	served := func() string {
+		t.Helper()
+		v, err := l.client().Discovery().ServerVersion()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.GitVersion
+	}
+	if got := served(); got != kubernetesVersion {
+		t.Errorf("got version %s with two versions running, want %s", got, kubernetesVersion)
+	}
+	if got := l.node("cp-2").Status.NodeInfo.KubeletVersion; got != "v1.37.0" {
+		t.Errorf("got kubelet %s, want that of the machine's image", got)
+	}
+	l.removeMember("cp-2", "cp-1")
+	if err := l.b.DeleteMachine(t.Context(), l.cluster.Key(), old.UID); err != nil {
+		t.Fatal(err)
+	}
+	if got := served(); got != "v1.37.0" {
+		t.Errorf("got version %s once the older machine was gone, want v1.37.0", got)
 	}
 }

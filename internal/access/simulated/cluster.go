@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -260,11 +261,12 @@ func (c *cluster) stopListening() {
 
 // answers says whether a client would get an answer now, and why not.
 func (c *cluster) answers() error {
+	at := "https://" + c.place.addr.String()
 	switch {
 	case !c.listening:
-		return fmt.Errorf("Get \"https://%s\": dial tcp %s: connect: connection refused", c.place.addr, c.place.addr) //nolint:revive // as net/http says it
+		return &url.Error{Op: "Get", URL: at, Err: fmt.Errorf("dial tcp %s: connect: connection refused", c.place.addr)}
 	case c.answer.Load() != int32(apiserver.None):
-		return fmt.Errorf("Get \"https://%s\": context deadline exceeded", c.place.addr) //nolint:revive // as net/http says it
+		return &url.Error{Op: "Get", URL: at, Err: context.DeadlineExceeded}
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
@@ -63,7 +64,8 @@ func fileName(uid types.UID) string {
 }
 
 // scan finds the clusters kept in a directory, and makes it if it is missing.
-func scan(dir string) (map[types.NamespacedName]record, error) {
+// One that cannot be read is logged and left out: its own callers hear of it.
+func scan(dir string, log logr.Logger) (map[types.NamespacedName]record, error) {
 	if dir == "" {
 		return nil, errors.New("no directory is given")
 	}
@@ -85,7 +87,8 @@ func scan(dir string) (map[types.NamespacedName]record, error) {
 			continue // not ours, or a cluster that was never finished making
 		}
 		if err != nil {
-			return nil, err
+			log.Error(err, "Leaving out a simulated cluster", "directory", e.Name())
+			continue
 		}
 		known[r.key()] = r
 	}
