@@ -11,31 +11,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
-	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 )
 
 // waitForWorkers keeps the control plane while there is somebody to serve.
-func (r *Reconciler) waitForWorkers(ctx context.Context, s *state) (phase.Next, error) {
-	var workers []string
-	var machines clusterv1.MachineList
-	of := []client.ListOption{client.InNamespace(s.cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}}
-	if err := r.Mgmt.List(ctx, &machines, of...); err != nil {
-		return phase.Continue(), fmt.Errorf("list Machines: %w", err)
-	}
-	for i := range machines.Items {
-		if !isControlPlane(&machines.Items[i]) {
-			workers = append(workers, machines.Items[i].Name)
-		}
-	}
-	if len(workers) == 0 {
+func waitForWorkers(_ context.Context, s *state) (phase.Next, error) {
+	if len(s.workers) == 0 {
 		return phase.Continue(), nil
 	}
 	s.deleting = deleting{
 		controlplanev1.KubeadmControlPlaneDeletingWaitingForWorkersDeletionReason,
-		fmt.Sprintf("KubeadmControlPlane deletion blocked because %d worker Machine(s) still exist: %s", len(workers), conditions.Names(workers)),
+		fmt.Sprintf("KubeadmControlPlane deletion blocked because %d worker Machine(s) still exist: %s", len(s.workers), conditions.Names(s.workers)),
 	}
 	return phase.Wait(0), nil // their end wakes us
 }

@@ -140,6 +140,9 @@ func (r *Reconciler) createInfrastructure(ctx context.Context, s *state, m *clus
 // it has been drained, before its infrastructure goes.
 func (r *Reconciler) scaleDown(ctx context.Context, s *state, a controlplane.Delete) error {
 	m := a.Machine
+	if err := s.commitNow(ctx, m); err != nil { // after the deletion it would be a conflict
+		return err
+	}
 	err := r.Mgmt.Delete(ctx, m.Machine, client.Preconditions{UID: new(m.UID)})
 	if client.IgnoreNotFound(err) != nil {
 		r.event(s, m.Machine, corev1.EventTypeWarning, "FailedScaleDown", "Delete", a.String())

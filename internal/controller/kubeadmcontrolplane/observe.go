@@ -19,6 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/pure/controlplane"
@@ -35,6 +36,7 @@ type state struct {
 	now     time.Time
 
 	machines []*controlplane.Machine                // ours, the oldest first
+	workers  []string                               // names of the Cluster's other machines
 	orphans  []*clusterv1.Machine                   // of the control plane, controlled by nobody
 	commits  map[string]func(context.Context) error // of machines, by name
 	before   map[string]*clusterv1.MachineStatus    // of machines, as they were read
@@ -85,13 +87,16 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 		return nil, err
 	}
 	var list clusterv1.MachineList
-	err = r.Mgmt.List(ctx, &list, client.InNamespace(kcp.Namespace), client.HasLabels{clusterv1.MachineControlPlaneLabel},
-		client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name})
+	err = r.Mgmt.List(ctx, &list, client.InNamespace(kcp.Namespace), client.MatchingFields{index.ClusterName: s.cluster.Name})
 	if err != nil {
 		return nil, fmt.Errorf("list Machines: %w", err)
 	}
 	for i := range list.Items {
 		m := &list.Items[i]
+		if !isControlPlane(m) {
+			s.workers = append(s.workers, m.Name)
+			continue
+		}
 		switch keeper := metav1.GetControllerOfNoCopy(m); {
 		case keeper == nil:
 			s.orphans = append(s.orphans, m)
@@ -177,4 +182,14 @@ func (r *Reconciler) commitMachines(ctx context.Context, s *state) error {
 		errs = append(errs, commit(ctx))
 	}
 	return errors.Join(errs...)
+}
+
+// commitNow writes what changed on a machine before something else is done to it.
+func (s *state) commitNow(ctx context.Context, m *controlplane.Machine) error {
+	commit := s.commits[m.Name]
+	delete(s.commits, m.Name)
+	if commit == nil || s.pending[m.Name] {
+		return nil
+	}
+	return commit(ctx)
 }

@@ -50,12 +50,14 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 		s.remediated(m, controlplanev1.KubeadmControlPlaneMachineRemediationInternalErrorReason, "Handing over the leadership of etcd failed")
 		return phase.Continue(), fmt.Errorf("Machine %s: %w", m.Name, err)
 	}
+	s.remediated(m, controlplanev1.KubeadmControlPlaneMachineRemediationMachineDeletingReason, "Machine is deleting")
+	if err := s.commitNow(ctx, m); err != nil { // after the deletion it would be a conflict
+		return phase.Continue(), err
+	}
 	err := r.Mgmt.Delete(ctx, m.Machine, client.Preconditions{UID: new(m.UID)})
 	if client.IgnoreNotFound(err) != nil {
-		s.remediated(m, controlplanev1.KubeadmControlPlaneMachineRemediationInternalErrorReason, "Deleting the Machine failed")
 		return phase.Continue(), fmt.Errorf("delete Machine %s: %w", m.Name, err)
 	}
-	s.remediated(m, controlplanev1.KubeadmControlPlaneMachineRemediationMachineDeletingReason, "Machine is deleting")
 	if s.kcp.Annotations == nil {
 		s.kcp.Annotations = map[string]string{}
 	}

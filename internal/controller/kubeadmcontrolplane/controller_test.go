@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/etcd"
+)
+
+func TestFinalizerIsStoredBeforeAnythingElse(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1, func(_ *clusterv1.Cluster, kcp *controlplanev1.KubeadmControlPlane) { kcp.Finalizers = nil })
+	if _, err := l.once(); err != nil || l.writes != 1 || len(l.controlPlane().Finalizers) != 1 {
+		t.Errorf("%d writes, finalizers %v, %v", l.writes, l.controlPlane().Finalizers, err)
+	}
+}
+
+func TestNothingIsMadeBeforeTheInfrastructure(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1, func(c *clusterv1.Cluster, _ *controlplanev1.KubeadmControlPlane) {
+		c.Status.Initialization.InfrastructureProvisioned = nil
+	})
+	l.settle()
+	var secrets corev1.SecretList
+	l.must(l.Mgmt.List(t.Context(), &secrets))
+	if len(secrets.Items) != 0 || len(l.machines()) != 0 {
+		t.Errorf("%d Secrets, %d machines", len(secrets.Items), len(l.machines()))
+	}
+	l.want(l.controlPlane(), "Initialized False NotInitialized", "Available False NotAvailable", "CertificatesAvailable False NotAvailable", "ScalingUp True ScalingUp", "Paused False NotPaused")
+}
+
+func TestFirstMachineComesWithEverything(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1, func(_ *clusterv1.Cluster, kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.MachineTemplate.ObjectMeta.Labels = map[string]string{"team": "a"}
+		kcp.Spec.KubeadmConfigSpec.JoinConfiguration.NodeRegistration.Name = "j"
+		kcp.Spec.KubeadmConfigSpec.InitConfiguration.NodeRegistration.Name = "i"
+	})
+	if _, err := l.once(); err != nil {
+		t.Fatal(err)
+	}
+	m := l.machines()[0]
+	want := map[string]string{"team": "a", "cluster.x-k8s.io/cluster-name": "demo", "cluster.x-k8s.io/control-plane": "", "cluster.x-k8s.io/control-plane-name": "cp"}
+	if diff := cmp.Diff(want, m.Labels); diff != "" {
+		t.Errorf("labels (-want +got)\n%s", diff)
+	}
+	if _, held := m.Annotations[controlplanev1.PreTerminateHookCleanupAnnotation]; !held || m.Finalizers[0] != clusterv1.MachineFinalizer || !metav1.IsControlledBy(m, l.controlPlane()) {
+		t.Errorf("metadata %+v", m.ObjectMeta)
+	}
+	var config bootstrapv1.KubeadmConfig
+	var infra infrav1.LocalMachine
+	l.must(errors.Join(l.Mgmt.Get(t.Context(), client.ObjectKeyFromObject(m), &config), l.Mgmt.Get(t.Context(), client.ObjectKeyFromObject(m), &infra)))
+	if config.Spec.InitConfiguration.NodeRegistration.Name != "i" || config.Spec.JoinConfiguration.NodeRegistration.Name != "" || m.Spec.Bootstrap.ConfigRef.Name != m.Name {
+		t.Errorf("config %+v", config.Spec)
+	}
+	if infra.Annotations["cluster.x-k8s.io/cloned-from-name"] != "small" || infra.Annotations["cluster.x-k8s.io/cloned-from-groupkind"] != "LocalMachineTemplate.infrastructure.capstan.dev" || m.Spec.InfrastructureRef.Kind != "LocalMachine" {
+		t.Errorf("infrastructure %+v", infra.ObjectMeta)
+	}
+	for _, name := range []string{"demo-ca", "demo-etcd", "demo-proxy", "demo-sa", "demo-kubeconfig"} {
+		var s corev1.Secret
+		l.must(l.Mgmt.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &s))
+		if !metav1.IsControlledBy(&s, l.controlPlane()) || s.Type != clusterv1.ClusterSecretType || s.Labels[clusterv1.ClusterNameLabel] != "demo" {
+			t.Errorf("Secret %s: %+v", name, s.ObjectMeta)
+		}
+	}
+	// five Secrets, three objects of the machine, the template's owner, one status
+	if l.writes != 10 {
+		t.Errorf("%d writes, want 10", l.writes)
+	}
+	before := l.writes
+	if _, err := l.once(); err != nil || l.writes != before {
+		t.Errorf("%d writes that change nothing, %v", l.writes-before, err)
+	}
+}
+
+func TestFailedCreationLeavesNothingAndIsReported(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	l.refuse = func(obj client.Object) error {
+		if _, ok := obj.(*clusterv1.Machine); ok {
+			return errors.New("quota")
+		}
+		return nil
+	}
+	_, err := l.once()
+	if err == nil || !strings.Contains(err.Error(), "create the first machine: have 0, want 1: create Machine ns/cp-1: quota") {
+		t.Errorf("error %v", err)
+	}
+	var configs bootstrapv1.KubeadmConfigList
+	var infra infrav1.LocalMachineList
+	l.must(errors.Join(l.Mgmt.List(t.Context(), &configs), l.Mgmt.List(t.Context(), &infra)))
+	if len(configs.Items) != 0 || len(infra.Items) != 0 {
+		t.Errorf("left behind: %d configs, %d machines", len(configs.Items), len(infra.Items))
+	}
+	kcp := l.controlPlane()
+	l.want(kcp, "ScalingUp True ScalingUp", "CertificatesAvailable True Available")
+	if kcp.Status.ObservedGeneration != 0 {
+		t.Errorf("observed generation %d after a failure", kcp.Status.ObservedGeneration)
+	}
+}
+
+func TestMachinesJoinOneAtATime(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3)
+	l.settle()
+	want := []string{
+		"create the first machine: have 0, want 3",
+		"create a machine that joins: have 1, want 3",
+		"create a machine that joins: have 2, want 3",
+	}
+	if diff := cmp.Diff(want, l.said); diff != "" {
+		t.Errorf("events (-want +got)\n%s", diff)
+	}
+	kcp := l.controlPlane()
+	l.want(kcp, "Available True Available", "Initialized True Initialized", "EtcdClusterHealthy True Healthy", "ControlPlaneComponentsHealthy True Healthy",
+		"MachinesReady True Ready", "MachinesUpToDate True UpToDate", "RollingOut False NotRollingOut", "ScalingUp False NotScalingUp", "Deleting False NotDeleting")
+	st := kcp.Status
+	if *st.Replicas != 3 || *st.ReadyReplicas != 3 || *st.AvailableReplicas != 3 || *st.UpToDateReplicas != 3 || st.Version != "v1.35.0" ||
+		st.Selector != "cluster.x-k8s.io/cluster-name=demo,cluster.x-k8s.io/control-plane" || st.ObservedGeneration != 1 {
+		t.Errorf("status %+v", st)
+	}
+	for _, m := range l.machines() {
+		l.want(m, "APIServerPodHealthy True Running", "EtcdMemberHealthy True Healthy", "NodeKubeadmLabelsAndTaintsSet True Set", "UpToDate True UpToDate")
+	}
+}
+
+func TestAtRestEtcdIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3)
+	l.settle()
+	asked, writes := l.etcd.asked.Load(), l.writes
+	l.clock.Step(time.Minute)
+	if _, err := l.once(); err != nil || l.etcd.asked.Load() != asked || l.writes != writes {
+		t.Errorf("asked %d times, wrote %d times, %v", l.etcd.asked.Load()-asked, l.writes-writes, err)
+	}
+	l.memory = memory{} // a restart
+	res, err := l.once()
+	if err != nil || l.etcd.asked.Load() != asked+3 || l.writes != writes {
+		t.Errorf("after a restart: asked %d times, wrote %d times, %v", l.etcd.asked.Load()-asked, l.writes-writes, err)
+	}
+	if res.RequeueAfter != inspectionLasts {
+		t.Errorf("looks again after %s, want %s", res.RequeueAfter, inspectionLasts)
+	}
+}
+
+func TestScalingDownRemovesMembersBeforeMachines(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3)
+	l.settle()
+	l.said = nil
+	l.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Replicas = new(int32(1)) })
+	l.settle()
+	if diff := cmp.Diff([]string{"delete cp-1: have 3, want 1", "delete cp-2: have 2, want 1"}, l.said); diff != "" {
+		t.Errorf("events (-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"lead node-cp-3", "remove node-cp-1", "remove node-cp-2"}, l.etcd.log); diff != "" {
+		t.Errorf("etcd (-want +got)\n%s", diff)
+	}
+	if len(l.machines()) != 1 || len(l.etcd.list) != 1 {
+		t.Errorf("%d machines, %d members", len(l.machines()), len(l.etcd.list))
+	}
+	l.want(l.controlPlane(), "Available True Available", "ScalingDown False NotScalingDown")
+}
+
+func TestUpgradeReplacesOneAtATime(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	l.settle()
+	l.said = nil
+	l.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Version = "v1.36.0" })
+	l.settle()
+	want := []string{"create a machine that joins: 1 of 1 are not up to date", "delete cp-1: 1 of 2 are not up to date"}
+	if diff := cmp.Diff(want, l.said); diff != "" {
+		t.Errorf("events (-want +got)\n%s", diff)
+	}
+	var config corev1.ConfigMap
+	var proxy appsv1.DaemonSet
+	l.must(errors.Join(l.inside.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "kubeadm-config"}, &config),
+		l.inside.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "kube-proxy"}, &proxy)))
+	if !strings.Contains(config.Data["ClusterConfiguration"], "kubernetesVersion: v1.36.0") {
+		t.Errorf("kubeadm-config: %s", config.Data["ClusterConfiguration"])
+	}
+	if got := proxy.Spec.Template.Spec.Containers[0].Image; got != "registry.k8s.io/kube-proxy:v1.36.0" {
+		t.Errorf("kube-proxy %s", got)
+	}
+	l.want(l.controlPlane(), "RollingOut False NotRollingOut", "MachinesUpToDate True UpToDate", "Available True Available")
+}
+
+func TestLabelsAndTimeoutsFollowInPlace(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1, func(_ *clusterv1.Cluster, kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.MachineTemplate.ObjectMeta.Labels = map[string]string{"old": "x"}
+	})
+	l.settle()
+	l.change(func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.MachineTemplate.ObjectMeta.Labels = map[string]string{"new": "y"}
+		kcp.Spec.MachineTemplate.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(7))
+	})
+	l.settle()
+	m := l.machines()[0]
+	var infra infrav1.LocalMachine
+	l.must(l.Mgmt.Get(t.Context(), client.ObjectKeyFromObject(m), &infra))
+	for _, labels := range []map[string]string{m.Labels, infra.Labels} {
+		if _, still := labels["old"]; still || labels["new"] != "y" {
+			t.Errorf("labels %v", labels)
+		}
+	}
+	if *m.Spec.Deletion.NodeDrainTimeoutSeconds != 7 || m.Name != "cp-1" {
+		t.Errorf("spec %+v", m.Spec)
+	}
+}
+
+func TestMemberWithoutMachineIsRemoved(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3)
+	l.settle()
+	l.etcd.list = append(l.etcd.list, etcd.Member{ID: 7, Name: "lost"})
+	l.memory = memory{}
+	l.settle()
+	if diff := cmp.Diff([]string{"remove lost"}, l.etcd.log); diff != "" {
+		t.Errorf("etcd (-want +got)\n%s", diff)
+	}
+}
+
+func TestRubbishInASecretIsNamed(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	l.settle()
+	var s corev1.Secret
+	l.must(l.Mgmt.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "demo-ca"}, &s))
+	s.Data["tls.crt"] = []byte("hunter2")
+	l.must(l.Mgmt.Update(t.Context(), &s))
+	if _, err := l.once(); err != nil {
+		t.Fatal(err)
+	}
+	kcp := l.controlPlane()
+	l.want(kcp, "CertificatesAvailable False NotAvailable", "Available False NotAvailable")
+	message := conditions.Message(kcp, "CertificatesAvailable")
+	if !strings.HasPrefix(message, `secret ns/demo-ca, key "tls.crt": it holds no PEM block`) || strings.Contains(message, "hunter2") {
+		t.Errorf("message %q", message)
+	}
+}
+
+func TestMissingTemplateIsNamed(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	l.must(l.Mgmt.Delete(t.Context(), &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "small"}}))
+	l.settle()
+	want := "Scaling up from 0 to 1 replica is blocked because:\n* LocalMachineTemplate small, named by spec.machineTemplate.spec.infrastructureRef, does not exist: create it or correct the reference"
+	if got := conditions.Message(l.controlPlane(), "ScalingUp"); got != want {
+		t.Errorf("message %q", got)
+	}
+}
+
+func TestLostConnectionIsReportedAfterAWhile(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3)
+	l.settle()
+	l.down = true
+	res, err := l.once()
+	if err != nil || res.RequeueAfter != connectionGrace {
+		t.Errorf("result %v, %v", res, err)
+	}
+	l.want(l.controlPlane(), "Available True Available", "EtcdClusterHealthy True Healthy")
+	l.clock.Step(connectionGrace + time.Second)
+	l.settle()
+	l.want(l.controlPlane(), "Available Unknown InspectionFailed", "EtcdClusterHealthy Unknown ConnectionDown", "ControlPlaneComponentsHealthy Unknown ConnectionDown")
+	l.want(l.machines()[0], "APIServerPodHealthy Unknown ConnectionDown")
+	l.down = false
+	l.settle()
+	l.want(l.controlPlane(), "Available True Available", "EtcdClusterHealthy True Healthy")
+}
+
+func TestUnhealthyMachineIsReplaced(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3)
+	l.settle()
+	l.said = nil
+	for _, m := range l.machines() {
+		if m.Name != "cp-2" {
+			continue
+		}
+		l.etcd.sick = map[string]bool{m.Status.NodeRef.Name: true}
+		l.status(m, func() {
+			for _, c := range []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition} {
+				conditions.Set(m, l.clock.Now(), metav1.Condition{Type: c, Status: metav1.ConditionFalse, Reason: "X"})
+			}
+		})
+	}
+	l.memory = memory{}
+	l.settle()
+	want := []string{"delete cp-2: it is unhealthy", "create a machine that joins: have 2, want 3"}
+	if diff := cmp.Diff(want, l.said); diff != "" {
+		t.Errorf("events (-want +got)\n%s", diff)
+	}
+	kcp := l.controlPlane()
+	if _, still := kcp.Annotations[controlplanev1.RemediationInProgressAnnotation]; still || kcp.Status.LastRemediation.Machine != "cp-2" {
+		t.Errorf("annotations %v, status %+v", kcp.Annotations, kcp.Status.LastRemediation)
+	}
+	newest := l.machines()[2]
+	if !strings.Contains(newest.Annotations[controlplanev1.RemediationForAnnotation], `"machine":"cp-2"`) {
+		t.Errorf("annotations of %s: %v", newest.Name, newest.Annotations)
+	}
+}
+
+func TestDeletionWaitsForWorkersAndThenTakesAll(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3)
+	l.settle()
+	worker := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "w", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}, Spec: clusterv1.MachineSpec{ClusterName: "demo"}}
+	l.must(l.Mgmt.Create(t.Context(), worker))
+	l.must(l.Mgmt.Delete(t.Context(), l.controlPlane()))
+	l.settle()
+	l.want(l.controlPlane(), "Deleting True WaitingForWorkersDeletion", "Available False NotAvailable")
+	if n := len(l.machines()); n != 3 {
+		t.Fatalf("%d machines while a worker is there", n)
+	}
+	l.must(l.Mgmt.Delete(t.Context(), worker))
+	if _, err := l.once(); err != nil {
+		t.Fatal(err)
+	}
+	l.want(l.controlPlane(), "Deleting True WaitingForMachineDeletion")
+	l.settle()
+	err := l.Mgmt.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "cp"}, &controlplanev1.KubeadmControlPlane{})
+	if !apierrors.IsNotFound(err) || len(l.machines()) != 0 || len(l.etcd.log) != 0 {
+		t.Errorf("%v, %d machines, etcd %v", err, len(l.machines()), l.etcd.log)
+	}
+}
+
+func TestPausedControlPlaneIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1, func(c *clusterv1.Cluster, _ *controlplanev1.KubeadmControlPlane) { c.Spec.Paused = new(true) })
+	l.settle()
+	if l.writes != 1 || len(l.machines()) != 0 {
+		t.Errorf("%d writes, %d machines", l.writes, len(l.machines()))
+	}
+	l.want(l.controlPlane(), "Paused True Paused")
+}
