@@ -209,7 +209,7 @@ func Components(externalEtcd bool) []string {
 }
 
 // StaticPod is the mirror Pod of a component, as the kubelet of that Node
-// shows it, running and ready unless it is said to be down.
+// shows it while it runs and is ready.
 func StaticPod(component string, n *corev1.Node, cluster *kubeadm.Documents, version string, now time.Time) *corev1.Pod {
 	address := ""
 	for _, a := range n.Status.Addresses {
