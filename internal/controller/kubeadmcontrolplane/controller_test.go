@@ -272,7 +272,7 @@ func TestLostConnectionIsReportedAfterAWhile(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)
 	l.settle()
-	l.down = true
+	l.down, l.lost = true, l.clock.Now()
 	res, err := l.once()
 	if err != nil || res.RequeueAfter != connectionGrace {
 		t.Errorf("result %v, %v", res, err)

@@ -49,6 +49,7 @@ type lab struct {
 	clock  *testclock.FakeClock
 	inside client.Client // of the workload cluster
 	down   bool          // the workload cluster does not answer
+	lost   time.Time     // since when
 	etcd   *members
 	said   []string // by events
 	writes int
@@ -107,7 +108,8 @@ func (l *lab) management(objects ...client.Object) client.Client {
 				}
 				uid++
 				obj.SetUID(types.UID(fmt.Sprintf("uid-%d", uid)))
-				obj.SetCreationTimestamp(metav1.NewTime(l.clock.Now().Add(time.Duration(uid) * time.Second)))
+				l.clock.Step(time.Second) // so that ages differ
+				obj.SetCreationTimestamp(metav1.NewTime(l.clock.Now()))
 				return c.Create(ctx, obj, opts...)
 			},
 			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
@@ -149,7 +151,7 @@ func (l *lab) Config(client.ObjectKey) (*rest.Config, error) { return &rest.Conf
 // Health implements workload.Clusters.
 func (l *lab) Health(client.ObjectKey) workload.Health {
 	if l.down {
-		return workload.Health{LastProbeSuccess: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
+		return workload.Health{LastProbeSuccess: l.lost}
 	}
 	return workload.Health{Connected: true, LastProbeSuccess: l.clock.Now()}
 }
