@@ -110,8 +110,8 @@ func (c *Client) checkNamespaces(ctx context.Context, objects []*unstructured.Un
 	return nil
 }
 
-// WaitAvailable follows a Cluster until it is Available. It ends with the
-// context; the error then says what is still awaited.
+// WaitAvailable follows a Cluster until it is Available and all its machines are
+// ready. It ends with the context; the error then says what is still awaited.
 func (c *Client) WaitAvailable(ctx context.Context, key client.ObjectKey, progress func(Event)) error {
 	last := ""
 	cluster, err := c.follow(ctx, key, func(cluster *clusterv1.Cluster) (done bool) {
@@ -119,15 +119,15 @@ func (c *Client) WaitAvailable(ctx context.Context, key client.ObjectKey, progre
 			last = text
 			progress(Event{text})
 		}
-		return conditions.IsTrue(cluster, clusterv1.AvailableCondition)
+		return complete(cluster)
 	})
 	switch {
 	case err != nil:
 		return err
 	case cluster == nil:
 		return fmt.Errorf("Cluster %s was deleted while it came up", key)
-	case !conditions.IsTrue(cluster, clusterv1.AvailableCondition):
-		return fmt.Errorf("Cluster %s is not Available yet, waiting for:\n%s\nit goes on by itself: look at it with `capstan describe cluster %s -n %s`", key, awaited(cluster), key.Name, key.Namespace)
+	case !complete(cluster):
+		return fmt.Errorf("Cluster %s is not all there yet, waiting for:\n%s\nit goes on by itself: look at it with `capstan describe cluster %s -n %s`", key, awaited(cluster), key.Name, key.Namespace)
 	}
 	return nil
 }
@@ -212,10 +212,21 @@ func state(cluster *clusterv1.Cluster) string {
 	return phase + ": " + strings.Join(parts, ", ")
 }
 
-// awaited is what the Available condition says is missing.
+// complete reports whether a Cluster is Available with all the machines that are
+// wanted.
+func complete(cluster *clusterv1.Cluster) bool {
+	all := func(desired, ready *int32) bool { return desired == nil || (ready != nil && *ready >= *desired) }
+	cp, w := cluster.Status.ControlPlane, cluster.Status.Workers
+	return conditions.IsTrue(cluster, clusterv1.AvailableCondition) &&
+		(cp == nil || all(cp.DesiredReplicas, cp.ReadyReplicas)) && (w == nil || all(w.DesiredReplicas, w.ReadyReplicas))
+}
+
+// awaited is what the conditions say is missing.
 func awaited(cluster *clusterv1.Cluster) string {
-	if m := conditions.Message(cluster, clusterv1.AvailableCondition); m != "" {
-		return m
+	for _, t := range []string{clusterv1.AvailableCondition, clusterv1.ClusterScalingUpCondition, clusterv1.ClusterControlPlaneMachinesReadyCondition, clusterv1.ClusterWorkerMachinesReadyCondition} {
+		if m := conditions.Message(cluster, t); m != "" {
+			return m
+		}
 	}
 	return "* its controllers to look at it (do they run? see `capstan status`)"
 }

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/capstan-dev/capstan/internal/kit/index"
 )
 
 // maxRounds is how long a world may take to come to rest; a change rarely
@@ -59,10 +62,10 @@ type entry struct {
 }
 
 // newWorld makes an empty world with the given kinds.
-func newWorld(t testing.TB, scheme *runtime.Scheme, kinds []client.ObjectList, objects ...client.Object) *World {
+func newWorld(t testing.TB, scheme *runtime.Scheme, kinds []client.ObjectList, objects []client.Object) *World {
 	w := &World{
 		t:       t,
-		Clock:   testclock.NewFakeClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)),
+		Clock:   testclock.NewFakeClock(time.Now()), // TLS checks certificates by the real time
 		kinds:   kinds,
 		named:   map[string]int{},
 		settled: func() bool { return true },
@@ -70,6 +73,9 @@ func newWorld(t testing.TB, scheme *runtime.Scheme, kinds []client.ObjectList, o
 	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithReturnManagedFields()
 	for _, list := range kinds {
 		b = b.WithStatusSubresource(itemOf(scheme, list))
+	}
+	for _, obj := range index.Kinds() {
+		b = b.WithIndex(obj, index.ClusterName, index.Of)
 	}
 	w.Mgmt = b.WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
@@ -213,8 +219,11 @@ func (w *World) Eventf(regarding, _ runtime.Object, _, reason, _, note string, a
 	if obj, ok := regarding.(client.Object); ok {
 		name = obj.GetName()
 	}
-	w.Tell("%s %s: %s: %s", kind, name, reason, fmt.Sprintf(note, args...))
+	w.Tell("%s %s: %s: %s", kind, name, reason, address.ReplaceAllString(fmt.Sprintf(note, args...), "ADDRESS"))
 }
+
+// address is where a simulated cluster answers; it depends on what else runs.
+var address = regexp.MustCompile(`127\.[0-9.]+:[0-9]+`)
 
 // Golden compares the story with testdata/NAME.
 func (w *World) Golden(name string) {

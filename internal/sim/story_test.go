@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl"
+	"github.com/capstan-dev/capstan/clusterctl/template"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+// create puts the objects of a cluster into the world, as users do.
+func create(t *testing.T, w *World, name string, controlPlane, workers int32) {
+	t.Helper()
+	w.Tell("# create %s with %d control plane and %d worker machines", name, controlPlane, workers)
+	doc, err := clusterctl.Generate(clusterctl.GenerateOptions{
+		Name: name, KubernetesVersion: "v1.36.3", ControlPlaneMachines: &controlPlane, WorkerMachines: &workers,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := template.Objects(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, obj := range objects {
+		if err := w.Mgmt.Create(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Run()
+}
+
+func get[T client.Object](t *testing.T, w *World, name string, obj T) T {
+	t.Helper()
+	if err := w.Mgmt.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, obj); err != nil {
+		t.Fatal(err)
+	}
+	return obj
+}
+
+// change edits an object as a user does, and lets the world come to rest.
+func change[T client.Object](t *testing.T, w *World, name string, obj T, what string, edit func(T)) {
+	t.Helper()
+	w.Tell("# %s", what)
+	get(t, w, name, obj)
+	before := obj.DeepCopyObject().(client.Object)
+	edit(obj)
+	obj.SetGeneration(obj.GetGeneration() + 1)
+	if err := w.Mgmt.Patch(t.Context(), obj, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	w.Run()
+}
+
+// end writes how the world looks: the cluster and its machines.
+func end(t *testing.T, w *World) {
+	t.Helper()
+	w.Tell("# at rest")
+	for _, obj := range w.objects(&clusterv1.ClusterList{}) {
+		c := obj.(*clusterv1.Cluster)
+		available := conditions.Get(c, clusterv1.AvailableCondition)
+		w.Tell("Cluster %s: %s, Available %s %s", c.Name, c.Status.Phase, available.Status, available.Message)
+	}
+	for _, obj := range w.objects(&clusterv1.MachineList{}) {
+		m := obj.(*clusterv1.Machine)
+		ready := conditions.Get(m, clusterv1.ReadyCondition)
+		w.Tell("Machine %s: %s %s, Ready %s %s", m.Name, m.Spec.Version, m.Status.Phase, ready.Status, ready.Message)
+	}
+}
+
+func TestAClusterComesUp(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 1, 2)
+	end(t, w)
+	w.Golden("a-cluster-comes-up.txt")
+}
+
+func TestAWorldAtRestWritesNothing(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 3, 1)
+	before := w.writes
+	w.Run()
+	if w.writes != before {
+		t.Errorf("%d writes at rest", w.writes-before)
+	}
+}
+
+func TestAControlPlaneIsScaledOneMachineAtATime(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 1, 0)
+	for _, n := range []int32{3, 5, 3} {
+		change(t, w, "demo-control-plane", &controlplanev1.KubeadmControlPlane{}, fmt.Sprintf("scale to %d", n), func(k *controlplanev1.KubeadmControlPlane) {
+			k.Spec.Replicas = &n
+		})
+	}
+	end(t, w)
+	w.Golden("a-control-plane-is-scaled.txt")
+}
+
+func TestWorkersAreScaled(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 1, 1)
+	for _, n := range []int32{3, 1} {
+		change(t, w, "demo-workers", &clusterv1.MachineDeployment{}, fmt.Sprintf("scale to %d", n), func(d *clusterv1.MachineDeployment) {
+			d.Spec.Replicas = &n
+		})
+	}
+	end(t, w)
+	w.Golden("workers-are-scaled.txt")
+}
+
+func TestANewWorkerTemplateIsRolledOut(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 1, 3)
+	old := get(t, w, "demo-workers", &infrav1.LocalMachineTemplate{})
+	next := &infrav1.LocalMachineTemplate{Spec: old.Spec}
+	next.Namespace, next.Name, next.Labels = "default", "demo-workers-2", old.Labels
+	if err := w.Mgmt.Create(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	change(t, w, "demo-workers", &clusterv1.MachineDeployment{}, "use another template", func(d *clusterv1.MachineDeployment) {
+		d.Spec.Template.Spec.InfrastructureRef.Name = next.Name
+	})
+	end(t, w)
+	w.Golden("a-worker-template-is-rolled-out.txt")
+}
+
+func TestAControlPlaneIsUpgraded(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 3, 0)
+	change(t, w, "demo-control-plane", &controlplanev1.KubeadmControlPlane{}, "upgrade to v1.36.4", func(k *controlplanev1.KubeadmControlPlane) {
+		k.Spec.Version = "v1.36.4"
+	})
+	end(t, w)
+	w.Golden("a-control-plane-is-upgraded.txt")
+}
+
+func TestAClusterIsDeleted(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 3, 2)
+	w.Tell("# delete")
+	if err := w.Mgmt.Delete(t.Context(), get(t, w, "demo", &clusterv1.Cluster{})); err != nil {
+		t.Fatal(err)
+	}
+	w.Run()
+	w.Tell("# left")
+	for _, list := range w.kinds {
+		for _, obj := range w.objects(list) {
+			w.Tell("%T %s", obj, obj.GetName())
+		}
+	}
+	w.Golden("a-cluster-is-deleted.txt")
+}
