@@ -51,14 +51,16 @@ const controlPlaneLacks = `!object.spec.?replicas.hasValue()` +
 	` || (object.spec.rollout.strategy.type == 'RollingUpdate' && !object.spec.rollout.strategy.?rollingUpdate.?maxSurge.hasValue())`
 
 // configChanged is true when spec changed and holds one of the fields that
-// are checked. Each machine has a KubeadmConfig, and few have these.
+// are checked. Each machine has a KubeadmConfig, and few have these. A
+// bootstrap token is checked by being read: one of bad form would keep
+// everybody who lists KubeadmConfigs from reading any.
 func configChanged(spec string) map[string]string {
 	at := "object.?" + spec
 	return map[string]string{
 		"spec-changed": webhook.SpecChanged,
 		"has-what-is-checked": at + ".?files.hasValue() || " + at + ".?users.hasValue() || " + at + ".?diskSetup.hasValue()" +
 			" || " + at + ".?ignition.hasValue() || " + at + ".?format.orValue('cloud-config') != 'cloud-config'" +
-			" || " + at + ".?joinConfiguration.?discovery.?file.hasValue()",
+			" || " + at + ".?joinConfiguration.?discovery.?file.hasValue() || " + at + ".?initConfiguration.?bootstrapTokens.hasValue()",
 	}
 }
 

@@ -221,6 +221,7 @@ func TestMachineConfigsAreCheckedOnlyWhenTheyHoldWhatIsChecked(t *testing.T) {
 		"files":             {"spec: {files: [{path: /a}]}", true},
 		"users":             {"spec: {users: [{name: a}]}", true},
 		"disks":             {"spec: {diskSetup: {partitions: []}}", true},
+		"tokens":            {"spec: {initConfiguration: {bootstrapTokens: [{token: rubbish}]}}", true},
 		"a kubeconfig":      {"spec: {joinConfiguration: {discovery: {file: {kubeConfigPath: /a}}}}", true},
 	}
 	for name, tc := range tests {

@@ -70,12 +70,10 @@ type Review[T any] struct {
 func Default[T any](target Target, set func(obj, old *T)) Webhook {
 	return Webhook{Target: target, Mutating: true, admit: func(_ context.Context, req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 		review, err := decode[T](req)
-		if err != nil {
-			return refuse(apierrors.NewBadRequest(err.Error()))
-		}
 		before := new(T)
-		if err := unmarshal(req.Object.Raw, before); err != nil {
-			return refuse(apierrors.NewBadRequest(err.Error()))
+		if err != nil || unmarshal(req.Object.Raw, before) != nil {
+			// The schema, which is next, names the field that has the wrong type.
+			return &admissionv1.AdmissionResponse{Allowed: true}
 		}
 		set(review.Object, review.Old)
 		if reflect.DeepEqual(before, review.Object) {

@@ -69,6 +69,7 @@ func TestHandlerAnswersReviews(t *testing.T) {
 		"lets pass":                                            {validate, reviewOf + `{"data": {"x": "y"}}}}`, 200, "", true},
 		"refuses, naming object, field and remedy":             {validate, reviewOf + `{"data": {"bad": "y"}}}}`, 200, `ConfigMap "n" is invalid: data[bad]: Forbidden: choose another key`, false},
 		"compares with the old object":                         {validate, reviewOf + `{}, "oldObject": {"data": {"x": "y"}}}}`, 200, `ConfigMap "n" is invalid: data: Required value: nothing may go`, false},
+		"leaves an object of another form to the schema":       {mutate, reviewOf + `{"data": 7}}}`, 200, "", true},
 		"refuses an object of another form":                    {validate, reviewOf + `{"data": 7}}}`, 200, "decode object: json: cannot unmarshal number into Go struct field ConfigMap.data of type map[string]string", false},
 		"does not take rubbish":                                {validate, "rubbish", 400, "", false},
 		"does not take another kind":                           {validate, `{"kind": "Other", "request": {}}`, 400, "", false},
