@@ -17,7 +17,7 @@ func Webhooks() []webhook.Webhook {
 		webhook.Check(target("Cluster", "clusters", changed), ValidateCluster),
 
 		webhook.Default(target("Machine", "machines", lacking(machineLacks)), DefaultMachine),
-		webhook.Check(target("Machine", "machines", changed), ValidateMachine),
+		webhook.Check(target("Machine", "machines", doubtful(machineDoubtful)), ValidateMachine),
 
 		webhook.Default(target("MachineSet", "machinesets", lacking(machineSetLacks)), DefaultMachineSet),
 		webhook.Check(target("MachineSet", "machinesets", changedOrPreflight), ValidateMachineSet),
@@ -42,6 +42,12 @@ var (
 		` != oldObject.metadata.?annotations[?'machineset.cluster.x-k8s.io/skip-preflight-checks'].orValue('')`}
 )
 
+// doubtful is for kinds that there are many of: validation is called for a
+// changed spec only if it could be wrong.
+func doubtful(condition string) map[string]string {
+	return map[string]string{"spec-changed": webhook.SpecChanged, "could-be-wrong": condition}
+}
+
 func lacking(condition string) map[string]string {
 	return map[string]string{"defaults-missing": condition}
 }
@@ -52,6 +58,10 @@ const (
 	machineLacks = lacksLabel +
 		` || !object.spec.?deletion.?nodeDeletionTimeoutSeconds.hasValue()` +
 		` || !object.spec.?version.orValue('v').startsWith('v')`
+
+	machineDoubtful = `!object.spec.?bootstrap.?configRef.hasValue() || object.spec.?taints.hasValue()` +
+		` || !object.spec.?version.orValue('v1.0.0').matches('^v(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)$')` +
+		` || (oldObject != null && object.spec.clusterName != oldObject.spec.clusterName)`
 
 	templateLacks = ` || !object.spec.?replicas.hasValue()` +
 		` || !object.spec.template.spec.?version.orValue('v').startsWith('v')`

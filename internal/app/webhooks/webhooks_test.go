@@ -234,6 +234,48 @@ func TestMachineConfigsAreCheckedOnlyWhenTheyHoldWhatIsChecked(t *testing.T) {
 	}
 }
 
+// TestEveryMachineThatIsRefusedIsAskedAbout holds the condition that saves
+// calls for the Machines of controllers against the function.
+func TestEveryMachineThatIsRefusedIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	const ref = "bootstrap: {configRef: {apiGroup: g, kind: K, name: m}}"
+	tests := map[string]struct {
+		obj, old string
+		want     bool
+	}{
+		"as controllers make it":         {obj: "spec: {clusterName: c, version: v1.34.1, " + ref + "}"},
+		"as controllers change it":       {obj: "spec: {clusterName: c, providerID: x, bootstrap: {dataSecretName: s, configRef: {apiGroup: g, kind: K, name: m}}}", old: "spec: {clusterName: c, " + ref + "}"},
+		"without version":                {obj: "spec: {clusterName: c, " + ref + "}"},
+		"with a Secret":                  {obj: "spec: {clusterName: c, bootstrap: {dataSecretName: s}}", want: true},
+		"without bootstrap":              {obj: "spec: {clusterName: c, bootstrap: {}}", want: true},
+		"with no bootstrap at all":       {obj: "spec: {clusterName: c}", want: true},
+		"without bootstrap any more":     {obj: "spec: {clusterName: c}", old: "spec: {clusterName: c, " + ref + "}", want: true},
+		"with a pre-release":             {obj: "spec: {clusterName: c, version: v1.34.1-rc.1, " + ref + "}", want: true},
+		"with rubbish for a version":     {obj: "spec: {clusterName: c, version: v1.34, " + ref + "}", want: true},
+		"with a zero before the version": {obj: "spec: {clusterName: c, version: v01.34.1, " + ref + "}", want: true},
+		"with two lines of version":      {obj: "spec: {clusterName: c, version: \"v1.34.1\\nx\", " + ref + "}", want: true},
+		"with taints":                    {obj: "spec: {clusterName: c, taints: [{key: node.kubernetes.io/x}], " + ref + "}", want: true},
+		"of another cluster":             {obj: "spec: {clusterName: d, " + ref + "}", old: "spec: {clusterName: c, " + ref + "}", want: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, obj := find(t, "Machine", false), object(t, "Machine", tc.obj)
+			var old map[string]any
+			if tc.old != "" {
+				old = object(t, "Machine", tc.old)
+			}
+			got := called(t, w, obj, old)
+			if got != tc.want {
+				t.Errorf("called: %v, want %v", got, tc.want)
+			}
+			if response := w.Admit(t.Context(), request(t, obj, old)); !response.Allowed && !got {
+				t.Errorf("not called for what is refused: %s", response.Result.Message)
+			}
+		})
+	}
+}
+
 func TestPreflightAnnotationIsChecked(t *testing.T) {
 	t.Parallel()
 	w := find(t, "MachineSet", false)
