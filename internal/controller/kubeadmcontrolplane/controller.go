@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -63,8 +64,11 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 // Reconcile implements reconcile.ObjectReconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (res ctrl.Result, err error) {
 	s, err := r.observe(ctx, kcp)
-	if err != nil || s.cluster == nil { // its Cluster takes it first, which wakes us
+	if err != nil || s.cluster == nil {
 		return ctrl.Result{}, err
+	}
+	if !owner.Has(kcp, clusterKind, s.cluster.Name) && kcp.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil // its Cluster takes it first, which wakes us
 	}
 	commit := patch.Remember(r.Mgmt, kcp)
 	if pause.Requested(s.cluster, kcp) {

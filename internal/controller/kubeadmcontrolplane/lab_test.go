@@ -65,7 +65,8 @@ func newLab(t *testing.T, replicas int32, change ...func(*clusterv1.Cluster, *co
 	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: kind, Name: "cp"}
 	cluster.Status.Initialization.InfrastructureProvisioned = new(true)
 	kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cp", UID: "kcp", Generation: 1,
-		Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}, Finalizers: []string{controlplanev1.KubeadmControlPlaneFinalizer}}}
+		Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}, Finalizers: []string{controlplanev1.KubeadmControlPlaneFinalizer},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo", UID: "cluster"}}}}
 	kcp.Spec.Replicas, kcp.Spec.Version = &replicas, "v1.35.0"
 	kcp.Spec.MachineTemplate.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachineTemplate", Name: "small"}
 	for _, c := range change {

@@ -5,6 +5,7 @@ package kubeadmcontrolplane
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -91,9 +92,27 @@ func waitsFor(s *state) string {
 	case s.cluster.Spec.ControlPlaneEndpoint.IsZero():
 		return "Waiting for the Cluster's spec.controlPlaneEndpoint to be set"
 	case len(s.machines) > 0 && s.health.Err != nil:
-		return "Waiting for the workload cluster to answer: " + s.health.Err.Error()
+		return s.slowStart()
 	}
 	return ""
+}
+
+const (
+	// firstContact is how long nobody expects the first machine to answer.
+	firstContact = time.Minute
+
+	// comingUp is how long a new machine is not described: it says something
+	// else every moment, and each would be a write.
+	comingUp = 10 * time.Second
+)
+
+// slowStart says why the workload cluster does not answer, once it should have.
+func (s *state) slowStart() string {
+	if at := s.machines[0].CreationTimestamp.Add(firstContact); at.After(s.now) {
+		s.due(at)
+		return ""
+	}
+	return "Waiting for the workload cluster to answer: " + s.health.Err.Error()
 }
 
 func certificatesAvailable(s *state) metav1.Condition {
@@ -111,7 +130,15 @@ func certificatesAvailable(s *state) metav1.Condition {
 }
 
 func machinesReady(s *state) metav1.Condition {
-	return conditions.Aggregate(objects(s), clusterv1.MachineReadyCondition, controlplanev1.KubeadmControlPlaneMachinesReadyCondition, conditions.AggregateOptions{
+	described := objects(s)
+	for i, m := range s.machines {
+		at := m.CreationTimestamp.Add(comingUp)
+		if at.After(s.now) && !conditions.IsTrue(m, clusterv1.MachineReadyCondition) && !m.Deleting() {
+			s.due(at)
+			described[i].Conditions = []metav1.Condition{{Type: clusterv1.MachineReadyCondition, Status: metav1.ConditionUnknown, Message: "Machine is coming up"}}
+		}
+	}
+	return conditions.Aggregate(described, clusterv1.MachineReadyCondition, controlplanev1.KubeadmControlPlaneMachinesReadyCondition, conditions.AggregateOptions{
 		Reasons: conditions.Reasons{
 			Issue:   controlplanev1.KubeadmControlPlaneMachinesNotReadyReason,
 			Unknown: controlplanev1.KubeadmControlPlaneMachinesReadyUnknownReason,

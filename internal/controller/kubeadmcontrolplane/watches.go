@@ -117,12 +117,17 @@ func (r *Reconciler) machines(mgr ctrl.Manager) source.Source {
 
 // decisive is what of a machine decisions are made from.
 func decisive(m *clusterv1.Machine) []any {
-	out := []any{m.Labels, m.Annotations, m.OwnerReferences, m.DeletionTimestamp.IsZero(), m.Spec, m.Status.NodeRef, m.Status.CertificatesExpiryDate,
-		m.Status.NodeInfo != nil}
-	for _, t := range []string{clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition, clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition} {
-		out = append(out, conditions.IsTrue(m, t), conditions.IsFalse(m, t))
+	spec := m.Spec
+	spec.ProviderID, spec.Bootstrap = "", clusterv1.Bootstrap{}
+	return []any{
+		m.Labels, m.Annotations, m.OwnerReferences, m.DeletionTimestamp.IsZero(), spec,
+		m.Status.NodeRef, m.Status.CertificatesExpiryDate, m.Status.NodeInfo != nil,
+		conditions.IsTrue(m, clusterv1.MachineReadyCondition),
+		conditions.IsTrue(m, clusterv1.MachineAvailableCondition),
+		conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition),
+		conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition),
+		conditions.Reason(m, clusterv1.MachineDeletingCondition),
 	}
-	return append(out, conditions.Reason(m, clusterv1.MachineDeletingCondition))
 }
 
 // ofWorkload wakes the control plane of a workload cluster in which something
