@@ -41,6 +41,8 @@ type Reconciler struct {
 	Workload  workload.Clusters  // the state of connections
 	Clock     clock.PassiveClock // of conditions
 	Recorder  events.EventRecorder
+	// Patience joins status writes that come close together; nil writes each at once.
+	Patience *patch.Patience
 
 	watcher provider.Watcher // set by Setup
 }
@@ -71,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	commit := patch.Remember(r.Mgmt, cluster)
+	commit := patch.Remember(r.Mgmt, cluster, patch.Patiently(r.Patience))
 	if pause.Requested(cluster, cluster) {
 		conditions.Set(cluster, s.now, pause.Condition(cluster, cluster))
 		return ctrl.Result{}, commit(ctx)

@@ -38,6 +38,8 @@ type Reconciler struct {
 	Etcd      etcd.Connector
 	Clock     clock.PassiveClock
 	Recorder  events.EventRecorder
+	// Patience joins status writes that come close together; nil writes each at once.
+	Patience *patch.Patience
 	// Name makes a name that is not taken: the prefix, a dash and five random letters.
 	Name func(prefix string) string
 
@@ -70,7 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, kcp *controlplanev1.KubeadmC
 	if !owner.Has(kcp, clusterKind, s.cluster.Name) && kcp.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // its Cluster takes it first, which wakes us
 	}
-	commit := patch.Remember(r.Mgmt, kcp)
+	commit := patch.Remember(r.Mgmt, kcp, patch.Patiently(r.Patience))
 	if pause.Requested(s.cluster, kcp) {
 		conditions.Set(kcp, s.now, pause.Condition(s.cluster, kcp))
 		return ctrl.Result{}, commit(ctx)

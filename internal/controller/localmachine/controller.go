@@ -43,6 +43,8 @@ type Reconciler struct {
 	Backend  Backend
 	Clock    clock.PassiveClock // of conditions
 	Recorder events.EventRecorder
+	// Patience joins status writes that come close together; nil writes each at once.
+	Patience *patch.Patience
 }
 
 // Setup registers the controller and its watches.
@@ -69,7 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, lm *infrav1.LocalMachine) (_
 		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the Machine controller to set the owner of the LocalMachine")
 		return ctrl.Result{}, nil
 	}
-	commit := patch.Remember(r.Mgmt, lm)
+	commit := patch.Remember(r.Mgmt, lm, patch.Patiently(r.Patience))
 	if pause.Requested(s.cluster, lm) {
 		conditions.Set(lm, s.now, pause.Condition(s.cluster, lm))
 		return ctrl.Result{}, commit(ctx)

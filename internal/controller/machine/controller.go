@@ -41,6 +41,8 @@ type Reconciler struct {
 	Workload  workload.Clusters  // Nodes
 	Clock     clock.PassiveClock // of conditions and timeouts
 	Recorder  events.EventRecorder
+	// Patience joins status writes that come close together; nil writes each at once.
+	Patience *patch.Patience
 	// RemoteGrace is how long after the last answer of a workload cluster its
 	// Nodes are reported as they were. Zero means five minutes.
 	RemoteGrace time.Duration
@@ -74,7 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (res c
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	commit := patch.Remember(r.Mgmt, m, patch.Locked) // conditions of a Machine have several writers
+	commit := patch.Remember(r.Mgmt, m, patch.Locked, patch.Patiently(r.Patience)) // conditions of a Machine have several writers
 	if pause.Requested(s.cluster, m) {
 		conditions.Set(m, s.now, pause.Condition(s.cluster, m))
 		return ctrl.Result{}, commit(ctx)

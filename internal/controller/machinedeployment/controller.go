@@ -5,6 +5,7 @@ package machinedeployment
 import (
 	"context"
 	"errors"
+	"time"
 
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -20,7 +21,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 )
 
-const name = "machinedeployment"
+const (
+	name = "machinedeployment"
+
+	// clusterGrace is how long after its creation a MachineDeployment keeps quiet
+	// about a Cluster that is not there: one applied with it comes a moment
+	// later. Times of creation are cut to whole seconds, hence two.
+	clusterGrace = 2 * time.Second
+)
 
 // Reconciler has what the controller needs from outside. All fields are
 // required; Setup checks them.
@@ -29,6 +37,8 @@ type Reconciler struct {
 	Providers *provider.Objects  // templates
 	Clock     clock.PassiveClock // of conditions and spec.rollout.after
 	Recorder  events.EventRecorder
+	// Patience joins status writes that come close together; nil writes each at once.
+	Patience *patch.Patience
 	// Name makes a name that is not taken: the prefix, a dash and five random letters.
 	Name func(prefix string) string
 }
@@ -52,9 +62,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	commit := patch.Remember(r.Mgmt, md)
+	commit := patch.Remember(r.Mgmt, md, patch.Patiently(r.Patience))
 	if pause.Requested(s.cluster, md) {
 		conditions.Set(md, s.now, pause.Condition(s.cluster, md))
+		return ctrl.Result{}, commit(ctx)
+	}
+	if s.cluster == nil && md.DeletionTimestamp.IsZero() {
+		if age := s.now.Sub(md.CreationTimestamp.Time); age < clusterGrace {
+			return ctrl.Result{RequeueAfter: clusterGrace - max(age, 0)}, nil
+		}
+		report(s, nil) // the creation of the Cluster wakes us
 		return ctrl.Result{}, commit(ctx)
 	}
 	if r.prepare(s) {
@@ -66,9 +83,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 	}()
 	if !md.DeletionTimestamp.IsZero() {
 		return phase.InOrder(ctx, s, phase.Do("delete MachineSets", r.deleteSets))
-	}
-	if s.cluster == nil {
-		return ctrl.Result{}, nil // report tells; the creation of the Cluster wakes us
 	}
 	return phase.InOrder(ctx, s,
 		phase.Do("adopt", r.adopt),

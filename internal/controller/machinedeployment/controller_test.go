@@ -309,6 +309,17 @@ func TestReconcileWaitsForItsCluster(t *testing.T) {
 	}
 }
 
+func TestReconcileKeepsQuietAboutAClusterThatMayStillCome(t *testing.T) {
+	t.Parallel()
+	md := deployment(1)
+	md.CreationTimestamp = metav1.NewTime(noon)
+	w := newWorld(t, md)
+	w.reconcile()
+	if w.result.RequeueAfter != clusterGrace {
+		t.Errorf("back in %s, want %s", w.result.RequeueAfter, clusterGrace)
+	}
+}
+
 func TestReconcileLeavesAPausedDeploymentAlone(t *testing.T) {
 	t.Parallel()
 	c := cluster()

@@ -33,7 +33,7 @@ func (r *Reconciler) prepare(s *state) bool {
 		return false
 	}
 	added := finalizer.Ensure(md, clusterv1.MachineDeploymentFinalizer)
-	if added && len(s.sets)+len(s.orphans) == 0 && s.cluster != nil {
+	if added && len(s.sets)+len(s.orphans) == 0 {
 		r.setRevision(md, "1") // what the first rollout will say; it saves that a write
 	}
 	if md.Labels[clusterv1.ClusterNameLabel] != md.Spec.ClusterName {
@@ -41,10 +41,7 @@ func (r *Reconciler) prepare(s *state) bool {
 		metav1.SetMetaDataLabel(&md.ObjectMeta, clusterv1.ClusterNameLabel, md.Spec.ClusterName)
 		added = true
 	}
-	if s.cluster != nil {
-		added = owner.Set(md, clusterReference(s.cluster)) || added
-	}
-	return added
+	return owner.Set(md, clusterReference(s.cluster)) || added
 }
 
 func (r *Reconciler) setRevision(md *clusterv1.MachineDeployment, revision string) {

@@ -5,6 +5,7 @@ package machineset
 import (
 	"context"
 	"errors"
+	"time"
 
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -20,7 +21,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 )
 
-const name = "machineset"
+const (
+	name = "machineset"
+
+	// clusterGrace is how long after its creation a MachineSet keeps quiet
+	// about a Cluster that is not there: one applied with it comes a moment
+	// later. Times of creation are cut to whole seconds, hence two.
+	clusterGrace = 2 * time.Second
+)
 
 // Reconciler has what the controller needs from outside. All fields are
 // required; Setup checks them.
@@ -30,6 +38,8 @@ type Reconciler struct {
 	Providers *provider.Objects  // templates, bootstrap and infrastructure objects, control planes
 	Clock     clock.PassiveClock // of conditions
 	Recorder  events.EventRecorder
+	// Patience joins status writes that come close together; nil writes each at once.
+	Patience *patch.Patience
 	// Name makes a name that is not taken: the prefix, a dash and five random letters.
 	Name func(prefix string) string
 
@@ -61,9 +71,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	commit := patch.Remember(r.Mgmt, set)
+	commit := patch.Remember(r.Mgmt, set, patch.Patiently(r.Patience))
 	if pause.Requested(s.cluster, set) {
 		conditions.Set(set, s.now, pause.Condition(s.cluster, set))
+		return ctrl.Result{}, commit(ctx)
+	}
+	if s.cluster == nil && set.DeletionTimestamp.IsZero() {
+		if age := s.now.Sub(set.CreationTimestamp.Time); age < clusterGrace {
+			return ctrl.Result{RequeueAfter: clusterGrace - max(age, 0)}, nil
+		}
+		s.block("Cluster %s, named by spec.clusterName, does not exist", set.Spec.ClusterName)
+		report(s, nil) // the creation of the Cluster wakes us
 		return ctrl.Result{}, commit(ctx)
 	}
 	if r.prepare(s) {

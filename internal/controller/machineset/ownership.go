@@ -33,7 +33,7 @@ func (r *Reconciler) prepare(s *state) bool {
 		metav1.SetMetaDataLabel(&set.ObjectMeta, clusterv1.ClusterNameLabel, set.Spec.ClusterName)
 		added = true
 	}
-	if s.cluster != nil && standalone(set) {
+	if standalone(set) {
 		added = owner.Set(set, clusterReference(s.cluster)) || added
 	}
 	return added
@@ -65,7 +65,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 		s.machines = append(s.machines, m)
 	}
 	s.orphans = nil
-	if s.cluster == nil || !standalone(s.set) {
+	if !standalone(s.set) {
 		return phase.Continue(), errors.Join(errs...)
 	}
 	for _, ref := range templates(s.set) {

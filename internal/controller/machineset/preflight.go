@@ -35,9 +35,6 @@ func (r *Reconciler) preflight(ctx context.Context, s *state) (phase.Next, error
 
 func (r *Reconciler) blockers(ctx context.Context, s *state) error {
 	switch {
-	case s.cluster == nil:
-		s.block("Cluster %s, named by spec.clusterName, does not exist", s.set.Spec.ClusterName)
-		return nil
 	case !s.cluster.DeletionTimestamp.IsZero():
 		s.block("Cluster %s is being deleted", s.cluster.Name)
 		return nil

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
 )
 
 const (
@@ -163,6 +164,10 @@ func (w *runner[T]) Reconcile(ctx context.Context, req reconcile.Request) (recon
 // settle turns a conflict, which only says that the cache was behind, into a
 // quiet retry.
 func (w *runner[T]) settle(ctx context.Context, req reconcile.Request, res reconcile.Result, err error) (reconcile.Result, error) {
+	postponed, err := putOff(err)
+	if postponed > 0 && (res.RequeueAfter == 0 || postponed < res.RequeueAfter) {
+		res.RequeueAfter = postponed
+	}
 	switch {
 	case err == nil:
 		w.retries.Forget(req)
@@ -173,6 +178,32 @@ func (w *runner[T]) settle(ctx context.Context, req reconcile.Request, res recon
 		return reconcile.Result{RequeueAfter: after}, nil
 	}
 	return reconcile.Result{}, err
+}
+
+// putOff takes the postponed writes out of err, and returns when the first of
+// them is due.
+func putOff(err error) (after time.Duration, rest error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var left []error
+		for _, e := range joined.Unwrap() {
+			a, r := putOff(e)
+			if a > 0 && (after == 0 || a < after) {
+				after = a
+			}
+			left = append(left, r)
+		}
+		return after, errors.Join(left...)
+	}
+	if postponed, ok := err.(*patch.PostponedError); ok {
+		return postponed.After, nil
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		if after, rest = putOff(inner); rest != nil {
+			rest = err
+		}
+		return after, rest
+	}
+	return 0, err
 }
 
 // onlyConflicts reports whether err, or each of the errors joined in it, says

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
 )
 
 var request = reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "set"}}
@@ -139,4 +140,29 @@ func scheme(t *testing.T) *runtime.Scheme {
 		t.Fatal(err)
 	}
 	return s
+}
+
+func TestAPostponedWriteBringsTheObjectBack(t *testing.T) {
+	postponed := &patch.PostponedError{After: time.Second}
+	quota := errors.New("quota")
+	tests := map[string]struct {
+		err       error
+		wantAfter time.Duration
+		wantErr   error
+	}{
+		"alone":                      {postponed, time.Second, nil},
+		"wrapped":                    {fmt.Errorf("commit: %w", postponed), time.Second, nil},
+		"the first of several":       {errors.Join(&patch.PostponedError{After: time.Minute}, nil, postponed), time.Second, nil},
+		"beside a real error":        {errors.Join(postponed, quota), time.Second, quota},
+		"with one, wrapped together": {fmt.Errorf("commit: %w", errors.Join(postponed, quota)), time.Second, quota},
+		"none":                       {quota, 0, quota},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			after, err := putOff(tc.err)
+			if after != tc.wantAfter || !errors.Is(err, tc.wantErr) || (err == nil) != (tc.wantErr == nil) {
+				t.Errorf("putOff = %s, %v; want %s, %v", after, err, tc.wantAfter, tc.wantErr)
+			}
+		})
+	}
 }

@@ -34,6 +34,7 @@ type commit struct {
 	before     client.Object
 	owner      string
 	lockStatus bool
+	patience   *Patience
 }
 
 // Remember notes obj as it is and returns a function that writes what has
@@ -65,6 +66,14 @@ func (p *commit) write(ctx context.Context) error {
 	delete(diff, "status")
 
 	version := p.before.GetResourceVersion()
+	if len(diff) == 0 {
+		if err := p.putOff(status); err != nil {
+			return err
+		}
+	}
+	if p.patience != nil {
+		p.patience.done(p.obj.GetUID())
+	}
 	if len(diff) > 0 {
 		if hasList(diff) {
 			lock(diff, version)

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package patch
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+func TestPatience(t *testing.T) {
+	set := func(m *clusterv1.Machine, conditionType string, status metav1.ConditionStatus) {
+		conditions.Set(m, time.Unix(0, 0), metav1.Condition{Type: conditionType, Status: status})
+	}
+	tests := map[string]struct {
+		change    func(*clusterv1.Machine)
+		deleting  bool
+		postponed bool
+	}{
+		"a condition that got worse can wait":       {change: func(m *clusterv1.Machine) { set(m, "Ready", metav1.ConditionFalse) }, postponed: true},
+		"a counter of time can wait":                {change: func(m *clusterv1.Machine) { m.Status.Phase = "Pending" }, postponed: true},
+		"that it became ready cannot":               {change: func(m *clusterv1.Machine) { set(m, "Ready", metav1.ConditionTrue) }},
+		"what others act on cannot":                 {change: func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "n" }},
+		"with a change of the spec it goes at once": {change: func(m *clusterv1.Machine) { m.Spec.ProviderID = "x"; m.Status.Phase = "Pending" }},
+		"during a deletion nothing waits":           {change: func(m *clusterv1.Machine) { m.Status.Phase = "Deleting" }, deleting: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
+			if tc.deleting {
+				m.DeletionTimestamp, m.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"a.b/c"}
+			}
+			c, writes := counting(t, m)
+			clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
+			p := NewPatience(time.Second, clock)
+			reconcile := func() error {
+				live := &clusterv1.Machine{}
+				if err := c.Get(t.Context(), client.ObjectKeyFromObject(m), live); err != nil {
+					t.Fatal(err)
+				}
+				commit := Remember(c, live, Patiently(p))
+				tc.change(live)
+				return commit(t.Context())
+			}
+			err := reconcile()
+			later, postponed := errors.AsType[*PostponedError](err)
+			if postponed != tc.postponed || (err != nil && !postponed) {
+				t.Fatalf("error %v, want it postponed: %v", err, tc.postponed)
+			}
+			if !postponed {
+				return
+			}
+			if later.After != time.Second || *writes != 0 {
+				t.Errorf("come again after %s, %d writes; want one second and none", later.After, *writes)
+			}
+			clock.SetTime(time.Unix(1, 0))
+			if err := reconcile(); err != nil || *writes != 1 {
+				t.Errorf("when it is due: error %v, %d writes; want one write", err, *writes)
+			}
+		})
+	}
+}
+
+// counting makes a client with m in it that counts writes.
+func counting(t *testing.T, m *clusterv1.Machine) (client.Client, *int) {
+	scheme := runtime.NewScheme()
+	if err := clusterv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	writes := 0
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(m).WithStatusSubresource(m).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			writes++
+			return c.SubResource(sub).Patch(ctx, obj, p, opts...)
+		},
+	}).Build(), &writes
+}
