@@ -4,6 +4,7 @@ package controlplane
 
 import (
 	"fmt"
+	"slices"
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -89,7 +90,11 @@ func Plan(f Facts) (Action, []string) {
 func (f Facts) create(a Create) (Action, []string) { return a, f.objections(nil) }
 
 func (f Facts) remove(why string) (Action, []string) {
-	leaver := Leaver(f.Cluster.Status.FailureDomains, f.Machines, ManagesEtcd(f.ControlPlane))
+	staying := slices.DeleteFunc(slices.Clone(f.Machines), (*Machine).Deleting)
+	leaver := Leaver(f.Cluster.Status.FailureDomains, staying, ManagesEtcd(f.ControlPlane))
+	if leaver == nil {
+		return nil, nil // all are on their way already
+	}
 	return Delete{leaver, why}, f.objections(leaver)
 }
 
