@@ -34,6 +34,9 @@ import (
 // Store is the cluster's objects, for whoever simulates its machines.
 type Store = objects.Store
 
+// Object is what a Store takes and gives.
+type Object = objects.Object
+
 // Fault is a way in which an API server does not answer.
 type Fault int
 
@@ -141,11 +144,12 @@ func (s *Server) Token(token string) (access.User, error) { return s.authn.Token
 // Recheck makes requests that wait, and connections that are open, notice that
 // Answer has changed.
 func (s *Server) Recheck() {
+	refuse := s.answer() == Refuse
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.recheck)
 	s.recheck = make(chan struct{})
-	if s.answer() == Refuse {
+	if refuse {
 		s.drop()
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/testr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -40,10 +41,24 @@ type cluster struct {
 func start(t testing.TB, with ...func(*apiserver.Options)) *cluster {
 	t.Helper()
 	log := testr.NewWithInterface(t, testr.Options{})
-	o := apiserver.Options{
-		Name: "test", Version: func() string { return "v1.34.2" }, Clock: clock.RealClock{}, Log: log,
-		Journal: journal.At(filepath.Join(t.TempDir(), "journal"), log),
+	listeners := apiserver.NewListeners(log)
+	kept := func(o *apiserver.Options) {
+		o.Log, o.Journal = log, journal.At(filepath.Join(t.TempDir(), "journal"), log)
 	}
+	c := serve(t, listeners, t.Name(), append([]func(*apiserver.Options){kept}, with...)...)
+	t.Cleanup(func() {
+		c.Close()
+		if err := listeners.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// serve serves a cluster until it, or its listeners, are closed.
+func serve(t testing.TB, listeners *apiserver.Listeners, uid string, with ...func(*apiserver.Options)) *cluster {
+	t.Helper()
+	o := apiserver.Options{Name: "test", Version: func() string { return "v1.34.2" }, Clock: clock.RealClock{}, Log: discard()}
 	for _, f := range with {
 		f(&o)
 	}
@@ -51,17 +66,10 @@ func start(t testing.TB, with ...func(*apiserver.Options)) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listeners := apiserver.NewListeners(log)
-	addr, err := listeners.Open(t.Name(), "", s)
+	addr, err := listeners.Open(uid, "", s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		s.Close()
-		if err := listeners.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	c := &cluster{Server: s, host: "https://" + addr.String()}
 	c.caKey = key(t)
 	c.ca = c.sign(t, &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, c.caKey)
@@ -78,6 +86,8 @@ func start(t testing.TB, with ...func(*apiserver.Options)) *cluster {
 	})
 	return c
 }
+
+func discard() logr.Logger { return logr.Discard() }
 
 func key(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()

@@ -23,8 +23,23 @@ import (
 
 const maxGeneratedPrefix = 58 // as API servers do: a name of 63 with 5 random
 
-// Create stores a new object. u belongs to Create afterwards.
-func (s *Store) Create(k *kinds.Kind, namespace string, u *unstructured.Unstructured, w Writing) (*store.Entry, error) {
+// generations bounds how often another name is generated for one that is
+// taken.
+const generations = 8
+
+// Create stores a new object.
+func (s *Store) Create(k *kinds.Kind, namespace string, u *unstructured.Unstructured, w Writing) (e *store.Entry, err error) {
+	generated := u.GetName() == "" && u.GetGenerateName() != ""
+	for range generations {
+		e, err = s.createOnce(k, namespace, u.DeepCopy(), w)
+		if !generated || !apierrors.IsAlreadyExists(err) {
+			break
+		}
+	}
+	return e, err
+}
+
+func (s *Store) createOnce(k *kinds.Kind, namespace string, u *unstructured.Unstructured, w Writing) (*store.Entry, error) {
 	if err := s.prepareCreate(k, namespace, u, w); err != nil {
 		return nil, err
 	}

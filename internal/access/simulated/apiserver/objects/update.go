@@ -109,6 +109,9 @@ func (s *Store) prepareUpdate(k *kinds.Kind, latest, next *unstructured.Unstruct
 		if k.Status {
 			carry(next, latest, "status")
 		}
+		if k.Resource == "namespaces" { // its finalizers are written through finalize alone
+			carry(next, latest, "spec")
+		}
 	case w.Sub == "status":
 		keepAllButStatus(k, latest, next)
 	case w.Sub == "approval":
