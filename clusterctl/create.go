@@ -38,13 +38,7 @@ func (c *Client) Create(ctx context.Context, doc []byte, progress func(Event)) e
 	}
 	// Clusters go last: their controllers then find all that they refer to.
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return cmp.Compare(rank(a), rank(b)) })
-	var errs []error
-	for _, obj := range objects {
-		if err := c.create(ctx, obj.DeepCopy(), client.DryRunAll); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := c.dryRun(ctx, objects); err != nil {
 		return err
 	}
 	for i, obj := range objects {
@@ -54,6 +48,33 @@ func (c *Client) Create(ctx context.Context, doc []byte, progress func(Event)) e
 		progress(Event{fmt.Sprintf("Created %s %s", obj.GetKind(), client.ObjectKeyFromObject(obj))})
 	}
 	return nil
+}
+
+// dryRun checks all objects. If a Cluster exists already it says only that: its
+// other objects do then, too.
+func (c *Client) dryRun(ctx context.Context, objects []*unstructured.Unstructured) error {
+	var errs []error
+	for _, obj := range slices.Backward(objects) {
+		err := c.create(ctx, obj.DeepCopy(), client.DryRunAll)
+		if errors.As(err, new(*existsError)) && rank(obj) > 0 {
+			return err
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	slices.Reverse(errs)
+	return errors.Join(errs...)
+}
+
+// existsError says that the name of an object is taken.
+type existsError struct {
+	kind string
+	key  client.ObjectKey
+}
+
+func (e *existsError) Error() string {
+	return fmt.Sprintf("%s %s exists already: choose another name, or look at it with `capstan describe cluster`", e.kind, e.key)
 }
 
 func rank(obj *unstructured.Unstructured) int {
@@ -68,7 +89,7 @@ func (c *Client) create(ctx context.Context, obj *unstructured.Unstructured, opt
 	err := c.mgmt.Create(ctx, obj, opts...)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return fmt.Errorf("%s %s exists already: choose another name, or look at it with `capstan describe cluster`", obj.GetKind(), client.ObjectKeyFromObject(obj))
+		return &existsError{obj.GetKind(), client.ObjectKeyFromObject(obj)}
 	case err != nil:
 		return fmt.Errorf("create %s %s: %w", obj.GetKind(), client.ObjectKeyFromObject(obj), explain(err, obj.GetKind()))
 	}
@@ -223,6 +244,9 @@ func complete(cluster *clusterv1.Cluster) bool {
 
 // awaited is what the conditions say is missing.
 func awaited(cluster *clusterv1.Cluster) string {
+	if conditions.IsTrue(cluster, clusterv1.PausedCondition) {
+		return "* somebody to end the pause: " + conditions.Message(cluster, clusterv1.PausedCondition)
+	}
 	for _, t := range []string{clusterv1.AvailableCondition, clusterv1.ClusterScalingUpCondition, clusterv1.ClusterControlPlaneMachinesReadyCondition, clusterv1.ClusterWorkerMachinesReadyCondition} {
 		if m := conditions.Message(cluster, t); m != "" {
 			return m

@@ -42,7 +42,10 @@ func (c *Client) WaitDeleted(ctx context.Context, key client.ObjectKey, progress
 	if err != nil || cluster == nil {
 		return err
 	}
-	return fmt.Errorf("Cluster %s is still being deleted: %s", key, last)
+	if last == "" || conditions.IsTrue(cluster, clusterv1.PausedCondition) {
+		last = awaited(cluster)
+	}
+	return fmt.Errorf("Cluster %s is still being deleted, waiting for:\n%s", key, last)
 }
 
 func (c *Client) noCluster(key client.ObjectKey) error {

@@ -33,11 +33,18 @@ type GenerateOptions struct {
 	Processor template.Processor
 }
 
+// NameError says that no cluster can have the name: it is also a label's value.
+type NameError struct{ Name string }
+
+func (e *NameError) Error() string {
+	return fmt.Sprintf("%q cannot be the name of a cluster: use lower-case letters, digits, '-' and '.', at most 63", e.Name)
+}
+
 // Generate fills a cluster template. It needs no management cluster.
 func Generate(o GenerateOptions) ([]byte, error) {
 	o.complete()
-	if errs := validation.IsValidLabelValue(o.Name); o.Name == "" || len(errs) > 0 {
-		return nil, fmt.Errorf("%q cannot be the name of a cluster: use lower-case letters, digits and '-', at most 63", o.Name)
+	if len(validation.IsDNS1123Subdomain(o.Name)) > 0 || len(validation.IsValidLabelValue(o.Name)) > 0 {
+		return nil, &NameError{o.Name}
 	}
 	return o.Processor.Process(o.Template, o.variable)
 }

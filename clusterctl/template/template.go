@@ -36,7 +36,7 @@ type Processor interface {
 type MissingError struct{ Names []string }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("no value for the variables [%s]: set them in the environment or in the configuration file", strings.Join(e.Names, ", "))
+	return fmt.Sprintf("no value for the variables [%s]: set them in the environment, or with --var NAME=VALUE", strings.Join(e.Names, ", "))
 }
 
 // Envsubst is the language of upstream's templates: ${VAR}, ${VAR:=default} and

@@ -59,7 +59,7 @@ func runCreateCluster(ctx context.Context, cmd *cobra.Command, env *Env, o creat
 	if err != nil {
 		return err
 	}
-	doc, err := clusterctl.Generate(opts)
+	doc, err := generate(opts)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -57,7 +58,7 @@ func runGenerateCluster(ctx context.Context, cmd *cobra.Command, env *Env, o gen
 	if o.listVariables {
 		return listVariables(env, opts)
 	}
-	doc, err := clusterctl.Generate(opts)
+	doc, err := generate(opts)
 	if err != nil {
 		return err
 	}
@@ -69,6 +70,15 @@ func runGenerateCluster(ctx context.Context, cmd *cobra.Command, env *Env, o gen
 	}
 	_, err = env.Out.Write(doc)
 	return err
+}
+
+// generate fills the template; a name that no cluster can have is misuse.
+func generate(o clusterctl.GenerateOptions) ([]byte, error) {
+	doc, err := clusterctl.Generate(o)
+	if errors.As(err, new(*clusterctl.NameError)) {
+		return nil, UsageError{err}
+	}
+	return doc, err
 }
 
 func listVariables(env *Env, o clusterctl.GenerateOptions) error {
