@@ -33,9 +33,29 @@ func New(env *Env) *cobra.Command {
 		Long:          "Capstan provisions and runs fleets of Kubernetes clusters by the Cluster API contracts,\nand needs nothing underneath.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.ArbitraryArgs, // so that RunE sees an unknown command
 	}
-	root.RunE = func(cmd *cobra.Command, args []string) error {
+	root.SetIn(env.In)
+	root.SetOut(env.Out)
+	root.SetErr(env.Err)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return UsageError{err} })
+	root.AddCommand(commands(env)...)
+	root.InitDefaultCompletionCmd()
+	refuseUnknown(root)
+	return root
+}
+
+// refuseUnknown makes each command that only has others below it name a wrong
+// one; cobra does that at the root alone.
+func refuseUnknown(cmd *cobra.Command) {
+	for _, child := range cmd.Commands() {
+		refuseUnknown(child)
+	}
+	if !cmd.HasSubCommands() || cmd.Runnable() {
+		return
+	}
+	cmd.Args = cobra.ArbitraryArgs // so that RunE sees them
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
@@ -45,13 +65,6 @@ func New(env *Env) *cobra.Command {
 		}
 		return UsageError{err}
 	}
-	root.SetIn(env.In)
-	root.SetOut(env.Out)
-	root.SetErr(env.Err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return UsageError{err} })
-	root.SuggestionsMinimumDistance = 2
-	root.AddCommand(commands(env)...)
-	return root
 }
 
 // Run executes a command line and returns the exit status: 0 done, 1 failed,

@@ -51,7 +51,6 @@ func (f *templateFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.configMapNamespace, "from-config-map-namespace", "", "namespace of that ConfigMap (default: that of the cluster)")
 	fl.StringVar(&f.configMapKey, "from-config-map-key", "template", "key of that ConfigMap")
 	fl.StringToStringVar(&f.vars, "var", nil, "value of a template variable, as NAME=VALUE; may be repeated; wins over the environment")
-	cmd.MarkFlagsMutuallyExclusive("from", "from-config-map")
 }
 
 // options gathers what the library needs. connect is called only if the
@@ -80,6 +79,8 @@ func (f *templateFlags) options(ctx context.Context, cmd *cobra.Command, env *En
 	}
 	var err error
 	switch {
+	case f.configMap != "" && f.from != "":
+		err = UsageError{errors.New("--from and --from-config-map: only one of them can be the template")}
 	case f.configMap != "":
 		var c *clusterctl.Client
 		if c, err = connect(); err != nil {
