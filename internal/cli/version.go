@@ -24,6 +24,14 @@ type versionInfo struct {
 	Platform   string `json:"platform"`
 }
 
+// commit is a part of the line, nothing if the program was built without.
+func (v versionInfo) commit() string {
+	if v.Commit == "" {
+		return ""
+	}
+	return "commit " + v.Commit + ", "
+}
+
 func newVersion(env *Env) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
@@ -38,8 +46,8 @@ func newVersion(env *Env) *cobra.Command {
 			)
 			switch output {
 			case "":
-				text = fmt.Appendf(nil, "%s version %s, commit %s, Kubernetes %s, contract %s, %s, %s\n",
-					env.Name, v.Version, v.Commit, v.Kubernetes, v.Contract, v.Go, v.Platform)
+				text = fmt.Appendf(nil, "%s version %s, %sKubernetes %s, contract %s, %s, %s\n",
+					env.Name, v.Version, v.commit(), v.Kubernetes, v.Contract, v.Go, v.Platform)
 			case "short":
 				text = fmt.Appendln(nil, v.Version)
 			case "json":
