@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	"k8s.io/klog/v2"
 
@@ -19,6 +20,9 @@ import (
 )
 
 func main() {
+	// Kubernetes' libraries register flags of their own programs, which cobra
+	// would offer with every command.
+	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ExitOnError)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	fatal := plane.CatchExits()
 	status := cli.Run(ctx, &cli.Env{
