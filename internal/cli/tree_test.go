@@ -4,6 +4,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -81,6 +82,18 @@ func TestWriteTree(t *testing.T) {
 			golden(t, tc.file, out.String())
 		})
 	}
+}
+
+func TestTheTreeForProgramsStaysAsItIs(t *testing.T) {
+	in := demo()
+	in.Cluster.Namespace, in.Cluster.UID, in.Cluster.Created = "fleet", "1", metav1.NewTime(noon)
+	in.Cluster.Labels = map[string]string{"tier": "gold"}
+	in.Machines = in.Machines[2:5]
+	got, err := json.MarshalIndent(clustertree.Build(in, clustertree.Options{Grouping: true}), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "tree.json", string(got)+"\n")
 }
 
 func TestParseConditionFilterRefusesBlanks(t *testing.T) {

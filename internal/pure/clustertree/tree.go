@@ -19,18 +19,26 @@ import (
 )
 
 // Counters are the replica counts of an object; a nil one is not reported.
-type Counters struct{ Desired, Current, Ready, Available, UpToDate *int32 }
+type Counters struct {
+	Desired   *int32 `json:"desired,omitempty"`
+	Current   *int32 `json:"current,omitempty"`
+	Ready     *int32 `json:"ready,omitempty"`
+	Available *int32 `json:"available,omitempty"`
+	UpToDate  *int32 `json:"upToDate,omitempty"`
+}
 
 // Object is what the tree shows of one object.
 type Object struct {
-	Kind, Namespace, Name string
-	UID                   string
-	Created               metav1.Time
-	Deleted               *metav1.Time
-	Labels                map[string]string
-	Owners                []metav1.OwnerReference
-	Conditions            []metav1.Condition
-	Replicas              Counters
+	Kind       string                  `json:"kind"`
+	Namespace  string                  `json:"namespace"`
+	Name       string                  `json:"name"`
+	UID        string                  `json:"uid"`
+	Created    metav1.Time             `json:"created"`
+	Deleted    *metav1.Time            `json:"deleted,omitempty"`
+	Labels     map[string]string       `json:"labels,omitempty"`
+	Owners     []metav1.OwnerReference `json:"owners,omitempty"`
+	Conditions []metav1.Condition      `json:"conditions,omitempty"`
+	Replicas   Counters                `json:"replicas,omitzero"`
 }
 
 // Condition returns the condition of a type, or nil.
@@ -72,17 +80,18 @@ type Options struct {
 	Grouping bool
 }
 
-// Node is one row of the tree, with the rows below it.
+// Node is one row of the tree, with the rows below it. Its JSON is what
+// programs read.
 type Node struct {
 	// Title is what the row is called, such as "Cluster/demo" or "3 Machines...".
-	Title string
+	Title string `json:"title"`
 	// Role is what the object is to its parent, such as "ControlPlane"; it may be "".
-	Role string
+	Role string `json:"role,omitempty"`
 	// Object is nil for rows that only hold others, such as "Workers".
-	Object *Object
+	Object *Object `json:"object,omitempty"`
 	// Members are the names of the objects that a group row stands for.
-	Members  []string
-	Children []*Node
+	Members  []string `json:"members,omitempty"`
+	Children []*Node  `json:"children,omitempty"`
 }
 
 // Build arranges the objects. Siblings are ordered by name.
