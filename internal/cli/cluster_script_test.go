@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/capstan-dev/capstan/clusterctl/template"
+	"github.com/capstan-dev/capstan/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// TestClusterScripts runs every script of testdata/cluster with the real
+// program, side by side on one management plane. Each has a home and a
+// namespace, $NS, of its own.
+func TestClusterScripts(t *testing.T) {
+	program := testenv.Binary(t)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/cluster",
+		Setup: func(env *testscript.Env) error {
+			plane := testenv.Start(t)
+			home, bin := filepath.Join(env.WorkDir, "home"), filepath.Join(env.WorkDir, "bin")
+			env.Setenv("HOME", home)
+			env.Setenv("PATH", bin+string(filepath.ListSeparator)+env.Getenv("PATH"))
+			env.Setenv("KUBECONFIG", plane.Kubeconfig)
+			env.Setenv("NS", plane.Namespace)
+			env.Values["plane"] = plane
+			return errors.Join(os.Mkdir(home, 0o700), os.Mkdir(bin, 0o700),
+				os.Symlink(program, filepath.Join(bin, "capstan")), os.Symlink(program, filepath.Join(bin, "clusterctl")))
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits,
+			"apply": func(ts *testscript.TestScript, negated bool, args []string) {
+				if negated || len(args) != 1 {
+					ts.Fatalf("usage: apply FILE")
+				}
+				ts.Check(apply(t.Context(), ts.Value("plane").(*testenv.Env), ts.ReadFile(args[0])))
+			},
+		},
+	})
+}
+
+// exits STATUS PROGRAM ARGS... runs a program that must end with the status.
+func exits(ts *testscript.TestScript, negated bool, args []string) {
+	if negated || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS PROGRAM ARGS...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		got = failed.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("status %d, want %d", got, want)
+	}
+}
+
+// apply creates the objects of a document in the script's namespace.
+func apply(ctx context.Context, plane *testenv.Env, doc string) error {
+	objects, err := template.Objects([]byte(doc))
+	if err != nil {
+		return err
+	}
+	for _, obj := range objects {
+		obj.SetNamespace(plane.Namespace)
+		if err := plane.Client.Create(ctx, obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
