@@ -74,11 +74,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 		return ctrl.Result{}, err
 	}
 	commit := patch.Remember(r.Mgmt, cluster, patch.Patiently(r.Patience))
+	added := finalizer.Ensure(cluster, clusterv1.ClusterFinalizer)
 	if pause.Requested(cluster, cluster) {
+		// It has its finalizer all the same: what its user created for it would
+		// stay behind if it were deleted before its first reconcile.
 		conditions.Set(cluster, s.now, pause.Condition(cluster, cluster))
 		return ctrl.Result{}, commit(ctx)
 	}
-	if finalizer.Ensure(cluster, clusterv1.ClusterFinalizer) {
+	if added {
 		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
 	}
 	defer func() {

@@ -311,6 +311,13 @@ func TestAPausedClusterIsLeftAlone(t *testing.T) {
 	}
 }
 
+func TestAPausedClusterIsHeldUntilItsObjectsCanGo(t *testing.T) {
+	got, _, err := run(t, interceptor.Funcs{}, newCluster(func(c *clusterv1.Cluster) { c.Spec.Paused, c.Finalizers = new(true), nil }), network())
+	if err != nil || !slices.Contains(got.Finalizers, clusterv1.ClusterFinalizer) || !conditions.IsTrue(got, clusterv1.PausedCondition) {
+		t.Errorf("finalizers %v, conditions %v, error %v; want the finalizer and Paused", got.Finalizers, got.Status.Conditions, err)
+	}
+}
+
 func TestTheFinalizerIsStoredBeforeAnythingElse(t *testing.T) {
 	got, c, err := run(t, interceptor.Funcs{}, newCluster(func(c *clusterv1.Cluster) { c.Finalizers = nil }), network(), brain())
 	if err != nil {
