@@ -44,6 +44,9 @@ func (b *backend) DeleteCluster(_ context.Context, key types.NamespacedName, _ t
 	return b.err
 }
 
+// The simulated infrastructure is a backend.
+var _ Backend = (*simulated.Backend)(nil)
+
 // world is a management cluster with one reconciler, and what it wrote.
 type world struct {
 	t       *testing.T

@@ -57,6 +57,9 @@ var running = simulated.MachineStatus{
 	Addresses: clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: "10.64.0.1"}},
 }
 
+// The simulated infrastructure is a backend.
+var _ Backend = (*simulated.Backend)(nil)
+
 // world is a management cluster with one reconciler, and what it wrote.
 type world struct {
 	t       *testing.T
