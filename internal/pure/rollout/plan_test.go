@@ -103,18 +103,32 @@ func namer() func() string {
 	return func() string { n++; return fmt.Sprintf("md-n%d", n) }
 }
 
-func TestPlan(t *testing.T) {
+// planCase is a MachineDeployment with its MachineSets, and what is done.
+type planCase struct {
+	md   *clusterv1.MachineDeployment
+	sets func(*clusterv1.MachineDeployment) []Set
+	want []string
+}
+
+func testPlan(t *testing.T, tests map[string]planCase) {
+	t.Helper()
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var have []Set
+			if tc.sets != nil {
+				have = tc.sets(tc.md)
+			}
+			if diff := cmp.Diff(tc.want, plan(tc.md, have...)); diff != "" {
+				t.Errorf("actions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRollingUpdate(t *testing.T) {
 	t.Parallel()
-	type sets = func(*clusterv1.MachineDeployment) []Set
-	tests := map[string]struct {
-		md   *clusterv1.MachineDeployment
-		sets sets
-		want []string
-	}{
-		"the first MachineSet has all replicas at once": {
-			md:   deployment(3),
-			want: []string{"create md-n1 with 3 replicas: no MachineSet matches the template"},
-		},
+	testPlan(t, map[string]planCase{
 		"at rest nothing happens": {
 			md:   deployment(3),
 			sets: func(md *clusterv1.MachineDeployment) []Set { return []Set{set(md, "new", "v2", 3, 3, 3)} },
@@ -214,6 +228,16 @@ func TestPlan(t *testing.T) {
 			},
 			want: []string{"scale down old from 3 to 2: 3 available, at least 2 required"},
 		},
+	})
+}
+
+func TestCurrentMachineSet(t *testing.T) {
+	t.Parallel()
+	testPlan(t, map[string]planCase{
+		"the first MachineSet has all replicas at once": {
+			md:   deployment(3),
+			want: []string{"create md-n1 with 3 replicas: no MachineSet matches the template"},
+		},
 		"after the rollout empty MachineSets go": {
 			md: deployment(1),
 			sets: func(md *clusterv1.MachineDeployment) []Set {
@@ -269,6 +293,12 @@ func TestPlan(t *testing.T) {
 			md:   deployment(1, after(30*time.Minute)),
 			sets: func(md *clusterv1.MachineDeployment) []Set { return []Set{set(md, "new", "v2", 1, 1, 1)} },
 		},
+	})
+}
+
+func TestOnDelete(t *testing.T) {
+	t.Parallel()
+	testPlan(t, map[string]planCase{
 		"OnDelete replaces nothing by itself": {
 			md: deployment(3, onDelete),
 			sets: func(md *clusterv1.MachineDeployment) []Set {
@@ -304,6 +334,12 @@ func TestPlan(t *testing.T) {
 			},
 			want: []string{"scale down old from 3 to 2: want 2", "scale down new from 1 to 0: want 2, of which others have the rest"},
 		},
+	})
+}
+
+func TestPaused(t *testing.T) {
+	t.Parallel()
+	testPlan(t, map[string]planCase{
 		"paused, nothing is rolled out": {
 			md: deployment(3, paused),
 			sets: func(md *clusterv1.MachineDeployment) []Set {
@@ -338,19 +374,7 @@ func TestPlan(t *testing.T) {
 				return []Set{set(md, "old", "v1", 6, 6, 6), set(md, "new", "v2", 5, 5, 5)}
 			},
 		},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var have []Set
-			if tc.sets != nil {
-				have = tc.sets(tc.md)
-			}
-			if diff := cmp.Diff(tc.want, plan(tc.md, have...)); diff != "" {
-				t.Errorf("actions (-want +got):\n%s", diff)
-			}
-		})
-	}
+	})
 }
 
 func disabled(s Set) Set {
