@@ -247,7 +247,7 @@ func (c *cluster) listen(wanted bool) error {
 		c.stopListening()
 		return nil
 	}
-	if _, err := c.b.listeners.Open(string(c.uid), c.place.addr.String(), c.server); err != nil {
+	if _, err := c.b.listeners.Open(c.place.addr, c.server); err != nil {
 		return err
 	}
 	c.listening = true

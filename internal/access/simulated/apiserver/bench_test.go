@@ -118,7 +118,7 @@ func BenchmarkIdleClusters(b *testing.B) {
 	kept := make([]*cluster, 0, clusters)
 	var watches []io.Closer
 	for i := range clusters {
-		c := serve(b, listeners, strconv.Itoa(i), func(o *apiserver.Options) {
+		c := serve(b, listeners, func(o *apiserver.Options) {
 			o.Journal = journal.At(filepath.Join(dir, strconv.Itoa(i)), discard())
 		})
 		furnish(b, c, 3)

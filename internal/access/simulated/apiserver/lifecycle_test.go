@@ -103,6 +103,9 @@ func TestANamespaceComesAndGoesWithItsContents(t *testing.T) {
 	if _, err := cs.CoreV1().ServiceAccounts("team").Get(t.Context(), "default", metav1.GetOptions{}); err != nil {
 		t.Errorf("the default service account: %v", err)
 	}
+	if err := cs.CoreV1().Namespaces().Delete(t.Context(), "kube-system", metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("deleting kube-system: %v, want forbidden", err)
+	}
 	held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"x/a"}}}
 	if _, err := cs.CoreV1().ConfigMaps("team").Create(t.Context(), held, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

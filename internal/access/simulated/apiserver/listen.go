@@ -7,33 +7,20 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	stdlog "log"
 	"net"
 	"net/http"
 	"net/netip"
-	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
 )
 
-const (
-	// port is the same for every cluster where each has its own address.
-	port = 6443
-	// hosts is how many addresses 127.64.0.0/10 has.
-	hosts = 1 << 22
-	// probes is how many addresses are tried before giving up.
-	probes = 64
-)
-
-// Listeners give each server an address on loopback, and tell by it whom a
-// connection is for. On Linux that is an address of its own in 127.64.0.0/10,
-// elsewhere a port of its own. One listener a cluster, rather than one for all
-// on every address, leaves port 6443 of other addresses to others.
+// Listeners serve each server on an address of its own, and tell by it whom a
+// connection is for. One listener a cluster, rather than one for all on every
+// address, leaves the same port of other addresses to others.
 type Listeners struct {
 	log     logr.Logger
 	http    *http.Server
@@ -63,10 +50,10 @@ func NewListeners(log logr.Logger) *Listeners {
 	return l
 }
 
-// Open starts to serve a cluster. Its address follows from uid, unless it had
-// one before: then want names it, as host:port, and no other is taken.
-func (l *Listeners) Open(uid, want string, s *Server) (netip.AddrPort, error) {
-	ln, err := l.listen(uid, want)
+// Open starts to serve a cluster at an address, and tells which it is if its
+// port was left to the system.
+func (l *Listeners) Open(at netip.AddrPort, s *Server) (netip.AddrPort, error) {
+	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", at.String())
 	if err != nil {
 		return netip.AddrPort{}, fmt.Errorf("listen for cluster %s: %w", s.name, err)
 	}
@@ -114,32 +101,6 @@ func (l *Listeners) Close() error {
 	err := l.http.Close()
 	l.serving.Wait()
 	return err
-}
-
-func (l *Listeners) listen(uid, want string) (net.Listener, error) {
-	var config net.ListenConfig
-	ctx := context.Background()
-	if want != "" {
-		return config.Listen(ctx, "tcp", want)
-	}
-	if runtime.GOOS != "linux" {
-		return config.Listen(ctx, "tcp", "127.0.0.1:0")
-	}
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(uid)) // never fails
-	for i := range uint32(probes) {
-		ln, err := config.Listen(ctx, "tcp", address(h.Sum32()+i).String())
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			return ln, err
-		}
-	}
-	return nil, fmt.Errorf("%d addresses from %s on are in use", probes, address(h.Sum32()))
-}
-
-// address is the nth in 127.64.0.0/10, which begins again after the last.
-func address(n uint32) netip.AddrPort {
-	n %= hosts
-	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 64 + byte(n>>16), byte(n >> 8), byte(n)}), port)
 }
 
 // find returns whom a connection to a local address is for, or nil.

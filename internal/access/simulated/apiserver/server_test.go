@@ -14,6 +14,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"testing"
 	"time"
@@ -45,7 +46,7 @@ func start(t testing.TB, with ...func(*apiserver.Options)) *cluster {
 	kept := func(o *apiserver.Options) {
 		o.Log, o.Journal = log, journal.At(filepath.Join(t.TempDir(), "journal"), log)
 	}
-	c := serve(t, listeners, t.Name(), append([]func(*apiserver.Options){kept}, with...)...)
+	c := serve(t, listeners, append([]func(*apiserver.Options){kept}, with...)...)
 	t.Cleanup(func() {
 		c.Close()
 		if err := listeners.Close(); err != nil {
@@ -56,7 +57,7 @@ func start(t testing.TB, with ...func(*apiserver.Options)) *cluster {
 }
 
 // serve serves a cluster until it, or its listeners, are closed.
-func serve(t testing.TB, listeners *apiserver.Listeners, uid string, with ...func(*apiserver.Options)) *cluster {
+func serve(t testing.TB, listeners *apiserver.Listeners, with ...func(*apiserver.Options)) *cluster {
 	t.Helper()
 	o := apiserver.Options{Name: "test", Version: func() string { return "v1.34.2" }, Clock: clock.RealClock{}, Log: discard()}
 	for _, f := range with {
@@ -66,7 +67,7 @@ func serve(t testing.TB, listeners *apiserver.Listeners, uid string, with ...fun
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr, err := listeners.Open(uid, "", s)
+	addr, err := listeners.Open(netip.MustParseAddrPort("127.0.0.1:0"), s)
 	if err != nil {
 		t.Fatal(err)
 	}

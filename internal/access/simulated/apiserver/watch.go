@@ -79,6 +79,10 @@ func (o *watcher) start() ([]*store.Entry, error) {
 		}
 	}
 	if wanted != 0 && !isTrue(initial) {
+		if now := o.s.objects.Entries().Version(); wanted > now {
+			// It is from another life of the cluster.
+			return nil, apierrors.NewResourceExpired(fmt.Sprintf("too large resource version: %d (%d)", wanted, now))
+		}
 		o.version, o.told = wanted, wanted
 		return nil, nil
 	}

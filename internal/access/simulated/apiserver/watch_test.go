@@ -171,6 +171,13 @@ func TestAWatchThatBeginsTooEarlyIsToldToListAgain(t *testing.T) {
 	}
 }
 
+func TestAWatchFromALaterVersionThanThereIsIsToldToListAgain(t *testing.T) {
+	t.Parallel()
+	if got := answers(t, start(t).admin(t), "/api/v1/nodes?watch=true&resourceVersion=999999"); got != http.StatusGone {
+		t.Errorf("answers %d, want 410", got)
+	}
+}
+
 func TestAWatchOfTablesShowsRows(t *testing.T) {
 	t.Parallel()
 	c := start(t)

@@ -15,7 +15,7 @@ var verbs = []string{"create", "delete", "deletecollection", "get", "list", "pat
 // Groups lists the named groups with their only version.
 func Groups() *metav1.APIGroupList {
 	list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"}}
-	for _, gv := range groupVersions() {
+	for _, gv := range GroupVersions() {
 		if gv.Group != "" {
 			list.Groups = append(list.Groups, group(gv))
 		}
@@ -25,7 +25,7 @@ func Groups() *metav1.APIGroupList {
 
 // Group describes one group; nil if it is not served.
 func Group(name string) *metav1.APIGroup {
-	for _, gv := range groupVersions() {
+	for _, gv := range GroupVersions() {
 		if gv.Group == name {
 			g := group(gv)
 			g.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroup"}
@@ -73,7 +73,7 @@ func Aggregated(legacy bool) *apidiscoveryv2.APIGroupDiscoveryList {
 	list := &apidiscoveryv2.APIGroupDiscoveryList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "apidiscovery.k8s.io/v2", Kind: "APIGroupDiscoveryList"},
 	}
-	for _, gv := range groupVersions() {
+	for _, gv := range GroupVersions() {
 		if (gv.Group == "") != legacy {
 			continue
 		}
@@ -132,7 +132,8 @@ func group(gv schema.GroupVersion) metav1.APIGroup {
 	return metav1.APIGroup{Name: gv.Group, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v}
 }
 
-func groupVersions() []schema.GroupVersion {
+// GroupVersions lists the groups with their versions, in the order of discovery.
+func GroupVersions() []schema.GroupVersion {
 	var gvs []schema.GroupVersion
 	for _, k := range all {
 		if !slices.Contains(gvs, k.GroupVersion()) {
@@ -145,7 +146,7 @@ func groupVersions() []schema.GroupVersion {
 // Paths lists the roots of what is served.
 func Paths() []string {
 	paths := []string{"/api", "/api/v1", "/apis"}
-	for _, gv := range groupVersions() {
+	for _, gv := range GroupVersions() {
 		if gv.Group != "" {
 			paths = append(paths, "/apis/"+gv.Group, "/apis/"+gv.String())
 		}

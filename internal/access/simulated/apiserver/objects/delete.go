@@ -17,6 +17,9 @@ import (
 
 var namespaceKind = kinds.ByGroupResource(schemaNamespaces)
 
+// immortal are the namespaces that cannot be deleted.
+var immortal = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
+
 // Delete removes an object, or marks it as being deleted if it has finalizers
 // or, as a namespace or under foreground propagation, something left in it.
 // gone tells which. Nothing runs on a simulated node that would have to stop
@@ -42,6 +45,9 @@ func (s *Store) deleteOnce(k *kinds.Kind, namespace, name string, o metav1.Delet
 	}
 	if err := checkPreconditions(k, latest, o.Preconditions); err != nil {
 		return nil, false, err
+	}
+	if k.Resource == "namespaces" && slices.Contains(immortal, name) {
+		return nil, false, apierrors.NewForbidden(k.GroupResource(), name, errors.New("this namespace may not be deleted"))
 	}
 	if len(o.DryRun) > 0 {
 		return was, len(latest.GetFinalizers()) == 0, nil

@@ -23,7 +23,7 @@ type Document struct {
 // Index lists where the document of each group and version is.
 func Index() any {
 	paths := doc{}
-	for _, gv := range groupVersions() {
+	for _, gv := range kinds.GroupVersions() {
 		paths[root(gv)] = doc{"serverRelativeURL": "/openapi/v3/" + root(gv)}
 	}
 	return doc{"paths": paths}
@@ -32,7 +32,7 @@ func Index() any {
 // Of returns the document of a group and version, named as in a path: api/v1,
 // apis/apps/v1. It is nil if that is not served.
 func Of(path string) (*Document, error) {
-	for _, gv := range groupVersions() {
+	for _, gv := range kinds.GroupVersions() {
 		if root(gv) == path {
 			return made.get(gv)
 		}
@@ -133,16 +133,4 @@ func root(gv schema.GroupVersion) string {
 		return "api/" + gv.Version
 	}
 	return "apis/" + gv.String()
-}
-
-func groupVersions() []schema.GroupVersion {
-	var gvs []schema.GroupVersion
-	seen := map[schema.GroupVersion]bool{}
-	for _, k := range kinds.All() {
-		if gv := k.GroupVersion(); !seen[gv] {
-			seen[gv] = true
-			gvs = append(gvs, gv)
-		}
-	}
-	return gvs
 }

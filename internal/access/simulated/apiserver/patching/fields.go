@@ -4,6 +4,7 @@ package patching
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -136,20 +137,18 @@ func (oneVersion) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
 	return u, nil
 }
 
+// maxManagerName is what API servers take.
+const maxManagerName = 128
+
 // ManagerName is what a client that names no manager is called: the first part
 // of its user agent.
 func ManagerName(named, userAgent string) string {
 	if named != "" {
 		return named
 	}
-	for i, r := range userAgent {
-		if r == '/' {
-			userAgent = userAgent[:i]
-			break
-		}
-	}
-	if len(userAgent) > 128 {
-		userAgent = userAgent[:128]
+	userAgent, _, _ = strings.Cut(userAgent, "/")
+	if len(userAgent) > maxManagerName {
+		userAgent = userAgent[:maxManagerName]
 	}
 	if userAgent == "" {
 		return "unknown"
