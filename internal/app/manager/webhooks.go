@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
@@ -28,6 +29,9 @@ import (
 )
 
 const (
+	// webhookConfigurations is the name of both configurations.
+	webhookConfigurations = "capstan"
+
 	// webhookNamespace and webhookSecret hold the authority that signs what the
 	// webhook servers of all replicas show; the API server trusts it alone.
 	webhookNamespace = "capstan-system"
@@ -172,9 +176,9 @@ func setupWebhooks(ctx context.Context, mgr ctrl.Manager, o Options, c clock.Pas
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", o.Webhooks.Listen)
+	listener, err := listenForWebhooks(ctx, live, o.Webhooks.Listen)
 	if err != nil {
-		return fmt.Errorf("listen for webhooks on %s: %w; choose another address", o.Webhooks.Listen, err)
+		return err
 	}
 	host, _, _ := net.SplitHostPort(o.Webhooks.Listen) // Listen has checked it
 	all := webhooks.Of(live, o.Providers...)
@@ -185,10 +189,50 @@ func setupWebhooks(ctx context.Context, mgr ctrl.Manager, o Options, c clock.Pas
 	return mgr.Add(s)
 }
 
+// listenForWebhooks opens the listener. Where any port will do it takes the one
+// that the API server knows of an earlier start, if it is free: then nothing has
+// to be registered anew.
+func listenForWebhooks(ctx context.Context, c client.Reader, address string) (net.Listener, error) {
+	if host, port, err := net.SplitHostPort(address); err == nil && port == "0" {
+		known, err := registeredPort(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		if known != "" {
+			if l, err := net.Listen("tcp", net.JoinHostPort(host, known)); err == nil {
+				return l, nil
+			}
+		}
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for webhooks on %s: %w; choose another address", address, err)
+	}
+	return l, nil
+}
+
+// registeredPort is the port of the webhooks that the API server knows; "" if
+// it knows none.
+func registeredPort(ctx context.Context, c client.Reader) (string, error) {
+	known := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	if err := c.Get(ctx, client.ObjectKey{Name: webhookConfigurations}, known); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("read the webhooks' registration: %w", err)
+	}
+	for _, w := range known.Webhooks {
+		if w.ClientConfig.URL == nil {
+			continue // reached by a Service, which has ports of its own
+		}
+		if u, err := url.Parse(*w.ClientConfig.URL); err == nil {
+			return u.Port(), nil
+		}
+	}
+	return "", nil
+}
+
 // register brings the API server's webhook configurations up to date. What is
 // as it should be is not written.
 func (s *webhookServer) register(ctx context.Context, c client.Client, all []webhook.Webhook) error {
-	mutating, validating := webhook.Configurations("capstan", all, func(path string) admissionregistrationv1.WebhookClientConfig {
+	mutating, validating := webhook.Configurations(webhookConfigurations, all, func(path string) admissionregistrationv1.WebhookClientConfig {
 		return admissionregistrationv1.WebhookClientConfig{URL: new(s.url(path)), CABundle: s.certs.authority.Cert}
 	})
 	liveMutating, liveValidating := mutating.DeepCopy(), validating.DeepCopy()
