@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
@@ -49,6 +50,7 @@ type Cache struct {
 	mu       sync.Mutex                   // guards the fields below; never held during I/O
 	keepers  map[client.ObjectKey]*keeper // clusters that are, or should be, connected
 	ctx      context.Context              // of Start: keepers live as long as it
+	since    time.Time                    // of Start; zero before
 	stopping bool                         // no keeper starts any more
 	keeping  sync.WaitGroup               // running keepers
 }
@@ -150,7 +152,7 @@ func infrastructureProvisioned(cluster *clusterv1.Cluster) bool {
 // connection is closed.
 func (c *Cache) Start(ctx context.Context) error {
 	c.mu.Lock()
-	c.ctx = ctx
+	c.ctx, c.since = ctx, c.Clock.Now()
 	c.mu.Unlock()
 	close(c.started)
 	<-ctx.Done()
@@ -225,5 +227,10 @@ func (c *Cache) Health(cluster client.ObjectKey) Health {
 	if k := c.find(cluster); k != nil {
 		return k.currentHealth()
 	}
-	return Health{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.since.IsZero() {
+		return Health{Since: c.Clock.Now()}
+	}
+	return Health{Since: c.since}
 }

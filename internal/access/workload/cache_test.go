@@ -120,6 +120,53 @@ func TestFirstConnectionIsTriedAgainSoonAndWakesThoseWhoWait(t *testing.T) {
 	})
 }
 
+func TestHealthTellsSinceWhenAClusterIsAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		s.down = true
+		f := startFleet(t, map[string]*server{"demo": s})
+		synctest.Wait()
+		start := time.Now()
+		time.Sleep(time.Minute)
+		if h := f.Health(keyOf("demo")); !h.Since.Equal(start) {
+			t.Errorf("nobody asked for it yet: since %s, want the start, %s", h.Since, start)
+		}
+		asked := time.Now()
+		f.reconcile(t, "demo")
+		time.Sleep(time.Minute)
+		if h := f.Health(keyOf("demo")); !h.Since.Equal(asked) || !h.LastProbeSuccess.IsZero() {
+			t.Errorf("it does not answer: %+v, want since %s", h, asked)
+		}
+		s.set(func() { s.down = false })
+		time.Sleep(20 * time.Second)
+		if h := f.Health(keyOf("demo")); !h.Since.Equal(asked) || h.LastProbeSuccess.IsZero() {
+			t.Errorf("it answers: %+v, want since %s", h, asked)
+		}
+	})
+}
+
+func TestGraceStarts(t *testing.T) {
+	start := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+	probed := start.Add(time.Hour)
+	tests := map[string]struct {
+		health         Health
+		answeredBefore bool
+		want           time.Time
+	}{
+		"a cluster that never answered anybody":             {health: Health{Since: start}},
+		"one that answered, but not this process":           {health: Health{Since: start}, answeredBefore: true, want: start},
+		"one that answered this process":                    {health: Health{Since: start, LastProbeSuccess: probed}, answeredBefore: true, want: probed},
+		"one that answers while its control plane comes up": {health: Health{Since: start, LastProbeSuccess: probed}, want: probed},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.health.GraceStarts(tc.answeredBefore); !got.Equal(tc.want) {
+				t.Errorf("%s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestClusterThatHangsDelaysNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hanging, good := startServer(t), startServer(t)

@@ -56,6 +56,19 @@ type ToRequests func(ctx context.Context, cluster client.ObjectKey, obj client.O
 type Health struct {
 	Connected        bool
 	LastProbeSuccess time.Time // zero if there never was one
+	Since            time.Time // when this process began to know the cluster
 	Failures         int       // consecutive failed probes or attempts to connect
 	Err              error     // why the last probe or attempt failed; nil after a success
+}
+
+// GraceStarts is from when on the loss of the connection is forgiven for a
+// while: the last success. A process that has just started had none. Of a
+// cluster that answered an earlier process it knows no better than that one,
+// so what was known then is forgiven from the moment this one began to ask.
+// Zero means that there is nothing to forgive: the cluster never answered.
+func (h Health) GraceStarts(answeredBefore bool) time.Time {
+	if h.LastProbeSuccess.IsZero() && answeredBefore {
+		return h.Since
+	}
+	return h.LastProbeSuccess
 }

@@ -49,7 +49,7 @@ type keeper struct {
 }
 
 func newKeeper(c *Cache, key client.ObjectKey) *keeper {
-	return &keeper{cache: c, key: key, woken: make(chan struct{}, 1)}
+	return &keeper{cache: c, key: key, woken: make(chan struct{}, 1), health: Health{Since: c.Clock.Now()}}
 }
 
 // nudge says that an attempt is worth making, or that the Secret may have changed.
@@ -237,7 +237,7 @@ func (k *keeper) replace(ctx context.Context, conn *connection) {
 	k.mu.Lock()
 	old := k.conn
 	k.conn = conn
-	k.health = Health{Connected: true, LastProbeSuccess: k.cache.Clock.Now()}
+	k.health = Health{Connected: true, LastProbeSuccess: k.cache.Clock.Now(), Since: k.health.Since}
 	k.mu.Unlock()
 	if old != nil {
 		old.close()
@@ -276,7 +276,7 @@ func (k *keeper) drop(ctx context.Context, err error) {
 func (k *keeper) end() {
 	k.mu.Lock()
 	old := k.conn
-	k.conn, k.health = nil, Health{}
+	k.conn, k.health = nil, Health{Since: k.health.Since}
 	k.mu.Unlock()
 	if old != nil {
 		old.close()
