@@ -107,14 +107,19 @@ func controlPlaneInitialized(s *state) metav1.Condition {
 }
 
 // remoteConnectionProbe tells whether the API server of the cluster answers. A
-// few failures in a row are forgiven.
+// few failures in a row are forgiven, and so is that this process, which may
+// have started just now, has not reached a cluster yet that others have.
 func remoteConnectionProbe(s *state) metav1.Condition {
 	const target = clusterv1.ClusterRemoteConnectionProbeCondition
-	h := s.health
+	h, initialized := s.health, isTrue(s.cluster.Status.Initialization.ControlPlaneInitialized)
+	forgiven := s.now.Before(h.GraceStarts(initialized).Add(connectionGrace))
 	if h.LastProbeSuccess.IsZero() {
+		if old := conditions.Get(s.cluster, target); old != nil && initialized && (forgiven || old.Status == metav1.ConditionFalse) {
+			return *old // one that is False tells since when, which we cannot
+		}
 		return with(target, metav1.ConditionFalse, clusterv1.ClusterRemoteConnectionProbeFailedReason, "Remote connection not established yet")
 	}
-	if (h.Connected && h.Failures == 0) || s.now.Before(h.LastProbeSuccess.Add(connectionGrace)) {
+	if forgiven || (h.Connected && h.Failures == 0) {
 		return with(target, metav1.ConditionTrue, clusterv1.ClusterRemoteConnectionProbeSucceededReason, "")
 	}
 	return with(target, metav1.ConditionFalse, clusterv1.ClusterRemoteConnectionProbeFailedReason,

@@ -55,10 +55,9 @@ func (s *state) generation() int64 {
 
 // deadline is when time alone changes the status next; zero if it never does.
 func (s *state) deadline() time.Time {
-	if s.health.LastProbeSuccess.IsZero() {
-		return time.Time{}
-	}
-	if at := s.health.LastProbeSuccess.Add(connectionGrace); s.health.Failures > 0 && at.After(s.now) {
+	h := s.health
+	at := h.GraceStarts(isTrue(s.cluster.Status.Initialization.ControlPlaneInitialized)).Add(connectionGrace)
+	if (!h.Connected || h.Failures > 0) && at.After(s.now) {
 		return at
 	}
 	return time.Time{}
