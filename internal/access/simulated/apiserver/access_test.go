@@ -5,18 +5,23 @@ package apiserver_test
 import (
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/capstan-dev/capstan/internal/access/simulated/apiserver/access"
 )
 
 const joinSecret = "0123456789abcdef"
@@ -208,5 +213,46 @@ func TestAnAdministratorMayBeTakenForAnother(t *testing.T) {
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: "admin", Groups: []string{"system:masters"}}
 	if got := answers(t, cfg, "/api/v1/nodes"); got != 403 {
 		t.Errorf("jane as a master: %d, want 403", got)
+	}
+}
+
+func TestACertificateIsAskedForAndApproved(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	if err := c.Store().Add(joinToken("aaaaaa", time.Now().Add(time.Hour))); err != nil {
+		t.Fatal(err)
+	}
+	csr := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: "n"},
+		Spec:       certificatesv1.CertificateSigningRequestSpec{Request: []byte("x"), SignerName: "kubernetes.io/kube-apiserver-client-kubelet", Username: "forged"},
+	}
+	made, err := clientset(t, bearer(c, "aaaaaa."+joinSecret)).CertificatesV1().CertificateSigningRequests().Create(t.Context(), csr, metav1.CreateOptions{})
+	if err != nil || made.Spec.Username != "system:bootstrap:aaaaaa" || !slices.Contains(made.Spec.Groups, "system:bootstrappers:kubeadm:default-node-token") {
+		t.Fatalf("request %+v, error %v", made.Spec, err)
+	}
+	made.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue}}
+	made.Status.Certificate = []byte("not by approval")
+	made, err = clientset(t, c.admin(t)).CertificatesV1().CertificateSigningRequests().UpdateApproval(t.Context(), "n", made, metav1.UpdateOptions{})
+	if err != nil || len(made.Status.Conditions) != 1 || len(made.Status.Certificate) != 0 {
+		t.Errorf("status %+v, error %v", made.Status, err)
+	}
+}
+
+func TestATokenTellsTheSimulationWhoseItIs(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	if err := c.Store().Add(joinToken("aaaaaa", time.Now().Add(time.Hour))); err != nil {
+		t.Fatal(err)
+	}
+	if u, err := c.Token("aaaaaa." + joinSecret); err != nil || u.Name != "system:bootstrap:aaaaaa" {
+		t.Errorf("user %+v, error %v", u, err)
+	}
+	if _, err := c.Token("aaaaaa.ffffffffffffffff"); !errors.Is(err, access.ErrUnauthorized) {
+		t.Errorf("error %v, want unauthorized", err)
+	}
+	review, err := clientset(t, c.admin(t)).AuthenticationV1().TokenReviews().Create(t.Context(),
+		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "aaaaaa." + joinSecret}}, metav1.CreateOptions{})
+	if err != nil || !review.Status.Authenticated || review.Spec.Token != "" {
+		t.Errorf("review %+v, error %v", review, err)
 	}
 }

@@ -252,8 +252,17 @@ func TestScaleChangesReplicasAlone(t *testing.T) {
 	if _, err := deployments.UpdateScale(t.Context(), "d", sc, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("an old scale: %v, want a conflict", err)
 	}
+	for form, patch := range map[types.PatchType]string{
+		types.MergePatchType:          `{"spec":{"replicas":5}}`,
+		types.JSONPatchType:           `[{"op":"replace","path":"/spec/replicas","value":5}]`,
+		types.StrategicMergePatchType: `{"spec":{"replicas":5}}`,
+	} {
+		if d, err := deployments.Patch(t.Context(), "d", form, []byte(patch), metav1.PatchOptions{}, "scale"); err != nil {
+			t.Errorf("%s: %+v, error %v", form, d, err)
+		}
+	}
 	d, err := deployments.Get(t.Context(), "d", metav1.GetOptions{})
-	if err != nil || *d.Spec.Replicas != 4 || d.Generation != 2 || d.Spec.Template.Spec.Containers[0].Image != "i" {
+	if err != nil || *d.Spec.Replicas != 5 || d.Generation != 3 || d.Spec.Template.Spec.Containers[0].Image != "i" {
 		t.Errorf("deployment %+v, error %v", d, err)
 	}
 }

@@ -5,6 +5,7 @@ package apiserver_test
 import (
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/capstan-dev/capstan/internal/access/simulated/apiserver"
 )
 
 func TestAnObjectWithFinalizersWaitsForThem(t *testing.T) {
@@ -173,6 +176,34 @@ func TestAnEvictionHonoursBudgets(t *testing.T) {
 				t.Errorf("the pod is there: %t", !tc.allowed)
 			}
 		})
+	}
+}
+
+func TestABudgetCountsTheReplicasThatAreWanted(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	d := deployment("x")
+	d.Spec.Replicas = new(int32(4))
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromString("50%")), Selector: d.Spec.Selector},
+	}
+	for _, obj := range []apiserver.Object{d, budget} {
+		if err := c.Store().Add(obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"a", "b"} { // half of what is wanted
+		p := pod(name, d.Spec.Selector.MatchLabels)
+		p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
+		p.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+		if err := c.Store().Add(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := clientset(t, c.admin(t)).CoreV1().Pods("default").EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+	if !apierrors.IsTooManyRequests(err) || !apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) {
+		t.Errorf("error %v, want that the budget is exhausted", err)
 	}
 }
 

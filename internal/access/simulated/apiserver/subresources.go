@@ -3,7 +3,6 @@
 package apiserver
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -108,20 +107,24 @@ func (s *Server) scale(w http.ResponseWriter, r *request) error {
 	switch r.verb {
 	case "get":
 	case "update", "patch":
-		if e, err = s.setScale(r, e); err != nil {
+		if e, err = s.setScale(r); err != nil {
 			return err
 		}
 	default:
 		return apierrors.NewMethodNotSupported(r.kind.GroupResource(), r.verb)
 	}
-	sc, err := scaleOf(e)
+	u, err := objects.Parse(e)
+	if err != nil {
+		return err
+	}
+	sc, err := scaleOf(u)
 	if err != nil {
 		return err
 	}
 	return respond(w, http.StatusOK, sc)
 }
 
-func (s *Server) setScale(r *request, e *store.Entry) (*store.Entry, error) {
+func (s *Server) setScale(r *request) (*store.Entry, error) {
 	writing, err := r.writing()
 	if err != nil {
 		return nil, err
@@ -132,7 +135,7 @@ func (s *Server) setScale(r *request, e *store.Entry) (*store.Entry, error) {
 		return nil, err
 	}
 	change := func(latest *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		wanted, err := wantedScale(r, e, body)
+		wanted, err := wantedScale(r, latest, body)
 		if err != nil {
 			return nil, err
 		}
@@ -151,10 +154,10 @@ var scaleGVK = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 
 // wantedScale is the scale a client sent, or its patch makes of the present
 // one.
-func wantedScale(r *request, e *store.Entry, body []byte) (*autoscalingv1.Scale, error) {
+func wantedScale(r *request, latest *unstructured.Unstructured, body []byte) (*autoscalingv1.Scale, error) {
 	var wanted autoscalingv1.Scale
 	if r.verb == "patch" {
-		now, err := scaleOf(e)
+		now, err := scaleOf(latest)
 		if err != nil {
 			return nil, err
 		}
@@ -163,9 +166,9 @@ func wantedScale(r *request, e *store.Entry, body []byte) (*autoscalingv1.Scale,
 			return nil, err
 		}
 		asKind := &kinds.Kind{GroupVersionKind: scaleGVK, Resource: r.kind.Resource}
-		unset := &unstructured.Unstructured{Object: content}
-		unset.SetResourceVersion("")
-		next, err := patching.Patch(asKind, unset, types.PatchType(r.Header.Get("Content-Type")), body)
+		unversioned := &unstructured.Unstructured{Object: content}
+		unversioned.SetResourceVersion("") // so that only a patch that names a version can conflict
+		next, err := patching.Patch(asKind, unversioned, types.PatchType(r.Header.Get("Content-Type")), body)
 		if err != nil {
 			return nil, err
 		}
@@ -178,7 +181,7 @@ func wantedScale(r *request, e *store.Entry, body []byte) (*autoscalingv1.Scale,
 	return &wanted, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &wanted)
 }
 
-func scaleOf(e *store.Entry) (*autoscalingv1.Scale, error) {
+func scaleOf(u *unstructured.Unstructured) (*autoscalingv1.Scale, error) {
 	var o struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
 		Spec     struct {
@@ -189,8 +192,8 @@ func scaleOf(e *store.Entry) (*autoscalingv1.Scale, error) {
 			Replicas int32 `json:"replicas"`
 		} `json:"status"`
 	}
-	if err := json.Unmarshal(e.Raw, &o); err != nil {
-		return nil, fmt.Errorf("read scale of %s: %w", e.Key.Name, err)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &o); err != nil {
+		return nil, fmt.Errorf("read scale of %s: %w", u.GetName(), err)
 	}
 	m := o.Metadata
 	sc := &autoscalingv1.Scale{

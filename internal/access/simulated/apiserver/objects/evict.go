@@ -112,7 +112,7 @@ func (s *Store) count(b *policyv1.PodDisruptionBudget) (healthy, expected int, e
 		return 0, 0, err
 	}
 	entries, _ := s.raw.List(podKind.GroupResource(), b.Namespace)
-	var controllers []types.UID
+	of := map[types.UID]int{} // how many there are of each controller
 	for _, e := range entries {
 		if !selector.Matches(labels.Set(e.Labels)) {
 			continue
@@ -124,21 +124,17 @@ func (s *Store) count(b *policyv1.PodDisruptionBudget) (healthy, expected int, e
 		if ready(&pod) && pod.DeletionTimestamp == nil {
 			healthy++
 		}
-		owner := metav1.GetControllerOf(&pod)
-		if owner == nil {
+		if owner := metav1.GetControllerOf(&pod); owner != nil {
+			of[owner.UID]++
+		} else {
 			expected++
-			continue
 		}
-		if !slices.Contains(controllers, owner.UID) {
-			controllers = append(controllers, owner.UID)
-			if wanted, ok := s.replicasOf(owner.UID); ok {
-				expected += wanted
-				continue
-			}
-		} else if _, ok := s.replicasOf(owner.UID); ok {
-			continue // counted with the first of its Pods
+	}
+	for controller, pods := range of {
+		if wanted, ok := s.replicasOf(controller); ok {
+			pods = wanted
 		}
-		expected++
+		expected += pods
 	}
 	return healthy, expected, nil
 }
