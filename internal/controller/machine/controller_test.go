@@ -285,33 +285,45 @@ func TestStatusIsWrittenUnderLock(t *testing.T) {
 
 func TestConnection(t *testing.T) {
 	t.Parallel()
-	known := func(m *clusterv1.Machine) {
-		for _, c := range []string{"NodeReady", "NodeHealthy"} {
-			conditions.Set(m, now, metav1.Condition{Type: c, Status: "True", Reason: c})
-		}
-	}
+	healthy := &metav1.Condition{Status: "True", Reason: "NodeHealthy"}
+	down := &metav1.Condition{Status: "Unknown", Reason: "ConnectionDown", Message: "Last successful probe at 2026-03-01T07:55:00Z"}
+	const (
+		waiting = "Unknown ConnectionDown: Waiting for a connection to the workload cluster of Cluster demo"
+		lost    = "Unknown ConnectionDown: Last successful probe at 2026-03-02T07:55:00Z"
+	)
 	tests := map[string]struct {
 		health      workload.Health
 		err         error
-		known       bool
+		was         *metav1.Condition
+		comingUp    bool // the Cluster
 		want        string
 		wantErr     string
 		wantRequeue time.Duration
 	}{
-		"never connected":        {want: "Unknown ConnectionDown: Waiting for a connection to the workload cluster of Cluster demo"},
-		"within the grace time":  {health: workload.Health{LastProbeSuccess: now.Add(-time.Minute)}, known: true, want: "True NodeHealthy", wantRequeue: 4 * time.Minute},
-		"after the grace time":   {health: workload.Health{LastProbeSuccess: now.Add(-5 * time.Minute)}, known: true, want: "Unknown ConnectionDown: Last successful probe at 2026-03-02T07:55:00Z"},
-		"a cluster that answers": {health: workload.Health{Connected: true, LastProbeSuccess: now}, known: true, want: "True NodeHealthy"},
-		"a client that fails":    {err: errors.New("boom"), want: "Unknown InternalError: boom", wantErr: "node: boom"},
+		"never connected":                               {want: waiting},
+		"within the grace time":                         {health: workload.Health{LastProbeSuccess: now.Add(-time.Minute)}, was: healthy, want: "True NodeHealthy", wantRequeue: 4 * time.Minute},
+		"after the grace time":                          {health: workload.Health{LastProbeSuccess: now.Add(-5 * time.Minute)}, was: healthy, want: lost},
+		"after a restart":                               {health: workload.Health{Since: now.Add(-time.Minute)}, was: healthy, want: "True NodeHealthy", wantRequeue: 4 * time.Minute},
+		"after a restart, not connected for long":       {health: workload.Health{Since: now.Add(-5 * time.Minute)}, was: healthy, want: waiting},
+		"after a restart, not connected before it":      {health: workload.Health{Since: now.Add(-time.Hour)}, was: down, want: "Unknown ConnectionDown: " + down.Message},
+		"after a restart, while the Cluster comes up":   {health: workload.Health{Since: now.Add(-time.Minute)}, was: healthy, comingUp: true, want: waiting},
+		"connected since the restart, and not any more": {health: workload.Health{Since: now.Add(-time.Hour), LastProbeSuccess: now.Add(-5 * time.Minute)}, was: down, want: lost},
+		"a cluster that answers":                        {health: workload.Health{Connected: true, LastProbeSuccess: now}, was: healthy, want: "True NodeHealthy"},
+		"a client that fails":                           {err: errors.New("boom"), want: "Unknown InternalError: boom", wantErr: "node: boom"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := machine(running)
-			if tc.known {
-				known(m)
+			if tc.was != nil {
+				for _, c := range []string{"NodeReady", "NodeHealthy"} {
+					was := *tc.was
+					was.Type = c
+					conditions.Set(m, now, was)
+				}
 			}
-			w := newWorld(t, cluster(), m, bootstrapped(), provisioned(), node())
+			in := cluster(func(c *clusterv1.Cluster) { c.Status.Initialization.ControlPlaneInitialized = new(!tc.comingUp) })
+			w := newWorld(t, in, m, bootstrapped(), provisioned(), node())
 			w.workload.health, w.workload.err = tc.health, tc.err
 			got, res, err := w.reconcile()
 			if errText(err) != tc.wantErr {
@@ -322,6 +334,24 @@ func TestConnection(t *testing.T) {
 			}
 			if res.RequeueAfter != tc.wantRequeue {
 				t.Errorf("requeue after %s, want %s", res.RequeueAfter, tc.wantRequeue)
+			}
+		})
+	}
+}
+
+func TestARestartWritesNothing(t *testing.T) {
+	t.Parallel()
+	for name, nodes := range map[string][]client.Object{"with a Node": {node()}, "while the Node is awaited": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, append(nodes, cluster(), machine(), bootstrapped(), provisioned())...)
+			w.settle()
+			started := now.Add(time.Hour)
+			w.clock.SetTime(started.Add(time.Second))
+			w.workload.health = workload.Health{Since: started, Failures: 1, Err: errors.New("connection refused")}
+			_, res, err := w.reconcile()
+			if err != nil || len(w.writes) > 0 || res.RequeueAfter != remoteGrace-time.Second {
+				t.Errorf("writes %v, next look after %s, error %v; want none, and a look when the grace ends", w.writes, res.RequeueAfter, err)
 			}
 		})
 	}

@@ -73,7 +73,7 @@ func (r *Reconciler) lookNode(ctx context.Context, s *state) (client.Client, err
 	workloadClient, err := r.Workload.Client(ctx, key)
 	if errors.Is(err, workload.ErrNotConnected) {
 		s.connected = false
-		s.graceEnds = s.lastProbe.Add(r.grace())
+		s.graceEnds = health.GraceStarts(isTrue(s.cluster.Status.Initialization.ControlPlaneInitialized)).Add(r.grace())
 		if s.lastProbe.IsZero() {
 			s.awaited = fmt.Sprintf("Waiting for a connection to the workload cluster of Cluster %s", s.cluster.Name)
 		}

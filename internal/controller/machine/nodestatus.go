@@ -25,8 +25,10 @@ func nodeConditions(s *state) []metav1.Condition {
 	switch {
 	case s.nodeErr != nil:
 		reason, message = clusterv1.MachineNodeInternalErrorReason, s.nodeErr.Error()
-	case s.disconnected() && !s.lastProbe.IsZero() && s.now.Before(s.graceEnds) && conditions.Has(s.machine, clusterv1.MachineNodeHealthyCondition):
+	case s.disconnected() && s.now.Before(s.graceEnds) && conditions.Has(s.machine, clusterv1.MachineNodeHealthyCondition):
 		return nil // within the grace period
+	case s.disconnected() && s.lastProbe.IsZero() && conditions.Reason(s.machine, clusterv1.MachineNodeHealthyCondition) == clusterv1.MachineNodeConnectionDownReason:
+		return nil // the process before ours knew since when
 	case s.disconnected() && s.lastProbe.IsZero():
 		reason, message = clusterv1.MachineNodeConnectionDownReason, s.awaited
 	case s.disconnected():

@@ -51,7 +51,7 @@ type nodeState struct {
 	awaited   string // what is waited for before the Node can be looked at
 	nodeErr   error
 	connected bool
-	lastProbe time.Time // last success; zero if there never was one
+	lastProbe time.Time // last success; zero if this process has seen none
 	graceEnds time.Time // when a lost connection makes the state unknown
 }
 

@@ -224,7 +224,7 @@ func (s *state) deadline() time.Time {
 	if at, ok := s.availableAt(); ok {
 		consider(at)
 	}
-	if !s.connected && !s.lastProbe.IsZero() {
+	if !s.connected {
 		consider(s.graceEnds)
 	}
 	return next
