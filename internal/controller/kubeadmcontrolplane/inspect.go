@@ -61,40 +61,26 @@ func (s *state) notConnected() {
 	if !controlplane.Initialized(s.kcp) {
 		return
 	}
-	last := s.health.LastProbeSuccess
-	if last.IsZero() {
-		last = s.lastTransition()
-	}
-	until := last.Add(connectionGrace)
-	if until.After(s.now) {
+	from := s.health.GraceStarts(true) // it has answered once, or it would not be initialized
+	if until := from.Add(connectionGrace); until.After(s.now) {
 		s.due(until)
 		return
+	}
+	message := "Last successful probe at " + from.UTC().Format(time.RFC3339)
+	if s.health.LastProbeSuccess.IsZero() {
+		message = "No successful probe since " + from.UTC().Format(time.RFC3339)
 	}
 	for _, m := range s.machines {
 		if m.Node() == "" {
 			continue
 		}
 		for _, t := range reported(s) {
-			conditions.Set(m.Machine, s.now, metav1.Condition{
-				Type: t, Status: metav1.ConditionUnknown, Reason: clusterv1.ConnectionDownReason,
-				Message: "Last successful probe at " + last.UTC().Format(time.RFC3339),
-			})
-		}
-	}
-}
-
-// lastTransition is when a condition of the machines changed last: before a
-// restart of ours there was a connection then.
-func (s *state) lastTransition() (last time.Time) {
-	last = s.kcp.CreationTimestamp.Time
-	for _, m := range s.machines {
-		for _, t := range reported(s) {
-			if c := conditions.Get(m, t); c != nil && c.LastTransitionTime.After(last) && c.Reason != clusterv1.ConnectionDownReason {
-				last = c.LastTransitionTime.Time
+			if s.health.LastProbeSuccess.IsZero() && conditions.Reason(m, t) == clusterv1.ConnectionDownReason {
+				continue // the process before ours knew since when
 			}
+			conditions.Set(m.Machine, s.now, metav1.Condition{Type: t, Status: metav1.ConditionUnknown, Reason: clusterv1.ConnectionDownReason, Message: message})
 		}
 	}
-	return last
 }
 
 // initialized latches that kubeadm init has finished.

@@ -49,7 +49,8 @@ type lab struct {
 	clock  *testclock.FakeClock
 	inside client.Client // of the workload cluster
 	down   bool          // the workload cluster does not answer
-	lost   time.Time     // since when
+	lost   time.Time     // since when; zero if it has not answered since the start
+	start  time.Time     // of the process
 	etcd   *members
 	said   []string // by events
 	writes int
@@ -152,7 +153,7 @@ func (l *lab) Config(client.ObjectKey) (*rest.Config, error) { return &rest.Conf
 // Health implements workload.Clusters.
 func (l *lab) Health(client.ObjectKey) workload.Health {
 	if l.down {
-		return workload.Health{LastProbeSuccess: l.lost}
+		return workload.Health{LastProbeSuccess: l.lost, Since: l.start}
 	}
 	return workload.Health{Connected: true, LastProbeSuccess: l.clock.Now()}
 }

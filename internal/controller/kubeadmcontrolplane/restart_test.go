@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"testing"
+	"time"
+
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+// restart makes l one of a process that has just started, and that is not
+// connected to the workload cluster yet.
+func (l *lab) restart() {
+	l.clock.Step(time.Hour)
+	l.down, l.lost, l.start = true, time.Time{}, l.clock.Now()
+	l.memory = memory{}
+}
+
+func TestARestartWritesNothing(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3)
+	l.settle()
+	before := l.writes
+	l.restart()
+	res, err := l.once()
+	if err != nil || l.writes != before || res.RequeueAfter != connectionGrace {
+		t.Errorf("%d writes, next look after %s, error %v; want none, and a look when the grace ends", l.writes-before, res.RequeueAfter, err)
+	}
+	l.clock.Step(2 * time.Second)
+	l.down = false
+	if _, err := l.once(); err != nil || l.writes != before {
+		t.Errorf("%d writes once connected, error %v; want none", l.writes-before, err)
+	}
+}
+
+func TestAClusterThatIsGoneAfterARestartIsReportedAfterAWhile(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3)
+	l.settle()
+	l.restart()
+	since := l.start.UTC().Format(time.RFC3339)
+	l.clock.Step(connectionGrace)
+	l.settle()
+	l.want(l.controlPlane(), "Available Unknown InspectionFailed", "EtcdClusterHealthy Unknown ConnectionDown", "ControlPlaneComponentsHealthy Unknown ConnectionDown")
+	l.want(l.machines()[0], "APIServerPodHealthy Unknown ConnectionDown")
+	said := func() string {
+		return conditions.Message(l.machines()[0], controlplanev1.KubeadmControlPlaneMachineEtcdPodHealthyCondition)
+	}
+	if got, want := said(), "No successful probe since "+since; got != want {
+		t.Errorf("message %q, want %q", got, want)
+	}
+
+	before := l.writes
+	l.restart()
+	l.clock.Step(2 * connectionGrace)
+	if _, err := l.once(); err != nil || l.writes != before {
+		t.Errorf("%d writes after the next restart, error %v; want none: since when is known already", l.writes-before, err)
+	}
+	l.down = false
+	l.settle()
+	l.want(l.controlPlane(), "Available True Available", "EtcdClusterHealthy True Healthy")
+}
