@@ -10,6 +10,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -52,13 +53,11 @@ func run(ctx context.Context, args []string) error {
 	}
 	b := &bench{scenario: s, binary: *binary, dir: *dir}
 	result, err := b.run(ctx)
-	if err != nil {
+	if result == nil {
 		return err
 	}
-	if err := write(result, *out); err != nil {
-		return err
-	}
-	return result.check(s.Limits)
+	// What was measured before a failure is worth seeing.
+	return errors.Join(err, write(result, *out), result.check(s.Limits))
 }
 
 func write(r *Result, path string) error {

@@ -49,17 +49,16 @@ func (b *bench) run(ctx context.Context) (_ *Result, err error) {
 	if err := b.create(ctx, r); err != nil {
 		return nil, err
 	}
-	if err := b.idle(ctx, &r.Idle); err != nil {
-		return nil, err
-	}
+	steps := []func(context.Context, *Result) error{b.idle}
 	if b.scenario.Restart {
-		if err := b.restart(ctx, r); err != nil {
-			return nil, err
-		}
+		steps = append(steps, b.restart)
 	}
 	if b.scenario.Delete {
-		if err := b.delete(ctx, r); err != nil {
-			return nil, err
+		steps = append(steps, b.delete)
+	}
+	for _, step := range steps {
+		if err := step(ctx, r); err != nil {
+			return r, err
 		}
 	}
 	return r, nil
@@ -140,14 +139,11 @@ func (b *bench) create(ctx context.Context, r *Result) error {
 }
 
 // idle measures a window in which nothing should happen.
-func (b *bench) idle(ctx context.Context, w *Window) error {
+func (b *bench) idle(ctx context.Context, r *Result) error {
 	if b.scenario.IdleSeconds == 0 {
 		return nil
 	}
-	return b.window(ctx, w, seconds(b.scenario.IdleSeconds))
-}
-
-func (b *bench) window(ctx context.Context, w *Window, d time.Duration) error {
+	w, d := &r.Idle, seconds(b.scenario.IdleSeconds)
 	before, err := b.snap(ctx)
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-func get(t *testing.T, ctx context.Context, h http.Handler, body io.Reader) (*http.Response, error) {
+func get(ctx context.Context, t *testing.T, h http.Handler, body io.Reader) (*http.Response, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://in-process/a/b?c=d", body)
 	if err != nil {
@@ -37,7 +37,7 @@ func TestTransportCarriesRequestAndAnswer(t *testing.T) {
 		w.Header().Set("X-Late", "no") // after the header was sent
 		_, _ = w.Write(append([]byte("got "), b...))
 	})
-	res, err := get(t, t.Context(), h, strings.NewReader("question"))
+	res, err := get(t.Context(), t, h, strings.NewReader("question"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestTransportStreamsWhatAHandlerFlushes(t *testing.T) {
 			}
 		}
 	})
-	res, err := get(t, t.Context(), h, nil)
+	res, err := get(t.Context(), t, h, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestTransportReturnsWhenTheCallerGivesUp(t *testing.T) {
 		cancel()
 		<-r.Context().Done()
 	})
-	if _, err := get(t, ctx, h, nil); !errors.Is(err, context.Canceled) {
+	if _, err := get(ctx, t, h, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want canceled", err)
 	}
 }
@@ -98,7 +98,7 @@ func TestTransportBreaksOffWithTheHandler(t *testing.T) {
 		_, _ = io.WriteString(w, "half")
 		panic(http.ErrAbortHandler)
 	})
-	res, err := get(t, t.Context(), h, nil)
+	res, err := get(t.Context(), t, h, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestTransportBreaksOffWithTheHandler(t *testing.T) {
 		t.Errorf("read %q, %v: want half and an error", b, err)
 	}
 	silent := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	if _, err := get(t, t.Context(), silent, nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := get(t.Context(), t, silent, nil); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("error %v, want unexpected end", err)
 	}
 }
@@ -123,7 +123,7 @@ func TestTransportHoldsAHandlerThatWritesFarAhead(t *testing.T) {
 			wrote <- i
 		}
 	})
-	res, err := get(t, t.Context(), h, nil)
+	res, err := get(t.Context(), t, h, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
