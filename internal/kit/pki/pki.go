@@ -6,48 +6,29 @@
 package pki
 
 import (
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
-const (
-	caLifetime   = 10 * 365 * 24 * time.Hour
-	leafLifetime = 365 * 24 * time.Hour
-	// renewBefore is how long before its end a leaf is made anew: a plane that
-	// is started once a quarter never serves an expired certificate.
-	renewBefore = 90 * 24 * time.Hour
-)
+// renewBefore is how long before its end a leaf is made anew: a plane that is
+// started once a quarter never serves an expired certificate.
+const renewBefore = 90 * 24 * time.Hour
 
 // Folder holds certificates and keys in PEM, one .crt and one .key each.
 type Folder struct {
 	Dir string
 	Now func() time.Time
-}
-
-// leaf is a certificate that one of the authorities signs.
-type leaf struct {
-	file, authority string
-	name            string
-	organization    []string
-	usage           x509.ExtKeyUsage
-	hosts           []string // DNS names and addresses
 }
 
 // Cert is the path of a certificate.
@@ -56,12 +37,26 @@ func (f Folder) Cert(name string) string { return filepath.Join(f.Dir, name+".cr
 // Key is the path of a key.
 func (f Folder) Key(name string) string { return filepath.Join(f.Dir, name+".key") }
 
+// leaf is a certificate that one of the authorities signs.
+type leaf struct {
+	file, authority string
+	certs.Leaf
+}
+
 // leaves lists what a plane that answers at hosts needs.
 func leaves(hosts []string) []leaf {
+	server := certs.Leaf{CommonName: "kube-apiserver", Server: true}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			server.IPs = append(server.IPs, ip)
+		} else {
+			server.DNSNames = append(server.DNSNames, host)
+		}
+	}
 	return []leaf{
-		{file: "apiserver", authority: "ca", name: "kube-apiserver", usage: x509.ExtKeyUsageServerAuth, hosts: hosts},
-		{file: "admin", authority: "ca", name: "kubernetes-admin", organization: []string{"system:masters"}, usage: x509.ExtKeyUsageClientAuth},
-		{file: "front-proxy-client", authority: "front-proxy-ca", name: "front-proxy-client", usage: x509.ExtKeyUsageClientAuth},
+		{"apiserver", "ca", server},
+		{"admin", "ca", certs.Leaf{CommonName: "kubernetes-admin", Organization: []string{"system:masters"}, Client: true}},
+		{"front-proxy-client", "front-proxy-ca", certs.Leaf{CommonName: "front-proxy-client", Client: true}},
 	}
 }
 
@@ -75,7 +70,7 @@ func (f Folder) Ensure(hosts []string) error {
 	if err := f.checkPrivate(); err != nil {
 		return err
 	}
-	authorities := map[string]*authority{}
+	authorities := map[string]certs.Pair{}
 	for _, name := range []string{"ca", "front-proxy-ca"} {
 		ca, err := f.ensureAuthority(name)
 		if err != nil {
@@ -107,108 +102,61 @@ func (f Folder) checkPrivate() error {
 	return nil
 }
 
-type authority struct {
-	cert *x509.Certificate
-	key  crypto.Signer
+func (f Folder) ensureAuthority(name string) (certs.Pair, error) {
+	ca, cert, err := f.read(name, certs.CA)
+	if errors.Is(err, fs.ErrNotExist) && !exists(f.Cert(name)) {
+		if ca, err = certs.NewCA("", name, f.Now(), 0); err != nil {
+			return ca, err
+		}
+		return ca, f.write(name, ca)
+	}
+	if err != nil {
+		return ca, err // half of a pair, or rubbish: not ours to overwrite
+	}
+	if f.Now().After(cert.NotAfter) {
+		return ca, fmt.Errorf("expired on %s: remove %s to start with new certificates", cert.NotAfter.Format(time.DateOnly), f.Dir)
+	}
+	return ca, nil
 }
 
-func (f Folder) ensureAuthority(name string) (*authority, error) {
-	pair, err := tls.LoadX509KeyPair(f.Cert(name), f.Key(name))
-	if err == nil {
-		key, ok := pair.PrivateKey.(crypto.Signer)
-		if !ok {
-			return nil, fmt.Errorf("key of type %T cannot sign", pair.PrivateKey)
-		}
-		if f.Now().After(pair.Leaf.NotAfter) {
-			return nil, fmt.Errorf("expired on %s: remove %s to start with new certificates", pair.Leaf.NotAfter.Format(time.DateOnly), f.Dir)
-		}
-		return &authority{pair.Leaf, key}, nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) || exists(f.Cert(name)) {
-		return nil, err // half of a pair, or rubbish: not ours to overwrite
-	}
-	tmpl := f.template(name, nil, caLifetime)
-	tmpl.IsCA, tmpl.BasicConstraintsValid = true, true
-	tmpl.KeyUsage |= x509.KeyUsageCertSign
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	ca := &authority{tmpl, key}
-	der, err := f.issue(name, ca, tmpl, key)
-	if err != nil {
-		return nil, err
-	}
-	ca.cert, err = x509.ParseCertificate(der)
-	return ca, err
-}
-
-func (f Folder) ensureLeaf(ca *authority, l leaf) error {
+func (f Folder) ensureLeaf(ca certs.Pair, l leaf) error {
 	if f.usable(ca, l) {
 		return nil
 	}
-	tmpl := f.template(l.name, l.organization, leafLifetime)
-	tmpl.ExtKeyUsage = []x509.ExtKeyUsage{l.usage}
-	for _, host := range l.hosts {
-		if ip := net.ParseIP(host); ip != nil {
-			tmpl.IPAddresses = append(tmpl.IPAddresses, ip)
-		} else {
-			tmpl.DNSNames = append(tmpl.DNSNames, host)
-		}
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	l.Now = f.Now()
+	pair, err := ca.Issue(l.Leaf)
 	if err != nil {
 		return err
 	}
-	_, err = f.issue(l.file, ca, tmpl, key)
-	return err
+	return f.write(l.file, pair)
 }
 
 // usable reports whether the leaf on disk is whole, signed by ca, good for all
 // hosts, and not near its end.
-func (f Folder) usable(ca *authority, l leaf) bool {
-	pair, err := tls.LoadX509KeyPair(f.Cert(l.file), f.Key(l.file))
-	if err != nil || pair.Leaf.CheckSignatureFrom(ca.cert) != nil || f.Now().Add(renewBefore).After(pair.Leaf.NotAfter) {
+func (f Folder) usable(ca certs.Pair, l leaf) bool {
+	_, cert, err := f.read(l.file, "")
+	if err != nil {
 		return false
 	}
-	return !slices.ContainsFunc(l.hosts, func(host string) bool { return pair.Leaf.VerifyHostname(host) != nil })
-}
-
-func (f Folder) template(name string, organization []string, lifetime time.Duration) *x509.Certificate {
-	now := f.Now()
-	return &x509.Certificate{
-		Subject:   pkix.Name{CommonName: name, Organization: organization},
-		NotBefore: now.Add(-time.Hour), // clocks of clients differ
-		NotAfter:  now.Add(lifetime),
-		KeyUsage:  x509.KeyUsageDigitalSignature,
+	authority, err := certs.ParseCertificate(ca.Cert)
+	if err != nil || cert.CheckSignatureFrom(authority) != nil || f.Now().Add(renewBefore).After(cert.NotAfter) {
+		return false
 	}
-}
-
-func (f Folder) issue(file string, ca *authority, tmpl *x509.Certificate, key *ecdsa.PrivateKey) ([]byte, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return nil, err
+	hosts := slices.Clone(l.DNSNames)
+	for _, ip := range l.IPs {
+		hosts = append(hosts, ip.String())
 	}
-	tmpl.SerialNumber = serial
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, ca.cert, key.Public(), ca.key)
-	if err != nil {
-		return nil, err
-	}
-	// The key first: a certificate without its key looks like half a pair.
-	if err := writeKey(f.Key(file), key); err != nil {
-		return nil, err
-	}
-	return der, WriteFile(f.Cert(file), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return !slices.ContainsFunc(hosts, func(host string) bool { return cert.VerifyHostname(host) != nil })
 }
 
 func (f Folder) ensureServiceAccountKey() error {
 	b, err := os.ReadFile(f.Key("sa"))
 	if errors.Is(err, fs.ErrNotExist) {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		pair, err := certs.NewServiceAccount("")
 		if err != nil {
 			return err
 		}
-		return writeKey(f.Key("sa"), key)
+		return WriteFile(f.Key("sa"), pair.Key)
 	}
 	if err != nil {
 		return err
@@ -219,12 +167,28 @@ func (f Folder) ensureServiceAccountKey() error {
 	return nil
 }
 
-func writeKey(path string, key *ecdsa.PrivateKey) error {
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
+// read returns a pair that is whole: its key belongs to its certificate.
+func (f Folder) read(file string, purpose certs.Purpose) (pair certs.Pair, cert *x509.Certificate, err error) {
+	if pair.Cert, err = os.ReadFile(f.Cert(file)); err != nil {
+		return pair, nil, err
+	}
+	if pair.Key, err = os.ReadFile(f.Key(file)); err != nil {
+		return pair, nil, err
+	}
+	if err := pair.Check(purpose); err != nil {
+		return pair, nil, err
+	}
+	cert, err = certs.ParseCertificate(pair.Cert)
+	return pair, cert, err
+}
+
+// write leaves the key first: a certificate without its key looks like half a
+// pair.
+func (f Folder) write(file string, pair certs.Pair) error {
+	if err := WriteFile(f.Key(file), pair.Key); err != nil {
 		return err
 	}
-	return WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}))
+	return WriteFile(f.Cert(file), pair.Cert)
 }
 
 // WriteFile replaces a file whole, readable by its owner alone.
