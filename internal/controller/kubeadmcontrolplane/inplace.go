@@ -6,13 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,6 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/controlplane"
+	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
 // nodeDeletionSeconds is what admission fills in where a Machine says nothing;
@@ -148,7 +147,7 @@ func machineLabels(s *state) map[string]string {
 	labels := orEmpty(maps.Clone(s.kcp.Spec.MachineTemplate.ObjectMeta.Labels))
 	labels[clusterv1.ClusterNameLabel] = s.cluster.Name
 	labels[clusterv1.MachineControlPlaneLabel] = ""
-	labels[clusterv1.MachineControlPlaneNameLabel] = labelValue(s.kcp.Name)
+	labels[clusterv1.MachineControlPlaneNameLabel] = fieldrules.AsLabelValue(s.kcp.Name)
 	return labels
 }
 
@@ -204,14 +203,4 @@ func deletionOf(kcp *controlplanev1.KubeadmControlPlane) clusterv1.MachineDeleti
 		out.NodeDeletionTimeoutSeconds = new(int32(nodeDeletionSeconds))
 	}
 	return out
-}
-
-// labelValue makes a name fit for a label; names may be longer than labels.
-func labelValue(name string) string {
-	if len(validation.IsValidLabelValue(name)) == 0 {
-		return name
-	}
-	h := fnv.New64a()
-	h.Write([]byte(name))
-	return fmt.Sprintf("hash_%x_z", h.Sum64())
 }

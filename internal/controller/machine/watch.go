@@ -19,6 +19,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
 // Indexes by which Machines are found in the management cluster's cache.
@@ -69,7 +70,7 @@ func inCluster(cluster client.ObjectKey) []client.ListOption {
 // ofLabel names the Machines that carry the name of obj in a label.
 func (r *Reconciler) ofLabel(label string) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
-		return r.list(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingLabels{label: obj.GetName()})
+		return r.list(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingLabels{label: fieldrules.AsLabelValue(obj.GetName())})
 	}
 }
 

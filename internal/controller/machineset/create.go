@@ -19,6 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
 // fieldOwner signs what the controller writes on Machines and provider objects.
@@ -117,7 +118,7 @@ func (r *Reconciler) deleteStrays(ctx context.Context, s *state) error {
 		}
 		var list unstructured.UnstructuredList
 		list.SetGroupVersionKind(t.GroupVersionKind().GroupVersion().WithKind(strings.TrimSuffix(t.GetKind(), clusterv1.TemplateSuffix) + "List"))
-		if err := r.Mgmt.List(ctx, &list, client.InNamespace(s.set.Namespace), client.MatchingLabels{clusterv1.MachineSetNameLabel: labelValue(s.set.Name)}); err != nil {
+		if err := r.Mgmt.List(ctx, &list, client.InNamespace(s.set.Namespace), client.MatchingLabels{clusterv1.MachineSetNameLabel: fieldrules.AsLabelValue(s.set.Name)}); err != nil {
 			errs = append(errs, fmt.Errorf("list %s: %w", list.GetKind(), err))
 			continue
 		}

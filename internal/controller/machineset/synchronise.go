@@ -6,11 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"maps"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -18,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
 // nodeDeletionSeconds is what admission fills in where a Machine says nothing;
@@ -140,19 +139,9 @@ func deletionOf(set *clusterv1.MachineSet) clusterv1.MachineDeletionSpec {
 func machineLabels(set *clusterv1.MachineSet) map[string]string {
 	labels := orEmpty(maps.Clone(set.Spec.Template.Labels))
 	labels[clusterv1.ClusterNameLabel] = set.Spec.ClusterName
-	labels[clusterv1.MachineSetNameLabel] = labelValue(set.Name)
+	labels[clusterv1.MachineSetNameLabel] = fieldrules.AsLabelValue(set.Name)
 	if md, ok := set.Labels[clusterv1.MachineDeploymentNameLabel]; ok {
 		labels[clusterv1.MachineDeploymentNameLabel] = md
 	}
 	return labels
-}
-
-// labelValue makes a name fit for a label; names may be longer than labels.
-func labelValue(name string) string {
-	if len(validation.IsValidLabelValue(name)) == 0 {
-		return name
-	}
-	h := fnv.New64a()
-	h.Write([]byte(name))
-	return fmt.Sprintf("hash_%x_z", h.Sum64())
 }

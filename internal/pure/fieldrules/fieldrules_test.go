@@ -58,6 +58,9 @@ func TestAsLabelValueFitsAndTellsNamesApart(t *testing.T) {
 			t.Errorf("%q: %v", AsLabelValue(name), errs)
 		}
 	}
+	if got, want := AsLabelValue(long), "hash_Cgux2Q_z"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 	if AsLabelValue("short") != "short" || AsLabelValue(long) == AsLabelValue(long+"b") {
 		t.Error("names that fit stay, others differ")
 	}
