@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -24,6 +25,10 @@ func main() {
 	// would offer with every command.
 	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ExitOnError)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	if os.Getenv("GOGC") == "" {
+		// 100 clusters at once: peak 1.6 GiB with Go's 100, 1.1 GiB with 50.
+		debug.SetGCPercent(50)
+	}
 	fatal := plane.CatchExits()
 	status := cli.Run(ctx, &cli.Env{
 		Name: filepath.Base(os.Args[0]), In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,

@@ -67,7 +67,6 @@ kept up to date at start.`,
 	f.StringVar(&o.manager.Webhooks.Host, "webhook-host", "", "name or address by which the API server reaches the webhooks (default: the host of --webhook-address)")
 	f.StringVar(&o.manager.SimulatedDir, "simulated-dir", "", "where simulated machines keep their state (default: a temporary directory)")
 	f.IntVarP(&verbosity, "v", "v", 0, "log level: 0 changes, 2 decisions to wait, 4 details")
-	f.IntVar(&o.manager.Concurrency, "concurrency", 0, "objects of one kind reconciled at once (default: 16)")
 	return cmd
 }
 

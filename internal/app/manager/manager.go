@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -62,9 +63,6 @@ type Options struct {
 	Webhooks Webhooks
 	// SimulatedDir keeps the state of simulated machines. Required with Local.
 	SimulatedDir string
-	// Concurrency is how many objects of one kind are reconciled at once; 0
-	// means the default.
-	Concurrency int
 	// Log receives what the controllers say; the zero value drops it.
 	Log logr.Logger
 }
@@ -73,6 +71,9 @@ type Options struct {
 func (o Options) complete() (Options, error) {
 	if o.Providers == nil {
 		o.Providers = AllProviders
+	}
+	if len(o.Providers) == 0 {
+		return o, fmt.Errorf("no provider is chosen: choose among %v", AllProviders)
 	}
 	for _, p := range o.Providers {
 		if !slices.Contains(AllProviders, p) {
@@ -88,6 +89,18 @@ func (o Options) complete() (Options, error) {
 		}
 	}
 	return o, nil
+}
+
+// lease names what managers take turns by: those that run the same controllers
+// on the same objects.
+func (o Options) lease() string {
+	parts := append([]string{"capstan"}, slices.Sorted(slices.Values(o.Providers))...)
+	for _, limit := range []string{o.Namespace, o.WatchFilter} {
+		if limit != "" {
+			parts = append(parts, strings.ToLower(limit))
+		}
+	}
+	return strings.Join(parts, "-")
 }
 
 // Manager runs the chosen controllers.
@@ -176,7 +189,7 @@ func managerOptions(o Options) (ctrlmanager.Options, error) {
 		Scheme:                        scheme,
 		Logger:                        o.Log,
 		LeaderElection:                o.LeaderElection,
-		LeaderElectionID:              "capstan-controller-leader-election",
+		LeaderElectionID:              o.lease(),
 		LeaderElectionNamespace:       o.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true,
 		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},

@@ -29,8 +29,10 @@ import (
 )
 
 const (
-	// webhookConfigurations is the name of both configurations.
-	webhookConfigurations = "capstan"
+	// registration is how the names of both configurations of a provider
+	// begin; each provider has its own, so that managers that run different
+	// ones do not overwrite each other's.
+	registration = "capstan-"
 
 	// webhookNamespace and webhookSecret hold the authority that signs what the
 	// webhook servers of all replicas show; the API server trusts it alone.
@@ -176,25 +178,26 @@ func setupWebhooks(ctx context.Context, mgr ctrl.Manager, o Options, c clock.Pas
 	if err != nil {
 		return err
 	}
-	listener, err := listenForWebhooks(ctx, live, o.Webhooks.Listen)
+	listener, err := listenForWebhooks(ctx, live, o.Webhooks.Listen, registration+o.Providers[0])
 	if err != nil {
 		return err
 	}
 	host, _, _ := net.SplitHostPort(o.Webhooks.Listen) // Listen has checked it
-	all := webhooks.Of(live, o.Providers...)
-	s := &webhookServer{handler: webhook.Handler(all), listener: listener, certs: &servingCert{authority: authority, host: cmp.Or(o.Webhooks.Host, host), clock: c}}
-	if err := s.register(ctx, live, all); err != nil {
-		return errors.Join(err, listener.Close())
+	s := &webhookServer{handler: webhook.Handler(webhooks.Of(live, o.Providers...)), listener: listener, certs: &servingCert{authority: authority, host: cmp.Or(o.Webhooks.Host, host), clock: c}}
+	for _, provider := range o.Providers {
+		if err := s.register(ctx, live, registration+provider, webhooks.Of(live, provider)); err != nil {
+			return errors.Join(err, listener.Close())
+		}
 	}
 	return mgr.Add(s)
 }
 
 // listenForWebhooks opens the listener. Where any port will do it takes the one
-// that the API server knows of an earlier start, if it is free: then nothing has
-// to be registered anew.
-func listenForWebhooks(ctx context.Context, c client.Reader, address string) (net.Listener, error) {
+// that the API server knows of an earlier start, from the configurations called
+// registered, if it is free: then nothing has to be registered anew.
+func listenForWebhooks(ctx context.Context, c client.Reader, address, registered string) (net.Listener, error) {
 	if host, port, err := net.SplitHostPort(address); err == nil && port == "0" {
-		known, err := registeredPort(ctx, c)
+		known, err := registeredPort(ctx, c, registered)
 		if err != nil {
 			return nil, err
 		}
@@ -213,9 +216,9 @@ func listenForWebhooks(ctx context.Context, c client.Reader, address string) (ne
 
 // registeredPort is the port of the webhooks that the API server knows; "" if
 // it knows none.
-func registeredPort(ctx context.Context, c client.Reader) (string, error) {
+func registeredPort(ctx context.Context, c client.Reader, name string) (string, error) {
 	known := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	if err := c.Get(ctx, client.ObjectKey{Name: webhookConfigurations}, known); client.IgnoreNotFound(err) != nil {
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, known); client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("read the webhooks' registration: %w", err)
 	}
 	for _, w := range known.Webhooks {
@@ -229,10 +232,10 @@ func registeredPort(ctx context.Context, c client.Reader) (string, error) {
 	return "", nil
 }
 
-// register brings the API server's webhook configurations up to date. What is
+// register brings the webhook configurations of a provider up to date. What is
 // as it should be is not written.
-func (s *webhookServer) register(ctx context.Context, c client.Client, all []webhook.Webhook) error {
-	mutating, validating := webhook.Configurations(webhookConfigurations, all, func(path string) admissionregistrationv1.WebhookClientConfig {
+func (s *webhookServer) register(ctx context.Context, c client.Client, name string, all []webhook.Webhook) error {
+	mutating, validating := webhook.Configurations(name, all, func(path string) admissionregistrationv1.WebhookClientConfig {
 		return admissionregistrationv1.WebhookClientConfig{URL: new(s.url(path)), CABundle: s.certs.authority.Cert}
 	})
 	liveMutating, liveValidating := mutating.DeepCopy(), validating.DeepCopy()

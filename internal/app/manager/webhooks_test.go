@@ -35,14 +35,14 @@ func TestWebhooksKeepTheirPortOverRestarts(t *testing.T) {
 			if tc.url != "" {
 				url := strings.ReplaceAll(tc.url, "PORT", port)
 				b = b.WithObjects(&admissionregistrationv1.MutatingWebhookConfiguration{
-					ObjectMeta: metav1.ObjectMeta{Name: webhookConfigurations},
+					ObjectMeta: metav1.ObjectMeta{Name: "capstan-core"},
 					Webhooks: []admissionregistrationv1.MutatingWebhook{
 						{ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Name: "s"}}},
 						{ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url}},
 					},
 				})
 			}
-			l, err := listenForWebhooks(t.Context(), b.Build(), "127.0.0.1:0")
+			l, err := listenForWebhooks(t.Context(), b.Build(), "127.0.0.1:0", "capstan-core")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +57,7 @@ func TestWebhooksKeepTheirPortOverRestarts(t *testing.T) {
 func TestAPortThatWasChosenIsKept(t *testing.T) {
 	t.Parallel()
 	taken, port := listen(t)
-	if l, err := listenForWebhooks(t.Context(), fake.NewClientBuilder().Build(), "127.0.0.1:"+port); err == nil {
+	if l, err := listenForWebhooks(t.Context(), fake.NewClientBuilder().Build(), "127.0.0.1:"+port, "capstan-core"); err == nil {
 		_ = l.Close()
 		t.Errorf("%s was taken, and %s is used instead", taken.Addr(), l.Addr())
 	}
