@@ -8,6 +8,7 @@ import (
 	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -31,7 +32,7 @@ func (o *Objects) Adopt(ctx context.Context, obj *Object, a Adoption) error {
 	if a.Drop != nil {
 		owner.RemoveFunc(changed, a.Drop)
 	}
-	if other := metav1.GetControllerOf(changed); other != nil && isTrue(a.Owner.Controller) && (other.Kind != a.Owner.Kind || other.Name != a.Owner.Name) {
+	if other := metav1.GetControllerOf(changed); other != nil && ptr.Deref(a.Owner.Controller, false) && (other.Kind != a.Owner.Kind || other.Name != a.Owner.Name) {
 		return fmt.Errorf("%s %s is controlled by %s %s: refer to another object, or remove that owner",
 			obj.GetKind(), client.ObjectKeyFromObject(obj), other.Kind, other.Name)
 	}
@@ -50,5 +51,3 @@ func (o *Objects) Adopt(ctx context.Context, obj *Object, a Adoption) error {
 	obj.Unstructured = changed
 	return nil
 }
-
-func isTrue(b *bool) bool { return b != nil && *b }

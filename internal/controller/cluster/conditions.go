@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
@@ -27,7 +28,7 @@ func infrastructureReady(s *state) metav1.Condition {
 		return with(target, metav1.ConditionTrue, clusterv1.ClusterInfrastructureReadyReason, "")
 	}
 	return mirrored(s, s.infra, mirror{
-		source: contract.ReadyCondition, target: target, done: isTrue(s.cluster.Status.Initialization.InfrastructureProvisioned),
+		source: contract.ReadyCondition, target: target, done: ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false),
 		good: clusterv1.ClusterInfrastructureReadyReason, bad: clusterv1.ClusterInfrastructureNotReadyReason,
 		awaited: fmt.Sprintf("Waiting for %s to be provisioned", s.infra), unset: "spec.infrastructureRef",
 	})
@@ -35,7 +36,7 @@ func infrastructureReady(s *state) metav1.Condition {
 
 func controlPlaneAvailable(s *state) metav1.Condition {
 	const target = clusterv1.ClusterControlPlaneAvailableCondition
-	initialized := isTrue(s.cluster.Status.Initialization.ControlPlaneInitialized)
+	initialized := ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false)
 	if !s.controlPlane.ref.IsDefined() && !s.cluster.Spec.Topology.IsDefined() {
 		if initialized {
 			return with(target, metav1.ConditionTrue, clusterv1.ClusterControlPlaneAvailableReason, "")
@@ -90,7 +91,7 @@ func mirrored(s *state, ref reference, m mirror) metav1.Condition {
 
 func controlPlaneInitialized(s *state) metav1.Condition {
 	const target = clusterv1.ClusterControlPlaneInitializedCondition
-	if isTrue(s.cluster.Status.Initialization.ControlPlaneInitialized) {
+	if ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false) {
 		return with(target, metav1.ConditionTrue, clusterv1.ClusterControlPlaneInitializedReason, "")
 	}
 	if s.controlPlane.err != nil {
@@ -111,7 +112,7 @@ func controlPlaneInitialized(s *state) metav1.Condition {
 // have started just now, has not reached a cluster yet that others have.
 func remoteConnectionProbe(s *state) metav1.Condition {
 	const target = clusterv1.ClusterRemoteConnectionProbeCondition
-	h, initialized := s.health, isTrue(s.cluster.Status.Initialization.ControlPlaneInitialized)
+	h, initialized := s.health, ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false)
 	forgiven := s.now.Before(h.GraceStarts(initialized).Add(connectionGrace))
 	if h.LastProbeSuccess.IsZero() {
 		if old := conditions.Get(s.cluster, target); old != nil && initialized && (forgiven || old.Status == metav1.ConditionFalse) {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -127,7 +128,7 @@ func TestAClusterTakesWhatItsProvidersSay(t *testing.T) {
 	if got.Spec.ControlPlaneEndpoint != (clusterv1.APIEndpoint{Host: "10.0.0.1", Port: 6443}) {
 		t.Errorf("endpoint %v", got.Spec.ControlPlaneEndpoint)
 	}
-	if i := got.Status.Initialization; !isTrue(i.InfrastructureProvisioned) || !isTrue(i.ControlPlaneInitialized) {
+	if i := got.Status.Initialization; !ptr.Deref(i.InfrastructureProvisioned, false) || !ptr.Deref(i.ControlPlaneInitialized, false) {
 		t.Errorf("initialization %+v, want both", i)
 	}
 	if got.Status.Phase != "Provisioned" || len(got.Status.FailureDomains) != 1 {
@@ -167,7 +168,10 @@ func TestASecondReconcileWritesNothing(t *testing.T) {
 	}
 	writes := 0
 	_, _, err = run(t, interceptor.Funcs{
-		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error { writes++; return nil },
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			writes++
+			return nil
+		},
 		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
 			writes++
 			return nil

@@ -134,5 +134,3 @@ func ofDescendant(_ context.Context, obj client.Object) []reconcile.Request {
 func ofConnection(_ context.Context, cluster client.ObjectKey, _ client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: cluster}}
 }
-
-func isTrue(b *bool) bool { return b != nil && *b }

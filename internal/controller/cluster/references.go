@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -27,7 +28,7 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, 
 		}
 		return phase.Continue(), nil
 	}
-	before := isTrue(status.Initialization.InfrastructureProvisioned)
+	before := ptr.Deref(status.Initialization.InfrastructureProvisioned, false)
 	if done, err := r.takeOver(ctx, s, &s.infra, "spec.infrastructureRef", before); done || err != nil {
 		return phase.Continue(), err
 	}
@@ -61,7 +62,7 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, 
 // initialized. Without one, the first control plane Machine with a Node tells.
 func (r *Reconciler) controlPlane(ctx context.Context, s *state) (phase.Next, error) {
 	status := &s.cluster.Status
-	before := isTrue(status.Initialization.ControlPlaneInitialized)
+	before := ptr.Deref(status.Initialization.ControlPlaneInitialized, false)
 	if !s.controlPlane.ref.IsDefined() {
 		for _, m := range s.controllers {
 			if m.Status.NodeRef.IsDefined() {

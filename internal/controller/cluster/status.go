@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
@@ -56,7 +57,7 @@ func (s *state) generation() int64 {
 // deadline is when time alone changes the status next; zero if it never does.
 func (s *state) deadline() time.Time {
 	h := s.health
-	at := h.GraceStarts(isTrue(s.cluster.Status.Initialization.ControlPlaneInitialized)).Add(connectionGrace)
+	at := h.GraceStarts(ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false)).Add(connectionGrace)
 	if (!h.Connected || h.Failures > 0) && at.After(s.now) {
 		return at
 	}
@@ -68,7 +69,7 @@ func phaseOf(s *state) clusterv1.ClusterPhase {
 	switch {
 	case !c.DeletionTimestamp.IsZero():
 		return clusterv1.ClusterPhaseDeleting
-	case isTrue(c.Status.Initialization.InfrastructureProvisioned) && c.Spec.ControlPlaneEndpoint.IsValid():
+	case ptr.Deref(c.Status.Initialization.InfrastructureProvisioned, false) && c.Spec.ControlPlaneEndpoint.IsValid():
 		return clusterv1.ClusterPhaseProvisioned
 	case s.infra.ref.IsDefined() || s.controlPlane.ref.IsDefined():
 		return clusterv1.ClusterPhaseProvisioning
@@ -93,13 +94,6 @@ func one(yes bool) int32 {
 		return 1
 	}
 	return 0
-}
-
-func value(p *int32) int32 {
-	if p == nil {
-		return 0
-	}
-	return *p
 }
 
 // countControlPlane takes the counters of the control plane object, or counts
@@ -141,7 +135,7 @@ func countWorkers(s *state) {
 	var n counts
 	versions := versionCount{}
 	add := func(desired *int32, status counts, found []clusterv1.StatusVersion) {
-		n.desired += value(desired)
+		n.desired += ptr.Deref(desired, 0)
 		n.current += status.current
 		n.ready += status.ready
 		n.available += status.available
@@ -150,15 +144,15 @@ func countWorkers(s *state) {
 	}
 	for _, d := range s.deployments {
 		st := d.Status
-		add(d.Spec.Replicas, counts{current: value(st.Replicas), ready: value(st.ReadyReplicas), available: value(st.AvailableReplicas), upToDate: value(st.UpToDateReplicas)}, st.Versions)
+		add(d.Spec.Replicas, counts{current: ptr.Deref(st.Replicas, 0), ready: ptr.Deref(st.ReadyReplicas, 0), available: ptr.Deref(st.AvailableReplicas, 0), upToDate: ptr.Deref(st.UpToDateReplicas, 0)}, st.Versions)
 	}
 	for _, set := range s.sets {
 		st := set.Status
-		add(set.Spec.Replicas, counts{current: value(st.Replicas), ready: value(st.ReadyReplicas), available: value(st.AvailableReplicas), upToDate: value(st.UpToDateReplicas)}, st.Versions)
+		add(set.Spec.Replicas, counts{current: ptr.Deref(st.Replicas, 0), ready: ptr.Deref(st.ReadyReplicas, 0), available: ptr.Deref(st.AvailableReplicas, 0), upToDate: ptr.Deref(st.UpToDateReplicas, 0)}, st.Versions)
 	}
 	for _, p := range s.pools {
 		st := p.Status
-		add(p.Spec.Replicas, counts{current: value(st.Replicas), ready: value(st.ReadyReplicas), available: value(st.AvailableReplicas), upToDate: value(st.UpToDateReplicas)}, st.Versions)
+		add(p.Spec.Replicas, counts{current: ptr.Deref(st.Replicas, 0), ready: ptr.Deref(st.ReadyReplicas, 0), available: ptr.Deref(st.AvailableReplicas, 0), upToDate: ptr.Deref(st.UpToDateReplicas, 0)}, st.Versions)
 	}
 	for _, m := range s.workers {
 		if isStandalone(m) {

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -92,7 +93,7 @@ func (r *Reconciler) make(ctx context.Context, s *state) (phase.Next, error) {
 	if s.machine.version == "" {
 		return phase.Continue(), s.refuse("%s has no spec.version: set the version of Kubernetes", s.machine)
 	}
-	if isTrue(s.cluster.Status.Initialization.ControlPlaneInitialized) {
+	if ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false) {
 		return r.join(ctx, s)
 	}
 	if !s.machine.controlPlane {
@@ -102,10 +103,8 @@ func (r *Reconciler) make(ctx context.Context, s *state) (phase.Next, error) {
 }
 
 func awaitInfrastructure(_ context.Context, s *state) (phase.Next, error) {
-	if !isTrue(s.cluster.Status.Initialization.InfrastructureProvisioned) {
+	if !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false) {
 		return s.await("Waiting for the infrastructure of Cluster %s to be provisioned", s.cluster.Name)
 	}
 	return phase.Continue(), nil
 }
-
-func isTrue(b *bool) bool { return b != nil && *b }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
@@ -49,7 +50,7 @@ func TestTheFirstControlPlaneMachineInitializes(t *testing.T) {
 	if diff := cmp.Diff(madeStates, states(w.config("m1"))); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
-	if got := w.config("m1").Status; got.DataSecretName != "m1" || !isTrue(got.Initialization.DataSecretCreated) || got.ObservedGeneration != 1 {
+	if got := w.config("m1").Status; got.DataSecretName != "m1" || !ptr.Deref(got.Initialization.DataSecretCreated, false) || got.ObservedGeneration != 1 {
 		t.Errorf("status = %+v", got)
 	}
 	if got, want := lockHolder(t, w), `{"machineName":"m1"}`; got != want {

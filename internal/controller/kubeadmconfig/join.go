@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/workload"
@@ -137,7 +138,7 @@ func (r *Reconciler) discovery(ctx context.Context, s *state, ca []byte) (d boot
 		}
 		t.APIServerEndpoint = endpoint.String()
 	}
-	if len(t.CACertHashes) == 0 && !isTrue(t.UnsafeSkipCAVerification) {
+	if len(t.CACertHashes) == 0 && !ptr.Deref(t.UnsafeSkipCAVerification, false) {
 		if t.CACertHashes, err = certs.PinHashes(ca); err != nil {
 			return d, "", fmt.Errorf("hash the certificate authority of Cluster %s: %w", s.cluster.Name, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
@@ -154,7 +155,7 @@ func TestAfterAMoveTheDataIsTakenOver(t *testing.T) {
 	m.Status.NodeRef.Name = "node"
 	w := newWorld(t, cluster(initialized), m, dataSecret("kept"), configFor(m))
 	w.run("w1")
-	if got := w.config("w1").Status; got.DataSecretName != "kept" || !isTrue(got.Initialization.DataSecretCreated) {
+	if got := w.config("w1").Status; got.DataSecretName != "kept" || !ptr.Deref(got.Initialization.DataSecretCreated, false) {
 		t.Errorf("status = %+v", got)
 	}
 	s := w.secret("kept")

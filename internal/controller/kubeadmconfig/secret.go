@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,12 +33,12 @@ const (
 // token lasts until the machine has a node. Without data it goes on.
 func (r *Reconciler) keep(ctx context.Context, s *state) (phase.Next, error) {
 	status := &s.config.Status
-	if !isTrue(status.Initialization.DataSecretCreated) && s.machine.dataSecretName != "" {
+	if !ptr.Deref(status.Initialization.DataSecretCreated, false) && s.machine.dataSecretName != "" {
 		ctrl.LoggerFrom(ctx).Info("Taking over bootstrap data that the machine already has", "Secret", s.machine.dataSecretName)
 		status.DataSecretName = s.machine.dataSecretName
 		status.Initialization.DataSecretCreated = new(true)
 	}
-	if !isTrue(status.Initialization.DataSecretCreated) {
+	if !ptr.Deref(status.Initialization.DataSecretCreated, false) {
 		return phase.Continue(), nil
 	}
 	if err := r.ownSecret(ctx, s, status.DataSecretName); err != nil {

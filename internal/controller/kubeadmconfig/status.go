@@ -4,6 +4,7 @@ package kubeadmconfig
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
@@ -38,7 +39,7 @@ func certificatesAvailable(s *state) *metav1.Condition {
 	case s.certsErr != nil:
 		c.Status, c.Reason = metav1.ConditionUnknown, bootstrapv1.KubeadmConfigCertificatesAvailableInternalErrorReason
 		c.Message = s.certsErr.Error()
-	case s.certsSeen || isTrue(s.config.Status.Initialization.DataSecretCreated):
+	case s.certsSeen || ptr.Deref(s.config.Status.Initialization.DataSecretCreated, false):
 		c.Status, c.Reason = metav1.ConditionTrue, bootstrapv1.KubeadmConfigCertificatesAvailableReason
 	default:
 		return nil
@@ -54,7 +55,7 @@ func dataSecretAvailable(s *state, err error) metav1.Condition {
 		Reason: bootstrapv1.KubeadmConfigDataSecretNotAvailableReason, Message: s.waiting,
 	}
 	switch {
-	case isTrue(s.config.Status.Initialization.DataSecretCreated):
+	case ptr.Deref(s.config.Status.Initialization.DataSecretCreated, false):
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, bootstrapv1.KubeadmConfigDataSecretAvailableReason, ""
 	case s.refused != "":
 		c.Message = s.refused

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -61,7 +62,7 @@ func (r *Reconciler) ofConnection(ctx context.Context, cluster client.ObjectKey,
 // unfinished names the configs of a Cluster that have no data yet.
 func (r *Reconciler) unfinished(ctx context.Context, namespace, cluster string) []reconcile.Request {
 	return r.list(ctx, namespace, cluster, func(c *bootstrapv1.KubeadmConfig) bool {
-		return !isTrue(c.Status.Initialization.DataSecretCreated)
+		return !ptr.Deref(c.Status.Initialization.DataSecretCreated, false)
 	})
 }
 
@@ -102,10 +103,10 @@ func clusterMatters() predicate.Predicate {
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			was, is := e.ObjectOld.(*clusterv1.Cluster), e.ObjectNew.(*clusterv1.Cluster)
-			return isTrue(was.Spec.Paused) != isTrue(is.Spec.Paused) ||
+			return ptr.Deref(was.Spec.Paused, false) != ptr.Deref(is.Spec.Paused, false) ||
 				was.Spec.ControlPlaneEndpoint != is.Spec.ControlPlaneEndpoint ||
-				isTrue(was.Status.Initialization.InfrastructureProvisioned) != isTrue(is.Status.Initialization.InfrastructureProvisioned) ||
-				isTrue(was.Status.Initialization.ControlPlaneInitialized) != isTrue(is.Status.Initialization.ControlPlaneInitialized)
+				ptr.Deref(was.Status.Initialization.InfrastructureProvisioned, false) != ptr.Deref(is.Status.Initialization.InfrastructureProvisioned, false) ||
+				ptr.Deref(was.Status.Initialization.ControlPlaneInitialized, false) != ptr.Deref(is.Status.Initialization.ControlPlaneInitialized, false)
 		},
 	}
 }

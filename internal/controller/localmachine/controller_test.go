@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	testclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -181,7 +182,7 @@ func TestReconcileProvisionsTheMachine(t *testing.T) {
 	if diff := cmp.Diff(want, w.backend.wanted); diff != "" {
 		t.Errorf("asked the infrastructure for (-want +got):\n%s", diff)
 	}
-	if lm.Spec.ProviderID != "simulated://ns/demo/m0" || !isTrue(lm.Status.Initialization.Provisioned) || len(lm.Status.Addresses) != 1 || lm.Status.FailureDomain != "a" {
+	if lm.Spec.ProviderID != "simulated://ns/demo/m0" || !ptr.Deref(lm.Status.Initialization.Provisioned, false) || len(lm.Status.Addresses) != 1 || lm.Status.FailureDomain != "a" {
 		t.Errorf("spec %+v, status %+v", lm.Spec, lm.Status)
 	}
 	for _, c := range []string{clusterv1.ReadyCondition, infrav1.VMProvisionedCondition, infrav1.BootstrapExecSucceededCondition} {
@@ -267,7 +268,7 @@ func TestReconcileReportsHowFarTheMachineIs(t *testing.T) {
 			w := newWorld(t, cluster(), machine(), data(), local())
 			w.backend.answer = tc.seen
 			lm, err := w.reconcile()
-			if err != nil || isTrue(lm.Status.Initialization.Provisioned) || lm.Spec.ProviderID != "" {
+			if err != nil || ptr.Deref(lm.Status.Initialization.Provisioned, false) || lm.Spec.ProviderID != "" {
 				t.Fatalf("error %v, status %+v", err, lm.Status)
 			}
 			if c := conditions.Get(lm, infrav1.VMProvisionedCondition); c == nil || c.Status != tc.vm {

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,12 +34,12 @@ func (r *Reconciler) waitForOthers(ctx context.Context, s *state) (phase.Next, e
 	initialized := s.cluster.Status.Initialization
 	_, controlPlane := s.machine.Labels[clusterv1.MachineControlPlaneLabel]
 	switch {
-	case !isTrue(initialized.InfrastructureProvisioned):
+	case !ptr.Deref(initialized.InfrastructureProvisioned, false):
 		s.waiting = bootstrapWait{infrav1.VMWaitingForClusterInfrastructureReason,
 			fmt.Sprintf("Waiting for the infrastructure of Cluster %s to be provisioned", s.cluster.Name)}
 	case s.machine.Spec.Bootstrap.DataSecretName != nil:
 		return phase.Continue(), nil
-	case !controlPlane && !isTrue(initialized.ControlPlaneInitialized):
+	case !controlPlane && !ptr.Deref(initialized.ControlPlaneInitialized, false):
 		s.waiting = bootstrapWait{infrav1.VMWaitingForControlPlaneInitializedReason,
 			fmt.Sprintf("Waiting for the control plane of Cluster %s to be initialized", s.cluster.Name)}
 	default:

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -70,7 +71,9 @@ func (s *state) clusterKey() types.NamespacedName {
 }
 
 // provisioned reports whether the machine has once run its bootstrap data.
-func (s *state) provisioned() bool { return isTrue(s.local.Status.Initialization.Provisioned) }
+func (s *state) provisioned() bool {
+	return ptr.Deref(s.local.Status.Initialization.Provisioned, false)
+}
 
 // ownerName is the name of the Machine that owns obj, or empty.
 func ownerName(obj metav1.Object) string {
@@ -82,5 +85,3 @@ func ownerName(obj metav1.Object) string {
 	}
 	return ""
 }
-
-func isTrue(b *bool) bool { return b != nil && *b }

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -62,7 +63,7 @@ func clusterMatters() predicate.Predicate {
 	of := func(o client.Object) view {
 		c := o.(*clusterv1.Cluster)
 		i := c.Status.Initialization
-		return view{isTrue(c.Spec.Paused), isTrue(i.InfrastructureProvisioned), isTrue(i.ControlPlaneInitialized)}
+		return view{ptr.Deref(c.Spec.Paused, false), ptr.Deref(i.InfrastructureProvisioned, false), ptr.Deref(i.ControlPlaneInitialized, false)}
 	}
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return of(e.ObjectOld) != of(e.ObjectNew) }}
 }

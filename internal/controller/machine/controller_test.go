@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -247,7 +248,7 @@ func TestOwnersAreTakenOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		owners := obj.GetOwnerReferences()
-		if len(owners) != 1 || owners[0].Kind != "Machine" || owners[0].UID != "machine" || !isTrue(owners[0].Controller) {
+		if len(owners) != 1 || owners[0].Kind != "Machine" || owners[0].UID != "machine" || !ptr.Deref(owners[0].Controller, false) {
 			t.Errorf("%s: owners %v", ref.Kind, owners)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -21,7 +21,7 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, 
 	if err := r.look(ctx, s, ref, "spec.infrastructureRef"); err != nil {
 		return phase.Continue(), err
 	}
-	provisionedBefore := isTrue(m.Status.Initialization.InfrastructureProvisioned)
+	provisionedBefore := ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false)
 	if ref.missing {
 		if provisionedBefore {
 			return phase.Continue(), reconcile.TerminalError(fmt.Errorf("%s %s/%s has been deleted while the Machine still exists: delete the Machine to replace it", ref.ref.Kind, m.Namespace, ref.ref.Name))
@@ -46,7 +46,7 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, 
 	if !provisionedBefore {
 		m.Status.Initialization.InfrastructureProvisioned = new(true)
 		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", ref.ref.Kind, ref.ref.Name, "providerID", m.Spec.ProviderID)
-		r.event(s, corev1.EventTypeNormal, "InfrastructureReady", "Provision", "%s is provisioned", ref)
+		// No event: the infrastructure provider has told, and the Node comes next.
 	}
 	return phase.Continue(), nil
 }

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -60,7 +61,7 @@ func (r *Reconciler) lookNode(ctx context.Context, s *state) (client.Client, err
 	case s.cluster == nil:
 		s.awaited = fmt.Sprintf("Waiting for Cluster %s to exist", m.Spec.ClusterName)
 		return nil, nil
-	case !isTrue(s.cluster.Status.Initialization.InfrastructureProvisioned):
+	case !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false):
 		s.awaited = fmt.Sprintf("Waiting for the infrastructure of Cluster %s to be provisioned", s.cluster.Name)
 		return nil, nil
 	case m.Spec.ProviderID == "" && !m.Status.NodeRef.IsDefined():
@@ -73,7 +74,7 @@ func (r *Reconciler) lookNode(ctx context.Context, s *state) (client.Client, err
 	workloadClient, err := r.Workload.Client(ctx, key)
 	if errors.Is(err, workload.ErrNotConnected) {
 		s.connected = false
-		s.graceEnds = health.GraceStarts(isTrue(s.cluster.Status.Initialization.ControlPlaneInitialized)).Add(r.grace())
+		s.graceEnds = health.GraceStarts(ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false)).Add(r.grace())
 		if s.lastProbe.IsZero() {
 			s.awaited = fmt.Sprintf("Waiting for a connection to the workload cluster of Cluster %s", s.cluster.Name)
 		}

@@ -159,5 +159,3 @@ func standalone(m *clusterv1.Machine) bool {
 	}
 	return true
 }
-
-func isTrue(b *bool) bool { return b != nil && *b }

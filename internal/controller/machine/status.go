@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
@@ -66,7 +67,7 @@ func bootstrapConfigReady(s *state) metav1.Condition {
 		}
 		return with(c, metav1.ConditionFalse, clusterv1.MachineBootstrapConfigNotReadyReason, "spec.bootstrap has neither configRef nor dataSecretName: set one of them")
 	}
-	created := isTrue(m.Status.Initialization.BootstrapDataSecretCreated)
+	created := ptr.Deref(m.Status.Initialization.BootstrapDataSecretCreated, false)
 	return referred(s, ref, referredTo{
 		target: c.Type, ready: created,
 		awaited: fmt.Sprintf("Waiting for %s to create bootstrap data", ref),
@@ -76,7 +77,7 @@ func bootstrapConfigReady(s *state) metav1.Condition {
 
 func infrastructureReady(s *state) metav1.Condition {
 	return referred(s, s.infraMachine, referredTo{
-		target: clusterv1.MachineInfrastructureReadyCondition, ready: isTrue(s.machine.Status.Initialization.InfrastructureProvisioned),
+		target: clusterv1.MachineInfrastructureReadyCondition, ready: ptr.Deref(s.machine.Status.Initialization.InfrastructureProvisioned, false),
 		awaited: fmt.Sprintf("Waiting for %s to be provisioned", s.infraMachine),
 		gone:    "delete the Machine to replace it",
 	})
@@ -236,13 +237,13 @@ func phaseOf(s *state) clusterv1.MachinePhase {
 	switch {
 	case !m.DeletionTimestamp.IsZero():
 		return clusterv1.MachinePhaseDeleting
-	case isTrue(i.InfrastructureProvisioned) && m.Status.NodeRef.IsDefined() && conditions.IsTrue(m, clusterv1.MachineUpdatingCondition):
+	case ptr.Deref(i.InfrastructureProvisioned, false) && m.Status.NodeRef.IsDefined() && conditions.IsTrue(m, clusterv1.MachineUpdatingCondition):
 		return clusterv1.MachinePhaseUpdating
-	case isTrue(i.InfrastructureProvisioned) && m.Status.NodeRef.IsDefined():
+	case ptr.Deref(i.InfrastructureProvisioned, false) && m.Status.NodeRef.IsDefined():
 		return clusterv1.MachinePhaseRunning
-	case isTrue(i.InfrastructureProvisioned):
+	case ptr.Deref(i.InfrastructureProvisioned, false):
 		return clusterv1.MachinePhaseProvisioned
-	case isTrue(i.BootstrapDataSecretCreated):
+	case ptr.Deref(i.BootstrapDataSecretCreated, false):
 		return clusterv1.MachinePhaseProvisioning
 	default:
 		return clusterv1.MachinePhasePending

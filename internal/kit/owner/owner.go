@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -114,11 +115,9 @@ func same(a, b metav1.OwnerReference) bool {
 }
 
 func equal(a, b metav1.OwnerReference) bool {
-	return a.APIVersion == b.APIVersion && a.UID == b.UID && isTrue(a.Controller) == isTrue(b.Controller) &&
-		isTrue(a.BlockOwnerDeletion) == isTrue(b.BlockOwnerDeletion)
+	return a.APIVersion == b.APIVersion && a.UID == b.UID && ptr.Deref(a.Controller, false) == ptr.Deref(b.Controller, false) &&
+		ptr.Deref(a.BlockOwnerDeletion, false) == ptr.Deref(b.BlockOwnerDeletion, false)
 }
-
-func isTrue(b *bool) bool { return b != nil && *b }
 
 func groupKind(r metav1.OwnerReference) schema.GroupKind {
 	gv, _ := schema.ParseGroupVersion(r.APIVersion) // a broken version matches nothing
