@@ -4,6 +4,7 @@ package kubeadmcontrolplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,12 +63,14 @@ func (r *Reconciler) addons(ctx context.Context, s *state) (phase.Next, error) {
 	if s.client == nil || !controlplane.Initialized(s.kcp) || s.action != nil {
 		return phase.Continue(), nil
 	}
-	_, skip := s.kcp.Annotations[controlplanev1.SkipKubeProxyAnnotation]
-	at := fmt.Sprintf("%s %s %t", s.kcp.Spec.Version, s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.ImageRepository, skip)
+	config := s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration
+	_, skipProxy := s.kcp.Annotations[controlplanev1.SkipKubeProxyAnnotation]
+	_, skipDNS := s.kcp.Annotations[controlplanev1.SkipCoreDNSAnnotation]
+	at := fmt.Sprint(s.kcp.Spec.Version, config.ImageRepository, config.DNS, skipProxy, skipDNS)
 	if r.memory.addonsAt(s.key()) == at {
 		return phase.Continue(), nil
 	}
-	if err := addons.UpdateKubeProxy(ctx, s.client, s.kcp); err != nil {
+	if err := errors.Join(addons.UpdateKubeProxy(ctx, s.client, s.kcp), addons.UpdateCoreDNS(ctx, s.client, s.kcp)); err != nil {
 		return phase.Continue(), err
 	}
 	r.memory.keepAddons(s.key(), at)

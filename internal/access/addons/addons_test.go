@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package addons
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+)
+
+// oldCorefile has the option upstream of the plugin kubernetes, which CoreDNS
+// refuses since 1.7.0.
+const oldCorefile = `.:53 {
+    kubernetes cluster.local in-addr.arpa ip6.arpa {
+        pods insecure
+        upstream
+    }
+    forward . /etc/resolv.conf
+}
+`
+
+func meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "kube-system", Name: name}
+}
+
+// cluster is a workload cluster with old addons; refuse may fail a patch.
+func cluster(t *testing.T, writes *[]string, refuse func(client.Object) error) client.Client {
+	t.Helper()
+	dns := &appsv1.Deployment{ObjectMeta: meta("coredns")}
+	dns.Spec.Template.Spec.Containers = []corev1.Container{{Name: "coredns", Image: "k8s.gcr.io/coredns:1.6.5"}}
+	dns.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "config-volume", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "coredns"}, Items: []corev1.KeyToPath{{Key: "Corefile", Path: "Corefile"}}}}}}
+	proxy := &appsv1.DaemonSet{ObjectMeta: meta("kube-proxy")}
+	proxy.Spec.Template.Spec.Containers = []corev1.Container{{Name: "kube-proxy", Image: "k8s.gcr.io/kube-proxy:v1.24.0"}}
+	return fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(dns, proxy,
+		&corev1.ConfigMap{ObjectMeta: meta("coredns"), Data: map[string]string{"Corefile": oldCorefile}},
+		&corev1.ConfigMap{ObjectMeta: meta("kubeadm-config"), Data: map[string]string{"ClusterConfiguration": "apiVersion: kubeadm.k8s.io/v1beta3\nkind: ClusterConfiguration\nkubernetesVersion: v1.24.0\n"}},
+	).WithInterceptorFuncs(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
+		if refuse != nil {
+			if err := refuse(obj); err != nil {
+				return err
+			}
+		}
+		raw, err := p.Data(obj)
+		if err != nil {
+			return err
+		}
+		*writes = append(*writes, obj.GetName()+" "+string(raw))
+		return c.Patch(ctx, obj, p, opts...)
+	}}).Build()
+}
+
+func controlPlane(version string) *controlplanev1.KubeadmControlPlane {
+	kcp := &controlplanev1.KubeadmControlPlane{}
+	kcp.Spec.Version = version
+	return kcp
+}
+
+func TestCoreDNSIsMigratedWithItsCorefile(t *testing.T) {
+	t.Parallel()
+	var writes []string
+	c := cluster(t, &writes, nil)
+	kcp := controlPlane("v1.25.0")
+	kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.DNS.ImageTag = "v1.8.6"
+	if err := UpdateCoreDNS(t.Context(), c, kcp); err != nil {
+		t.Fatal(err)
+	}
+	check(t, c)
+	n := len(writes)
+	if err := UpdateCoreDNS(t.Context(), c, kcp); err != nil || len(writes) != n {
+		t.Errorf("a second update: %v, writes %q", err, writes[n:])
+	}
+}
+
+// check that CoreDNS has its new image and reads a Corefile that this knows.
+func check(t *testing.T, c client.Client) {
+	t.Helper()
+	var dns appsv1.Deployment
+	var config, kubeadm corev1.ConfigMap
+	if err := errors.Join(c.Get(t.Context(), coreDNS, &dns), c.Get(t.Context(), coreDNS, &config), c.Get(t.Context(), KubeadmConfig, &kubeadm)); err != nil {
+		t.Fatal(err)
+	}
+	if got := dns.Spec.Template.Spec.Containers[0].Image; got != "k8s.gcr.io/coredns/coredns:v1.8.6" {
+		t.Errorf("image %s", got)
+	}
+	if !readsFrom(&dns, "Corefile") {
+		t.Errorf("volume %+v", dns.Spec.Template.Spec.Volumes)
+	}
+	if strings.Contains(config.Data["Corefile"], "upstream") || !strings.Contains(config.Data["Corefile"], "pods insecure") || config.Data["Corefile-backup"] != oldCorefile {
+		t.Errorf("ConfigMap %q", config.Data)
+	}
+	if !strings.Contains(kubeadm.Data["ClusterConfiguration"], "imageTag: v1.8.6") {
+		t.Errorf("kubeadm-config %q", kubeadm.Data)
+	}
+}
+
+func TestInterruptedUpdateOfCoreDNSGoesOn(t *testing.T) {
+	t.Parallel()
+	for stop := range 5 {
+		var writes []string
+		patches := 0
+		c := cluster(t, &writes, func(client.Object) error {
+			if patches++; patches == stop+1 {
+				return errors.New("cut")
+			}
+			return nil
+		})
+		kcp := controlPlane("v1.25.0")
+		kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.DNS.ImageTag = "v1.8.6"
+		if err := UpdateCoreDNS(t.Context(), c, kcp); err == nil || !strings.Contains(err.Error(), "update CoreDNS from 1.6.5 to 1.8.6: patch") {
+			t.Errorf("stopped at %d: %v", stop, err)
+		}
+		if err := UpdateCoreDNS(t.Context(), c, kcp); err != nil {
+			t.Errorf("after a stop at %d: %v", stop, err)
+		}
+		check(t, c)
+	}
+}
+
+func TestUnknownVersionOfCoreDNSIsRefused(t *testing.T) {
+	t.Parallel()
+	var writes []string
+	c := cluster(t, &writes, nil)
+	kcp := controlPlane("v1.25.0")
+	kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.DNS.ImageTag = "v9.0.0"
+	if err := UpdateCoreDNS(t.Context(), c, kcp); err == nil || !strings.Contains(err.Error(), "migrate the Corefile") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestKubeProxyFollowsTheVersion(t *testing.T) {
+	t.Parallel()
+	var writes []string
+	c := cluster(t, &writes, nil)
+	kcp := controlPlane("v1.25.3")
+	kcp.Annotations = map[string]string{controlplanev1.SkipKubeProxyAnnotation: ""}
+	if err := UpdateKubeProxy(t.Context(), c, kcp); err != nil || len(writes) != 0 {
+		t.Errorf("skipped: %v, %q", err, writes)
+	}
+	kcp.Annotations = nil
+	for range 2 {
+		if err := UpdateKubeProxy(t.Context(), c, kcp); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(writes) != 1 || !strings.Contains(writes[0], `"registry.k8s.io/kube-proxy:v1.25.3"`) {
+		t.Errorf("writes %q", writes)
+	}
+}
+
+func TestJoinsArePreparedOnce(t *testing.T) {
+	t.Parallel()
+	var writes []string
+	c := cluster(t, &writes, nil)
+	for range 2 {
+		if err := PrepareJoin(t.Context(), c, controlPlane("v1.31.0")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(writes) != 1 || !strings.Contains(writes[0], "kubernetesVersion: v1.31.0") || !strings.Contains(writes[0], "kubeadm.k8s.io/v1beta4") {
+		t.Errorf("writes %q", writes)
+	}
+	var binding rbacv1.ClusterRoleBinding
+	if err := c.Get(t.Context(), client.ObjectKey{Name: clusterAdmins}, &binding); err != nil || binding.Subjects[0].Name != clusterAdmins {
+		t.Errorf("binding %+v, %v", binding, err)
+	}
+}
