@@ -45,7 +45,7 @@ import (
 // statusPatience is how long a status write that nobody waits for may be put
 // off. While a cluster comes up its objects change every few milliseconds, and
 // each change would be written up to the Cluster.
-const statusPatience = 200 * time.Millisecond
+const statusPatience = 500 * time.Millisecond
 
 // shared is what the controllers of one manager have in common.
 type shared struct {

@@ -26,7 +26,7 @@ func (r *Reconciler) bootstrap(ctx context.Context, s *state) (phase.Next, error
 		return phase.Continue(), nil
 	}
 	ref := &s.bootstrapConfig
-	if err := r.look(ctx, s, ref, "spec.bootstrap.configRef"); err != nil || ref.missing {
+	if err := r.look(ctx, s, ref, "spec.bootstrap.configRef"); err != nil || ref.Missing {
 		return phase.Continue(), err
 	}
 	if err := r.adopt(ctx, s, ref); err != nil {
@@ -36,21 +36,21 @@ func (r *Reconciler) bootstrap(ctx context.Context, s *state) (phase.Next, error
 		m.Status.Initialization.BootstrapDataSecretCreated = new(true)
 		return phase.Continue(), nil
 	}
-	c, err := contract.BootstrapConfigFor(ref.obj.Contract)
+	c, err := contract.BootstrapConfigFor(ref.Obj.Contract)
 	if err != nil {
 		return phase.Continue(), err
 	}
-	created, _, err := c.DataSecretCreated.Get(ref.obj.Unstructured)
+	created, _, err := c.DataSecretCreated.Get(ref.Obj.Unstructured)
 	if err != nil || !created {
 		return phase.Continue(), err
 	}
-	secret, ok, err := c.DataSecretName.Get(ref.obj.Unstructured)
+	secret, ok, err := c.DataSecretName.Get(ref.Obj.Unstructured)
 	switch {
 	case err != nil:
 		return phase.Continue(), err
 	case !ok || secret == "":
-		ref.err = fmt.Errorf("%s %s/%s says its data is there, but %s is empty: its provider must set it", ref.ref.Kind, m.Namespace, ref.ref.Name, c.DataSecretName)
-		return phase.Continue(), ref.err
+		ref.Err = fmt.Errorf("%s %s/%s says its data is there, but %s is empty: its provider must set it", ref.Ref.Kind, m.Namespace, ref.Ref.Name, c.DataSecretName)
+		return phase.Continue(), ref.Err
 	}
 	m.Spec.Bootstrap.DataSecretName = &secret
 	m.Status.Initialization.BootstrapDataSecretCreated = new(true)
@@ -66,8 +66,8 @@ func (r *Reconciler) certificates(_ context.Context, s *state) (phase.Next, erro
 		return phase.Continue(), nil
 	}
 	text, where := m.Annotations[clusterv1.MachineCertificatesExpiryDateAnnotation], "the Machine"
-	if text == "" && s.bootstrapConfig.obj != nil {
-		text, where = s.bootstrapConfig.obj.GetAnnotations()[clusterv1.MachineCertificatesExpiryDateAnnotation], s.bootstrapConfig.String()
+	if text == "" && s.bootstrapConfig.Obj != nil {
+		text, where = s.bootstrapConfig.Obj.GetAnnotations()[clusterv1.MachineCertificatesExpiryDateAnnotation], s.bootstrapConfig.String()
 	}
 	if text == "" {
 		m.Status.CertificatesExpiryDate = metav1.Time{}

@@ -182,20 +182,20 @@ func (r *Reconciler) deleteBootstrap(ctx context.Context, s *state) (phase.Next,
 
 // deleteReferred asks for the deletion of an object and waits for it to go; the
 // watch wakes us.
-func (r *Reconciler) deleteReferred(ctx context.Context, s *state, ref reference, reason string) (phase.Next, error) {
-	if ref.obj == nil {
+func (r *Reconciler) deleteReferred(ctx context.Context, s *state, ref provider.Reference, reason string) (phase.Next, error) {
+	if ref.Obj == nil {
 		return phase.Continue(), nil
 	}
-	if other := metav1.GetControllerOfNoCopy(ref.obj); other != nil && other.Kind == "Machine" && other.Name != s.machine.Name {
-		ctrl.LoggerFrom(ctx).Info("Leaving an object alone that belongs to another Machine", ref.ref.Kind, ref.ref.Name, "owner", other.Name)
+	if other := metav1.GetControllerOfNoCopy(ref.Obj); other != nil && other.Kind == "Machine" && other.Name != s.machine.Name {
+		ctrl.LoggerFrom(ctx).Info("Leaving an object alone that belongs to another Machine", ref.Ref.Kind, ref.Ref.Name, "owner", other.Name)
 		return phase.Continue(), nil
 	}
 	s.stage.at(reason, "Waiting for %s to be deleted", ref)
-	if !ref.obj.GetDeletionTimestamp().IsZero() {
+	if !ref.Obj.GetDeletionTimestamp().IsZero() {
 		return phase.Wait(0), nil
 	}
-	ctrl.LoggerFrom(ctx).Info("Deleting what the Machine refers to", ref.ref.Kind, ref.ref.Name)
-	if err := r.Providers.Delete(ctx, ref.obj); err != nil {
+	ctrl.LoggerFrom(ctx).Info("Deleting what the Machine refers to", ref.Ref.Kind, ref.Ref.Name)
+	if err := r.Providers.Delete(ctx, ref.Obj); err != nil {
 		return phase.Continue(), err
 	}
 	return phase.Wait(0), nil

@@ -58,7 +58,7 @@ func pastDraining(s *state) string {
 		return s.stage.sparesNode
 	case s.machine.Status.Deletion != nil && !s.machine.Status.Deletion.WaitForPreTerminateHookStartTime.IsZero():
 		return "the pre-terminate hooks are under way"
-	case s.infraMachine.obj == nil || !s.infraMachine.obj.GetDeletionTimestamp().IsZero():
+	case s.infraMachine.Obj == nil || !s.infraMachine.Obj.GetDeletionTimestamp().IsZero():
 		return "the host is gone or going"
 	default:
 		return ""

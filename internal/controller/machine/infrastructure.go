@@ -22,30 +22,30 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, 
 		return phase.Continue(), err
 	}
 	provisionedBefore := ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false)
-	if ref.missing {
+	if ref.Missing {
 		if provisionedBefore {
-			return phase.Continue(), reconcile.TerminalError(fmt.Errorf("%s %s/%s has been deleted while the Machine still exists: delete the Machine to replace it", ref.ref.Kind, m.Namespace, ref.ref.Name))
+			return phase.Continue(), reconcile.TerminalError(fmt.Errorf("%s %s/%s has been deleted while the Machine still exists: delete the Machine to replace it", ref.Ref.Kind, m.Namespace, ref.Ref.Name))
 		}
 		return phase.Continue(), nil
 	}
 	if err := r.adopt(ctx, s, ref); err != nil {
 		return phase.Continue(), err
 	}
-	c, err := contract.InfraMachineFor(ref.obj.Contract)
+	c, err := contract.InfraMachineFor(ref.Obj.Contract)
 	if err != nil {
 		return phase.Continue(), err
 	}
-	provisioned, _, err := c.Provisioned.Get(ref.obj.Unstructured)
+	provisioned, _, err := c.Provisioned.Get(ref.Obj.Unstructured)
 	if err != nil || (!provisioned && !provisionedBefore) {
 		return phase.Continue(), err
 	}
 	if err := copyHost(s, c, provisioned); err != nil {
-		ref.err = err
+		ref.Err = err
 		return phase.Continue(), err
 	}
 	if !provisionedBefore {
 		m.Status.Initialization.InfrastructureProvisioned = new(true)
-		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", ref.ref.Kind, ref.ref.Name, "providerID", m.Spec.ProviderID)
+		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", ref.Ref.Kind, ref.Ref.Name, "providerID", m.Spec.ProviderID)
 		// No event: the infrastructure provider has told, and the Node comes next.
 	}
 	return phase.Continue(), nil
@@ -53,7 +53,7 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, 
 
 // copyHost copies what the infrastructure machine says to the Machine.
 func copyHost(s *state, c contract.InfraMachine, provisioned bool) error {
-	m, obj := s.machine, s.infraMachine.obj.Unstructured
+	m, obj := s.machine, s.infraMachine.Obj.Unstructured
 	id, _, err := c.ProviderID.Get(obj)
 	if err != nil {
 		return err
@@ -91,13 +91,13 @@ func copyHost(s *state, c contract.InfraMachine, provisioned bool) error {
 
 // interruptible reports whether the infrastructure may take the host away.
 func interruptible(s *state) bool {
-	if s.infraMachine.obj == nil {
+	if s.infraMachine.Obj == nil {
 		return false
 	}
-	c, err := contract.InfraMachineFor(s.infraMachine.obj.Contract)
+	c, err := contract.InfraMachineFor(s.infraMachine.Obj.Contract)
 	if err != nil {
 		return false // the infrastructure phase has told
 	}
-	yes, _, err := c.Interruptible.Get(s.infraMachine.obj.Unstructured)
+	yes, _, err := c.Interruptible.Get(s.infraMachine.Obj.Unstructured)
 	return err == nil && yes
 }

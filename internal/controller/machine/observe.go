@@ -28,21 +28,10 @@ type state struct {
 	now        time.Time
 	specBefore *clusterv1.MachineSpec // as it was read
 
-	bootstrapConfig, infraMachine reference
+	bootstrapConfig, infraMachine provider.Reference
 	nodeState
 	stage stage // of the deletion
 }
-
-// reference is an object that the Machine refers to.
-type reference struct {
-	ref     clusterv1.ContractVersionedObjectReference
-	obj     *provider.Object // nil: not there, or not looked for
-	missing bool             // looked for, and not there
-	err     error            // why it could not be read
-}
-
-// String names the object for messages.
-func (r reference) String() string { return r.ref.Kind + " " + r.ref.Name }
 
 // nodeState is what is known of the Node.
 type nodeState struct {
@@ -62,7 +51,7 @@ func (r *Reconciler) observe(ctx context.Context, m *clusterv1.Machine) (*state,
 	if s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, m.Namespace, m.Spec.ClusterName); err != nil {
 		return nil, err
 	}
-	s.bootstrapConfig.ref, s.infraMachine.ref = m.Spec.Bootstrap.ConfigRef, m.Spec.InfrastructureRef
+	s.bootstrapConfig.Ref, s.infraMachine.Ref = m.Spec.Bootstrap.ConfigRef, m.Spec.InfrastructureRef
 	set := &clusterv1.MachineSet{}
 	if ok, err := r.controllerOf(ctx, m, "MachineSet", set); err != nil || !ok {
 		return s, err
@@ -91,32 +80,14 @@ func (r *Reconciler) controllerOf(ctx context.Context, obj client.Object, kind s
 	return err == nil, nil
 }
 
-// look reads the object that a reference names and starts to watch its kind.
-// That it is not there, or that its kind cannot be used, is kept in the
-// reference; only the latter is an error too.
-func (r *Reconciler) look(ctx context.Context, s *state, ref *reference, field string) error {
-	err := r.Providers.Watch(ctx, ref.ref, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineList{}})
-	if err == nil {
-		ref.obj, err = r.Providers.Get(ctx, s.machine.Namespace, ref.ref)
-	}
-	if apierrors.IsNotFound(err) {
-		ref.missing, ref.obj = true, nil
-		return nil
-	}
-	if err != nil {
-		ref.err = fmt.Errorf("%s: %w", field, err)
-	}
-	return ref.err
-}
-
 // adopt makes the Machine the controller of an object, in the place of
 // whoever made the object for it.
-func (r *Reconciler) adopt(ctx context.Context, s *state, ref *reference) error {
+func (r *Reconciler) adopt(ctx context.Context, s *state, ref *provider.Reference) error {
 	mine, err := owner.Controller(s.machine, r.Mgmt)
 	if err != nil {
 		return err
 	}
-	return r.Providers.Adopt(ctx, ref.obj, provider.Adoption{
+	return r.Providers.Adopt(ctx, ref.Obj, provider.Adoption{
 		Owner:   mine,
 		Cluster: s.machine.Spec.ClusterName,
 		Drop: func(o metav1.OwnerReference) bool {

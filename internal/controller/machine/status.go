@@ -61,7 +61,7 @@ func (s *state) generation() int64 {
 func bootstrapConfigReady(s *state) metav1.Condition {
 	c := metav1.Condition{Type: clusterv1.MachineBootstrapConfigReadyCondition}
 	m, ref := s.machine, s.bootstrapConfig
-	if !ref.ref.IsDefined() {
+	if !ref.Ref.IsDefined() {
 		if m.Spec.Bootstrap.DataSecretName != nil {
 			return with(c, metav1.ConditionTrue, clusterv1.MachineBootstrapDataSecretProvidedReason, "")
 		}
@@ -92,24 +92,24 @@ type referredTo struct {
 }
 
 // referred mirrors the Ready condition of an object that the Machine refers to.
-func referred(s *state, ref reference, to referredTo) metav1.Condition {
+func referred(s *state, ref provider.Reference, to referredTo) metav1.Condition {
 	c := metav1.Condition{Type: to.target}
 	isDeleting := !s.machine.DeletionTimestamp.IsZero()
 	switch {
-	case ref.err != nil:
-		return with(c, metav1.ConditionUnknown, clusterv1.InternalErrorReason, ref.err.Error())
-	case ref.obj == nil && !ref.missing:
+	case ref.Err != nil:
+		return with(c, metav1.ConditionUnknown, clusterv1.InternalErrorReason, ref.Err.Error())
+	case ref.Obj == nil && !ref.Missing:
 		return with(c, metav1.ConditionUnknown, clusterv1.InternalErrorReason, fmt.Sprintf("Waiting for Cluster %s, named by spec.clusterName, to exist", s.machine.Spec.ClusterName))
-	case ref.missing && isDeleting && to.ready:
+	case ref.Missing && isDeleting && to.ready:
 		return with(c, metav1.ConditionUnknown, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted", ref))
-	case ref.missing && to.ready:
+	case ref.Missing && to.ready:
 		return with(c, metav1.ConditionFalse, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted while the Machine still exists: %s", ref, to.gone))
-	case ref.missing && isDeleting:
+	case ref.Missing && isDeleting:
 		return with(c, metav1.ConditionUnknown, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist", ref))
-	case ref.missing:
+	case ref.Missing:
 		return with(c, metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist: create it, or correct the reference", ref))
 	}
-	reported, err := conditions.FromUnstructured(ref.obj.Unstructured)
+	reported, err := conditions.FromUnstructured(ref.Obj.Unstructured)
 	if err != nil {
 		return with(c, metav1.ConditionUnknown, clusterv1.InvalidConditionReportedReason, err.Error())
 	}
