@@ -26,7 +26,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 )
 
-const readyTimeout = 60 * time.Second
+const (
+	readyTimeout = 60 * time.Second
+	// connectionsTimeout is how long a stop waits for connections to fall idle.
+	// Those of hooks that a stop interrupts at the start never do.
+	connectionsTimeout = 5 * time.Second
+)
 
 type apiServerInput struct {
 	listener net.Listener
@@ -80,6 +85,7 @@ func (c *completed) startAPIServer(ctx context.Context, p *Plane, in apiServerIn
 	if err != nil {
 		return fmt.Errorf("build the API server: %w", err)
 	}
+	server.GenericAPIServer.ShutdownTimeout = connectionsTimeout
 	prepared, err := server.PrepareRun()
 	if err != nil {
 		return fmt.Errorf("prepare the API server: %w", err)

@@ -3,12 +3,17 @@
 package testenv_test
 
 import (
+	"bufio"
+	"context"
+	"crypto/tls"
 	"io/fs"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,6 +102,58 @@ func TestNothingIsLostByAStopOrACrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestAnInterruptDuringTheStartEndsIt(t *testing.T) {
+	t.Parallel()
+	for _, stage := range []string{"starting etcd", "starting the API server", "installing definitions", "starting controllers"} {
+		t.Run(stage, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+			defer cancel()
+			addr := freeAddress(t)
+			cmd := exec.CommandContext(ctx, testenv.Binary(t), "up", "--data-dir="+t.TempDir(), "--listen="+addr)
+			stderr, err := cmd.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			for lines := bufio.NewScanner(stderr); lines.Scan(); {
+				if lines.Text() != stage {
+					continue
+				}
+				if stage == "starting the API server" { // its hooks are under way when it answers
+					testenv.Eventually(t, func() error { return handshake(addr) })
+				}
+				if err := cmd.Process.Signal(os.Interrupt); err != nil {
+					t.Error(err)
+				}
+			}
+			if _ = cmd.Wait(); ctx.Err() != nil {
+				t.Errorf("an interrupt after %q did not end the plane", stage)
+			}
+		})
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+func handshake(addr string) error {
+	conn, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }
 
 func TestALongPathIsNoHindrance(t *testing.T) {
