@@ -44,7 +44,8 @@ import (
 const (
 	startTimeout      = 60 * time.Second
 	eventuallyTimeout = 20 * time.Second
-	eventuallyPeriod  = 20 * time.Millisecond
+	firstPeriod       = 20 * time.Millisecond
+	lastPeriod        = 320 * time.Millisecond
 )
 
 // Env is what a test works on.
@@ -164,19 +165,24 @@ func newScheme() (*runtime.Scheme, error) {
 // last error when that takes too long.
 func Eventually(t testing.TB, check func() error) {
 	t.Helper()
-	deadline := time.NewTimer(eventuallyTimeout)
+	Within(t, eventuallyTimeout, check)
+}
+
+// Within is Eventually for what may take longer, such as a whole cluster. The
+// longer it takes, the less often it looks.
+func Within(t testing.TB, limit time.Duration, check func() error) {
+	t.Helper()
+	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
-	tick := time.NewTicker(eventuallyPeriod)
-	defer tick.Stop()
-	for {
+	for period := firstPeriod; ; period = min(2*period, lastPeriod) {
 		err := check()
 		if err == nil {
 			return
 		}
 		select {
-		case <-tick.C:
+		case <-time.After(period):
 		case <-deadline.C:
-			t.Fatalf("after %s: %v", eventuallyTimeout, err)
+			t.Fatalf("after %s: %v", limit, err)
 		case <-t.Context().Done():
 			t.Fatalf("the test was ended: %v", err)
 		}
