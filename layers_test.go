@@ -28,7 +28,7 @@ var layers = []layer{
 	{name: "library", dirs: []string{"clusterctl", "internal/dashboard"}, may: []string{"api", "leaf", "pure", "access", "library"}},
 	{name: "app", dirs: []string{"internal/app", "internal/cli"}, may: []string{"api", "leaf", "pure", "access", "controller", "library", "app"}},
 	{name: "cmd", dirs: []string{"cmd/"}, may: []string{"app"}},
-	{name: "testing", dirs: []string{"conformance", "bench", "internal/sim", "internal/testenv", "internal/builder"}, may: []string{"api", "leaf", "pure", "access", "controller", "library", "app", "testing"}},
+	{name: "testing", dirs: []string{"conformance", "bench", "internal/sim", "internal/testenv", "internal/e2e", "internal/builder"}, may: []string{"api", "leaf", "pure", "access", "controller", "library", "app", "testing"}},
 }
 
 // only says which packages alone may import something from outside.
