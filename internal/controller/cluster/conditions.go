@@ -12,6 +12,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/access/provider"
 )
 
 // youngMachine is how long a Machine may be without the UpToDate condition
@@ -24,20 +25,20 @@ func with(conditionType string, status metav1.ConditionStatus, reason, message s
 
 func infrastructureReady(s *state) metav1.Condition {
 	const target = clusterv1.ClusterInfrastructureReadyCondition
-	if !s.infra.ref.IsDefined() && !s.cluster.Spec.Topology.IsDefined() {
+	if !s.infra.Ref.IsDefined() && !s.cluster.Spec.Topology.IsDefined() {
 		return with(target, metav1.ConditionTrue, clusterv1.ClusterInfrastructureReadyReason, "")
 	}
 	return mirrored(s, s.infra, mirror{
 		source: contract.ReadyCondition, target: target, done: ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false),
 		good: clusterv1.ClusterInfrastructureReadyReason, bad: clusterv1.ClusterInfrastructureNotReadyReason,
-		awaited: fmt.Sprintf("Waiting for %s to be provisioned", s.infra), unset: "spec.infrastructureRef",
+		awaited: fmt.Sprintf("Waiting for %s to be provisioned", s.infra),
 	})
 }
 
 func controlPlaneAvailable(s *state) metav1.Condition {
 	const target = clusterv1.ClusterControlPlaneAvailableCondition
 	initialized := ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false)
-	if !s.controlPlane.ref.IsDefined() && !s.cluster.Spec.Topology.IsDefined() {
+	if !s.controlPlane.Ref.IsDefined() && !s.cluster.Spec.Topology.IsDefined() {
 		if initialized {
 			return with(target, metav1.ConditionTrue, clusterv1.ClusterControlPlaneAvailableReason, "")
 		}
@@ -46,7 +47,7 @@ func controlPlaneAvailable(s *state) metav1.Condition {
 	return mirrored(s, s.controlPlane, mirror{
 		source: contract.AvailableCondition, target: target, done: initialized,
 		good: clusterv1.ClusterControlPlaneAvailableReason, bad: clusterv1.ClusterControlPlaneNotAvailableReason,
-		awaited: fmt.Sprintf("Waiting for %s to be initialized", s.controlPlane), unset: "spec.controlPlaneRef",
+		awaited: fmt.Sprintf("Waiting for %s to be initialized", s.controlPlane),
 	})
 }
 
@@ -56,29 +57,28 @@ type mirror struct {
 	done           bool   // the object has done its part at least once
 	good, bad      string // reasons while the object has no such condition
 	awaited        string // until then
-	unset          string // the field of the reference
 }
 
-func mirrored(s *state, ref reference, m mirror) metav1.Condition {
+func mirrored(s *state, ref provider.Reference, m mirror) metav1.Condition {
 	isDeleting := !s.cluster.DeletionTimestamp.IsZero()
 	switch {
-	case ref.err != nil:
-		return with(m.target, metav1.ConditionUnknown, clusterv1.InternalErrorReason, ref.err.Error())
-	case !ref.ref.IsDefined():
-		return with(m.target, metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("Waiting for the topology controller to set %s", m.unset))
-	case ref.obj == nil && !ref.missing: // a deletion that has not come so far
+	case ref.Err != nil:
+		return with(m.target, metav1.ConditionUnknown, clusterv1.InternalErrorReason, ref.Err.Error())
+	case !ref.Ref.IsDefined():
+		return with(m.target, metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("Waiting for the topology controller to set %s", ref.Field))
+	case ref.Obj == nil && !ref.Missing: // a deletion that has not come so far
 		if old := conditions.Get(s.cluster, m.target); old != nil {
 			return *old
 		}
 		return with(m.target, metav1.ConditionUnknown, clusterv1.InternalErrorReason, fmt.Sprintf("%s has not been read", ref))
-	case ref.missing && m.done && !isDeleting:
+	case ref.Missing && m.done && !isDeleting:
 		return with(m.target, metav1.ConditionFalse, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted while the Cluster still exists", ref))
-	case ref.missing && m.done:
+	case ref.Missing && m.done:
 		return with(m.target, metav1.ConditionFalse, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted", ref))
-	case ref.missing:
-		return with(m.target, metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist: create it, or correct %s", ref, m.unset))
+	case ref.Missing:
+		return with(m.target, metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist: create it, or correct %s", ref, ref.Field))
 	}
-	reported, err := conditions.FromUnstructured(ref.obj.Unstructured)
+	reported, err := conditions.FromUnstructured(ref.Obj.Unstructured)
 	if err != nil {
 		return with(m.target, metav1.ConditionUnknown, clusterv1.InvalidConditionReportedReason, err.Error())
 	}
@@ -94,14 +94,14 @@ func controlPlaneInitialized(s *state) metav1.Condition {
 	if ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false) {
 		return with(target, metav1.ConditionTrue, clusterv1.ClusterControlPlaneInitializedReason, "")
 	}
-	if s.controlPlane.err != nil {
-		return with(target, metav1.ConditionUnknown, clusterv1.ClusterControlPlaneInitializedInternalErrorReason, s.controlPlane.err.Error())
+	if s.controlPlane.Err != nil {
+		return with(target, metav1.ConditionUnknown, clusterv1.ClusterControlPlaneInitializedInternalErrorReason, s.controlPlane.Err.Error())
 	}
 	awaited := "Waiting for the first control plane Machine to have a Node"
 	switch {
-	case s.controlPlane.missing:
+	case s.controlPlane.Missing:
 		awaited = fmt.Sprintf("Waiting for %s to exist", s.controlPlane)
-	case s.controlPlane.ref.IsDefined():
+	case s.controlPlane.Ref.IsDefined():
 		awaited = fmt.Sprintf("Waiting for %s to be initialized", s.controlPlane)
 	}
 	return with(target, metav1.ConditionFalse, clusterv1.ClusterControlPlaneNotInitializedReason, awaited)
@@ -177,14 +177,14 @@ func judged(s *state, machines []*clusterv1.Machine) (out []*clusterv1.Machine) 
 // controlPlaneObject is the control plane as something to aggregate. One that
 // reports no condition of a kind says nothing about it.
 func controlPlaneObject(s *state) []conditions.Object {
-	if s.controlPlane.obj == nil {
+	if s.controlPlane.Obj == nil {
 		return nil
 	}
-	reported, err := conditions.FromUnstructured(s.controlPlane.obj.Unstructured)
+	reported, err := conditions.FromUnstructured(s.controlPlane.Obj.Unstructured)
 	if err != nil || !conditions.Has(reported, clusterv1.RollingOutCondition) {
 		return nil
 	}
-	return []conditions.Object{{Kind: s.controlPlane.ref.Kind, Name: s.controlPlane.ref.Name, Conditions: reported}}
+	return []conditions.Object{{Kind: s.controlPlane.Ref.Kind, Name: s.controlPlane.Ref.Name, Conditions: reported}}
 }
 
 func reasons(issue, unknown, info string) conditions.Reasons {

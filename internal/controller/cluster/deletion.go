@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 )
@@ -85,11 +86,11 @@ func (s *state) left() string {
 }
 
 func (r *Reconciler) deleteControlPlane(ctx context.Context, s *state) (phase.Next, error) {
-	if !s.controlPlane.ref.IsDefined() {
+	if !s.controlPlane.Ref.IsDefined() {
 		return r.deleteControlPlaneMachines(ctx, s)
 	}
 	s.stage = stage{clusterv1.ClusterDeletingWaitingForControlPlaneDeletionReason, fmt.Sprintf("Waiting for %s to be deleted", s.controlPlane)}
-	return r.deleteReferred(ctx, s, &s.controlPlane, "spec.controlPlaneRef")
+	return r.deleteReferred(ctx, s, &s.controlPlane)
 }
 
 // deleteControlPlaneMachines deletes control plane Machines that users made
@@ -111,24 +112,24 @@ func (r *Reconciler) deleteControlPlaneMachines(ctx context.Context, s *state) (
 }
 
 func (r *Reconciler) deleteInfrastructure(ctx context.Context, s *state) (phase.Next, error) {
-	if !s.infra.ref.IsDefined() {
+	if !s.infra.Ref.IsDefined() {
 		return phase.Continue(), nil
 	}
 	s.stage = stage{clusterv1.ClusterDeletingWaitingForInfrastructureDeletionReason, fmt.Sprintf("Waiting for %s to be deleted", s.infra)}
-	return r.deleteReferred(ctx, s, &s.infra, "spec.infrastructureRef")
+	return r.deleteReferred(ctx, s, &s.infra)
 }
 
 // deleteReferred deletes the object behind a reference and waits until it has
 // gone. A kind that cannot be used any more must not hold the Cluster for
 // ever, but an object of it may exist: so that is an error to be mended.
-func (r *Reconciler) deleteReferred(ctx context.Context, s *state, ref *reference, field string) (phase.Next, error) {
-	if err := r.look(ctx, s, ref, field); err != nil {
+func (r *Reconciler) deleteReferred(ctx context.Context, s *state, ref *provider.Reference) (phase.Next, error) {
+	if err := r.look(ctx, s, ref); err != nil {
 		return phase.Wait(0), err
 	}
-	if ref.missing {
+	if ref.Missing {
 		return phase.Continue(), nil
 	}
-	if err := r.Providers.Delete(ctx, ref.obj); err != nil {
+	if err := r.Providers.Delete(ctx, ref.Obj); err != nil {
 		return phase.Wait(0), err
 	}
 	return phase.Wait(0), nil

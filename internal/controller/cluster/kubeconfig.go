@@ -21,7 +21,7 @@ import (
 // object, from the certificate authority that its bootstrap provider made.
 func (r *Reconciler) kubeconfig(ctx context.Context, s *state) (phase.Next, error) {
 	c := s.cluster
-	if s.controlPlane.ref.IsDefined() || c.Spec.Topology.IsDefined() || !c.Spec.ControlPlaneEndpoint.IsValid() {
+	if s.controlPlane.Ref.IsDefined() || c.Spec.Topology.IsDefined() || !c.Spec.ControlPlaneEndpoint.IsValid() {
 		return phase.Continue(), nil
 	}
 	key := client.ObjectKeyFromObject(c)

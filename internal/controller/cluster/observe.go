@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -27,7 +26,7 @@ type state struct {
 	specBefore *clusterv1.ClusterSpec // as it was read
 	health     workload.Health
 
-	infra, controlPlane reference
+	infra, controlPlane provider.Reference
 	counters            contract.Replicas         // of the control plane object
 	versions            []clusterv1.StatusVersion // of the control plane object
 
@@ -41,28 +40,12 @@ type state struct {
 	stage stage // of the deletion
 }
 
-// reference is an object that the Cluster refers to.
-type reference struct {
-	ref     clusterv1.ContractVersionedObjectReference
-	obj     *provider.Object // nil: not there, or not looked for
-	missing bool             // looked for, and not there
-	err     error            // why it could not be read
-}
-
-// String names the object for messages.
-func (r reference) String() string { return r.ref.Kind + " " + r.ref.Name }
-
-// failed keeps why the object cannot be used, for the report. nil is kept too.
-func (r *reference) failed(err error) error {
-	r.err = err
-	return err
-}
-
 // observe reads what belongs to the Cluster from the management cluster's cache.
 func (r *Reconciler) observe(ctx context.Context, cluster *clusterv1.Cluster) (*state, error) {
 	key := client.ObjectKeyFromObject(cluster)
 	s := &state{cluster: cluster, now: r.Clock.Now(), specBefore: cluster.Spec.DeepCopy(), health: r.Workload.Health(key)}
-	s.infra.ref, s.controlPlane.ref = cluster.Spec.InfrastructureRef, cluster.Spec.ControlPlaneRef
+	s.infra = provider.Reference{Ref: cluster.Spec.InfrastructureRef, Field: "spec.infrastructureRef"}
+	s.controlPlane = provider.Reference{Ref: cluster.Spec.ControlPlaneRef, Field: "spec.controlPlaneRef"}
 	var (
 		deployments clusterv1.MachineDeploymentList
 		sets        clusterv1.MachineSetList
@@ -97,22 +80,8 @@ func (r *Reconciler) observe(ctx context.Context, cluster *clusterv1.Cluster) (*
 	return s, nil
 }
 
-// look reads the object that a reference names and starts to watch its kind.
-// That it is not there, or that its kind cannot be used, is kept in the
-// reference; only the latter is an error too.
-func (r *Reconciler) look(ctx context.Context, s *state, ref *reference, field string) error {
-	err := r.Providers.Watch(ctx, ref.ref, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.ClusterList{}})
-	if err == nil {
-		ref.obj, err = r.Providers.Get(ctx, s.cluster.Namespace, ref.ref)
-	}
-	if apierrors.IsNotFound(err) {
-		ref.missing, ref.obj = true, nil
-		return nil
-	}
-	if err != nil {
-		ref.err = fmt.Errorf("%s: %w", field, err)
-	}
-	return ref.err
+func (r *Reconciler) look(ctx context.Context, s *state, ref *provider.Reference) error {
+	return r.Providers.Look(ctx, s.cluster.Namespace, ref, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.ClusterList{}})
 }
 
 // refs lists what a Cluster refers to.

@@ -22,37 +22,37 @@ import (
 // endpoint, failure domains, and that it is provisioned.
 func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, error) {
 	c, status := s.cluster, &s.cluster.Status
-	if !s.infra.ref.IsDefined() {
+	if !s.infra.Ref.IsDefined() {
 		if !c.Spec.Topology.IsDefined() { // without infrastructure of its own there is nothing to wait for
 			status.Initialization.InfrastructureProvisioned = new(true)
 		}
 		return phase.Continue(), nil
 	}
 	before := ptr.Deref(status.Initialization.InfrastructureProvisioned, false)
-	if done, err := r.takeOver(ctx, s, &s.infra, "spec.infrastructureRef", before); done || err != nil {
+	if done, err := r.takeOver(ctx, s, &s.infra, before); done || err != nil {
 		return phase.Continue(), err
 	}
-	promises, err := contract.InfraClusterFor(s.infra.obj.Contract)
+	promises, err := contract.InfraClusterFor(s.infra.Obj.Contract)
 	if err != nil {
-		return phase.Continue(), s.infra.failed(err)
+		return phase.Continue(), s.infra.Failed(err)
 	}
-	provisioned, _, err := promises.Provisioned.Get(s.infra.obj.Unstructured)
+	provisioned, _, err := promises.Provisioned.Get(s.infra.Obj.Unstructured)
 	if err != nil || (!provisioned && !before) {
-		return phase.Continue(), s.infra.failed(err)
+		return phase.Continue(), s.infra.Failed(err)
 	}
-	if err := copyEndpoint(c, s.infra.obj, promises.ControlPlaneEndpoint); err != nil {
-		return phase.Continue(), s.infra.failed(err)
+	if err := copyEndpoint(c, s.infra.Obj, promises.ControlPlaneEndpoint); err != nil {
+		return phase.Continue(), s.infra.Failed(err)
 	}
-	domains, ok, err := promises.FailureDomains.Get(s.infra.obj.Unstructured)
+	domains, ok, err := promises.FailureDomains.Get(s.infra.Obj.Unstructured)
 	if err != nil {
-		return phase.Continue(), s.infra.failed(err)
+		return phase.Continue(), s.infra.Failed(err)
 	}
 	if ok {
 		status.FailureDomains = domains
 	}
 	if !before {
 		status.Initialization.InfrastructureProvisioned = new(true)
-		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", s.infra.ref.Kind, s.infra.ref.Name)
+		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", s.infra.Ref.Kind, s.infra.Ref.Name)
 		r.event(s, "InfrastructureReady", "Provision", "%s is provisioned", s.infra)
 	}
 	return phase.Continue(), nil
@@ -63,7 +63,7 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, 
 func (r *Reconciler) controlPlane(ctx context.Context, s *state) (phase.Next, error) {
 	status := &s.cluster.Status
 	before := ptr.Deref(status.Initialization.ControlPlaneInitialized, false)
-	if !s.controlPlane.ref.IsDefined() {
+	if !s.controlPlane.Ref.IsDefined() {
 		for _, m := range s.controllers {
 			if m.Status.NodeRef.IsDefined() {
 				status.Initialization.ControlPlaneInitialized = new(true)
@@ -71,26 +71,26 @@ func (r *Reconciler) controlPlane(ctx context.Context, s *state) (phase.Next, er
 		}
 		return phase.Continue(), nil
 	}
-	if done, err := r.takeOver(ctx, s, &s.controlPlane, "spec.controlPlaneRef", before); done || err != nil {
+	if done, err := r.takeOver(ctx, s, &s.controlPlane, before); done || err != nil {
 		return phase.Continue(), err
 	}
-	promises, err := contract.ControlPlaneFor(s.controlPlane.obj.Contract)
+	promises, err := contract.ControlPlaneFor(s.controlPlane.Obj.Contract)
 	if err != nil {
-		return phase.Continue(), s.controlPlane.failed(err)
+		return phase.Continue(), s.controlPlane.Failed(err)
 	}
 	if err := readControlPlane(s, promises); err != nil {
-		return phase.Continue(), s.controlPlane.failed(err)
+		return phase.Continue(), s.controlPlane.Failed(err)
 	}
-	initialized, _, err := promises.Initialized.Get(s.controlPlane.obj.Unstructured)
+	initialized, _, err := promises.Initialized.Get(s.controlPlane.Obj.Unstructured)
 	if err != nil || (!initialized && !before) {
-		return phase.Continue(), s.controlPlane.failed(err)
+		return phase.Continue(), s.controlPlane.Failed(err)
 	}
-	if err := copyEndpoint(s.cluster, s.controlPlane.obj, promises.ControlPlaneEndpoint); err != nil {
-		return phase.Continue(), s.controlPlane.failed(err)
+	if err := copyEndpoint(s.cluster, s.controlPlane.Obj, promises.ControlPlaneEndpoint); err != nil {
+		return phase.Continue(), s.controlPlane.Failed(err)
 	}
 	if !before {
 		status.Initialization.ControlPlaneInitialized = new(true)
-		ctrl.LoggerFrom(ctx).Info("Control plane is initialized", s.controlPlane.ref.Kind, s.controlPlane.ref.Name)
+		ctrl.LoggerFrom(ctx).Info("Control plane is initialized", s.controlPlane.Ref.Kind, s.controlPlane.Ref.Name)
 		r.event(s, "ControlPlaneInitialized", "Initialize", "%s is initialized", s.controlPlane)
 	}
 	return phase.Continue(), nil
@@ -98,15 +98,15 @@ func (r *Reconciler) controlPlane(ctx context.Context, s *state) (phase.Next, er
 
 // readControlPlane notes counters and versions for the report.
 func readControlPlane(s *state, promises contract.ControlPlane) (err error) {
-	if s.counters, err = promises.Counters(s.controlPlane.obj.Unstructured); err != nil {
+	if s.counters, err = promises.Counters(s.controlPlane.Obj.Unstructured); err != nil {
 		return err
 	}
-	versions, ok, err := promises.Versions.Get(s.controlPlane.obj.Unstructured)
+	versions, ok, err := promises.Versions.Get(s.controlPlane.Obj.Unstructured)
 	if err != nil {
 		return err
 	}
 	if !ok { // an older provider tells the lowest version alone
-		lowest, _, err := promises.StatusVersion.Get(s.controlPlane.obj.Unstructured)
+		lowest, _, err := promises.StatusVersion.Get(s.controlPlane.Obj.Unstructured)
 		if err != nil {
 			return err
 		}
@@ -120,13 +120,13 @@ func readControlPlane(s *state, promises contract.ControlPlane) (err error) {
 
 // takeOver reads the object behind a reference and puts owner and label on it.
 // done means that there is nothing to read from it.
-func (r *Reconciler) takeOver(ctx context.Context, s *state, ref *reference, field string, before bool) (done bool, err error) {
-	if err := r.look(ctx, s, ref, field); err != nil {
+func (r *Reconciler) takeOver(ctx context.Context, s *state, ref *provider.Reference, before bool) (done bool, err error) {
+	if err := r.look(ctx, s, ref); err != nil {
 		return true, err
 	}
-	if ref.missing {
+	if ref.Missing {
 		if before {
-			return true, reconcile.TerminalError(fmt.Errorf("%s: %s %s/%s has been deleted while the Cluster still exists: delete the Cluster, or restore the object from a backup", field, ref.ref.Kind, s.cluster.Namespace, ref.ref.Name))
+			return true, reconcile.TerminalError(fmt.Errorf("%s: %s %s/%s has been deleted while the Cluster still exists: delete the Cluster, or restore the object from a backup", ref.Field, ref.Ref.Kind, s.cluster.Namespace, ref.Ref.Name))
 		}
 		return true, nil // its creation wakes us
 	}
@@ -137,9 +137,8 @@ func (r *Reconciler) takeOver(ctx context.Context, s *state, ref *reference, fie
 	if s.cluster.Spec.Topology.IsDefined() { // then the Cluster made the object
 		mine.Controller, mine.BlockOwnerDeletion = new(true), new(true)
 	}
-	if err := r.Providers.Adopt(ctx, ref.obj, provider.Adoption{Owner: mine, Cluster: s.cluster.Name}); err != nil {
-		ref.err = fmt.Errorf("%s: %w", field, err)
-		return true, ref.err
+	if err := r.Providers.Adopt(ctx, ref.Obj, provider.Adoption{Owner: mine, Cluster: s.cluster.Name}); err != nil {
+		return true, ref.Failed(fmt.Errorf("%s: %w", ref.Field, err))
 	}
 	return false, nil
 }

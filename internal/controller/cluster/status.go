@@ -71,7 +71,7 @@ func phaseOf(s *state) clusterv1.ClusterPhase {
 		return clusterv1.ClusterPhaseDeleting
 	case ptr.Deref(c.Status.Initialization.InfrastructureProvisioned, false) && c.Spec.ControlPlaneEndpoint.IsValid():
 		return clusterv1.ClusterPhaseProvisioned
-	case s.infra.ref.IsDefined() || s.controlPlane.ref.IsDefined():
+	case s.infra.Ref.IsDefined() || s.controlPlane.Ref.IsDefined():
 		return clusterv1.ClusterPhaseProvisioning
 	}
 	return clusterv1.ClusterPhasePending
@@ -100,8 +100,8 @@ func one(yes bool) int32 {
 // the control plane Machines if there is none.
 func countControlPlane(s *state) {
 	status := &s.cluster.Status
-	if s.controlPlane.ref.IsDefined() {
-		if s.controlPlane.obj == nil {
+	if s.controlPlane.Ref.IsDefined() {
+		if s.controlPlane.Obj == nil {
 			return // what was known stays
 		}
 		r := s.counters

@@ -26,7 +26,7 @@ func (r *Reconciler) bootstrap(ctx context.Context, s *state) (phase.Next, error
 		return phase.Continue(), nil
 	}
 	ref := &s.bootstrapConfig
-	if err := r.look(ctx, s, ref, "spec.bootstrap.configRef"); err != nil || ref.Missing {
+	if err := r.look(ctx, s, ref); err != nil || ref.Missing {
 		return phase.Continue(), err
 	}
 	if err := r.adopt(ctx, s, ref); err != nil {
@@ -49,8 +49,7 @@ func (r *Reconciler) bootstrap(ctx context.Context, s *state) (phase.Next, error
 	case err != nil:
 		return phase.Continue(), err
 	case !ok || secret == "":
-		ref.Err = fmt.Errorf("%s %s/%s says its data is there, but %s is empty: its provider must set it", ref.Ref.Kind, m.Namespace, ref.Ref.Name, c.DataSecretName)
-		return phase.Continue(), ref.Err
+		return phase.Continue(), ref.Failed(fmt.Errorf("%s %s/%s says its data is there, but %s is empty: its provider must set it", ref.Ref.Kind, m.Namespace, ref.Ref.Name, c.DataSecretName))
 	}
 	m.Spec.Bootstrap.DataSecretName = &secret
 	m.Status.Initialization.BootstrapDataSecretCreated = new(true)

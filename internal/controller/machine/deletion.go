@@ -17,6 +17,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 )
@@ -51,14 +52,11 @@ func (r *Reconciler) deletion() []phase.Phase[*state] {
 // delete takes the Machine down, as far as is possible now.
 func (r *Reconciler) delete(ctx context.Context, s *state) (ctrl.Result, error) {
 	s.stage.at(clusterv1.MachineDeletingReason, "")
-	for _, look := range []struct {
-		ref   *reference
-		field string
-	}{{&s.bootstrapConfig, "spec.bootstrap.configRef"}, {&s.infraMachine, "spec.infrastructureRef"}} {
-		if !look.ref.ref.IsDefined() {
+	for _, ref := range []*provider.Reference{&s.bootstrapConfig, &s.infraMachine} {
+		if !ref.Ref.IsDefined() {
 			continue
 		}
-		if err := r.look(ctx, s, look.ref, look.field); err != nil {
+		if err := r.look(ctx, s, ref); err != nil {
 			s.stage.at(clusterv1.MachineDeletingInternalErrorReason, "%v", err)
 			return ctrl.Result{}, err
 		}

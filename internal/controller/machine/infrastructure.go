@@ -18,7 +18,7 @@ import (
 // about the host.
 func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, error) {
 	m, ref := s.machine, &s.infraMachine
-	if err := r.look(ctx, s, ref, "spec.infrastructureRef"); err != nil {
+	if err := r.look(ctx, s, ref); err != nil {
 		return phase.Continue(), err
 	}
 	provisionedBefore := ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false)
@@ -40,8 +40,7 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, 
 		return phase.Continue(), err
 	}
 	if err := copyHost(s, c, provisioned); err != nil {
-		ref.Err = err
-		return phase.Continue(), err
+		return phase.Continue(), ref.Failed(err)
 	}
 	if !provisionedBefore {
 		m.Status.Initialization.InfrastructureProvisioned = new(true)

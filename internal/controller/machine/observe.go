@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -51,7 +50,8 @@ func (r *Reconciler) observe(ctx context.Context, m *clusterv1.Machine) (*state,
 	if s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, m.Namespace, m.Spec.ClusterName); err != nil {
 		return nil, err
 	}
-	s.bootstrapConfig.Ref, s.infraMachine.Ref = m.Spec.Bootstrap.ConfigRef, m.Spec.InfrastructureRef
+	s.bootstrapConfig = provider.Reference{Ref: m.Spec.Bootstrap.ConfigRef, Field: "spec.bootstrap.configRef"}
+	s.infraMachine = provider.Reference{Ref: m.Spec.InfrastructureRef, Field: "spec.infrastructureRef"}
 	set := &clusterv1.MachineSet{}
 	if ok, err := r.controllerOf(ctx, m, "MachineSet", set); err != nil || !ok {
 		return s, err
@@ -78,6 +78,10 @@ func (r *Reconciler) controllerOf(ctx context.Context, obj client.Object, kind s
 		return false, fmt.Errorf("get %s %s: %w", kind, key, err)
 	}
 	return err == nil, nil
+}
+
+func (r *Reconciler) look(ctx context.Context, s *state, ref *provider.Reference) error {
+	return r.Providers.Look(ctx, s.machine.Namespace, ref, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineList{}})
 }
 
 // adopt makes the Machine the controller of an object, in the place of

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// Reference is an object that another refers to, and what is known of it.
+type Reference struct {
+	Ref     clusterv1.ContractVersionedObjectReference
+	Field   string  // that holds the reference, as users write it
+	Obj     *Object // nil: not there, or not looked for
+	Missing bool    // looked for, and not there
+	Err     error   // why it cannot be used
+}
+
+// String names the object for messages.
+func (r Reference) String() string { return r.Ref.Kind + " " + r.Ref.Name }
+
+// Failed keeps why the object cannot be used, and returns it. nil is kept too.
+func (r *Reference) Failed(err error) error {
+	r.Err = err
+	return err
+}
+
+// Look reads the object that a reference names and lets its kind wake w. That
+// it is not there, or that its kind cannot be used, is kept in the reference;
+// only the latter is an error too.
+func (o *Objects) Look(ctx context.Context, namespace string, r *Reference, w Wake) error {
+	err := o.Watch(ctx, r.Ref, w)
+	if err == nil {
+		r.Obj, err = o.Get(ctx, namespace, r.Ref)
+	}
+	if apierrors.IsNotFound(err) {
+		r.Missing, r.Obj = true, nil
+		return nil
+	}
+	if err != nil {
+		r.Err = fmt.Errorf("%s: %w", r.Field, err)
+	}
+	return r.Err
+}
