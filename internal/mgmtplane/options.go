@@ -3,6 +3,7 @@
 package mgmtplane
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
@@ -32,6 +35,11 @@ type Options struct {
 	// Fatal receives what a library would have ended the process for; see
 	// CatchExits. Nil receives nothing.
 	Fatal <-chan error
+	// Install is called when the API server answers, before its own
+	// controllers start: a garbage collector that knows all kinds from its
+	// start need not ask the API server for the owners it has not seen. Nil
+	// installs nothing.
+	Install func(context.Context, *rest.Config) error
 	// Progress is told what is being done, in a few words. Nil tells nobody.
 	Progress func(string)
 }

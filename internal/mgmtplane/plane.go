@@ -79,6 +79,12 @@ func (c *completed) run(ctx context.Context, p *Plane) error {
 	if err := writeKubeconfig(c.dir.Kubeconfig(), keys, "https://"+p.addr); err != nil {
 		return fmt.Errorf("write kubeconfig: %w", err)
 	}
+	if c.Install != nil {
+		c.Progress("installing definitions")
+		if err := c.Install(ctx, p.Config()); err != nil {
+			return err
+		}
+	}
 	c.Progress("starting its controllers")
 	if err := startControllers(p, keys); err != nil {
 		return fmt.Errorf("start controllers of the API server: %w", err)

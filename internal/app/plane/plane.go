@@ -81,7 +81,7 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 		}
 	}
 	mgmt, err := mgmtplane.Start(ctx, mgmtplane.Options{
-		Dir: o.Dir, Listen: o.Listen, Version: o.Version, Providers: o.Providers, Fatal: o.Fatal, Progress: o.Progress,
+		Dir: o.Dir, Listen: o.Listen, Version: o.Version, Providers: o.Providers, Fatal: o.Fatal, Progress: o.Progress, Install: install.Install,
 		Etcd: mgmtplane.ExternalEtcd{Servers: o.EtcdServers, CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile, Prefix: o.EtcdPrefix},
 	})
 	if err != nil {
@@ -90,10 +90,6 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	p.mgmt = mgmt
 	p.stack.Push("management plane", mgmt.Stop)
 	p.relay()
-	o.Progress("installing definitions")
-	if err := install.Install(ctx, mgmt.Config()); err != nil {
-		return err
-	}
 	o.Progress("starting controllers")
 	if err := p.startControllers(ctx, o); err != nil {
 		return err
