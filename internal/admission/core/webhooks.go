@@ -14,6 +14,7 @@ import (
 // complete, and most of it is not spec.
 func Webhooks() []webhook.Webhook {
 	return []webhook.Webhook{
+		webhook.Finalizer[clusterv1.Cluster](target("Cluster", "clusters", nil), clusterv1.ClusterFinalizer),
 		webhook.Check(target("Cluster", "clusters", changed), ValidateCluster),
 
 		webhook.Default(target("Machine", "machines", lacking(machineLacks)), DefaultMachine),

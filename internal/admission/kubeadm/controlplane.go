@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
@@ -30,7 +31,10 @@ const (
 )
 
 // DefaultKubeadmControlPlane sets what the user left out.
-func DefaultKubeadmControlPlane(c, _ *controlplanev1.KubeadmControlPlane) {
+func DefaultKubeadmControlPlane(c, old *controlplanev1.KubeadmControlPlane) {
+	if old == nil {
+		controllerutil.AddFinalizer(c, controlplanev1.KubeadmControlPlaneFinalizer)
+	}
 	if c.Spec.Replicas == nil {
 		c.Spec.Replicas = new(int32(1))
 	}

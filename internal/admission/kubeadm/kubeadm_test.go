@@ -77,9 +77,10 @@ func TestValidateKubeadmConfigTemplate(t *testing.T) {
 
 func TestDefaultKubeadmControlPlane(t *testing.T) {
 	t.Parallel()
+	const held = "metadata: {finalizers: [kubeadm.controlplane.cluster.x-k8s.io]}\n"
 	for name, tc := range map[string]struct{ obj, want string }{
-		"all that is missing":   {"spec: {version: 1.34.1}", "spec: {version: v1.34.1, replicas: 1, rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1}}}}"},
-		"nothing that is there": {"spec: {replicas: 3, version: v1.34.1, rollout: {strategy: {rollingUpdate: {maxSurge: 0}}}}", "spec: {replicas: 3, version: v1.34.1, rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0}}}}"},
+		"all that is missing":   {"spec: {version: 1.34.1}", held + "spec: {version: v1.34.1, replicas: 1, rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1}}}}"},
+		"nothing that is there": {"spec: {replicas: 3, version: v1.34.1, rollout: {strategy: {rollingUpdate: {maxSurge: 0}}}}", held + "spec: {replicas: 3, version: v1.34.1, rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0}}}}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -45,7 +45,8 @@ func Webhooks(c client.Reader) []webhook.Webhook {
 // its function.
 var changed = map[string]string{"spec-changed": webhook.SpecChanged}
 
-const controlPlaneLacks = `!object.spec.?replicas.hasValue()` +
+var controlPlaneLacks = "(" + webhook.LacksFinalizer(controlplanev1.KubeadmControlPlaneFinalizer) + ")" +
+	` || !object.spec.?replicas.hasValue()` +
 	` || !object.spec.version.startsWith('v')` +
 	` || object.spec.?rollout.?strategy.?type.orValue('') == ''` +
 	` || (object.spec.rollout.strategy.type == 'RollingUpdate' && !object.spec.rollout.strategy.?rollingUpdate.?maxSurge.hasValue())`

@@ -26,8 +26,8 @@ func TestTemplatesDoNotChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, w := range Webhooks() {
-				if w.Kind.Kind == "LocalMachinePoolTemplate" {
-					continue // its machines are one level further down
+				if w.Mutating || w.Kind.Kind == "LocalMachinePoolTemplate" {
+					continue // not of templates, or its machines are one level further down
 				}
 				req := &admissionv1.AdmissionRequest{Name: "t", Namespace: "ns", DryRun: &tc.dryRun}
 				req.Object.Raw, req.OldObject.Raw = []byte(tc.obj), []byte(old)

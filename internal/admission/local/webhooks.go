@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package local validates the kinds of the local provider, as far as their
-// schemas cannot: a template does not change.
+// schemas cannot: a template does not change. Clusters and machines get their
+// finalizers here.
 package local
 
 import (
 	"context"
+	"fmt"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
@@ -20,10 +23,26 @@ import (
 // Webhooks are the webhooks of the kinds here.
 func Webhooks() []webhook.Webhook {
 	return []webhook.Webhook{
+		localCluster(),
+		webhook.Finalizer[infrav1.LocalMachine](target("LocalMachine", "localmachines"), infrav1.LocalMachineFinalizer),
 		template("LocalClusterTemplate", "localclustertemplates", func(t *infrav1.LocalClusterTemplate) any { return t.Spec.Template.Spec }),
 		template("LocalMachineTemplate", "localmachinetemplates", func(t *infrav1.LocalMachineTemplate) any { return t.Spec.Template.Spec }),
 		template("LocalMachinePoolTemplate", "localmachinepooltemplates", func(t *infrav1.LocalMachinePoolTemplate) any { return t.Spec.Template.Spec }),
 	}
+}
+
+// localCluster gives a LocalCluster its finalizer, but not one that others
+// manage: nobody here would take it away again.
+func localCluster() webhook.Webhook {
+	managed := fmt.Sprintf("%q in object.metadata.?annotations.orValue({})", clusterv1.ManagedByAnnotation)
+	on := target("LocalCluster", "localclusters")
+	on.Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Create}
+	on.When = map[string]string{"finalizer-missing": webhook.LacksFinalizer(infrav1.LocalClusterFinalizer), "not-managed-by-others": "!(" + managed + ")"}
+	return webhook.Default(on, func(c, old *infrav1.LocalCluster) {
+		if _, ok := c.Annotations[clusterv1.ManagedByAnnotation]; old == nil && !ok {
+			controllerutil.AddFinalizer(c, infrav1.LocalClusterFinalizer)
+		}
+	})
 }
 
 // template keeps what machines are made from as it is, except for rehearsals
@@ -32,12 +51,10 @@ func template[T any, P interface {
 	*T
 	metav1.Object
 }](kind, resource string, spec func(*T) any) webhook.Webhook {
-	target := webhook.Target{
-		Kind: infrav1.GroupVersion.WithKind(kind), Resource: resource,
-		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
-		When:       map[string]string{"spec-changed": webhook.SpecChanged},
-	}
-	return webhook.Validate(target, func(_ context.Context, r webhook.Review[T]) (webhook.Verdict, error) {
+	on := target(kind, resource)
+	on.Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Update}
+	on.When = map[string]string{"spec-changed": webhook.SpecChanged}
+	return webhook.Validate(on, func(_ context.Context, r webhook.Review[T]) (webhook.Verdict, error) {
 		_, rehearsal := P(r.Object).GetAnnotations()[clusterv1.TopologyDryRunAnnotation]
 		if r.DryRun && rehearsal || equality.Semantic.DeepEqual(spec(r.Object), spec(r.Old)) {
 			return webhook.Verdict{}, nil
@@ -45,4 +62,8 @@ func template[T any, P interface {
 		at := field.NewPath("spec", "template", "spec")
 		return webhook.Verdict{Errors: field.ErrorList{field.Forbidden(at, "cannot change; create another template and refer to that one")}}, nil
 	})
+}
+
+func target(kind, resource string) webhook.Target {
+	return webhook.Target{Kind: infrav1.GroupVersion.WithKind(kind), Resource: resource}
 }

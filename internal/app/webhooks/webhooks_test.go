@@ -117,7 +117,22 @@ func TestDefaultingIsCalledExactlyWhenItWouldSetSomething(t *testing.T) {
 			"version without v": "spec: {version: 1.34.0, replicas: 3, rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0}}}}",
 			"no surge":          "spec: {version: v1.34.0, replicas: 3, rollout: {strategy: {type: RollingUpdate}}}",
 			"no type":           "spec: {version: v1.34.0, replicas: 3, rollout: {strategy: {rollingUpdate: {maxSurge: 0}}}}",
-			"complete":          "spec: {version: v1.34.0, replicas: 3, rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0}}}}",
+			"complete":          "metadata: {finalizers: [kubeadm.controlplane.cluster.x-k8s.io]}\nspec: {version: v1.34.0, replicas: 3, rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0}}}}",
+			"no finalizer":      "spec: {version: v1.34.0, replicas: 3, rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0}}}}",
+		},
+		"Cluster": {
+			"new":            "spec: {paused: false}",
+			"with finalizer": "metadata: {finalizers: [cluster.cluster.x-k8s.io]}\nspec: {paused: false}",
+			"of others":      "metadata: {finalizers: [a.b/c]}\nspec: {paused: false}",
+		},
+		"LocalCluster": {
+			"new":               "spec: {simulated: {}}",
+			"with finalizer":    "metadata: {finalizers: [localcluster.infrastructure.capstan.dev]}\nspec: {simulated: {}}",
+			"managed by others": "metadata: {annotations: {cluster.x-k8s.io/managed-by: terraform}}\nspec: {simulated: {}}",
+		},
+		"LocalMachine": {
+			"new":            "spec: {simulated: {}}",
+			"with finalizer": "metadata: {finalizers: [localmachine.infrastructure.capstan.dev]}\nspec: {simulated: {}}",
 		},
 		"ClusterResourceSet": {
 			"minimal":  "spec: {clusterSelector: {matchLabels: {a: b}}}",
