@@ -6,19 +6,16 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
 )
 
 // RefIndex is the index by which the objects that refer to a provider object
@@ -85,7 +82,7 @@ func (o *Objects) Watch(ctx context.Context, ref clusterv1.ContractVersionedObje
 	if err != nil {
 		return err
 	}
-	src := source.Kind[client.Object](o.informers, obj, handler.EnqueueRequestsFromMapFunc(requests), changed())
+	src := source.Kind[client.Object](o.informers, obj, handler.EnqueueRequestsFromMapFunc(requests), controller.Changed())
 	if err := w.Watcher.Watch(src); err != nil {
 		return fmt.Errorf("watch %s for controller %s: %w", kind, w.Controller, err)
 	}
@@ -107,11 +104,7 @@ func (o *Objects) requests(list client.ObjectList) (handler.MapFunc, error) {
 		}
 		found := list.DeepCopyObject().(client.ObjectList)
 		gk := obj.GetObjectKind().GroupVersionKind().GroupKind()
-		if err := o.mgmt.List(ctx, found, client.InNamespace(obj.GetNamespace()), client.MatchingFields{RefIndex: refKey(gk, obj.GetName())}); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Finding who refers to an object", "kind", gk.String(), "name", obj.GetName())
-			return nil
-		}
-		return names(found)
+		return controller.Listed(ctx, o.mgmt, found, client.InNamespace(obj.GetNamespace()), client.MatchingFields{RefIndex: refKey(gk, obj.GetName())})
 	}, nil
 }
 
@@ -123,22 +116,4 @@ func ownerName(obj client.Object, gk schema.GroupKind) string {
 		}
 	}
 	return ""
-}
-
-func names(list client.ObjectList) (out []reconcile.Request) {
-	items, err := meta.ExtractList(list)
-	if err != nil {
-		panic(err) // only for a type that is no list, which its Go type rules out
-	}
-	for _, item := range items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(item.(client.Object))})
-	}
-	return out
-}
-
-// changed drops the events of a resync, in which nothing changed.
-func changed() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion()
-	}}
 }

@@ -6,9 +6,7 @@ import (
 	"context"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -17,6 +15,7 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
 )
 
 // ofMachine names the config of a Machine. A control plane Machine that goes
@@ -44,7 +43,7 @@ func requestFor(namespace string, ref clusterv1.ContractVersionedObjectReference
 // ofCluster names the configs of a Cluster: all of them, for a pause concerns
 // all, and the conditions say so.
 func (r *Reconciler) ofCluster(ctx context.Context, obj client.Object) []reconcile.Request {
-	return r.list(ctx, obj.GetNamespace(), obj.GetName(), func(*bootstrapv1.KubeadmConfig) bool { return true })
+	return controller.Listed(ctx, r.Mgmt, &bootstrapv1.KubeadmConfigList{}, client.InNamespace(obj.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: obj.GetName()})
 }
 
 func (r *Reconciler) ofCertificates(ctx context.Context, obj client.Object) []reconcile.Request {
@@ -61,40 +60,18 @@ func (r *Reconciler) ofConnection(ctx context.Context, cluster client.ObjectKey,
 
 // unfinished names the configs of a Cluster that have no data yet.
 func (r *Reconciler) unfinished(ctx context.Context, namespace, cluster string) []reconcile.Request {
-	return r.list(ctx, namespace, cluster, func(c *bootstrapv1.KubeadmConfig) bool {
+	return controller.ListedIf(ctx, r.Mgmt, &bootstrapv1.KubeadmConfigList{}, func(c *bootstrapv1.KubeadmConfig) bool {
 		return !ptr.Deref(c.Status.Initialization.DataSecretCreated, false)
-	})
-}
-
-func (r *Reconciler) list(ctx context.Context, namespace, cluster string, want func(*bootstrapv1.KubeadmConfig) bool) []reconcile.Request {
-	configs := &bootstrapv1.KubeadmConfigList{}
-	if err := r.Mgmt.List(ctx, configs, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing KubeadmConfigs", "clusterName", cluster) // a map function cannot return it
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range configs.Items {
-		if want(&configs.Items[i]) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&configs.Items[i])})
-		}
-	}
-	return requests
+	}, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster})
 }
 
 // machineMatters passes what a config reads of its Machine.
 func machineMatters() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		was, is := e.ObjectOld.(*clusterv1.Machine), e.ObjectNew.(*clusterv1.Machine)
-		return was.Status.NodeRef != is.Status.NodeRef || was.Spec.Version != is.Spec.Version ||
-			!equality.Semantic.DeepEqual(was.Spec.Bootstrap, is.Spec.Bootstrap)
-	}}
+	return controller.Matters(func(m *clusterv1.Machine) []any { return []any{m.Status.NodeRef, m.Spec.Version, m.Spec.Bootstrap} })
 }
 
 func poolMatters() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		was, is := e.ObjectOld.(*clusterv1.MachinePool), e.ObjectNew.(*clusterv1.MachinePool)
-		return len(was.Status.NodeRefs) != len(is.Status.NodeRefs) || !equality.Semantic.DeepEqual(was.Spec.Template, is.Spec.Template)
-	}}
+	return controller.Matters(func(p *clusterv1.MachinePool) []any { return []any{len(p.Status.NodeRefs), p.Spec.Template} })
 }
 
 // clusterMatters passes the moments that configs wait for.

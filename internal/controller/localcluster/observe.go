@@ -9,13 +9,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 )
 
@@ -69,9 +70,5 @@ func ofCluster(_ context.Context, obj client.Object) []reconcile.Request {
 // clusterMatters drops the changes of a Cluster that its LocalCluster does not
 // care for.
 func clusterMatters() predicate.Predicate {
-	paused := func(o client.Object) bool {
-		p := o.(*clusterv1.Cluster).Spec.Paused
-		return p != nil && *p
-	}
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return paused(e.ObjectOld) != paused(e.ObjectNew) }}
+	return controller.Matters(func(c *clusterv1.Cluster) []any { return []any{ptr.Deref(c.Spec.Paused, false)} })
 }

@@ -8,15 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/simulated"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
 )
 
 // ofMachine names the LocalMachine that a Machine refers to.
@@ -31,41 +30,22 @@ func ofMachine(_ context.Context, obj client.Object) []reconcile.Request {
 // machineMatters drops the changes of a Machine that its LocalMachine does not
 // care for.
 func machineMatters() predicate.Predicate {
-	type view struct{ data, failureDomain string }
-	of := func(o client.Object) view {
-		m := o.(*clusterv1.Machine)
-		v := view{failureDomain: m.Spec.FailureDomain}
-		if m.Spec.Bootstrap.DataSecretName != nil {
-			v.data = *m.Spec.Bootstrap.DataSecretName
-		}
-		return v
-	}
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return of(e.ObjectOld) != of(e.ObjectNew) }}
+	return controller.Matters(func(m *clusterv1.Machine) []any {
+		return []any{m.Spec.FailureDomain, ptr.Deref(m.Spec.Bootstrap.DataSecretName, "")}
+	})
 }
 
 // ofCluster names the LocalMachines of a Cluster.
-func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) (out []reconcile.Request) {
-	var list infrav1.LocalMachineList
-	err := r.Mgmt.List(ctx, &list, client.InNamespace(cluster.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()})
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Finding the LocalMachines to wake")
-		return nil
-	}
-	for i := range list.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return out
+func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
+	return controller.Listed(ctx, r.Mgmt, &infrav1.LocalMachineList{}, client.InNamespace(cluster.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()})
 }
 
 // clusterMatters drops the changes of a Cluster that no LocalMachine cares for.
 func clusterMatters() predicate.Predicate {
-	type view struct{ paused, infrastructure, controlPlane bool }
-	of := func(o client.Object) view {
-		c := o.(*clusterv1.Cluster)
+	return controller.Matters(func(c *clusterv1.Cluster) []any {
 		i := c.Status.Initialization
-		return view{ptr.Deref(c.Spec.Paused, false), ptr.Deref(i.InfrastructureProvisioned, false), ptr.Deref(i.ControlPlaneInitialized, false)}
-	}
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return of(e.ObjectOld) != of(e.ObjectNew) }}
+		return []any{ptr.Deref(c.Spec.Paused, false), ptr.Deref(i.InfrastructureProvisioned, false), ptr.Deref(i.ControlPlaneInitialized, false)}
+	})
 }
 
 // followBackend wakes the LocalMachines that the backend tells of.

@@ -5,12 +5,9 @@ package machine
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -19,6 +16,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
@@ -90,34 +88,20 @@ func (r *Reconciler) ofNode(ctx context.Context, cluster client.ObjectKey, obj c
 	return found
 }
 
-func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) (out []reconcile.Request) {
-	var list clusterv1.MachineList
-	if err := r.Mgmt.List(ctx, &list, opts...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Finding the Machines to wake")
-		return nil
-	}
-	for i := range list.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return out
+func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
+	return controller.Listed(ctx, r.Mgmt, &clusterv1.MachineList{}, opts...)
 }
 
 // clusterMatters drops the changes of a Cluster that no Machine cares for.
 func clusterMatters() predicate.Predicate {
-	type view struct{ paused, deleting, infrastructure, controlPlane bool }
-	of := func(o client.Object) view {
-		c := o.(*clusterv1.Cluster)
+	return controller.Matters(func(c *clusterv1.Cluster) []any {
 		i := c.Status.Initialization
-		return view{ptr.Deref(c.Spec.Paused, false), !c.DeletionTimestamp.IsZero(), ptr.Deref(i.InfrastructureProvisioned, false), ptr.Deref(i.ControlPlaneInitialized, false)}
-	}
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return of(e.ObjectOld) != of(e.ObjectNew) }}
+		return []any{ptr.Deref(c.Spec.Paused, false), c.DeletionTimestamp.IsZero(), ptr.Deref(i.InfrastructureProvisioned, false), ptr.Deref(i.ControlPlaneInitialized, false)}
+	})
 }
 
 // templateMatters drops changes of status: whether a Machine is up to date
 // depends on spec and revision alone.
 func templateMatters() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
-			!maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
-	}}
+	return controller.Matters(func(o client.Object) []any { return []any{o.GetGeneration(), o.GetAnnotations()} })
 }

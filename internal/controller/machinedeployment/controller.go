@@ -50,7 +50,7 @@ func (r *Reconciler) Setup(mgr ctrl.Manager) error {
 	}
 	return controller.For(mgr, name, &clusterv1.MachineDeployment{}).
 		Owns(&clusterv1.MachineSet{}).
-		Watches(&clusterv1.MachineSet{}, r.ofOrphan, isOrphan()).
+		Watches(&clusterv1.MachineSet{}, r.ofOrphan, controller.Orphan()).
 		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
 		Concurrency(50).
 		Complete(r)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
@@ -56,9 +57,9 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	c, err := controller.For(mgr, name, &clusterv1.MachineSet{}).
 		Owns(&clusterv1.Machine{}).
-		Watches(&clusterv1.Machine{}, r.ofOrphan, isOrphan()).
+		Watches(&clusterv1.Machine{}, r.ofOrphan, controller.Orphan()).
 		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
-		Watches(&clusterv1.MachineDeployment{}, r.ofDeployment, specMatters()).
+		Watches(&clusterv1.MachineDeployment{}, r.ofDeployment, predicate.GenerationChangedPredicate{}).
 		Concurrency(50).
 		Build(r)
 	r.watcher = c

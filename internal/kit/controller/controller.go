@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -57,19 +56,19 @@ type Builder[T client.Object] struct {
 // type of obj.
 func For[T client.Object](mgr ctrl.Manager, name string, obj T, preds ...predicate.Predicate) *Builder[T] {
 	b := ctrl.NewControllerManagedBy(mgr).Named(name).
-		For(obj, builder.WithPredicates(append(preds, changed())...))
+		For(obj, builder.WithPredicates(append(preds, Changed())...))
 	return &Builder[T]{mgr: mgr, name: name, obj: obj, build: b, concurrency: defaultConcurrency}
 }
 
 // Owns wakes the controller for the controller-owner of an object of this type.
 func (b *Builder[T]) Owns(obj client.Object) *Builder[T] {
-	b.build.Owns(obj, builder.WithPredicates(changed()))
+	b.build.Owns(obj, builder.WithPredicates(Changed()))
 	return b
 }
 
 // Watches wakes the controller for whatever toRequests makes of an object.
 func (b *Builder[T]) Watches(obj client.Object, toRequests handler.MapFunc, preds ...predicate.Predicate) *Builder[T] {
-	b.build.Watches(obj, handler.EnqueueRequestsFromMapFunc(toRequests), builder.WithPredicates(append(preds, changed())...))
+	b.build.Watches(obj, handler.EnqueueRequestsFromMapFunc(toRequests), builder.WithPredicates(append(preds, Changed())...))
 	return b
 }
 
@@ -221,11 +220,4 @@ func onlyConflicts(err error) bool {
 		return onlyConflicts(inner)
 	}
 	return apierrors.IsConflict(err)
-}
-
-// changed drops the events of a resync, in which nothing changed.
-func changed() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld == nil || e.ObjectNew == nil || e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion()
-	}}
 }

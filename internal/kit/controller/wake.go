@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Listed wakes the objects that the cache lists. What cannot be listed is
+// logged, for who maps an event cannot return an error.
+func Listed(ctx context.Context, c client.Reader, list client.ObjectList, opts ...client.ListOption) []reconcile.Request {
+	return ListedIf(ctx, c, list, func(client.Object) bool { return true }, opts...)
+}
+
+// ListedIf wakes those that is says yes to, which must not change them.
+func ListedIf[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList, is func(T) bool, opts ...client.ListOption) (out []reconcile.Request) {
+	err := c.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...)
+	if err == nil {
+		err = meta.EachListItem(list, func(item runtime.Object) error {
+			if obj := item.(T); is(obj) {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing whom to wake", "list", fmt.Sprintf("%T", list))
+	}
+	return out
+}
+
+// Matters passes an update only if what a controller reads of an object that is
+// not its own has changed.
+func Matters[T client.Object](reads func(T) []any) predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return !equality.Semantic.DeepEqual(reads(e.ObjectOld.(T)), reads(e.ObjectNew.(T)))
+	}}
+}
+
+// Orphan passes objects that nobody controls.
+func Orphan() predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(obj client.Object) bool {
+		return metav1.GetControllerOfNoCopy(obj) == nil && obj.GetDeletionTimestamp().IsZero()
+	})
+}
+
+// Changed drops the events of a resync, in which nothing changed.
+func Changed() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld == nil || e.ObjectNew == nil || e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion()
+	}}
+}
