@@ -43,15 +43,19 @@ type Reconciler struct {
 	// Name makes a name that is not taken: the prefix, a dash and five random letters.
 	Name func(prefix string) string
 
-	memory memory // what inspections of workload clusters have shown
+	watcher provider.Watcher // set by Setup
+	memory  memory           // what inspections of workload clusters have shown
 }
 
 // Setup registers the controller and its watches.
-func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Workload == nil || r.Etcd == nil || r.Clock == nil || r.Recorder == nil || r.Name == nil {
 		return errors.New("kubeadmcontrolplane: Mgmt, Live, Providers, Workload, Etcd, Clock, Recorder and Name are required")
 	}
-	return controller.For(mgr, name, &controlplanev1.KubeadmControlPlane{}).
+	if err := provider.Index(ctx, mgr.GetFieldIndexer(), &controlplanev1.KubeadmControlPlane{}, templates); err != nil {
+		return err
+	}
+	c, err := controller.For(mgr, name, &controlplanev1.KubeadmControlPlane{}).
 		Owns(&corev1.Secret{}).
 		Watches(&clusterv1.Cluster{}, ofCluster, clusterMatters()).
 		Watches(&clusterv1.Machine{}, r.ofWorker, workerGone()).
@@ -60,7 +64,9 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 		WatchesSource(r.Workload.Source(&corev1.Pod{}, r.ofWorkload)).
 		WatchesSource(r.Workload.Source(&corev1.Node{}, r.ofNode)).
 		Concurrency(50).
-		Complete(r)
+		Build(r)
+	r.watcher = c
+	return err
 }
 
 // Reconcile implements reconcile.ObjectReconciler.

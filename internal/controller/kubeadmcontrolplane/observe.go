@@ -114,7 +114,11 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 // failure to read it.
 func (r *Reconciler) observeTemplate(ctx context.Context, s *state) error {
 	ref := s.kcp.Spec.MachineTemplate.Spec.InfrastructureRef
-	t, err := r.Providers.Get(ctx, s.kcp.Namespace, ref)
+	err := r.Providers.Watch(ctx, ref, provider.Wake{Controller: name, Watcher: r.watcher, List: &controlplanev1.KubeadmControlPlaneList{}})
+	var t *provider.Object
+	if err == nil {
+		t, err = r.Providers.Get(ctx, s.kcp.Namespace, ref)
+	}
 	_, unusable := errors.AsType[*provider.KindError](err)
 	switch {
 	case err == nil:
@@ -123,6 +127,7 @@ func (r *Reconciler) observeTemplate(ctx context.Context, s *state) error {
 		s.problem = fmt.Sprintf("%s %s, named by spec.machineTemplate.spec.infrastructureRef, does not exist: create it or correct the reference", ref.Kind, ref.Name)
 	case unusable:
 		s.problem = "spec.machineTemplate.spec.infrastructureRef: " + err.Error()
+		s.due(s.now.Add(repairInterval)) // CRDs are not watched
 	default:
 		return err
 	}

@@ -30,6 +30,15 @@ const kind = "KubeadmControlPlane"
 // wait for company: a machine that comes up changes its own messages often.
 const soon = 2 * time.Second
 
+// templates are the objects that a control plane refers to.
+func templates(obj client.Object) []clusterv1.ContractVersionedObjectReference {
+	kcp, ok := obj.(*controlplanev1.KubeadmControlPlane)
+	if !ok {
+		return nil
+	}
+	return []clusterv1.ContractVersionedObjectReference{kcp.Spec.MachineTemplate.Spec.InfrastructureRef}
+}
+
 // ofCluster wakes the control plane that a Cluster refers to.
 func ofCluster(_ context.Context, obj client.Object) []reconcile.Request {
 	cluster, ok := obj.(*clusterv1.Cluster)
