@@ -5,13 +5,11 @@ package provider
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 )
@@ -37,14 +35,7 @@ func (o *Objects) Adopt(ctx context.Context, obj *Object, a Adoption) error {
 			obj.GetKind(), client.ObjectKeyFromObject(obj), other.Kind, other.Name)
 	}
 	owner.Set(changed, a.Owner)
-	if changed.GetLabels()[clusterv1.ClusterNameLabel] != a.Cluster {
-		labels := maps.Clone(changed.GetLabels())
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[clusterv1.ClusterNameLabel] = a.Cluster
-		changed.SetLabels(labels)
-	}
+	owner.Label(changed, a.Cluster)
 	if err := commit(ctx); err != nil {
 		return fmt.Errorf("adopt: %w", err)
 	}

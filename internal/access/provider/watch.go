@@ -16,6 +16,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
 )
 
 // RefIndex is the index by which the objects that refer to a provider object
@@ -99,21 +100,11 @@ func (o *Objects) requests(list client.ObjectList) (handler.MapFunc, error) {
 	}
 	wake := schema.GroupKind{Group: gvk.Group, Kind: gvk.Kind[:len(gvk.Kind)-len("List")]}
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
-		if name := ownerName(obj, wake); name != "" {
+		if name := owner.Name(obj, wake); name != "" {
 			return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}}}
 		}
 		found := list.DeepCopyObject().(client.ObjectList)
 		gk := obj.GetObjectKind().GroupVersionKind().GroupKind()
 		return controller.Listed(ctx, o.mgmt, found, client.InNamespace(obj.GetNamespace()), client.MatchingFields{RefIndex: refKey(gk, obj.GetName())})
 	}, nil
-}
-
-func ownerName(obj client.Object, gk schema.GroupKind) string {
-	for _, ref := range obj.GetOwnerReferences() {
-		gv, err := schema.ParseGroupVersion(ref.APIVersion)
-		if err == nil && gv.Group == gk.Group && ref.Kind == gk.Kind {
-			return ref.Name
-		}
-	}
-	return ""
 }

@@ -6,8 +6,6 @@ import (
 	"context"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +18,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 )
 
+// ownerKind is what owns a LocalCluster.
+var ownerKind = clusterv1.GroupVersion.WithKind(clusterv1.ClusterKind).GroupKind()
+
 // state is what one reconcile knows.
 type state struct {
 	local   *infrav1.LocalCluster
@@ -31,7 +32,7 @@ type state struct {
 func (r *Reconciler) observe(ctx context.Context, lc *infrav1.LocalCluster) (*state, error) {
 	s := &state{local: lc, now: r.Clock.Now()}
 	var err error
-	if name := ownerName(lc); name != "" {
+	if name := owner.Name(lc, ownerKind); name != "" {
 		s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, lc.Namespace, name)
 	}
 	return s, err
@@ -40,22 +41,11 @@ func (r *Reconciler) observe(ctx context.Context, lc *infrav1.LocalCluster) (*st
 // key names the cluster to the infrastructure: as the Cluster that owns it, or
 // that its label still names.
 func (s *state) key() types.NamespacedName {
-	name := ownerName(s.local)
+	name := owner.Name(s.local, ownerKind)
 	if name == "" {
 		name = s.local.Labels[clusterv1.ClusterNameLabel]
 	}
 	return types.NamespacedName{Namespace: s.local.Namespace, Name: name}
-}
-
-// ownerName is the name of the Cluster that owns obj, or empty.
-func ownerName(obj metav1.Object) string {
-	for _, ref := range obj.GetOwnerReferences() {
-		gv, err := schema.ParseGroupVersion(ref.APIVersion)
-		if err == nil && gv.Group == clusterv1.GroupVersion.Group && ref.Kind == "Cluster" {
-			return ref.Name
-		}
-	}
-	return ""
 }
 
 // ofCluster names the LocalCluster that a Cluster refers to.

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,6 +16,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/simulated"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 )
+
+// ownerKind is what owns a LocalMachine.
+var ownerKind = clusterv1.GroupVersion.WithKind("Machine").GroupKind()
 
 // state is what one reconcile knows.
 type state struct {
@@ -44,7 +45,7 @@ type bootstrapData struct {
 
 func (r *Reconciler) observe(ctx context.Context, lm *infrav1.LocalMachine) (*state, error) {
 	s := &state{local: lm, now: r.Clock.Now()}
-	if name := ownerName(lm); name != "" {
+	if name := owner.Name(lm, ownerKind); name != "" {
 		m := &clusterv1.Machine{}
 		err := r.Mgmt.Get(ctx, client.ObjectKey{Namespace: lm.Namespace, Name: name}, m)
 		if client.IgnoreNotFound(err) != nil {
@@ -73,15 +74,4 @@ func (s *state) clusterKey() types.NamespacedName {
 // provisioned reports whether the machine has once run its bootstrap data.
 func (s *state) provisioned() bool {
 	return ptr.Deref(s.local.Status.Initialization.Provisioned, false)
-}
-
-// ownerName is the name of the Machine that owns obj, or empty.
-func ownerName(obj metav1.Object) string {
-	for _, ref := range obj.GetOwnerReferences() {
-		gv, err := schema.ParseGroupVersion(ref.APIVersion)
-		if err == nil && gv.Group == clusterv1.GroupVersion.Group && ref.Kind == "Machine" {
-			return ref.Name
-		}
-	}
-	return ""
 }

@@ -5,7 +5,6 @@ package machine
 import (
 	"context"
 	"fmt"
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -105,21 +104,11 @@ func (r *Reconciler) adopt(ctx context.Context, s *state, ref *provider.Referenc
 // Machine its label. It reports whether the Machine must be stored.
 func (r *Reconciler) adoptStandalone(s *state) bool {
 	m := s.machine
-	changed := false
-	if m.Labels[clusterv1.ClusterNameLabel] != m.Spec.ClusterName {
-		labels := maps.Clone(m.Labels)
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[clusterv1.ClusterNameLabel] = m.Spec.ClusterName
-		m.Labels = labels
-		changed = true
-	}
+	changed := owner.Label(m, m.Spec.ClusterName)
 	if !standalone(m) || s.cluster == nil {
 		return changed
 	}
-	ref := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: clusterv1.ClusterKind, Name: s.cluster.Name, UID: s.cluster.UID}
-	return owner.Set(m, ref) || changed
+	return owner.Set(m, owner.OfCluster(s.cluster)) || changed
 }
 
 // standalone reports whether nobody manages the Machine, nor is about to.

@@ -27,6 +27,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -157,7 +158,7 @@ func deployment(want int32) *clusterv1.MachineDeployment {
 			Finalizers:      []string{clusterv1.MachineDeploymentFinalizer},
 			Labels:          map[string]string{clusterv1.ClusterNameLabel: "c"},
 			Annotations:     map[string]string{clusterv1.RevisionAnnotation: "1"},
-			OwnerReferences: []metav1.OwnerReference{clusterReference(cluster())},
+			OwnerReferences: []metav1.OwnerReference{owner.OfCluster(cluster())},
 		},
 		Spec: clusterv1.MachineDeploymentSpec{
 			ClusterName: "c",

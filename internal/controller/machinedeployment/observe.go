@@ -39,11 +39,8 @@ func (r *Reconciler) observe(ctx context.Context, md *clusterv1.MachineDeploymen
 	if s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, md.Namespace, md.Spec.ClusterName); err != nil {
 		return nil, err
 	}
-	if s.selector, err = metav1.LabelSelectorAsSelector(&md.Spec.Selector); err != nil {
-		return nil, fmt.Errorf("read spec.selector: %w", err)
-	}
-	if s.selector.Empty() {
-		s.selector = labels.Nothing() // an empty one would adopt every MachineSet there is
+	if s.selector, err = owner.Selector(&md.Spec.Selector); err != nil {
+		return nil, err
 	}
 	in := []client.ListOption{
 		client.InNamespace(md.Namespace),
@@ -54,17 +51,7 @@ func (r *Reconciler) observe(ctx context.Context, md *clusterv1.MachineDeploymen
 	if err := r.Mgmt.List(ctx, &sets, in...); err != nil {
 		return nil, fmt.Errorf("list MachineSets: %w", err)
 	}
-	for i := range sets.Items {
-		set := &sets.Items[i]
-		switch controlledBy := metav1.GetControllerOfNoCopy(set); {
-		case controlledBy == nil:
-			if set.DeletionTimestamp.IsZero() {
-				s.orphans = append(s.orphans, set)
-			}
-		case controlledBy.UID == md.UID:
-			s.sets = append(s.sets, set)
-		}
-	}
+	s.sets, s.orphans = owner.Divide(sets.Items, md.UID)
 	return s, r.observeMachines(ctx, s, in)
 }
 

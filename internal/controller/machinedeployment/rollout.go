@@ -36,12 +36,8 @@ func (r *Reconciler) prepare(s *state) bool {
 	if added && len(s.sets)+len(s.orphans) == 0 {
 		r.setRevision(md, "1") // what the first rollout will say; it saves that a write
 	}
-	if md.Labels[clusterv1.ClusterNameLabel] != md.Spec.ClusterName {
-		md.Labels = maps.Clone(md.Labels)
-		metav1.SetMetaDataLabel(&md.ObjectMeta, clusterv1.ClusterNameLabel, md.Spec.ClusterName)
-		added = true
-	}
-	return owner.Set(md, clusterReference(s.cluster)) || added
+	added = owner.Label(md, md.Spec.ClusterName) || added
+	return owner.Set(md, owner.OfCluster(s.cluster)) || added
 }
 
 func (r *Reconciler) setRevision(md *clusterv1.MachineDeployment, revision string) {
@@ -50,10 +46,6 @@ func (r *Reconciler) setRevision(md *clusterv1.MachineDeployment, revision strin
 	}
 	md.Annotations = maps.Clone(md.Annotations)
 	metav1.SetMetaDataAnnotation(&md.ObjectMeta, clusterv1.RevisionAnnotation, revision)
-}
-
-func clusterReference(c *clusterv1.Cluster) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: clusterv1.ClusterKind, Name: c.Name, UID: c.UID}
 }
 
 // adopt takes MachineSets that match and that nobody controls, and gives the
@@ -91,7 +83,7 @@ func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.
 		}
 		return err
 	}
-	return r.Providers.Adopt(ctx, t, provider.Adoption{Owner: clusterReference(s.cluster), Cluster: s.cluster.Name})
+	return r.Providers.Adopt(ctx, t, provider.Adoption{Owner: owner.OfCluster(s.cluster), Cluster: s.cluster.Name})
 }
 
 // rollOut carries out what package rollout plans.

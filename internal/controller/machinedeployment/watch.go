@@ -5,7 +5,6 @@ package machinedeployment
 import (
 	"context"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +14,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
 )
 
 // ofCluster wakes the deployments of a Cluster.
@@ -26,8 +26,8 @@ func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []rec
 func (r *Reconciler) ofOrphan(ctx context.Context, obj client.Object) []reconcile.Request {
 	set := obj.(*clusterv1.MachineSet)
 	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.MachineDeploymentList{}, func(md *clusterv1.MachineDeployment) bool {
-		selector, err := metav1.LabelSelectorAsSelector(&md.Spec.Selector)
-		return err == nil && !selector.Empty() && selector.Matches(labels.Set(set.Labels))
+		selector, err := owner.Selector(&md.Spec.Selector)
+		return err == nil && selector.Matches(labels.Set(set.Labels))
 	}, client.InNamespace(set.Namespace), client.MatchingFields{index.ClusterName: set.Spec.ClusterName})
 }
 

@@ -53,11 +53,8 @@ func (r *Reconciler) observe(ctx context.Context, set *clusterv1.MachineSet) (*s
 	if s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, set.Namespace, set.Spec.ClusterName); err != nil {
 		return nil, err
 	}
-	if s.selector, err = metav1.LabelSelectorAsSelector(&set.Spec.Selector); err != nil {
-		return nil, fmt.Errorf("read spec.selector: %w", err)
-	}
-	if s.selector.Empty() {
-		s.selector = labels.Nothing() // an empty one would adopt every Machine there is
+	if s.selector, err = owner.Selector(&set.Spec.Selector); err != nil {
+		return nil, err
 	}
 	if err := r.observeDeployment(ctx, s); err != nil {
 		return nil, err
@@ -88,17 +85,7 @@ func (r *Reconciler) observeMachines(ctx context.Context, s *state) error {
 		client.MatchingFields{index.ClusterName: s.set.Spec.ClusterName}, client.MatchingLabelsSelector{Selector: s.selector}); err != nil {
 		return fmt.Errorf("list Machines: %w", err)
 	}
-	for i := range list.Items {
-		m := &list.Items[i]
-		switch controlledBy := metav1.GetControllerOfNoCopy(m); {
-		case controlledBy == nil:
-			if m.DeletionTimestamp.IsZero() {
-				s.orphans = append(s.orphans, m)
-			}
-		case controlledBy.UID == s.set.UID:
-			s.machines = append(s.machines, m)
-		}
-	}
+	s.machines, s.orphans = owner.Divide(list.Items, s.set.UID)
 	return nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,23 +27,15 @@ func (r *Reconciler) prepare(s *state) bool {
 		return false
 	}
 	added := finalizer.Ensure(set, clusterv1.MachineSetFinalizer)
-	if set.Labels[clusterv1.ClusterNameLabel] != set.Spec.ClusterName {
-		set.Labels = maps.Clone(set.Labels)
-		metav1.SetMetaDataLabel(&set.ObjectMeta, clusterv1.ClusterNameLabel, set.Spec.ClusterName)
-		added = true
-	}
+	added = owner.Label(set, set.Spec.ClusterName) || added
 	if standalone(set) {
-		added = owner.Set(set, clusterReference(s.cluster)) || added
+		added = owner.Set(set, owner.OfCluster(s.cluster)) || added
 	}
 	return added
 }
 
 // standalone reports whether no MachineDeployment has made the set.
 func standalone(set *clusterv1.MachineSet) bool { return metav1.GetControllerOfNoCopy(set) == nil }
-
-func clusterReference(c *clusterv1.Cluster) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: clusterv1.ClusterKind, Name: c.Name, UID: c.UID}
-}
 
 // adopt takes Machines that match and that nobody controls, and gives the
 // templates of a standalone set to the Cluster, so that they move and go with
@@ -82,5 +73,5 @@ func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.
 	if err != nil {
 		return client.IgnoreNotFound(err) // scale tells, if the template is needed
 	}
-	return r.Providers.Adopt(ctx, t, provider.Adoption{Owner: clusterReference(s.cluster), Cluster: s.cluster.Name})
+	return r.Providers.Adopt(ctx, t, provider.Adoption{Owner: owner.OfCluster(s.cluster), Cluster: s.cluster.Name})
 }

@@ -5,7 +5,6 @@ package machineset
 import (
 	"context"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -14,6 +13,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
 )
 
 // ofCluster wakes the sets of a Cluster.
@@ -30,8 +30,8 @@ func (r *Reconciler) ofDeployment(ctx context.Context, md client.Object) []recon
 func (r *Reconciler) ofOrphan(ctx context.Context, obj client.Object) []reconcile.Request {
 	m := obj.(*clusterv1.Machine)
 	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.MachineSetList{}, func(set *clusterv1.MachineSet) bool {
-		selector, err := metav1.LabelSelectorAsSelector(&set.Spec.Selector)
-		return err == nil && !selector.Empty() && selector.Matches(labels.Set(m.Labels))
+		selector, err := owner.Selector(&set.Spec.Selector)
+		return err == nil && selector.Matches(labels.Set(m.Labels))
 	}, client.InNamespace(m.Namespace), client.MatchingFields{index.ClusterName: m.Spec.ClusterName})
 }
 

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package owner reads and sets owner references.
+// Package owner reads and sets owner references, and the label that names the
+// Cluster.
 package owner
 
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -105,6 +109,65 @@ func Has(obj metav1.Object, gk schema.GroupKind, name string) bool {
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
 		return r.Name == name && groupKind(r) == gk
 	})
+}
+
+// Name returns the name of the owner of obj of that group and kind, whatever
+// its version and UID, or nothing.
+func Name(obj metav1.Object, gk schema.GroupKind) string {
+	for _, r := range obj.GetOwnerReferences() {
+		if groupKind(r) == gk {
+			return r.Name
+		}
+	}
+	return ""
+}
+
+// OfCluster returns a reference to a Cluster without the controller mark.
+func OfCluster(c *clusterv1.Cluster) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: clusterv1.ClusterKind, Name: c.Name, UID: c.UID}
+}
+
+// Label sets the cluster-name label of obj and reports whether it was another.
+func Label(obj metav1.Object, cluster string) bool {
+	if obj.GetLabels()[clusterv1.ClusterNameLabel] == cluster {
+		return false
+	}
+	labels := map[string]string{}
+	maps.Copy(labels, obj.GetLabels())
+	labels[clusterv1.ClusterNameLabel] = cluster
+	obj.SetLabels(labels)
+	return true
+}
+
+// Selector returns what selects the objects that an owner adopts. An empty one
+// would adopt all there are, and so selects nothing.
+func Selector(s *metav1.LabelSelector) (labels.Selector, error) {
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return nil, fmt.Errorf("read spec.selector: %w", err)
+	}
+	if selector.Empty() {
+		return labels.Nothing(), nil
+	}
+	return selector, nil
+}
+
+// Divide tells the items that the owner with that UID controls from those that
+// nobody does, and that are to stay.
+func Divide[T any, P interface {
+	*T
+	metav1.Object
+}](items []T, uid types.UID) (mine, orphans []P) {
+	for i := range items {
+		obj := P(&items[i])
+		switch by := metav1.GetControllerOfNoCopy(obj); {
+		case by != nil && by.UID == uid:
+			mine = append(mine, obj)
+		case by == nil && obj.GetDeletionTimestamp().IsZero():
+			orphans = append(orphans, obj)
+		}
+	}
+	return mine, orphans
 }
 
 // schemer is what knows the kinds of typed objects; a client.Client is one.
