@@ -21,7 +21,7 @@ import (
 const (
 	namespace = metav1.NamespaceDefault
 	// creators is how many clusters are being written at the same moment.
-	creators = 8
+	creators = 32
 )
 
 // createAll creates the clusters and returns how long each took to become

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 )
 
@@ -34,6 +35,7 @@ func run(ctx context.Context, args []string) error {
 	binary := fs.String("capstan", "bin/capstan", "the program to measure")
 	dir := fs.String("dir", "", "data directory (default: a temporary one)")
 	out := fs.String("json", "", "file to write the result to, as JSON; - for stdout instead of the table")
+	flags := fs.String("up", "", "further flags for capstan up, separated by blanks")
 	clusters := fs.Int("clusters", 0, "number of clusters instead of the scenario's")
 	if err := fs.Parse(args); err != nil {
 		return err
@@ -51,7 +53,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		defer func() { _ = os.RemoveAll(*dir) }()
 	}
-	b := &bench{scenario: s, binary: *binary, dir: *dir}
+	b := &bench{scenario: s, binary: *binary, dir: *dir, flags: strings.Fields(*flags)}
 	result, err := b.run(ctx)
 	if result == nil {
 		return err

@@ -34,9 +34,10 @@ type process struct {
 	watch context.CancelFunc
 }
 
-func start(ctx context.Context, binary, dir string) (*process, error) {
+func start(ctx context.Context, binary, dir string, flags []string) (*process, error) {
 	p := &process{exited: make(chan error, 1)}
-	p.cmd = exec.Command(binary, "up", "--data-dir="+dir, "--listen=127.0.0.1:0", "--metrics-address=127.0.0.1:0")
+	args := append([]string{"up", "--data-dir=" + dir, "--listen=127.0.0.1:0", "--metrics-address=127.0.0.1:0"}, flags...)
+	p.cmd = exec.Command(binary, args...)
 	p.cmd.Stderr = os.Stderr
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 type bench struct {
 	scenario    *Scenario
 	binary, dir string
+	flags       []string
 
 	plane  *process
 	config *rest.Config
@@ -44,7 +45,11 @@ func (b *bench) run(ctx context.Context) (_ *Result, err error) {
 	if err := b.up(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, b.plane.stop()) }()
+	defer func() {
+		if b.plane != nil { // else a restart went wrong
+			err = errors.Join(err, b.plane.stop())
+		}
+	}()
 	r.ReadySeconds = round(b.plane.ready.Seconds())
 	if err := b.create(ctx, r); err != nil {
 		return nil, err
@@ -66,12 +71,13 @@ func (b *bench) run(ctx context.Context) (_ *Result, err error) {
 
 // up starts the plane on the run's data directory and connects to it.
 func (b *bench) up(ctx context.Context) (err error) {
-	if b.plane, err = start(ctx, b.binary, b.dir); err != nil {
+	if b.plane, err = start(ctx, b.binary, b.dir, b.flags); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.plane.stop())
+			b.plane = nil
 		}
 	}()
 	if b.config, err = clientcmd.BuildConfigFromFlags("", filepath.Join(b.dir, "kubeconfig")); err != nil {
@@ -167,7 +173,9 @@ func (b *bench) idle(ctx context.Context, r *Result) error {
 // restart counts what a plane writes when it finds everything as it should be.
 func (b *bench) restart(ctx context.Context, r *Result) error {
 	begin := time.Now()
-	if err := b.plane.stop(); err != nil {
+	err := b.plane.stop()
+	b.plane = nil
+	if err != nil {
 		return err
 	}
 	r.Restart.StopSeconds = round(time.Since(begin).Seconds())

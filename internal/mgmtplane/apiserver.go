@@ -9,12 +9,15 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/compatibility"
@@ -22,12 +25,18 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
+	"github.com/capstan-dev/capstan/internal/kit/inflight"
 	"github.com/capstan-dev/capstan/internal/kit/inprocess"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 )
 
 const (
 	readyTimeout = 60 * time.Second
+
+	// A write computes for some milliseconds and waits about as long for the
+	// disk, where etcd takes together what comes together.
+	writesPerCPU    = 4
+	minWritesAtOnce = 8
 	// connectionsTimeout is how long a stop waits for connections to fall idle.
 	// Those of hooks that a stop interrupts at the start never do.
 	connectionsTimeout = 5 * time.Second
@@ -151,12 +160,29 @@ func (c *completed) buildAPIServer(ctx context.Context, in apiServerInput) (*api
 	} {
 		*v = namedVersion{*v, c.kubernetes}
 	}
+	takeTurns(&cfg.Aggregator.GenericConfig.Config)
 	done, err := cfg.Complete()
 	if err != nil {
 		return nil, err
 	}
 	return app.CreateServerChain(done)
 }
+
+// takeTurns lets a few writes be served at a time; see inflight.Limit. It sits
+// behind authorization, in the server that all requests enter by. Reads do not
+// count, and neither do reviews: serving a write may need them, and would wait
+// for itself.
+func takeTurns(c *genericapiserver.Config) {
+	build, atOnce := c.BuildHandlerChainFunc, max(minWritesAtOnce, writesPerCPU*runtime.GOMAXPROCS(0))
+	c.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
+		return build(inflight.Limit(h, atOnce, func(r *http.Request) bool {
+			info, ok := request.RequestInfoFrom(r.Context())
+			return ok && info.IsResourceRequest && !readVerbs.Has(info.Verb) && !strings.HasSuffix(info.Resource, "reviews") && !c.LongRunningFunc(r, info)
+		}), c)
+	}
+}
+
+var readVerbs = sets.New("get", "list", "watch")
 
 // namedVersion is a version that knows its name; see kubernetesVersion.
 type namedVersion struct {
