@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
+	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
 // state is what one reconcile knows. observe and the phases fill it; report
@@ -88,11 +89,5 @@ func (s *state) counted(set *clusterv1.MachineSet) rollout.Set {
 	return c
 }
 
-// want is how many Machines there shall be; until somebody has set a number,
-// as many as there are.
-func (s *state) want() int {
-	if s.deployment.Spec.Replicas == nil {
-		return len(s.machines)
-	}
-	return int(*s.deployment.Spec.Replicas)
-}
+// want is how many Machines there shall be.
+func (s *state) want() int { return scaling.Group{Machines: s.machines, Replicas: s.deployment.Spec.Replicas}.Want() }

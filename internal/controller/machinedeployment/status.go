@@ -28,11 +28,7 @@ func report(s *state, failed error) {
 	if failed == nil {
 		st.ObservedGeneration = s.deployment.Generation
 	}
-	for _, c := range []metav1.Condition{
-		available(s, n), machinesReady(s), machinesUpToDate(s),
-		rollingOut(s), scalingUp(s), scalingDown(s), remediating(s), deleting(s),
-		pause.Condition(s.cluster, s.deployment),
-	} {
+	for _, c := range append(s.group().Conditions(), available(s, n), rollingOut(s), deleting(s), pause.Condition(s.cluster, s.deployment)) {
 		c.ObservedGeneration = s.deployment.Generation
 		conditions.Set(s.deployment, s.now, c)
 	}
@@ -72,34 +68,9 @@ func available(s *state, n scaling.Counters) metav1.Condition {
 	return c
 }
 
-func machinesReady(s *state) metav1.Condition {
-	return conditions.Aggregate(conditions.Objects("Machine", s.machines...), clusterv1.MachineReadyCondition, clusterv1.MachineDeploymentMachinesReadyCondition, conditions.AggregateOptions{
-		Reasons: conditions.Reasons{
-			Issue:   clusterv1.MachineDeploymentMachinesNotReadyReason,
-			Unknown: clusterv1.MachineDeploymentMachinesReadyUnknownReason,
-			Info:    clusterv1.MachineDeploymentMachinesReadyReason,
-		},
-		Empty: metav1.Condition{Status: metav1.ConditionTrue, Reason: clusterv1.MachineDeploymentMachinesReadyNoReplicasReason},
-	})
-}
-
-// machinesUpToDate looks only at Machines that have been judged: a new one is
-// judged in a moment.
-func machinesUpToDate(s *state) metav1.Condition {
-	judged := with(s.machines, func(m *clusterv1.Machine) bool { return conditions.Has(m, clusterv1.MachineUpToDateCondition) })
-	return conditions.Aggregate(conditions.Objects("Machine", judged...), clusterv1.MachineUpToDateCondition, clusterv1.MachineDeploymentMachinesUpToDateCondition, conditions.AggregateOptions{
-		Reasons: conditions.Reasons{
-			Issue:   clusterv1.MachineDeploymentMachinesNotUpToDateReason,
-			Unknown: clusterv1.MachineDeploymentMachinesUpToDateUnknownReason,
-			Info:    clusterv1.MachineDeploymentMachinesUpToDateReason,
-		},
-		Empty: metav1.Condition{Status: metav1.ConditionTrue, Reason: clusterv1.MachineDeploymentMachinesUpToDateNoReplicasReason},
-	})
-}
-
 func rollingOut(s *state) metav1.Condition {
 	c := metav1.Condition{Type: clusterv1.MachineDeploymentRollingOutCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotRollingOutReason}
-	behind := with(s.machines, func(m *clusterv1.Machine) bool { return conditions.IsFalse(m, clusterv1.MachineUpToDateCondition) })
+	behind := slices.DeleteFunc(slices.Clone(s.machines), func(m *clusterv1.Machine) bool { return !conditions.IsFalse(m, clusterv1.MachineUpToDateCondition) })
 	if len(behind) == 0 {
 		return c
 	}
@@ -118,23 +89,15 @@ func rollingOut(s *state) metav1.Condition {
 	return c
 }
 
-func scalingUp(s *state) metav1.Condition {
-	c := metav1.Condition{Type: clusterv1.MachineDeploymentScalingUpCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotScalingUpReason}
-	have, want := len(s.machines), s.want()
-	switch {
-	case !s.deployment.DeletionTimestamp.IsZero():
-	case s.deployment.Spec.Replicas == nil:
-		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, clusterv1.MachineDeploymentScalingUpWaitingForReplicasSetReason, "Waiting for spec.replicas to be set"
-	case have < want:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, clusterv1.MachineDeploymentScalingUpReason, fmt.Sprintf("Scaling up from %d to %d replicas", have, want)
-		if s.cluster == nil {
-			c.Message += fmt.Sprintf(" is blocked because:\n* Cluster %s, named by spec.clusterName, does not exist", s.deployment.Spec.ClusterName)
-		}
-		if blocked := blockedSets(s); blocked != "" {
-			c.Message += "\n" + blocked
-		}
+func (s *state) group() scaling.Group {
+	g := scaling.Group{Machines: s.machines, Replicas: s.deployment.Spec.Replicas, Deleting: !s.deployment.DeletionTimestamp.IsZero()}
+	if s.cluster == nil {
+		g.Blocked = fmt.Sprintf(" is blocked because:\n* Cluster %s, named by spec.clusterName, does not exist", s.deployment.Spec.ClusterName)
 	}
-	return c
+	if blocked := blockedSets(s); blocked != "" {
+		g.Blocked += "\n" + blocked
+	}
+	return g
 }
 
 // blockedSets says what the MachineSets say of what keeps them from growing.
@@ -146,33 +109,6 @@ func blockedSets(s *state) string {
 		return ""
 	}
 	return conditions.Aggregate(conditions.Objects("MachineSet", growing...), clusterv1.MachineSetScalingUpCondition, "", conditions.AggregateOptions{Negative: true}).Message
-}
-
-func scalingDown(s *state) metav1.Condition {
-	c := metav1.Condition{Type: clusterv1.MachineDeploymentScalingDownCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotScalingDownReason}
-	have, want := len(s.machines), s.want()
-	if !s.deployment.DeletionTimestamp.IsZero() {
-		want = 0
-	}
-	switch {
-	case s.deployment.Spec.Replicas == nil && s.deployment.DeletionTimestamp.IsZero():
-		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, clusterv1.MachineDeploymentScalingDownWaitingForReplicasSetReason, "Waiting for spec.replicas to be set"
-	case have > want:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, clusterv1.MachineDeploymentScalingDownReason, fmt.Sprintf("Scaling down from %d to %d replicas", have, want)
-	}
-	return c
-}
-
-func remediating(s *state) metav1.Condition {
-	sick := with(s.machines, func(m *clusterv1.Machine) bool {
-		return conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition)
-	})
-	if len(sick) == 0 {
-		return metav1.Condition{Type: clusterv1.MachineDeploymentRemediatingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotRemediatingReason}
-	}
-	c := conditions.Aggregate(conditions.Objects("Machine", sick...), clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineDeploymentRemediatingCondition, conditions.AggregateOptions{})
-	c.Status, c.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentRemediatingReason
-	return c
 }
 
 func deleting(s *state) metav1.Condition {
@@ -193,8 +129,4 @@ func deleting(s *state) metav1.Condition {
 		}
 	}
 	return c
-}
-
-func with(machines []*clusterv1.Machine, is func(*clusterv1.Machine) bool) []*clusterv1.Machine {
-	return slices.DeleteFunc(slices.Clone(machines), func(m *clusterv1.Machine) bool { return !is(m) })
 }

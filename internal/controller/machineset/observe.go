@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
 // state is what one reconcile knows. observe and the phases fill it; report
@@ -37,14 +38,8 @@ type state struct {
 	blocked []string
 }
 
-// want is how many Machines there shall be. Until admission or somebody else
-// has set a number, it is as many as there are.
-func (s *state) want() int {
-	if s.set.Spec.Replicas == nil {
-		return len(s.machines)
-	}
-	return int(*s.set.Spec.Replicas)
-}
+// want is how many Machines there shall be.
+func (s *state) want() int { return scaling.Group{Machines: s.machines, Replicas: s.set.Spec.Replicas}.Want() }
 
 // observe reads from the management cluster's cache.
 func (r *Reconciler) observe(ctx context.Context, set *clusterv1.MachineSet) (*state, error) {

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scaling
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+// Group is what has Machines: a MachineSet or a MachineDeployment.
+type Group struct {
+	Machines []*clusterv1.Machine
+	Replicas *int32 // spec.replicas
+	Deleting bool
+	Blocked  string // what keeps it from growing, to be added to "Scaling up …"
+}
+
+// Want is how many Machines there shall be. Until admission or somebody else
+// has set a number, it is as many as there are.
+func (g Group) Want() int {
+	if g.Replicas == nil {
+		return len(g.Machines)
+	}
+	return int(*g.Replicas)
+}
+
+// Conditions tells of the Machines, and of how their number changes.
+func (g Group) Conditions() []metav1.Condition {
+	return []metav1.Condition{g.machinesReady(), g.machinesUpToDate(), g.scalingUp(), g.scalingDown(), g.remediating()}
+}
+
+func (g Group) machinesReady() metav1.Condition {
+	return conditions.Aggregate(conditions.Objects("Machine", g.Machines...), clusterv1.MachineReadyCondition, clusterv1.MachinesReadyCondition, conditions.AggregateOptions{
+		Reasons: conditions.Reasons{Issue: clusterv1.NotReadyReason, Unknown: clusterv1.ReadyUnknownReason, Info: clusterv1.ReadyReason},
+		Empty:   metav1.Condition{Status: metav1.ConditionTrue, Reason: clusterv1.NoReplicasReason},
+	})
+}
+
+// machinesUpToDate looks only at Machines that somebody has judged: a new one is
+// judged in a moment, and those of a standalone set never are.
+func (g Group) machinesUpToDate() metav1.Condition {
+	judged := g.where(func(m *clusterv1.Machine) bool { return conditions.Has(m, clusterv1.MachineUpToDateCondition) })
+	return conditions.Aggregate(conditions.Objects("Machine", judged...), clusterv1.MachineUpToDateCondition, clusterv1.MachinesUpToDateCondition, conditions.AggregateOptions{
+		Reasons: conditions.Reasons{Issue: clusterv1.NotUpToDateReason, Unknown: clusterv1.UpToDateUnknownReason, Info: clusterv1.UpToDateReason},
+		Empty:   metav1.Condition{Status: metav1.ConditionTrue, Reason: clusterv1.NoReplicasReason},
+	})
+}
+
+func (g Group) scalingUp() metav1.Condition {
+	c := metav1.Condition{Type: clusterv1.ScalingUpCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotScalingUpReason}
+	have, want := len(g.Machines), g.Want()
+	switch {
+	case g.Deleting:
+	case g.Replicas == nil:
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, clusterv1.WaitingForReplicasSetReason, "Waiting for spec.replicas to be set"
+	case have < want:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, clusterv1.ScalingUpReason, fmt.Sprintf("Scaling up from %d to %d replicas", have, want)+g.Blocked
+	}
+	return c
+}
+
+func (g Group) scalingDown() metav1.Condition {
+	c := metav1.Condition{Type: clusterv1.ScalingDownCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotScalingDownReason}
+	have, want := len(g.Machines), g.Want()
+	if g.Deleting {
+		want = 0
+	}
+	switch {
+	case g.Replicas == nil && !g.Deleting:
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, clusterv1.WaitingForReplicasSetReason, "Waiting for spec.replicas to be set"
+	case have > want:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, clusterv1.ScalingDownReason, fmt.Sprintf("Scaling down from %d to %d replicas", have, want)
+	}
+	return c
+}
+
+func (g Group) remediating() metav1.Condition {
+	sick := g.where(func(m *clusterv1.Machine) bool {
+		return conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition)
+	})
+	if len(sick) == 0 {
+		return metav1.Condition{Type: clusterv1.RemediatingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotRemediatingReason}
+	}
+	c := conditions.Aggregate(conditions.Objects("Machine", sick...), clusterv1.MachineOwnerRemediatedCondition, clusterv1.RemediatingCondition, conditions.AggregateOptions{})
+	c.Status, c.Reason = metav1.ConditionTrue, clusterv1.RemediatingReason
+	return c
+}
+
+func (g Group) where(is func(*clusterv1.Machine) bool) []*clusterv1.Machine {
+	return slices.DeleteFunc(slices.Clone(g.Machines), func(m *clusterv1.Machine) bool { return !is(m) })
+}
