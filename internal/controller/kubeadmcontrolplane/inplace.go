@@ -77,7 +77,7 @@ func (r *Reconciler) synchronise(ctx context.Context, s *state) (phase.Next, err
 			m.Spec.Deletion = deletionOf(s.kcp) // what else could still matter
 			continue
 		}
-		had := removed{m.Labels, m.Annotations}
+		had := metadata.Want{Labels: m.Labels, Annotations: m.Annotations}
 		want := metadata.Want{Labels: machineLabels(s), Annotations: machineAnnotations(s, m)}
 		changed, err := metadata.Sync(m.Machine, fieldOwner, want)
 		if err == nil && changed {
@@ -92,11 +92,7 @@ func (r *Reconciler) synchronise(ctx context.Context, s *state) (phase.Next, err
 	return phase.Continue(), errors.Join(errs...)
 }
 
-// removed are the labels and annotations that a machine had; those that it has
-// no more were taken away.
-type removed struct{ labels, annotations map[string]string }
-
-func (r *Reconciler) synchroniseObjects(ctx context.Context, s *state, m *controlplane.Machine, had removed) error {
+func (r *Reconciler) synchroniseObjects(ctx context.Context, s *state, m *controlplane.Machine, had metadata.Want) error {
 	var objects []client.Object
 	if m.Config != nil {
 		objects = append(objects, m.Config)
@@ -113,13 +109,7 @@ func (r *Reconciler) synchroniseObjects(ctx context.Context, s *state, m *contro
 			continue
 		}
 		commit := patch.Remember(r.Mgmt, changed, patch.As(fieldOwner))
-		labels, annotations := orEmpty(maps.Clone(changed.GetLabels())), orEmpty(maps.Clone(changed.GetAnnotations()))
-		drop(labels, had.labels, m.Labels)
-		drop(annotations, had.annotations, m.Annotations)
-		maps.Copy(labels, machineLabels(s))
-		maps.Copy(annotations, s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations)
-		changed.SetLabels(labels)
-		changed.SetAnnotations(annotations)
+		metadata.Pass(changed, m, had, metadata.Want{Labels: machineLabels(s), Annotations: s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations})
 		if err := commit(ctx); err != nil {
 			return err
 		}
@@ -127,24 +117,10 @@ func (r *Reconciler) synchroniseObjects(ctx context.Context, s *state, m *contro
 	return nil
 }
 
-func drop(from, had, has map[string]string) {
-	for k := range had {
-		if _, still := has[k]; !still {
-			delete(from, k)
-		}
-	}
-}
-
-func orEmpty(m map[string]string) map[string]string {
-	if m == nil {
-		return map[string]string{}
-	}
-	return m
-}
-
 // machineLabels are the labels of the machines, and of all that is made for them.
 func machineLabels(s *state) map[string]string {
-	labels := orEmpty(maps.Clone(s.kcp.Spec.MachineTemplate.ObjectMeta.Labels))
+	labels := map[string]string{}
+	maps.Copy(labels, s.kcp.Spec.MachineTemplate.ObjectMeta.Labels)
 	labels[clusterv1.ClusterNameLabel] = s.cluster.Name
 	labels[clusterv1.MachineControlPlaneLabel] = ""
 	labels[clusterv1.MachineControlPlaneNameLabel] = fieldrules.AsLabelValue(s.kcp.Name)
@@ -160,7 +136,8 @@ var ours = []string{
 }
 
 func machineAnnotations(s *state, m *controlplane.Machine) map[string]string {
-	annotations := orEmpty(maps.Clone(s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations))
+	annotations := map[string]string{}
+	maps.Copy(annotations, s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations)
 	for _, key := range ours {
 		if value, ok := m.Annotations[key]; ok {
 			annotations[key] = value

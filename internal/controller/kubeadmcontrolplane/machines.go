@@ -68,7 +68,8 @@ func (r *Reconciler) newMachine(s *state, name, failureDomain string) (*clusterv
 	if err != nil {
 		return nil, err
 	}
-	annotations := orEmpty(maps.Clone(s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations))
+	annotations := map[string]string{}
+	maps.Copy(annotations, s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations)
 	annotations[controlplanev1.PreTerminateHookCleanupAnnotation] = ""
 	if replaces, ok := s.kcp.Annotations[controlplanev1.RemediationInProgressAnnotation]; ok {
 		annotations[controlplanev1.RemediationForAnnotation] = replaces

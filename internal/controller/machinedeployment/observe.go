@@ -90,4 +90,6 @@ func (s *state) counted(set *clusterv1.MachineSet) rollout.Set {
 }
 
 // want is how many Machines there shall be.
-func (s *state) want() int { return scaling.Group{Machines: s.machines, Replicas: s.deployment.Spec.Replicas}.Want() }
+func (s *state) want() int {
+	return scaling.Group{Machines: s.machines, Replicas: s.deployment.Spec.Replicas}.Want()
+}

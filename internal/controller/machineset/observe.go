@@ -39,7 +39,9 @@ type state struct {
 }
 
 // want is how many Machines there shall be.
-func (s *state) want() int { return scaling.Group{Machines: s.machines, Replicas: s.set.Spec.Replicas}.Want() }
+func (s *state) want() int {
+	return scaling.Group{Machines: s.machines, Replicas: s.set.Spec.Replicas}.Want()
+}
 
 // observe reads from the management cluster's cache.
 func (r *Reconciler) observe(ctx context.Context, set *clusterv1.MachineSet) (*state, error) {

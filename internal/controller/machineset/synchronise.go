@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -46,7 +45,7 @@ func (r *Reconciler) synchroniseMachine(ctx context.Context, s *state, m *cluste
 		m.Spec.Deletion = deletionOf(s.set) // what else could still matter
 		return commit(ctx)
 	}
-	had := removed{m.Labels, m.Annotations}
+	had := metadata.Want{Labels: m.Labels, Annotations: m.Annotations}
 	want := metadata.Want{Labels: machineLabels(s.set), Annotations: s.set.Spec.Template.Annotations}
 	changed, err := metadata.Sync(m, fieldOwner, want)
 	if err != nil {
@@ -54,7 +53,7 @@ func (r *Reconciler) synchroniseMachine(ctx context.Context, s *state, m *cluste
 	}
 	if changed {
 		for _, ref := range []clusterv1.ContractVersionedObjectReference{m.Spec.Bootstrap.ConfigRef, m.Spec.InfrastructureRef} {
-			if err := r.synchroniseObject(ctx, m, ref, want, had); err != nil {
+			if err := r.synchroniseObject(ctx, m, ref, had, want); err != nil {
 				return err
 			}
 		}
@@ -63,13 +62,9 @@ func (r *Reconciler) synchroniseMachine(ctx context.Context, s *state, m *cluste
 	return commit(ctx)
 }
 
-// removed are the labels and annotations that a Machine had; those that it has
-// no more were taken away.
-type removed struct{ labels, annotations map[string]string }
-
 // synchroniseObject brings labels and annotations to a bootstrap or
 // infrastructure object.
-func (r *Reconciler) synchroniseObject(ctx context.Context, m *clusterv1.Machine, ref clusterv1.ContractVersionedObjectReference, want metadata.Want, had removed) error {
+func (r *Reconciler) synchroniseObject(ctx context.Context, m *clusterv1.Machine, ref clusterv1.ContractVersionedObjectReference, had, want metadata.Want) error {
 	if !ref.IsDefined() {
 		return nil
 	}
@@ -80,40 +75,9 @@ func (r *Reconciler) synchroniseObject(ctx context.Context, m *clusterv1.Machine
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
-	return r.relabel(ctx, obj, func(labels, annotations map[string]string) {
-		drop(labels, had.labels, m.Labels)
-		drop(annotations, had.annotations, m.Annotations)
-		maps.Copy(labels, want.Labels)
-		maps.Copy(annotations, want.Annotations)
-	})
-}
-
-func (r *Reconciler) relabel(ctx context.Context, obj *provider.Object, change func(labels, annotations map[string]string)) error {
-	changed := &provider.Object{Unstructured: obj.DeepCopy()}
-	commit := patch.Remember(r.Mgmt, changed.Unstructured, patch.As(fieldOwner))
-	labels, annotations := orEmpty(changed.GetLabels()), orEmpty(changed.GetAnnotations())
-	change(labels, annotations)
-	if maps.Equal(labels, obj.GetLabels()) && maps.Equal(annotations, obj.GetAnnotations()) {
-		return nil
-	}
-	changed.SetLabels(labels)
-	changed.SetAnnotations(annotations)
+	commit := patch.Remember(r.Mgmt, obj.Unstructured, patch.As(fieldOwner))
+	metadata.Pass(obj, m, had, want)
 	return commit(ctx)
-}
-
-func drop(from, had, has map[string]string) {
-	for k := range had {
-		if _, still := has[k]; !still {
-			delete(from, k)
-		}
-	}
-}
-
-func orEmpty(m map[string]string) map[string]string {
-	if m == nil {
-		return map[string]string{}
-	}
-	return m
 }
 
 // setInPlaceFields sets the fields of a Machine that may change without a new
@@ -137,7 +101,8 @@ func deletionOf(set *clusterv1.MachineSet) clusterv1.MachineDeletionSpec {
 // machineLabels are the labels of the Machines of a set, and of all that is
 // made for them.
 func machineLabels(set *clusterv1.MachineSet) map[string]string {
-	labels := orEmpty(maps.Clone(set.Spec.Template.Labels))
+	labels := map[string]string{}
+	maps.Copy(labels, set.Spec.Template.Labels)
 	labels[clusterv1.ClusterNameLabel] = set.Spec.ClusterName
 	labels[clusterv1.MachineSetNameLabel] = fieldrules.AsLabelValue(set.Name)
 	if md, ok := set.Labels[clusterv1.MachineDeploymentNameLabel]; ok {

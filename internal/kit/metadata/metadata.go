@@ -39,6 +39,27 @@ func Sync(obj metav1.Object, manager string, want Want) (bool, error) {
 	return true, nil
 }
 
+// Pass brings labels and annotations on from a parent to obj: those that the
+// parent had, and has no more, go; what is wanted comes.
+func Pass(obj, parent metav1.Object, had, want Want) {
+	obj.SetLabels(passed(obj.GetLabels(), had.Labels, parent.GetLabels(), want.Labels))
+	obj.SetAnnotations(passed(obj.GetAnnotations(), had.Annotations, parent.GetAnnotations(), want.Annotations))
+}
+
+func passed(have, had, has, want map[string]string) map[string]string {
+	out := maps.Clone(have)
+	maps.DeleteFunc(out, func(key, _ string) bool {
+		_, was := had[key]
+		_, still := has[key]
+		return was && !still
+	})
+	if out == nil && len(want) > 0 {
+		out = map[string]string{}
+	}
+	maps.Copy(out, want)
+	return out
+}
+
 func merged(have, want map[string]string, owned map[string]any) map[string]string {
 	out := maps.Clone(have)
 	if out == nil {
