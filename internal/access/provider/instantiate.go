@@ -3,6 +3,7 @@
 package provider
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"strings"
@@ -10,9 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
 // Copy is an object to be made from a template.
@@ -27,7 +30,7 @@ type Copy struct {
 }
 
 // Instantiate makes the object: the template's spec.template, with a note where
-// it came from. It is pure; the caller creates what it returns.
+// it came from. It is pure; Make creates what it returns.
 func Instantiate(c Copy) (*Object, error) {
 	t := c.Template
 	kind, ok := strings.CutSuffix(t.GetKind(), clusterv1.TemplateSuffix)
@@ -63,6 +66,21 @@ func Instantiate(c Copy) (*Object, error) {
 		obj.SetOwnerReferences([]metav1.OwnerReference{*c.Owner})
 	}
 	return &Object{obj, t.Contract}, nil
+}
+
+// Make creates the object, and pushes its deletion onto made. It returns a
+// reference to it.
+func (o *Objects) Make(ctx context.Context, c Copy, manager client.FieldOwner, made *lifecycle.Stack) (ref clusterv1.ContractVersionedObjectReference, err error) {
+	obj, err := Instantiate(c)
+	if err != nil {
+		return ref, err
+	}
+	if err := o.mgmt.Create(ctx, obj.Unstructured, manager); err != nil {
+		return ref, fmt.Errorf("create %s %s: %w", obj.GetKind(), client.ObjectKeyFromObject(obj), err)
+	}
+	made.Push("creation of "+obj.GetKind()+" "+obj.GetName(), func(ctx context.Context) error { return o.Delete(ctx, obj) })
+	gvk := obj.GroupVersionKind()
+	return clusterv1.ContractVersionedObjectReference{APIGroup: gvk.Group, Kind: gvk.Kind, Name: obj.GetName()}, nil
 }
 
 // merged joins maps; later ones win.

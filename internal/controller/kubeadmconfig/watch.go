@@ -26,18 +26,11 @@ func (r *Reconciler) ofMachine(ctx context.Context, obj client.Object) []reconci
 	if controlPlane && !m.DeletionTimestamp.IsZero() {
 		return r.unfinished(ctx, m.Namespace, m.Spec.ClusterName)
 	}
-	return requestFor(m.Namespace, m.Spec.Bootstrap.ConfigRef)
+	return controller.Referred(m.Namespace, m.Spec.Bootstrap.ConfigRef, bootstrapv1.GroupVersion.WithKind("KubeadmConfig"))
 }
 
 func ofMachinePool(_ context.Context, obj client.Object) []reconcile.Request {
-	return requestFor(obj.GetNamespace(), obj.(*clusterv1.MachinePool).Spec.Template.Spec.Bootstrap.ConfigRef)
-}
-
-func requestFor(namespace string, ref clusterv1.ContractVersionedObjectReference) []reconcile.Request {
-	if ref.APIGroup != bootstrapv1.GroupVersion.Group || ref.Kind != "KubeadmConfig" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: namespace, Name: ref.Name}}}
+	return controller.Referred(obj.GetNamespace(), obj.(*clusterv1.MachinePool).Spec.Template.Spec.Bootstrap.ConfigRef, bootstrapv1.GroupVersion.WithKind("KubeadmConfig"))
 }
 
 // ofCluster names the configs of a Cluster: all of them, for a pause concerns

@@ -118,23 +118,14 @@ func (r *Reconciler) createInfrastructure(ctx context.Context, s *state, m *clus
 	if err != nil {
 		return ref, err
 	}
-	obj, err := provider.Instantiate(provider.Copy{
+	return r.Providers.Make(ctx, provider.Copy{
 		Template:    s.template,
 		Name:        m.Name,
 		Cluster:     s.cluster.Name,
 		Labels:      m.Labels,
 		Annotations: s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations,
 		Owner:       &keeper,
-	})
-	if err != nil {
-		return ref, err
-	}
-	if err := r.Mgmt.Create(ctx, obj.Unstructured, client.FieldOwner(fieldOwner)); err != nil {
-		return ref, fmt.Errorf("create %s %s: %w", obj.GetKind(), client.ObjectKeyFromObject(obj), err)
-	}
-	made.Push("creation of "+obj.GetKind()+" "+obj.GetName(), func(ctx context.Context) error { return r.Providers.Delete(ctx, obj) })
-	gvk := obj.GroupVersionKind()
-	return clusterv1.ContractVersionedObjectReference{APIGroup: gvk.Group, Kind: gvk.Kind, Name: obj.GetName()}, nil
+	}, fieldOwner, made)
 }
 
 // scaleDown asks for the deletion of a machine. Its etcd member is removed when

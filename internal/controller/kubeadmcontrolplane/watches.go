@@ -21,6 +21,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 )
 
@@ -49,26 +50,15 @@ func ofCluster(_ context.Context, obj client.Object) []reconcile.Request {
 }
 
 func requestFor(cluster *clusterv1.Cluster) []reconcile.Request {
-	ref := cluster.Spec.ControlPlaneRef
-	if ref.Kind != kind || ref.APIGroup != controlplanev1.GroupVersion.Group {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: cluster.Namespace, Name: ref.Name}}}
+	return controller.Referred(cluster.Namespace, cluster.Spec.ControlPlaneRef, controlplanev1.GroupVersion.WithKind(kind))
 }
 
 // clusterMatters passes changes of a Cluster that a control plane looks at.
 func clusterMatters() predicate.Predicate {
-	regarded := func(obj client.Object) []any {
-		c, ok := obj.(*clusterv1.Cluster)
-		if !ok {
-			return nil
-		}
+	return controller.Matters(func(c *clusterv1.Cluster) []any {
 		return []any{c.Spec.Paused, c.Spec.ControlPlaneEndpoint, c.Spec.ControlPlaneRef, c.Spec.Topology.Version,
 			c.Status.Initialization.InfrastructureProvisioned, c.Status.FailureDomains, c.DeletionTimestamp.IsZero()}
-	}
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return !equality.Semantic.DeepEqual(regarded(e.ObjectOld), regarded(e.ObjectNew))
-	}}
+	})
 }
 
 // ofWorker wakes a control plane whose deletion waits for a worker to go.

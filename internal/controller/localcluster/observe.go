@@ -50,11 +50,7 @@ func (s *state) key() types.NamespacedName {
 
 // ofCluster names the LocalCluster that a Cluster refers to.
 func ofCluster(_ context.Context, obj client.Object) []reconcile.Request {
-	ref := obj.(*clusterv1.Cluster).Spec.InfrastructureRef
-	if ref.APIGroup != infrav1.GroupVersion.Group || ref.Kind != "LocalCluster" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: ref.Name}}}
+	return controller.Referred(obj.GetNamespace(), obj.(*clusterv1.Cluster).Spec.InfrastructureRef, infrav1.GroupVersion.WithKind("LocalCluster"))
 }
 
 // clusterMatters drops the changes of a Cluster that its LocalCluster does not

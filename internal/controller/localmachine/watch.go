@@ -5,7 +5,6 @@ package localmachine
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,11 +19,7 @@ import (
 
 // ofMachine names the LocalMachine that a Machine refers to.
 func ofMachine(_ context.Context, obj client.Object) []reconcile.Request {
-	ref := obj.(*clusterv1.Machine).Spec.InfrastructureRef
-	if ref.APIGroup != infrav1.GroupVersion.Group || ref.Kind != "LocalMachine" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: ref.Name}}}
+	return controller.Referred(obj.GetNamespace(), obj.(*clusterv1.Machine).Spec.InfrastructureRef, infrav1.GroupVersion.WithKind("LocalMachine"))
 }
 
 // machineMatters drops the changes of a Machine that its LocalMachine does not

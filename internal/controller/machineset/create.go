@@ -84,23 +84,14 @@ func (r *Reconciler) instantiate(ctx context.Context, s *state, m *clusterv1.Mac
 	if err != nil {
 		return ref, err
 	}
-	obj, err := provider.Instantiate(provider.Copy{
+	return r.Providers.Make(ctx, provider.Copy{
 		Template:    t,
 		Name:        m.Name,
 		Cluster:     m.Spec.ClusterName,
 		Labels:      m.Labels,
 		Annotations: m.Annotations,
 		Owner:       &keeper,
-	})
-	if err != nil {
-		return ref, err
-	}
-	if err := r.Mgmt.Create(ctx, obj.Unstructured, client.FieldOwner(fieldOwner)); err != nil {
-		return ref, fmt.Errorf("create %s %s: %w", obj.GetKind(), client.ObjectKeyFromObject(obj), err)
-	}
-	made.Push("creation of "+obj.GetKind()+" "+obj.GetName(), func(ctx context.Context) error { return r.Providers.Delete(ctx, obj) })
-	gvk := obj.GroupVersionKind()
-	return clusterv1.ContractVersionedObjectReference{APIGroup: gvk.Group, Kind: gvk.Kind, Name: obj.GetName()}, nil
+	}, fieldOwner, made)
 }
 
 // deleteStrays deletes bootstrap and infrastructure objects that were made for

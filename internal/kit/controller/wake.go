@@ -10,11 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
 // Listed wakes the objects that the cache lists. What cannot be listed is
@@ -38,6 +41,14 @@ func ListedIf[T client.Object](ctx context.Context, c client.Reader, list client
 		ctrl.LoggerFrom(ctx).Error(err, "Listing whom to wake", "list", fmt.Sprintf("%T", list))
 	}
 	return out
+}
+
+// Referred wakes the object that a reference names, if it is of a kind.
+func Referred(namespace string, ref clusterv1.ContractVersionedObjectReference, kind schema.GroupVersionKind) []reconcile.Request {
+	if ref.GroupKind() != kind.GroupKind() {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: namespace, Name: ref.Name}}}
 }
 
 // Matters passes an update only if what a controller reads of an object that is
