@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -26,8 +25,7 @@ func main() {
 	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ExitOnError)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	if os.Getenv("GOGC") == "" {
-		// 100 clusters at once: peak 1.6 GiB with Go's 100, 1.1 GiB with 50.
-		debug.SetGCPercent(50)
+		plane.TuneHeap()
 	}
 	fatal := plane.CatchExits()
 	status := cli.Run(ctx, &cli.Env{

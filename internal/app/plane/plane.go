@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/install"
 	"github.com/capstan-dev/capstan/internal/app/manager"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/heap"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/mgmtplane"
 )
@@ -54,6 +55,17 @@ type Plane struct {
 	stop    sync.Once
 	stopErr error
 }
+
+const (
+	// A plane without clusters has 110 MiB in use. Collecting at 300 instead of
+	// at twice that saves a fifth of the CPU time of a start.
+	heapFloor = 300 << 20
+	// heapGrowth is in percent. 100 clusters at once peak at 1.1 GiB with 100.
+	heapGrowth = 70
+)
+
+// TuneHeap sets the garbage collector of this process for a plane.
+func TuneHeap() { heap.Tune(heapFloor, heapGrowth) }
 
 // CatchExits keeps libraries from ending the process; see mgmtplane.CatchExits.
 func CatchExits() <-chan error { return mgmtplane.CatchExits() }
