@@ -217,7 +217,7 @@ func listenForWebhooks(ctx context.Context, c client.Reader, address, registered
 // registeredPort is the port of the webhooks that the API server knows; "" if
 // it knows none.
 func registeredPort(ctx context.Context, c client.Reader, name string) (string, error) {
-	known := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	known := &admissionregistrationv1.ValidatingWebhookConfiguration{} // not every provider defaults something
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, known); client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("read the webhooks' registration: %w", err)
 	}

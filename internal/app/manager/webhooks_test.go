@@ -34,9 +34,9 @@ func TestWebhooksKeepTheirPortOverRestarts(t *testing.T) {
 			b := fake.NewClientBuilder()
 			if tc.url != "" {
 				url := strings.ReplaceAll(tc.url, "PORT", port)
-				b = b.WithObjects(&admissionregistrationv1.MutatingWebhookConfiguration{
+				b = b.WithObjects(&admissionregistrationv1.ValidatingWebhookConfiguration{
 					ObjectMeta: metav1.ObjectMeta{Name: "capstan-core"},
-					Webhooks: []admissionregistrationv1.MutatingWebhook{
+					Webhooks: []admissionregistrationv1.ValidatingWebhook{
 						{ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Name: "s"}}},
 						{ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url}},
 					},
