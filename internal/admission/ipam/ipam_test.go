@@ -8,32 +8,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/yaml"
 
 	ipamv1 "github.com/capstan-dev/capstan/api/ipam/v1beta2"
+	"github.com/capstan-dev/capstan/internal/builder"
 )
-
-// parse reads an object; "" is none.
-func parse[T any](t *testing.T, text string) *T {
-	t.Helper()
-	if text == "" {
-		return nil
-	}
-	obj := new(T)
-	if err := yaml.UnmarshalStrict([]byte(text), obj); err != nil {
-		t.Fatal(err)
-	}
-	return obj
-}
-
-func messages(errs field.ErrorList) (all []string) {
-	for _, err := range errs {
-		all = append(all, err.Error())
-	}
-	return all
-}
 
 func TestValidateIPAddress(t *testing.T) {
 	t.Parallel()
@@ -52,7 +31,7 @@ func TestValidateIPAddress(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := messages(ValidateIPAddress(parse[ipamv1.IPAddress](t, tc.obj), parse[ipamv1.IPAddress](t, tc.old), parse[ipamv1.IPAddressClaim](t, tc.claim)))
+			got := builder.Messages(ValidateIPAddress(builder.Parse[ipamv1.IPAddress](t, tc.obj), builder.Parse[ipamv1.IPAddress](t, tc.old), builder.Parse[ipamv1.IPAddressClaim](t, tc.claim)))
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("errors (-want +got):\n%s", diff)
 			}
@@ -67,7 +46,7 @@ func TestAddressIsHeldToItsClaim(t *testing.T) {
 	if err := ipamv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	claim := parse[ipamv1.IPAddressClaim](t, "{metadata: {namespace: ns, name: c}, spec: {poolRef: {name: p}}}")
+	claim := builder.Parse[ipamv1.IPAddressClaim](t, "{metadata: {namespace: ns, name: c}, spec: {poolRef: {name: p}}}")
 	hook := Webhooks(fake.NewClientBuilder().WithScheme(scheme).WithObjects(claim).Build())[0]
 	for name, tc := range map[string]struct {
 		claim, pool string
@@ -100,7 +79,7 @@ func TestValidateIPAddressClaim(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tc.want, messages(ValidateIPAddressClaim(parse[ipamv1.IPAddressClaim](t, tc.obj), parse[ipamv1.IPAddressClaim](t, tc.old)))); diff != "" {
+			if diff := cmp.Diff(tc.want, builder.Messages(ValidateIPAddressClaim(builder.Parse[ipamv1.IPAddressClaim](t, tc.obj), builder.Parse[ipamv1.IPAddressClaim](t, tc.old)))); diff != "" {
 				t.Errorf("errors (-want +got):\n%s", diff)
 			}
 		})

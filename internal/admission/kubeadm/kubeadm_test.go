@@ -8,70 +8,35 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	"github.com/capstan-dev/capstan/internal/builder"
 )
-
-// parse reads an object; "" is none.
-func parse[T any](t *testing.T, text string) *T {
-	t.Helper()
-	if text == "" {
-		return nil
-	}
-	obj := new(T)
-	if err := yaml.UnmarshalStrict([]byte(text), obj); err != nil {
-		t.Fatal(err)
-	}
-	return obj
-}
-
-type validateCase struct {
-	obj, old string
-	want     []string
-}
-
-func testValidation[T any](t *testing.T, check func(obj, old *T) field.ErrorList, tests map[string]validateCase) {
-	t.Helper()
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var got []string
-			for _, err := range check(parse[T](t, tc.obj), parse[T](t, tc.old)) {
-				got = append(got, err.Error())
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("errors (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
 
 func TestValidateKubeadmConfig(t *testing.T) {
 	t.Parallel()
-	testValidation(t, ValidateKubeadmConfig, map[string]validateCase{
-		"empty":                     {obj: "{}"},
-		"files from either source":  {obj: "spec: {files: [{path: /a, content: x}, {path: /b, contentFrom: {secret: {name: s, key: k}}}, {path: /empty}]}"},
-		"a file from both sources":  {obj: "spec: {files: [{path: /a, content: x, contentFrom: {secret: {name: s, key: k}}}]}", want: []string{`spec.files[0]: Invalid value: "/a": has both content and contentFrom; leave one of them out`}},
-		"a file of half a source":   {obj: "spec: {files: [{path: /a, contentFrom: {secret: {name: s}}}, {path: /b, contentFrom: {secret: {key: k}}}]}", want: []string{"spec.files[0].contentFrom.secret.key: Required value: the key in Secret s", "spec.files[1].contentFrom.secret.name: Required value: the Secret that has the key"}},
-		"a file twice":              {obj: "spec: {files: [{path: /a, content: x}, {path: /a, content: y}]}", want: []string{`spec.files[1].path: Duplicate value: "/a"`}},
-		"a user with two passwords": {obj: "spec: {users: [{name: u, passwd: x, passwdFrom: {secret: {name: s, key: k}}}]}", want: []string{`spec.users[0]: Invalid value: "u": has both passwd and passwdFrom; leave one of them out`}},
-		"half a password":           {obj: "spec: {users: [{name: u, passwdFrom: {secret: {name: s}}}]}", want: []string{"spec.users[0].passwdFrom.secret.key: Required value: the key in Secret s"}},
-		"users without password":    {obj: "spec: {users: [{name: u}]}"},
-		"two ways to authenticate":  {obj: "spec: {joinConfiguration: {discovery: {file: {kubeConfigPath: /k, kubeConfig: {user: {exec: {command: c}, authProvider: {name: a}}}}}}}", want: []string{`spec.joinConfiguration.discovery.file.kubeConfig.user: Invalid value: "exec and authProvider": leave one of exec and authProvider out`}},
-		"one way to authenticate":   {obj: "spec: {joinConfiguration: {discovery: {file: {kubeConfigPath: /k, kubeConfig: {user: {exec: {command: c}}}}}}}"},
-		"more than a disk":          {obj: "spec: {diskSetup: {partitions: [{device: /dev/sda, diskLayout: [{percentage: 60}, {percentage: 41}]}, {device: /dev/sdb, diskLayout: [{percentage: 100}]}]}}", want: []string{"spec.diskSetup.partitions[0].diskLayout: Invalid value: 101: the percentages of /dev/sda must not add up to more than 100"}},
-		"ignition":                  {obj: "spec: {format: ignition, ignition: {containerLinuxConfig: {strict: false}}}", want: []string{"spec.format: Forbidden: ignition is not available in this version; use cloud-config", "spec.ignition: Forbidden: is only for format ignition, which is not available in this version"}},
+	builder.CheckValidation(t, ValidateKubeadmConfig, map[string]builder.Validated{
+		"empty":                     {Obj: "{}"},
+		"files from either source":  {Obj: "spec: {files: [{path: /a, content: x}, {path: /b, contentFrom: {secret: {name: s, key: k}}}, {path: /empty}]}"},
+		"a file from both sources":  {Obj: "spec: {files: [{path: /a, content: x, contentFrom: {secret: {name: s, key: k}}}]}", Want: []string{`spec.files[0]: Invalid value: "/a": has both content and contentFrom; leave one of them out`}},
+		"a file of half a source":   {Obj: "spec: {files: [{path: /a, contentFrom: {secret: {name: s}}}, {path: /b, contentFrom: {secret: {key: k}}}]}", Want: []string{"spec.files[0].contentFrom.secret.key: Required value: the key in Secret s", "spec.files[1].contentFrom.secret.name: Required value: the Secret that has the key"}},
+		"a file twice":              {Obj: "spec: {files: [{path: /a, content: x}, {path: /a, content: y}]}", Want: []string{`spec.files[1].path: Duplicate value: "/a"`}},
+		"a user with two passwords": {Obj: "spec: {users: [{name: u, passwd: x, passwdFrom: {secret: {name: s, key: k}}}]}", Want: []string{`spec.users[0]: Invalid value: "u": has both passwd and passwdFrom; leave one of them out`}},
+		"half a password":           {Obj: "spec: {users: [{name: u, passwdFrom: {secret: {name: s}}}]}", Want: []string{"spec.users[0].passwdFrom.secret.key: Required value: the key in Secret s"}},
+		"users without password":    {Obj: "spec: {users: [{name: u}]}"},
+		"two ways to authenticate":  {Obj: "spec: {joinConfiguration: {discovery: {file: {kubeConfigPath: /k, kubeConfig: {user: {exec: {command: c}, authProvider: {name: a}}}}}}}", Want: []string{`spec.joinConfiguration.discovery.file.kubeConfig.user: Invalid value: "exec and authProvider": leave one of exec and authProvider out`}},
+		"one way to authenticate":   {Obj: "spec: {joinConfiguration: {discovery: {file: {kubeConfigPath: /k, kubeConfig: {user: {exec: {command: c}}}}}}}"},
+		"more than a disk":          {Obj: "spec: {diskSetup: {partitions: [{device: /dev/sda, diskLayout: [{percentage: 60}, {percentage: 41}]}, {device: /dev/sdb, diskLayout: [{percentage: 100}]}]}}", Want: []string{"spec.diskSetup.partitions[0].diskLayout: Invalid value: 101: the percentages of /dev/sda must not add up to more than 100"}},
+		"ignition":                  {Obj: "spec: {format: ignition, ignition: {containerLinuxConfig: {strict: false}}}", Want: []string{"spec.format: Forbidden: ignition is not available in this version; use cloud-config", "spec.ignition: Forbidden: is only for format ignition, which is not available in this version"}},
 	})
 }
 
 func TestValidateKubeadmConfigTemplate(t *testing.T) {
 	t.Parallel()
-	testValidation(t, ValidateKubeadmConfigTemplate, map[string]validateCase{
-		"as a config": {obj: "spec: {template: {spec: {format: ignition}}}", want: []string{"spec.template.spec.format: Forbidden: ignition is not available in this version; use cloud-config"}},
-		"changed":     {obj: "spec: {template: {spec: {verbosity: 1}}}", old: "spec: {template: {spec: {verbosity: 2}}}"},
+	builder.CheckValidation(t, ValidateKubeadmConfigTemplate, map[string]builder.Validated{
+		"as a config": {Obj: "spec: {template: {spec: {format: ignition}}}", Want: []string{"spec.template.spec.format: Forbidden: ignition is not available in this version; use cloud-config"}},
+		"changed":     {Obj: "spec: {template: {spec: {verbosity: 1}}}", Old: "spec: {template: {spec: {verbosity: 2}}}"},
 	})
 }
 
@@ -84,9 +49,9 @@ func TestDefaultKubeadmControlPlane(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := parse[controlplanev1.KubeadmControlPlane](t, tc.obj)
+			got := builder.Parse[controlplanev1.KubeadmControlPlane](t, tc.obj)
 			DefaultKubeadmControlPlane(got, nil)
-			if diff := cmp.Diff(parse[controlplanev1.KubeadmControlPlane](t, tc.want), got); diff != "" {
+			if diff := cmp.Diff(builder.Parse[controlplanev1.KubeadmControlPlane](t, tc.want), got); diff != "" {
 				t.Errorf("defaults (-want +got):\n%s", diff)
 			}
 		})
@@ -105,42 +70,42 @@ func configured(config string) string {
 func TestValidateKubeadmControlPlane(t *testing.T) {
 	t.Parallel()
 	one := controlPlaneWith("replicas: 1")
-	testValidation(t, ValidateKubeadmControlPlane, map[string]validateCase{
-		"one":                    {obj: one},
-		"three without surge":    {obj: controlPlaneWith("replicas: 3, rollout: {before: {certificatesExpiryDays: 30}, strategy: {rollingUpdate: {maxSurge: 0}}}")},
-		"none":                   {obj: controlPlaneWith("replicas: 0"), want: []string{"spec.replicas: Forbidden: a control plane cannot be scaled to zero; delete the Cluster instead"}},
-		"no number":              {obj: controlPlaneWith(""), want: []string{"spec.replicas: Required value: how many machines the control plane has, such as 3"}},
-		"two":                    {obj: controlPlaneWith("replicas: 2"), want: []string{"spec.replicas: Forbidden: 2 is even: etcd on the machines needs an odd number, or use external etcd"}},
-		"two with external etcd": {obj: controlPlaneWith("replicas: 2, kubeadmConfigSpec: {clusterConfiguration: {etcd: {external: {endpoints: [a], caFile: b, certFile: c, keyFile: d}}}}")},
-		"one without surge":      {obj: controlPlaneWith("replicas: 1, rollout: {strategy: {rollingUpdate: {maxSurge: 0}}}"), want: []string{`spec.rollout.strategy.rollingUpdate.maxSurge: Invalid value: "0": must be 1 with 1 replicas: 0 needs at least 3`}},
-		"too much surge":         {obj: controlPlaneWith("replicas: 1, rollout: {strategy: {rollingUpdate: {maxSurge: 2}}}"), want: []string{`spec.rollout.strategy.rollingUpdate.maxSurge: Invalid value: "2": must be 0 or 1`}},
-		"half a reference":       {obj: "spec: {version: v1.34.1, replicas: 1, machineTemplate: {spec: {infrastructureRef: {kind: K, name: n}}}}", want: []string{"spec.machineTemplate.spec.infrastructureRef.apiGroup: Required value: of the template that machines are made from"}},
-		"names that repeat":      {obj: controlPlaneWith("replicas: 1, machineNaming: {template: '{{ .kubeadmControlPlane.name }}'}"), want: []string{`spec.machineNaming.template: Invalid value: "{{ .kubeadmControlPlane.name }}": must contain {{ .random }}, so that no two machines have one name`}},
-		"names of another kind":  {obj: controlPlaneWith("replicas: 1, machineNaming: {template: '{{ .machineSet.name }}-{{ .random }}'}"), want: []string{`spec.machineNaming.template: Invalid value: "{{ .machineSet.name }}-{{ .random }}": can use .cluster.name, .kubeadmControlPlane.name and .random: template: name:1:14: executing "name" at <.machineSet.name>: map has no entry for key "machineSet"`}},
-		"etcd twice":             {obj: configured("{clusterConfiguration: {etcd: {local: {dataDir: /x}, external: {endpoints: [a]}}}}"), want: []string{"spec.kubeadmConfigSpec.clusterConfiguration.etcd: Forbidden: has both local and external; leave one of them out"}},
-		"tags that are none":     {obj: configured("{clusterConfiguration: {dns: {imageTag: 'v1:2'}, etcd: {local: {imageTag: 3.5.0-0}}}}"), want: []string{`spec.kubeadmConfigSpec.clusterConfiguration.dns.imageTag: Invalid value: "v1:2": must be the tag of an image, such as v1.12.0`}},
-		"certificates that outlive their authority": {obj: configured("{clusterConfiguration: {certificateValidityPeriodDays: 100, caCertificateValidityPeriodDays: 99}}"), want: []string{"spec.kubeadmConfigSpec.clusterConfiguration.certificateValidityPeriodDays: Invalid value: 100: must not be more than the 99 days that the certificate authority is valid"}},
-		"rolling out all the time":                  {obj: controlPlaneWith("replicas: 1, rollout: {before: {certificatesExpiryDays: 30}}, kubeadmConfigSpec: {clusterConfiguration: {certificateValidityPeriodDays: 30}}"), want: []string{"spec.rollout.before.certificatesExpiryDays: Invalid value: 30: must be less than the 30 days that certificates are valid"}},
-		"two health checks":                         {obj: configured("{initConfiguration: {timeouts: {controlPlaneComponentHealthCheckSeconds: 1}}, joinConfiguration: {timeouts: {controlPlaneComponentHealthCheckSeconds: 2}}}"), want: []string{"spec.kubeadmConfigSpec.joinConfiguration.timeouts.controlPlaneComponentHealthCheckSeconds: Invalid value: 2: must be the same in initConfiguration and joinConfiguration"}},
-		"a bad machine config":                      {obj: configured("{format: ignition}"), want: []string{"spec.kubeadmConfigSpec.format: Forbidden: ignition is not available in this version; use cloud-config"}},
+	builder.CheckValidation(t, ValidateKubeadmControlPlane, map[string]builder.Validated{
+		"one":                    {Obj: one},
+		"three without surge":    {Obj: controlPlaneWith("replicas: 3, rollout: {before: {certificatesExpiryDays: 30}, strategy: {rollingUpdate: {maxSurge: 0}}}")},
+		"none":                   {Obj: controlPlaneWith("replicas: 0"), Want: []string{"spec.replicas: Forbidden: a control plane cannot be scaled to zero; delete the Cluster instead"}},
+		"no number":              {Obj: controlPlaneWith(""), Want: []string{"spec.replicas: Required value: how many machines the control plane has, such as 3"}},
+		"two":                    {Obj: controlPlaneWith("replicas: 2"), Want: []string{"spec.replicas: Forbidden: 2 is even: etcd on the machines needs an odd number, or use external etcd"}},
+		"two with external etcd": {Obj: controlPlaneWith("replicas: 2, kubeadmConfigSpec: {clusterConfiguration: {etcd: {external: {endpoints: [a], caFile: b, certFile: c, keyFile: d}}}}")},
+		"one without surge":      {Obj: controlPlaneWith("replicas: 1, rollout: {strategy: {rollingUpdate: {maxSurge: 0}}}"), Want: []string{`spec.rollout.strategy.rollingUpdate.maxSurge: Invalid value: "0": must be 1 with 1 replicas: 0 needs at least 3`}},
+		"too much surge":         {Obj: controlPlaneWith("replicas: 1, rollout: {strategy: {rollingUpdate: {maxSurge: 2}}}"), Want: []string{`spec.rollout.strategy.rollingUpdate.maxSurge: Invalid value: "2": must be 0 or 1`}},
+		"half a reference":       {Obj: "spec: {version: v1.34.1, replicas: 1, machineTemplate: {spec: {infrastructureRef: {kind: K, name: n}}}}", Want: []string{"spec.machineTemplate.spec.infrastructureRef.apiGroup: Required value: of the template that machines are made from"}},
+		"names that repeat":      {Obj: controlPlaneWith("replicas: 1, machineNaming: {template: '{{ .kubeadmControlPlane.name }}'}"), Want: []string{`spec.machineNaming.template: Invalid value: "{{ .kubeadmControlPlane.name }}": must contain {{ .random }}, so that no two machines have one name`}},
+		"names of another kind":  {Obj: controlPlaneWith("replicas: 1, machineNaming: {template: '{{ .machineSet.name }}-{{ .random }}'}"), Want: []string{`spec.machineNaming.template: Invalid value: "{{ .machineSet.name }}-{{ .random }}": can use .cluster.name, .kubeadmControlPlane.name and .random: template: name:1:14: executing "name" at <.machineSet.name>: map has no entry for key "machineSet"`}},
+		"etcd twice":             {Obj: configured("{clusterConfiguration: {etcd: {local: {dataDir: /x}, external: {endpoints: [a]}}}}"), Want: []string{"spec.kubeadmConfigSpec.clusterConfiguration.etcd: Forbidden: has both local and external; leave one of them out"}},
+		"tags that are none":     {Obj: configured("{clusterConfiguration: {dns: {imageTag: 'v1:2'}, etcd: {local: {imageTag: 3.5.0-0}}}}"), Want: []string{`spec.kubeadmConfigSpec.clusterConfiguration.dns.imageTag: Invalid value: "v1:2": must be the tag of an image, such as v1.12.0`}},
+		"certificates that outlive their authority": {Obj: configured("{clusterConfiguration: {certificateValidityPeriodDays: 100, caCertificateValidityPeriodDays: 99}}"), Want: []string{"spec.kubeadmConfigSpec.clusterConfiguration.certificateValidityPeriodDays: Invalid value: 100: must not be more than the 99 days that the certificate authority is valid"}},
+		"rolling out all the time":                  {Obj: controlPlaneWith("replicas: 1, rollout: {before: {certificatesExpiryDays: 30}}, kubeadmConfigSpec: {clusterConfiguration: {certificateValidityPeriodDays: 30}}"), Want: []string{"spec.rollout.before.certificatesExpiryDays: Invalid value: 30: must be less than the 30 days that certificates are valid"}},
+		"two health checks":                         {Obj: configured("{initConfiguration: {timeouts: {controlPlaneComponentHealthCheckSeconds: 1}}, joinConfiguration: {timeouts: {controlPlaneComponentHealthCheckSeconds: 2}}}"), Want: []string{"spec.kubeadmConfigSpec.joinConfiguration.timeouts.controlPlaneComponentHealthCheckSeconds: Invalid value: 2: must be the same in initConfiguration and joinConfiguration"}},
+		"a bad machine config":                      {Obj: configured("{format: ignition}"), Want: []string{"spec.kubeadmConfigSpec.format: Forbidden: ignition is not available in this version; use cloud-config"}},
 
-		"one minor version up":   {obj: one, old: "spec: {version: v1.33.9}"},
-		"two minor versions up":  {obj: one, old: "spec: {version: v1.32.9}", want: []string{"spec.version: Forbidden: cannot go from v1.32.9 to v1.34.1: upgrade one minor version at a time"}},
-		"down":                   {obj: one, old: "spec: {version: v1.36.0}"},
-		"another major version":  {obj: one, old: "spec: {version: v0.34.0}", want: []string{"spec.version: Forbidden: cannot go from v0.34.0 to v1.34.1: upgrade one minor version at a time"}},
-		"what can change":        {obj: configured("{verbosity: 4, clusterConfiguration: {featureGates: {A: true}, certificateValidityPeriodDays: 100, etcd: {local: {imageTag: x}}}}"), old: "spec: {version: v1.34.1}"},
-		"what cannot change":     {obj: configured("{clusterConfiguration: {certificatesDir: /b, controlPlaneEndpoint: h, caCertificateValidityPeriodDays: 4000}}"), old: "spec: {version: v1.34.1, kubeadmConfigSpec: {clusterConfiguration: {certificatesDir: /a}}}", want: []string{`spec.kubeadmConfigSpec.clusterConfiguration.certificatesDir: Invalid value: "/b": cannot change: it was "/a"; create another object instead`, `spec.kubeadmConfigSpec.clusterConfiguration.controlPlaneEndpoint: Invalid value: "h": cannot change: it was ""; create another object instead`, "spec.kubeadmConfigSpec.clusterConfiguration.caCertificateValidityPeriodDays: Forbidden: cannot change: the certificate authority is made once"}},
-		"from local to external": {obj: configured("{clusterConfiguration: {etcd: {external: {endpoints: [a]}}}}"), old: "spec: {version: v1.34.1}", want: []string{"spec.kubeadmConfigSpec.clusterConfiguration.etcd: Forbidden: cannot change between local and external; create another Cluster instead"}},
+		"one minor version up":   {Obj: one, Old: "spec: {version: v1.33.9}"},
+		"two minor versions up":  {Obj: one, Old: "spec: {version: v1.32.9}", Want: []string{"spec.version: Forbidden: cannot go from v1.32.9 to v1.34.1: upgrade one minor version at a time"}},
+		"down":                   {Obj: one, Old: "spec: {version: v1.36.0}"},
+		"another major version":  {Obj: one, Old: "spec: {version: v0.34.0}", Want: []string{"spec.version: Forbidden: cannot go from v0.34.0 to v1.34.1: upgrade one minor version at a time"}},
+		"what can change":        {Obj: configured("{verbosity: 4, clusterConfiguration: {featureGates: {A: true}, certificateValidityPeriodDays: 100, etcd: {local: {imageTag: x}}}}"), Old: "spec: {version: v1.34.1}"},
+		"what cannot change":     {Obj: configured("{clusterConfiguration: {certificatesDir: /b, controlPlaneEndpoint: h, caCertificateValidityPeriodDays: 4000}}"), Old: "spec: {version: v1.34.1, kubeadmConfigSpec: {clusterConfiguration: {certificatesDir: /a}}}", Want: []string{`spec.kubeadmConfigSpec.clusterConfiguration.certificatesDir: Invalid value: "/b": cannot change: it was "/a"; create another object instead`, `spec.kubeadmConfigSpec.clusterConfiguration.controlPlaneEndpoint: Invalid value: "h": cannot change: it was ""; create another object instead`, "spec.kubeadmConfigSpec.clusterConfiguration.caCertificateValidityPeriodDays: Forbidden: cannot change: the certificate authority is made once"}},
+		"from local to external": {Obj: configured("{clusterConfiguration: {etcd: {external: {endpoints: [a]}}}}"), Old: "spec: {version: v1.34.1}", Want: []string{"spec.kubeadmConfigSpec.clusterConfiguration.etcd: Forbidden: cannot change between local and external; create another Cluster instead"}},
 	})
 }
 
 func TestValidateKubeadmControlPlaneTemplate(t *testing.T) {
 	t.Parallel()
-	testValidation(t, ValidateKubeadmControlPlaneTemplate, map[string]validateCase{
-		"new":     {obj: "spec: {template: {spec: {kubeadmConfigSpec: {verbosity: 1}}}}"},
-		"bad":     {obj: "spec: {template: {spec: {kubeadmConfigSpec: {format: ignition}}}}", want: []string{"spec.template.spec.kubeadmConfigSpec.format: Forbidden: ignition is not available in this version; use cloud-config"}},
-		"changed": {obj: "spec: {template: {spec: {kubeadmConfigSpec: {verbosity: 1}}}}", old: "{}", want: []string{"spec.template.spec: Forbidden: cannot change; create another template and refer to that one"}},
-		"same":    {obj: "spec: {template: {metadata: {labels: {a: b}}, spec: {kubeadmConfigSpec: {verbosity: 1}}}}", old: "spec: {template: {spec: {kubeadmConfigSpec: {verbosity: 1}}}}"},
+	builder.CheckValidation(t, ValidateKubeadmControlPlaneTemplate, map[string]builder.Validated{
+		"new":     {Obj: "spec: {template: {spec: {kubeadmConfigSpec: {verbosity: 1}}}}"},
+		"bad":     {Obj: "spec: {template: {spec: {kubeadmConfigSpec: {format: ignition}}}}", Want: []string{"spec.template.spec.kubeadmConfigSpec.format: Forbidden: ignition is not available in this version; use cloud-config"}},
+		"changed": {Obj: "spec: {template: {spec: {kubeadmConfigSpec: {verbosity: 1}}}}", Old: "{}", Want: []string{"spec.template.spec: Forbidden: cannot change; create another template and refer to that one"}},
+		"same":    {Obj: "spec: {template: {metadata: {labels: {a: b}}, spec: {kubeadmConfigSpec: {verbosity: 1}}}}", Old: "spec: {template: {spec: {kubeadmConfigSpec: {verbosity: 1}}}}"},
 	})
 }
 
@@ -148,8 +113,8 @@ func TestValidateKubeadmControlPlaneTemplate(t *testing.T) {
 // API server does.
 func TestScaleIsHeldToTheControlPlane(t *testing.T) {
 	t.Parallel()
-	local := parse[controlplanev1.KubeadmControlPlane](t, "{metadata: {namespace: ns, name: local}, spec: {version: v1.34.1}}")
-	external := parse[controlplanev1.KubeadmControlPlane](t, "{metadata: {namespace: ns, name: external}, spec: {version: v1.34.1, kubeadmConfigSpec: {clusterConfiguration: {etcd: {external: {endpoints: [a]}}}}}}")
+	local := builder.Parse[controlplanev1.KubeadmControlPlane](t, "{metadata: {namespace: ns, name: local}, spec: {version: v1.34.1}}")
+	external := builder.Parse[controlplanev1.KubeadmControlPlane](t, "{metadata: {namespace: ns, name: external}, spec: {version: v1.34.1, kubeadmConfigSpec: {clusterConfiguration: {etcd: {external: {endpoints: [a]}}}}}}")
 	scheme := runtime.NewScheme()
 	if err := controlplanev1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
