@@ -98,7 +98,7 @@ func (b *Builder[T]) Build(r reconcile.ObjectReconciler[T]) (ctrlcontroller.Cont
 		mgmt:    b.mgr.GetClient(),
 		inner:   r,
 		make:    func() T { return reflect.New(reflect.TypeOf(b.obj).Elem()).Interface().(T) },
-		pending: newPending(b.mgr.GetClient(), clock.RealClock{}),
+		pending: newPending(b.mgr.GetClient(), b.mgr.GetAPIReader(), clock.RealClock{}),
 		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, time.Second),
 	}
 	c, err := b.build.WithOptions(ctrlcontroller.Options{
@@ -134,9 +134,9 @@ type runner[T client.Object] struct {
 // Reconcile implements reconcile.Reconciler.
 func (w *runner[T]) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	started := time.Now()
-	if !w.pending.seen(ctx, req) {
+	if after := w.pending.wait(ctx, req); after > 0 {
 		staleSkips.WithLabelValues(w.name).Inc()
-		return reconcile.Result{RequeueAfter: cacheDelay}, nil
+		return reconcile.Result{RequeueAfter: after}, nil
 	}
 	obj := w.make()
 	if err := w.mgmt.Get(ctx, req.NamespacedName, obj); err != nil {

@@ -81,34 +81,67 @@ func TestAReconcileWaitsUntilTheCacheShowsWhatTheLastOneWrote(t *testing.T) {
 			server, old := build(), build()
 			cache := &lagging{Reader: server, old: old, behind: true}
 			clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
-			p := newPending(cache, clock)
+			p := newPending(cache, server, clock)
 			if err := tc.write(p.recording(t.Context(), request), Recording(server)); err != nil {
 				t.Fatal(err)
 			}
-			if p.seen(t.Context(), request) == tc.waits {
-				t.Errorf("seen while the cache is behind = %v", !tc.waits)
-			}
-			if p.seen(t.Context(), request) == tc.waits {
-				t.Errorf("asked again, seen = %v", !tc.waits)
+			for _, later := range []time.Duration{0, time.Second, time.Hour} {
+				clock.SetTime(time.Unix(0, 0).Add(later))
+				if after := p.wait(t.Context(), request); (after > 0) != tc.waits {
+					t.Errorf("%s later, with the cache behind: wait %s, want to wait: %v", later, after, tc.waits)
+				}
 			}
 			cache.behind = false
-			if !p.seen(t.Context(), request) {
-				t.Error("not seen although the cache has caught up")
+			if after := p.wait(t.Context(), request); after != 0 {
+				t.Errorf("wait %s although the cache has caught up", after)
 			}
 		})
 	}
 }
 
-func TestAReconcileDoesNotWaitForEver(t *testing.T) {
-	server := fake.NewClientBuilder().WithScheme(scheme(t)).Build()
-	clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
-	p := newPending(&lagging{old: fake.NewClientBuilder().WithScheme(scheme(t)).Build(), behind: true}, clock)
-	if err := Recording(server).Create(p.recording(t.Context(), request), &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"}}); err != nil {
-		t.Fatal(err)
+func TestNothingIsWaitedForThatHasGoneAgain(t *testing.T) {
+	machine := func() *clusterv1.Machine {
+		return &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"}}
 	}
-	clock.SetTime(time.Unix(0, 0).Add(patience))
-	if !p.seen(t.Context(), request) {
-		t.Error("still waiting after its patience is over")
+	tests := map[string]struct {
+		before *clusterv1.Machine
+		write  func(context.Context, client.Client) error
+		after  func(context.Context, client.Client) error // what somebody else does
+	}{
+		"made, and deleted before the cache showed it": {
+			nil,
+			func(ctx context.Context, c client.Client) error { return c.Create(ctx, machine()) },
+			func(ctx context.Context, c client.Client) error { return c.Delete(ctx, machine()) },
+		},
+		"deleted, and made anew": {
+			machine(),
+			func(ctx context.Context, c client.Client) error { return c.Delete(ctx, machine()) },
+			func(ctx context.Context, c client.Client) error { return c.Create(ctx, machine()) },
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			build := func() client.Client {
+				b := fake.NewClientBuilder().WithScheme(scheme(t))
+				if tc.before != nil {
+					b = b.WithObjects(tc.before.DeepCopy())
+				}
+				return b.Build()
+			}
+			server := build()
+			clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
+			p := newPending(build(), server, clock)
+			if err := errors.Join(tc.write(p.recording(t.Context(), request), Recording(server)), tc.after(t.Context(), server)); err != nil {
+				t.Fatal(err)
+			}
+			if p.wait(t.Context(), request) == 0 {
+				t.Error("the cache is believed at once")
+			}
+			clock.SetTime(time.Unix(0, 0).Add(patience))
+			if after := p.wait(t.Context(), request); after != 0 {
+				t.Errorf("wait %s for what will never come", after)
+			}
+		})
 	}
 }
 

@@ -17,12 +17,17 @@ import (
 )
 
 const (
-	// cacheDelay is how long a reconcile is put off when the cache lags; the
-	// watch event usually comes first.
-	cacheDelay = 10 * time.Millisecond
+	// A reconcile whose writes the cache does not show yet is put off for a
+	// quarter of the time that has passed since, within these bounds. The watch
+	// event usually comes first.
+	minCacheDelay = 10 * time.Millisecond
+	maxCacheDelay = time.Second
 
-	// patience is how long a write is waited for. After that the cache is
-	// taken as it is: the object may have gone again unseen.
+	// patience is how long the cache is waited for before the API server is
+	// asked whether there is still something to wait for: an object may have
+	// gone again without the cache ever showing it. A cache may lag for minutes
+	// when the machine is overloaded; who believed it then would make every
+	// Machine twice.
 	patience = 5 * time.Second
 )
 
@@ -40,42 +45,44 @@ type written struct {
 	key     client.ObjectKey
 	version uint64 // 0 for a delete
 	create  bool
-	until   time.Time
+	at      time.Time // of the write
+	asked   time.Time // when the API server was last asked; at first, at
 }
 
 // pending holds, for each object under reconcile, the writes of its last
 // reconcile that the cache may not show yet.
 type pending struct {
 	cache client.Reader
+	live  client.Reader // past the cache
 	clock clock.PassiveClock
 
 	mu     sync.Mutex // guards writes
 	writes map[reconcile.Request][]written
 }
 
-func newPending(cache client.Reader, c clock.PassiveClock) *pending {
-	return &pending{cache: cache, clock: c, writes: map[reconcile.Request][]written{}}
+func newPending(cache, live client.Reader, c clock.PassiveClock) *pending {
+	return &pending{cache: cache, live: live, clock: c, writes: map[reconcile.Request][]written{}}
 }
 
-// seen reports whether the cache shows all writes of the last reconcile.
-func (p *pending) seen(ctx context.Context, req reconcile.Request) bool {
+// wait returns how long to put a reconcile off because the cache does not show
+// all writes of the last one yet; 0 when it does.
+func (p *pending) wait(ctx context.Context, req reconcile.Request) time.Duration {
 	p.mu.Lock()
 	left := p.writes[req]
 	delete(p.writes, req)
 	p.mu.Unlock()
-	for i, w := range left {
-		if !p.shown(ctx, w) {
-			p.add(req, left[i:]...)
-			return false
+	for i := range left {
+		w := &left[i]
+		if p.shown(ctx, w) || p.gone(ctx, w) {
+			continue
 		}
+		p.add(req, left[i:]...)
+		return min(maxCacheDelay, max(minCacheDelay, p.clock.Now().Sub(w.at)/4))
 	}
-	return true
+	return 0
 }
 
-func (p *pending) shown(ctx context.Context, w written) bool {
-	if !p.clock.Now().Before(w.until) {
-		return true
-	}
+func (p *pending) shown(ctx context.Context, w *written) bool {
 	err := p.cache.Get(ctx, w.key, w.probe)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -87,6 +94,22 @@ func (p *pending) shown(ctx context.Context, w written) bool {
 	}
 	have, ok := version(w.probe)
 	return !ok || have >= w.version
+}
+
+// gone reports whether the cache will never show a write: the object that was
+// made has gone again, or another one has taken the place of the deleted. The
+// API server is asked once in a while.
+func (p *pending) gone(ctx context.Context, w *written) bool {
+	now := p.clock.Now()
+	if now.Sub(w.asked) < patience {
+		return false
+	}
+	w.asked = now
+	err := p.live.Get(ctx, w.key, w.probe)
+	if w.version == 0 {
+		return err == nil && w.probe.GetDeletionTimestamp().IsZero()
+	}
+	return apierrors.IsNotFound(err)
 }
 
 func (p *pending) add(req reconcile.Request, w ...written) {
@@ -117,7 +140,8 @@ func note(ctx context.Context, c client.Client, obj client.Object, create, delet
 	if err != nil || !custom(gvk.Group) {
 		return
 	}
-	w := written{probe: empty(obj), key: client.ObjectKeyFromObject(obj), create: create, until: r.pending.clock.Now().Add(patience)}
+	w := written{probe: empty(obj), key: client.ObjectKeyFromObject(obj), create: create, at: r.pending.clock.Now()}
+	w.asked = w.at
 	if v, ok := version(obj); ok && !deleted {
 		w.version = v
 	}
