@@ -30,9 +30,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 )
 
@@ -77,35 +77,15 @@ func newWorld(t testing.TB, scheme *runtime.Scheme, kinds []client.ObjectList, o
 	for _, obj := range index.Kinds() {
 		b = b.WithIndex(obj, index.ClusterName, index.Of)
 	}
-	w.Mgmt = b.WithInterceptorFuncs(interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-			w.writes++
+	w.Mgmt = b.WithInterceptorFuncs(builder.Writes(func(verb string, obj client.Object) error {
+		w.writes++
+		if verb == "create" {
 			obj.SetUID(types.UID(fmt.Sprintf("uid-%d", w.writes)))
 			obj.SetCreationTimestamp(metav1.NewTime(w.Clock.Now()))
 			obj.SetGeneration(1)
-			return c.Create(ctx, obj, opts...)
-		},
-		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
-			w.writes++
-			return c.Update(ctx, obj, opts...)
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
-			w.writes++
-			return c.Patch(ctx, obj, p, opts...)
-		},
-		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
-			w.writes++
-			return c.Delete(ctx, obj, opts...)
-		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-			w.writes++
-			return c.SubResource(sub).Patch(ctx, obj, p, opts...)
-		},
-		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
-			w.writes++
-			return c.SubResource(sub).Update(ctx, obj, opts...)
-		},
-	}).Build()
+		}
+		return nil
+	})).Build()
 	return w
 }
 

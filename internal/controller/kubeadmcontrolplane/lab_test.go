@@ -24,7 +24,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
@@ -35,6 +34,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 )
 
@@ -100,33 +100,22 @@ func (l *lab) management(objects ...client.Object) client.Client {
 	return fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithReturnManagedFields().
 		WithStatusSubresource(&clusterv1.Cluster{}, &clusterv1.Machine{}, &controlplanev1.KubeadmControlPlane{}).
 		WithIndex(&clusterv1.Machine{}, index.ClusterName, index.Of).
-		WithInterceptorFuncs(interceptor.Funcs{
-			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-				l.writes++
-				if l.refuse != nil {
-					if err := l.refuse(obj); err != nil {
-						return err
-					}
+		WithInterceptorFuncs(builder.Writes(func(verb string, obj client.Object) error {
+			l.writes++
+			if verb != "create" {
+				return nil
+			}
+			if l.refuse != nil {
+				if err := l.refuse(obj); err != nil {
+					return err
 				}
-				uid++
-				obj.SetUID(types.UID(fmt.Sprintf("uid-%d", uid)))
-				l.clock.Step(time.Second) // so that ages differ
-				obj.SetCreationTimestamp(metav1.NewTime(l.clock.Now()))
-				return c.Create(ctx, obj, opts...)
-			},
-			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
-				l.writes++
-				return c.Patch(ctx, obj, p, opts...)
-			},
-			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
-				l.writes++
-				return c.Delete(ctx, obj, opts...)
-			},
-			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-				l.writes++
-				return c.SubResource(sub).Patch(ctx, obj, p, opts...)
-			},
-		}).Build()
+			}
+			uid++
+			obj.SetUID(types.UID(fmt.Sprintf("uid-%d", uid)))
+			l.clock.Step(time.Second) // so that ages differ
+			obj.SetCreationTimestamp(metav1.NewTime(l.clock.Now()))
+			return nil
+		})).Build()
 }
 
 func (l *lab) namer() func(string) string {

@@ -17,12 +17,12 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/simulated"
+	"github.com/capstan-dev/capstan/internal/builder"
 )
 
 var key = client.ObjectKey{Namespace: "ns", Name: "demo-infra"}
@@ -65,16 +65,10 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	}
 	w := &world{t: t, backend: &backend{}, events: events.NewFakeRecorder(10)}
 	w.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&infrav1.LocalCluster{}, &clusterv1.Cluster{}).
-		WithInterceptorFuncs(interceptor.Funcs{
-			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
-				w.writes = append(w.writes, "patch")
-				return c.Patch(ctx, obj, p, opts...)
-			},
-			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-				w.writes = append(w.writes, "patch "+sub)
-				return c.SubResource(sub).Patch(ctx, obj, p, opts...)
-			},
-		}).Build()
+		WithInterceptorFuncs(builder.Writes(func(verb string, _ client.Object) error {
+			w.writes = append(w.writes, verb)
+			return nil
+		})).Build()
 	w.r = &Reconciler{Mgmt: w.c, Backend: w.backend, Recorder: w.events, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
 	return w
 }
@@ -132,7 +126,7 @@ func TestReconcileProvidesTheEndpoint(t *testing.T) {
 	if lc, err = w.reconcile(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"patch", "patch status"}, w.writes); diff != "" {
+	if diff := cmp.Diff([]string{"patch", "patch status of"}, w.writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 	want := []simulated.Cluster{{Namespace: "ns", Name: "demo", UID: "lc", Faults: []infrav1.ClusterFault{infrav1.ClusterFaultAPIServerHangs}}}

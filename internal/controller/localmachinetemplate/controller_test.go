@@ -3,7 +3,6 @@
 package localmachinetemplate
 
 import (
-	"context"
 	"errors"
 	"testing"
 
@@ -11,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/builder"
 )
 
 func TestATemplateTellsItsCapacityOnce(t *testing.T) {
@@ -26,12 +25,7 @@ func TestATemplateTellsItsCapacityOnce(t *testing.T) {
 	writes := 0
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&infrav1.LocalMachineTemplate{}).
 		WithObjects(&infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "t"}}).
-		WithInterceptorFuncs(interceptor.Funcs{
-			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-				writes++
-				return c.SubResource(sub).Patch(ctx, obj, p, opts...)
-			},
-		}).Build()
+		WithInterceptorFuncs(builder.Writes(func(string, client.Object) error { writes++; return nil })).Build()
 	r := &Reconciler{Mgmt: c}
 	tmpl := &infrav1.LocalMachineTemplate{}
 	for range 2 {

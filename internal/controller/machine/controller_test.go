@@ -54,7 +54,7 @@ func TestLifeOfAMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"patch Node", "patch Machine/status"}, w.writes); diff != "" {
+	if diff := cmp.Diff([]string{"patch Node", "patch status of Machine"}, w.writes); diff != "" {
 		t.Errorf("writes when the Node comes (-want +got):\n%s", diff)
 	}
 	if m.Status.Phase != "Running" || m.Status.NodeRef.Name != "n0" || cond(m, "Ready") != "True Ready" || cond(m, "Available") != "True Available" {
@@ -225,7 +225,7 @@ func TestAPausedMachineIsLeftAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"patch Machine/status"}, w.writes); diff != "" || cond(m, "Paused") != "True Paused: Cluster spec.paused is set to true" {
+	if diff := cmp.Diff([]string{"patch status of Machine"}, w.writes); diff != "" || cond(m, "Paused") != "True Paused: Cluster spec.paused is set to true" {
 		t.Errorf("Paused %s, writes (-want +got):\n%s", cond(m, "Paused"), diff)
 	}
 	if _, _, err := w.reconcile(); err != nil || len(w.writes) > 0 {

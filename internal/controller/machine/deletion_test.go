@@ -85,14 +85,14 @@ func TestDeletionGoesInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	status := "patch Machine/status"
+	status := "patch status of Machine"
 	m := expect("a pre-drain hook holds", "True WaitingForPreDrainHook: Waiting for pre-drain hooks to complete (since 2026-03-02T08:00:00Z), that is for the removal of the annotations: pre-drain.delete.hook.machine.cluster.x-k8s.io/b", status)
 	if m.Status.Phase != "Deleting" || cond(m, "Ready") != "False NotReady: * Deleting: Machine deletion in progress, stage: WaitingForPreDrainHook" {
 		t.Errorf("phase %s, Ready %s", m.Status.Phase, cond(m, "Ready"))
 	}
 	expect("and holds", "True WaitingForPreDrainHook")
 	drop("pre-drain.delete.hook.machine.cluster.x-k8s.io/b")
-	expect("then the Node is drained", "True DrainingNode: Drain not completed yet (started at 2026-03-02T08:00:00Z):\n* Pod app/p0: eviction accepted", "patch Node", "create Pod/eviction", status)
+	expect("then the Node is drained", "True DrainingNode: Drain not completed yet (started at 2026-03-02T08:00:00Z):\n* Pod app/p0: eviction accepted", "patch Node", "create eviction of Pod", status)
 	expect("then a pre-terminate hook holds", "True WaitingForPreTerminateHook: Waiting for pre-terminate hooks", status)
 	drop("pre-terminate.delete.hook.machine.cluster.x-k8s.io/a")
 	expect("then the host goes", "True WaitingForInfrastructureDeletion: Waiting for Host m0 to be deleted", "delete Host", status)

@@ -28,6 +28,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 )
 
@@ -108,31 +109,14 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 
 // record notes each write as "verb Kind".
 func (w *world) record() interceptor.Funcs {
-	kind := func(c client.Client, o client.Object) string {
-		gvk, err := c.GroupVersionKindFor(o)
+	return builder.Writes(func(verb string, obj client.Object) error {
+		gvk, err := w.mgmt.GroupVersionKindFor(obj)
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		return gvk.Kind
-	}
-	return interceptor.Funcs{
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-			w.writes = append(w.writes, "patch "+kind(c, o))
-			return c.Patch(ctx, o, p, opts...)
-		},
-		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			w.writes = append(w.writes, "delete "+kind(c, o))
-			return c.Delete(ctx, o, opts...)
-		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-			w.writes = append(w.writes, "patch "+kind(c, o)+"/"+sub)
-			return c.SubResource(sub).Patch(ctx, o, p, opts...)
-		},
-		SubResourceCreate: func(ctx context.Context, c client.Client, sub string, o, subObject client.Object, opts ...client.SubResourceCreateOption) error {
-			w.writes = append(w.writes, "create "+kind(c, o)+"/"+sub)
-			return c.SubResource(sub).Create(ctx, o, subObject, opts...)
-		},
-	}
+		w.writes = append(w.writes, verb+" "+gvk.Kind)
+		return nil
+	})
 }
 
 // reconcile calls the reconciler once and returns the Machine as stored

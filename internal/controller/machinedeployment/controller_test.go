@@ -3,7 +3,6 @@
 package machinedeployment
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -21,11 +20,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 )
@@ -56,22 +55,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	for _, kind := range index.Kinds() {
 		b = b.WithIndex(kind, index.ClusterName, index.Of)
 	}
-	w.c = b.WithInterceptorFuncs(interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-			obj.SetUID(types.UID("uid-" + obj.GetName()))
-			obj.SetCreationTimestamp(metav1.NewTime(noon))
-			return w.write("create", obj, func() error { return c.Create(ctx, obj, opts...) })
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
-			return w.write("patch", obj, func() error { return c.Patch(ctx, obj, p, opts...) })
-		},
-		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
-			return w.write("delete", obj, func() error { return c.Delete(ctx, obj, opts...) })
-		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-			return w.write("patch "+sub+" of", obj, func() error { return c.SubResource(sub).Patch(ctx, obj, p, opts...) })
-		},
-	}).Build()
+	w.c = b.WithInterceptorFuncs(builder.Writes(w.write)).Build()
 	named := 0
 	w.r = &Reconciler{
 		Mgmt:      w.c,
@@ -83,17 +67,18 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-func (w *world) write(verb string, obj client.Object, do func() error) error {
+func (w *world) write(verb string, obj client.Object) error {
+	if verb == "create" {
+		obj.SetUID(types.UID("uid-" + obj.GetName()))
+		obj.SetCreationTimestamp(metav1.NewTime(noon))
+	}
 	gvk, err := apiutil.GVKForObject(obj, w.c.Scheme())
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	line := verb + " " + gvk.Kind + " " + obj.GetName()
 	w.writes = append(w.writes, line)
-	if err := w.fail[line]; err != nil {
-		return err
-	}
-	return do()
+	return w.fail[line]
 }
 
 func (w *world) reconcile(want ...string) {

@@ -3,7 +3,6 @@
 package machineset
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -19,10 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 )
 
@@ -51,21 +50,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		WithIndex(&clusterv1.Machine{}, index.ClusterName, index.Of).
 		WithIndex(&clusterv1.MachineSet{}, index.ClusterName, index.Of).
 		WithStatusSubresource(&clusterv1.MachineSet{}, &clusterv1.Machine{}, &clusterv1.Cluster{}).
-		WithInterceptorFuncs(interceptor.Funcs{
-			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-				obj.SetUID(types.UID("uid-" + obj.GetName()))
-				return w.write("create", obj, func() error { return c.Create(ctx, obj, opts...) })
-			},
-			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
-				return w.write("patch", obj, func() error { return c.Patch(ctx, obj, p, opts...) })
-			},
-			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
-				return w.write("delete", obj, func() error { return c.Delete(ctx, obj, opts...) })
-			},
-			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-				return w.write("patch "+sub+" of", obj, func() error { return c.SubResource(sub).Patch(ctx, obj, p, opts...) })
-			},
-		}).Build()
+		WithInterceptorFuncs(builder.Writes(w.write)).Build()
 	named := 0
 	w.r = &Reconciler{
 		Mgmt:      w.c,
@@ -78,17 +63,17 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-func (w *world) write(verb string, obj client.Object, do func() error) error {
+func (w *world) write(verb string, obj client.Object) error {
+	if verb == "create" {
+		obj.SetUID(types.UID("uid-" + obj.GetName()))
+	}
 	gvk, err := apiutil.GVKForObject(obj, w.c.Scheme())
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	line := verb + " " + gvk.Kind + " " + obj.GetName()
 	w.writes = append(w.writes, line)
-	if err := w.fail[line]; err != nil {
-		return err
-	}
-	return do()
+	return w.fail[line]
 }
 
 // reconcile calls the reconciler once and returns what it wrote.

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package builder
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// Writes calls before ahead of each write of a fake client; its error prevents
+// the write. The verb of a write to a subresource has its name, as in
+// "patch status of".
+func Writes(before func(verb string, obj client.Object) error) interceptor.Funcs {
+	then := func(verb string, obj client.Object, write func() error) error {
+		if err := before(verb, obj); err != nil {
+			return err
+		}
+		return write()
+	}
+	return interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			return then("create", obj, func() error { return c.Create(ctx, obj, opts...) })
+		},
+		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+			return then("update", obj, func() error { return c.Update(ctx, obj, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
+			return then("patch", obj, func() error { return c.Patch(ctx, obj, p, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			return then("delete", obj, func() error { return c.Delete(ctx, obj, opts...) })
+		},
+		SubResourceCreate: func(ctx context.Context, c client.Client, sub string, obj, with client.Object, opts ...client.SubResourceCreateOption) error {
+			return then("create "+sub+" of", obj, func() error { return c.SubResource(sub).Create(ctx, obj, with, opts...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			return then("patch "+sub+" of", obj, func() error { return c.SubResource(sub).Patch(ctx, obj, p, opts...) })
+		},
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+			return then("update "+sub+" of", obj, func() error { return c.SubResource(sub).Update(ctx, obj, opts...) })
+		},
+	}
+}
