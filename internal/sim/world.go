@@ -115,14 +115,6 @@ func (w *World) Run() {
 	w.t.Fatalf("the world did not come to rest in %d rounds\nso far:\n%s", maxRounds, w.story.String())
 }
 
-// Advance moves the clock, fires what was waiting for it, and runs to rest.
-func (w *World) Advance(d time.Duration) {
-	w.t.Helper()
-	w.Clock.Step(d)
-	w.Tell("-- %s later", d)
-	w.Run()
-}
-
 // round calls every controller once for each of its objects, and returns the
 // last error that is not a conflict.
 func (w *World) round() (last error) {

@@ -207,15 +207,6 @@ func parsePublicKey(data []byte) (crypto.PublicKey, error) {
 	return key, nil
 }
 
-// Expiry is when the first certificate of a PEM bundle expires.
-func Expiry(cert []byte) (time.Time, error) {
-	c, err := ParseCertificate(cert)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return c.NotAfter, nil
-}
-
 // PinHashes are the hashes of the bundle's public keys in the form in which
 // kubeadm pins them when it discovers a cluster: "sha256:<hex>".
 func PinHashes(bundle []byte) ([]string, error) {

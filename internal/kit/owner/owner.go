@@ -87,11 +87,6 @@ func Set(obj metav1.Object, ref metav1.OwnerReference) bool {
 	return true
 }
 
-// Remove takes away every reference to that owner and reports whether there was one.
-func Remove(obj metav1.Object, ref metav1.OwnerReference) bool {
-	return RemoveFunc(obj, func(r metav1.OwnerReference) bool { return same(r, ref) })
-}
-
 // RemoveFunc takes away the references that match and reports whether there was one.
 func RemoveFunc(obj metav1.Object, match func(metav1.OwnerReference) bool) bool {
 	refs := obj.GetOwnerReferences()
