@@ -169,8 +169,19 @@ func (s *stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// reason prefers what the other side said to what the stream noticed.
+// reportTimeout is how long a report may come after the end of the data stream.
+const reportTimeout = time.Second
+
+// reason prefers what the other side said to what the stream noticed. The word
+// comes on a stream of its own and may be the later one: without waiting for it
+// the same trouble would have now this text and now that.
 func (s *stream) reason(err error) error {
+	late := time.NewTimer(reportTimeout)
+	defer late.Stop()
+	select {
+	case <-s.told:
+	case <-late.C:
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.broken != nil {

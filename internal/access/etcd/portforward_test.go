@@ -11,12 +11,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/httpstream"
 	httpspdy "k8s.io/apimachinery/pkg/util/httpstream/spdy"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
+	streaming "k8s.io/streaming/pkg/httpstream"
 
 	simulated "github.com/capstan-dev/capstan/internal/access/simulated/etcd"
 )
@@ -92,6 +95,46 @@ func TestPortForwardTellsWhatTheOtherSideReports(t *testing.T) {
 	_, err := d.Connect(t.Context(), Target{Cluster: "ns/prod", Config: oldServer(t, cluster), CA: ca, Nodes: []string{"x"}})
 	if err == nil || !strings.Contains(err.Error(), simulated.ErrNotRunning.Error()) {
 		t.Errorf("got %v, want it to say %q", err, simulated.ErrNotRunning)
+	}
+}
+
+// cut is a data stream that ends at once.
+type cut struct{ streaming.Stream }
+
+func (cut) Read([]byte) (int, error) { return 0, io.EOF }
+
+// loose is a connection that can be closed.
+type loose struct{ streaming.Connection }
+
+func (loose) Close() error { return nil }
+
+func TestAReportMayComeAfterTheEndOfTheData(t *testing.T) {
+	tests := map[string]struct {
+		report string
+		after  time.Duration
+		want   string
+	}{
+		"a report that comes a moment later":     {report: "connection refused", after: 10 * time.Millisecond, want: "connection refused"},
+		"no report":                              {after: 10 * time.Millisecond, want: "EOF"},
+		"a report that nobody waits for so long": {report: "connection refused", after: 2 * reportTimeout, want: "EOF"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				errs, theirs := io.Pipe()
+				s := &stream{Stream: cut{}, link: loose{}, node: "a", told: make(chan struct{})}
+				go s.listen(errs)
+				go func() {
+					time.Sleep(tc.after)
+					_, _ = io.WriteString(theirs, tc.report)
+					_ = theirs.Close()
+				}()
+				if _, err := s.Read(nil); err == nil || err.Error() != tc.want {
+					t.Errorf("error %v, want %s", err, tc.want)
+				}
+				<-s.told
+			})
+		})
 	}
 }
 
