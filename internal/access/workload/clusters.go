@@ -61,6 +61,18 @@ type Health struct {
 	Err              error     // why the last probe or attempt failed; nil after a success
 }
 
+// Persistent is how many failures in a row are no longer those of a server that
+// is on its way: about six seconds of attempts.
+const Persistent = 8
+
+// Why is the reason of the last failure once failures persist, else "".
+func (h Health) Why() string {
+	if h.Failures < Persistent || h.Err == nil {
+		return ""
+	}
+	return h.Err.Error()
+}
+
 // GraceStarts is from when on the loss of the connection is forgiven for a
 // while: the last success. A process that has just started had none. Of a
 // cluster that answered an earlier process it knows no better than that one,

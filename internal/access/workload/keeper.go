@@ -261,12 +261,13 @@ func (k *keeper) drop(ctx context.Context, err error) {
 	} else {
 		k.health.Failures++
 	}
+	persists := k.health.Failures == Persistent
 	k.mu.Unlock()
 	if old != nil {
 		old.close()
 	}
 	setUp(k.key, false)
-	if before.Connected || text(before.Err) != text(err) {
+	if before.Connected || persists || text(before.Err) != text(err) {
 		ctrl.LoggerFrom(ctx).V(2).Info("Not connected to workload cluster", "reason", text(err))
 		k.cache.subscribers.tell(k.key, nil)
 	}

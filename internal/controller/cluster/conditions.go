@@ -112,19 +112,23 @@ func controlPlaneInitialized(s *state) metav1.Condition {
 // have started just now, has not reached a cluster yet that others have.
 func remoteConnectionProbe(s *state) metav1.Condition {
 	const target = clusterv1.ClusterRemoteConnectionProbeCondition
+	why := ""
+	if w := s.health.Why(); w != "" {
+		why = ": " + w
+	}
 	h, initialized := s.health, ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false)
 	forgiven := s.now.Before(h.GraceStarts(initialized).Add(connectionGrace))
 	if h.LastProbeSuccess.IsZero() {
 		if old := conditions.Get(s.cluster, target); old != nil && initialized && (forgiven || old.Status == metav1.ConditionFalse) {
 			return *old // one that is False tells since when, which we cannot
 		}
-		return with(target, metav1.ConditionFalse, clusterv1.ClusterRemoteConnectionProbeFailedReason, "Remote connection not established yet")
+		return with(target, metav1.ConditionFalse, clusterv1.ClusterRemoteConnectionProbeFailedReason, "Remote connection not established yet"+why)
 	}
 	if forgiven || (h.Connected && h.Failures == 0) {
 		return with(target, metav1.ConditionTrue, clusterv1.ClusterRemoteConnectionProbeSucceededReason, "")
 	}
 	return with(target, metav1.ConditionFalse, clusterv1.ClusterRemoteConnectionProbeFailedReason,
-		fmt.Sprintf("Remote connection probe failed, probe last succeeded at %s", h.LastProbeSuccess.UTC().Format(time.RFC3339)))
+		fmt.Sprintf("Remote connection probe failed, probe last succeeded at %s%s", h.LastProbeSuccess.UTC().Format(time.RFC3339), why))
 }
 
 // ofDescendants sums up the conditions of control plane, workers and machines.

@@ -41,6 +41,8 @@ func TestRemoteConnectionProbe(t *testing.T) {
 			health: workload.Health{Since: ago(time.Second)}, want: notYet},
 		"a new cluster whose server is not up yet": {
 			was: notYet, health: workload.Health{Since: ago(time.Second), Failures: 3, Err: failed}, want: notYet},
+		"a new cluster that nobody can reach": {
+			was: notYet, health: workload.Health{Since: ago(time.Minute), Failures: 8, Err: failed}, want: notYet + ": connection refused"},
 		"a cluster whose control plane came up before it answered us": {
 			initialized: true, health: workload.Health{Since: ago(time.Second)}, want: notYet, wantWake: 49 * time.Second},
 		"after a restart, before the first attempt": {
@@ -48,7 +50,7 @@ func TestRemoteConnectionProbe(t *testing.T) {
 		"after a restart, when the first attempts fail": {
 			initialized: true, was: probeSucceeded, health: workload.Health{Since: ago(10 * time.Second), Failures: 9, Err: failed}, want: probeSucceeded, wantWake: 40 * time.Second},
 		"after a restart, when no attempt succeeds": {
-			initialized: true, was: probeSucceeded, health: workload.Health{Since: ago(50 * time.Second), Failures: 12, Err: failed}, want: notYet},
+			initialized: true, was: probeSucceeded, health: workload.Health{Since: ago(50 * time.Second), Failures: 12, Err: failed}, want: notYet + ": connection refused"},
 		"after a restart, of a cluster that did not answer before it": {
 			initialized: true, was: long, health: workload.Health{Since: ago(time.Hour), Failures: 99, Err: failed}, want: long},
 		"a cluster that came back": {
@@ -58,7 +60,7 @@ func TestRemoteConnectionProbe(t *testing.T) {
 		"a kubeconfig that has gone": {
 			initialized: true, was: probeSucceeded, health: workload.Health{Since: ago(2 * time.Hour), LastProbeSuccess: ago(10 * time.Second), Err: failed}, want: probeSucceeded, wantWake: 40 * time.Second},
 		"probes that fail for long": {
-			initialized: true, was: probeSucceeded, health: workload.Health{Since: ago(2 * time.Hour), LastProbeSuccess: ago(time.Hour), Failures: 9, Err: failed}, want: long},
+			initialized: true, was: probeSucceeded, health: workload.Health{Since: ago(2 * time.Hour), LastProbeSuccess: ago(time.Hour), Failures: 9, Err: failed}, want: long + ": connection refused"},
 		"a cluster at rest": {
 			initialized: true, was: probeSucceeded, health: workload.Health{Since: ago(2 * time.Hour), Connected: true, LastProbeSuccess: ago(9 * time.Second)}, want: probeSucceeded},
 	}
