@@ -42,6 +42,7 @@ type Kind struct {
 type KindError struct {
 	Kind    schema.GroupKind
 	Problem string // what is wrong, and the remedy
+	NoCRD   bool   // so that there can be no object of the kind either
 }
 
 // Error implements error.
@@ -73,13 +74,13 @@ func (o *Objects) Kind(ctx context.Context, gk schema.GroupKind) (Kind, error) {
 	err := o.mgmt.Get(ctx, client.ObjectKey{Name: name}, crd)
 	switch {
 	case apierrors.IsNotFound(err):
-		return Kind{}, &KindError{gk, fmt.Sprintf("there is no CRD %s: install the provider that brings it, or correct apiGroup and kind", name)}
+		return Kind{}, &KindError{gk, fmt.Sprintf("there is no CRD %s: install the provider that brings it, or correct apiGroup and kind", name), true}
 	case err != nil:
 		return Kind{}, fmt.Errorf("get CRD %s: %w", name, err)
 	}
 	contractVersion, apiVersion, err := contract.Choose(crd.Labels)
 	if err != nil {
-		return Kind{}, &KindError{gk, fmt.Sprintf("CRD %s: %v", name, err)}
+		return Kind{}, &KindError{gk, fmt.Sprintf("CRD %s: %v", name, err), false}
 	}
 	return Kind{gk.WithVersion(apiVersion), contractVersion}, nil
 }
@@ -97,7 +98,7 @@ func (o *Objects) Get(ctx context.Context, namespace string, ref clusterv1.Contr
 	key := client.ObjectKey{Namespace: namespace, Name: ref.Name}
 	if err := o.mgmt.Get(ctx, key, obj); err != nil {
 		if meta.IsNoMatchError(err) {
-			return nil, &KindError{ref.GroupKind(), fmt.Sprintf("version %s, named by the contract label of its CRD, is not served: correct the label, or serve the version", kind.Version)}
+			return nil, &KindError{ref.GroupKind(), fmt.Sprintf("version %s, named by the contract label of its CRD, is not served: correct the label, or serve the version", kind.Version), false}
 		}
 		return nil, fmt.Errorf("get %s %s: %w", ref.Kind, key, err)
 	}

@@ -4,6 +4,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,6 +23,13 @@ type Reference struct {
 
 // String names the object for messages.
 func (r Reference) String() string { return r.Ref.Kind + " " + r.Ref.Name }
+
+// Gone reports whether there is nothing to delete: the object was looked for
+// and is not there, or its whole kind is not.
+func (r *Reference) Gone() bool {
+	kind, ok := errors.AsType[*KindError](r.Err)
+	return r.Missing || (ok && kind.NoCRD)
+}
 
 // Failed keeps why the object cannot be used, and returns it. nil is kept too.
 func (r *Reference) Failed(err error) error {

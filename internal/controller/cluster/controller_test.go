@@ -281,6 +281,33 @@ func TestDeletionGoesInOrder(t *testing.T) {
 	}
 }
 
+func TestDeletionOfAKindThatCannotBeUsed(t *testing.T) {
+	tests := map[string]struct {
+		crd  []client.Object
+		want string // message of Deleting; "" if the Cluster has gone
+	}{
+		"no CRD, hence no object": {},
+		"a CRD without contract": {[]client.Object{crd("Moon", nil)},
+			"Waiting for Moon demo to be deleted: spec.infrastructureRef: kind Moon.x.io: CRD moons.x.io: no label cluster.x-k8s.io/v1beta2"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			cluster := newCluster(func(c *clusterv1.Cluster) { c.DeletionTimestamp = &metav1.Time{Time: now} })
+			cluster.Spec.InfrastructureRef.Kind = "Moon"
+			got, _, err := run(t, interceptor.Funcs{}, append(tc.crd, cluster)...)
+			if tc.want == "" {
+				if got != nil || err != nil {
+					t.Errorf("Cluster %v, error %v; want none", got, err)
+				}
+				return
+			}
+			if m := conditions.Message(got, clusterv1.DeletingCondition); err == nil || !strings.HasPrefix(m, tc.want) {
+				t.Errorf("Deleting says %q, want %q; error %v", m, tc.want, err)
+			}
+		})
+	}
+}
+
 func TestAClusterWithoutControlPlaneObjectGetsAKubeconfig(t *testing.T) {
 	authority, err := certs.New(certs.CA, "", now, 0)
 	if err != nil {

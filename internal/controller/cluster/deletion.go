@@ -120,14 +120,16 @@ func (r *Reconciler) deleteInfrastructure(ctx context.Context, s *state) (phase.
 }
 
 // deleteReferred deletes the object behind a reference and waits until it has
-// gone. A kind that cannot be used any more must not hold the Cluster for
-// ever, but an object of it may exist: so that is an error to be mended.
+// gone. A kind without a CRD has no objects. If a CRD is there but cannot be
+// used, an object of it may exist: so that is an error to be mended.
 func (r *Reconciler) deleteReferred(ctx context.Context, s *state, ref *provider.Reference) (phase.Next, error) {
-	if err := r.look(ctx, s, ref); err != nil {
-		return phase.Wait(0), err
-	}
-	if ref.Missing {
+	err := r.look(ctx, s, ref)
+	if ref.Gone() {
 		return phase.Continue(), nil
+	}
+	if err != nil {
+		s.stage.message += ": " + err.Error()
+		return phase.Wait(0), err
 	}
 	if err := r.Providers.Delete(ctx, ref.Obj); err != nil {
 		return phase.Wait(0), err

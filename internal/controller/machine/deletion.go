@@ -56,7 +56,7 @@ func (r *Reconciler) delete(ctx context.Context, s *state) (ctrl.Result, error) 
 		if !ref.Ref.IsDefined() {
 			continue
 		}
-		if err := r.look(ctx, s, ref); err != nil {
+		if err := r.look(ctx, s, ref); err != nil && !ref.Gone() {
 			s.stage.at(clusterv1.MachineDeletingInternalErrorReason, "%v", err)
 			return ctrl.Result{}, err
 		}
