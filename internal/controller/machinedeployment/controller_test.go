@@ -289,7 +289,7 @@ func TestReconcileWaitsForItsCluster(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment(1))
 	w.reconcile("patch status of MachineDeployment md")
-	want := "Scaling up from 0 to 1 replicas is blocked because:\n* Cluster c, named by spec.clusterName, does not exist"
+	want := "Scaling up from 0 to 1 replicas is blocked because:\n* Cluster c, named by spec.clusterName, does not exist: create it, or correct the field"
 	if got := conditions.Message(w.md(), clusterv1.MachineDeploymentScalingUpCondition); got != want {
 		t.Errorf("message %q, want %q", got, want)
 	}

@@ -92,7 +92,7 @@ func rollingOut(s *state) metav1.Condition {
 func (s *state) group() scaling.Group {
 	g := scaling.Group{Machines: s.machines, Replicas: s.deployment.Spec.Replicas, Deleting: !s.deployment.DeletionTimestamp.IsZero()}
 	if s.cluster == nil {
-		g.Blocked = fmt.Sprintf(" is blocked because:\n* Cluster %s, named by spec.clusterName, does not exist", s.deployment.Spec.ClusterName)
+		g.Blocked = fmt.Sprintf(" is blocked because:\n* Cluster %s, named by spec.clusterName, does not exist: create it, or correct the field", s.deployment.Spec.ClusterName)
 	}
 	if blocked := blockedSets(s); blocked != "" {
 		g.Blocked += "\n" + blocked

@@ -81,7 +81,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 		if age := s.now.Sub(set.CreationTimestamp.Time); age < clusterGrace {
 			return ctrl.Result{RequeueAfter: clusterGrace - max(age, 0)}, nil
 		}
-		s.block("Cluster %s, named by spec.clusterName, does not exist", set.Spec.ClusterName)
+		s.block("Cluster %s, named by spec.clusterName, does not exist: create it, or correct the field", set.Spec.ClusterName)
 		report(s, nil) // the creation of the Cluster wakes us
 		return ctrl.Result{}, commit(ctx)
 	}

@@ -166,15 +166,15 @@ func TestReconcileSaysWhatBlocksCreation(t *testing.T) {
 		want    string // message of ScalingUp
 		wantErr string
 	}{
-		"no Cluster": {w: newWorld(t, machineSet(1)), want: head + "Cluster c, named by spec.clusterName, does not exist"},
+		"no Cluster": {w: newWorld(t, machineSet(1)), want: head + "Cluster c, named by spec.clusterName, does not exist: create it, or correct the field"},
 		"an annotation": {
 			w:    newWorld(t, cluster(), disabled),
 			want: head + "annotation cluster.x-k8s.io/disable-machine-create is set",
 		},
 		"templates that do not exist": {
 			w: newWorld(t, cluster(), machineSet(1)),
-			want: head + "BootTemplate bt, named by spec.template.spec.bootstrap.configRef, does not exist\n" +
-				"* HostTemplate ht, named by spec.template.spec.infrastructureRef, does not exist",
+			want: head + "BootTemplate bt, named by spec.template.spec.bootstrap.configRef, does not exist: create it, or correct the reference\n" +
+				"* HostTemplate ht, named by spec.template.spec.infrastructureRef, does not exist: create it, or correct the reference",
 		},
 		"no bootstrap at all": {
 			w:    newWorld(t, cluster(), bootless, template("HostTemplate", "ht")),
@@ -186,7 +186,7 @@ func TestReconcileSaysWhatBlocksCreation(t *testing.T) {
 		},
 		"a control plane that is not there": {
 			w:    newWorld(t, withPlane(), machineSet(1), template("BootTemplate", "bt"), template("HostTemplate", "ht")),
-			want: head + "Plane cp, the control plane of Cluster c, does not exist",
+			want: head + "Plane cp, the control plane of Cluster c, does not exist: create it, or correct spec.controlPlaneRef of the Cluster",
 		},
 		"a control plane being upgraded": {
 			w:    newWorld(t, withPlane(), plane("v1.36.0", "v1.35.0"), machineSet(1), template("BootTemplate", "bt"), template("HostTemplate", "ht")),

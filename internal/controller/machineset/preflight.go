@@ -79,7 +79,7 @@ func (r *Reconciler) template(ctx context.Context, s *state, ref clusterv1.Contr
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		s.block("%s %s, named by %s, does not exist", ref.Kind, ref.Name, field)
+		s.block("%s %s, named by %s, does not exist: create it, or correct the reference", ref.Kind, ref.Name, field)
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", field, err)
@@ -103,7 +103,7 @@ func (r *Reconciler) preflightFacts(ctx context.Context, s *state) (scaling.Pref
 	}
 	obj, err := r.Providers.Get(ctx, s.set.Namespace, ref)
 	if _, isKind := errors.AsType[*provider.KindError](err); apierrors.IsNotFound(err) || isKind {
-		s.block("%s %s, the control plane of Cluster %s, does not exist", ref.Kind, ref.Name, s.cluster.Name)
+		s.block("%s %s, the control plane of Cluster %s, does not exist: create it, or correct spec.controlPlaneRef of the Cluster", ref.Kind, ref.Name, s.cluster.Name)
 		return p, nil // the Cluster controller tells more, and its news wake us
 	}
 	if err != nil {
