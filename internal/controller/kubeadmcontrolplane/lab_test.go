@@ -51,6 +51,7 @@ type lab struct {
 	down   bool          // the workload cluster does not answer
 	lost   time.Time     // since when; zero if it has not answered since the start
 	start  time.Time     // of the process
+	why    error         // it does not answer; nil if nobody has asked
 	etcd   *members
 	said   []string // by events
 	writes int
@@ -142,7 +143,7 @@ func (l *lab) Config(client.ObjectKey) (*rest.Config, error) { return &rest.Conf
 // Health implements workload.Clusters.
 func (l *lab) Health(client.ObjectKey) workload.Health {
 	if l.down {
-		return workload.Health{LastProbeSuccess: l.lost, Since: l.start}
+		return workload.Health{LastProbeSuccess: l.lost, Since: l.start, Err: l.why}
 	}
 	return workload.Health{Connected: true, LastProbeSuccess: l.clock.Now()}
 }

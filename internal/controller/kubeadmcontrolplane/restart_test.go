@@ -3,6 +3,7 @@
 package kubeadmcontrolplane
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 // connected to the workload cluster yet.
 func (l *lab) restart() {
 	l.clock.Step(time.Hour)
-	l.down, l.lost, l.start = true, time.Time{}, l.clock.Now()
+	l.down, l.lost, l.start, l.why = true, time.Time{}, l.clock.Now(), nil
 	l.memory = memory{}
 }
 
@@ -61,4 +62,21 @@ func TestAClusterThatIsGoneAfterARestartIsReportedAfterAWhile(t *testing.T) {
 	l.down = false
 	l.settle()
 	l.want(l.controlPlane(), "Available True Available", "EtcdClusterHealthy True Healthy")
+}
+
+func TestARestartDoesNotForgetWhatAControlPlaneWaitsFor(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	l.down, l.why, l.stuck["cp-1"] = true, errors.New("connection refused"), true
+	l.settle()
+	l.clock.Step(2 * firstContact)
+	l.settle()
+	if got, want := conditions.Message(l.controlPlane(), "Initialized"), "Waiting for the workload cluster to answer: connection refused"; got != want {
+		t.Fatalf("message %q, want %q", got, want)
+	}
+	before := l.writes
+	l.restart()
+	if _, err := l.once(); err != nil || l.writes != before {
+		t.Errorf("%d writes, error %v; want none", l.writes-before, err)
+	}
 }

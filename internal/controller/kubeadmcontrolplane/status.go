@@ -93,6 +93,8 @@ func waitsFor(s *state) string {
 		return "Waiting for the Cluster's spec.controlPlaneEndpoint to be set"
 	case len(s.machines) > 0 && s.health.Err != nil:
 		return s.slowStart()
+	case len(s.machines) > 0 && !s.health.Connected: // nobody has tried since we started
+		return conditions.Message(s.kcp, controlplanev1.KubeadmControlPlaneInitializedCondition)
 	}
 	return ""
 }
