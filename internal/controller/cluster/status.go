@@ -14,6 +14,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 )
 
@@ -21,7 +22,7 @@ import (
 // too; failed is what the phases returned.
 func report(s *state, failed error) {
 	c := s.cluster
-	generation := s.generation()
+	generation := patch.Generation(c, s.specBefore, c.Spec)
 	set := func(condition metav1.Condition) {
 		condition.ObservedGeneration = generation
 		conditions.Set(c, s.now, condition)
@@ -43,15 +44,6 @@ func report(s *state, failed error) {
 	if failed == nil {
 		c.Status.ObservedGeneration = generation
 	}
-}
-
-// generation is the one that this status is about: what this reconcile itself
-// changes in the spec makes the next one, and is known already.
-func (s *state) generation() int64 {
-	if s.specBefore != nil && !equality.Semantic.DeepEqual(*s.specBefore, s.cluster.Spec) {
-		return s.cluster.Generation + 1
-	}
-	return s.cluster.Generation
 }
 
 // deadline is when time alone changes the status next; zero if it never does.

@@ -88,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (res c
 		report(s, err)
 		err = errors.Join(err, commit(ctx))
 		if at := s.deadline(); err == nil && !at.IsZero() {
-			res.RequeueAfter = sooner(res.RequeueAfter, at.Sub(s.now))
+			res.RequeueAfter = phase.Sooner(res.RequeueAfter, at.Sub(s.now))
 		}
 	}()
 	if s.cluster == nil && m.DeletionTimestamp.IsZero() {
@@ -102,14 +102,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (res c
 		phase.Do("infrastructure", r.infrastructure),
 		phase.Do("node", r.node),
 		phase.Do("certificates", r.certificates))
-}
-
-// sooner returns the smaller of two delays, where 0 means none.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b < a {
-		return max(b, time.Millisecond)
-	}
-	return a
 }
 
 // prepare sets what every Machine has before anything else happens, and

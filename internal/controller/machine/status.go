@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 )
 
@@ -23,7 +23,7 @@ import (
 // too; failed is what the phases returned.
 func report(s *state, failed error) {
 	m := s.machine
-	generation := s.generation()
+	generation := patch.Generation(m, s.specBefore, m.Spec)
 	set := func(c metav1.Condition) {
 		c.ObservedGeneration = generation
 		conditions.Set(m, s.now, c)
@@ -48,15 +48,6 @@ func report(s *state, failed error) {
 	if failed == nil {
 		m.Status.ObservedGeneration = generation
 	}
-}
-
-// generation is the one that this status is about: what this reconcile itself
-// changes in the spec makes the next one, and is known already.
-func (s *state) generation() int64 {
-	if s.specBefore != nil && !equality.Semantic.DeepEqual(*s.specBefore, s.machine.Spec) {
-		return s.machine.Generation + 1
-	}
-	return s.machine.Generation
 }
 
 func bootstrapConfigReady(s *state) metav1.Condition {

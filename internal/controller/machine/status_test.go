@@ -197,16 +197,3 @@ func TestPhase(t *testing.T) {
 		}
 	}
 }
-
-func TestGenerationCountsOurOwnChange(t *testing.T) {
-	t.Parallel()
-	m := machine()
-	s := &state{machine: m, specBefore: m.Spec.DeepCopy()}
-	if got := s.generation(); got != 1 {
-		t.Errorf("unchanged: generation %d", got)
-	}
-	m.Spec.ProviderID = "x://1"
-	if got := s.generation(); got != 2 {
-		t.Errorf("changed: generation %d", got)
-	}
-}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -147,4 +148,13 @@ func kind(obj client.Object) string {
 		return k
 	}
 	return fmt.Sprintf("%T", obj)
+}
+
+// Generation is the one that the status of obj is about: what a reconcile itself
+// has changed in the spec makes the next one, and is known already.
+func Generation[S any](obj metav1.Object, specBefore *S, spec S) int64 {
+	if specBefore != nil && !equality.Semantic.DeepEqual(*specBefore, spec) {
+		return obj.GetGeneration() + 1
+	}
+	return obj.GetGeneration()
 }

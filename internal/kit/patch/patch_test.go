@@ -102,3 +102,16 @@ func TestRememberToleratesThatTheObjectHasGone(t *testing.T) {
 		t.Errorf("commit: %v, want nil", err)
 	}
 }
+
+func TestGenerationCountsOurOwnChange(t *testing.T) {
+	t.Parallel()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
+	before := node.Spec.DeepCopy()
+	if got := Generation(node, before, node.Spec); got != 1 {
+		t.Errorf("unchanged: generation %d", got)
+	}
+	node.Spec.ProviderID = "x://1"
+	if got := Generation(node, before, node.Spec); got != 2 {
+		t.Errorf("changed: generation %d", got)
+	}
+}

@@ -50,7 +50,7 @@ func InOrder[S any](ctx context.Context, s S, phases ...Phase[S]) (reconcile.Res
 		if err != nil {
 			return reconcile.Result{}, fmt.Errorf("%s: %w", p.name, err)
 		}
-		res.RequeueAfter = sooner(res.RequeueAfter, next.after)
+		res.RequeueAfter = Sooner(res.RequeueAfter, next.after)
 		if next.stop {
 			break
 		}
@@ -70,7 +70,7 @@ func All[S any](ctx context.Context, s S, phases ...Phase[S]) (reconcile.Result,
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", p.name, err))
 		}
-		res.RequeueAfter = sooner(res.RequeueAfter, next.after)
+		res.RequeueAfter = Sooner(res.RequeueAfter, next.after)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return reconcile.Result{}, err
@@ -78,7 +78,8 @@ func All[S any](ctx context.Context, s S, phases ...Phase[S]) (reconcile.Result,
 	return res, nil
 }
 
-func sooner(a, b time.Duration) time.Duration {
+// Sooner returns the smaller of two delays, of which 0 means none.
+func Sooner(a, b time.Duration) time.Duration {
 	if a == 0 || (b != 0 && b < a) {
 		return b
 	}
