@@ -46,6 +46,11 @@ type List []metav1.Condition
 // GetConditions implements Getter.
 func (l List) GetConditions() []metav1.Condition { return l }
 
+// New makes a condition to be Set.
+func New(conditionType string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message}
+}
+
 // Get returns a copy of the condition of a type, or nil when there is none.
 func Get(from Getter, conditionType string) *metav1.Condition {
 	for _, c := range from.GetConditions() {

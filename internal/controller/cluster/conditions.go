@@ -19,14 +19,10 @@ import (
 // before that counts: its owner writes it a moment after the creation.
 const youngMachine = 10 * time.Second
 
-func with(conditionType string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message}
-}
-
 func infrastructureReady(s *state) metav1.Condition {
 	const target = clusterv1.ClusterInfrastructureReadyCondition
 	if !s.infra.Ref.IsDefined() && !s.cluster.Spec.Topology.IsDefined() {
-		return with(target, metav1.ConditionTrue, clusterv1.ClusterInfrastructureReadyReason, "")
+		return conditions.New(target, metav1.ConditionTrue, clusterv1.ClusterInfrastructureReadyReason, "")
 	}
 	return mirrored(s, s.infra, mirror{
 		source: contract.ReadyCondition, target: target, done: ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false),
@@ -40,9 +36,9 @@ func controlPlaneAvailable(s *state) metav1.Condition {
 	initialized := ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false)
 	if !s.controlPlane.Ref.IsDefined() && !s.cluster.Spec.Topology.IsDefined() {
 		if initialized {
-			return with(target, metav1.ConditionTrue, clusterv1.ClusterControlPlaneAvailableReason, "")
+			return conditions.New(target, metav1.ConditionTrue, clusterv1.ClusterControlPlaneAvailableReason, "")
 		}
-		return with(target, metav1.ConditionFalse, clusterv1.ClusterControlPlaneNotAvailableReason, "Waiting for the first control plane Machine to have a Node")
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.ClusterControlPlaneNotAvailableReason, "Waiting for the first control plane Machine to have a Node")
 	}
 	return mirrored(s, s.controlPlane, mirror{
 		source: contract.AvailableCondition, target: target, done: initialized,
@@ -63,28 +59,28 @@ func mirrored(s *state, ref provider.Reference, m mirror) metav1.Condition {
 	isDeleting := !s.cluster.DeletionTimestamp.IsZero()
 	switch {
 	case ref.Err != nil:
-		return with(m.target, metav1.ConditionUnknown, clusterv1.InternalErrorReason, ref.Err.Error())
+		return conditions.New(m.target, metav1.ConditionUnknown, clusterv1.InternalErrorReason, ref.Err.Error())
 	case !ref.Ref.IsDefined():
-		return with(m.target, metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("Waiting for the topology controller to set %s", ref.Field))
+		return conditions.New(m.target, metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("Waiting for the topology controller to set %s", ref.Field))
 	case ref.Obj == nil && !ref.Missing: // a deletion that has not come so far
 		if old := conditions.Get(s.cluster, m.target); old != nil {
 			return *old
 		}
-		return with(m.target, metav1.ConditionUnknown, clusterv1.InternalErrorReason, fmt.Sprintf("%s has not been read", ref))
+		return conditions.New(m.target, metav1.ConditionUnknown, clusterv1.InternalErrorReason, fmt.Sprintf("%s has not been read", ref))
 	case ref.Missing && m.done && !isDeleting:
-		return with(m.target, metav1.ConditionFalse, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted while the Cluster still exists", ref))
+		return conditions.New(m.target, metav1.ConditionFalse, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted while the Cluster still exists", ref))
 	case ref.Missing && m.done:
-		return with(m.target, metav1.ConditionFalse, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted", ref))
+		return conditions.New(m.target, metav1.ConditionFalse, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted", ref))
 	case ref.Missing:
-		return with(m.target, metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist: create it, or correct %s", ref, ref.Field))
+		return conditions.New(m.target, metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist: create it, or correct %s", ref, ref.Field))
 	}
 	reported, err := conditions.FromUnstructured(ref.Obj.Unstructured)
 	if err != nil {
-		return with(m.target, metav1.ConditionUnknown, clusterv1.InvalidConditionReportedReason, err.Error())
+		return conditions.New(m.target, metav1.ConditionUnknown, clusterv1.InvalidConditionReportedReason, err.Error())
 	}
-	fallback := with("", metav1.ConditionFalse, m.bad, m.awaited)
+	fallback := conditions.New("", metav1.ConditionFalse, m.bad, m.awaited)
 	if m.done {
-		fallback = with("", metav1.ConditionTrue, m.good, "")
+		fallback = conditions.New("", metav1.ConditionTrue, m.good, "")
 	}
 	return conditions.Mirror(reported, m.source, m.target, fallback)
 }
@@ -92,10 +88,10 @@ func mirrored(s *state, ref provider.Reference, m mirror) metav1.Condition {
 func controlPlaneInitialized(s *state) metav1.Condition {
 	const target = clusterv1.ClusterControlPlaneInitializedCondition
 	if ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false) {
-		return with(target, metav1.ConditionTrue, clusterv1.ClusterControlPlaneInitializedReason, "")
+		return conditions.New(target, metav1.ConditionTrue, clusterv1.ClusterControlPlaneInitializedReason, "")
 	}
 	if s.controlPlane.Err != nil {
-		return with(target, metav1.ConditionUnknown, clusterv1.ClusterControlPlaneInitializedInternalErrorReason, s.controlPlane.Err.Error())
+		return conditions.New(target, metav1.ConditionUnknown, clusterv1.ClusterControlPlaneInitializedInternalErrorReason, s.controlPlane.Err.Error())
 	}
 	awaited := "Waiting for the first control plane Machine to have a Node"
 	switch {
@@ -104,7 +100,7 @@ func controlPlaneInitialized(s *state) metav1.Condition {
 	case s.controlPlane.Ref.IsDefined():
 		awaited = fmt.Sprintf("Waiting for %s to be initialized", s.controlPlane)
 	}
-	return with(target, metav1.ConditionFalse, clusterv1.ClusterControlPlaneNotInitializedReason, awaited)
+	return conditions.New(target, metav1.ConditionFalse, clusterv1.ClusterControlPlaneNotInitializedReason, awaited)
 }
 
 // remoteConnectionProbe tells whether the API server of the cluster answers. A
@@ -122,12 +118,12 @@ func remoteConnectionProbe(s *state) metav1.Condition {
 		if old := conditions.Get(s.cluster, target); old != nil && initialized && (forgiven || old.Status == metav1.ConditionFalse) {
 			return *old // one that is False tells since when, which we cannot
 		}
-		return with(target, metav1.ConditionFalse, clusterv1.ClusterRemoteConnectionProbeFailedReason, "Remote connection not established yet"+why)
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.ClusterRemoteConnectionProbeFailedReason, "Remote connection not established yet"+why)
 	}
 	if forgiven || (h.Connected && h.Failures == 0) {
-		return with(target, metav1.ConditionTrue, clusterv1.ClusterRemoteConnectionProbeSucceededReason, "")
+		return conditions.New(target, metav1.ConditionTrue, clusterv1.ClusterRemoteConnectionProbeSucceededReason, "")
 	}
-	return with(target, metav1.ConditionFalse, clusterv1.ClusterRemoteConnectionProbeFailedReason,
+	return conditions.New(target, metav1.ConditionFalse, clusterv1.ClusterRemoteConnectionProbeFailedReason,
 		fmt.Sprintf("Remote connection probe failed, probe last succeeded at %s%s", h.LastProbeSuccess.UTC().Format(time.RFC3339), why))
 }
 
@@ -142,10 +138,10 @@ func ofDescendants(s *state) []metav1.Condition {
 	ready := reasons(clusterv1.NotReadyReason, clusterv1.ReadyUnknownReason, clusterv1.ReadyReason)
 	upToDate := reasons(clusterv1.NotUpToDateReason, clusterv1.UpToDateUnknownReason, clusterv1.UpToDateReason)
 	none := func(reason string) conditions.AggregateOptions {
-		return conditions.AggregateOptions{Empty: with("", metav1.ConditionTrue, reason, "")}
+		return conditions.AggregateOptions{Empty: conditions.New("", metav1.ConditionTrue, reason, "")}
 	}
 	negative := func(yes, unknown, no string) conditions.AggregateOptions {
-		return conditions.AggregateOptions{Negative: true, Reasons: reasons(yes, unknown, no), Empty: with("", metav1.ConditionFalse, no, "")}
+		return conditions.AggregateOptions{Negative: true, Reasons: reasons(yes, unknown, no), Empty: conditions.New("", metav1.ConditionFalse, no, "")}
 	}
 	available := none(clusterv1.ClusterWorkersAvailableNoWorkersReason)
 	available.Reasons = reasons(clusterv1.NotAvailableReason, clusterv1.AvailableUnknownReason, clusterv1.AvailableReason)
@@ -212,19 +208,19 @@ func remediating(s *state) metav1.Condition {
 	}
 	switch {
 	case len(replaced) > 0:
-		return with(target, metav1.ConditionTrue, clusterv1.ClusterRemediatingReason, bullets(replaced))
+		return conditions.New(target, metav1.ConditionTrue, clusterv1.ClusterRemediatingReason, bullets(replaced))
 	case len(unhealthy) > 0:
-		return with(target, metav1.ConditionFalse, clusterv1.ClusterNotRemediatingReason, fmt.Sprintf("Not healthy, and not to be replaced: %s", conditions.Names(unhealthy)))
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.ClusterNotRemediatingReason, fmt.Sprintf("Not healthy, and not to be replaced: %s", conditions.Names(unhealthy)))
 	}
-	return with(target, metav1.ConditionFalse, clusterv1.ClusterNotRemediatingReason, "")
+	return conditions.New(target, metav1.ConditionFalse, clusterv1.ClusterNotRemediatingReason, "")
 }
 
 func deleting(s *state) metav1.Condition {
 	const target = clusterv1.ClusterDeletingCondition
 	if s.cluster.DeletionTimestamp.IsZero() {
-		return with(target, metav1.ConditionFalse, clusterv1.ClusterNotDeletingReason, "")
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.ClusterNotDeletingReason, "")
 	}
-	return with(target, metav1.ConditionTrue, s.stage.reason, s.stage.message)
+	return conditions.New(target, metav1.ConditionTrue, s.stage.reason, s.stage.message)
 }
 
 // available sums up the Cluster.

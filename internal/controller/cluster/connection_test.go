@@ -89,7 +89,7 @@ func TestRemoteConnectionProbe(t *testing.T) {
 func parse(text string) metav1.Condition {
 	head, message, _ := strings.Cut(text, ": ")
 	status, reason, _ := strings.Cut(head, " ")
-	return with(clusterv1.ClusterRemoteConnectionProbeCondition, metav1.ConditionStatus(status), reason, message)
+	return conditions.New(clusterv1.ClusterRemoteConnectionProbeCondition, metav1.ConditionStatus(status), reason, message)
 }
 
 func TestARestartWritesNothing(t *testing.T) {

@@ -114,19 +114,19 @@ const patience = 10 * time.Second
 func available(s *state) metav1.Condition {
 	const t = controlplanev1.KubeadmControlPlaneAvailableCondition
 	if !controlplane.Initialized(s.kcp) {
-		return condition(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotAvailableReason, "Control plane not yet initialized")
+		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotAvailableReason, "Control plane not yet initialized")
 	}
 	if old := conditions.Get(s.kcp, t); s.client == nil && s.kcp.DeletionTimestamp.IsZero() && old != nil && !s.isDown() {
 		return *old // nothing new is known
 	}
 	if s.isDown() {
-		return condition(t, metav1.ConditionUnknown, controlplanev1.KubeadmControlPlaneAvailableInspectionFailedReason, "* The workload cluster does not answer")
+		return conditions.New(t, metav1.ConditionUnknown, controlplanev1.KubeadmControlPlaneAvailableInspectionFailedReason, "* The workload cluster does not answer")
 	}
 	issues, notes := s.unavailable()
 	if len(issues) > 0 {
-		return condition(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotAvailableReason, strings.Join(issues, "\n"))
+		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotAvailableReason, strings.Join(issues, "\n"))
 	}
-	return condition(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneAvailableReason, strings.Join(notes, "\n"))
+	return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneAvailableReason, strings.Join(notes, "\n"))
 }
 
 // isDown reports whether the components are not known any more.

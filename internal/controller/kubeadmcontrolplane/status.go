@@ -69,16 +69,12 @@ func count(s *state) {
 	}
 }
 
-func condition(conditionType string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message}
-}
-
 func initialized(s *state) metav1.Condition {
 	const t = controlplanev1.KubeadmControlPlaneInitializedCondition
 	if controlplane.Initialized(s.kcp) {
-		return condition(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneInitializedReason, "")
+		return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneInitializedReason, "")
 	}
-	return condition(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotInitializedReason, waitsFor(s))
+	return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotInitializedReason, waitsFor(s))
 }
 
 // waitsFor says what a control plane that is not initialized waits for.
@@ -121,14 +117,14 @@ func certificatesAvailable(s *state) metav1.Condition {
 	const t = controlplanev1.KubeadmControlPlaneCertificatesAvailableCondition
 	switch {
 	case s.certsErr != nil:
-		return condition(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneCertificatesNotAvailableReason, s.certsErr.Error())
+		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneCertificatesNotAvailableReason, s.certsErr.Error())
 	case s.pairs != nil:
-		return condition(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneCertificatesAvailableReason, "")
+		return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneCertificatesAvailableReason, "")
 	}
 	if old := conditions.Get(s.kcp, t); old != nil {
 		return *old
 	}
-	return condition(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneCertificatesNotAvailableReason, waitsFor(s))
+	return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneCertificatesNotAvailableReason, waitsFor(s))
 }
 
 func machinesReady(s *state) metav1.Condition {
@@ -180,10 +176,10 @@ func rollingOut(s *state) metav1.Condition {
 		}
 	}
 	if outdated == 0 {
-		return condition(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotRollingOutReason, "")
+		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotRollingOutReason, "")
 	}
 	message := fmt.Sprintf("Rolling out %d not up-to-date %s", outdated, replicas(outdated))
-	return condition(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneRollingOutReason, strings.Join(append([]string{message}, why...), "\n"))
+	return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneRollingOutReason, strings.Join(append([]string{message}, why...), "\n"))
 }
 
 func contains(all []string, line string) bool {
@@ -205,7 +201,7 @@ func replicas(n int) string {
 func scalingUp(s *state) metav1.Condition {
 	const t = controlplanev1.KubeadmControlPlaneScalingUpCondition
 	if s.kcp.Spec.Replicas == nil {
-		return condition(t, metav1.ConditionUnknown, controlplanev1.KubeadmControlPlaneScalingUpWaitingForReplicasSetReason, "Waiting for spec.replicas set")
+		return conditions.New(t, metav1.ConditionUnknown, controlplanev1.KubeadmControlPlaneScalingUpWaitingForReplicasSetReason, "Waiting for spec.replicas set")
 	}
 	want, have := wanted(s), len(s.machines)
 	if have >= want {
@@ -213,27 +209,27 @@ func scalingUp(s *state) metav1.Condition {
 		if s.problem != "" && s.kcp.DeletionTimestamp.IsZero() {
 			message = "Scaling up would be blocked because " + s.problem
 		}
-		return condition(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotScalingUpReason, message)
+		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotScalingUpReason, message)
 	}
 	message := fmt.Sprintf("Scaling up from %d to %d %s", have, want, replicas(want))
 	blocked := s.blocked
 	if s.problem != "" && !contains(blocked, s.problem) {
 		blocked = append(blocked, s.problem)
 	}
-	return condition(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneScalingUpReason, because(message, blocked))
+	return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneScalingUpReason, because(message, blocked))
 }
 
 func scalingDown(s *state) metav1.Condition {
 	const t = controlplanev1.KubeadmControlPlaneScalingDownCondition
 	if s.kcp.Spec.Replicas == nil {
-		return condition(t, metav1.ConditionUnknown, controlplanev1.KubeadmControlPlaneScalingDownWaitingForReplicasSetReason, "Waiting for spec.replicas set")
+		return conditions.New(t, metav1.ConditionUnknown, controlplanev1.KubeadmControlPlaneScalingDownWaitingForReplicasSetReason, "Waiting for spec.replicas set")
 	}
 	want, have := wanted(s), len(s.machines)
 	if have <= want {
-		return condition(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotScalingDownReason, "")
+		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotScalingDownReason, "")
 	}
 	message := fmt.Sprintf("Scaling down from %d to %d %s", have, want, replicas(want))
-	return condition(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneScalingDownReason, because(message, s.blocked))
+	return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneScalingDownReason, because(message, s.blocked))
 }
 
 // wanted is how many machines there are to be; none when all is deleted.
@@ -260,18 +256,18 @@ func remediating(s *state) metav1.Condition {
 		}
 	}
 	if len(under) > 0 {
-		return condition(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneRemediatingReason, strings.Join(under, "\n"))
+		return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneRemediatingReason, strings.Join(under, "\n"))
 	}
-	return condition(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotRemediatingReason, "")
+	return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotRemediatingReason, "")
 }
 
 func deletingCondition(s *state, failed error) metav1.Condition {
 	const t = controlplanev1.KubeadmControlPlaneDeletingCondition
 	switch {
 	case s.kcp.DeletionTimestamp.IsZero():
-		return condition(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotDeletingReason, "")
+		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotDeletingReason, "")
 	case s.deleting.reason == "" && failed != nil:
-		return condition(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneDeletingInternalErrorReason, "Looking for what is left to delete failed")
+		return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneDeletingInternalErrorReason, "Looking for what is left to delete failed")
 	}
-	return condition(t, metav1.ConditionTrue, s.deleting.reason, s.deleting.message)
+	return conditions.New(t, metav1.ConditionTrue, s.deleting.reason, s.deleting.message)
 }

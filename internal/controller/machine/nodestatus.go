@@ -54,22 +54,22 @@ func (s *state) disconnected() bool { return !s.connected && !s.graceEnds.IsZero
 
 // nodeReady shows the Ready condition of the Node.
 func nodeReady(node *corev1.Node) metav1.Condition {
-	c := metav1.Condition{Type: clusterv1.MachineNodeReadyCondition}
+	const target = clusterv1.MachineNodeReadyCondition
 	found := nodeCondition(node, corev1.NodeReady)
 	message := "* Node.Ready: " + found.Message
 	switch found.Status {
 	case corev1.ConditionTrue:
-		return with(c, metav1.ConditionTrue, clusterv1.MachineNodeReadyReason, "")
+		return conditions.New(target, metav1.ConditionTrue, clusterv1.MachineNodeReadyReason, "")
 	case corev1.ConditionFalse:
-		return with(c, metav1.ConditionFalse, clusterv1.MachineNodeNotReadyReason, message)
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.MachineNodeNotReadyReason, message)
 	default:
-		return with(c, metav1.ConditionUnknown, clusterv1.MachineNodeReadyUnknownReason, message)
+		return conditions.New(target, metav1.ConditionUnknown, clusterv1.MachineNodeReadyUnknownReason, message)
 	}
 }
 
 // nodeHealthy sums up the conditions of the Node that tell whether Pods can run.
 func nodeHealthy(node *corev1.Node) metav1.Condition {
-	c := metav1.Condition{Type: clusterv1.MachineNodeHealthyCondition}
+	const target = clusterv1.MachineNodeHealthyCondition
 	var issues, unknown []string
 	for _, want := range []struct {
 		conditionType corev1.NodeConditionType
@@ -91,11 +91,11 @@ func nodeHealthy(node *corev1.Node) metav1.Condition {
 	message := strings.Join(append(issues, unknown...), "\n")
 	switch {
 	case len(issues) > 0:
-		return with(c, metav1.ConditionFalse, clusterv1.MachineNodeNotHealthyReason, message)
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.MachineNodeNotHealthyReason, message)
 	case len(unknown) > 0:
-		return with(c, metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason, message)
+		return conditions.New(target, metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason, message)
 	default:
-		return with(c, metav1.ConditionTrue, clusterv1.MachineNodeHealthyReason, "")
+		return conditions.New(target, metav1.ConditionTrue, clusterv1.MachineNodeHealthyReason, "")
 	}
 }
 

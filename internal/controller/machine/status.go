@@ -51,17 +51,17 @@ func report(s *state, failed error) {
 }
 
 func bootstrapConfigReady(s *state) metav1.Condition {
-	c := metav1.Condition{Type: clusterv1.MachineBootstrapConfigReadyCondition}
+	const target = clusterv1.MachineBootstrapConfigReadyCondition
 	m, ref := s.machine, s.bootstrapConfig
 	if !ref.Ref.IsDefined() {
 		if m.Spec.Bootstrap.DataSecretName != nil {
-			return with(c, metav1.ConditionTrue, clusterv1.MachineBootstrapDataSecretProvidedReason, "")
+			return conditions.New(target, metav1.ConditionTrue, clusterv1.MachineBootstrapDataSecretProvidedReason, "")
 		}
-		return with(c, metav1.ConditionFalse, clusterv1.MachineBootstrapConfigNotReadyReason, "spec.bootstrap has neither configRef nor dataSecretName: set one of them")
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.MachineBootstrapConfigNotReadyReason, "spec.bootstrap has neither configRef nor dataSecretName: set one of them")
 	}
 	created := ptr.Deref(m.Status.Initialization.BootstrapDataSecretCreated, false)
 	return referred(s, ref, referredTo{
-		target: c.Type, ready: created,
+		target: target, ready: created,
 		awaited: fmt.Sprintf("Waiting for %s to create bootstrap data", ref),
 		gone:    "its bootstrap data is still there",
 	})
@@ -85,48 +85,47 @@ type referredTo struct {
 
 // referred mirrors the Ready condition of an object that the Machine refers to.
 func referred(s *state, ref provider.Reference, to referredTo) metav1.Condition {
-	c := metav1.Condition{Type: to.target}
 	isDeleting := !s.machine.DeletionTimestamp.IsZero()
 	switch {
 	case ref.Err != nil:
-		return with(c, metav1.ConditionUnknown, clusterv1.InternalErrorReason, ref.Err.Error())
+		return conditions.New(to.target, metav1.ConditionUnknown, clusterv1.InternalErrorReason, ref.Err.Error())
 	case ref.Obj == nil && !ref.Missing:
-		return with(c, metav1.ConditionUnknown, clusterv1.InternalErrorReason, fmt.Sprintf("Waiting for Cluster %s, named by spec.clusterName, to exist", s.machine.Spec.ClusterName))
+		return conditions.New(to.target, metav1.ConditionUnknown, clusterv1.InternalErrorReason, fmt.Sprintf("Waiting for Cluster %s, named by spec.clusterName, to exist", s.machine.Spec.ClusterName))
 	case ref.Missing && isDeleting && to.ready:
-		return with(c, metav1.ConditionUnknown, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted", ref))
+		return conditions.New(to.target, metav1.ConditionUnknown, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted", ref))
 	case ref.Missing && to.ready:
-		return with(c, metav1.ConditionFalse, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted while the Machine still exists: %s", ref, to.gone))
+		return conditions.New(to.target, metav1.ConditionFalse, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted while the Machine still exists: %s", ref, to.gone))
 	case ref.Missing && isDeleting:
-		return with(c, metav1.ConditionUnknown, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist", ref))
+		return conditions.New(to.target, metav1.ConditionUnknown, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist", ref))
 	case ref.Missing:
-		return with(c, metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist: create it, or correct the reference", ref))
+		return conditions.New(to.target, metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist: create it, or correct the reference", ref))
 	}
 	reported, err := conditions.FromUnstructured(ref.Obj.Unstructured)
 	if err != nil {
-		return with(c, metav1.ConditionUnknown, clusterv1.InvalidConditionReportedReason, err.Error())
+		return conditions.New(to.target, metav1.ConditionUnknown, clusterv1.InvalidConditionReportedReason, err.Error())
 	}
-	fallback := with(c, metav1.ConditionFalse, clusterv1.NotReadyReason, to.awaited)
+	fallback := conditions.New(to.target, metav1.ConditionFalse, clusterv1.NotReadyReason, to.awaited)
 	if to.ready {
-		fallback = with(c, metav1.ConditionTrue, clusterv1.ReadyReason, "")
+		fallback = conditions.New(to.target, metav1.ConditionTrue, clusterv1.ReadyReason, "")
 	}
 	return conditions.Mirror(reported, contract.ReadyCondition, to.target, fallback)
 }
 
 func updating(s *state) metav1.Condition {
-	c := metav1.Condition{Type: clusterv1.MachineUpdatingCondition}
+	const target = clusterv1.MachineUpdatingCondition
 	if _, ok := s.machine.Annotations[clusterv1.UpdateInProgressAnnotation]; ok {
-		return with(c, metav1.ConditionTrue, clusterv1.MachineInPlaceUpdateFailedReason,
+		return conditions.New(target, metav1.ConditionTrue, clusterv1.MachineInPlaceUpdateFailedReason,
 			fmt.Sprintf("Updates in place are not supported: remove the annotation %s, and replace the Machine", clusterv1.UpdateInProgressAnnotation))
 	}
-	return with(c, metav1.ConditionFalse, clusterv1.MachineNotUpdatingReason, "")
+	return conditions.New(target, metav1.ConditionFalse, clusterv1.MachineNotUpdatingReason, "")
 }
 
 func deleting(s *state) metav1.Condition {
-	c := metav1.Condition{Type: clusterv1.MachineDeletingCondition}
+	const target = clusterv1.MachineDeletingCondition
 	if s.machine.DeletionTimestamp.IsZero() {
-		return with(c, metav1.ConditionFalse, clusterv1.MachineNotDeletingReason, "")
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.MachineNotDeletingReason, "")
 	}
-	return with(c, metav1.ConditionTrue, s.stage.reason, s.stage.message)
+	return conditions.New(target, metav1.ConditionTrue, s.stage.reason, s.stage.message)
 }
 
 // ready sums up the Machine. The parts of a control plane that have the same to
@@ -152,7 +151,7 @@ func ready(s *state) metav1.Condition {
 		}
 	}
 	if !m.DeletionTimestamp.IsZero() {
-		o.Overrides = []metav1.Condition{with(metav1.Condition{Type: clusterv1.MachineDeletingCondition}, metav1.ConditionTrue,
+		o.Overrides = []metav1.Condition{conditions.New(clusterv1.MachineDeletingCondition, metav1.ConditionTrue,
 			s.stage.reason, "Machine deletion in progress, stage: "+s.stage.reason)}
 	}
 	return conditions.Summary(m, clusterv1.MachineReadyCondition, o)
@@ -181,15 +180,15 @@ const controlPlaneParts = "Control plane components"
 
 // available tells whether the Machine has been ready for long enough.
 func available(s *state) metav1.Condition {
-	c := metav1.Condition{Type: clusterv1.MachineAvailableCondition}
+	const target = clusterv1.MachineAvailableCondition
 	at, isReady := s.availableAt()
 	switch {
 	case !isReady:
-		return with(c, metav1.ConditionFalse, clusterv1.MachineNotReadyReason, "")
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.MachineNotReadyReason, "")
 	case s.now.Before(at):
-		return with(c, metav1.ConditionFalse, clusterv1.MachineWaitingForMinReadySecondsReason, "")
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.MachineWaitingForMinReadySecondsReason, "")
 	default:
-		return with(c, metav1.ConditionTrue, clusterv1.MachineAvailableReason, "")
+		return conditions.New(target, metav1.ConditionTrue, clusterv1.MachineAvailableReason, "")
 	}
 }
 
@@ -240,10 +239,4 @@ func phaseOf(s *state) clusterv1.MachinePhase {
 	default:
 		return clusterv1.MachinePhasePending
 	}
-}
-
-// with fills a condition in.
-func with(c metav1.Condition, status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	c.Status, c.Reason, c.Message = status, reason, message
-	return c
 }

@@ -10,17 +10,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
 )
 
 // upToDate tells whether a worker of a MachineDeployment is as that wants it.
 // Other Machines get the condition from whoever manages them, or have none.
 func upToDate(s *state) (metav1.Condition, bool) {
-	c := metav1.Condition{Type: clusterv1.MachineUpToDateCondition}
+	const target = clusterv1.MachineUpToDateCondition
 	if s.set == nil || s.deployment == nil {
-		return c, false
+		return metav1.Condition{}, false
 	}
 	if _, ok := s.machine.Annotations[clusterv1.UpdateInProgressAnnotation]; ok {
-		return with(c, metav1.ConditionFalse, clusterv1.MachineUpToDateUpdatingReason, "* Update in place is in progress"), true
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.MachineUpToDateUpdatingReason, "* Update in place is in progress"), true
 	}
 	var why []string
 	have, want := s.set.Spec.Template.Spec, s.deployment.Spec.Template.Spec
@@ -41,9 +42,9 @@ func upToDate(s *state) (metav1.Condition, bool) {
 		differs("Kubelet version", info.KubeletVersion, s.machine.Spec.Version)
 	}
 	if len(why) > 0 {
-		return with(c, metav1.ConditionFalse, clusterv1.MachineNotUpToDateReason, strings.Join(why, "\n")), true
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.MachineNotUpToDateReason, strings.Join(why, "\n")), true
 	}
-	return with(c, metav1.ConditionTrue, clusterv1.MachineUpToDateReason, ""), true
+	return conditions.New(target, metav1.ConditionTrue, clusterv1.MachineUpToDateReason, ""), true
 }
 
 func refText(r clusterv1.ContractVersionedObjectReference) string {
