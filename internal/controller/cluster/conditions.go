@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -115,16 +116,25 @@ func remoteConnectionProbe(s *state) metav1.Condition {
 	h, initialized := s.health, ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false)
 	forgiven := s.now.Before(h.GraceStarts(initialized).Add(connectionGrace))
 	if h.LastProbeSuccess.IsZero() {
-		if old := conditions.Get(s.cluster, target); old != nil && initialized && (forgiven || old.Status == metav1.ConditionFalse) {
-			return *old // one that is False tells since when, which we cannot
+		if old := conditions.Get(s.cluster, target); old != nil && (initialized && forgiven || tellsMore(*old, why)) {
+			return *old
 		}
-		return conditions.New(target, metav1.ConditionFalse, clusterv1.ClusterRemoteConnectionProbeFailedReason, "Remote connection not established yet"+why)
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.ClusterRemoteConnectionProbeFailedReason, notEstablished+why)
 	}
 	if forgiven || (h.Connected && h.Failures == 0) {
 		return conditions.New(target, metav1.ConditionTrue, clusterv1.ClusterRemoteConnectionProbeSucceededReason, "")
 	}
 	return conditions.New(target, metav1.ConditionFalse, clusterv1.ClusterRemoteConnectionProbeFailedReason,
 		fmt.Sprintf("Remote connection probe failed, probe last succeeded at %s%s", h.LastProbeSuccess.UTC().Format(time.RFC3339), why))
+}
+
+const notEstablished = "Remote connection not established yet"
+
+// tellsMore reports whether what an earlier process found tells more than a
+// process that has never been connected can: since when, or why until that is
+// known again.
+func tellsMore(old metav1.Condition, why string) bool {
+	return old.Status == metav1.ConditionFalse && (why == "" || !strings.HasPrefix(old.Message, notEstablished))
 }
 
 // ofDescendants sums up the conditions of control plane, workers and machines.

@@ -43,6 +43,10 @@ func TestRemoteConnectionProbe(t *testing.T) {
 			was: notYet, health: workload.Health{Since: ago(time.Second), Failures: 3, Err: failed}, want: notYet},
 		"a new cluster that nobody can reach": {
 			was: notYet, health: workload.Health{Since: ago(time.Minute), Failures: 8, Err: failed}, want: notYet + ": connection refused"},
+		"a new cluster that nobody could reach before a restart either": {
+			was: notYet + ": connection refused", health: workload.Health{Since: ago(time.Second), Failures: 1, Err: errors.New("timeout")}, want: notYet + ": connection refused"},
+		"a new cluster that nobody can reach for another reason": {
+			was: notYet + ": connection refused", health: workload.Health{Since: ago(time.Minute), Failures: 8, Err: errors.New("timeout")}, want: notYet + ": timeout"},
 		"a cluster whose control plane came up before it answered us": {
 			initialized: true, health: workload.Health{Since: ago(time.Second)}, want: notYet, wantWake: 49 * time.Second},
 		"after a restart, before the first attempt": {
@@ -51,6 +55,8 @@ func TestRemoteConnectionProbe(t *testing.T) {
 			initialized: true, was: probeSucceeded, health: workload.Health{Since: ago(10 * time.Second), Failures: 9, Err: failed}, want: probeSucceeded, wantWake: 40 * time.Second},
 		"after a restart, when no attempt succeeds": {
 			initialized: true, was: probeSucceeded, health: workload.Health{Since: ago(50 * time.Second), Failures: 12, Err: failed}, want: notYet + ": connection refused"},
+		"long after a restart, when the reason persists": {
+			initialized: true, was: notYet, health: workload.Health{Since: ago(time.Minute), Failures: 8, Err: failed}, want: notYet + ": connection refused"},
 		"after a restart, of a cluster that did not answer before it": {
 			initialized: true, was: long, health: workload.Health{Since: ago(time.Hour), Failures: 99, Err: failed}, want: long},
 		"a cluster that came back": {
