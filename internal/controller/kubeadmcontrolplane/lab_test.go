@@ -143,7 +143,11 @@ func (l *lab) Config(client.ObjectKey) (*rest.Config, error) { return &rest.Conf
 // Health implements workload.Clusters.
 func (l *lab) Health(client.ObjectKey) workload.Health {
 	if l.down {
-		return workload.Health{LastProbeSuccess: l.lost, Since: l.start, Err: l.why}
+		h := workload.Health{LastProbeSuccess: l.lost, Since: l.start, Err: l.why}
+		if l.why != nil {
+			h.Failures = workload.Persistent
+		}
+		return h
 	}
 	return workload.Health{Connected: true, LastProbeSuccess: l.clock.Now()}
 }

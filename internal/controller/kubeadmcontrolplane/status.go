@@ -87,10 +87,8 @@ func waitsFor(s *state) string {
 		return ""
 	case s.cluster.Spec.ControlPlaneEndpoint.IsZero():
 		return "Waiting for the Cluster's spec.controlPlaneEndpoint to be set"
-	case len(s.machines) > 0 && s.health.Err != nil:
+	case len(s.machines) > 0 && !s.health.Connected:
 		return s.slowStart()
-	case len(s.machines) > 0 && !s.health.Connected: // nobody has tried since we started
-		return conditions.Message(s.kcp, controlplanev1.KubeadmControlPlaneInitializedCondition)
 	}
 	return ""
 }
@@ -105,12 +103,16 @@ const (
 )
 
 // slowStart says why the workload cluster does not answer, once it should have.
+// Until that is known, which is so after a restart too, it says what it said.
 func (s *state) slowStart() string {
 	if at := s.machines[0].CreationTimestamp.Add(firstContact); at.After(s.now) {
 		s.due(at)
 		return ""
 	}
-	return "Waiting for the workload cluster to answer: " + s.health.Err.Error()
+	if why := s.health.Why(); why != "" {
+		return "Waiting for the workload cluster to answer: " + why
+	}
+	return conditions.Message(s.kcp, controlplanev1.KubeadmControlPlaneInitializedCondition)
 }
 
 func certificatesAvailable(s *state) metav1.Condition {
