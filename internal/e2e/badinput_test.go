@@ -76,7 +76,9 @@ var mistakes = map[string]struct {
 			c := &clusterv1.Cluster{}
 			f.must(f.Client.Get(f.Context(), f.key("c"), c))
 			f.must(f.Client.Delete(f.Context(), c))
-			f.eventually(func() error { return f.says(c, clusterv1.DeletingCondition, "True", "no label cluster.x-k8s.io/v1beta2") })
+			f.eventually(func() error {
+				return f.says(c, clusterv1.DeletingCondition, "True", "no label cluster.x-k8s.io/v1beta2")
+			})
 			crd := &apiextensionsv1.CustomResourceDefinition{}
 			f.must(f.Client.Get(f.Context(), client.ObjectKey{Name: "strangeclusters." + f.Namespace + ".example.com"}, crd))
 			crd.Labels = map[string]string{"cluster.x-k8s.io/v1beta2": "v1"}
@@ -283,4 +285,3 @@ func (f fleet) must(err error) {
 		f.Fatal(err)
 	}
 }
-

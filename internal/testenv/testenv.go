@@ -144,6 +144,7 @@ func Connect(kubeconfig string) (*Env, error) {
 		return nil, fmt.Errorf("read kubeconfig: %w", err)
 	}
 	cfg.QPS = -1
+	cfg.WarningHandler = rest.NoWarnings{} // of the names of finalizers, which are the field's
 	s, err := newScheme()
 	if err != nil {
 		return nil, err
