@@ -119,7 +119,7 @@ func (f fleet) settled(name string) error {
 		return err
 	}
 	want := *cp.Spec.Replicas
-	missing := []error{counters("KubeadmControlPlane "+cp.Name, want, cp.Status.Replicas, cp.Status.ReadyReplicas, cp.Status.AvailableReplicas, cp.Status.UpToDateReplicas),
+	missing := []error{counted(cluster), counters("KubeadmControlPlane "+cp.Name, want, cp.Status.Replicas, cp.Status.ReadyReplicas, cp.Status.AvailableReplicas, cp.Status.UpToDateReplicas),
 		isTrue("KubeadmControlPlane "+cp.Name, cp, controlplanev1.KubeadmControlPlaneAvailableCondition)}
 	for i := range deployments.Items {
 		md := &deployments.Items[i]
@@ -138,6 +138,19 @@ func (f fleet) settled(name string) error {
 		missing = append(missing, isTrue("Machine "+machines[i].Name, &machines[i], clusterv1.ReadyCondition))
 	}
 	return errors.Join(append(missing, isTrue("Cluster "+name, cluster, clusterv1.AvailableCondition))...)
+}
+
+// counted says whether the Cluster has not summed up what its parts say.
+func counted(cluster *clusterv1.Cluster) error {
+	if cp := cluster.Status.ControlPlane; cp != nil && cp.DesiredReplicas != nil {
+		if err := counters("Cluster "+cluster.Name+", control plane", *cp.DesiredReplicas, cp.Replicas, cp.ReadyReplicas, cp.AvailableReplicas, cp.UpToDateReplicas); err != nil {
+			return err
+		}
+	}
+	if w := cluster.Status.Workers; w != nil && w.DesiredReplicas != nil {
+		return counters("Cluster "+cluster.Name+", workers", *w.DesiredReplicas, w.Replicas, w.ReadyReplicas, w.AvailableReplicas, w.UpToDateReplicas)
+	}
+	return nil
 }
 
 func counters(what string, want int32, have ...*int32) error {
