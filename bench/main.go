@@ -17,9 +17,13 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 func main() {
+	ctrl.SetLogger(logr.Discard()) // the warnings of an API server are not what is measured
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:])
 	stop()

@@ -63,14 +63,9 @@ func (c *completed) run(ctx context.Context, p *Plane) error {
 	if err := keys.Ensure(c.hosts); err != nil {
 		return err
 	}
-	servers := c.Etcd.Servers
-	if len(servers) == 0 {
-		c.Progress("starting etcd")
-		server, err := c.startEtcd(ctx, p)
-		if err != nil {
-			return err
-		}
-		servers = []string{server}
+	servers, err := c.etcd(ctx, p)
+	if err != nil {
+		return err
 	}
 	c.Progress("starting the API server")
 	if err := c.startAPIServer(ctx, p, apiServerInput{listener, keys, servers}); err != nil {
@@ -92,6 +87,16 @@ func (c *completed) run(ctx context.Context, p *Plane) error {
 	c.keepCertificates(p, keys)
 	p.holder.Address = p.addr
 	return p.lock.Describe(p.holder)
+}
+
+// etcd returns the servers to use: the external ones, or one of its own.
+func (c *completed) etcd(ctx context.Context, p *Plane) ([]string, error) {
+	if len(c.Etcd.Servers) > 0 {
+		return c.Etcd.Servers, c.Etcd.reach(ctx)
+	}
+	c.Progress("starting etcd")
+	server, err := c.startEtcd(ctx, p)
+	return []string{server}, err
 }
 
 func (c *completed) acquire(p *Plane) error {

@@ -207,6 +207,10 @@ func TestAPlaneSaysWhyItCannotStart(t *testing.T) {
 			prepare: func(t *testing.T, dir string) { damage(t, dir, "etcd/member/snap/db") }, want: "if its data is damaged, put a copy in its place"},
 		"a certificate file of the external etcd is missing": {
 			flags: []string{"--etcd-servers=https://127.0.0.1:1", "--etcd-cafile=/nowhere/ca.crt"}, want: "read certificates of the external etcd: open /nowhere/ca.crt"},
+		"the external etcd does not answer": {
+			flags: []string{"--etcd-servers=http://127.0.0.1:1"}, want: "reach etcd at http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused"},
+		"the address of the external etcd is none": {
+			flags: []string{"--etcd-servers=nonsense"}, want: "reach etcd at nonsense: the URL must begin with https://"},
 		"the key of the external etcd is forgotten": {
 			flags: []string{"--etcd-servers=https://127.0.0.1:1", "--etcd-certfile=/nowhere/c.crt"}, want: "needs both its certificate file and its key file"},
 	}

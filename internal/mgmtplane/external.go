@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mgmtplane
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"time"
+)
+
+const dialTimeout = 3 * time.Second
+
+// reach returns an error unless one of the servers of an external etcd takes
+// connections. The API server would say only that a deadline has passed.
+func (e ExternalEtcd) reach(ctx context.Context) error {
+	cfg, err := e.tls()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, server := range e.Servers {
+		err := dial(ctx, server, cfg)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, fmt.Errorf("reach etcd at %s: %w", server, err))
+	}
+	return errors.Join(errs...)
+}
+
+func (e ExternalEtcd) tls() (*tls.Config, error) {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if e.CAFile != "" {
+		pem, err := os.ReadFile(e.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read certificate authority of etcd: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("read certificate authority of etcd: no certificate in %s", e.CAFile)
+		}
+	}
+	if e.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(e.CertFile, e.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("read client certificate for etcd: %w", err)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	return cfg, nil
+}
+
+func dial(ctx context.Context, server string, cfg *tls.Config) error {
+	u, err := url.Parse(server)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	var conn net.Conn
+	switch u.Scheme {
+	case "unix":
+		conn, err = (&net.Dialer{}).DialContext(ctx, "unix", u.Path)
+	case "http":
+		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
+	case "https":
+		conn, err = (&tls.Dialer{Config: cfg}).DialContext(ctx, "tcp", u.Host)
+	default:
+		return errors.New("the URL must begin with https://, http:// or unix://")
+	}
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
