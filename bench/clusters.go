@@ -75,6 +75,8 @@ func (b *bench) createAll(ctx context.Context) ([]time.Duration, error) {
 			took = append(took, time.Since(began[name]))
 			mu.Unlock()
 			<-slots
+		case <-b.plane.gone:
+			return nil, fmt.Errorf("%d of %d clusters are Available: the plane has ended", len(took), b.scenario.Clusters)
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%d of %d clusters are Available: %w", len(took), b.scenario.Clusters, context.Cause(ctx))
 		}

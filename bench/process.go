@@ -32,10 +32,12 @@ type process struct {
 	ready time.Duration
 	peak  atomic.Int64 // bytes
 	watch context.CancelFunc
+	// gone is closed when the process has ended.
+	gone chan struct{}
 }
 
 func start(ctx context.Context, binary, dir string, flags []string) (*process, error) {
-	p := &process{exited: make(chan error, 1)}
+	p := &process{exited: make(chan error, 1), gone: make(chan struct{})}
 	args := append([]string{"up", "--data-dir=" + dir, "--listen=127.0.0.1:0", "--metrics-address=127.0.0.1:0"}, flags...)
 	p.cmd = exec.Command(binary, args...)
 	p.cmd.Stderr = os.Stderr
@@ -55,6 +57,7 @@ func start(ctx context.Context, binary, dir string, flags []string) (*process, e
 			close(ready)
 		}
 		p.exited <- p.cmd.Wait()
+		close(p.gone)
 	}()
 	sampling, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p.watch = cancel
