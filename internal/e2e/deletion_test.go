@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,6 +56,26 @@ func TestDeletionAtAnyMomentLeavesNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestANamespaceTakesItsClustersWithIt has everything deleted at once and in no
+// order: Secrets and templates before the machines that were made with them.
+func TestANamespaceTakesItsClustersWithIt(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.create("c", shape{controlPlane: 3, workers: 2})
+	f.becomes("c")
+	lc := &infrav1.LocalCluster{}
+	f.must(f.Client.Get(t.Context(), f.key("c"), lc))
+	ns := &corev1.Namespace{}
+	ns.Name = f.Namespace
+	f.must(f.Client.Delete(t.Context(), ns))
+	f.eventually(func() error {
+		if err := f.Client.Get(t.Context(), client.ObjectKeyFromObject(ns), ns); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the namespace is there with %v (%v)", f.objectsOf("c"), err)
+		}
+		return f.nobodyListens(lc.Spec.ControlPlaneEndpoint)
+	})
 }
 
 func (f fleet) nobodyListens(e clusterv1.APIEndpoint) error {

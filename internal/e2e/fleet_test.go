@@ -229,6 +229,10 @@ func modify[T client.Object](f fleet, name string, obj T, change func(T)) {
 
 // nodes asks the workload cluster itself, as its administrator, for its Nodes.
 func (f fleet) nodes(name string) ([]corev1.Node, error) {
+	return f.nodesWithin(name, 10*time.Second)
+}
+
+func (f fleet) nodesWithin(name string, limit time.Duration) ([]corev1.Node, error) {
 	secret := &corev1.Secret{}
 	if err := f.Client.Get(f.Context(), f.key(certs.SecretName(name, certs.Kubeconfig)), secret); err != nil {
 		return nil, err
@@ -237,7 +241,7 @@ func (f fleet) nodes(name string) ([]corev1.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Timeout = 10 * time.Second
+	cfg.Timeout = limit
 	c, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, err

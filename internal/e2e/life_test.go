@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -163,6 +164,43 @@ func TestANodeThatIsNotReadyShowsInTheConditions(t *testing.T) {
 	})
 	modify(f, name, &infrav1.LocalMachine{}, func(m *infrav1.LocalMachine) { m.Spec.Simulated.Faults = nil })
 	f.becomes("c")
+}
+
+func TestAClusterThatDoesNotAnswerHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []infrav1.ClusterFault{infrav1.ClusterFaultAPIServerHangs, infrav1.ClusterFaultAPIServerRefuses} {
+		t.Run(string(fault), func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t)
+			for _, name := range []string{"ill", "doomed", "well"} {
+				f.create(name, shape{workers: 1})
+			}
+			for _, name := range []string{"ill", "doomed", "well"} {
+				f.becomes(name)
+			}
+			machines := f.uids("ill", every)
+			for _, name := range []string{"ill", "doomed"} {
+				modify(f, name, &infrav1.LocalCluster{}, func(lc *infrav1.LocalCluster) { lc.Spec.Simulated.Faults = []infrav1.ClusterFault{fault} })
+				f.eventually(func() error {
+					if _, err := f.nodesWithin(name, time.Second); err == nil {
+						return fmt.Errorf("%s answers", name)
+					}
+					return nil
+				})
+			}
+			modify(f, "well-workers", &clusterv1.MachineDeployment{}, func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = new(int32(3)) })
+			f.becomes("well")
+			f.remove("doomed")
+			modify(f, "ill", &infrav1.LocalCluster{}, func(lc *infrav1.LocalCluster) { lc.Spec.Simulated.Faults = nil })
+			modify(f, "ill-workers", &clusterv1.MachineDeployment{}, func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = new(int32(2)) })
+			f.becomes("ill")
+			for _, uid := range machines {
+				if !slices.Contains(f.uids("ill", every), uid) {
+					t.Errorf("Machine %s was replaced", uid)
+				}
+			}
+		})
+	}
 }
 
 func (f fleet) machine(name string) *clusterv1.Machine {
