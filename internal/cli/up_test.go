@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func parseUp(t *testing.T, args []string) upOptions {
+	t.Helper()
+	var got upOptions
+	env := &Env{Name: "capstan", Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}
+	cmd := newUp(env, func(_ context.Context, _ *Env, o upOptions) error { got = o; return nil })
+	cmd.SetArgs(args)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func TestTheBackgroundProcessGetsTheSameOptions(t *testing.T) {
+	t.Parallel()
+	tests := map[string][]string{
+		"the defaults": {"--data-dir=/data"},
+		"everything": {"--data-dir=/data", "--listen=127.0.0.1:0", "--verbosity=4", "--etcd-servers=https://a:2379,https://b:2379", "--etcd-cafile=/ca",
+			"--etcd-certfile=/crt", "--etcd-keyfile=/key", "--etcd-prefix=/p", "--providers=core,local", "--metrics-address=:1", "--pprof-address=:2", "--log-file=/log"},
+	}
+	for name, args := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := parseUp(t, args)
+			got := parseUp(t, want.args()[1:])
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(upOptions{})); diff != "" {
+				t.Errorf("options (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStatusShowsWhatIsKnown(t *testing.T) {
+	t.Parallel()
+	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	two := int64(2)
+	tests := map[string]struct {
+		status planeStatus
+		want   [][2]string
+	}{
+		"stopped": {planeStatus{State: "Stopped", DataDir: "/data", DiskBytes: 3 << 20},
+			[][2]string{{"State", "Stopped"}, {"Data directory", "/data"}, {"On disk", "3 MiB"}}},
+		"unreachable": {planeStatus{State: "Unreachable", DataDir: "/data", PID: 42, Since: since, Address: "127.0.0.1:1", EtcdServers: []string{"https://a"}, Problem: "refused"},
+			[][2]string{{"State", "Unreachable"}, {"Data directory", "/data"}, {"On disk", "0 MiB"}, {"Problem", "refused"}, {"Process", "42"},
+				{"Since", "2026-01-02T03:04:05Z (1m30s)"}, {"API server", "https://127.0.0.1:1"}, {"Etcd", "https://a"}}},
+		"running": {planeStatus{State: "Running", DataDir: "/data", PID: 42, Since: since, Providers: []string{"core", "local"}, MemoryBytes: 5 << 20, Clusters: &two},
+			[][2]string{{"State", "Running"}, {"Data directory", "/data"}, {"On disk", "0 MiB"}, {"Process", "42"}, {"Since", "2026-01-02T03:04:05Z (1m30s)"},
+				{"Providers", "core, local"}, {"Etcd", "embedded"}, {"Memory", "5 MiB"}, {"Clusters", "2"}}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, tc.status.table(since.Add(90*time.Second))); diff != "" {
+				t.Errorf("table (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
