@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,27 +31,32 @@ import (
 var mistakes = map[string]struct {
 	make func(fleet)
 	told []told
-	mend func(fleet) // what must be done before the cluster can be deleted
+	mend func(fleet) // does what was told, which must help
 }{
 	"an infrastructure object that does not exist": {
 		make: func(f fleet) { f.createBut("LocalCluster c") },
 		told: []told{{"Cluster c", clusterv1.ClusterInfrastructureReadyCondition, "LocalCluster c does not exist: create it, or correct spec.infrastructureRef"}},
+		mend: func(f fleet) { f.supply("LocalCluster c"); f.becomes("c") },
 	},
 	"a control plane object that does not exist": {
 		make: func(f fleet) { f.createBut("KubeadmControlPlane c-control-plane") },
 		told: []told{{"Cluster c", clusterv1.ClusterControlPlaneAvailableCondition, "KubeadmControlPlane c-control-plane does not exist: create it, or correct spec.controlPlaneRef"}},
+		mend: func(f fleet) { f.supply("KubeadmControlPlane c-control-plane"); f.becomes("c") },
 	},
 	"a template of the control plane that does not exist": {
 		make: func(f fleet) { f.createBut("LocalMachineTemplate c-control-plane") },
 		told: []told{{"KubeadmControlPlane c-control-plane", clusterv1.ScalingUpCondition, "LocalMachineTemplate c-control-plane, named by spec.machineTemplate.spec.infrastructureRef, does not exist: create it"}},
+		mend: func(f fleet) { f.supply("LocalMachineTemplate c-control-plane"); f.becomes("c") },
 	},
 	"a template of the workers that does not exist": {
 		make: func(f fleet) { f.createBut("LocalMachineTemplate c-workers") },
 		told: []told{{"MachineDeployment c-workers", clusterv1.ScalingUpCondition, "LocalMachineTemplate c-workers, named by spec.template.spec.infrastructureRef, does not exist: create it"}},
+		mend: func(f fleet) { f.supply("LocalMachineTemplate c-workers"); f.becomes("c") },
 	},
 	"a bootstrap template that does not exist": {
 		make: func(f fleet) { f.createBut("KubeadmConfigTemplate c-workers") },
 		told: []told{{"MachineDeployment c-workers", clusterv1.ScalingUpCondition, "KubeadmConfigTemplate c-workers, named by spec.template.spec.bootstrap.configRef, does not exist: create it"}},
+		mend: func(f fleet) { f.supply("KubeadmConfigTemplate c-workers"); f.becomes("c") },
 	},
 	"a kind without a CRD": {
 		make: func(f fleet) {
@@ -99,6 +105,7 @@ var mistakes = map[string]struct {
 	"workers of a cluster that does not exist": {
 		make: func(f fleet) { f.createBut("Cluster c") },
 		told: []told{{"MachineDeployment c-workers", clusterv1.ScalingUpCondition, "Cluster c, named by spec.clusterName, does not exist: create it, or correct the field"}},
+		mend: func(f fleet) { f.supply("Cluster c"); f.becomes("c") },
 	},
 	"a Machine whose bootstrap object does not exist": {
 		make: func(f fleet) {
@@ -120,6 +127,7 @@ var mistakes = map[string]struct {
 			f.create("c", shape{workers: 1})
 		},
 		told: []told{{"Cluster c", clusterv1.ClusterRemoteConnectionProbeCondition, `/c-kubeconfig, key "value": `}},
+		mend: func(f fleet) { f.deleteSecret(certs.Kubeconfig); f.becomes("c") },
 	},
 	"rubbish for the certificate authority": {
 		make: func(f fleet) {
@@ -128,6 +136,7 @@ var mistakes = map[string]struct {
 			f.create("c", shape{workers: 1})
 		},
 		told: []told{{"KubeadmControlPlane c-control-plane", controlplanev1.KubeadmControlPlaneCertificatesAvailableCondition, `/c-ca, key "tls.crt": it holds no PEM block of the expected kind; put the PEM encoded certificate`}},
+		mend: func(f fleet) { f.deleteSecret(certs.CA); f.becomes("c") },
 	},
 	"an API server that answers nonsense": {
 		make: func(f fleet) { f.external(f.nonsense()) },
@@ -142,6 +151,10 @@ var mistakes = map[string]struct {
 			}})
 		},
 		told: []told{{"Cluster c", clusterv1.ClusterRemoteConnectionProbeCondition, "6443"}},
+		mend: func(f fleet) {
+			modify(f, "c", &infrav1.LocalCluster{}, func(lc *infrav1.LocalCluster) { lc.Spec.Simulated.Faults = nil })
+			f.becomes("c")
+		},
 	},
 }
 
@@ -210,6 +223,25 @@ func (f fleet) createBut(without string) {
 	if !left {
 		f.Fatalf("there is no %s in the template", without)
 	}
+}
+
+// supply creates the object that createBut has left out.
+func (f fleet) supply(left string) {
+	f.Helper()
+	for _, obj := range f.objects("c", shape{workers: 1}) {
+		gvk, err := f.Client.GroupVersionKindFor(obj)
+		f.must(err)
+		if gvk.Kind+" "+obj.GetName() == left {
+			f.must(f.Client.Create(f.Context(), obj))
+		}
+	}
+}
+
+func (f fleet) deleteSecret(p certs.Purpose) {
+	f.Helper()
+	s := &corev1.Secret{}
+	s.Namespace, s.Name = f.Namespace, certs.SecretName("c", p)
+	f.must(f.Client.Delete(f.Context(), s))
 }
 
 // unlabelled defines a kind StrangeCluster and returns its group.
