@@ -57,6 +57,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	c, err := controller.For(mgr, name, &controlplanev1.KubeadmControlPlane{}).
 		Owns(&corev1.Secret{}).
+		Watches(&corev1.Secret{}, r.ofSecret, broughtByUsers()).
 		Watches(&clusterv1.Cluster{}, ofCluster, clusterMatters()).
 		Watches(&clusterv1.Machine{}, r.ofWorker, workerGone()).
 		WatchesSource(r.machines(mgr)).

@@ -3,7 +3,8 @@
 // Package kubeadmcontrolplane keeps a control plane of machines that kubeadm
 // sets up: as many as wanted, as the spec wants them, with etcd's quorum safe.
 //
-// Watches: KubeadmControlPlane; Machine and Secret, by owner; infrastructure
+// Watches: KubeadmControlPlane; Machine and Secret, by owner; Secrets that users
+// bring for a cluster; infrastructure
 // templates, by reference; Cluster, by its
 // control plane reference; in the workload cluster the connection, control
 // plane Pods and Nodes.

@@ -73,6 +73,17 @@ func (r *Reconciler) ofWorker(ctx context.Context, obj client.Object) []reconcil
 	return requestFor(cluster)
 }
 
+// ofSecret wakes the control plane of a cluster whose certificates or kubeconfig
+// a user has brought, mended or taken away.
+func (r *Reconciler) ofSecret(ctx context.Context, obj client.Object) []reconcile.Request {
+	return r.ofWorker(ctx, obj)
+}
+
+// broughtByUsers passes objects without a controlling owner.
+func broughtByUsers() predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(obj client.Object) bool { return metav1.GetControllerOfNoCopy(obj) == nil })
+}
+
 // workerGone passes what the owner of a Machine is not told, because it has none.
 func workerGone() predicate.Predicate {
 	return predicate.Funcs{
