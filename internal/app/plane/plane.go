@@ -95,7 +95,7 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 		}
 	}
 	mgmt, err := mgmtplane.Start(ctx, mgmtplane.Options{
-		Dir: o.Dir, Listen: o.Listen, Version: o.Version, Providers: o.Providers, Fatal: o.Fatal, Progress: o.Progress, Install: install.Install,
+		Dir: o.Dir, Listen: o.Listen, Version: o.Version, Providers: o.Providers, Fatal: o.Fatal, Progress: o.Progress, Install: install.Alone,
 		Etcd: mgmtplane.ExternalEtcd{Servers: o.EtcdServers, CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile, Prefix: o.EtcdPrefix},
 	})
 	if err != nil {
