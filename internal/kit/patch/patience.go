@@ -19,8 +19,12 @@ import (
 
 // Patience joins status writes of one object that come in quick succession and
 // that nobody waits for: counters, and conditions that are not good news. Such
-// a write is put off for a moment, once; whatever comes in between goes out
+// a write is put off for a moment; whatever comes in between goes out
 // with it. Everything else is written at once, and takes what was put off along.
+//
+// The more objects have a write put off, the longer each may wait: when a
+// hundred clusters come up at once every step of theirs takes seconds, and
+// telling each of them would be half of the work.
 //
 // A Patience of nil, or of zero length, puts nothing off.
 type Patience struct {
@@ -46,6 +50,13 @@ type PostponedError struct{ After time.Duration }
 // Error implements error.
 func (e *PostponedError) Error() string { return fmt.Sprintf("status is written in %s", e.After) }
 
+const (
+	// crowd is how many objects double the time that writes may wait.
+	crowd = 20
+	// longest is how long a write may wait in the largest crowd.
+	longest = 10 * time.Second
+)
+
 // maxPostponed is how many objects are remembered before those are dropped that
 // were deleted while their write was put off.
 const maxPostponed = 10_000
@@ -56,14 +67,19 @@ func (p *Patience) postpone(uid types.UID) time.Duration {
 	defer p.mu.Unlock()
 	now := p.clock.Now()
 	since, ok := p.since[uid]
+	others := len(p.since)
+	if ok {
+		others--
+	}
+	length := max(p.length, min(longest, p.length+p.length*time.Duration(others)/crowd))
 	if !ok {
 		if len(p.since) >= maxPostponed {
 			maps.DeleteFunc(p.since, func(_ types.UID, t time.Time) bool { return now.Sub(t) > time.Minute })
 		}
 		p.since[uid] = now
-		return p.length
+		return length
 	}
-	return max(0, p.length-now.Sub(since))
+	return max(0, length-now.Sub(since))
 }
 
 func (p *Patience) done(uid types.UID) {

@@ -5,11 +5,13 @@ package patch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -85,4 +87,27 @@ func counting(t *testing.T, m *clusterv1.Machine) (client.Client, *int) {
 			return c.SubResource(sub).Patch(ctx, obj, p, opts...)
 		},
 	}).Build(), &writes
+}
+
+func TestInACrowdWritesWaitLonger(t *testing.T) {
+	clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
+	p := NewPatience(time.Second, clock)
+	tests := []struct {
+		others int
+		want   time.Duration
+	}{{0, time.Second}, {20, 2 * time.Second}, {60, 4 * time.Second}, {1000, 10 * time.Second}}
+	for _, tc := range tests {
+		for i := len(p.since); i < tc.others; i++ {
+			p.postpone(types.UID(fmt.Sprint(i)))
+		}
+		if got := p.postpone("one"); got != tc.want {
+			t.Errorf("with %d others: wait %s, want %s", tc.others, got, tc.want)
+		}
+		p.done("one")
+	}
+	p.postpone("one")
+	clock.SetTime(time.Unix(10, 0))
+	if got := p.postpone("one"); got != 0 {
+		t.Errorf("after ten seconds: wait %s, want none", got)
+	}
 }
