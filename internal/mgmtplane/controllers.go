@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	cacheddiscovery "k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/informers"
@@ -41,6 +42,8 @@ const (
 	// discoverySettles is for how long after the last change of a definition
 	// discovery is read again.
 	discoverySettles = 5 * time.Second
+	// collectorPeriod is how often AwaitCollector looks.
+	collectorPeriod = 20 * time.Millisecond
 )
 
 // controllers is a set of informers and the loops that run on them.
@@ -54,6 +57,7 @@ type controllers struct {
 	metadata  metadatainformer.SharedInformerFactory
 	informing chan struct{} // closed when informers run
 	loops     []func(context.Context)
+	graph     *garbagecollector.GraphBuilder
 }
 
 // startControllers runs kube-controller-manager's controllers on p until it
@@ -101,7 +105,22 @@ func startControllers(p *Plane, keys pki.Folder) error {
 	for _, loop := range c.loops {
 		running.Go(func() { loop(ctx) })
 	}
+	p.graph = c.graph
 	return nil
+}
+
+// AwaitCollector waits until the garbage collector knows the objects of these
+// kinds, or ctx ends. Until then it asks the API server for every owner of a
+// new object.
+func (p *Plane) AwaitCollector(ctx context.Context, kinds ...schema.GroupVersionResource) error {
+	return wait.PollUntilContextCancel(ctx, collectorPeriod, true, func(context.Context) (bool, error) {
+		for _, kind := range kinds {
+			if !p.graph.IsResourceSynced(kind) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
 }
 
 func newControllers(cfg *rest.Config) (*controllers, error) {
@@ -140,6 +159,7 @@ func (c *controllers) addGarbageCollector(ctx context.Context, _ pki.Folder) err
 	if err != nil {
 		return err
 	}
+	c.graph = gc.GetDependencyGraphBuilder()
 	changed := &changedDiscovery{ServerResourcesInterface: c.typed.Discovery(), now: time.Now}
 	for _, kind := range []schema.GroupVersionResource{
 		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},

@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
@@ -23,6 +24,7 @@ import (
 
 // Plane is a running management plane.
 type Plane struct {
+	graph  *garbagecollector.GraphBuilder // what the garbage collector knows
 	stack  lifecycle.Stack
 	errs   chan error
 	config *rest.Config

@@ -13,7 +13,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/app/install"
 	"github.com/capstan-dev/capstan/internal/app/manager"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
@@ -21,6 +25,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/mgmtplane"
 )
+
+// collectorTimeout is how long a start waits at most for the garbage collector
+// to know all kinds, which takes it about a second from its own start.
+const collectorTimeout = 700 * time.Millisecond
 
 // Options say where the plane lives and what it runs. Only Dir is needed.
 type Options struct {
@@ -108,7 +116,21 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	if err := p.startControllers(ctx, o); err != nil {
 		return err
 	}
+	p.awaitCollector(ctx)
 	return mgmt.SetReady(time.Now())
+}
+
+// awaitCollector lets the garbage collector get to know the kinds that own
+// others, for a while: what is made before costs requests, and nothing else.
+func (p *Plane) awaitCollector(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, collectorTimeout)
+	defer cancel()
+	var kinds []schema.GroupVersionResource
+	for _, name := range []string{"clusters", "machines", "machinesets", "machinedeployments"} {
+		kinds = append(kinds, clusterv1.GroupVersion.WithResource(name))
+	}
+	kinds = append(kinds, controlplanev1.GroupVersion.WithResource("kubeadmcontrolplanes"), bootstrapv1.GroupVersion.WithResource("kubeadmconfigs"))
+	_ = p.mgmt.AwaitCollector(ctx, kinds...) // it only ends late
 }
 
 // relay passes on what ends the management plane from within.
