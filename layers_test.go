@@ -25,8 +25,9 @@ var layers = []layer{
 	{name: "pure", dirs: []string{"internal/pure/"}, may: []string{"api", "leaf", "pure"}, pure: true},
 	{name: "access", dirs: []string{"internal/access/", "internal/mgmtplane"}, may: []string{"api", "leaf", "pure", "access"}},
 	{name: "controller", dirs: []string{"internal/controller/", "internal/admission/"}, may: []string{"api", "leaf", "pure", "access"}},
-	{name: "library", dirs: []string{"clusterctl", "internal/dashboard"}, may: []string{"api", "leaf", "pure", "access", "library"}},
+	{name: "library", dirs: []string{"clusterctl", "conformance/extension", "internal/dashboard"}, may: []string{"api", "leaf", "pure", "access", "library"}},
 	{name: "app", dirs: []string{"internal/app", "internal/cli"}, may: []string{"api", "leaf", "pure", "access", "controller", "library", "app"}},
+	{name: "author", dirs: []string{"cmd/sample-extension"}, may: []string{"api", "leaf"}},
 	{name: "cmd", dirs: []string{"cmd/"}, may: []string{"app"}},
 	{name: "testing", dirs: []string{"conformance", "bench", "internal/sim", "internal/testenv", "internal/e2e", "internal/builder"}, may: []string{"api", "leaf", "pure", "access", "controller", "library", "app", "testing"}},
 }
