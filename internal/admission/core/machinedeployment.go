@@ -5,6 +5,7 @@ package core
 import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
@@ -12,6 +13,9 @@ import (
 
 // DefaultMachineDeployment sets what the user left out.
 func DefaultMachineDeployment(d, old *clusterv1.MachineDeployment) {
+	if old == nil {
+		controllerutil.AddFinalizer(d, clusterv1.MachineDeploymentFinalizer)
+	}
 	labelCluster(d, d.Spec.ClusterName)
 	if d.Spec.Replicas == nil {
 		var before *int32

@@ -23,7 +23,7 @@ func Webhooks() []webhook.Webhook {
 		webhook.Default(target("MachineSet", "machinesets", lacking(machineSetLacks)), DefaultMachineSet),
 		webhook.Check(target("MachineSet", "machinesets", changedOrPreflight), ValidateMachineSet),
 
-		webhook.Default(target("MachineDeployment", "machinedeployments", lacking(machineDeploymentLacks)), DefaultMachineDeployment),
+		webhook.Default(target("MachineDeployment", "machinedeployments", lacking("("+webhook.LacksFinalizer(clusterv1.MachineDeploymentFinalizer)+") || "+machineDeploymentLacks)), DefaultMachineDeployment),
 		webhook.Check(target("MachineDeployment", "machinedeployments", changed), ValidateMachineDeployment),
 
 		webhook.Default(target("MachineHealthCheck", "machinehealthchecks", lacking(healthCheckLacks)), DefaultMachineHealthCheck),

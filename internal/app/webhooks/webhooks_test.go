@@ -71,6 +71,7 @@ func TestDefaultingIsCalledExactlyWhenItWouldSetSomething(t *testing.T) {
 	t.Parallel()
 	const (
 		labelled = "metadata: {labels: {cluster.x-k8s.io/cluster-name: c}}\n"
+		deployed = "metadata: {labels: {cluster.x-k8s.io/cluster-name: c}, finalizers: [cluster.x-k8s.io/machinedeployment]}\n"
 		template = "template: {metadata: {labels: {a: b}}, spec: {clusterName: c, bootstrap: {dataSecretName: x}, infrastructureRef: {}}}"
 		inMD     = "template: {metadata: {labels: {cluster.x-k8s.io/cluster-name: c}}, spec: {clusterName: c, version: v1.34.0}}"
 		inSel    = "selector: {matchLabels: {cluster.x-k8s.io/cluster-name: c}}"
@@ -98,14 +99,15 @@ func TestDefaultingIsCalledExactlyWhenItWouldSetSomething(t *testing.T) {
 		},
 		"MachineDeployment": {
 			"minimal":                "spec: {clusterName: c, selector: {}, template: {spec: {clusterName: c}}}",
-			"no strategy":            labelled + "spec: {clusterName: c, replicas: 1, " + inSel + ", " + inMD + "}",
-			"empty strategy":         labelled + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: RollingUpdate}}, " + inSel + ", " + inMD + "}",
-			"only surge":             labelled + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1}}}, " + inSel + ", " + inMD + "}",
-			"on delete":              labelled + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: OnDelete}}, " + inSel + ", " + inMD + "}",
-			"no label in selector":   labelled + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: OnDelete}}, selector: {matchLabels: {a: b}}, " + inMD + "}",
-			"no label in template":   labelled + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: OnDelete}}, " + inSel + ", template: {spec: {clusterName: c}}}",
-			"rollout after, no more": labelled + "spec: {clusterName: c, replicas: 1, rollout: {after: '2026-01-01T00:00:00Z'}, " + inSel + ", " + inMD + "}",
-			"complete":               labelled + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 10%, maxUnavailable: 0}}}, " + inSel + ", " + inMD + "}",
+			"no strategy":            deployed + "spec: {clusterName: c, replicas: 1, " + inSel + ", " + inMD + "}",
+			"empty strategy":         deployed + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: RollingUpdate}}, " + inSel + ", " + inMD + "}",
+			"only surge":             deployed + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1}}}, " + inSel + ", " + inMD + "}",
+			"on delete":              deployed + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: OnDelete}}, " + inSel + ", " + inMD + "}",
+			"no label in selector":   deployed + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: OnDelete}}, selector: {matchLabels: {a: b}}, " + inMD + "}",
+			"no label in template":   deployed + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: OnDelete}}, " + inSel + ", template: {spec: {clusterName: c}}}",
+			"rollout after, no more": deployed + "spec: {clusterName: c, replicas: 1, rollout: {after: '2026-01-01T00:00:00Z'}, " + inSel + ", " + inMD + "}",
+			"no finalizer":           labelled + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: OnDelete}}, " + inSel + ", " + inMD + "}",
+			"complete":               deployed + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 10%, maxUnavailable: 0}}}, " + inSel + ", " + inMD + "}",
 		},
 		"MachineHealthCheck": {
 			"minimal":     "spec: {clusterName: c, selector: {matchLabels: {a: b}}}",

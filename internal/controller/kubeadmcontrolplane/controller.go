@@ -121,6 +121,7 @@ func (r *Reconciler) upkeep() []phase.Phase[*state] {
 // deletion ends a control plane once nothing depends on it.
 func (r *Reconciler) deletion() []phase.Phase[*state] {
 	return []phase.Phase[*state]{
+		phase.Do("own the infrastructure template", r.ownTemplate),
 		phase.Do("wait for workers", waitForWorkers),
 		phase.Do("delete machines", r.deleteMachines),
 		phase.Do("release", release),

@@ -82,9 +82,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		err = errors.Join(err, commit(ctx))
 	}()
 	if !md.DeletionTimestamp.IsZero() {
-		return phase.InOrder(ctx, s, phase.Do("delete MachineSets", r.deleteSets))
+		return phase.InOrder(ctx, s,
+			phase.Do("own the templates", r.ownTemplates), // it may be gone before it was ever looked at
+			phase.Do("delete MachineSets", r.deleteSets))
 	}
 	return phase.InOrder(ctx, s,
-		phase.Do("adopt", r.adopt),
+		phase.Do("own the templates", r.ownTemplates),
+		phase.Do("adopt MachineSets", r.adopt),
 		phase.Do("roll out", r.rollOut))
 }

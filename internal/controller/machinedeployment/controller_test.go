@@ -285,6 +285,18 @@ func TestReconcileDeletesItsMachineSetsBeforeItGoes(t *testing.T) {
 	w.reconcile("patch MachineDeployment md")
 }
 
+func TestReconcileOwnsTheTemplatesOfADeploymentDeletedUnseen(t *testing.T) {
+	t.Parallel()
+	md := deployment(1)
+	md.OwnerReferences, md.Annotations, md.DeletionTimestamp = nil, nil, new(metav1.NewTime(noon))
+	w := newWorld(t, cluster(), md, hostTemplate(), crd("hosttemplates.x.io"))
+	w.reconcile("patch HostTemplate ht", "patch MachineDeployment md")
+	template := get(w, hostTemplate(), "ht")
+	if diff := cmp.Diff([]metav1.OwnerReference{owner.OfCluster(cluster())}, template.GetOwnerReferences()); diff != "" {
+		t.Errorf("owners (-want +got):\n%s", diff)
+	}
+}
+
 func TestReconcileWaitsForItsCluster(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment(1))

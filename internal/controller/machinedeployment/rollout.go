@@ -32,12 +32,13 @@ func (r *Reconciler) prepare(s *state) bool {
 	if !md.DeletionTimestamp.IsZero() {
 		return false
 	}
-	added := finalizer.Ensure(md, clusterv1.MachineDeploymentFinalizer)
-	if added && len(s.sets)+len(s.orphans) == 0 {
+	changed := finalizer.Ensure(md, clusterv1.MachineDeploymentFinalizer)
+	changed = owner.Label(md, md.Spec.ClusterName) || changed
+	changed = owner.Set(md, owner.OfCluster(s.cluster)) || changed
+	if changed && len(s.sets)+len(s.orphans) == 0 {
 		r.setRevision(md, "1") // what the first rollout will say; it saves that a write
 	}
-	added = owner.Label(md, md.Spec.ClusterName) || added
-	return owner.Set(md, owner.OfCluster(s.cluster)) || added
+	return changed
 }
 
 func (r *Reconciler) setRevision(md *clusterv1.MachineDeployment, revision string) {
@@ -48,8 +49,21 @@ func (r *Reconciler) setRevision(md *clusterv1.MachineDeployment, revision strin
 	metav1.SetMetaDataAnnotation(&md.ObjectMeta, clusterv1.RevisionAnnotation, revision)
 }
 
-// adopt takes MachineSets that match and that nobody controls, and gives the
-// templates to the Cluster, so that they move and go with it.
+// ownTemplates gives the templates to the Cluster, so that they move and go
+// with it.
+func (r *Reconciler) ownTemplates(ctx context.Context, s *state) (phase.Next, error) {
+	if s.cluster == nil {
+		return phase.Continue(), nil
+	}
+	var errs []error
+	spec := s.deployment.Spec.Template.Spec
+	for _, ref := range []clusterv1.ContractVersionedObjectReference{spec.Bootstrap.ConfigRef, spec.InfrastructureRef} {
+		errs = append(errs, r.adoptTemplate(ctx, s, ref))
+	}
+	return phase.Continue(), errors.Join(errs...)
+}
+
+// adopt takes MachineSets that match and that nobody controls.
 func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 	mine, err := owner.Controller(s.deployment, r.Mgmt)
 	if err != nil {
@@ -60,10 +74,6 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 		commit := patch.Remember(r.Mgmt, set)
 		owner.Set(set, mine)
 		errs = append(errs, commit(ctx))
-	}
-	spec := s.deployment.Spec.Template.Spec
-	for _, ref := range []clusterv1.ContractVersionedObjectReference{spec.Bootstrap.ConfigRef, spec.InfrastructureRef} {
-		errs = append(errs, r.adoptTemplate(ctx, s, ref))
 	}
 	if err := errors.Join(errs...); err != nil || len(s.orphans) > 0 {
 		return phase.Wait(0), err // with adopted sets the picture is another: their event wakes us
