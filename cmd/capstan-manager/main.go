@@ -12,13 +12,15 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/cli"
+	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	status := cli.RunManager(ctx, &cli.Env{
-		Name: filepath.Base(os.Args[0]), In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		Getenv: os.Getenv, Now: time.Now, SetLog: cli.SetLog,
+		Env: command.Env{Name: filepath.Base(os.Args[0]), In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+			Getenv: os.Getenv, Now: time.Now},
+		SetLog: cli.SetLog,
 	}, os.Args[1:])
 	stop()
 	os.Exit(status)

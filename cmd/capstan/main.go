@@ -17,6 +17,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/app/plane"
 	"github.com/capstan-dev/capstan/internal/cli"
+	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
 func main() {
@@ -29,8 +30,9 @@ func main() {
 	}
 	fatal := plane.CatchExits()
 	status := cli.Run(ctx, &cli.Env{
-		Name: filepath.Base(os.Args[0]), In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
-		Now: time.Now, Terminal: term.IsTerminal(int(os.Stdout.Fd())), SetLog: cli.SetLog,
+		Env: command.Env{Name: filepath.Base(os.Args[0]), In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
+			Now: time.Now, Terminal: term.IsTerminal(int(os.Stdout.Fd()))},
+		SetLog: cli.SetLog,
 		StartPlane: func(ctx context.Context, o cli.PlaneOptions) (cli.Plane, error) {
 			p, err := plane.Start(ctx, plane.Options{
 				Dir: o.Dir, Listen: o.Listen, EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile,

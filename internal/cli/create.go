@@ -14,10 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/clusterctl"
+	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
 type createClusterOptions struct {
-	mgmt     mgmtFlags
+	mgmt     command.MgmtFlags
 	template templateFlags
 	wait     bool
 	timeout  time.Duration
@@ -43,7 +44,7 @@ the wait does not stop the cluster from coming up.`,
 			return runCreateCluster(cmd.Context(), cmd, env, o, args[0])
 		},
 	}
-	o.mgmt.add(cmd, env)
+	o.mgmt.Add(cmd, &env.Env)
 	o.template.add(cmd)
 	cmd.Flags().BoolVar(&o.wait, "wait", true, "wait until the cluster is Available")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to wait")
@@ -51,7 +52,7 @@ the wait does not stop the cluster from coming up.`,
 }
 
 func runCreateCluster(ctx context.Context, cmd *cobra.Command, env *Env, o createClusterOptions, name string) error {
-	c, err := o.mgmt.open(env, &o.template.namespace)
+	c, err := open(env, &o.mgmt, &o.template.namespace)
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func runCreateCluster(ctx context.Context, cmd *cobra.Command, env *Env, o creat
 	if err := c.WaitAvailable(ctx, key, progress); err != nil {
 		return err
 	}
-	path, err := saveKubeconfig(ctx, c, o.mgmt.dataDir, key)
+	path, err := saveKubeconfig(ctx, c, o.mgmt.DataDir, key)
 	if err != nil {
 		return err
 	}

@@ -11,10 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/clusterctl"
+	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
 type deleteClusterOptions struct {
-	mgmt      mgmtFlags
+	mgmt      command.MgmtFlags
 	namespace string
 	wait      bool
 	timeout   time.Duration
@@ -38,7 +39,7 @@ their disks are lost.`,
 			return runDeleteCluster(cmd.Context(), env, o, args[0])
 		},
 	}
-	o.mgmt.add(cmd, env)
+	o.mgmt.Add(cmd, &env.Env)
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of the cluster (default: that of the kubeconfig)")
 	cmd.Flags().BoolVar(&o.wait, "wait", true, "wait until the cluster is gone")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to wait")
@@ -46,7 +47,7 @@ their disks are lost.`,
 }
 
 func runDeleteCluster(ctx context.Context, env *Env, o deleteClusterOptions, name string) error {
-	c, err := o.mgmt.open(env, &o.namespace)
+	c, err := open(env, &o.mgmt, &o.namespace)
 	if err != nil {
 		return err
 	}

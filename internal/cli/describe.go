@@ -10,11 +10,12 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/pure/clustertree"
 )
 
 type describeClusterOptions struct {
-	mgmt       mgmtFlags
+	mgmt       command.MgmtFlags
 	namespace  string
 	tree       clustertree.Options
 	conditions string
@@ -47,7 +48,7 @@ func newDescribeCluster(env *Env) *cobra.Command {
 			return runDescribeCluster(cmd.Context(), env, o, args[0])
 		},
 	}
-	o.mgmt.add(cmd, env)
+	o.mgmt.Add(cmd, &env.Env)
 	f := cmd.Flags()
 	f.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the cluster (default: that of the kubeconfig)")
 	f.StringVar(&o.conditions, "show-conditions", "", "kinds or kind/name pairs whose conditions to show, or all; a + at the end keeps those that need attention")
@@ -66,9 +67,9 @@ func runDescribeCluster(ctx context.Context, env *Env, o describeClusterOptions,
 		return err
 	}
 	if o.output != "" && o.output != "json" {
-		return UsageError{fmt.Errorf("--output %s: only json is known", o.output)}
+		return command.Misuse(fmt.Errorf("--output %s: only json is known", o.output))
 	}
-	c, err := o.mgmt.open(env, &o.namespace)
+	c, err := open(env, &o.mgmt, &o.namespace)
 	if err != nil {
 		return err
 	}

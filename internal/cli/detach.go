@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
@@ -40,8 +41,8 @@ type report struct {
 func (e *Env) reporter(fd int) reporter {
 	if fd == 0 {
 		return reporter{
-			progress: func(what string) { e.say("%s", what) },
-			ready:    func(line string) { e.print("%s", line) },
+			progress: func(what string) { e.Say("%s", what) },
+			ready:    func(line string) { e.Print("%s", line) },
 			failed:   func(error) {}, // it becomes the exit status and is printed then
 		}
 	}
@@ -67,7 +68,7 @@ func detach(ctx context.Context, env *Env, o upOptions) error {
 		return fmt.Errorf("make data directory: %w", err)
 	}
 	if o.logFile == "-" {
-		return UsageError{errors.New("--log-file - has no terminal to write to with --detach")}
+		return command.Misuse(errors.New("--log-file - has no terminal to write to with --detach"))
 	}
 	log, err := os.OpenFile(o.log(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -111,10 +112,10 @@ func follow(env *Env, pipe io.ReadCloser) error {
 		case r.Error != "":
 			return errors.New(strings.TrimSpace(r.Error))
 		case r.Ready != "":
-			env.print("%s", r.Ready)
+			env.Print("%s", r.Ready)
 			return nil
 		default:
-			env.say("%s", r.Progress)
+			env.Say("%s", r.Progress)
 		}
 	}
 	return errors.New("the management plane ended before it was ready")
@@ -134,7 +135,7 @@ func alreadyUp(ctx context.Context, env *Env, dir datadir.Dir) error {
 		case !running:
 			return fmt.Errorf("the management plane on %s has just stopped: try again", dir)
 		case !h.Ready.IsZero():
-			env.print("Management plane is up since %s at https://%s, kubeconfig %s", h.Since.Format(time.RFC3339), h.Address, dir.Kubeconfig())
+			env.Print("Management plane is up since %s at https://%s, kubeconfig %s", h.Since.Format(time.RFC3339), h.Address, dir.Kubeconfig())
 			return nil
 		}
 		select {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
@@ -27,7 +28,7 @@ func newDown(env *Env, run func(context.Context, *Env, downOptions) error) *cobr
 		Short: "Stop the management plane",
 		Long: `Stop the management plane that runs on the data directory, and wait for it.
 Its data stays; the clusters it manages run on without it.`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), env, o) },
 	}
 	dataDirFlag(cmd, env, &o.dir)
@@ -43,7 +44,7 @@ func runDown(ctx context.Context, env *Env, o downOptions) error {
 		return err
 	}
 	if !running {
-		env.print("No management plane runs on %s", dir)
+		env.Print("No management plane runs on %s", dir)
 		return nil
 	}
 	if h.PID <= 0 {
@@ -63,7 +64,7 @@ func runDown(ctx context.Context, env *Env, o downOptions) error {
 	if err != nil {
 		return fmt.Errorf("wait for process %d to stop: %w", h.PID, err)
 	}
-	env.print("Management plane stopped after %s", time.Since(begin).Round(100*time.Millisecond))
+	env.Print("Management plane stopped after %s", time.Since(begin).Round(100*time.Millisecond))
 	return nil
 }
 

@@ -13,10 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/capstan-dev/capstan/clusterctl"
+	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
 type generateClusterOptions struct {
-	mgmt          mgmtFlags
+	mgmt          command.MgmtFlags
 	template      templateFlags
 	listVariables bool
 	writeTo       string
@@ -43,7 +44,7 @@ only asked for when the template lies in one of its ConfigMaps.`,
 			return runGenerateCluster(cmd.Context(), cmd, env, o, args[0])
 		},
 	}
-	o.mgmt.add(cmd, env)
+	o.mgmt.Add(cmd, &env.Env)
 	o.template.add(cmd)
 	cmd.Flags().BoolVar(&o.listVariables, "list-variables", false, "print the variables of the template instead")
 	cmd.Flags().StringVar(&o.writeTo, "write-to", "", "file to write to instead of standard output")
@@ -51,7 +52,7 @@ only asked for when the template lies in one of its ConfigMaps.`,
 }
 
 func runGenerateCluster(ctx context.Context, cmd *cobra.Command, env *Env, o generateClusterOptions, name string) error {
-	opts, err := o.template.options(ctx, cmd, env, name, func() (*clusterctl.Client, error) { return o.mgmt.open(env, &o.template.namespace) })
+	opts, err := o.template.options(ctx, cmd, env, name, func() (*clusterctl.Client, error) { return open(env, &o.mgmt, &o.template.namespace) })
 	if err != nil {
 		return err
 	}
@@ -76,7 +77,7 @@ func runGenerateCluster(ctx context.Context, cmd *cobra.Command, env *Env, o gen
 func generate(o clusterctl.GenerateOptions) ([]byte, error) {
 	doc, err := clusterctl.Generate(o)
 	if errors.As(err, new(*clusterctl.NameError)) {
-		return nil, UsageError{err}
+		return nil, command.Misuse(err)
 	}
 	return doc, err
 }
@@ -107,7 +108,7 @@ func listVariables(env *Env, o clusterctl.GenerateOptions) error {
 // exactlyOneName asks for the name of a cluster.
 func exactlyOneName(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return UsageError{fmt.Errorf("the name of one cluster is needed: %s", cmd.UseLine())}
+		return command.Misuse(fmt.Errorf("the name of one cluster is needed: %s", cmd.UseLine()))
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ package cli
 import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
 func newGet(env *Env) *cobra.Command {
@@ -14,7 +16,7 @@ func newGet(env *Env) *cobra.Command {
 }
 
 func newGetKubeconfig(env *Env) *cobra.Command {
-	var flags mgmtFlags
+	var flags command.MgmtFlags
 	var namespace string
 	cmd := &cobra.Command{
 		Use:     "kubeconfig NAME",
@@ -22,7 +24,7 @@ func newGetKubeconfig(env *Env) *cobra.Command {
 		Example: `  capstan get kubeconfig demo > demo.kubeconfig`,
 		Args:    exactlyOneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := flags.open(env, &namespace)
+			c, err := open(env, &flags, &namespace)
 			if err != nil {
 				return err
 			}
@@ -34,7 +36,7 @@ func newGetKubeconfig(env *Env) *cobra.Command {
 			return err
 		},
 	}
-	flags.add(cmd, env)
+	flags.Add(cmd, &env.Env)
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace of the cluster (default: that of the kubeconfig)")
 	return cmd
 }

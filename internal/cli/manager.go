@@ -15,6 +15,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/app/install"
 	"github.com/capstan-dev/capstan/internal/app/manager"
+	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
 type managerOptions struct {
@@ -30,7 +31,7 @@ func RunManager(ctx context.Context, env *Env, args []string) int {
 	cmd.SetArgs(args)
 	cmd.SetOut(env.Out)
 	cmd.SetErr(env.Err)
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return UsageError{err} })
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return command.Misuse(err) })
 	return exitStatus(env, cmd, cmd.ExecuteContext(ctx))
 }
 
@@ -43,7 +44,7 @@ func newManager(env *Env) *cobra.Command {
 		Long: `Run Capstan's controllers against any Kubernetes cluster: that of --kubeconfig,
 or of $KUBECONFIG, or the one whose pod this is. The CRDs are installed and
 kept up to date at start.`,
-		Args:          noArgs,
+		Args:          command.NoArgs,
 		Version:       buildVersion().Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,

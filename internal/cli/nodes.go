@@ -17,12 +17,14 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
 const roleLabel = "node-role.kubernetes.io/"
 
 func newGetNodes(env *Env) *cobra.Command {
-	var flags mgmtFlags
+	var flags command.MgmtFlags
 	var namespace string
 	cmd := &cobra.Command{
 		Use:     "nodes NAME",
@@ -30,7 +32,7 @@ func newGetNodes(env *Env) *cobra.Command {
 		Example: `  capstan get nodes demo`,
 		Args:    exactlyOneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := flags.open(env, &namespace)
+			c, err := open(env, &flags, &namespace)
 			if err != nil {
 				return err
 			}
@@ -45,7 +47,7 @@ func newGetNodes(env *Env) *cobra.Command {
 			return writeNodes(env, nodes)
 		},
 	}
-	flags.add(cmd, env)
+	flags.Add(cmd, &env.Env)
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace of the cluster (default: that of the kubeconfig)")
 	return cmd
 }

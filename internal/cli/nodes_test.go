@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
 func TestNodesAreListedAsKubectlDoes(t *testing.T) {
@@ -27,7 +29,7 @@ func TestNodesAreListedAsKubectlDoes(t *testing.T) {
 	cordoned := node("w2", corev1.ConditionUnknown)
 	cordoned.Spec.Unschedulable = true
 	var out bytes.Buffer
-	env := &Env{Out: &out, Now: func() time.Time { return now }}
+	env := &Env{Env: command.Env{Out: &out, Now: func() time.Time { return now }}}
 	err := writeNodes(env, []corev1.Node{
 		node("cp", corev1.ConditionTrue, "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/a"),
 		node("w1", corev1.ConditionFalse, "kubernetes.io/os"),

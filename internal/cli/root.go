@@ -8,6 +8,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
 // commands lists the constructors of all commands.
@@ -37,7 +39,7 @@ func New(env *Env) *cobra.Command {
 	root.SetIn(env.In)
 	root.SetOut(env.Out)
 	root.SetErr(env.Err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return UsageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return command.Misuse(err) })
 	root.AddCommand(commands(env)...)
 	root.InitDefaultCompletionCmd()
 	refuseUnknown(root)
@@ -63,7 +65,7 @@ func refuseUnknown(cmd *cobra.Command) {
 		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 			err = fmt.Errorf("%w: did you mean %q?", err, near[0])
 		}
-		return UsageError{err}
+		return command.Misuse(err)
 	}
 }
 
@@ -82,22 +84,14 @@ func exitStatus(env *Env, cmd *cobra.Command, err error) int {
 		return 0
 	}
 	_, _ = fmt.Fprintf(env.Err, "%s: %v\n", env.Name, err)
-	if errors.As(err, new(UsageError)) {
+	if errors.As(err, new(command.UsageError)) {
 		_, _ = fmt.Fprintf(env.Err, "See %q.\n", cmd.CommandPath()+" --help")
 		return 2
 	}
 	return 1
 }
 
-// noArgs refuses arguments as misuse.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if err := cobra.NoArgs(cmd, args); err != nil {
-		return UsageError{err}
-	}
-	return nil
-}
-
 // dataDirFlag adds --data-dir, which is $XDG_DATA_HOME/capstan unless given.
 func dataDirFlag(cmd *cobra.Command, env *Env, dir *string) {
-	cmd.Flags().StringVar(dir, "data-dir", env.defaultDataDir(), "folder that holds everything of the management plane")
+	cmd.Flags().StringVar(dir, "data-dir", env.DefaultDataDir(), "folder that holds everything of the management plane")
 }

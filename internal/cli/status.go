@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
@@ -52,10 +53,10 @@ func newStatus(env *Env, run func(context.Context, *Env, statusOptions) error) *
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what runs on the data directory",
-		Args:  noArgs,
+		Args:  command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.output != "" && o.output != "json" {
-				return UsageError{fmt.Errorf("--output %q is not known: use json", o.output)}
+				return command.Misuse(fmt.Errorf("--output %q is not known: use json", o.output))
 			}
 			return run(cmd.Context(), env, o)
 		},

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/clusterctl"
+	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
 const (
@@ -80,7 +81,7 @@ func (f *templateFlags) options(ctx context.Context, cmd *cobra.Command, env *En
 	var err error
 	switch {
 	case f.configMap != "" && f.from != "":
-		err = UsageError{errors.New("--from and --from-config-map: only one of them can be the template")}
+		err = command.Misuse(errors.New("--from and --from-config-map: only one of them can be the template"))
 	case f.configMap != "":
 		var c *clusterctl.Client
 		if c, err = connect(); err != nil {
@@ -94,7 +95,7 @@ func (f *templateFlags) options(ctx context.Context, cmd *cobra.Command, env *En
 	case f.from != "":
 		o.Template, err = readTemplate(ctx, env, f.from)
 	case f.infrastructure != "local" || f.flavor != "":
-		err = UsageError{fmt.Errorf("this version knows the template of the provider local without flavors, not %s %s: give another with --from FILE, URL or - for standard input", f.infrastructure, f.flavor)}
+		err = command.Misuse(fmt.Errorf("this version knows the template of the provider local without flavors, not %s %s: give another with --from FILE, URL or - for standard input", f.infrastructure, f.flavor))
 	}
 	return o, err
 }
@@ -106,7 +107,7 @@ func readTemplate(ctx context.Context, env *Env, from string) ([]byte, error) {
 	case strings.HasPrefix(from, "https://"):
 		return download(ctx, from)
 	case strings.HasPrefix(from, "http://"):
-		return nil, UsageError{fmt.Errorf("--from %s: a template is fetched over https only", from)}
+		return nil, command.Misuse(fmt.Errorf("--from %s: a template is fetched over https only", from))
 	}
 	f, err := os.Open(strings.TrimPrefix(from, "file://"))
 	if err != nil {
@@ -121,7 +122,7 @@ func download(ctx context.Context, url string) ([]byte, error) {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, UsageError{fmt.Errorf("--from %s: %w", url, err)}
+		return nil, command.Misuse(fmt.Errorf("--from %s: %w", url, err))
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

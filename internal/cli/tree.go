@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/pure/clustertree"
 )
 
@@ -39,7 +40,7 @@ func parseConditionFilter(s string) (conditionFilter, error) {
 			continue
 		}
 		if strings.ContainsAny(part, " \t") {
-			return nil, UsageError{fmt.Errorf("--show-conditions %q: no blanks are allowed", s)}
+			return nil, command.Misuse(fmt.Errorf("--show-conditions %q: no blanks are allowed", s))
 		}
 		name, attention := strings.CutSuffix(strings.ToLower(part), "+")
 		f[name] = attention

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
@@ -56,10 +57,10 @@ func newUp(env *Env, run func(context.Context, *Env, upOptions) error) *cobra.Co
 Cluster API, and all controllers, in one process. It runs until it is
 interrupted, or in the background with --detach. What it keeps is in the data
 directory: a later "up" on the same directory takes up where this one stops.`,
-		Args: noArgs,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Dir == "" {
-				return UsageError{errors.New("--data-dir is needed: neither XDG_DATA_HOME nor HOME is set")}
+				return command.Misuse(errors.New("--data-dir is needed: neither XDG_DATA_HOME nor HOME is set"))
 			}
 			dir, err := filepath.Abs(o.Dir)
 			if err != nil {
@@ -102,7 +103,7 @@ func runUp(ctx context.Context, env *Env, o upOptions) error {
 	select {
 	case err = <-p.Err():
 	case <-ctx.Done():
-		env.say("Stopping the management plane")
+		env.Say("Stopping the management plane")
 	}
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()

@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
 func parseUp(t *testing.T, args []string) upOptions {
 	t.Helper()
 	var got upOptions
-	env := &Env{Name: "capstan", Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}
+	env := &Env{Env: command.Env{Name: "capstan", Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}}
 	cmd := newUp(env, func(_ context.Context, _ *Env, o upOptions) error { got = o; return nil })
 	cmd.SetArgs(args)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
+
+	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
 // versionInfo is what version -o json prints: a contract.
@@ -37,7 +39,7 @@ func newVersion(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program",
-		Args:  noArgs,
+		Args:  command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := buildVersion()
 			var (
@@ -56,7 +58,7 @@ func newVersion(env *Env) *cobra.Command {
 			case "yaml":
 				text, err = yaml.Marshal(v)
 			default:
-				return UsageError{fmt.Errorf("--output %q is not known: use json, yaml or short", output)}
+				return command.Misuse(fmt.Errorf("--output %q is not known: use json, yaml or short", output))
 			}
 			if err != nil {
 				return err

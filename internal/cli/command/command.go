@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package command is what all commands of the program share: what they may
+// touch, what misuse is, and which management cluster they work on.
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+)
+
+// Env is what a command may touch besides its flags.
+type Env struct {
+	// Name is what the program was called as: capstan or clusterctl.
+	Name     string
+	In       io.Reader
+	Out, Err io.Writer
+	// Getenv reads the environment.
+	Getenv func(string) string
+	// Now tells the time.
+	Now func() time.Time
+	// Terminal says that Out is one, so that colours are welcome.
+	Terminal bool
+}
+
+// Say writes a line for people, to stderr.
+func (e *Env) Say(format string, args ...any) { _, _ = fmt.Fprintf(e.Err, format+"\n", args...) }
+
+// Print writes a line of data, to stdout.
+func (e *Env) Print(format string, args ...any) { _, _ = fmt.Fprintf(e.Out, format+"\n", args...) }
+
+// PrintObject writes v to stdout in the format json or yaml.
+func (e *Env) PrintObject(v any, format string) error {
+	text, err := marshal(v, format)
+	if err != nil {
+		return err
+	}
+	_, err = e.Out.Write(text)
+	return err
+}
+
+func marshal(v any, format string) ([]byte, error) {
+	if format == "yaml" {
+		return yaml.Marshal(v)
+	}
+	text, err := json.MarshalIndent(v, "", "  ")
+	return append(text, '\n'), err
+}
+
+// DefaultDataDir is where the plane keeps everything unless --data-dir says
+// otherwise; empty when the environment names no home.
+func (e *Env) DefaultDataDir() string {
+	if dir := e.Getenv("XDG_DATA_HOME"); dir != "" {
+		return filepath.Join(dir, "capstan")
+	}
+	home := e.Getenv("HOME")
+	if home == "" {
+		return "" // up says that --data-dir is needed
+	}
+	return filepath.Join(home, ".local", "share", "capstan")
+}
+
+// UsageError makes the program print a hint and exit with status 2.
+type UsageError struct{ cause error }
+
+func (e UsageError) Error() string { return e.cause.Error() }
+
+// Unwrap lets errors.Is see the cause.
+func (e UsageError) Unwrap() error { return e.cause }
+
+// Misuse says that a command line is wrong, and why.
+func Misuse(cause error) error { return UsageError{cause} }
+
+// NoArgs refuses arguments as misuse.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	if err := cobra.NoArgs(cmd, args); err != nil {
+		return Misuse(err)
+	}
+	return nil
+}
