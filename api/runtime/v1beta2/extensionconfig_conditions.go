@@ -18,6 +18,26 @@ const (
 	ExtensionConfigNotDiscoveredReason = "NotDiscovered"
 )
 
+// ExtensionConfigHookVersionsUpToDateCondition is True while none of the
+// handlers answers a deprecated version of its hook. The ExtensionConfig
+// controller sets it.
+const ExtensionConfigHookVersionsUpToDateCondition = "HookVersionsUpToDate"
+
+// Reasons of HookVersionsUpToDate.
+const (
+	// ExtensionConfigHookVersionsUpToDateReason says that no handler answers a
+	// deprecated version.
+	ExtensionConfigHookVersionsUpToDateReason = clusterv1.UpToDateReason
+
+	// ExtensionConfigHookVersionsNotUpToDateReason says that some do; the
+	// message names them and what replaces the versions.
+	ExtensionConfigHookVersionsNotUpToDateReason = clusterv1.NotUpToDateReason
+
+	// ExtensionConfigHookVersionsUpToDateUnknownReason says that the handlers
+	// were never discovered.
+	ExtensionConfigHookVersionsUpToDateUnknownReason = clusterv1.UpToDateUnknownReason
+)
+
 // RuntimeExtensionDiscoveredV1Beta1Condition is the v1beta1 form of
 // Discovered.
 const RuntimeExtensionDiscoveredV1Beta1Condition clusterv1.ConditionType = "Discovered"

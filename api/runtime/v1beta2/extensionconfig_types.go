@@ -102,7 +102,8 @@ type ServiceReference struct {
 // ExtensionConfigStatus is what was seen of an ExtensionConfig.
 // +kubebuilder:validation:MinProperties=1
 type ExtensionConfigStatus struct {
-	// conditions are the current conditions: Discovered, Paused.
+	// conditions are the current conditions: Discovered, HookVersionsUpToDate,
+	// Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
