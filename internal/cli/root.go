@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/cli/extension"
 )
 
 // commands lists the constructors of all commands.
@@ -24,6 +25,7 @@ func commands(env *Env) []*cobra.Command {
 		newDescribe(env),
 		newGenerate(env),
 		newGet(env),
+		extension.New(&env.Env),
 	}
 }
 

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package extension holds the commands for runtime extensions: for operators,
+// who register them and look at how they do, and for authors, who call and
+// test their own.
+package extension
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/internal/cli/command"
+)
+
+// completionTimeout bounds what a shell waits for names of a plane that may be
+// down.
+const completionTimeout = 2 * time.Second
+
+// New returns the command extension with all commands below it.
+func New(env *command.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "extension",
+		Aliases: []string{"ext"},
+		Short:   "Register, call and test runtime extensions",
+		Long: `Runtime extensions are servers that Capstan asks at chosen moments of a
+cluster's life, the hooks: they can block a step, patch templates and validate
+them. docs/book/extensions.md takes you from nothing to a first one.`,
+	}
+	cmd.AddCommand(newList(env), newRegister(env), newUnregister(env))
+	return cmd
+}
+
+// mgmt is the management cluster whose extensions are meant.
+type mgmt struct {
+	client client.Client
+	// raw asks the API server for what is not an object.
+	raw rest.Interface
+}
+
+func connect(env *command.Env, flags *command.MgmtFlags) (*mgmt, error) {
+	m, err := flags.Load(env)
+	if err != nil {
+		return nil, err
+	}
+	m.Config.WarningHandler = rest.NewWarningWriter(env.Err, rest.WarningWriterOptions{Deduplicate: true})
+	scheme := runtime.NewScheme()
+	if err := runtimev1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	c, err := client.New(m.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the management cluster: %w (is the plane running? see `capstan status`)", err)
+	}
+	raw := rest.CopyConfig(m.Config)
+	raw.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	r, err := rest.UnversionedRESTClientFor(raw)
+	if err != nil {
+		return nil, err
+	}
+	return &mgmt{client: c, raw: r}, nil
+}
+
+// config reads one ExtensionConfig.
+func (m *mgmt) config(ctx context.Context, name string) (*runtimev1.ExtensionConfig, error) {
+	config := &runtimev1.ExtensionConfig{}
+	err := m.client.Get(ctx, client.ObjectKey{Name: name}, config)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("there is no ExtensionConfig %s: see `capstan extension list`", name)
+	}
+	if err != nil {
+		return nil, explain(fmt.Errorf("read ExtensionConfig %s: %w", name, err))
+	}
+	return config, nil
+}
+
+// configs reads all ExtensionConfigs, sorted by name.
+func (m *mgmt) configs(ctx context.Context) ([]runtimev1.ExtensionConfig, error) {
+	var list runtimev1.ExtensionConfigList
+	if err := m.client.List(ctx, &list); err != nil {
+		return nil, explain(fmt.Errorf("list ExtensionConfigs: %w", err))
+	}
+	slices.SortFunc(list.Items, func(a, b runtimev1.ExtensionConfig) int { return strings.Compare(a.Name, b.Name) })
+	return list.Items, nil
+}
+
+// explain adds what to do about a management cluster that does not know
+// ExtensionConfigs.
+func explain(err error) error {
+	if meta.IsNoMatchError(err) {
+		return fmt.Errorf("%w (is this a Capstan management cluster? see `capstan status`)", err)
+	}
+	return err
+}
+
+// outputFlag adds -o with the formats that a command knows.
+func outputFlag(cmd *cobra.Command, output *string, otherwise string, formats ...string) {
+	usage := strings.Join(formats, " or ")
+	if otherwise != "" {
+		usage += "; " + otherwise + " if empty"
+	}
+	cmd.Flags().StringVarP(output, "output", "o", "", usage)
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// checkOutput refuses a format that is none of formats.
+func checkOutput(output string, formats ...string) error {
+	if output == "" || slices.Contains(formats, output) {
+		return nil
+	}
+	return command.Misuse(fmt.Errorf("--output %q is not known: use %s", output, strings.Join(formats, " or ")))
+}
+
+// oneName asks for exactly one argument.
+func oneName(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return command.Misuse(fmt.Errorf("%s is needed: %s", what, cmd.UseLine()))
+		}
+		return nil
+	}
+}
+
+// completeConfigs offers the names of all ExtensionConfigs that are not among
+// args yet, at most as many as max.
+func completeConfigs(env *command.Env, flags *command.MgmtFlags, max int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= max {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []string
+		for _, config := range offered(cmd.Context(), env, flags) {
+			if !slices.Contains(args, config.Name) {
+				names = append(names, cobra.CompletionWithDesc(config.Name, address(config.Spec.ClientConfig)))
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// offered reads the ExtensionConfigs for a shell that completes a word; one
+// that cannot be read is nothing to complete.
+func offered(ctx context.Context, env *command.Env, flags *command.MgmtFlags) []runtimev1.ExtensionConfig {
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	m, err := connect(env, flags)
+	if err != nil {
+		return nil
+	}
+	configs, err := m.configs(ctx)
+	if err != nil {
+		return nil
+	}
+	return configs
+}
+
+// address is how people read where an extension is.
+func address(c runtimev1.ClientConfig) string {
+	if c.URL != "" {
+		return c.URL
+	}
+	port := int32(443)
+	if c.Service.Port != nil {
+		port = *c.Service.Port
+	}
+	text := fmt.Sprintf("service %s/%s:%d", c.Service.Namespace, c.Service.Name, port)
+	if c.Service.Path != "" {
+		text += "/" + strings.TrimPrefix(c.Service.Path, "/")
+	}
+	return text
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package extension
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/internal/cli/command"
+)
+
+// statsPath is where an API server of ours tells how handlers do.
+const statsPath = "/capstan/v1/extensions"
+
+// maxErrorWidth is how much of an error the table shows; -o json has it whole.
+const maxErrorWidth = 80
+
+// extensionInfo is one ExtensionConfig as list -o json prints it: a contract.
+type extensionInfo struct {
+	Name       string            `json:"name"`
+	Address    string            `json:"address"`
+	Discovered string            `json:"discovered"` // True, False or Unknown
+	Message    string            `json:"message,omitempty"`
+	Settings   map[string]string `json:"settings,omitempty"`
+	Handlers   []handlerInfo     `json:"handlers"`
+}
+
+// handlerInfo is one handler there.
+type handlerInfo struct {
+	Name           string `json:"name"`
+	Hook           string `json:"hook"`
+	APIVersion     string `json:"apiVersion"`
+	Deprecated     string `json:"deprecated,omitempty"`
+	TimeoutSeconds int32  `json:"timeoutSeconds"`
+	FailurePolicy  string `json:"failurePolicy"`
+	// Calls is absent when nobody there counts.
+	Calls *callInfo `json:"calls,omitempty"`
+}
+
+// callInfo tells how the calls of a handler went since the controllers started.
+type callInfo struct {
+	Total         int64     `json:"total"`
+	Failed        int64     `json:"failed"`
+	Last          time.Time `json:"last,omitzero"`
+	LastError     string    `json:"lastError,omitempty"`
+	LastErrorTime time.Time `json:"lastErrorTime,omitzero"`
+	P50Seconds    float64   `json:"p50Seconds"`
+	P99Seconds    float64   `json:"p99Seconds"`
+}
+
+type handlerStats struct {
+	Handler                 string
+	Calls, Failures         int64
+	LastError               string
+	LastErrorTime, LastCall time.Time
+	P50, P99                float64
+}
+
+type listOptions struct {
+	mgmt   command.MgmtFlags
+	output string
+}
+
+func newList(env *command.Env) *cobra.Command {
+	var o listOptions
+	cmd := &cobra.Command{
+		Use:   "list [NAME...]",
+		Short: "Show the registered extensions, what they answer and how calls went",
+		Long: `Show each ExtensionConfig with its handlers. How often a handler was called,
+how long that took and what went wrong last is told by the controllers, since
+their start, if they run in the API server that is asked.`,
+		Example: `  capstan extension list
+  capstan extension list policy -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkOutput(o.output, "json"); err != nil {
+				return err
+			}
+			return runList(cmd.Context(), env, o, args)
+		},
+	}
+	o.mgmt.Add(cmd, env)
+	outputFlag(cmd, &o.output, "a table", "json")
+	cmd.ValidArgsFunction = completeConfigs(env, &o.mgmt, 1<<10)
+	return cmd
+}
+
+func runList(ctx context.Context, env *command.Env, o listOptions, names []string) error {
+	m, err := connect(env, &o.mgmt)
+	if err != nil {
+		return err
+	}
+	configs, err := m.configs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(configs, func(c runtimev1.ExtensionConfig) bool { return c.Name == name }) {
+			return fmt.Errorf("there is no ExtensionConfig %s: see `capstan extension list`", name)
+		}
+	}
+	if len(names) > 0 {
+		configs = slices.DeleteFunc(configs, func(c runtimev1.ExtensionConfig) bool { return !slices.Contains(names, c.Name) })
+	}
+	calls, err := m.calls(ctx)
+	if err != nil {
+		return err
+	}
+	if calls == nil && len(configs) > 0 {
+		env.Say("This API server does not know how calls went: the controllers run elsewhere. Ask their metrics address for %s.", statsPath)
+	}
+	list := make([]extensionInfo, 0, len(configs))
+	for i := range configs {
+		list = append(list, describe(&configs[i], calls))
+	}
+	if o.output == "json" {
+		return env.PrintObject(struct {
+			Extensions []extensionInfo `json:"extensions"`
+		}{list}, "json")
+	}
+	if len(list) == 0 {
+		env.Say("No extension is registered: see `capstan extension register --help`")
+		return nil
+	}
+	return writeList(env, list)
+}
+
+// calls asks the API server how the calls of each handler went; nil if it does
+// not know.
+func (m *mgmt) calls(ctx context.Context) (map[string]*callInfo, error) {
+	body, err := m.raw.Get().AbsPath(statsPath).DoRaw(ctx)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask the API server how calls went: %w", err)
+	}
+	var stats []handlerStats
+	if err := json.Unmarshal(body, &stats); err != nil {
+		return nil, fmt.Errorf("read how calls went from the API server: %w", err)
+	}
+	calls := map[string]*callInfo{}
+	for _, s := range stats {
+		calls[s.Handler] = &callInfo{s.Calls, s.Failures, s.LastCall, s.LastError, s.LastErrorTime, s.P50, s.P99}
+	}
+	return calls, nil
+}
+
+func describe(config *runtimev1.ExtensionConfig, calls map[string]*callInfo) extensionInfo {
+	info := extensionInfo{Name: config.Name, Address: address(config.Spec.ClientConfig), Discovered: "Unknown", Settings: config.Spec.Settings, Handlers: []handlerInfo{}}
+	if c := meta.FindStatusCondition(config.Status.Conditions, runtimev1.ExtensionConfigDiscoveredCondition); c != nil {
+		info.Discovered, info.Message = string(c.Status), c.Message
+	}
+	for _, h := range config.Status.Handlers {
+		info.Handlers = append(info.Handlers, handlerInfo{
+			Name: h.Name, Hook: h.RequestHook.Hook, APIVersion: h.RequestHook.APIVersion, Deprecated: deprecation(h.RequestHook),
+			TimeoutSeconds: h.TimeoutSeconds, FailurePolicy: string(h.FailurePolicy), Calls: calls[h.Name],
+		})
+	}
+	slices.SortFunc(info.Handlers, func(a, b handlerInfo) int { return strings.Compare(a.Name, b.Name) })
+	return info
+}
+
+// writeList writes a row for each handler, and one for an extension without.
+func writeList(env *command.Env, list []extensionInfo) error {
+	w := tabwriter.NewWriter(env.Out, 0, 0, 3, ' ', 0)
+	_, _ = fmt.Fprintln(w, "CONFIG\tADDRESS\tDISCOVERED\tHANDLER\tHOOK\tTIMEOUT\tPOLICY\tCALLS\tFAILED\tP50\tP99\tLAST ERROR")
+	for _, e := range list {
+		head := e.Name + "\t" + e.Address + "\t" + e.Discovered
+		if len(e.Handlers) == 0 {
+			_, _ = fmt.Fprintf(w, "%s\t-\t-\t-\t-\t-\t-\t-\t-\t%s\n", head, shorten(e.Message))
+		}
+		for _, h := range e.Handlers {
+			hook := hookText(runtimev1.GroupVersionHook{APIVersion: h.APIVersion, Hook: h.Hook})
+			if h.Deprecated != "" {
+				hook += " (deprecated)"
+			}
+			problem := ""
+			if e.Discovered != "True" {
+				problem = e.Message
+			}
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%ds\t%s\t%s\n", head, h.Name, hook, h.TimeoutSeconds, h.FailurePolicy, h.Calls.columns(env.Now(), problem))
+		}
+	}
+	return w.Flush()
+}
+
+// columns are the last five of the table. A problem of the whole extension
+// goes before what its last call ran into.
+func (c *callInfo) columns(now time.Time, problem string) string {
+	if c == nil {
+		return "-\t-\t-\t-\t" + cmp.Or(shorten(problem), "-")
+	}
+	if problem == "" && c.LastError != "" {
+		problem = duration.HumanDuration(now.Sub(c.LastErrorTime)) + " ago: " + c.LastError
+	}
+	p50, p99 := "-", "-"
+	if c.Total > 0 {
+		p50, p99 = seconds(c.P50Seconds), seconds(c.P99Seconds)
+	}
+	return fmt.Sprintf("%d\t%d\t%s\t%s\t%s", c.Total, c.Failed, p50, p99, cmp.Or(shorten(problem), "-"))
+}
+
+// seconds is a duration that people can compare at a glance.
+func seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(100 * time.Microsecond).String()
+	}
+	return d.Round(time.Microsecond).String()
+}
+
+// shorten makes a text one line of bounded width.
+func shorten(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if r := []rune(text); len(r) > maxErrorWidth {
+		return string(r[:maxErrorWidth-1]) + "…"
+	}
+	return text
+}
