@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// defaultPort is where HTTPS is served when an endpoint does not say.
+const defaultPort = 443
+
+// Endpoint is a server and how to trust it: a URL or a Service, not both.
+type Endpoint struct {
+	// URL is https://host[:port][/path].
+	URL string
+	// Service is reached by the name <name>.<namespace>.svc, which its
+	// certificate must be for.
+	Service *Service
+	// CABundle is PEM; empty trusts whom the system trusts.
+	CABundle []byte
+}
+
+// Service is a Service of the management cluster.
+type Service struct {
+	Namespace, Name string
+	// Path comes before the path of each call.
+	Path string
+	// Port is 443 if it is 0.
+	Port int32
+}
+
+// Resolver says at which address, host:port, a Service's port is reached. It
+// is asked each time a connection is made.
+type Resolver interface {
+	Resolve(ctx context.Context, namespace, name string, port int32) (address string, err error)
+}
+
+// Host is the server as messages and metrics name it: host:port or
+// <name>.<namespace>.svc:port. It holds no path and no password.
+func (e Endpoint) Host() string {
+	if e.Service != nil {
+		return net.JoinHostPort(e.Service.host(), strconv.Itoa(int(e.Service.port())))
+	}
+	u, err := url.Parse(e.URL)
+	if err != nil || u.Host == "" {
+		return "unknown host"
+	}
+	return hostPort(u)
+}
+
+func (s *Service) host() string { return s.Name + "." + s.Namespace + ".svc" }
+
+func (s *Service) port() int32 {
+	if s.Port == 0 {
+		return defaultPort
+	}
+	return s.Port
+}
+
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = strconv.Itoa(defaultPort)
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
+}
+
+// key tells endpoints apart that must not share connections.
+type key struct {
+	url string
+	// service, with a Path and Port as given, is zero for a URL.
+	service Service
+	bundle  [sha256.Size]byte
+}
+
+func (e Endpoint) key() key {
+	k := key{url: e.URL, bundle: sha256.Sum256(e.CABundle)}
+	if e.Service != nil {
+		k.service = *e.Service
+	}
+	return k
+}
+
+// base is where the paths of calls are appended.
+func (e Endpoint) base() (*url.URL, error) {
+	switch {
+	case e.Service != nil && e.URL != "":
+		return nil, errors.New("both a URL and a Service are given: keep one")
+	case e.Service != nil:
+		s := e.Service
+		if s.Name == "" || s.Namespace == "" {
+			return nil, errors.New("the Service needs a name and a namespace")
+		}
+		if s.Port < 0 || s.Port > 65535 {
+			return nil, fmt.Errorf("port %d of the Service is not within 1 and 65535", s.Port)
+		}
+		return &url.URL{Scheme: "https", Host: e.Host(), Path: s.Path}, nil
+	case e.URL == "":
+		return nil, errors.New("neither a URL nor a Service is given")
+	}
+	u, err := url.Parse(e.URL)
+	switch {
+	case err != nil:
+		return nil, errors.New("the URL cannot be parsed") // url's error repeats it, password and all
+	case u.Scheme != "https":
+		return nil, fmt.Errorf("the URL must begin with https://, not %s://", u.Scheme)
+	case u.Hostname() == "":
+		return nil, errors.New("the URL names no host")
+	case u.User != nil:
+		return nil, errors.New("the URL must not hold a user or a password: use client certificates")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, errors.New("the URL must end with its path, without a query and a fragment")
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+			return nil, fmt.Errorf("port %s of the URL is not within 1 and 65535", port)
+		}
+	}
+	return u, nil
+}
+
+// roots are the authorities to trust; nil are the system's.
+func (e Endpoint) roots() (*x509.CertPool, error) {
+	if len(e.CABundle) == 0 {
+		return nil, nil
+	}
+	pool, found := x509.NewCertPool(), false
+	for rest := e.CABundle; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("the CA bundle holds a certificate that cannot be parsed: %w", err)
+		}
+		pool.AddCert(cert)
+		found = true
+	}
+	if !found {
+		return nil, errors.New("the CA bundle holds no PEM certificate: put the certificate of the server's authority there, or leave it empty to trust whom the system trusts")
+	}
+	return pool, nil
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// connectError and handshakeError tell how far a new connection came.
+type connectError struct{ error }
+
+func (e *connectError) Unwrap() error { return e.error }
+
+type handshakeError struct{ error }
+
+func (e *handshakeError) Unwrap() error { return e.error }
+
+// verdict is what a failed call says about the server.
+func (e *Error) verdict() verdict {
+	switch e.Reason {
+	case Connection, TLS, Timeout:
+		return inTrouble
+	case Status:
+		if e.Status >= http.StatusInternalServerError || e.Status == http.StatusTooManyRequests {
+			return inTrouble
+		}
+	case BadEndpoint, Backoff, Canceled:
+		return unknown
+	}
+	return answered
+}
+
+func (s *server) refused(err error) *Error {
+	e := &Error{Host: s.host, Reason: Backoff, Err: err}
+	if r, ok := errors.AsType[*refusal](err); ok {
+		e.Retry = r.retry
+	}
+	return e
+}
+
+// ended is the error of a call that was over before its answer, nil if
+// neither its context nor the pool has ended.
+func (s *server) ended(ctx context.Context, doing string) *Error {
+	switch {
+	case s.life.Err() != nil:
+		return &Error{Host: s.host, Reason: Canceled, Err: ErrClosed}
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return &Error{Host: s.host, Reason: Timeout, Err: fmt.Errorf("time ran out %s: %w", doing, ctx.Err())}
+	case ctx.Err() != nil:
+		return &Error{Host: s.host, Reason: Canceled, Err: fmt.Errorf("given up %s: %w", doing, ctx.Err())}
+	}
+	return nil
+}
+
+// failed is the error of a call without an answer.
+func (s *server) failed(ctx context.Context, err error) *Error {
+	doing := "waiting for its answer"
+	if s.connected.Load() == 0 {
+		doing = "connecting"
+	}
+	if e := s.ended(ctx, doing); e != nil {
+		return e
+	}
+	e := &Error{Host: s.host}
+	if _, ok := errors.AsType[*connectError](err); ok {
+		e.Reason, e.Err = Connection, fmt.Errorf("connect: %w", err)
+		return e
+	}
+	_, handshake := errors.AsType[*handshakeError](err)
+	alert, isOp := errors.AsType[*net.OpError](err)
+	if handshake || (isOp && alert.Op == "remote error") || s.asked.Load() {
+		e.Reason, e.Err = TLS, s.explain(err)
+		return e
+	}
+	switch text := err.Error(); {
+	case strings.Contains(text, "server response headers exceeded"), strings.Contains(text, "response header list larger"):
+		e.Reason, e.Err = TooLarge, fmt.Errorf("the headers of its answer have more than %d bytes", maxHeaderBytes)
+	case strings.Contains(text, "malformed"):
+		e.Reason, e.Err = Connection, fmt.Errorf("it answers something else than HTTP: %w", shorten(err))
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		e.Reason, e.Err = Connection, fmt.Errorf("it closed the connection without an answer: %w", shorten(err))
+	default:
+		e.Reason, e.Err = Connection, fmt.Errorf("no answer: %w", shorten(err))
+	}
+	return e
+}
+
+// broken is the error of an answer that stopped in the middle.
+func (s *server) broken(ctx context.Context, err error, read int) *Error {
+	if e := s.ended(ctx, fmt.Sprintf("after %d bytes of its answer", read)); e != nil {
+		return e
+	}
+	return &Error{Host: s.host, Reason: Connection, Status: http.StatusOK, Err: fmt.Errorf("its answer broke off after %d bytes: %w", read, shorten(err))}
+}
+
+// unwelcome is the error of an answer whose status is not 200.
+func (s *server) unwelcome(resp *http.Response, path string, sent []byte) *Error {
+	e := &Error{Host: s.host, Reason: Status, Status: resp.StatusCode}
+	status := fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+	switch resp.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		to := "nowhere"
+		if u, err := url.Parse(resp.Header.Get("Location")); err == nil {
+			to = s.host
+			if u.Host != "" {
+				to = clean(u.Host)
+			}
+		}
+		e.Reason = Redirect
+		e.Err = fmt.Errorf("it answers POST %s with %s to %s: redirects are not followed, name that server itself", path, status, to)
+		return e
+	}
+	e.Err = fmt.Errorf("it answers POST %s with %s%s", path, strings.TrimSpace(status), excerpt(resp.Body, sent))
+	return e
+}
+
+// explain says what is wrong between two sides that do not trust each other.
+func (s *server) explain(err error) error {
+	if host, ok := errors.AsType[x509.HostnameError](err); ok {
+		return fmt.Errorf("its certificate is for %s; not for %s: give it one for %[2]s or call it by one of its names: %w", names(host.Certificate), host.Host, shorten(err))
+	}
+	if authority, ok := errors.AsType[x509.UnknownAuthorityError](err); ok && authority.Cert != nil {
+		where := "which the system does not trust: put that authority's certificate into the CA bundle"
+		if s.bundled {
+			where = "which the CA bundle does not hold: put that authority's certificate there"
+		}
+		return fmt.Errorf("its certificate was issued by %q, %s: %w", clean(authority.Cert.Issuer.String()), where, shorten(err))
+	}
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired && invalid.Cert != nil {
+		return s.outOfTime(invalid.Cert, err)
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return fmt.Errorf("it does not speak TLS, which servers of extensions must: %w", shorten(err))
+	}
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "protocol version"):
+		return fmt.Errorf("it knows no TLS of version 1.2 or later: %w", shorten(err))
+	case s.asked.Load():
+		return fmt.Errorf("it asks for a client certificate and none is configured: configure one that it trusts: %w", shorten(err))
+	case strings.Contains(text, "remote error") && strings.Contains(text, "certificate") && s.cert != nil:
+		return fmt.Errorf("it refuses the client certificate in %s: %w", s.certFile, shorten(err))
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("no TLS handshake within %v", connectTimeout)
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("it closed the connection in the TLS handshake: %w", shorten(err))
+	}
+	return fmt.Errorf("secure the connection: %w", shorten(err))
+}
+
+func (s *server) outOfTime(cert *x509.Certificate, err error) error {
+	whose := "its certificate"
+	if cert.IsCA {
+		whose = fmt.Sprintf("the authority %q of its certificate", clean(cert.Subject.String()))
+	}
+	if time.Now().Before(cert.NotBefore) {
+		return fmt.Errorf("%s is valid from %s only: compare the clocks: %w", whose, cert.NotBefore.UTC().Format(time.RFC3339), shorten(err))
+	}
+	return fmt.Errorf("%s expired at %s: renew it: %w", whose, cert.NotAfter.UTC().Format(time.RFC3339), shorten(err))
+}

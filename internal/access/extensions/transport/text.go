@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"bytes"
+	"crypto/x509"
+	"io"
+	"strings"
+	"unicode"
+)
+
+const (
+	// maxExcerpt bounds what is quoted of an answer or of another's error.
+	maxExcerpt = 512
+	// echo is the length of a piece of the request that an excerpt may not
+	// repeat. Shorter ones are names and field names.
+	echo = 64
+	// maxNames is how many names of a certificate are listed.
+	maxNames = 8
+)
+
+// excerpt quotes the beginning of an answer that is an error, unless it is the
+// request sent back, which may hold what is nobody's business.
+func excerpt(body io.Reader, sent []byte) string {
+	start, _ := io.ReadAll(io.LimitReader(body, maxExcerpt)) // what there is will do
+	if repeats(start, sent) {
+		return ", and its text, which repeats the request, is left out"
+	}
+	text := clean(string(start))
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
+func repeats(text, sent []byte) bool {
+	if text = bytes.TrimSpace(text); len(text) < echo {
+		return len(text) > echo/4 && bytes.Contains(sent, text)
+	}
+	for ; len(text) >= echo; text = text[echo:] {
+		if bytes.Contains(sent, text[:echo]) {
+			return true
+		}
+	}
+	return false
+}
+
+// clean makes what a server sent fit to be printed: one line, nothing that
+// moves a cursor, and not long.
+func clean(text string) string {
+	text = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case r == unicode.ReplacementChar || !unicode.IsPrint(r):
+			return '?'
+		}
+		return r
+	}, text)), " ")
+	if len(text) <= maxExcerpt {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxExcerpt], "") // not half a rune
+}
+
+// shorten makes the text of an error fit to be printed, since net/http puts
+// what a server sent into its own.
+func shorten(err error) error {
+	if text := clean(err.Error()); text != err.Error() {
+		return &shortened{text: text, err: err}
+	}
+	return err
+}
+
+type shortened struct {
+	text string
+	err  error
+}
+
+func (s *shortened) Error() string { return s.text }
+func (s *shortened) Unwrap() error { return s.err }
+
+// names are those that a certificate is for.
+func names(cert *x509.Certificate) string {
+	if cert == nil {
+		return "another name"
+	}
+	all := append([]string{}, cert.DNSNames...)
+	for _, ip := range cert.IPAddresses {
+		all = append(all, ip.String())
+	}
+	switch {
+	case len(all) == 0:
+		return "no name at all (a common name does not count)"
+	case len(all) > maxNames:
+		all = append(all[:maxNames], "others")
+	}
+	return clean(strings.Join(all, ", "))
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package keypair serves a certificate and its key from two files, and reads
+// them again when they change, so that whoever renews them need not restart
+// anything. It has no goroutine: the files are looked at when the certificate
+// is asked for, at most once a second.
+package keypair
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+const (
+	// lookEvery is the least time between two looks at the files.
+	lookEvery = time.Second
+	// maxFileBytes is more than any chain of certificates needs.
+	maxFileBytes = 1 << 20
+)
+
+// Files is a certificate and its key in two PEM files. Open makes it; it may
+// be used by many goroutines.
+type Files struct {
+	certFile, keyFile string
+	clock             clock.PassiveClock
+	report            func(error)
+
+	// mu guards what is below.
+	mu       sync.Mutex
+	looked   time.Time
+	seen     [2]os.FileInfo // the files that pair was read from
+	pair     *tls.Certificate
+	reported string
+}
+
+// Option is a choice at Open.
+type Option func(*Files)
+
+// OnError has report called when the files cannot be used any more and the
+// last good pair is served in their place: once for each new reason, not at
+// each look. It is called while the files are looked at and must not call back.
+func OnError(report func(error)) Option {
+	return func(f *Files) { f.report = report }
+}
+
+// Open reads both files. It fails, and names the file, when one is missing or
+// is not what it should be, or when the key is not that of the certificate.
+func Open(certFile, keyFile string, c clock.PassiveClock, opts ...Option) (*Files, error) {
+	f := &Files{certFile: certFile, keyFile: keyFile, clock: c, report: func(error) {}}
+	for _, opt := range opts {
+		opt(f)
+	}
+	f.looked = c.Now()
+	seen, err := f.stat()
+	if err != nil {
+		return nil, err
+	}
+	if f.pair, err = load(certFile, keyFile); err != nil {
+		return nil, err
+	}
+	f.seen = seen
+	return f, nil
+}
+
+// Certificate is the pair in the files, or the last good one while they hold
+// none: a renewal writes one file after the other. After Open it never fails.
+func (f *Files) Certificate() (*tls.Certificate, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	// A clock that was set back must not keep us from looking for long.
+	if since := f.clock.Since(f.looked); since >= 0 && since < lookEvery {
+		return f.pair, nil
+	}
+	f.looked = f.clock.Now()
+	if err := f.look(); err != nil {
+		if text := err.Error(); text != f.reported {
+			f.reported = text
+			f.report(fmt.Errorf("keep serving the certificate read before: %w", err))
+		}
+		return f.pair, nil
+	}
+	f.reported = ""
+	return f.pair, nil
+}
+
+// look takes a new pair from the files if they have changed. Files that were
+// no good are read again at each look.
+func (f *Files) look() error {
+	seen, err := f.stat() // before reading: what is written meanwhile shows at the next look
+	if err != nil {
+		return err
+	}
+	if same(seen[0], f.seen[0]) && same(seen[1], f.seen[1]) {
+		return nil
+	}
+	pair, err := load(f.certFile, f.keyFile)
+	if err != nil {
+		return err
+	}
+	f.pair, f.seen = pair, seen
+	return nil
+}
+
+func (f *Files) stat() (infos [2]os.FileInfo, err error) {
+	if infos[0], err = stat(f.certFile); err != nil {
+		return infos, fmt.Errorf("look at certificate file: %w", err)
+	}
+	if infos[1], err = stat(f.keyFile); err != nil {
+		return infos, fmt.Errorf("look at key file: %w", err)
+	}
+	return infos, nil
+}
+
+func stat(name string) (os.FileInfo, error) {
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() { // opening a pipe would wait for a writer
+		return nil, &os.PathError{Op: "stat", Path: name, Err: errors.New("not a regular file")}
+	}
+	return info, err
+}
+
+// same compares what stat says of the file that a path leads to; a volume of
+// a Secret is renewed by leading a symbolic link elsewhere.
+func same(a, b os.FileInfo) bool {
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
+}
+
+func load(certFile, keyFile string) (*tls.Certificate, error) {
+	certPEM, err := read(certFile)
+	if err != nil {
+		return nil, fmt.Errorf("read certificate file: %w", err)
+	}
+	keyPEM, err := read(keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("read key file: %w", err)
+	}
+	block := find(certPEM, func(kind string) bool { return kind == "CERTIFICATE" })
+	if block == nil {
+		return nil, fmt.Errorf("certificate file %s holds no PEM certificate", certFile)
+	}
+	if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+		return nil, fmt.Errorf("parse certificate file %s: %w", certFile, err)
+	}
+	if find(keyPEM, func(kind string) bool { return strings.HasSuffix(kind, "PRIVATE KEY") }) == nil {
+		return nil, fmt.Errorf("key file %s holds no PEM private key", keyFile)
+	}
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("certificate file %s and key file %s are no pair: %w", certFile, keyFile, err)
+	}
+	return &pair, nil
+}
+
+// find is the first block of a wanted kind, nil if there is none.
+func find(data []byte, wanted func(kind string) bool) *pem.Block {
+	for {
+		block, rest := pem.Decode(data)
+		if block == nil || wanted(block.Type) {
+			return block
+		}
+		data = rest
+	}
+}
+
+func read(name string) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	data, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxFileBytes {
+		return nil, &os.PathError{Op: "read", Path: name, Err: errors.New("larger than a megabyte")}
+	}
+	return data, nil
+}
