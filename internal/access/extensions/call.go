@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package extensions
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/extension/catalog"
+	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
+	"github.com/capstan-dev/capstan/internal/pure/extensions"
+)
+
+// discoveryTimeout is how long an extension may take to say what it can do.
+const discoveryTimeout = 10 * time.Second
+
+// FailureError says that an extension was called and answered Failure. No
+// failure policy hides it.
+type FailureError struct {
+	Handler string // empty at discovery
+	Message string // the extension's own, bounded in length
+}
+
+// Error is what the extension said.
+func (e *FailureError) Error() string {
+	if e.Message == "" {
+		return "the extension answered Failure, without a message"
+	}
+	return "the extension answered Failure: " + e.Message
+}
+
+// unusableError says that there is an answer, but none that can be used.
+type unusableError struct{ error }
+
+func (e unusableError) Unwrap() error { return e.error }
+
+// Discover asks an extension what it can do. A server in backoff is asked too.
+// The answer is of the right kind and says Success; what it says of handlers
+// is not looked at.
+func (c *Client) Discover(ctx context.Context, config *runtimev1.ExtensionConfig) (*hooksv1.DiscoveryResponse, error) {
+	response := &hooksv1.DiscoveryResponse{}
+	if err := c.discover(ctx, config, response); err != nil {
+		return nil, fmt.Errorf("discover the handlers of ExtensionConfig %s: %w", config.Name, err)
+	}
+	return response, nil
+}
+
+func (c *Client) discover(ctx context.Context, config *runtimev1.ExtensionConfig, response *hooksv1.DiscoveryResponse) error {
+	d, err := c.catalog.Lookup(hooksv1.Discovery)
+	if err != nil {
+		return err
+	}
+	endpoint, err := Endpoint(config.Spec.ClientConfig)
+	if err != nil {
+		return err
+	}
+	request := &hooksv1.DiscoveryRequest{}
+	request.SetGroupVersionKind(d.Request)
+	body, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	t := target{config: config.Name, host: endpoint.Host(), endpoint: endpoint, hook: d.GroupVersionHook, path: d.Path("")}
+	c.metrics.at(t.config, func(h hosts) hosts { return hosts{called: h.called, asked: t.host} })
+	timed, cancel := context.WithTimeout(ctx, discoveryTimeout)
+	defer cancel()
+	_, err = c.observed(timed, &t, nil, func(ctx context.Context) error {
+		answer, err := c.transport.Probe(ctx, endpoint, t.path, body)
+		if err != nil {
+			return err
+		}
+		if err := extensions.Decode(answer, d.Response, response); err != nil {
+			return unusableError{err}
+		}
+		return failure("", response)
+	})
+	return gaveUp(ctx, err)
+}
+
+// call calls one handler. The response is undefined after an error.
+func (c *Client) call(ctx context.Context, d catalog.Descriptor, h *handler, request hooksv1.RequestObject, response hooksv1.ResponseObject) error {
+	body, err := c.encode(h, request)
+	if err != nil {
+		return err
+	}
+	var key answerKey
+	if d.Cacheable {
+		key = keyOf(h, body)
+		if known, ok := c.answers.get(key, c.clock.Now()); ok {
+			return c.decode(known.body, h, response)
+		}
+	}
+	if h.of.gone.Load() {
+		return fmt.Errorf("ExtensionConfig %q was changed or removed meanwhile", h.config)
+	}
+	timed, cancel := context.WithTimeout(ctx, h.timeout)
+	defer cancel()
+	var answered []byte
+	first, err := c.observed(timed, &h.target, h.stats, func(ctx context.Context) error {
+		var err error
+		if answered, err = c.transport.Post(ctx, h.endpoint, h.path, body); err != nil {
+			return err
+		}
+		if err := c.decode(answered, h, response); err != nil {
+			return err
+		}
+		return failure(h.name, response)
+	})
+	if err = gaveUp(ctx, err); err == nil {
+		if d.Cacheable {
+			c.rememberAnswer(key, h, answered)
+		}
+		return nil
+	}
+	if h.failurePolicy == runtimev1.FailurePolicyIgnore && ctx.Err() == nil && hidden(err) {
+		level := 2
+		if first {
+			level = 0
+		}
+		ctrl.LoggerFrom(ctx).V(level).Info("Ignoring an extension that gave no usable answer", "handler", h.name, "hook", d.Hook, "reason", err.Error())
+		extensions.Reset(response, d.Response)
+		return nil
+	}
+	return err
+}
+
+// hidden reports whether failurePolicy Ignore hides an error.
+func hidden(err error) bool {
+	if _, ok := errors.AsType[unusableError](err); ok {
+		return true
+	}
+	e, ok := errors.AsType[*transport.Error](err)
+	return ok && e.Reason != transport.Canceled
+}
+
+// gaveUp makes sure that a caller who gave up, or whose own time is over, sees
+// that in the error.
+func gaveUp(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+}
+
+func failure(handler string, response hooksv1.ResponseObject) error {
+	if response.GetStatus() == hooksv1.ResponseStatusSuccess {
+		return nil
+	}
+	return &FailureError{Handler: handler, Message: response.GetMessage()}
+}
+
+// encode makes the body of a request: in the handler's version, with the
+// settings of both sides. The caller's request stays as it is; only its outer
+// struct is copied.
+func (c *Client) encode(h *handler, request hooksv1.RequestObject) ([]byte, error) {
+	converted, err := c.catalog.ConvertRequest(request, h.hook)
+	if err != nil {
+		return nil, err
+	}
+	if converted == runtime.Object(request) {
+		outer := reflect.New(h.requestType)
+		outer.Elem().Set(reflect.ValueOf(request).Elem())
+		converted = outer.Interface().(runtime.Object)
+	}
+	sent, ok := converted.(hooksv1.RequestObject)
+	if !ok {
+		return nil, fmt.Errorf("a %T has no settings", converted)
+	}
+	sent.SetSettings(extensions.Settings(h.of.spec.Settings, sent.GetSettings()))
+	sent.GetObjectKind().SetGroupVersionKind(h.requestKind)
+	body, err := json.Marshal(sent)
+	if err != nil {
+		return nil, fmt.Errorf("encode the request: %w", err)
+	}
+	return body, nil
+}
+
+// decode reads an answer in the handler's version.
+func (c *Client) decode(body []byte, h *handler, response hooksv1.ResponseObject) error {
+	extensions.Clear(response)
+	if reflect.TypeOf(response).Elem() == h.responseType {
+		if err := extensions.Decode(body, h.responseKind, response); err != nil {
+			return unusableError{err}
+		}
+		return nil
+	}
+	older := reflect.New(h.responseType).Interface().(hooksv1.ResponseObject)
+	if err := extensions.Decode(body, h.responseKind, older); err != nil {
+		return unusableError{err}
+	}
+	return c.catalog.ConvertResponse(older, response)
+}
+
+// observed makes one request and tells metrics, trace and statistics of it.
+// It reports whether the call failed and the one before it did not.
+func (c *Client) observed(ctx context.Context, t *target, s *stats, request func(context.Context) error) (first bool, err error) {
+	started := c.clock.Now()
+	ctx, span := c.tracer.Start(ctx, "call extension", c.spans...)
+	defer span.End()
+	err = request(ctx)
+	took := c.clock.Since(started)
+	code := codeOf(err)
+	c.metrics.record(t, code, took)
+	if s != nil {
+		first = s.record(started, took, err)
+	}
+	if span.IsRecording() {
+		span.SetAttributes(
+			attribute.String("capstan.hook", t.hook.String()),
+			attribute.String("capstan.handler", t.name),
+			attribute.String("server.address", t.host),
+			attribute.String("capstan.outcome", code),
+		)
+		if err != nil {
+			span.SetStatus(codes.Error, extensions.Shorten(err.Error(), maxErrorLength))
+		}
+	}
+	return first, err
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package extensions
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	"github.com/capstan-dev/capstan/extension/catalog"
+	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
+	"github.com/capstan-dev/capstan/internal/pure/extensions"
+)
+
+// Poster sends one request to one server. transport.Pool is one.
+type Poster interface {
+	// Post returns the body of an answer that can be used: HTTP 200 and JSON.
+	Post(ctx context.Context, e transport.Endpoint, path string, body []byte) ([]byte, error)
+	// Probe is Post that is also tried while a server is in backoff.
+	Probe(ctx context.Context, e transport.Endpoint, path string, body []byte) ([]byte, error)
+	// Forget closes what is open to a server.
+	Forget(e transport.Endpoint)
+}
+
+// Options are what a Client needs.
+type Options struct {
+	Catalog   *catalog.Catalog
+	Registry  *Registry
+	Transport Poster
+
+	// Namespaces returns the labels of a namespace, from a cache. It is called
+	// only where an extension has a namespaceSelector.
+	Namespaces func(ctx context.Context, name string) (map[string]string, error)
+
+	Clock   clock.PassiveClock    // nil: the system's
+	Tracer  trace.TracerProvider  // nil: the process's
+	Metrics prometheus.Registerer // nil: controller-runtime's
+}
+
+// Client calls extensions.
+type Client struct {
+	catalog    *catalog.Catalog
+	registry   *Registry
+	transport  Poster
+	namespaces func(ctx context.Context, name string) (map[string]string, error)
+	clock      clock.PassiveClock
+	tracer     trace.Tracer
+	spans      []trace.SpanStartOption
+	metrics    *metrics
+
+	single  map[catalog.GroupVersionHook]bool // hooks whose answers cannot be made one
+	blocked *memory[subject, blocked]
+	answers *memory[answerKey, answer]
+}
+
+// New makes a Client. It reads the registry and learns of its changes.
+func New(o Options) (*Client, error) {
+	if o.Catalog == nil || o.Registry == nil || o.Transport == nil {
+		return nil, errors.New("make a client of extensions: Catalog, Registry and Transport are needed")
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Tracer == nil {
+		o.Tracer = otel.GetTracerProvider()
+	}
+	if o.Metrics == nil {
+		o.Metrics = ctrlmetrics.Registry
+	}
+	m, err := newMetrics(o.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of extensions: %w", err)
+	}
+	c := &Client{
+		catalog:    o.Catalog,
+		registry:   o.Registry,
+		transport:  o.Transport,
+		namespaces: o.Namespaces,
+		clock:      o.Clock,
+		tracer:     o.Tracer.Tracer("github.com/capstan-dev/capstan/internal/access/extensions"),
+		spans:      []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient)},
+		metrics:    m,
+		single:     map[catalog.GroupVersionHook]bool{},
+		blocked:    newMemory[subject, blocked](maxBlocked, maxBlockedBytes),
+		answers:    newMemory[answerKey, answer](maxAnswers, maxAnswerBytes),
+	}
+	for _, d := range o.Catalog.Hooks() {
+		c.single[d.GroupVersionHook] = !extensions.Aggregatable(d.ResponseType)
+	}
+	o.Registry.watch(c.changed)
+	return c, nil
+}
+
+// changed drops what was remembered of an earlier registration.
+func (c *Client) changed(config string, was, is *registration) {
+	if was != nil {
+		c.blocked.drop(func(b blocked) bool {
+			return slices.ContainsFunc(b.by, func(h *handler) bool { return h.of == was })
+		})
+		c.answers.drop(func(a answer) bool { return a.of == was.id })
+		if !c.registry.inUse(was.endpoint) {
+			c.transport.Forget(was.endpoint)
+		}
+	}
+	c.metrics.at(config, func(hosts) hosts {
+		if is == nil {
+			return hosts{}
+		}
+		return hosts{called: is.host, asked: is.host}
+	})
+	c.metrics.deprecated(c.registry.all())
+}
+
+// GetAllExtensions lists, sorted, the handlers that CallAllExtensions would
+// call. There may be none.
+func (c *Client) GetAllExtensions(ctx context.Context, hook any, forObject metav1.Object) ([]string, error) {
+	d, err := c.catalog.Lookup(hook)
+	if err != nil {
+		return nil, fmt.Errorf("list extension handlers: %w", err)
+	}
+	handlers, err := c.matching(ctx, d, forObject)
+	if err != nil {
+		return nil, fmt.Errorf("list extension handlers of hook %s for %s: %w", d.Hook, describe(forObject), err)
+	}
+	names := make([]string, len(handlers))
+	for i, h := range handlers {
+		names[i] = h.name
+	}
+	return names, nil
+}
+
+// CallAllExtensions calls all handlers of a hook that are for the object, in
+// the order of their names, and makes one of their answers, which are an empty
+// Success if there is none. It stops at the first error. A blocking answer is
+// given again, with the time that remains, until it is over.
+//
+// Only hooks can be called so whose answers hold no more than status, message
+// and retryAfterSeconds; others are called one handler at a time.
+func (c *Client) CallAllExtensions(ctx context.Context, hook any, forObject metav1.Object, request hooksv1.RequestObject, response hooksv1.ResponseObject) error {
+	d, err := c.typed(hook, request, response)
+	if err != nil {
+		return fmt.Errorf("call all extension handlers: %w", err)
+	}
+	if c.single[d.GroupVersionHook] {
+		return fmt.Errorf("call all extension handlers of hook %s: its answers cannot be made one: call one handler at a time", d.Hook)
+	}
+	handlers, err := c.matching(ctx, d, forObject)
+	if err != nil {
+		return fmt.Errorf("call all extension handlers of hook %s for %s: %w", d.Hook, describe(forObject), err)
+	}
+	if len(handlers) == 0 {
+		extensions.Reset(response, d.Response)
+		return nil
+	}
+	about := subjectOf(d.GroupHook(), forObject)
+	if d.Blocking && c.stillBlocked(about, handlers, d, response) {
+		return nil
+	}
+	answers := make([]extensions.Answer, 0, len(handlers))
+	for i, h := range handlers {
+		into := response
+		if i > 0 {
+			into = reflect.New(d.ResponseType).Interface().(hooksv1.ResponseObject)
+		}
+		if err := c.call(ctx, d, h, request, into); err != nil {
+			extensions.Clear(response)
+			return callError(d, h, forObject, err)
+		}
+		answers = append(answers, extensions.Answer{Handler: h.name, Response: into})
+	}
+	extensions.Aggregate(response, answers)
+	if d.Blocking {
+		c.rememberBlocked(about, handlers, response)
+	}
+	return nil
+}
+
+// CallExtension calls one handler by its full name. That its namespaceSelector
+// does not select the object's namespace is an error: whoever names a handler
+// counts on its answer.
+func (c *Client) CallExtension(ctx context.Context, hook any, forObject metav1.Object, name string, request hooksv1.RequestObject, response hooksv1.ResponseObject) error {
+	d, err := c.typed(hook, request, response)
+	if err != nil {
+		return fmt.Errorf("call extension handler %q: %w", name, err)
+	}
+	h, err := c.registry.named(name)
+	if err != nil {
+		return fmt.Errorf("call an extension handler of hook %s for %s: %w", d.Hook, describe(forObject), err)
+	}
+	if err := c.callable(ctx, d, h, forObject); err != nil {
+		return callError(d, h, forObject, err)
+	}
+	if err := c.call(ctx, d, h, request, response); err != nil {
+		extensions.Clear(response)
+		return callError(d, h, forObject, err)
+	}
+	return nil
+}
+
+func callError(d catalog.Descriptor, h *handler, forObject metav1.Object, err error) error {
+	return fmt.Errorf("call extension handler %q of hook %s for %s: %w", h.name, d.Hook, describe(forObject), err)
+}
+
+// callable reports what stands against calling a handler for an object.
+func (c *Client) callable(ctx context.Context, d catalog.Descriptor, h *handler, forObject metav1.Object) error {
+	if h.hook.GroupHook() != d.GroupHook() {
+		return fmt.Errorf("it answers hook %s", h.hook)
+	}
+	var ns namespace
+	switch ok, err := ns.selectedBy(ctx, c, h, forObject); {
+	case err != nil:
+		return err
+	case !ok:
+		return fmt.Errorf("the namespaceSelector of ExtensionConfig %q does not select namespace %q", h.config, forObject.GetNamespace())
+	}
+	return nil
+}
+
+// typed makes sure that request and response are those of the hook.
+func (c *Client) typed(hook any, request runtime.Object, response hooksv1.ResponseObject) (catalog.Descriptor, error) {
+	d, err := c.catalog.Lookup(hook)
+	if err != nil {
+		return d, err
+	}
+	if !points(request, d.RequestType) {
+		return d, fmt.Errorf("hook %s takes a *%s: got %T", d.Hook, d.RequestType, request)
+	}
+	if !points(response, d.ResponseType) {
+		return d, fmt.Errorf("hook %s answers with a *%s: got %T", d.Hook, d.ResponseType, response)
+	}
+	return d, nil
+}
+
+func points(o any, to reflect.Type) bool {
+	v := reflect.ValueOf(o)
+	return v.Kind() == reflect.Pointer && v.Type().Elem() == to && !v.IsNil()
+}
+
+// matching lists the handlers of a hook that are for an object.
+func (c *Client) matching(ctx context.Context, d catalog.Descriptor, forObject metav1.Object) ([]*handler, error) {
+	handlers, err := c.registry.of(d.GroupHook())
+	if err != nil {
+		return nil, err
+	}
+	var ns namespace
+	for i, h := range handlers {
+		ok, err := ns.selectedBy(ctx, c, h, forObject)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			continue
+		}
+		// From here on the list is not that of the registry.
+		some := slices.Clone(handlers[:i])
+		for _, h := range handlers[i+1:] {
+			ok, err := ns.selectedBy(ctx, c, h, forObject)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				some = append(some, h)
+			}
+		}
+		return some, nil
+	}
+	return handlers, nil
+}
+
+// namespace is that of an object, looked up once and only if it matters.
+type namespace struct {
+	known  bool
+	labels labels.Set
+}
+
+func (n *namespace) selectedBy(ctx context.Context, c *Client, h *handler, forObject metav1.Object) (bool, error) {
+	if h.of.selector.Empty() || isNil(forObject) {
+		return true, nil
+	}
+	if itself, ok := forObject.(*corev1.Namespace); ok {
+		return h.of.selector.Matches(labels.Set(itself.Labels)), nil
+	}
+	name := forObject.GetNamespace()
+	if name == "" {
+		return true, nil
+	}
+	if !n.known {
+		if c.namespaces == nil {
+			return false, fmt.Errorf("look up the labels of namespace %q for ExtensionConfig %q: this process does not read namespaces", name, h.config)
+		}
+		found, err := c.namespaces(ctx, name)
+		if err != nil {
+			return false, fmt.Errorf("look up the labels of namespace %q for ExtensionConfig %q: %w", name, h.config, err)
+		}
+		n.known, n.labels = true, found
+	}
+	return h.of.selector.Matches(n.labels), nil
+}
+
+// describe names an object for people, such as Cluster default/demo.
+func describe(o metav1.Object) string {
+	if isNil(o) {
+		return "no object"
+	}
+	kind := ""
+	if r, ok := o.(runtime.Object); ok {
+		kind = r.GetObjectKind().GroupVersionKind().Kind
+	}
+	if t := reflect.TypeOf(o); t.Kind() == reflect.Pointer {
+		kind = cmp.Or(kind, t.Elem().Name())
+	}
+	name := o.GetName()
+	if ns := o.GetNamespace(); ns != "" {
+		name = ns + "/" + name
+	}
+	return cmp.Or(kind, "object") + " " + name
+}
+
+func isNil(o metav1.Object) bool {
+	if o == nil {
+		return true
+	}
+	v := reflect.ValueOf(o)
+	return v.Kind() == reflect.Pointer && v.IsNil()
+}

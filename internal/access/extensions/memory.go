@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package extensions
+
+import (
+	"container/list"
+	"sync"
+	"time"
+)
+
+// memory holds values until their time is over, at most so many and so many
+// bytes; those not asked for the longest go first.
+type memory[K comparable, V any] struct {
+	maxEntries, maxBytes int
+
+	mu      sync.Mutex // guards all below
+	entries map[K]*list.Element
+	order   *list.List // of entry[K, V], the last used first
+	bytes   int
+}
+
+type entry[K comparable, V any] struct {
+	key   K
+	value V
+	bytes int
+	until time.Time
+}
+
+func newMemory[K comparable, V any](maxEntries, maxBytes int) *memory[K, V] {
+	return &memory[K, V]{maxEntries: maxEntries, maxBytes: maxBytes, entries: map[K]*list.Element{}, order: list.New()}
+}
+
+func (m *memory[K, V]) get(key K, now time.Time) (value V, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at, ok := m.entries[key]
+	if !ok {
+		return value, false
+	}
+	e := at.Value.(entry[K, V])
+	if !now.Before(e.until) {
+		m.remove(at)
+		return value, false
+	}
+	m.order.MoveToFront(at)
+	return e.value, true
+}
+
+func (m *memory[K, V]) put(key K, value V, bytes int, until time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if at, ok := m.entries[key]; ok {
+		m.remove(at)
+	}
+	if bytes > m.maxBytes {
+		return
+	}
+	m.entries[key] = m.order.PushFront(entry[K, V]{key: key, value: value, bytes: bytes, until: until})
+	m.bytes += bytes
+	for m.order.Len() > m.maxEntries || m.bytes > m.maxBytes {
+		m.remove(m.order.Back())
+	}
+}
+
+// drop forgets what a function says is stale.
+func (m *memory[K, V]) drop(stale func(V) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for at := m.order.Front(); at != nil; {
+		next := at.Next()
+		if stale(at.Value.(entry[K, V]).value) {
+			m.remove(at)
+		}
+		at = next
+	}
+}
+
+// remove needs the lock.
+func (m *memory[K, V]) remove(at *list.Element) {
+	e := m.order.Remove(at).(entry[K, V])
+	delete(m.entries, e.key)
+	m.bytes -= e.bytes
+}

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package extensions
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/extension/catalog"
+	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
+	"github.com/capstan-dev/capstan/internal/pure/extensions"
+)
+
+// ErrNotReady says that the extensions of this management cluster are not all
+// looked at yet, as after a start: whether a hook has handlers is not known.
+// Look again soon.
+var ErrNotReady = errors.New("runtime extensions are not looked at yet")
+
+// Registry knows which handlers answer which hook. It is filled by the
+// controller of ExtensionConfigs and read by Clients.
+type Registry struct {
+	catalog *catalog.Catalog
+	ready   chan struct{}
+	last    atomic.Uint64 // of the ids of registrations
+
+	changing sync.Mutex // held through a change and what follows from it; taken before mu
+	watchers []watcher
+
+	mu       sync.RWMutex // guards all below
+	waiting  map[string]bool
+	expected bool
+	configs  map[string]*registration
+	handlers map[string]*handler
+	hooks    map[catalog.GroupHook][]*handler // sorted by name; never changed in place
+}
+
+// watcher is told what changed, one change after the other; was and is may be
+// nil.
+type watcher func(config string, was, is *registration)
+
+// registration is one ExtensionConfig as it was at one time. It is never
+// changed, but for gone.
+type registration struct {
+	id         uint64 // differs for each registration of this process
+	config     string
+	uid        types.UID
+	generation int64
+	spec       runtimev1.ExtensionConfigSpec
+	known      []runtimev1.ExtensionHandler
+	endpoint   transport.Endpoint
+	host       string
+	selector   labels.Selector
+	handlers   []*handler
+	gone       atomic.Bool
+}
+
+// handler is one handler of a registration.
+type handler struct {
+	target
+	of            *registration
+	timeout       time.Duration
+	failurePolicy runtimev1.FailurePolicy
+	stats         *stats // lives on when the config is registered again
+
+	requestType, responseType reflect.Type
+	requestKind, responseKind schema.GroupVersionKind
+	deprecated                bool
+}
+
+// target is who is called, and how that is told apart in metrics and traces.
+type target struct {
+	config, host string
+	endpoint     transport.Endpoint
+	name         string // <handler>.<config>; empty at discovery
+	path         string
+	hook         catalog.GroupVersionHook
+}
+
+// NewRegistry returns an empty registry, which is not ready until Expect was
+// called and all expected configs were tried.
+func NewRegistry(c *catalog.Catalog) *Registry {
+	return &Registry{
+		catalog:  c,
+		ready:    make(chan struct{}),
+		waiting:  map[string]bool{},
+		configs:  map[string]*registration{},
+		handlers: map[string]*handler{},
+		hooks:    map[catalog.GroupHook][]*handler{},
+	}
+}
+
+// Expect names the configs that must be tried before the registry is ready;
+// with none it is ready at once.
+func (r *Registry) Expect(names ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.isReady() {
+		return
+	}
+	r.expected = true
+	for _, name := range names {
+		r.waiting[name] = true
+	}
+	r.readyIfTried()
+}
+
+// Tried says that a config was looked at, whether or not it could be
+// registered.
+func (r *Registry) Tried(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.waiting, name)
+	r.readyIfTried()
+}
+
+// Ready is closed once all expected configs were tried; it stays closed.
+func (r *Registry) Ready() <-chan struct{} { return r.ready }
+
+// Set registers what the config's status says it can do, in place of all that
+// was registered of it. After an error what was registered stays. Setting what
+// is registered already changes nothing, not even what is remembered of it.
+func (r *Registry) Set(config *runtimev1.ExtensionConfig) error {
+	is, err := r.register(config)
+	if err != nil {
+		return fmt.Errorf("register ExtensionConfig %s: %w", config.Name, err)
+	}
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	r.mu.Lock()
+	was := r.configs[config.Name]
+	changed := !was.same(is)
+	if changed {
+		r.replace(config.Name, was, is)
+	}
+	r.mu.Unlock()
+	if changed {
+		r.tell(config.Name, was, is)
+	}
+	return nil
+}
+
+// Remove forgets a config; when it returns none of its handlers is called any
+// more. It counts as tried.
+func (r *Registry) Remove(name string) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	r.mu.Lock()
+	was := r.configs[name]
+	r.replace(name, was, nil)
+	delete(r.waiting, name)
+	r.readyIfTried()
+	r.mu.Unlock()
+	r.tell(name, was, nil)
+}
+
+func (r *Registry) tell(config string, was, is *registration) {
+	for _, w := range r.watchers {
+		w(config, was, is)
+	}
+}
+
+// register makes a registration of a config, without handing it in.
+func (r *Registry) register(config *runtimev1.ExtensionConfig) (*registration, error) {
+	config = config.DeepCopy()
+	endpoint, err := Endpoint(config.Spec.ClientConfig)
+	if err != nil {
+		return nil, err
+	}
+	selector := labels.Everything()
+	if config.Spec.NamespaceSelector != nil {
+		if selector, err = metav1.LabelSelectorAsSelector(config.Spec.NamespaceSelector); err != nil {
+			return nil, fmt.Errorf("spec.namespaceSelector: %w", err)
+		}
+	}
+	out := &registration{
+		id:         r.last.Add(1),
+		config:     config.Name,
+		uid:        config.UID,
+		generation: config.Generation,
+		spec:       config.Spec,
+		known:      config.Status.Handlers,
+		endpoint:   endpoint,
+		host:       endpoint.Host(),
+		selector:   selector,
+	}
+	var errs []error
+	for i, known := range config.Status.Handlers {
+		h, err := r.handler(out, known)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("status.handlers[%d] %q: %w", i, known.Name, err))
+			continue
+		}
+		out.handlers = append(out.handlers, h)
+	}
+	return out, errors.Join(errs...)
+}
+
+func (r *Registry) handler(of *registration, known runtimev1.ExtensionHandler) (*handler, error) {
+	own, ok := strings.CutSuffix(known.Name, "."+of.config)
+	if !ok || own == "" {
+		return nil, fmt.Errorf("name: must be a handler's name, a dot, and %q", of.config)
+	}
+	hook, err := extensions.Hook(known.RequestHook)
+	if err != nil {
+		return nil, err
+	}
+	d, err := r.catalog.Find(hook)
+	if err != nil {
+		return nil, err
+	}
+	if d.Singleton {
+		return nil, fmt.Errorf("hook %s is answered by the extension as a whole", hook)
+	}
+	h := &handler{
+		target:        target{config: of.config, host: of.host, endpoint: of.endpoint, name: known.Name, path: hook.Path(own), hook: hook},
+		of:            of,
+		timeout:       min(time.Duration(known.TimeoutSeconds)*time.Second, extensions.MaxTimeout),
+		failurePolicy: cmp.Or(known.FailurePolicy, runtimev1.FailurePolicyFail),
+		stats:         &stats{},
+		requestType:   d.RequestType,
+		responseType:  d.ResponseType,
+		requestKind:   d.Request,
+		responseKind:  d.Response,
+		deprecated:    d.Deprecated != nil,
+	}
+	if h.timeout <= 0 {
+		h.timeout = extensions.DefaultTimeout
+	}
+	return h, nil
+}
+
+// same reports whether registering next instead would change nothing.
+func (a *registration) same(next *registration) bool {
+	return a != nil && a.uid == next.uid && a.generation == next.generation &&
+		reflect.DeepEqual(a.spec, next.spec) && reflect.DeepEqual(a.known, next.known)
+}
+
+// replace needs the lock; was and is may be nil.
+func (r *Registry) replace(config string, was, is *registration) {
+	stale := map[catalog.GroupHook]bool{}
+	if was != nil {
+		was.gone.Store(true)
+		delete(r.configs, config)
+		for _, h := range was.handlers {
+			delete(r.handlers, h.name)
+			stale[h.hook.GroupHook()] = true
+		}
+	}
+	if is != nil {
+		r.configs[config] = is
+		for _, h := range is.handlers {
+			if was != nil {
+				h.stats = was.statsOf(h.name, h.stats)
+			}
+			r.handlers[h.name] = h
+			stale[h.hook.GroupHook()] = true
+		}
+	}
+	for hook := range stale {
+		r.sort(hook, was, is)
+	}
+}
+
+func (a *registration) statsOf(name string, fresh *stats) *stats {
+	for _, h := range a.handlers {
+		if h.name == name {
+			return h.stats
+		}
+	}
+	return fresh
+}
+
+// sort makes the list of a hook anew: those of was out, those of is in.
+func (r *Registry) sort(hook catalog.GroupHook, was, is *registration) {
+	list := make([]*handler, 0, len(r.hooks[hook])+1)
+	for _, h := range r.hooks[hook] {
+		if h.of != was {
+			list = append(list, h)
+		}
+	}
+	if is != nil {
+		for _, h := range is.handlers {
+			if h.hook.GroupHook() == hook {
+				list = append(list, h)
+			}
+		}
+	}
+	if len(list) == 0 {
+		delete(r.hooks, hook)
+		return
+	}
+	slices.SortFunc(list, func(a, b *handler) int { return cmp.Compare(a.name, b.name) })
+	r.hooks[hook] = list
+}
+
+// readyIfTried needs the lock.
+func (r *Registry) readyIfTried() {
+	if r.expected && len(r.waiting) == 0 && !r.isReady() {
+		close(r.ready)
+	}
+}
+
+func (r *Registry) isReady() bool {
+	select {
+	case <-r.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// of lists the handlers of a hook, in all its versions, sorted by name. The
+// list is for reading.
+func (r *Registry) of(hook catalog.GroupHook) ([]*handler, error) {
+	if !r.isReady() {
+		return nil, ErrNotReady
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.hooks[hook], nil
+}
+
+// named finds a handler by its full name.
+func (r *Registry) named(name string) (*handler, error) {
+	if !r.isReady() {
+		return nil, ErrNotReady
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if h := r.handlers[name]; h != nil {
+		return h, nil
+	}
+	_, config, ok := strings.Cut(name, ".")
+	switch reg := r.configs[config]; {
+	case !ok:
+		return nil, fmt.Errorf("handler %q is not known: a name is a handler's name, a dot, and an ExtensionConfig's name", name)
+	case reg == nil:
+		return nil, fmt.Errorf("handler %q is not known: ExtensionConfig %q does not exist or was never discovered", name, config)
+	case len(reg.handlers) == 0:
+		return nil, fmt.Errorf("handler %q is not known: ExtensionConfig %q has no handlers", name, config)
+	default:
+		return nil, fmt.Errorf("handler %q is not known: ExtensionConfig %q has %s", name, config, some(reg.handlers))
+	}
+}
+
+// some names a few handlers.
+func some(handlers []*handler) string {
+	const most = 10
+	names := make([]string, 0, most)
+	for _, h := range handlers[:min(len(handlers), most)] {
+		names = append(names, h.name)
+	}
+	text := strings.Join(names, ", ")
+	if n := len(handlers) - most; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
+}
+
+// all lists all handlers, sorted by name.
+func (r *Registry) all() []*handler {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(r.handlers), func(a, b *handler) int { return cmp.Compare(a.name, b.name) })
+}
+
+// inUse reports whether a registration has an endpoint.
+func (r *Registry) inUse(e transport.Endpoint) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, reg := range r.configs {
+		if reflect.DeepEqual(reg.endpoint, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// watch has a function called after each change.
+func (r *Registry) watch(w watcher) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	r.watchers = append(r.watchers, w)
+}
