@@ -116,8 +116,8 @@ func (c *Catalog) of(msg runtime.Object, side func(*Descriptor) reflect.Type) (*
 	return d, nil
 }
 
-// path lists the versions of a hook from the newer one to the older one, both
-// included.
+// path lists the versions of a hook from the newer one, which the catalog
+// knows, to the older one, both included.
 func (c *Catalog) path(newer, older GroupVersionHook) ([]*Descriptor, error) {
 	if newer.GroupHook() != older.GroupHook() {
 		return nil, fmt.Errorf("%s is another hook than %s", newer, older)
@@ -127,10 +127,11 @@ func (c *Catalog) path(newer, older GroupVersionHook) ([]*Descriptor, error) {
 		return slices.IndexFunc(all, func(d *Descriptor) bool { return d.GroupVersionHook == h })
 	}
 	i, j := at(newer), at(older)
-	switch {
-	case i < 0 || j < 0:
-		return nil, fmt.Errorf("hook %s has no version %s or no version %s", newer.GroupHook(), newer.Version, older.Version)
-	case i > j:
+	if j < 0 {
+		_, err := c.Find(older)
+		return nil, err
+	}
+	if i > j {
 		return nil, fmt.Errorf("%s is older than %s: requests go down, responses up", newer, older.Version)
 	}
 	return all[i : j+1], nil

@@ -36,7 +36,7 @@ var Default = sync.OnceValue(func() *Catalog {
 })
 
 const (
-	howToBlock = "This hook blocks: as long as `retryAfterSeconds` is more than 0, nothing goes on, and the extension is asked again after that time, or sooner. With 0 the Cluster goes on. If several extensions answer, all of them must let it go on, and the one that wants to be asked first sets the time. "
+	howToBlock = "This hook blocks: as long as `retryAfterSeconds` is more than 0, nothing goes on, and the extension is asked again after that time, or sooner. With 0 the Cluster goes on. If there are several extensions, all of them must let it go on, and the shortest of their times counts. "
 
 	onlyTopology = "The hook is called for Clusters with `spec.topology` only. "
 
