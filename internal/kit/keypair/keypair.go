@@ -24,6 +24,9 @@ import (
 const (
 	// lookEvery is the least time between two looks at the files.
 	lookEvery = time.Second
+	// settled is the age from which a file that looks the same is the same; two
+	// writes in one tick of the file system's clock are not told apart.
+	settled = 2 * time.Second
 	// maxFileBytes is more than any chain of certificates needs.
 	maxFileBytes = 1 << 20
 )
@@ -39,6 +42,7 @@ type Files struct {
 	mu       sync.Mutex
 	looked   time.Time
 	seen     [2]os.FileInfo // the files that pair was read from
+	sure     bool           // no write can have escaped us
 	pair     *tls.Certificate
 	reported string
 }
@@ -68,7 +72,7 @@ func Open(certFile, keyFile string, c clock.PassiveClock, opts ...Option) (*File
 	if f.pair, err = load(certFile, keyFile); err != nil {
 		return nil, err
 	}
-	f.seen = seen
+	f.seen, f.sure = seen, f.old(seen)
 	return f, nil
 }
 
@@ -100,15 +104,26 @@ func (f *Files) look() error {
 	if err != nil {
 		return err
 	}
-	if same(seen[0], f.seen[0]) && same(seen[1], f.seen[1]) {
+	if same(seen[0], f.seen[0]) && same(seen[1], f.seen[1]) && f.sure {
 		return nil
 	}
+	sure := f.old(seen)
 	pair, err := load(f.certFile, f.keyFile)
 	if err != nil {
 		return err
 	}
-	f.pair, f.seen = pair, seen
+	f.pair, f.seen, f.sure = pair, seen, sure
 	return nil
+}
+
+// old reports whether the files have not been written to for a while.
+func (f *Files) old(infos [2]os.FileInfo) bool {
+	for _, info := range infos {
+		if age := f.looked.Sub(info.ModTime()); age >= 0 && age < settled {
+			return false
+		}
+	}
+	return true
 }
 
 func (f *Files) stat() (infos [2]os.FileInfo, err error) {
