@@ -120,6 +120,12 @@ func watchFilter(mgr ctrl.Manager) string {
 	return ""
 }
 
+// Ours tells which objects the controllers of a manager take care of.
+func Ours(mgr ctrl.Manager) func(client.Object) bool {
+	filter := watchFilter(mgr)
+	return func(obj client.Object) bool { return filter == "" || obj.GetLabels()[clusterv1.WatchLabel] == filter }
+}
+
 // runner stands between controller-runtime and a reconciler.
 type runner[T client.Object] struct {
 	name    string

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package extensionconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/extension/catalog"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/pure/extensions"
+)
+
+const (
+	name = "extensionconfig"
+
+	// workers is how many extensions are asked at once. A worker does nothing
+	// but wait for an answer, up to ten seconds for an extension that hangs, and
+	// costs a few KiB of stack: so many that half of 500 extensions may hang and
+	// the other half is still asked at once.
+	workers = 256
+)
+
+// Extensions asks an extension what it can do.
+type Extensions interface {
+	Discover(ctx context.Context, config *runtimev1.ExtensionConfig) (*hooksv1.DiscoveryResponse, error)
+}
+
+// Registry holds what can be called.
+type Registry interface {
+	// Set registers the handlers of the status with the spec.
+	Set(config *runtimev1.ExtensionConfig) error
+	// Remove ends all calls to the extension.
+	Remove(name string)
+	// Expect says which extensions have to be Tried before the registry is ready.
+	Expect(names ...string)
+	// Tried says that an extension was asked, with whatever result.
+	Tried(name string)
+}
+
+// Reconciler has what the controller needs from outside. All fields are
+// required; Setup checks them.
+type Reconciler struct {
+	Mgmt       client.Client // the management cluster
+	Live       client.Reader // the same, past the cache: it does not hold the Secrets
+	Extensions Extensions
+	Registry   Registry
+	Catalog    *catalog.Catalog
+	Clock      clock.PassiveClock
+	Recorder   events.EventRecorder
+	// Random is in [0,1): extensions that were asked together are not asked
+	// together again.
+	Random func() float64
+
+	attempts attempts
+	secrets  *secretWatches           // set by Setup; without it nothing is watched
+	ours     func(client.Object) bool // set by Setup
+
+	mu         sync.Mutex // held while what is kept for an ExtensionConfig changes, and guards registered
+	registered map[string]types.UID
+}
+
+// Setup registers the controller, its watches and the warm-up of the registry.
+func (r *Reconciler) Setup(mgr ctrl.Manager) error {
+	if r.Mgmt == nil || r.Live == nil || r.Extensions == nil || r.Registry == nil || r.Catalog == nil || r.Clock == nil || r.Recorder == nil || r.Random == nil {
+		return errors.New("extensionconfig: Mgmt, Live, Extensions, Registry, Catalog, Clock, Recorder and Random are required")
+	}
+	secrets, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("watch Secrets: %w", err)
+	}
+	r.secrets, r.ours = newSecretWatches(secrets), controller.Ours(mgr)
+	if err := errors.Join(mgr.Add(ctrlmanager.RunnableFunc(r.secrets.wait)), mgr.Add(warmUp{r})); err != nil {
+		return err
+	}
+	return controller.For(mgr, name, &runtimev1.ExtensionConfig{}, predicate.Or[client.Object](
+		predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})).
+		WatchesSource(r.removals(mgr.GetCache())).
+		WatchesSource(source.Func(r.secrets.start)).
+		Concurrency(workers).
+		Complete(r)
+}
+
+// Reconcile implements reconcile.ObjectReconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, config *runtimev1.ExtensionConfig) (ctrl.Result, error) {
+	defer r.Registry.Tried(config.Name)
+	if !config.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, r.sweep(ctx, config.Name)
+	}
+	s := observe(config, r.Clock.Now())
+	commit := patch.Remember(r.Mgmt, config)
+	if pause.Requested(nil, config) {
+		r.attempts.forget(config.Name) // it is asked when the pause ends
+		s.set(pause.Condition(nil, config))
+		return ctrl.Result{}, commit(ctx)
+	}
+	if err := r.inject(ctx, s); err != nil {
+		return ctrl.Result{}, err
+	}
+	asked := s.inputs()
+	if wait := r.attempts.wait(config.Name, asked, s.now); wait > 0 {
+		s.set(pause.Condition(nil, config))
+		return ctrl.Result{RequeueAfter: wait}, commit(ctx)
+	}
+	if err := r.discover(ctx, s); err != nil {
+		return ctrl.Result{}, err
+	}
+	report(s, extensions.Deprecated(r.Catalog, config.Status.Handlers))
+	r.tell(ctx, s)
+	if err := commit(ctx); err != nil {
+		r.attempts.forget(config.Name) // what was learned is not kept: ask again
+		return ctrl.Result{}, err
+	}
+	var wait time.Duration
+	err := r.whileThere(ctx, config, func() error {
+		wait = r.attempts.note(config.Name, asked, s.failed != nil, r.Clock.Now(), r.Random())
+		return nil
+	})
+	return ctrl.Result{RequeueAfter: wait}, err
+}
+
+// discover registers the extension with its spec of now, asks it, and registers
+// what it says. What is wrong with the extension is no error but s.failed.
+func (r *Reconciler) discover(ctx context.Context, s *state) error {
+	var stale error
+	if s.known() { // settings and selector count from now, however long the answer takes
+		stale = r.register(ctx, s.config)
+	}
+	if s.failed == nil {
+		s.fail(r.ask(ctx, s))
+		if ctx.Err() != nil { // we are about to end, which says nothing about the extension
+			return fmt.Errorf("discover extension %s: %w", s.config.Name, context.Cause(ctx))
+		}
+		if s.failed == nil {
+			s.fail(r.register(ctx, s.config))
+			return nil
+		}
+	}
+	s.failed = errors.Join(s.failed, stale)
+	return nil
+}
+
+// ask discovers the extension.
+func (r *Reconciler) ask(ctx context.Context, s *state) error {
+	answer, err := r.Extensions.Discover(ctx, s.config)
+	if err != nil {
+		return err
+	}
+	handlers, err := extensions.Handlers(r.Catalog, s.config.Name, answer)
+	if err != nil {
+		return fmt.Errorf("the answer to discovery is of no use: %w", err)
+	}
+	s.config.Status.Handlers = handlers
+	return nil
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fieldrules
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// maxBundle is what a caBundle may have in an ExtensionConfig.
+const maxBundle = 51200
+
+// CertificateBundle says what is wrong with a caBundle: certificates in PEM, at
+// least one, and all of them readable.
+func CertificateBundle(bundle []byte) error {
+	if len(bundle) > maxBundle {
+		return fmt.Errorf("has %d bytes, and may have %d", len(bundle), maxBundle)
+	}
+	found := 0
+	for rest := bundle; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			return fmt.Errorf("holds a PEM block of type %q: only certificates belong there", block.Type)
+		}
+		found++
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return fmt.Errorf("certificate %d cannot be read: %w", found, err)
+		}
+	}
+	if found == 0 {
+		return errors.New("holds no certificate in PEM form")
+	}
+	return nil
+}
+
+// SecretKey reads the name of a Secret in the form namespace/name.
+func SecretKey(text string) (types.NamespacedName, error) {
+	namespace, name, _ := strings.Cut(text, "/")
+	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return types.NamespacedName{}, fmt.Errorf("%q does not name a Secret: write namespace/name", text)
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+}
