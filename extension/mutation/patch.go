@@ -116,6 +116,10 @@ func difference(ops []operation, path string, before, after any) []operation {
 }
 
 func fieldDifference(ops []operation, path string, before, after map[string]any) []operation {
+	if !equal(before[""], after[""]) && path != "" {
+		// Not every library finds a field without a name: set all fields.
+		return append(ops, operation{Op: "add", Path: path, Value: mustMarshal(after)})
+	}
 	for _, key := range sortedKeys(before, after) {
 		p := path + "/" + pointer.Replace(key)
 		b, had := before[key]

@@ -70,7 +70,7 @@ func Variable[T any](vars Variables, path string) (value T, found bool, err erro
 			return value, false, nil
 		}
 		if v, err = s.into(v); err != nil {
-			return value, false, fmt.Errorf("variable %s: %s: %w", path, describe(name, steps[:i]), err)
+			return value, false, fmt.Errorf("variable %s: %s %w", path, describe(name, steps[:i]), err)
 		}
 	}
 	if v == nil {
