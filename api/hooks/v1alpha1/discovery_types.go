@@ -32,7 +32,11 @@ func Discovery(*DiscoveryRequest, *DiscoveryResponse) {}
 
 // ExtensionHandler is one thing that an extension can do.
 type ExtensionHandler struct {
-	// name is unique within the extension.
+	// name is unique within the extension: a DNS label, as it is part of the
+	// path of calls.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 
 	// requestHook is the hook that the handler answers.
@@ -41,6 +45,8 @@ type ExtensionHandler struct {
 	// timeoutSeconds is how long a call may take, at most 30; 10 when left
 	// out.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=30
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 
 	// failurePolicy says what a handler that cannot be called means; Fail

@@ -88,6 +88,7 @@ type CommonRetryResponse struct {
 
 	// retryAfterSeconds is when to ask again; until then nothing goes on.
 	// Zero lets it go on.
+	// +kubebuilder:validation:Minimum=0
 	RetryAfterSeconds int32 `json:"retryAfterSeconds"`
 }
 
