@@ -27,8 +27,8 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 )
 
-// codeGone is what logs and metrics say of a call whose caller went away; it
-// is never sent.
+// codeGone is what logs and metrics say of a call that ends before its answer,
+// because the caller went away or the server could not wait any longer.
 const codeGone = 499
 
 // ServeHTTP answers one call, or a question for health. Calls that follow the
@@ -69,8 +69,8 @@ type answer struct {
 }
 
 func (a answer) write(w http.ResponseWriter) {
-	if a.code == codeGone {
-		return
+	if a.code == codeGone { // or the server cuts it off, and then this may still arrive
+		a.code = http.StatusServiceUnavailable
 	}
 	if a.header[0] != "" {
 		w.Header().Set(a.header[0], a.header[1])
@@ -84,31 +84,27 @@ func (a answer) write(w http.ResponseWriter) {
 	_, _ = w.Write(a.body) // the caller is gone: nobody is left to tell
 }
 
-// refusal is why a call does not reach a handler.
-type refusal struct {
-	code   int
-	header [2]string
-	why    string
+// refuse answers a call that does not reach a handler.
+func refuse(code int, format string, args ...any) *answer {
+	return &answer{code: code, message: fmt.Sprintf(format, args...)}
 }
 
-func (r *refusal) Error() string { return r.why }
-
-func refuse(code int, format string, args ...any) *refusal {
-	return &refusal{code: code, why: fmt.Sprintf(format, args...)}
+// with adds a header.
+func (a *answer) with(key, value string) *answer {
+	a.header = [2]string{key, value}
+	return a
 }
-
-func (r *refusal) answer() answer { return answer{code: r.code, header: r.header, message: r.why} }
 
 // answer takes a call from its first line to its response, and fills in c as
 // far as it gets.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, c *call) answer {
 	timeout, refused := s.accept(r, c)
 	if refused != nil {
-		return refused.answer()
+		return *refused
 	}
 	release, refused := s.acquire(c.route)
 	if refused != nil {
-		return refused.answer()
+		return *refused
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
@@ -117,36 +113,53 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, c *call) answer 
 	if refused == nil {
 		refused = c.decode(body)
 	}
-	if refused != nil {
+	ended := func() {
 		s.metrics.end(c.route)
 		release()
-		return refused.answer()
 	}
-	ctx = logr.NewContext(ctx, s.log.WithValues(c.about...))
-	done := make(chan answer, 1)
-	go func() { // Start waits for it: it holds its slot until it ends
-		defer release()
-		defer s.metrics.end(c.route)
-		s.run(ctx, c, done)
-	}()
+	if refused != nil {
+		ended()
+		return *refused
+	}
+	done := s.perform(logr.NewContext(ctx, s.log.WithValues(c.about...)), c, ended)
+	var a answer
 	select {
-	case a := <-done:
-		return a
+	case a = <-done:
 	case <-ctx.Done():
+		select {
+		case a = <-done:
+		default:
+		}
 	}
-	select {
-	case a := <-done:
-		return a
-	default:
+	switch late := ctx.Err() != nil && a.status != hooksv1.ResponseStatusSuccess; {
+	case r.Context().Err() != nil:
+		return answer{code: codeGone, message: "the call ended before its answer"}
+	case late: // also where the handler saw it first, and says so in its own words
+		return s.failure(c.route, fmt.Sprintf("handler %q did not answer within %s", c.route.name, timeout))
 	}
-	if r.Context().Err() != nil {
-		return answer{code: codeGone, message: "the caller went away"}
-	}
-	return s.failure(c.route, fmt.Sprintf("handler %q did not answer within %s", c.route.name, timeout))
+	return a
+}
+
+// perform calls the handler, which may go on after its caller went away. Start
+// waits for it: it holds its slot until it has ended, in whichever way.
+func (s *Server) perform(ctx context.Context, c *call, ended func()) <-chan answer {
+	done := make(chan answer, 1)
+	go func() {
+		var a *answer
+		defer func() {
+			if a == nil {
+				a = new(s.crashed(ctx, c.route, recover()))
+			}
+			ended()
+			done <- *a
+		}()
+		a = new(s.finish(c, c.handle(ctx)))
+	}()
+	return done
 }
 
 // accept finds the route of a call and checks all that comes before the body.
-func (s *Server) accept(r *http.Request, c *call) (time.Duration, *refusal) {
+func (s *Server) accept(r *http.Request, c *call) (time.Duration, *answer) {
 	var known bool
 	s.mu.RLock()
 	c.route, known = s.routes[r.URL.Path]
@@ -156,9 +169,7 @@ func (s *Server) accept(r *http.Request, c *call) (time.Duration, *refusal) {
 	}
 	c.about = c.route.about(nil)
 	if r.Method != http.MethodPost {
-		no := refuse(http.StatusMethodNotAllowed, "hooks are called with POST, not %s", shorten(r.Method, 32))
-		no.header = [2]string{"Allow", http.MethodPost}
-		return 0, no
+		return 0, refuse(http.StatusMethodNotAllowed, "hooks are called with POST, not %s", shorten(r.Method, 32)).with("Allow", http.MethodPost)
 	}
 	sent := r.Header.Get("Content-Type")
 	if media, _, err := mime.ParseMediaType(sent); err != nil || media != "application/json" {
@@ -189,12 +200,12 @@ func (s *Server) paths() []string {
 	})
 }
 
-func (s *Server) tooLarge() *refusal {
+func (s *Server) tooLarge() *answer {
 	return refuse(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", s.options.MaxRequestBytes)
 }
 
 // acquire takes a slot, if one is free.
-func (s *Server) acquire(r *route) (release func(), refused *refusal) {
+func (s *Server) acquire(r *route) (release func(), refused *answer) {
 	if r.uncounted {
 		return func() {}, nil
 	}
@@ -202,14 +213,12 @@ func (s *Server) acquire(r *route) (release func(), refused *refusal) {
 	case s.slots <- struct{}{}:
 		return func() { <-s.slots }, nil
 	default:
-		no := refuse(http.StatusTooManyRequests, "%d calls are being worked on, which is all this server takes: try again", cap(s.slots))
-		no.header = [2]string{"Retry-After", "1"}
-		return nil, no
+		return nil, refuse(http.StatusTooManyRequests, "%d calls are being worked on, which is all this server takes: try again", cap(s.slots)).with("Retry-After", "1")
 	}
 }
 
 // read reads the body, which is bounded in size and time.
-func (s *Server) read(w http.ResponseWriter, r *http.Request, timeout time.Duration) ([]byte, *refusal) {
+func (s *Server) read(w http.ResponseWriter, r *http.Request, timeout time.Duration) ([]byte, *answer) {
 	control := http.NewResponseController(w)
 	// A writer that knows no deadlines is not that of a network connection.
 	_ = control.SetReadDeadline(time.Now().Add(timeout))
@@ -218,9 +227,8 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, timeout time.Durat
 		return nil, s.tooLarge()
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		no := refuse(http.StatusRequestTimeout, "the body did not arrive within %s", timeout)
-		no.header = [2]string{"Connection", "close"}
-		return nil, no // the deadline stays, lest the rest of the body be waited for
+		// The deadline stays, lest the rest of the body be waited for.
+		return nil, refuse(http.StatusRequestTimeout, "the body did not arrive within %s", timeout).with("Connection", "close")
 	}
 	if err != nil {
 		return nil, refuse(http.StatusBadRequest, "read the body: %v", err)
@@ -230,7 +238,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, timeout time.Durat
 }
 
 // decode makes the request from the body.
-func (c *call) decode(body []byte) *refusal {
+func (c *call) decode(body []byte) *answer {
 	switch text := bytes.TrimSpace(body); {
 	case len(text) == 0:
 		return refuse(http.StatusBadRequest, "the body is empty: send a %s", c.route.hook.Request.Kind)
@@ -264,19 +272,6 @@ func mismatch(sent metav1.TypeMeta, want schema.GroupVersionKind) string {
 		return fmt.Sprintf("the kind is %q, but this path takes %s", shorten(sent.Kind, 128), want.Kind)
 	}
 	return ""
-}
-
-// run calls the handler and always sends one answer, whichever way the handler
-// ends.
-func (s *Server) run(ctx context.Context, c *call, done chan<- answer) {
-	var a *answer
-	defer func() {
-		if a == nil {
-			a = new(s.crashed(ctx, c.route, recover()))
-		}
-		done <- *a
-	}()
-	a = new(s.finish(c, c.handle(ctx)))
 }
 
 // finish turns what the handler left behind into an answer.
@@ -329,10 +324,10 @@ func (s *Server) crashed(ctx context.Context, r *route, value any) answer {
 	log := logr.FromContextOrDiscard(ctx)
 	stack := string(debug.Stack())
 	if value == nil {
-		log.Info("Handler ended its goroutine", "stack", stack)
+		log.Error(nil, "Handler ended its goroutine", "stack", stack)
 		return s.failure(r, fmt.Sprintf("handler %q ended without an answer", r.name))
 	}
-	log.Info("Handler panicked", "panic", fmt.Sprint(value), "stack", stack)
+	log.Error(nil, "Handler panicked", "panic", fmt.Sprint(value), "stack", stack)
 	why := fmt.Sprintf("handler %q panicked", r.name)
 	if err, ok := value.(runtime.Error); ok {
 		why += ": " + err.Error()
