@@ -130,6 +130,11 @@ func (s *Server) drain(ctx context.Context, main *http.Server, cut func()) error
 func (s *Server) await(ctx context.Context, taken int) int {
 	for ; taken < cap(s.slots); taken++ {
 		select {
+		case s.slots <- struct{}{}: // a free one, however late it is
+			continue
+		default:
+		}
+		select {
 		case s.slots <- struct{}{}:
 		case <-ctx.Done():
 			return taken
