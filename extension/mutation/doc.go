@@ -8,7 +8,7 @@
 // changes a copy, as unstructured content or, with As and For, as a Go type; the
 // patch is computed from before and after. Fields that the Go type does not
 // know stay as they came. ValidateTopology walks the same way and patches
-// nothing. Patch and Edit do for one object of an in-place hook what
+// nothing. Patch, Edit and Take do for one object of an in-place hook what
 // GeneratePatches does for many.
 //
 // Only spec may change. Of what a patch does to a template, Cluster API keeps

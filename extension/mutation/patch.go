@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
@@ -253,6 +254,18 @@ func sameNumber(i int64, f float64) bool { return float64(i) == f && int64(f) ==
 
 // toObject returns v as decoded JSON; nil when v is null.
 func toObject(what string, v any) (map[string]any, error) {
+	switch raw := v.(type) {
+	case *runtime.RawExtension:
+		if raw == nil {
+			return nil, nil
+		}
+		return toObject(what, *raw)
+	case runtime.RawExtension:
+		if raw.Object != nil && len(raw.Raw) == 0 {
+			return toObject(what, raw.Object)
+		}
+		return toObject(what, raw.Raw)
+	}
 	data, ok := v.([]byte)
 	if !ok {
 		var err error

@@ -4,7 +4,6 @@ package mutation
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -116,7 +115,10 @@ func (w *walk) step(ctx context.Context, it item, look func(t *Template, before 
 		return false
 	}
 	kind := "template"
-	before, err := decode(it.object)
+	before, err := toObject("object", it.object)
+	if err == nil && before == nil {
+		err = errors.New("has no object")
+	}
 	if err == nil {
 		t := &Template{Holder: Holder{it.holder}, Object: &unstructured.Unstructured{Object: apiruntime.DeepCopyJSON(before)}}
 		if kind = t.Object.GetKind(); kind == "" || t.Object.GetAPIVersion() == "" {
@@ -174,21 +176,6 @@ func origin() string {
 			return ""
 		}
 	}
-}
-
-// decode reads a JSON object.
-func decode(raw *apiruntime.RawExtension) (map[string]any, error) {
-	data := raw.Raw
-	if len(data) == 0 && raw.Object == nil {
-		return nil, errors.New("has no object")
-	}
-	if len(data) == 0 {
-		var err error
-		if data, err = json.Marshal(raw.Object); err != nil {
-			return nil, fmt.Errorf("encode object: %w", err)
-		}
-	}
-	return object("object", data)
 }
 
 // sortedKeys are the keys of both, each once.
