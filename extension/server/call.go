@@ -13,7 +13,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
-	"runtime"
+	goruntime "runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -21,6 +21,7 @@ import (
 
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 
@@ -188,16 +189,11 @@ func (s *Server) accept(r *http.Request, c *call) (time.Duration, *answer) {
 	return timeout, nil
 }
 
-// paths are those of the hooks that are served, discovery first.
+// paths are those of the hooks that are served.
 func (s *Server) paths() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return slices.SortedFunc(maps.Keys(s.routes), func(a, b string) int {
-		if first := s.discovery.path(); a == first || b == first {
-			return strings.Compare(strings.TrimPrefix(a, first), strings.TrimPrefix(b, first))
-		}
-		return strings.Compare(a, b)
-	})
+	return slices.Sorted(maps.Keys(s.routes))
 }
 
 func (s *Server) tooLarge() *answer {
@@ -248,12 +244,8 @@ func (c *call) decode(body []byte) *answer {
 	fresh := c.route.newCall()
 	c.request, c.response, c.handle = fresh.request, fresh.response, fresh.handle
 	err := kjson.UnmarshalCaseSensitivePreserveInts(body, c.request)
-	// A body of another kind may fail at a field that is beside the point.
-	var sent metav1.TypeMeta
-	if kjson.UnmarshalCaseSensitivePreserveInts(body, &sent) == nil {
-		if why := mismatch(sent, c.route.hook.Request); why != "" {
-			return refuse(http.StatusBadRequest, "%s", why)
-		}
+	if why := mismatch(typeOf(c.request, body, err), c.route.hook.Request); why != "" {
+		return refuse(http.StatusBadRequest, "%s", why)
 	}
 	if err != nil {
 		return refuse(http.StatusBadRequest, "the body is not the JSON of a %s: %s", c.route.hook.Request.Kind, shorten(err.Error(), maxMessage))
@@ -261,6 +253,19 @@ func (c *call) decode(body []byte) *answer {
 	c.request.GetObjectKind().SetGroupVersionKind(c.route.hook.Request)
 	c.about = c.route.about(c.request)
 	return nil
+}
+
+// typeOf is what the body says it is, if that can be told. A body of another
+// kind may well fail at a field that is beside the point, so that one is read
+// again for its type alone.
+func typeOf(request runtime.Object, body []byte, err error) metav1.TypeMeta {
+	var sent metav1.TypeMeta
+	if meta, ok := request.GetObjectKind().(*metav1.TypeMeta); ok && err == nil {
+		sent = *meta
+	} else if kjson.UnmarshalCaseSensitivePreserveInts(body, &sent) != nil {
+		return metav1.TypeMeta{}
+	}
+	return sent
 }
 
 // mismatch says in which way what was sent is not what the path says.
@@ -329,7 +334,7 @@ func (s *Server) crashed(ctx context.Context, r *route, value any) answer {
 	}
 	log.Error(nil, "Handler panicked", "panic", fmt.Sprint(value), "stack", stack)
 	why := fmt.Sprintf("handler %q panicked", r.name)
-	if err, ok := value.(runtime.Error); ok {
+	if err, ok := value.(goruntime.Error); ok {
 		why += ": " + err.Error()
 	}
 	return s.failure(r, why)

@@ -73,12 +73,6 @@ func Handle[Req, Resp any](s *Server, hook func(*Req, *Resp), handle func(contex
 	if handle == nil {
 		return fmt.Errorf("register a handler for %s: the function is nil", descriptor.Hook)
 	}
-	if _, ok := any(new(Req)).(runtime.Object); !ok {
-		return fmt.Errorf("register a handler for %s: %T is not an API object", descriptor.Hook, new(Req))
-	}
-	if _, ok := any(new(Resp)).(hooksv1.ResponseObject); !ok {
-		return fmt.Errorf("register a handler for %s: %T is not a response", descriptor.Hook, new(Resp))
-	}
 	r := newRoute(descriptor, handle)
 	for _, opt := range opts {
 		if opt != nil {
@@ -108,6 +102,9 @@ func (s *Server) register(r *route) error {
 		return fmt.Errorf("the name %q is taken by the handler for %s: give another with server.Name", r.name, other.hook.GroupVersionHook)
 	}
 	s.names[r.name], s.routes[r.path()] = r, r
+	if old := r.hook.Deprecated; old != nil {
+		s.log.Info("Serving a deprecated version of a hook", "handler", r.name, "hook", r.hook.GroupVersionHook.String(), "since", old.Since, "use", old.Use)
+	}
 	return nil
 }
 
@@ -132,6 +129,7 @@ type call struct {
 	handle   func(context.Context) error
 }
 
+// newRoute relies on the catalog for what the types can do.
 func newRoute[Req, Resp any](descriptor catalog.Descriptor, handle func(context.Context, *Req, *Resp) error) *route {
 	return &route{hook: descriptor, level: level(descriptor), newCall: func() call {
 		request, response := new(Req), new(Resp)

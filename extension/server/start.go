@@ -45,6 +45,9 @@ func (s *Server) serve(ctx context.Context) error {
 	main, operations := s.httpServer(calls, s), s.httpServer(calls, s.operations())
 	main.TLSConfig = s.tls.config()
 	listeners, err := s.listen(ctx)
+	if ctx.Err() != nil && err != nil {
+		return nil // stopped before it began
+	}
 	if err != nil {
 		return err
 	}

@@ -97,6 +97,15 @@ func TestAnAddressInUseIsAClearError(t *testing.T) {
 	}
 }
 
+func TestAContextThatHasEndedIsANormalStop(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := creating(t, Options{Address: "127.0.0.1:0"}, agree).Start(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAServerStartsOnce(t *testing.T) {
 	t.Parallel()
 	s := creating(t, Options{Address: "127.0.0.1:0"}, agree)
@@ -229,6 +238,22 @@ func TestABodyThatDoesNotArriveIsNotWaitedForBeyondTheDeadline(t *testing.T) {
 	text, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusRequestTimeout || !strings.Contains(string(text), "did not arrive within 50ms") || !resp.Close {
 		t.Errorf("got %d %s, close %t, %v", resp.StatusCode, text, resp.Close, err)
+	}
+}
+
+func TestAStreamThatDoesNotArriveIsNotWaitedForEither(t *testing.T) {
+	t.Parallel()
+	s := creating(t, Options{Address: "127.0.0.1:0"}, agree)
+	start(t, s)
+	body, writer := io.Pipe()
+	defer func() { _ = writer.Close() }()
+	resp, err := client(t, s).Post(s.URL()+beforeCreate+"?timeout=50ms", "application/json", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.ProtoMajor != 2 || resp.StatusCode != http.StatusRequestTimeout {
+		t.Errorf("got %s over %s", resp.Status, resp.Proto)
 	}
 }
 
