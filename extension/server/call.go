@@ -166,7 +166,7 @@ func (s *Server) accept(r *http.Request, c *call) (time.Duration, *answer) {
 	c.route, known = s.routes[r.URL.Path]
 	s.mu.RUnlock()
 	if !known {
-		return 0, refuse(http.StatusNotFound, "nothing is served at %q; these paths are:\n%s", shorten(r.URL.Path, 256), strings.Join(s.paths(), "\n"))
+		return 0, refuse(http.StatusNotFound, "nothing is served at %q\nserved are:\n%s", shorten(r.URL.Path, 256), strings.Join(s.paths(), "\n"))
 	}
 	c.about = c.route.about(nil)
 	if r.Method != http.MethodPost {

@@ -53,7 +53,7 @@ func TestCallsThatBreakTheProtocolAreRefusedByName(t *testing.T) {
 		want       string
 		wantHeader [2]string
 	}{
-		"a path that is not served":   {path: "/nothing/here", wantCode: 404, want: "nothing is served at \"/nothing/here\"; these paths are:\n" + beforeCreate + "\n" + discoveryPath + "\n"},
+		"a path that is not served":   {path: "/nothing/here", wantCode: 404, want: "nothing is served at \"/nothing/here\"\nserved are:\n" + beforeCreate + "\n" + discoveryPath + "\n"},
 		"a hook without its handler":  {path: "/hooks.runtime.cluster.x-k8s.io/v1alpha1/beforeclustercreate", wantCode: 404, want: beforeCreate},
 		"a path that goes on":         {path: beforeCreate + "/", wantCode: 404, want: "nothing is served at"},
 		"a GET":                       {change: method("GET"), wantCode: 405, want: "hooks are called with POST, not GET", wantHeader: [2]string{"Allow", "POST"}},

@@ -48,6 +48,7 @@ func (s *Server) logCall(c *call, a answer, took time.Duration) {
 	switch {
 	case a.code != http.StatusOK:
 		values = append(values, "code", a.code)
+		a.message, _, _ = strings.Cut(a.message, "\n") // without what is served instead
 	case a.status == hooksv1.ResponseStatusFailure:
 		at = levelChange
 	case a.retryAfter > 0:

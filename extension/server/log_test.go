@@ -65,7 +65,7 @@ func TestEachCallIsOneLineOfLog(t *testing.T) {
 		"a call that fails":      {handle: func(*createResponse) error { return errors.New("no budget") }, wantLevel: 0, want: []string{about, `"status"="Failure" "message"="no budget"`}},
 		"a long message":         {handle: func(*createResponse) error { return errors.New(strings.Repeat("é", 1000)) }, wantLevel: 0, want: []string{about, `"message"="` + strings.Repeat("é", 512) + `…"`}},
 		"a call that is refused": {body: "{", wantLevel: 2, want: []string{`"hook"="BeforeClusterCreate" "handler"="before-cluster-create" "duration"=`, `"code"=400 "message"="the body`}},
-		"a call to nothing":      {path: "/x", wantLevel: 2, want: []string{`"msg"="Answered call" "duration"=`, `"code"=404`}},
+		"a call to nothing":      {path: "/x", wantLevel: 2, want: []string{`"msg"="Answered call" "duration"=`, `"code"=404 "message"="nothing is served at \"/x\""`}},
 		"discovery":              {path: discoveryPath, body: discoveryBody, wantLevel: 4, want: []string{`"hook"="Discovery" "duration"=`, `"status"="Success"`}},
 	}
 	for name, tc := range tests {

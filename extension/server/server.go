@@ -110,8 +110,7 @@ type Server struct {
 	slots   chan struct{} // one for each call that is worked on
 	ready   chan struct{} // closed once it listens
 
-	discovery *route
-	stopping  atomic.Bool
+	stopping atomic.Bool
 
 	mu                  sync.RWMutex // guards what follows
 	routes              map[string]*route
@@ -257,12 +256,12 @@ func (s *Server) serveDiscovery() error {
 	if err != nil {
 		return fmt.Errorf("look up discovery: %w", err)
 	}
-	s.discovery = newRoute(descriptor, func(_ context.Context, _ *hooksv1.DiscoveryRequest, resp *hooksv1.DiscoveryResponse) error {
+	discovery := newRoute(descriptor, func(_ context.Context, _ *hooksv1.DiscoveryRequest, resp *hooksv1.DiscoveryResponse) error {
 		resp.Handlers = s.handlers()
 		return nil
 	})
-	s.discovery.uncounted = true
-	s.routes[s.discovery.path()] = s.discovery
+	discovery.uncounted = true
+	s.routes[discovery.path()] = discovery
 	return nil
 }
 
