@@ -6,6 +6,7 @@ package v1alpha2
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -60,7 +61,7 @@ func (r *BeforeClusterUpgradeRequest) DeepCopyObject() runtime.Object {
 	out := *r
 	out.CommonRequest = *r.CommonRequest.DeepCopy()
 	out.Cluster = *r.Cluster.DeepCopy()
-	out.Steps = append([]Step(nil), r.Steps...)
+	out.Steps = slices.Clone(r.Steps)
 	return &out
 }
 

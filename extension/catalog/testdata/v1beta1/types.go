@@ -4,6 +4,8 @@
 package v1beta1
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -54,7 +56,7 @@ func (r *BeforeClusterUpgradeRequest) DeepCopyObject() runtime.Object {
 	out := *r
 	out.CommonRequest = *r.CommonRequest.DeepCopy()
 	out.Cluster = *r.Cluster.DeepCopy()
-	out.Plan.Steps = append([]v1alpha2.Step(nil), r.Plan.Steps...)
+	out.Plan.Steps = slices.Clone(r.Plan.Steps)
 	return &out
 }
 
