@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	"github.com/capstan-dev/capstan/extension/mutation"
+	"github.com/capstan-dev/capstan/extension/server"
+)
+
+// newServer registers a handler for every hook.
+func newServer(o server.Options) (*server.Server, error) {
+	s, err := server.New(o)
+	if err != nil {
+		return nil, err
+	}
+	return s, errors.Join(
+		mayHold(s, "BeforeClusterCreate", hooksv1.BeforeClusterCreate, func(r *hooksv1.BeforeClusterCreateRequest) *clusterv1.Cluster { return &r.Cluster }),
+		mayHold(s, "BeforeClusterUpgrade", hooksv1.BeforeClusterUpgrade, func(r *hooksv1.BeforeClusterUpgradeRequest) *clusterv1.Cluster { return &r.Cluster }),
+		mayHold(s, "BeforeControlPlaneUpgrade", hooksv1.BeforeControlPlaneUpgrade, func(r *hooksv1.BeforeControlPlaneUpgradeRequest) *clusterv1.Cluster { return &r.Cluster }),
+		mayHold(s, "AfterControlPlaneUpgrade", hooksv1.AfterControlPlaneUpgrade, func(r *hooksv1.AfterControlPlaneUpgradeRequest) *clusterv1.Cluster { return &r.Cluster }),
+		mayHold(s, "BeforeWorkersUpgrade", hooksv1.BeforeWorkersUpgrade, func(r *hooksv1.BeforeWorkersUpgradeRequest) *clusterv1.Cluster { return &r.Cluster }),
+		mayHold(s, "AfterWorkersUpgrade", hooksv1.AfterWorkersUpgrade, func(r *hooksv1.AfterWorkersUpgradeRequest) *clusterv1.Cluster { return &r.Cluster }),
+		mayHold(s, "AfterClusterUpgrade", hooksv1.AfterClusterUpgrade, func(r *hooksv1.AfterClusterUpgradeRequest) *clusterv1.Cluster { return &r.Cluster }),
+		mayHold(s, "BeforeClusterDelete", hooksv1.BeforeClusterDelete, func(r *hooksv1.BeforeClusterDeleteRequest) *clusterv1.Cluster { return &r.Cluster }),
+		server.Handle(s, hooksv1.AfterControlPlaneInitialized, afterControlPlaneInitialized),
+		server.Handle(s, hooksv1.DiscoverVariables, discoverVariables),
+		server.Handle(s, hooksv1.GeneratePatches, generatePatches),
+		server.Handle(s, hooksv1.ValidateTopology, validateTopology),
+		server.Handle(s, hooksv1.GenerateUpgradePlan, generateUpgradePlan),
+		server.Handle(s, hooksv1.CanUpdateMachine, canUpdateMachine),
+		server.Handle(s, hooksv1.CanUpdateMachineSet, canUpdateMachineSet),
+		server.Handle(s, hooksv1.UpdateMachine, updateMachine),
+	)
+}
+
+const hold = "sample-extension.capstan.dev/hold"
+
+// mayHold registers a handler that waits while the annotation hold of the Cluster
+// names the hook, among others between commas, or is "true" for all hooks. The
+// setting retryAfterSeconds says when to ask again.
+func mayHold[Req, Resp any](s *server.Server, name string, hook func(*Req, *Resp), cluster func(*Req) *clusterv1.Cluster) error {
+	return server.Handle(s, hook, func(_ context.Context, req *Req, resp *Resp) error {
+		if held := cluster(req).Annotations[hold]; held != "true" && !slices.Contains(strings.Split(held, ","), name) {
+			return nil
+		}
+		seconds, err := strconv.Atoi(cmp.Or(any(req).(hooksv1.RequestObject).GetSettings()["retryAfterSeconds"], "10"))
+		if err != nil || seconds < 1 || seconds > 3600 {
+			return errors.New("setting retryAfterSeconds is not a number from 1 to 3600")
+		}
+		answer := any(resp).(hooksv1.RetryResponseObject)
+		answer.SetMessage("held by annotation " + hold)
+		answer.SetRetryAfterSeconds(int32(seconds))
+		return nil
+	})
+}
+
+func afterControlPlaneInitialized(_ context.Context, req *hooksv1.AfterControlPlaneInitializedRequest, resp *hooksv1.AfterControlPlaneInitializedResponse) error {
+	resp.Message = fmt.Sprintf("the control plane of %s/%s is up", req.Cluster.Namespace, req.Cluster.Name)
+	return nil
+}
+
+// discoverVariables defines the variable that generatePatches goes by.
+func discoverVariables(_ context.Context, _ *hooksv1.DiscoverVariablesRequest, resp *hooksv1.DiscoverVariablesResponse) error {
+	schema := clusterv1.JSONSchemaProps{Type: "string", Description: "Registry that the control plane takes its images from", MinLength: new(int64(1)), MaxLength: new(int64(512))}
+	resp.Variables = []clusterv1.ClusterClassVariable{{Name: "imageRepository", Required: new(false), Schema: clusterv1.VariableSchema{OpenAPIV3Schema: schema}}}
+	return nil
+}
+
+// generatePatches sets the registry; "{cluster}" in it stands for the cluster's name.
+func generatePatches(ctx context.Context, req *hooksv1.GeneratePatchesRequest, resp *hooksv1.GeneratePatchesResponse) error {
+	return mutation.GeneratePatches(ctx, req, resp, controlPlanes(func(t *mutation.Template, registry *string) error {
+		want, err := mutation.VariableOr(t.Variables, "imageRepository", *registry)
+		*registry = strings.ReplaceAll(want, "{cluster}", t.Builtins.Cluster.Name)
+		return err
+	}))
+}
+
+// validateTopology refuses a registry that is not below the setting allowedRegistry.
+func validateTopology(ctx context.Context, req *hooksv1.ValidateTopologyRequest, _ *hooksv1.ValidateTopologyResponse) error {
+	return mutation.ValidateTopology(ctx, req, controlPlanes(func(_ *mutation.Template, registry *string) error {
+		if allowed := req.Settings["allowedRegistry"]; allowed != "" && !strings.HasPrefix(*registry+"/", allowed+"/") {
+			return fmt.Errorf("image repository %q is not in %s", *registry, allowed)
+		}
+		return nil
+	}))
+}
+
+// controlPlanes calls visit with the registry of each template of a control plane.
+func controlPlanes(visit func(*mutation.Template, *string) error) mutation.Visit {
+	return mutation.For(controlplanev1.GroupVersion.WithKind("KubeadmControlPlaneTemplate"), func(_ context.Context, t *mutation.Template, cp *controlplanev1.KubeadmControlPlaneTemplate) error {
+		return visit(t, &cp.Spec.Template.Spec.KubeadmConfigSpec.ClusterConfiguration.ImageRepository)
+	})
+}
+
+// generateUpgradePlan goes minor by minor, as Kubernetes wants it; the workers follow.
+func generateUpgradePlan(_ context.Context, req *hooksv1.GenerateUpgradePlanRequest, resp *hooksv1.GenerateUpgradePlanResponse) error {
+	from, err1 := version.ParseSemantic(req.FromControlPlaneKubernetesVersion)
+	to, err2 := version.ParseSemantic(req.ToKubernetesVersion)
+	workers, err3 := version.ParseSemantic(cmp.Or(req.FromWorkersKubernetesVersion, req.ToKubernetesVersion))
+	if err := errors.Join(err1, err2, err3); err != nil || to.LessThan(from) || to.LessThan(workers) || to.Major() != from.Major() || to.Minor() > from.Minor()+20 {
+		return errors.Join(fmt.Errorf("no way leads from %q and workers of %q to %q", req.FromControlPlaneKubernetesVersion, req.FromWorkersKubernetesVersion, req.ToKubernetesVersion), err)
+	}
+	for minor := min(from.Minor()+1, to.Minor()); minor <= to.Minor(); minor++ {
+		step := hooksv1.UpgradeStep{Version: fmt.Sprintf("v%d.%d.0", to.Major(), minor)}
+		if minor == to.Minor() {
+			step.Version = req.ToKubernetesVersion
+		}
+		if from.LessThan(version.MustParseSemantic(step.Version)) {
+			resp.ControlPlaneUpgrades = append(resp.ControlPlaneUpgrades, step)
+		}
+		if workers.LessThan(version.MustParseSemantic(step.Version)) {
+			resp.WorkersUpgrades = append(resp.WorkersUpgrades, step)
+		}
+	}
+	return nil
+}
+
+// canUpdateMachine says that files can change without a new machine.
+func canUpdateMachine(_ context.Context, req *hooksv1.CanUpdateMachineRequest, resp *hooksv1.CanUpdateMachineResponse) (err error) {
+	resp.BootstrapConfigPatch, err = mutation.Take(req.Current.BootstrapConfig, req.Desired.BootstrapConfig, "spec.files")
+	return err
+}
+
+func canUpdateMachineSet(_ context.Context, req *hooksv1.CanUpdateMachineSetRequest, resp *hooksv1.CanUpdateMachineSetResponse) (err error) {
+	resp.BootstrapConfigTemplatePatch, err = mutation.Take(req.Current.BootstrapConfigTemplate, req.Desired.BootstrapConfigTemplate, "spec.template.spec.files")
+	return err
+}
+
+// updateMachine would write the files, and ask to be called again until they are there.
+func updateMachine(_ context.Context, req *hooksv1.UpdateMachineRequest, resp *hooksv1.UpdateMachineResponse) error {
+	resp.Message = "files of " + req.Desired.Machine.Name + " are up to date"
+	return nil
+}
