@@ -31,8 +31,8 @@ type Template struct {
 	// Variables are the cluster's and the item's, which come first.
 	Variables Variables
 
-	// Builtins are the variable builtin, of the cluster and the item; never
-	// nil, but its fields are where they do not apply.
+	// Builtins are the variable builtin, of the cluster and the item. Neither
+	// it nor its Cluster is nil; its other fields are, where they do not apply.
 	Builtins *hooksv1.Builtins
 }
 

@@ -97,9 +97,17 @@ func VariableOr[T any](vars Variables, path string, otherwise T) (T, error) {
 }
 
 // Builtins returns the variable builtin, merged of the cluster's and the item's.
-// It is never nil without an error; its fields are where they do not apply.
+// Without an error neither it nor its Cluster is nil; its other fields are, where
+// they do not apply.
 func Builtins(vars Variables) (*hooksv1.Builtins, error) {
-	return VariableOr(vars, builtin, &hooksv1.Builtins{})
+	b, err := VariableOr(vars, builtin, &hooksv1.Builtins{})
+	if err != nil {
+		return nil, err
+	}
+	if b.Cluster == nil {
+		b.Cluster = &hooksv1.ClusterBuiltins{}
+	}
+	return b, nil
 }
 
 // get returns a variable as decoded JSON, nil when it is not there.

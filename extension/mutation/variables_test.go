@@ -140,7 +140,7 @@ func TestBuiltinsAreMergedAndNeverNil(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if got, err := mutation.Builtins(mutation.Variables{}); got == nil || err != nil {
+	if got, err := mutation.Builtins(mutation.Variables{}); err != nil || got.Cluster == nil {
 		t.Errorf("without variables: got %v, %v", got, err)
 	}
 }
