@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package peer_test sends fuzzed objects of every kind from our types to
-// those of the published Cluster API module and back. It is a module of its
-// own so that nothing else ever depends on that one.
+// those of the published Cluster API module and back, and has somebody else's
+// validator read the OpenAPI document of the hooks. It is a module of its own
+// so that nothing else ever depends on those.
 package peer_test
 
 import (
