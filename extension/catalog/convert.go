@@ -3,11 +3,9 @@
 package catalog
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
-	"runtime/debug"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -160,7 +158,7 @@ func carryOutcome(from, to hooksv1.ResponseObject) {
 func guarded(convert func(from, to any) error, from, to any) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = errors.Join(err, fmt.Errorf("the conversion panicked: %v\n%s", r, debug.Stack()))
+			err = fmt.Errorf("the conversion panicked: %v", r)
 		}
 	}()
 	return convert(from, to)
