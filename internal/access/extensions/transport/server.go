@@ -170,9 +170,14 @@ func (s *server) forget() {
 	}
 }
 
-// abort ends the calls under way, which leave by themselves.
+// abort ends the calls under way; the last to leave closes the server.
 func (s *server) abort() {
+	s.sever()
 	s.forget()
+}
+
+// sever closes all connections and lets no new one be made.
+func (s *server) sever() {
 	s.cancel()
 	s.mu.Lock()
 	conns := s.conns
@@ -185,7 +190,7 @@ func (s *server) abort() {
 
 func (s *server) shutdown() {
 	s.down.Do(func() {
-		s.abort()
+		s.sever()
 		s.transport.CloseIdleConnections()
 		s.gone(s)
 		close(s.done)
