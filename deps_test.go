@@ -14,7 +14,7 @@ import (
 // libraries must not carry them.
 func TestHeavyImportsStayWhereTheyAre(t *testing.T) {
 	heavy := []string{"k8s.io/kubernetes", "go.etcd.io/etcd/server/v3"}
-	for _, pkg := range []string{"./api/...", "./contract/...", "./conditions/...", "./clusterctl/...", "./manifests/...", "./internal/cli/...", "./internal/app/manager/...", "./cmd/capstan-manager"} {
+	for _, pkg := range []string{"./api/...", "./contract/...", "./conditions/...", "./clusterctl/...", "./manifests/...", "./extension/...", "./conformance/extension/...", "./internal/cli/...", "./internal/app/manager/...", "./cmd/capstan-manager"} {
 		for _, dep := range deps(t, pkg) {
 			if hasPrefix(dep, heavy) {
 				t.Errorf("%s reaches %s; only cmd/capstan may", pkg, dep)
@@ -23,9 +23,10 @@ func TestHeavyImportsStayWhereTheyAre(t *testing.T) {
 	}
 }
 
-// TestTypesAreLight keeps clients and controllers out of what holds types only.
+// TestTypesAreLight keeps clients and controllers out of what holds types only,
+// and out of the programs of extension authors.
 func TestTypesAreLight(t *testing.T) {
-	for _, pkg := range []string{"./api/...", "./contract/...", "./conditions/..."} {
+	for _, pkg := range []string{"./api/...", "./contract/...", "./conditions/...", "./extension/...", "./cmd/sample-extension"} {
 		for _, dep := range deps(t, pkg) {
 			if hasPrefix(dep, []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "k8s.io/apiserver"}) {
 				t.Errorf("%s reaches %s", pkg, dep)

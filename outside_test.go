@@ -16,6 +16,10 @@ import (
 	_ "github.com/capstan-dev/capstan/clusterctl"
 	_ "github.com/capstan-dev/capstan/conditions"
 	_ "github.com/capstan-dev/capstan/contract"
+	_ "github.com/capstan-dev/capstan/extension/catalog"
+	_ "github.com/capstan-dev/capstan/extension/mutation"
+	_ "github.com/capstan-dev/capstan/extension/openapi"
+	_ "github.com/capstan-dev/capstan/extension/server"
 	_ "github.com/capstan-dev/capstan/manifests"
 )
 `
