@@ -37,6 +37,7 @@ func main() {
 			p, err := plane.Start(ctx, plane.Options{
 				Dir: o.Dir, Listen: o.Listen, EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile,
 				EtcdKeyFile: o.EtcdKeyFile, EtcdPrefix: o.EtcdPrefix, Providers: o.Providers, MetricsAddress: o.MetricsAddress,
+				ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
 				PprofAddress: o.PprofAddress, Version: o.Version, Fatal: fatal, Progress: o.Progress, Log: klog.Background(),
 			})
 			if err != nil {

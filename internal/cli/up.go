@@ -28,6 +28,8 @@ type PlaneOptions struct {
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile, EtcdPrefix string
 	Providers                                         []string
 	MetricsAddress, PprofAddress                      string
+	ExtensionClientCertFile, ExtensionClientKeyFile   string
+	TracingEndpoint                                   string
 	Version                                           string
 	Progress                                          func(string)
 }
@@ -82,6 +84,9 @@ directory: a later "up" on the same directory takes up where this one stops.`,
 	f.StringSliceVar(&o.Providers, "providers", nil, "controllers to run (default core,kubeadm,local)")
 	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address to serve metrics of the controllers on")
 	f.StringVar(&o.PprofAddress, "pprof-address", "", "address to serve profiles on")
+	f.StringVar(&o.ExtensionClientCertFile, "runtime-extension-client-cert-file", "", "client certificate for runtime extensions; read again when it changes")
+	f.StringVar(&o.ExtensionClientKeyFile, "runtime-extension-client-key-file", "", "key of --runtime-extension-client-cert-file")
+	f.StringVar(&o.TracingEndpoint, "tracing-endpoint", "", "host:port, or URL, to send traces to by OTLP over gRPC (default: none)")
 	f.StringVar(&o.logFile, "log-file", "", "file for the log, \"-\" for stderr (default DATA-DIR/capstan.log)")
 	f.IntVarP(&o.verbosity, "verbosity", "v", 0, "level of the log: 0 changes, 2 decisions, 4 details")
 	f.IntVar(&o.reportFD, "report-fd", 0, "file descriptor that the background process reports its start to")
@@ -150,6 +155,8 @@ func (o upOptions) args() []string {
 		{"etcd-servers", strings.Join(o.EtcdServers, ",")}, {"etcd-cafile", o.EtcdCAFile}, {"etcd-certfile", o.EtcdCertFile},
 		{"etcd-keyfile", o.EtcdKeyFile}, {"etcd-prefix", o.EtcdPrefix}, {"providers", strings.Join(o.Providers, ",")},
 		{"metrics-address", o.MetricsAddress}, {"pprof-address", o.PprofAddress}, {"log-file", o.logFile},
+		{"runtime-extension-client-cert-file", o.ExtensionClientCertFile}, {"runtime-extension-client-key-file", o.ExtensionClientKeyFile},
+		{"tracing-endpoint", o.TracingEndpoint},
 	} {
 		if f.value != "" {
 			args = append(args, "--"+f.name+"="+f.value)

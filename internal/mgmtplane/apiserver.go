@@ -95,6 +95,9 @@ func (c *completed) startAPIServer(ctx context.Context, p *Plane, in apiServerIn
 		return fmt.Errorf("build the API server: %w", err)
 	}
 	server.GenericAPIServer.ShutdownTimeout = connectionsTimeout
+	for path, handler := range c.Handlers {
+		server.GenericAPIServer.Handler.NonGoRestfulMux.Handle(path, handler)
+	}
 	prepared, err := server.PrepareRun()
 	if err != nil {
 		return fmt.Errorf("prepare the API server: %w", err)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -40,6 +41,9 @@ type Options struct {
 	// start need not ask the API server for the owners it has not seen. Nil
 	// installs nothing.
 	Install func(context.Context, *rest.Config) error
+	// Handlers answer at the API server, each at its path, whoever is allowed
+	// to use that path as a nonResourceURL.
+	Handlers map[string]http.Handler
 	// Progress is told what is being done, in a few words. Nil tells nobody.
 	Progress func(string)
 }

@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -23,11 +25,13 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	ipamv1 "github.com/capstan-dev/capstan/api/ipam/v1beta2"
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/simulated"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/controller/cluster"
+	"github.com/capstan-dev/capstan/internal/controller/extensionconfig"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmconfig"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane"
 	"github.com/capstan-dev/capstan/internal/controller/localcluster"
@@ -57,6 +61,8 @@ type shared struct {
 	workload  *workload.Cache
 	patience  *patch.Patience
 	backend   *simulated.Backend // nil without the local provider
+
+	extensions runtimeExtensions // empty without the core provider
 }
 
 // recorder gives a controller its voice in events.
@@ -84,6 +90,12 @@ var setups = []struct {
 	{Core, "machinedeployment", func(_ context.Context, s *shared) error {
 		return (&machinedeployment.Reconciler{
 			Mgmt: s.mgmt, Providers: s.providers, Clock: s.clock, Recorder: s.recorder("machinedeployment"), Name: names.Random, Patience: s.patience,
+		}).Setup(s.mgr)
+	}},
+	{Core, "extensionconfig", func(_ context.Context, s *shared) error {
+		return (&extensionconfig.Reconciler{
+			Mgmt: s.mgmt, Live: s.mgr.GetAPIReader(), Extensions: s.extensions.client, Registry: s.extensions.registry, Catalog: s.extensions.catalog,
+			Clock: s.clock, Recorder: s.recorder("extensionconfig"), Random: rand.Float64,
 		}).Setup(s.mgr)
 	}},
 	{Kubeadm, "kubeadmconfig", func(_ context.Context, s *shared) error {
@@ -120,6 +132,9 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, c clock.
 		return fmt.Errorf("set up connections to workload clusters: %w", err)
 	}
 	if err := s.openBackend(); err != nil {
+		return err
+	}
+	if err := s.openExtensions(ctx); err != nil {
 		return err
 	}
 	for _, entry := range setups {
@@ -160,5 +175,7 @@ func newScheme() (*runtime.Scheme, error) {
 		controlplanev1.AddToScheme(scheme),
 		infrav1.AddToScheme(scheme),
 		ipamv1.AddToScheme(scheme), // a webhook reads claims
+		runtimev1.AddToScheme(scheme),
+		discoveryv1.AddToScheme(scheme),
 	)
 }

@@ -63,6 +63,18 @@ type Options struct {
 	Webhooks Webhooks
 	// SimulatedDir keeps the state of simulated machines. Required with Local.
 	SimulatedDir string
+	// ExtensionClientCertFile and ExtensionClientKeyFile are shown to runtime
+	// extensions that ask for a certificate, and read again when they change.
+	ExtensionClientCertFile, ExtensionClientKeyFile string
+	// ServicesByEndpoints finds Services of runtime extensions by their
+	// EndpointSlices, for where there is no cluster DNS.
+	ServicesByEndpoints bool
+	// ExtensionPages tell of runtime extensions; nil serves them on
+	// MetricsAddress only.
+	ExtensionPages *ExtensionPages
+	// TracingEndpoint receives spans of calls to runtime extensions by OTLP
+	// over gRPC: host:port, or a URL; "" means not at all.
+	TracingEndpoint string
 	// Log receives what the controllers say; the zero value drops it.
 	Log logr.Logger
 }
@@ -82,6 +94,9 @@ func (o Options) complete() (Options, error) {
 	}
 	if slices.Contains(o.Providers, Local) && o.SimulatedDir == "" {
 		return o, errors.New("the local provider needs a directory for the state of its simulated machines")
+	}
+	if o.ExtensionPages == nil {
+		o.ExtensionPages = &ExtensionPages{}
 	}
 	for _, address := range []*string{&o.MetricsAddress, &o.HealthAddress, &o.PprofAddress} {
 		if *address == "" {
@@ -203,6 +218,9 @@ func managerOptions(o Options) (ctrlmanager.Options, error) {
 			ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: owned, &corev1.ConfigMap{}: owned},
 		},
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+	}
+	if slices.Contains(o.Providers, Core) {
+		opts.Metrics.ExtraHandlers = o.ExtensionPages.Handlers()
 	}
 	if o.Namespace != metav1.NamespaceAll {
 		opts.Cache.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -44,6 +45,11 @@ type Options struct {
 	Providers []string
 	// MetricsAddress and PprofAddress are host:port; "" means not at all.
 	MetricsAddress, PprofAddress string
+	// ExtensionClientCertFile and ExtensionClientKeyFile are shown to runtime
+	// extensions that ask for a certificate.
+	ExtensionClientCertFile, ExtensionClientKeyFile string
+	// TracingEndpoint receives spans by OTLP over gRPC; "" means not at all.
+	TracingEndpoint string
 	// Version is what status says of the program.
 	Version string
 	// Fatal is what CatchExits returned.
@@ -57,6 +63,7 @@ type Options struct {
 // Plane is a running management plane with its controllers.
 type Plane struct {
 	mgmt  *mgmtplane.Plane
+	pages manager.ExtensionPages
 	stack lifecycle.Stack
 	errs  chan error
 
@@ -102,8 +109,12 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 			return fmt.Errorf("provider %q is not known: choose among %v", name, manager.AllProviders)
 		}
 	}
+	var handlers map[string]http.Handler
+	if slices.Contains(o.Providers, manager.Core) {
+		handlers = p.pages.Handlers()
+	}
 	mgmt, err := mgmtplane.Start(ctx, mgmtplane.Options{
-		Dir: o.Dir, Listen: o.Listen, Version: o.Version, Providers: o.Providers, Fatal: o.Fatal, Progress: o.Progress, Install: install.Alone,
+		Dir: o.Dir, Listen: o.Listen, Version: o.Version, Providers: o.Providers, Fatal: o.Fatal, Progress: o.Progress, Install: install.Alone, Handlers: handlers,
 		Etcd: mgmtplane.ExternalEtcd{Servers: o.EtcdServers, CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile, Prefix: o.EtcdPrefix},
 	})
 	if err != nil {
@@ -153,6 +164,8 @@ func (p *Plane) startControllers(ctx context.Context, o Options) error {
 	m, err := manager.New(run, p.mgmt.Config(), manager.Options{
 		Providers: o.Providers, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress,
 		SimulatedDir: datadir.Dir(o.Dir).Simulated(), Webhooks: manager.Webhooks{Listen: "127.0.0.1:0"}, Log: o.Log,
+		ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
+		ExtensionPages: &p.pages, ServicesByEndpoints: true,
 	})
 	if err != nil {
 		cancel()
