@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package extension
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"time"
+
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
+	pureext "github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/hookrules"
+)
+
+// tightTimeout is a timeout that callers may well set.
+const tightTimeout = time.Second
+
+// answersInTime makes the first call.
+func answersInTime(ctx context.Context, s *session, h *handler) error {
+	first, err := s.start(ctx, h)
+	if err != nil {
+		return err
+	}
+	if e, ok := errors.AsType[*transport.Error](first.err); ok && e.Reason == transport.Timeout {
+		return fmt.Errorf("no answer within %s", s.limit(h.timeout))
+	}
+	return nil // whatever it was, it was in time
+}
+
+// answersAsItsHook looks at status code, content type, kind and version.
+func answersAsItsHook(ctx context.Context, s *session, h *handler) error {
+	first, err := s.start(ctx, h)
+	if err != nil {
+		return err
+	}
+	if first.err != nil {
+		return first.err
+	}
+	fields, err := decode[map[string]any](first.raw)
+	if err != nil {
+		return err
+	}
+	wantVersion, wantKind := h.response.ToAPIVersionAndKind()
+	for field, want := range map[string]string{"apiVersion": wantVersion, "kind": wantKind} {
+		if got, ok := fields[field]; ok && got != "" && got != want {
+			return fmt.Errorf("%s is %v: want %s, or none", field, got, want)
+		}
+	}
+	typed, err := s.config.Catalog.NewResponse(h.hook)
+	if err != nil {
+		return err
+	}
+	if _, err := decodeInto(first.raw, typed); err != nil {
+		return fmt.Errorf("it is no %s: %w", wantKind, err)
+	}
+	return nil
+}
+
+// fields is the first answer as it came.
+func (s *session) fields(ctx context.Context, h *handler) (map[string]any, error) {
+	first, err := s.start(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	return decode[map[string]any](first.raw)
+}
+
+func statusKnown(ctx context.Context, s *session, h *handler) error {
+	fields, err := s.fields(ctx, h)
+	if err != nil {
+		return err
+	}
+	switch status := fields["status"]; status {
+	case string(hooksv1.ResponseStatusSuccess), string(hooksv1.ResponseStatusFailure):
+		return nil
+	case nil:
+		return errors.New("the answer has no status")
+	default:
+		return fmt.Errorf("the status is %v", status)
+	}
+}
+
+func failureExplained(ctx context.Context, s *session, h *handler) error {
+	fields, err := s.fields(ctx, h)
+	if err != nil {
+		return err
+	}
+	if fields["status"] != string(hooksv1.ResponseStatusFailure) {
+		return nil
+	}
+	if message, _ := fields["message"].(string); message == "" {
+		return errors.New("the answer is a Failure without a message")
+	}
+	return nil
+}
+
+// blockingWellFormed looks at the first answer, and at the next one, which a
+// caller that was told to wait asks for.
+func blockingWellFormed(ctx context.Context, s *session, h *handler) error {
+	fields, err := s.fields(ctx, h)
+	if err != nil {
+		return err
+	}
+	if err := retryWellFormed(fields); err != nil {
+		return err
+	}
+	if seconds, _ := fields["retryAfterSeconds"].(float64); seconds == 0 {
+		return nil
+	}
+	raw, _, err := s.post(ctx, h, h.first.request.json())
+	if err != nil {
+		return fmt.Errorf("asked again after it was told to wait: %w", err)
+	}
+	if fields, err = decode[map[string]any](raw); err == nil {
+		err = retryWellFormed(fields)
+	}
+	if err != nil {
+		return fmt.Errorf("asked again after it was told to wait: %w", err)
+	}
+	return nil
+}
+
+func retryWellFormed(fields map[string]any) error {
+	value, ok := fields["retryAfterSeconds"]
+	if !ok && fields["status"] == string(hooksv1.ResponseStatusFailure) {
+		return nil // a Failure lets nothing go on in any case
+	}
+	if !ok {
+		return errors.New("the answer has no retryAfterSeconds")
+	}
+	seconds, ok := value.(float64)
+	if most := pureext.MaxRetryAfter.Seconds(); !ok || seconds < 0 || seconds > most || seconds != math.Trunc(seconds) {
+		return fmt.Errorf("retryAfterSeconds is %v: want a whole number from 0 to %v", value, most)
+	}
+	return nil
+}
+
+func othersDoNotBlock(ctx context.Context, s *session, h *handler) error {
+	fields, err := s.fields(ctx, h)
+	if err != nil {
+		return err
+	}
+	if value, ok := fields["retryAfterSeconds"]; ok {
+		return fmt.Errorf("the answer has retryAfterSeconds %v, which %s does not know", value, h.hook.Hook)
+	}
+	return nil
+}
+
+// timeoutHonoured tells the server a timeout that is shorter than what it
+// announced.
+func timeoutHonoured(ctx context.Context, s *session, h *handler) error {
+	r, _, err := s.begun(ctx, h)
+	if err != nil {
+		return err
+	}
+	e := exchange{method: http.MethodPost, path: h.path + "?timeout=" + tightTimeout.String(), contentType: "application/json", body: bytes.NewReader(r.json())}
+	if _, _, err := s.send(ctx, e, tightTimeout+grace); errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("called with ?timeout=%s, it neither answered nor hung up within %s", tightTimeout, tightTimeout+grace)
+	}
+	return nil
+}
+
+// unknownFieldsTolerated adds fields at several places.
+func unknownFieldsTolerated(ctx context.Context, s *session, h *handler) error {
+	if h == s.discovery {
+		r := s.finish(request{}, h).withoutSettings()
+		addUnknown(r)
+		_, err := s.ask(ctx, h, r)
+		return err
+	}
+	r, before, err := s.begun(ctx, h)
+	if err != nil {
+		return err
+	}
+	addUnknown(r)
+	for _, at := range [][]string{
+		{"cluster"}, {"cluster", "metadata"}, {"cluster", "spec"}, {"cluster", "spec", "topology"},
+		{"current"}, {"current", "machine", "spec"}, {"current", "machineSet", "spec"},
+		{"desired"}, {"desired", "machine", "spec"}, {"desired", "machineSet", "spec"},
+	} {
+		if m := within(r, at...); m != nil {
+			addUnknown(m)
+		}
+	}
+	for _, item := range append(r.list("items"), r.list("variables")...) {
+		addUnknown(item)
+		if holder := within(item, "holderReference"); holder != nil {
+			addUnknown(holder)
+		}
+	}
+	after, err := s.ask(ctx, h, r)
+	if err != nil {
+		return err
+	}
+	return sameKind(before, after)
+}
+
+func addUnknown(m map[string]any) {
+	m["capstanConformance"] = map[string]any{"nested": []any{"value"}}
+}
+
+// settingsAccepted adds a setting that is meant for somebody else.
+func settingsAccepted(ctx context.Context, s *session, h *handler) error {
+	r, before, err := s.begun(ctx, h)
+	if err != nil {
+		return err
+	}
+	settings, _ := r["settings"].(map[string]any)
+	if settings == nil {
+		settings = map[string]any{}
+	}
+	settings[ClusterName] = "a setting for another handler"
+	r["settings"] = settings
+	after, err := s.ask(ctx, h, r)
+	if err != nil {
+		return err
+	}
+	return sameKind(before, after)
+}
+
+// repeatable asks the same again.
+func repeatable(ctx context.Context, s *session, h *handler) error {
+	r, before, err := s.begun(ctx, h)
+	if err != nil {
+		return err
+	}
+	for range 2 {
+		after, err := s.ask(ctx, h, r)
+		if err != nil {
+			return err
+		}
+		if err := sameKind(before, after); err != nil {
+			return err
+		}
+		before = after
+	}
+	return nil
+}
+
+// sameKind compares what two answers to the same request mean. A blocking
+// answer may be followed by one that lets go; the other way round, what has
+// begun would be held up.
+func sameKind(before, after answer) error {
+	if b, a := before.response.GetStatus(), after.response.GetStatus(); a != b {
+		return fmt.Errorf("the answer was %s at first, then %s%s", b, a, because(after))
+	}
+	b, ok := before.response.(hooksv1.RetryResponseObject)
+	if !ok {
+		return nil
+	}
+	a := after.response.(hooksv1.RetryResponseObject)
+	if b.GetRetryAfterSeconds() == 0 && a.GetRetryAfterSeconds() > 0 && b.GetStatus() == hooksv1.ResponseStatusSuccess {
+		return fmt.Errorf("the answer let go at first, then blocked for %d s%s", a.GetRetryAfterSeconds(), because(after))
+	}
+	return nil
+}
+
+func because(a answer) string {
+	if m := a.response.GetMessage(); m != "" {
+		return ": " + m
+	}
+	return ""
+}
+
+// sameAnswer compares all that two answers say.
+func sameAnswer(before, after answer) error {
+	if err := sameKind(before, after); err != nil {
+		return err
+	}
+	if d := hookrules.Differences(before.fields, after.fields); len(d) > 0 {
+		return fmt.Errorf("the answers to the same request differ in %s", hookrules.Join(d))
+	}
+	return nil
+}
+
+// valueStable asks the same again, for the same answer.
+func valueStable(ctx context.Context, s *session, h *handler) error {
+	r, before, err := s.begun(ctx, h)
+	if err != nil {
+		return err
+	}
+	for range 2 {
+		after, err := s.ask(ctx, h, r)
+		if err != nil {
+			return err
+		}
+		delete(before.fields, "message")
+		delete(after.fields, "message")
+		if err := sameAnswer(before, after); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// concurrentCallsAnswered makes many calls at a time, each about uids of its
+// own where the hook has some.
+func concurrentCallsAnswered(ctx context.Context, s *session, h *handler) error {
+	r, before, err := s.begun(ctx, h)
+	if err != nil {
+		return err
+	}
+	return firstOf(parallel(inParallel, func(i int) error {
+		mine := r.clone()
+		sent := map[string]bool{}
+		for _, item := range mine.list("items") {
+			if uid, ok := item["uid"].(string); ok {
+				item["uid"] = fmt.Sprintf("%s-%d", uid, i)
+				sent[fmt.Sprintf("%s-%d", uid, i)] = true
+			}
+		}
+		after, err := s.ask(ctx, h, mine)
+		if err != nil {
+			return err
+		}
+		if err := sameKind(before, after); err != nil {
+			return err
+		}
+		if patches, ok := after.response.(*hooksv1.GeneratePatchesResponse); ok {
+			for _, p := range patches.Items {
+				if !sent[string(p.UID)] {
+					return fmt.Errorf("a patch is for uid %q, which that call did not ask for", p.UID)
+				}
+			}
+		}
+		return nil
+	}))
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package extension
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/capstan-dev/capstan/extension/catalog"
+)
+
+// ClusterName is the name, and the namespace, of the Cluster that the built-in
+// requests are about.
+const ClusterName = "capstan-conformance"
+
+// Config says which server is looked at and how.
+type Config struct {
+	// URL is the server's address, https://host:port/path.
+	URL string
+
+	// CABundle holds the PEM certificates that the server's certificate is
+	// verified with; those of the system when empty.
+	CABundle []byte
+
+	// ClientCertFile and ClientKeyFile are what the suite shows to a server
+	// that asks for a client certificate. Both or neither.
+	ClientCertFile, ClientKeyFile string
+
+	// Name is the name of the ExtensionConfig, which full names of handlers
+	// end with; extension when empty.
+	Name string
+
+	// Settings are sent with every request, as those of an ExtensionConfig.
+	Settings map[string]string
+
+	// Requests, JSON or YAML, replace built-in ones. Keys are names of
+	// handlers, with or without the config's name, or names of hooks; the
+	// handler's takes precedence. apiVersion and kind may be left out.
+	Requests map[string][]byte
+
+	// Hooks limits the hooks that are called to those named, in any case. All
+	// when empty. Discovery is always called.
+	Hooks []string
+
+	// Catalog knows the hooks; catalog.Default when nil.
+	Catalog *catalog.Catalog
+
+	// Timeout is the longest that one call may take, even if a handler
+	// announces more; what it announces when zero.
+	Timeout time.Duration
+
+	// Progress, if set, is called with each result as soon as it is there,
+	// one after the other.
+	Progress func(Result)
+}
+
+// complete fills in what is left out. The error names every mistake.
+func (c Config) complete() (Config, error) {
+	c.Name = cmp.Or(c.Name, "extension")
+	if c.Catalog == nil {
+		c.Catalog = catalog.Default()
+	}
+	if c.Progress == nil {
+		c.Progress = func(Result) {}
+	}
+	var errs []error
+	if u, err := url.Parse(c.URL); err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		errs = append(errs, fmt.Errorf("url %q: want https://host:port/path", c.URL))
+	}
+	if wrong := validation.IsDNS1123Subdomain(c.Name); len(wrong) > 0 {
+		errs = append(errs, fmt.Errorf("name %q: %s", c.Name, wrong[0]))
+	}
+	if c.Timeout < 0 {
+		errs = append(errs, fmt.Errorf("timeout %s: want more than zero", c.Timeout))
+	}
+	for _, name := range c.Hooks {
+		if _, err := c.Catalog.Named(name); err != nil {
+			errs = append(errs, fmt.Errorf("hooks: %w", err))
+		}
+	}
+	return c, errors.Join(errs...)
+}
+
+// wants reports whether the hook may be called.
+func (c Config) wants(hook string) bool {
+	return len(c.Hooks) == 0 || slices.ContainsFunc(c.Hooks, func(name string) bool {
+		d, err := c.Catalog.Named(name)
+		return err == nil && strings.EqualFold(d.Hook, hook)
+	})
+}

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package extension
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	"github.com/capstan-dev/capstan/extension/catalog"
+	pureext "github.com/capstan-dev/capstan/internal/pure/extensions"
+)
+
+const (
+	// leastValidity is what a certificate must still be valid for.
+	leastValidity = 24 * time.Hour
+
+	// largeBody is a body that no request has.
+	largeBody = 32 << 20
+
+	// inParallel is how many calls are made at a time.
+	inParallel = 16
+)
+
+// certificateVerified makes a TLS connection as callers do.
+func certificateVerified(ctx context.Context, s *session, _ *handler) error {
+	_, err := s.handshake(ctx)
+	return err
+}
+
+// certificateLasts looks at the certificate and those that signed it.
+func certificateLasts(ctx context.Context, s *session, _ *handler) error {
+	chain, err := s.handshake(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, cert := range chain {
+		if left := time.Until(cert.NotAfter); left < leastValidity {
+			errs = append(errs, fmt.Errorf("certificate %q expires at %s", cert.Subject, cert.NotAfter.UTC().Format(time.RFC3339)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// handshake returns the certificates that the server's is verified through.
+func (s *session) handshake(ctx context.Context) ([]*x509.Certificate, error) {
+	if s.base.Scheme != "https" {
+		return nil, fmt.Errorf("the url begins with %s://, not https://", s.base.Scheme)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.limit(pureext.DefaultTimeout))
+	defer cancel()
+	conn, err := s.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return conn.ConnectionState().VerifiedChains[0], nil
+}
+
+func (s *session) dial(ctx context.Context) (*tls.Conn, error) {
+	port := s.base.Port()
+	if port == "" {
+		port = "443"
+	}
+	dialer := tls.Dialer{Config: s.tls}
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(s.base.Hostname(), port))
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	return conn.(*tls.Conn), nil
+}
+
+// discoveryValid asks for the handlers and keeps them.
+func discoveryValid(ctx context.Context, s *session, _ *handler) error {
+	answered, err := s.discover(ctx)
+	if err != nil {
+		return err
+	}
+	found, err := pureext.Handlers(s.config.Catalog, s.config.Name, answered)
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return errors.New("it has no handlers")
+	}
+	for _, f := range found {
+		hook, err := pureext.Hook(f.RequestHook)
+		if err != nil {
+			return err
+		}
+		d, err := s.config.Catalog.Find(hook)
+		if err != nil {
+			return err
+		}
+		if s.config.wants(d.Hook) {
+			name := strings.TrimSuffix(f.Name, "."+s.config.Name)
+			s.handlers = append(s.handlers, newHandler(d, f.Name, name, time.Duration(f.TimeoutSeconds)*time.Second))
+		}
+	}
+	s.discovered = true
+	return nil
+}
+
+func (s *session) discover(ctx context.Context) (*hooksv1.DiscoveryResponse, error) {
+	a, err := s.ask(ctx, s.discovery, s.finish(request{}, s.discovery).withoutSettings())
+	if err != nil {
+		return nil, err
+	}
+	answered, ok := a.response.(*hooksv1.DiscoveryResponse)
+	if !ok {
+		return nil, fmt.Errorf("discovery of %s is not known to the suite", s.discovery.hook)
+	}
+	return answered, nil
+}
+
+// withoutSettings takes away what a DiscoveryRequest does not have.
+func (r request) withoutSettings() request {
+	delete(r, "settings")
+	return r
+}
+
+// discoveryStable asks again, one after the other and at the same time.
+func discoveryStable(ctx context.Context, s *session, _ *handler) error {
+	want, err := s.discover(ctx)
+	if err != nil {
+		return err
+	}
+	compare := func() error {
+		got, err := s.discover(ctx)
+		if err != nil {
+			return err
+		}
+		return sameHandlers(want.Handlers, got.Handlers)
+	}
+	for range 2 {
+		if err := compare(); err != nil {
+			return err
+		}
+	}
+	return firstOf(parallel(inParallel, func(int) error { return compare() }))
+}
+
+// sameHandlers compares without regard to order.
+func sameHandlers(want, got []hooksv1.ExtensionHandler) error {
+	texts := func(hs []hooksv1.ExtensionHandler) map[string]string {
+		m := map[string]string{}
+		for _, h := range hs {
+			m[h.Name] = jsonOf(h)
+		}
+		return m
+	}
+	w, g := texts(want), texts(got)
+	for name, text := range w {
+		if _, ok := g[name]; !ok {
+			return fmt.Errorf("handler %q is there once and missing another time", name)
+		}
+		if g[name] != text {
+			return fmt.Errorf("handler %q is %s once and %s another time", name, text, g[name])
+		}
+	}
+	for name := range g {
+		if _, ok := w[name]; !ok {
+			return fmt.Errorf("handler %q is there once and missing another time", name)
+		}
+	}
+	return nil
+}
+
+// exchange is a call that is not well-formed in some way.
+type exchange struct {
+	method, path, contentType string
+	body                      io.Reader
+	length                    int64
+}
+
+// send makes a raw call and returns its status.
+func (s *session) send(ctx context.Context, e exchange, limit time.Duration) (status int, body []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	path, query, _ := strings.Cut(e.path, "?")
+	u := s.base.JoinPath(path)
+	u.RawQuery = query
+	req, err := http.NewRequestWithContext(ctx, e.method, u.String(), e.body)
+	if err != nil {
+		return 0, nil, err
+	}
+	if e.length > 0 {
+		req.ContentLength = e.length
+	}
+	req.Header.Set("Accept", "application/json")
+	if e.contentType != "" {
+		req.Header.Set("Content-Type", e.contentType)
+	}
+	resp, err := s.raw.Do(req)
+	if err != nil {
+		return 0, nil, withoutURL(err)
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxResponse))
+	return resp.StatusCode, body, err
+}
+
+// withoutURL leaves out what everybody knows: method and address.
+func withoutURL(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
+
+// paths are what is called with broken requests.
+func (s *session) paths() []*handler {
+	return append([]*handler{s.discovery}, s.handlers...)
+}
+
+// refused reports where a call is not answered 4xx.
+func (s *session) refused(ctx context.Context, h *handler, e exchange) error {
+	e.path = h.path
+	status, _, err := s.send(ctx, e, s.limit(h.timeout)+grace)
+	if err != nil {
+		return fmt.Errorf("want a status 4xx, got none: %w", err)
+	}
+	if status < 400 || status > 499 {
+		return fmt.Errorf("want a status 4xx, got %d", status)
+	}
+	return nil
+}
+
+func wrongContentTypeRefused(ctx context.Context, s *session, h *handler) error {
+	r, err := s.sample(h)
+	if err != nil {
+		return err
+	}
+	return s.refused(ctx, h, exchange{method: http.MethodPost, contentType: "text/plain", body: bytes.NewReader(r.json())})
+}
+
+func brokenJSONRefused(ctx context.Context, s *session, h *handler) error {
+	for _, body := range []string{`{"apiVersion": `, ``, `[]`} {
+		if err := s.refused(ctx, h, exchange{method: http.MethodPost, contentType: "application/json", body: strings.NewReader(body)}); err != nil {
+			return fmt.Errorf("body %q: %w", body, err)
+		}
+	}
+	return nil
+}
+
+func wrongKindRefused(ctx context.Context, s *session, h *handler) error {
+	r, err := s.sample(h)
+	if err != nil {
+		return err
+	}
+	r["kind"] = "CapstanConformanceRequest"
+	return s.refused(ctx, h, exchange{method: http.MethodPost, contentType: "application/json", body: bytes.NewReader(r.json())})
+}
+
+func getRefused(ctx context.Context, s *session, h *handler) error {
+	return s.refused(ctx, h, exchange{method: http.MethodGet})
+}
+
+// sample is a good request to be spoiled.
+func (s *session) sample(h *handler) (request, error) {
+	if h == s.discovery {
+		return s.finish(request{}, h).withoutSettings(), nil
+	}
+	return s.request(h)
+}
+
+func unknownPathNotFound(ctx context.Context, s *session, _ *handler) error {
+	hook := s.discovery.hook
+	unknown := catalog.GroupVersionHook{Group: hook.Group, Version: hook.Version, Hook: "CapstanConformance"}
+	paths := []string{unknown.Path(""), unknown.Path("handler"), hook.Path("capstan-conformance")}
+	for _, h := range s.handlers {
+		paths = append(paths, h.hook.Path("capstan-conformance"))
+	}
+	slices.Sort(paths)
+	var errs []error
+	for _, path := range slices.Compact(paths) {
+		body := bytes.NewReader(request{"apiVersion": hook.GroupVersion().String(), "kind": hook.Hook + "Request"}.json())
+		status, _, err := s.send(ctx, exchange{method: http.MethodPost, path: path, contentType: "application/json", body: body}, s.limit(pureext.DefaultTimeout))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: want status 404, got none: %w", path, err))
+		} else if status != http.StatusNotFound {
+			errs = append(errs, fmt.Errorf("%s: want status 404, got %d", path, status))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// largeBodySurvived sends a body that has no end in sight and looks whether the
+// server still answers. What it answers to the body, or that it hangs up, is
+// its own affair.
+func largeBodySurvived(ctx context.Context, s *session, _ *handler) error {
+	body := io.MultiReader(strings.NewReader(`{"apiVersion":"`), io.LimitReader(endless('x'), largeBody), strings.NewReader(`"}`))
+	_, _, sent := s.send(ctx, exchange{method: http.MethodPost, path: s.discovery.path, contentType: "application/json", body: body}, s.limit(pureext.DefaultTimeout))
+	if _, err := s.discover(ctx); err != nil {
+		return fmt.Errorf("discovery after a body of %d MiB: %w", largeBody>>20, err)
+	}
+	if errors.Is(sent, context.DeadlineExceeded) {
+		return skip("it answers again, but a body of %d MiB could not be sent in time", largeBody>>20)
+	}
+	return nil
+}
+
+// endless is one byte again and again.
+type endless byte
+
+func (e endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = byte(e)
+	}
+	return len(p), nil
+}
+
+// cancelledCallForgotten breaks off calls at different points.
+func cancelledCallForgotten(ctx context.Context, s *session, h *handler) error {
+	r, before, err := s.begun(ctx, h)
+	if err != nil {
+		return err
+	}
+	body := r.json()
+	for range 3 {
+		if err := s.breakOff(ctx, h, body); err != nil {
+			return err
+		}
+		// After the body, before the answer.
+		cut, cancel := context.WithCancel(ctx)
+		trace := httptrace.WithClientTrace(cut, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { cancel() }})
+		whole := exchange{method: http.MethodPost, path: h.path, contentType: "application/json", body: bytes.NewReader(body)}
+		_, _, _ = s.send(trace, whole, s.limit(h.timeout)) // nobody waits for it
+		cancel()
+	}
+	after, err := s.ask(ctx, h, r)
+	if err != nil {
+		return fmt.Errorf("the call after cancelled ones: %w", err)
+	}
+	return sameKind(before, after)
+}
+
+// breakOff hangs up within the body of a request.
+func (s *session) breakOff(ctx context.Context, h *handler, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, s.limit(h.timeout))
+	defer cancel()
+	conn, err := s.dial(ctx)
+	if err != nil {
+		return err
+	}
+	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+		s.base.JoinPath(h.path).EscapedPath(), s.base.Host, len(body))
+	_, err = conn.Write(append([]byte(head), body[:len(body)/2]...))
+	return errors.Join(err, conn.Close())
+}
+
+// parallel runs n functions at the same time and returns their errors.
+func parallel(n int, f func(i int) error) []error {
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { errs[i] = f(i) })
+	}
+	wg.Wait()
+	return errs
+}
+
+// firstOf is the first error, with how many there are.
+func firstOf(errs []error) error {
+	bad := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	switch {
+	case len(bad) == 0:
+		return nil
+	case len(bad) == 1:
+		return bad[0]
+	}
+	return fmt.Errorf("%d of %d calls: %w", len(bad), len(errs), bad[0])
+}

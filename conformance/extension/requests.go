@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package extension
+
+import (
+	_ "embed" // the built-in requests
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	"github.com/capstan-dev/capstan/extension/catalog"
+)
+
+//go:embed requests/requests.yaml
+var requestsYAML []byte
+
+// builtins are the built-in requests by hook, of version v1alpha1. An error is
+// one of this package.
+var builtins = sync.OnceValues(func() (map[string]json.RawMessage, error) {
+	var file struct {
+		Requests map[string]json.RawMessage `json:"requests"`
+	}
+	if err := yaml.Unmarshal(requestsYAML, &file); err != nil {
+		return nil, fmt.Errorf("read built-in requests: %w", err)
+	}
+	return file.Requests, nil
+})
+
+// request is a request as a JSON object, to be changed at will by clone.
+type request map[string]any
+
+// request returns what a handler is asked, as a tree of its own.
+func (s *session) request(h *handler) (request, error) {
+	short := strings.TrimSuffix(h.name, "."+s.config.Name)
+	for _, key := range []string{h.name, short, h.hook.Hook} {
+		for name, given := range s.config.Requests {
+			if !strings.EqualFold(name, key) {
+				continue
+			}
+			var r request
+			if err := yaml.Unmarshal(given, &r); err != nil || r == nil {
+				return nil, fmt.Errorf("request %s: want an object in JSON or YAML", name)
+			}
+			return s.finish(r, h), nil
+		}
+	}
+	r, err := s.builtin(h.hook)
+	if err != nil {
+		return nil, err
+	}
+	return s.finish(r, h), nil
+}
+
+// builtin is the built-in request of a hook, converted if the catalog knows
+// how.
+func (s *session) builtin(hook catalog.GroupVersionHook) (request, error) {
+	published := catalog.GroupVersionHook{Group: hooksv1.GroupVersion.Group, Version: hooksv1.GroupVersion.Version, Hook: hook.Hook}
+	text, err := Request(published)
+	if err != nil || hook.Group != published.Group {
+		return nil, skip("the suite has no request for %s: give one", hook)
+	}
+	if hook == published {
+		return decode[request](text)
+	}
+	typed, err := s.config.Catalog.NewRequest(published)
+	if err != nil {
+		return nil, skip("the suite has no request for %s: give one", hook)
+	}
+	if err := json.Unmarshal(text, typed); err != nil {
+		return nil, fmt.Errorf("read built-in request %s: %w", hook.Hook, err)
+	}
+	converted, err := s.config.Catalog.ConvertRequest(typed, hook)
+	if err != nil {
+		return nil, skip("the suite has no request for %s: give one", hook)
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(converted)
+	return fields, err
+}
+
+// finish adds what every request has.
+func (s *session) finish(r request, h *handler) request {
+	r["apiVersion"], r["kind"] = h.request.ToAPIVersionAndKind()
+	if len(s.config.Settings) > 0 {
+		settings := map[string]any{}
+		for k, v := range s.config.Settings {
+			settings[k] = v
+		}
+		own, _ := r["settings"].(map[string]any)
+		maps.Copy(settings, own)
+		r["settings"] = settings
+	}
+	return r
+}
+
+// clone copies a request so that the copy can be changed.
+func (r request) clone() request { return runtime.DeepCopyJSON(r) }
+
+// json is the request as it is sent.
+func (r request) json() []byte {
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // a tree of decoded JSON
+	}
+	return b
+}
+
+// text is a field that is a string, or empty.
+func (r request) text(field string) string {
+	s, _ := r[field].(string)
+	return s
+}
+
+// list returns the objects in a list of the request.
+func (r request) list(field string) []map[string]any {
+	var out []map[string]any
+	items, _ := r[field].([]any)
+	for _, item := range items {
+		if m, ok := item.(map[string]any); ok {
+			out = append(out, m)
+		}
+	}
+	return out
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package extension
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// scope is what a check looks at, one by one.
+type scope func(s *session) []*handler
+
+// check is one sentence of the contract.
+type check struct {
+	Check
+	remedy string
+
+	// about lists what the check looks at; nil is the server as a whole.
+	about scope
+
+	// vital says that after a failure nothing more can be found out about the
+	// handler, or the server.
+	vital bool
+
+	// test returns nil, what is wrong, or skip. Its handler is nil for the
+	// server as a whole.
+	test func(ctx context.Context, s *session, h *handler) error
+}
+
+// Check is one thing that an extension must do.
+type Check struct {
+	// Name is the sentence of docs/contract/extension.md.
+	Name string `json:"name"`
+
+	// Description says why, and what exactly is looked at.
+	Description string `json:"description"`
+}
+
+// Checks lists the checks in the order in which they are run.
+func Checks() []Check {
+	all := checks()
+	out := make([]Check, len(all))
+	for i, c := range all {
+		out[i] = c.Check
+	}
+	return out
+}
+
+// Run looks at a server. It ends early when ctx does; what was not looked at is
+// reported as skipped then.
+func Run(ctx context.Context, c Config) Report {
+	report := Report{URL: c.URL, Results: []Result{}}
+	c, err := c.complete()
+	if err == nil {
+		var s *session
+		if s, err = open(c); err == nil {
+			defer s.close()
+			s.run(ctx, func(r Result) {
+				report.add(r)
+				c.Progress(r)
+			})
+		}
+	}
+	if err != nil {
+		report.Problem = oneLine(err)
+	}
+	return report
+}
+
+func (s *session) run(ctx context.Context, report func(Result)) {
+	for _, c := range checks() {
+		if c.about == nil {
+			report(s.result(ctx, c, nil))
+			continue
+		}
+		subjects := c.about(s)
+		for _, h := range subjects {
+			report(s.result(ctx, c, h))
+		}
+		if len(subjects) == 0 {
+			report(Result{Check: c.Name, Outcome: Skipped, Problem: s.nobody()})
+		}
+	}
+}
+
+// nobody says why a check has nothing to look at.
+func (s *session) nobody() string {
+	if s.problem != "" {
+		return s.problem
+	}
+	if !s.discovered {
+		return "its handlers are not known"
+	}
+	return "it has no such handler"
+}
+
+// result runs one check.
+func (s *session) result(ctx context.Context, c check, h *handler) Result {
+	res := Result{Check: c.Name, Outcome: Passed}
+	if h != nil {
+		res.Handler = h.name
+	}
+	start := time.Now()
+	err := s.try(ctx, c, h)
+	res.Duration = metav1.Duration{Duration: time.Since(start)}
+	if ctx.Err() != nil {
+		err = skip("the run was ended: %w", context.Cause(ctx))
+	}
+	if skipped, ok := errors.AsType[skipError](err); ok {
+		res.Outcome, res.Problem = Skipped, oneLine(skipped.error)
+		return res
+	}
+	if err == nil {
+		return res
+	}
+	res.Outcome, res.Problem, res.Remedy = Failed, oneLine(err), c.remedy
+	if c.vital && h != nil {
+		h.problem = "it failed before: " + c.Name
+	} else if c.vital {
+		s.problem = "the extension failed before: " + c.Name
+	}
+	return res
+}
+
+func (s *session) try(ctx context.Context, c check, h *handler) error {
+	switch {
+	case ctx.Err() != nil:
+		return nil // result says so
+	case s.problem != "":
+		return skip("%s", s.problem)
+	case h != nil && h.problem != "":
+		return skip("%s", h.problem)
+	}
+	return c.test(ctx, s, h)
+}
+
+// skipError says why something could not be found out.
+type skipError struct{ error }
+
+func skip(format string, args ...any) error { return skipError{fmt.Errorf(format, args...)} }
+
+// oneLine is what an error says, fit for a table, and not endless.
+func oneLine(err error) string {
+	const limit = 1000
+	s := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	if r := []rune(s); len(r) > limit {
+		s = string(r[:limit-1]) + "…"
+	}
+	return s
+}

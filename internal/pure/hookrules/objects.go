@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hookrules
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+)
+
+// Differences lists, sorted, the paths at which two trees of JSON differ, as
+// spec.template.labels.a. Lists differ as a whole; an absent field equals null.
+func Differences(a, b any) []string {
+	found := differences(a, b, "")
+	slices.Sort(found)
+	return found
+}
+
+func differences(a, b any, path string) []string {
+	am, aok := a.(map[string]any)
+	bm, bok := b.(map[string]any)
+	if !aok || !bok {
+		if reflect.DeepEqual(a, b) {
+			return nil
+		}
+		return []string{path}
+	}
+	var found []string
+	for k := range fields(am, bm) {
+		found = append(found, differences(am[k], bm[k], below(path, k))...)
+	}
+	return found
+}
+
+// fields are the names of all fields of some objects.
+func fields(objects ...map[string]any) map[string]bool {
+	names := map[string]bool{}
+	for _, o := range objects {
+		for k := range o {
+			names[k] = true
+		}
+	}
+	return names
+}
+
+func below(path, field string) string {
+	if path == "" {
+		return field
+	}
+	return path + "." + field
+}
+
+// Join lists paths for people, the first few.
+func Join(paths []string) string {
+	const most = 5
+	if len(paths) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(paths[:most], ", "), len(paths)-most)
+	}
+	return strings.Join(paths, ", ")
+}
+
+// Apply returns an object with a patch applied; the object given is as it was.
+func Apply(object map[string]any, kind hooksv1.PatchType, patch []byte) (map[string]any, error) {
+	before, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	var after []byte
+	switch kind {
+	case hooksv1.JSONPatchType:
+		operations, err := jsonpatch.DecodePatch(patch)
+		if err != nil {
+			return nil, fmt.Errorf("it is no JSON patch: %w", err)
+		}
+		if after, err = operations.Apply(before); err != nil {
+			return nil, fmt.Errorf("it does not apply: %w", err)
+		}
+	case hooksv1.JSONMergePatchType:
+		if after, err = jsonpatch.MergePatch(before, patch); err != nil {
+			return nil, fmt.Errorf("it does not apply: %w", err)
+		}
+	default:
+		return nil, fmt.Errorf("its type is %q: want %s or %s", kind, hooksv1.JSONPatchType, hooksv1.JSONMergePatchType)
+	}
+	var patched map[string]any
+	if err := json.Unmarshal(after, &patched); err != nil || patched == nil {
+		return nil, errors.New("it leaves no object")
+	}
+	return patched, nil
+}
+
+// Outside lists what of the paths lies below none of the allowed ones.
+func Outside(paths []string, allowed ...string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool {
+		return slices.ContainsFunc(allowed, func(a string) bool { return p == a || strings.HasPrefix(p, a+".") })
+	})
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hookrules
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+const (
+	reservedVariable = "builtin"
+	longestName      = 256
+)
+
+// VariableNames reports what is wrong with the names of variables.
+func VariableNames(variables []clusterv1.ClusterClassVariable) error {
+	var errs []error
+	seen := map[string]bool{}
+	for i, v := range variables {
+		switch {
+		case v.Name == "":
+			errs = append(errs, fmt.Errorf("variables[%d] has no name", i))
+		case seen[v.Name]:
+			errs = append(errs, fmt.Errorf("variables[%d]: %q is there already", i, v.Name))
+		case v.Name == reservedVariable:
+			errs = append(errs, fmt.Errorf("variables[%d]: %q is reserved", i, v.Name))
+		case strings.Contains(v.Name, "."):
+			errs = append(errs, fmt.Errorf("variables[%d]: %q has a dot, which separates a variable from its fields", i, v.Name))
+		case len(v.Name) > longestName:
+			errs = append(errs, fmt.Errorf("variables[%d]: its name has %d characters, more than %d", i, len(v.Name), longestName))
+		}
+		seen[v.Name] = true
+	}
+	return errors.Join(errs...)
+}
+
+// VariableSchemas reports which variables do not say whether they are required,
+// or have a schema that is not structural, as that of a
+// CustomResourceDefinition has to be.
+func VariableSchemas(variables []clusterv1.ClusterClassVariable) error {
+	var errs []error
+	for i, v := range variables {
+		if v.Required == nil {
+			errs = append(errs, fmt.Errorf("variables[%d], %s: it does not say whether it is required", i, v.Name))
+		}
+		if err := structural(v.Schema.OpenAPIV3Schema); err != nil {
+			errs = append(errs, fmt.Errorf("variables[%d], %s: %w", i, v.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func structural(props clusterv1.JSONSchemaProps) error {
+	text, err := json.Marshal(props)
+	if err != nil {
+		return err
+	}
+	var v1 apiextensionsv1.JSONSchemaProps
+	if err := json.Unmarshal(text, &v1); err != nil {
+		return err
+	}
+	var internal apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&v1, &internal, nil); err != nil {
+		return err
+	}
+	tree, err := schema.NewStructural(&internal)
+	if err != nil {
+		return err
+	}
+	return schema.ValidateStructural(field.NewPath("schema", "openAPIV3Schema"), tree).ToAggregate()
+}
