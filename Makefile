@@ -4,11 +4,13 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 TOOL := go tool -modfile=go.tools.mod
 
-.PHONY: build quickstart test check fmt vet lint unit peer generate verify bench gobench clean
+.PHONY: build quickstart run-sample-extension test check fmt vet lint unit peer generate verify bench gobench clean
 
 build: ; go build -ldflags '-s -w' -o bin/ ./cmd/...
 
 quickstart: build ; build/quickstart.sh
+
+run-sample-extension: build ; build/run-sample-extension.sh
 
 # Everything CI runs. The order lets a fault that is cheap to find show first.
 test: fmt build vet lint unit peer
