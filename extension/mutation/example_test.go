@@ -43,3 +43,21 @@ func ExampleGeneratePatches() {
 	// <nil>
 	// 1 JSONPatch [{"op":"add","path":"/spec/template/spec/kubeadmConfigSpec/clusterConfiguration/imageRepository","value":"registry.example.com/demo"}]
 }
+
+// A handler of CanUpdateMachine that can write files and set the clock of a
+// running machine, and nothing else.
+func ExampleTake() {
+	handle := func(_ context.Context, req *hooksv1.CanUpdateMachineRequest, resp *hooksv1.CanUpdateMachineResponse) (err error) {
+		resp.BootstrapConfigPatch, err = mutation.Take(req.Current.BootstrapConfig, req.Desired.BootstrapConfig, "spec.files", "spec.ntp.servers")
+		return err
+	}
+
+	req, resp := &hooksv1.CanUpdateMachineRequest{}, &hooksv1.CanUpdateMachineResponse{}
+	req.Current.BootstrapConfig.Raw = []byte(`{"spec":{"files":[{"path":"/etc/motd","content":"hello"}],"users":[{"name":"a"}]}}`)
+	req.Desired.BootstrapConfig.Raw = []byte(`{"spec":{"files":[{"path":"/etc/motd","content":"welcome"}],"users":[{"name":"b"}]}}`)
+	fmt.Println(handle(context.Background(), req, resp))
+	fmt.Println(string(resp.BootstrapConfigPatch.Patch))
+	// Output:
+	// <nil>
+	// [{"op":"add","path":"/spec/files/0/content","value":"welcome"}]
+}
