@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package extensions defaults and validates ExtensionConfigs. The functions
-// are pure; Webhooks lists what calls them and when.
+// Package extensions defaults and validates ExtensionConfigs, and warns of what
+// is allowed and better not. The functions are pure; Webhooks lists what calls
+// them and when.
 package extensions
 
 import (
+	"context"
+	"fmt"
 	"net/url"
 	"strings"
 
@@ -14,19 +17,30 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
+	"github.com/capstan-dev/capstan/internal/pure/extensions"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
 const (
 	defaultPort = 443
 
+	// maxSettings is how many bytes the keys and values of settings may have
+	// together: they are sent with every request.
+	maxSettings = 256 << 10
+
+	changed = webhook.SpecChanged +
+		` || object.metadata.?annotations[?'runtime.cluster.x-k8s.io/inject-ca-from-secret'].orValue('')` +
+		` != oldObject.metadata.?annotations[?'runtime.cluster.x-k8s.io/inject-ca-from-secret'].orValue('')`
+
 	lacks = `!object.spec.?namespaceSelector.hasValue()` +
 		` || (object.spec.clientConfig.?service.hasValue() && !object.spec.clientConfig.service.?port.hasValue())`
 )
 
-// Webhooks are the webhooks of the kind.
-func Webhooks() []webhook.Webhook {
+// Webhooks are the webhooks of the kind. The catalog knows which versions of
+// hooks are deprecated.
+func Webhooks(c *catalog.Catalog) []webhook.Webhook {
 	target := func(name, condition string) webhook.Target {
 		return webhook.Target{
 			Kind: runtimev1.GroupVersion.WithKind("ExtensionConfig"), Resource: "extensionconfigs",
@@ -35,7 +49,9 @@ func Webhooks() []webhook.Webhook {
 	}
 	return []webhook.Webhook{
 		webhook.Default(target("defaults-missing", lacks), DefaultExtensionConfig),
-		webhook.Check(target("spec-changed", webhook.SpecChanged), ValidateExtensionConfig),
+		webhook.Validate(target("spec-or-annotation-changed", changed), func(_ context.Context, r webhook.Review[runtimev1.ExtensionConfig]) (webhook.Verdict, error) {
+			return webhook.Verdict{Errors: ValidateExtensionConfig(r.Object, r.Old), Warnings: Warnings(c, r.Object)}, nil
+		}),
 	}
 }
 
@@ -56,8 +72,19 @@ func ValidateExtensionConfig(e, _ *runtimev1.ExtensionConfig) field.ErrorList {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), e.Name, reason))
 	}
 	spec := field.NewPath("spec")
+	if secret, ok := e.Annotations[runtimev1.InjectCAFromSecretAnnotation]; ok {
+		if _, err := fieldrules.SecretKey(secret); err != nil {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations").Key(runtimev1.InjectCAFromSecretAnnotation), secret, err.Error()))
+		}
+	}
 	errs = append(errs, fieldrules.Selector(spec.Child("namespaceSelector"), e.Spec.NamespaceSelector)...)
+	errs = append(errs, validateSettings(spec.Child("settings"), e.Spec.Settings)...)
 	at, config := spec.Child("clientConfig"), &e.Spec.ClientConfig
+	if len(config.CABundle) > 0 {
+		if err := fieldrules.CertificateBundle(config.CABundle); err != nil {
+			errs = append(errs, field.Invalid(at.Child("caBundle"), fmt.Sprintf("%d bytes", len(config.CABundle)), err.Error()))
+		}
+	}
 	hasService := config.Service != (runtimev1.ServiceReference{})
 	switch {
 	case config.URL != "" && hasService:
@@ -69,6 +96,27 @@ func ValidateExtensionConfig(e, _ *runtimev1.ExtensionConfig) field.ErrorList {
 	default:
 		return append(errs, field.Required(at, "set url or service"))
 	}
+}
+
+// Warnings says what is allowed and better not.
+func Warnings(c *catalog.Catalog, e *runtimev1.ExtensionConfig) []string {
+	warnings := extensions.Deprecated(c, e.Status.Handlers)
+	if _, injected := e.Annotations[runtimev1.InjectCAFromSecretAnnotation]; !injected && len(e.Spec.ClientConfig.CABundle) == 0 {
+		warnings = append(warnings, "spec.clientConfig.caBundle is empty and there is no annotation "+runtimev1.InjectCAFromSecretAnnotation+
+			": the extension's certificate will be verified with the system's certificate authorities")
+	}
+	return warnings
+}
+
+func validateSettings(at *field.Path, settings map[string]string) field.ErrorList {
+	size := 0
+	for key, value := range settings {
+		size += len(key) + len(value)
+	}
+	if size > maxSettings {
+		return field.ErrorList{field.TooLong(at, "", maxSettings)}
+	}
+	return nil
 }
 
 func validateURL(at *field.Path, text string) field.ErrorList {

@@ -9,6 +9,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/admission/addons"
 	"github.com/capstan-dev/capstan/internal/admission/core"
 	"github.com/capstan-dev/capstan/internal/admission/extensions"
@@ -23,7 +24,7 @@ import (
 func Of(c client.Reader, providers ...string) []webhook.Webhook {
 	var all []webhook.Webhook
 	if slices.Contains(providers, "core") {
-		all = slices.Concat(all, core.Webhooks(), addons.Webhooks(), ipam.Webhooks(c), extensions.Webhooks())
+		all = slices.Concat(all, core.Webhooks(), addons.Webhooks(), ipam.Webhooks(c), extensions.Webhooks(catalog.Default()))
 	}
 	if slices.Contains(providers, "kubeadm") {
 		all = slices.Concat(all, kubeadm.Webhooks(c))

@@ -303,6 +303,19 @@ func TestPreflightAnnotationIsChecked(t *testing.T) {
 	}
 }
 
+func TestTheSourceOfAnAuthorityIsChecked(t *testing.T) {
+	t.Parallel()
+	w := find(t, "ExtensionConfig", false)
+	old := object(t, "ExtensionConfig", "spec: {clientConfig: {url: 'https://x'}}")
+	annotated := object(t, "ExtensionConfig", "metadata: {annotations: {runtime.cluster.x-k8s.io/inject-ca-from-secret: rubbish}}\nspec: {clientConfig: {url: 'https://x'}}")
+	if !called(t, w, annotated, old) || !called(t, w, old, annotated) || called(t, w, annotated, annotated) {
+		t.Error("must be called exactly when the annotation changes")
+	}
+	if response := w.Admit(t.Context(), request(t, annotated, old)); response.Allowed {
+		t.Error("rubbish is allowed")
+	}
+}
+
 func TestNamesAndPathsAreUniqueAndQualified(t *testing.T) {
 	t.Parallel()
 	qualified := regexp.MustCompile(`^[a-z0-9-]+(\.[a-z0-9-]+){2,}$`)
