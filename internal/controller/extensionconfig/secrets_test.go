@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package extensionconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// secretsAPI serves watches of Secrets, each of one Secret, and nothing else.
+type secretsAPI struct {
+	metadata.Interface
+	metadata.Getter
+
+	namespace string
+	mu        *sync.Mutex // guards open
+	open      map[string]*watch.FakeWatcher
+}
+
+func (a secretsAPI) Resource(r schema.GroupVersionResource) metadata.Getter {
+	if r.Resource != "secrets" {
+		panic(r)
+	}
+	return a
+}
+
+func (a secretsAPI) Namespace(namespace string) metadata.ResourceInterface {
+	a.namespace = namespace
+	return a
+}
+
+func (a secretsAPI) List(_ context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
+}
+
+func (a secretsAPI) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	if o.SendInitialEvents != nil && *o.SendInitialEvents {
+		return nil, errors.New("lists only")
+	}
+	w, of := watch.NewFake(), a.namespace+" "+o.FieldSelector
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.open[of] != nil {
+		return nil, fmt.Errorf("%s is watched twice", of)
+	}
+	a.open[of] = w
+	context.AfterFunc(ctx, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.open, of)
+	})
+	return w, nil
+}
+
+func (a secretsAPI) change(of string) {
+	a.mu.Lock()
+	w := a.open[of]
+	a.mu.Unlock()
+	w.Modify(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: of, ResourceVersion: "2"}})
+}
+
+// watched is a set of watches, and the queue that they wake.
+type watched struct {
+	*testing.T
+	*secretWatches
+	api   secretsAPI
+	woken queue
+}
+
+func newWatched(t *testing.T) *watched {
+	api := secretsAPI{mu: &sync.Mutex{}, open: map[string]*watch.FakeWatcher{}}
+	return &watched{t, newSecretWatches(api), api, workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())}
+}
+
+func (w *watched) expect(want ...string) {
+	w.Helper()
+	synctest.Wait()
+	w.api.mu.Lock()
+	defer w.api.mu.Unlock()
+	if got := slices.Sorted(maps.Keys(w.api.open)); !slices.Equal(got, want) {
+		w.Errorf("watches %q, want %q", got, want)
+	}
+}
+
+func (w *watched) woke(want ...string) {
+	w.Helper()
+	synctest.Wait()
+	var got []string
+	for w.woken.Len() > 0 {
+		req, _ := w.woken.Get()
+		w.woken.Done(req)
+		got = append(got, req.Name)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		w.Errorf("woke %q, want %q", got, want)
+	}
+}
+
+func TestOneSecretIsWatchedOnceForAllThatNameIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWatched(t)
+		defer w.woken.ShutDown()
+		ctx, cancel := context.WithCancel(t.Context())
+		a, b := client.ObjectKey{Namespace: "ns", Name: "a"}, client.ObjectKey{Namespace: "ns", Name: "b"}
+		w.follow("early", a)
+		w.expect() // there is nobody to wake yet
+		if err := w.start(ctx, w.woken); err != nil {
+			t.Fatal(err)
+		}
+		w.expect("ns metadata.name=a")
+
+		w.follow("late", a)
+		w.follow("other", b)
+		w.expect("ns metadata.name=a", "ns metadata.name=b")
+		w.api.change("ns metadata.name=a")
+		w.woke("early", "late")
+		w.api.change("ns metadata.name=b")
+		w.woke("other")
+
+		w.follow("early", b) // instead of a
+		w.expect("ns metadata.name=a", "ns metadata.name=b")
+		w.api.change("ns metadata.name=a")
+		w.woke("late")
+
+		w.follow("late", client.ObjectKey{})
+		w.follow("late", client.ObjectKey{})
+		w.expect("ns metadata.name=b")
+
+		ended := make(chan error, 1)
+		go func() { ended <- w.wait(ctx) }()
+		cancel()
+		if err := <-ended; err != nil { // synctest fails if a goroutine is left
+			t.Error(err)
+		}
+		w.expect()
+		w.follow("late", a)
+		w.expect()
+	})
+}
+
+func TestWithoutWatchesNothingIsFollowed(t *testing.T) {
+	t.Parallel()
+	var none *secretWatches
+	none.follow("ext", client.ObjectKey{Namespace: "ns", Name: "a"})
+}
