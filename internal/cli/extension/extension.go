@@ -7,12 +7,14 @@ package extension
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,9 +26,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
-// completionTimeout bounds what a shell waits for names of a plane that may be
-// down.
-const completionTimeout = 2 * time.Second
+// kind is what clients forget of an ExtensionConfig that they read.
+var kind = runtimev1.GroupVersion.WithKind("ExtensionConfig")
 
 // New returns the command extension with all commands below it.
 func New(env *command.Env) *cobra.Command {
@@ -38,7 +39,7 @@ func New(env *command.Env) *cobra.Command {
 cluster's life, the hooks: they can block a step, patch templates and validate
 them. docs/book/extensions.md takes you from nothing to a first one.`,
 	}
-	cmd.AddCommand(newList(env), newRegister(env), newUnregister(env))
+	cmd.AddCommand(newList(env), newRegister(env), newUnregister(env), newCall(env), newTest(env), newOpenAPI(env))
 	return cmd
 }
 
@@ -56,7 +57,7 @@ func connect(env *command.Env, flags *command.MgmtFlags) (*mgmt, error) {
 	}
 	m.Config.WarningHandler = rest.NewWarningWriter(env.Err, rest.WarningWriterOptions{Deduplicate: true})
 	scheme := runtime.NewScheme()
-	if err := runtimev1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(runtimev1.AddToScheme(scheme), corev1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	c, err := client.New(m.Config, client.Options{Scheme: scheme})
@@ -130,39 +131,6 @@ func oneName(what string) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-// completeConfigs offers the names of all ExtensionConfigs that are not among
-// args yet, at most as many as max.
-func completeConfigs(env *command.Env, flags *command.MgmtFlags, max int) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) >= max {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var names []string
-		for _, config := range offered(cmd.Context(), env, flags) {
-			if !slices.Contains(args, config.Name) {
-				names = append(names, cobra.CompletionWithDesc(config.Name, address(config.Spec.ClientConfig)))
-			}
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// offered reads the ExtensionConfigs for a shell that completes a word; one
-// that cannot be read is nothing to complete.
-func offered(ctx context.Context, env *command.Env, flags *command.MgmtFlags) []runtimev1.ExtensionConfig {
-	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
-	defer cancel()
-	m, err := connect(env, flags)
-	if err != nil {
-		return nil
-	}
-	configs, err := m.configs(ctx)
-	if err != nil {
-		return nil
-	}
-	return configs
 }
 
 // address is how people read where an extension is.

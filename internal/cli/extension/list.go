@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
@@ -25,7 +26,7 @@ import (
 const statsPath = "/capstan/v1/extensions"
 
 // maxErrorWidth is how much of an error the table shows; -o json has it whole.
-const maxErrorWidth = 80
+const maxErrorWidth = 120
 
 // extensionInfo is one ExtensionConfig as list -o json prints it: a contract.
 type extensionInfo struct {
@@ -51,21 +52,13 @@ type handlerInfo struct {
 
 // callInfo tells how the calls of a handler went since the controllers started.
 type callInfo struct {
-	Total         int64     `json:"total"`
-	Failed        int64     `json:"failed"`
+	Total         uint64    `json:"total"`
+	Failed        uint64    `json:"failed"`
 	Last          time.Time `json:"last,omitzero"`
 	LastError     string    `json:"lastError,omitempty"`
 	LastErrorTime time.Time `json:"lastErrorTime,omitzero"`
 	P50Seconds    float64   `json:"p50Seconds"`
 	P99Seconds    float64   `json:"p99Seconds"`
-}
-
-type handlerStats struct {
-	Handler                 string
-	Calls, Failures         int64
-	LastError               string
-	LastErrorTime, LastCall time.Time
-	P50, P99                float64
 }
 
 type listOptions struct {
@@ -146,13 +139,16 @@ func (m *mgmt) calls(ctx context.Context) (map[string]*callInfo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask the API server how calls went: %w", err)
 	}
-	var stats []handlerStats
+	var stats []extensions.HandlerStats
 	if err := json.Unmarshal(body, &stats); err != nil {
 		return nil, fmt.Errorf("read how calls went from the API server: %w", err)
 	}
 	calls := map[string]*callInfo{}
 	for _, s := range stats {
-		calls[s.Handler] = &callInfo{s.Calls, s.Failures, s.LastCall, s.LastError, s.LastErrorTime, s.P50, s.P99}
+		calls[s.Handler] = &callInfo{
+			Total: s.Calls, Failed: s.Failures, Last: s.LastCall, LastError: s.LastError, LastErrorTime: s.LastErrorTime,
+			P50Seconds: s.P50Seconds, P99Seconds: s.P99Seconds,
+		}
 	}
 	return calls, nil
 }
@@ -164,7 +160,7 @@ func describe(config *runtimev1.ExtensionConfig, calls map[string]*callInfo) ext
 	}
 	for _, h := range config.Status.Handlers {
 		info.Handlers = append(info.Handlers, handlerInfo{
-			Name: h.Name, Hook: h.RequestHook.Hook, APIVersion: h.RequestHook.APIVersion, Deprecated: deprecation(h.RequestHook),
+			Name: h.Name, Hook: h.RequestHook.Hook, APIVersion: h.RequestHook.APIVersion, Deprecated: deprecation(h),
 			TimeoutSeconds: h.TimeoutSeconds, FailurePolicy: string(h.FailurePolicy), Calls: calls[h.Name],
 		})
 	}
@@ -172,44 +168,46 @@ func describe(config *runtimev1.ExtensionConfig, calls map[string]*callInfo) ext
 	return info
 }
 
-// writeList writes a row for each handler, and one for an extension without.
+// writeList writes a row for each handler, and one for an extension that has
+// none or is not discovered.
 func writeList(env *command.Env, list []extensionInfo) error {
 	w := tabwriter.NewWriter(env.Out, 0, 0, 3, ' ', 0)
 	_, _ = fmt.Fprintln(w, "CONFIG\tADDRESS\tDISCOVERED\tHANDLER\tHOOK\tTIMEOUT\tPOLICY\tCALLS\tFAILED\tP50\tP99\tLAST ERROR")
 	for _, e := range list {
 		head := e.Name + "\t" + e.Address + "\t" + e.Discovered
-		if len(e.Handlers) == 0 {
-			_, _ = fmt.Fprintf(w, "%s\t-\t-\t-\t-\t-\t-\t-\t-\t%s\n", head, shorten(e.Message))
+		if len(e.Handlers) == 0 || e.Discovered != "True" {
+			_, _ = fmt.Fprintf(w, "%s\t-\t-\t-\t-\t-\t-\t-\t-\t%s\n", head, cmp.Or(shorten(e.problem()), "-"))
 		}
 		for _, h := range e.Handlers {
 			hook := hookText(runtimev1.GroupVersionHook{APIVersion: h.APIVersion, Hook: h.Hook})
 			if h.Deprecated != "" {
 				hook += " (deprecated)"
 			}
-			problem := ""
-			if e.Discovered != "True" {
-				problem = e.Message
-			}
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%ds\t%s\t%s\n", head, h.Name, hook, h.TimeoutSeconds, h.FailurePolicy, h.Calls.columns(env.Now(), problem))
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%ds\t%s\t%s\n", head, h.Name, hook, h.TimeoutSeconds, h.FailurePolicy, h.Calls.columns(env.Now()))
 		}
 	}
 	return w.Flush()
 }
 
-// columns are the last five of the table. A problem of the whole extension
-// goes before what its last call ran into.
-func (c *callInfo) columns(now time.Time, problem string) string {
+// problem is why the extension is not discovered, without what the row says
+// already.
+func (e *extensionInfo) problem() string {
+	return strings.TrimPrefix(e.Message, "discover the handlers of ExtensionConfig "+e.Name+": ")
+}
+
+// columns are the last five of the table.
+func (c *callInfo) columns(now time.Time) string {
 	if c == nil {
-		return "-\t-\t-\t-\t" + cmp.Or(shorten(problem), "-")
+		return "-\t-\t-\t-\t-"
 	}
-	if problem == "" && c.LastError != "" {
-		problem = duration.HumanDuration(now.Sub(c.LastErrorTime)) + " ago: " + c.LastError
+	problem, p50, p99 := "-", "-", "-"
+	if c.LastError != "" {
+		problem = shorten(duration.HumanDuration(now.Sub(c.LastErrorTime)) + " ago: " + c.LastError)
 	}
-	p50, p99 := "-", "-"
 	if c.Total > 0 {
 		p50, p99 = seconds(c.P50Seconds), seconds(c.P99Seconds)
 	}
-	return fmt.Sprintf("%d\t%d\t%s\t%s\t%s", c.Total, c.Failed, p50, p99, cmp.Or(shorten(problem), "-"))
+	return fmt.Sprintf("%d\t%d\t%s\t%s\t%s", c.Total, c.Failed, p50, p99, problem)
 }
 
 // seconds is a duration that people can compare at a glance.

@@ -76,7 +76,7 @@ func (o registerOptions) config(name string) (*runtimev1.ExtensionConfig, error)
 		return nil, err
 	}
 	config := &runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	config.SetGroupVersionKind(runtimev1.GroupVersion.WithKind("ExtensionConfig"))
+	config.SetGroupVersionKind(kind)
 	config.Spec.Settings = o.settings
 	switch {
 	case (o.url == "") == (o.service == ""):
@@ -136,6 +136,7 @@ func runRegister(ctx context.Context, env *command.Env, o registerOptions, confi
 	}
 	if o.output != "" {
 		config.ManagedFields = nil
+		config.SetGroupVersionKind(kind)
 		return env.PrintObject(config, o.output)
 	}
 	if o.wait == 0 {

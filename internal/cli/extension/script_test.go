@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package extension_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	"github.com/capstan-dev/capstan/extension/server"
+	"github.com/capstan-dev/capstan/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// TestScripts runs every script of testdata/script with the real program, a
+// real plane and an extension in this process, which they share. $URL and $CA
+// are those of the extension; $NAME is a name that no other script uses.
+func TestScripts(t *testing.T) {
+	program, url, ca := testenv.Binary(t), "", ""
+	ours := startExtension(t)
+	url, ca = ours.URL(), filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(ca, ours.CABundle(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			plane := testenv.Start(t)
+			home, bin := filepath.Join(env.WorkDir, "home"), filepath.Join(env.WorkDir, "bin")
+			for key, value := range map[string]string{
+				"HOME": home, "PATH": bin + string(filepath.ListSeparator) + env.Getenv("PATH"),
+				"KUBECONFIG": plane.Kubeconfig, "NAME": plane.Namespace, "URL": url, "CA": ca,
+			} {
+				env.Setenv(key, value)
+			}
+			return errors.Join(os.Mkdir(home, 0o700), os.Mkdir(bin, 0o700), os.Symlink(program, filepath.Join(bin, "capstan")))
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+	})
+}
+
+// startExtension serves hooks until the test ends.
+func startExtension(t *testing.T) *server.Server {
+	t.Helper()
+	s, err := server.New(server.Options{Address: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(
+		server.Handle(s, hooksv1.BeforeClusterCreate, freeze, server.Name("freeze")),
+		server.Handle(s, hooksv1.BeforeClusterDelete, refuse, server.Name("refuse")),
+		server.Handle(s, hooksv1.BeforeClusterUpgrade, nothing, server.Name("first")),
+		server.Handle(s, hooksv1.BeforeClusterUpgrade, nothing, server.Name("second"), server.OnFailure(hooksv1.FailurePolicyIgnore)),
+		server.Handle(s, hooksv1.AfterControlPlaneInitialized, moody, server.Name("moody")),
+		server.Handle(s, hooksv1.GeneratePatches, label, server.Name("label")),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-s.Ready():
+	case err := <-done:
+		t.Fatal(err)
+	}
+	return s
+}
+
+func freeze(_ context.Context, req *hooksv1.BeforeClusterCreateRequest, resp *hooksv1.BeforeClusterCreateResponse) error {
+	if req.Settings["freeze"] == "true" {
+		resp.Message, resp.RetryAfterSeconds = "no new clusters in "+req.Cluster.Namespace, 30
+	}
+	return nil
+}
+
+func refuse(context.Context, *hooksv1.BeforeClusterDeleteRequest, *hooksv1.BeforeClusterDeleteResponse) error {
+	return errors.New("the backup is too old")
+}
+
+var calls atomic.Int64
+
+// moody does not keep the contract: the same request fails every other time.
+func moody(context.Context, *hooksv1.AfterControlPlaneInitializedRequest, *hooksv1.AfterControlPlaneInitializedResponse) error {
+	if calls.Add(1)%2 == 0 {
+		return errors.New("not now")
+	}
+	return nil
+}
+
+func nothing(context.Context, *hooksv1.BeforeClusterUpgradeRequest, *hooksv1.BeforeClusterUpgradeResponse) error {
+	return nil
+}
+
+func label(_ context.Context, req *hooksv1.GeneratePatchesRequest, resp *hooksv1.GeneratePatchesResponse) error {
+	for _, item := range req.Items {
+		resp.Items = append(resp.Items, hooksv1.GeneratePatchesResponseItem{
+			UID: item.UID, PatchType: hooksv1.JSONMergePatchType, Patch: []byte(`{"metadata":{"labels":{"a":"b"}}}`),
+		})
+	}
+	return nil
+}
+
+// exits STATUS PROGRAM ARGS... runs a program that must end with the status.
+func exits(ts *testscript.TestScript, negated bool, args []string) {
+	if negated || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS PROGRAM ARGS...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		got = failed.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("status %d, want %d", got, want)
+	}
+}

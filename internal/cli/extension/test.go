@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package extension
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	conformance "github.com/capstan-dev/capstan/conformance/extension"
+	"github.com/capstan-dev/capstan/extension/catalog"
+	"github.com/capstan-dev/capstan/internal/cli/command"
+)
+
+type testOptions struct {
+	target   targetFlags
+	hooks    []string
+	requests map[string]string
+	output   string
+	list     bool
+}
+
+func newTest(env *command.Env) *cobra.Command {
+	var o testOptions
+	cmd := &cobra.Command{
+		Use:   "test (URL | NAME)",
+		Short: "Find out whether an extension keeps the contract",
+		Long: `Run the conformance suite against an extension, given by its URL or by the name
+of its ExtensionConfig, and report each check: ok, FAIL or skip. The status is 1
+when one fails.
+
+The suite calls the handlers, and calls have effects. Its requests are about a
+Cluster ` + conformance.ClusterName + ` in a namespace of that name. --hooks limits what is
+called, --request sends requests of your own.`,
+		Example: `  capstan extension test https://127.0.0.1:9443 --ca-file ca.crt
+  capstan extension test policy --hooks BeforeClusterCreate,GeneratePatches
+  capstan extension test policy --request GeneratePatches=patches.yaml -o json
+  capstan extension test --list`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if o.list {
+				return command.NoArgs(cmd, args)
+			}
+			return oneName("the URL of an extension, or the name of one ExtensionConfig,")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkOutput(o.output, "json"); err != nil {
+				return err
+			}
+			if o.list {
+				return listChecks(env, o.output)
+			}
+			return runTest(cmd.Context(), env, o, args[0])
+		},
+	}
+	o.target.add(cmd, env)
+	f := cmd.Flags()
+	f.StringSliceVar(&o.hooks, "hooks", nil, "hooks to call (default: all that the extension has)")
+	f.StringToStringVar(&o.requests, "request", nil, "request to send instead of the suite's, as HOOK=FILE or HANDLER=FILE; may be repeated")
+	f.BoolVar(&o.list, "list", false, "print the checks instead")
+	outputFlag(cmd, &o.output, "a line for each check", "json")
+	_ = cmd.RegisterFlagCompletionFunc("hooks", completeHooks(2))
+	cmd.ValidArgsFunction = completeConfigs(env, &o.target.mgmt, 1)
+	return cmd
+}
+
+func runTest(ctx context.Context, env *command.Env, o testOptions, name string) error {
+	for _, hook := range o.hooks {
+		if _, err := catalog.Default().Named(hook); err != nil {
+			return command.Misuse(fmt.Errorf("--hooks: %w", err))
+		}
+	}
+	requests := map[string][]byte{}
+	for of, file := range o.requests {
+		text, err := readFile(env, file)
+		if err != nil {
+			return fmt.Errorf("read --request %s: %w", of, err)
+		}
+		requests[of] = text
+	}
+	o.target.config = name
+	if strings.Contains(name, "://") {
+		o.target.url, o.target.config = name, ""
+	}
+	t, err := o.target.open(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer t.pool.Close()
+	if s := t.endpoint.Service; s != nil {
+		// The suite has no use for a Service that it cannot reach, and its report
+		// would not say what to do.
+		if _, err := t.ask(ctx); err != nil {
+			return err
+		}
+	}
+	report := conformance.Run(ctx, conformance.Config{
+		URL: t.url(), CABundle: t.config.Spec.ClientConfig.CABundle, ClientCertFile: o.target.clientCert, ClientKeyFile: o.target.key,
+		Name: t.config.Name, Settings: t.config.Spec.Settings, Requests: requests, Hooks: o.hooks, Timeout: o.target.timeout,
+		Progress: func(r conformance.Result) { writeResult(env, o.output, r) },
+	})
+	if o.output == "json" {
+		if err := env.PrintObject(report, "json"); err != nil {
+			return err
+		}
+	}
+	if report.Problem != "" {
+		return fmt.Errorf("test %s: %s", name, report.Problem)
+	}
+	env.Say("%d passed, %d failed, %d skipped", report.Passed, report.Failed, report.Skipped)
+	switch {
+	case report.Failed > 0:
+		return fmt.Errorf("%s does not keep the contract", name)
+	case report.Passed == 0:
+		return errors.New("nothing could be checked")
+	}
+	return nil
+}
+
+// writeResult reports one check as soon as it is over: as the data, or as
+// progress where that is JSON.
+func writeResult(env *command.Env, output string, r conformance.Result) {
+	write := env.Print
+	if output == "json" {
+		write = env.Say
+	}
+	word := map[conformance.Outcome]string{conformance.Passed: "ok", conformance.Failed: "FAIL", conformance.Skipped: "skip"}[r.Outcome]
+	about := r.Check
+	if r.Handler != "" {
+		about = r.Handler + ": " + about
+	}
+	if r.Outcome == conformance.Skipped {
+		write("%-4s  %s (%s)", word, about, r.Problem)
+		return
+	}
+	write("%-4s  %s", word, about)
+	if r.Problem != "" {
+		write("      %s", r.Problem)
+	}
+	if r.Remedy != "" {
+		write("      remedy: %s", r.Remedy)
+	}
+}
+
+// listChecks prints what the suite looks at.
+func listChecks(env *command.Env, output string) error {
+	if output == "json" {
+		return env.PrintObject(conformance.Checks(), "json")
+	}
+	w := tabwriter.NewWriter(env.Out, 0, 0, 3, ' ', 0)
+	for _, c := range conformance.Checks() {
+		_, _ = fmt.Fprintf(w, "%s\n\t%s\n", c.Name, c.Description)
+	}
+	return w.Flush()
+}
