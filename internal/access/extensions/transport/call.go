@@ -3,13 +3,13 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
-	"net/url"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
@@ -33,15 +33,6 @@ var header = http.Header{
 	"User-Agent":      {"capstan"},
 	"Idempotency-Key": {},
 }
-
-// exchange is a request with what belongs to it, to be had in one piece.
-type exchange struct {
-	url    url.URL
-	body   payload
-	reader payloadReader
-}
-
-func (x *exchange) again() (io.ReadCloser, error) { return &payloadReader{payload: &x.body}, nil }
 
 func (p *Pool) call(ctx context.Context, e Endpoint, path string, body []byte, probe bool) ([]byte, error) {
 	for {
@@ -110,16 +101,15 @@ func (s *server) wait(ctx context.Context) *Error {
 // post makes the call.
 func (s *server) post(ctx context.Context, path string, body []byte) ([]byte, *Error) {
 	target := s.target(path)
-	x := &exchange{url: *target, body: payload{data: body}}
-	x.reader.payload = &x.body
-	x.url.RawQuery = "timeout=" + timeLeft(ctx)
-	defer x.body.end()
+	u := *target
+	u.RawQuery = "timeout=" + timeLeft(ctx)
 	req := (&http.Request{
-		Method: http.MethodPost, URL: &x.url, Host: x.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: header, Body: &x.reader, GetBody: x.again, ContentLength: int64(len(body)),
+		Method: http.MethodPost, URL: &u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: header, Body: http.NoBody, ContentLength: int64(len(body)),
 	}).WithContext(ctx)
-	if len(body) == 0 {
-		req.Body, req.GetBody = http.NoBody, nil
+	if len(body) > 0 {
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		req.Body, _ = req.GetBody()
 	}
 	if trace.SpanContextFromContext(ctx).IsValid() {
 		req.Header = header.Clone()

@@ -83,7 +83,9 @@ func New(o Options) (*Pool, error) {
 
 // Post sends body, which is JSON, to path below the endpoint's own path and
 // returns the JSON it is answered. The context's deadline bounds all of it and
-// is told to the server. The error is always an *Error.
+// is told to the server. The error is always an *Error. The bytes of body must
+// not be changed afterwards either: a server that answers early may still be
+// sent the rest.
 func (p *Pool) Post(ctx context.Context, e Endpoint, path string, body []byte) ([]byte, error) {
 	return p.call(ctx, e, path, body, false)
 }

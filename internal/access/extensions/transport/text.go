@@ -14,8 +14,10 @@ const (
 	// maxExcerpt bounds what is quoted of an answer or of another's error.
 	maxExcerpt = 512
 	// echo is the length of a piece of the request that an excerpt may not
-	// repeat. Shorter ones are names and field names.
-	echo = 64
+	// repeat. Shorter ones are names and field names. Pieces are looked for at
+	// every so many bytes, so that a long request costs little.
+	echo     = 64
+	echoStep = 16
 	// maxNames is how many names of a certificate are listed.
 	maxNames = 8
 )
@@ -36,9 +38,9 @@ func excerpt(body io.Reader, sent []byte) string {
 
 func repeats(text, sent []byte) bool {
 	if text = bytes.TrimSpace(text); len(text) < echo {
-		return len(text) > echo/4 && bytes.Contains(sent, text)
+		return len(text) > echoStep && bytes.Contains(sent, text)
 	}
-	for ; len(text) >= echo; text = text[echo:] {
+	for ; len(text) >= echo; text = text[echoStep:] {
 		if bytes.Contains(sent, text[:echo]) {
 			return true
 		}
