@@ -25,6 +25,10 @@ import (
 // discoveryTimeout is how long an extension may take to say what it can do.
 const discoveryTimeout = 10 * time.Second
 
+// errChanged is why a call is not made that was about to. The next one goes to
+// what is registered then.
+var errChanged = errors.New("the ExtensionConfig was changed or removed meanwhile")
+
 // FailureError says that an extension was called and answered Failure. No
 // failure policy hides it.
 type FailureError struct {
@@ -101,11 +105,12 @@ func (c *Client) call(ctx context.Context, d catalog.Descriptor, h *handler, req
 			return c.decode(known.body, h, response)
 		}
 	}
-	if h.of.gone.Load() {
-		return fmt.Errorf("ExtensionConfig %q was changed or removed meanwhile", h.config)
-	}
 	timed, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
+	defer context.AfterFunc(h.of.life, cancel)()
+	if h.of.gone.Load() {
+		return errChanged
+	}
 	var answered []byte
 	first, err := c.observed(timed, &h.target, h.stats, func(ctx context.Context) error {
 		var err error
@@ -117,13 +122,13 @@ func (c *Client) call(ctx context.Context, d catalog.Descriptor, h *handler, req
 		}
 		return failure(h.name, response)
 	})
-	if err = gaveUp(ctx, err); err == nil {
+	if err = gaveUp(h.of.life, gaveUp(ctx, err)); err == nil {
 		if d.Cacheable {
 			c.rememberAnswer(key, h, answered)
 		}
 		return nil
 	}
-	if h.failurePolicy == runtimev1.FailurePolicyIgnore && ctx.Err() == nil && hidden(err) {
+	if h.failurePolicy == runtimev1.FailurePolicyIgnore && ctx.Err() == nil && h.of.life.Err() == nil && hidden(err) {
 		level := 2
 		if first {
 			level = 0
@@ -135,19 +140,20 @@ func (c *Client) call(ctx context.Context, d catalog.Descriptor, h *handler, req
 	return err
 }
 
-// hidden reports whether failurePolicy Ignore hides an error.
+// hidden reports whether failurePolicy Ignore hides an error: whether it is the
+// extension's, not the caller's or that of the ExtensionConfig.
 func hidden(err error) bool {
 	if _, ok := errors.AsType[unusableError](err); ok {
 		return true
 	}
 	e, ok := errors.AsType[*transport.Error](err)
-	return ok && e.Reason != transport.Canceled
+	return ok && e.Reason != transport.Canceled && e.Reason != transport.BadEndpoint
 }
 
-// gaveUp makes sure that a caller who gave up, or whose own time is over, sees
-// that in the error.
+// gaveUp makes sure that the error tells when the caller gave up, the caller's
+// own time is over, or the config was removed.
 func gaveUp(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) {
+	if err == nil || ctx.Err() == nil || errors.Is(err, context.Cause(ctx)) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", context.Cause(ctx), err)

@@ -19,8 +19,8 @@
 //
 // A handler's failurePolicy Ignore hides that it gave no usable answer: no
 // connection, no HTTP 200, too much, too late, not JSON, another kind. It never
-// hides that it answered Failure, that the caller gave up, or a mistake of our
-// own. What is hidden counts as an empty Success.
+// hides that it answered Failure, that the caller gave up, an address or CA
+// bundle that makes no sense, or a mistake of our own. What is hidden counts as an empty Success.
 //
 // An extension with a namespaceSelector is called only for objects in
 // namespaces that it selects, and for objects that are in no namespace, as
@@ -31,6 +31,8 @@
 // without a call, unless one of the extensions concerned was changed or
 // removed, or others concern the object now.
 //
-// A removed ExtensionConfig is called no more from the moment Remove returns:
-// what is under way ends by its own timeout.
+// A removed ExtensionConfig is called no more from the moment Remove returns;
+// calls under way end with an error that says so, so that nobody waits for an
+// extension that hangs once it is removed. When a config changes, calls under
+// way are left to end as they do.
 package extensions

@@ -4,6 +4,7 @@ package extensions
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -52,8 +53,12 @@ type Registry struct {
 // nil.
 type watcher func(config string, was, is *registration)
 
+// errRemoved is why calls end that were under way when their ExtensionConfig
+// was removed.
+var errRemoved = errors.New("the ExtensionConfig was removed meanwhile")
+
 // registration is one ExtensionConfig as it was at one time. It is never
-// changed, but for gone.
+// changed, but for gone and life.
 type registration struct {
 	id         uint64 // differs for each registration of this process
 	config     string
@@ -65,7 +70,9 @@ type registration struct {
 	host       string
 	selector   labels.Selector
 	handlers   []*handler
-	gone       atomic.Bool
+	gone       atomic.Bool     // replaced or removed
+	life       context.Context // ends when the config is removed, not when it is replaced
+	end        context.CancelCauseFunc
 }
 
 // handler is one handler of a registration.
@@ -153,14 +160,17 @@ func (r *Registry) Set(config *runtimev1.ExtensionConfig) error {
 	return nil
 }
 
-// Remove forgets a config; when it returns none of its handlers is called any
-// more. It counts as tried.
+// Remove forgets a config: when it returns none of its handlers is called any
+// more, and calls under way are about to end. It counts as tried.
 func (r *Registry) Remove(name string) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	r.mu.Lock()
 	was := r.configs[name]
 	r.replace(name, was, nil)
+	if was != nil {
+		was.end(errRemoved)
+	}
 	delete(r.waiting, name)
 	r.readyIfTried()
 	r.mu.Unlock()
@@ -197,6 +207,7 @@ func (r *Registry) register(config *runtimev1.ExtensionConfig) (*registration, e
 		host:       endpoint.Host(),
 		selector:   selector,
 	}
+	out.life, out.end = context.WithCancelCause(context.Background())
 	var errs []error
 	for i, known := range config.Status.Handlers {
 		h, err := r.handler(out, known)
@@ -262,6 +273,11 @@ func (r *Registry) replace(config string, was, is *registration) {
 	}
 	if is != nil {
 		r.configs[config] = is
+		if was != nil && was.uid == is.uid {
+			is.life, is.end = was.life, was.end
+		} else if was != nil {
+			was.end(errRemoved)
+		}
 		for _, h := range is.handlers {
 			if was != nil {
 				h.stats = was.statsOf(h.name, h.stats)

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
@@ -106,7 +107,11 @@ func Aggregate(into hooksv1.ResponseObject, answers []Answer) {
 // retryAfterSeconds. The type is a struct's.
 func Aggregatable(response reflect.Type) bool {
 	for field := range response.Fields() {
-		if !field.Anonymous {
+		switch field.Type {
+		case reflect.TypeFor[metav1.TypeMeta](), reflect.TypeFor[hooksv1.CommonResponse](), reflect.TypeFor[hooksv1.CommonRetryResponse]():
+			continue
+		}
+		if !field.Anonymous || field.Type.Kind() != reflect.Struct || !Aggregatable(field.Type) {
 			return false
 		}
 	}
