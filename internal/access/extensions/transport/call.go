@@ -19,10 +19,6 @@ import (
 // defaultTimeout bounds a call whose context has no deadline.
 const defaultTimeout = 10 * time.Second
 
-// exactLength is up to where a Content-Length is believed when memory is taken
-// for an answer. Beyond, memory follows what arrives.
-const exactLength = 256 << 10
-
 // header is what all requests carry. It is shared: net/http only reads it. An
 // Idempotency-Key without a value is not sent; it lets net/http send a request
 // again over a new connection when the server closed an idle one just then.
@@ -164,25 +160,14 @@ func (s *server) read(ctx context.Context, resp *http.Response) ([]byte, *Error)
 	if resp.ContentLength > s.limit {
 		return nil, s.tooLarge(fmt.Errorf("its answer has %d bytes, more than the %d allowed", resp.ContentLength, s.limit))
 	}
-	size := int64(512)
-	if resp.ContentLength >= 0 {
-		size = min(resp.ContentLength, exactLength)
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, s.limit+1)) // memory follows what arrives, not what was announced
+	switch {
+	case int64(len(answer)) > s.limit:
+		return nil, s.tooLarge(fmt.Errorf("its answer has more than the %d bytes allowed", s.limit))
+	case err != nil:
+		return nil, s.broken(ctx, err, len(answer))
 	}
-	answer := make([]byte, 0, min(size, s.limit)+1)
-	for {
-		n, err := resp.Body.Read(answer[len(answer):min(int64(cap(answer)), s.limit+1)])
-		answer = answer[:len(answer)+n]
-		switch {
-		case int64(len(answer)) > s.limit:
-			return nil, s.tooLarge(fmt.Errorf("its answer has more than the %d bytes allowed", s.limit))
-		case err == io.EOF:
-			return answer, nil
-		case err != nil:
-			return nil, s.broken(ctx, err, len(answer))
-		case len(answer) == cap(answer):
-			answer = append(answer, 0)[:len(answer)]
-		}
-	}
+	return answer, nil
 }
 
 func (s *server) tooLarge(err error) *Error {

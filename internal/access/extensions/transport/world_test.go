@@ -30,13 +30,13 @@ const path = "/hooks.runtime.cluster.x-k8s.io/v1alpha1/discovery"
 
 // authority issues the certificates of a test.
 type authority struct {
-	t    *testing.T
+	t    testing.TB
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	pem  []byte
 }
 
-func newAuthority(t *testing.T, name string) *authority {
+func newAuthority(t testing.TB, name string) *authority {
 	t.Helper()
 	a := &authority{t: t}
 	template := &x509.Certificate{
@@ -96,7 +96,7 @@ func (a *authority) files(dir string, pair tls.Certificate) (certFile, keyFile s
 
 // serve starts an HTTPS server and says how to reach it. edit may change it
 // before it starts.
-func serve(t *testing.T, handler http.HandlerFunc, edit func(*httptest.Server, *authority)) Endpoint {
+func serve(t testing.TB, handler http.HandlerFunc, edit func(*httptest.Server, *authority)) Endpoint {
 	t.Helper()
 	a := newAuthority(t, "test authority")
 	s := httptest.NewUnstartedServer(handler)
@@ -167,7 +167,7 @@ func hear(c net.Conn) bool {
 // hold reads until the connection is closed.
 func hold(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
-func newPool(t *testing.T, o Options) *Pool {
+func newPool(t testing.TB, o Options) *Pool {
 	t.Helper()
 	p, err := New(o)
 	if err != nil {
@@ -178,7 +178,7 @@ func newPool(t *testing.T, o Options) *Pool {
 }
 
 // within is a context that ends long after the test should have.
-func within(t *testing.T) context.Context {
+func within(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
