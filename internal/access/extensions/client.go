@@ -122,7 +122,7 @@ func (c *Client) changed(config string, was, is *registration) {
 		}
 		return hosts{called: is.host, asked: is.host}
 	})
-	c.metrics.deprecated(c.registry.all())
+	c.metrics.deprecated(c.registry.deprecated())
 }
 
 // GetAllExtensions lists, sorted, the handlers that CallAllExtensions would

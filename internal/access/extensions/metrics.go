@@ -106,14 +106,8 @@ func (m *metrics) record(t *target, code string, took time.Duration) {
 	m.duration.WithLabelValues(t.host, t.hook.Group, t.hook.Version, t.hook.Hook).Observe(took.Seconds())
 }
 
-// deprecated counts the handlers of deprecated hook versions anew.
-func (m *metrics) deprecated(handlers []*handler) {
-	counts := map[catalog.GroupVersionHook]int{}
-	for _, h := range handlers {
-		if h.deprecated {
-			counts[h.hook]++
-		}
-	}
+// deprecated says how many handlers of deprecated hook versions there are.
+func (m *metrics) deprecated(counts map[catalog.GroupVersionHook]int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.outdated.Reset()

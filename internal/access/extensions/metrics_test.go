@@ -3,9 +3,17 @@
 package extensions
 
 import (
+	"io"
+	"net/http"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	dto "github.com/prometheus/client_model/go"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
 // counted sums up requests by code.
@@ -39,4 +47,197 @@ func label(m *dto.Metric, name string) string {
 		}
 	}
 	return ""
+}
+
+func TestSeriesOfAHostGoWithItsLastConfig(t *testing.T) {
+	t.Parallel()
+	w, e := newWorld(t), serve(t, success)
+	hosts := func(want ...string) {
+		t.Helper()
+		for _, name := range []string{"capi_runtime_sdk_requests_total", "capi_runtime_sdk_request_duration_seconds"} {
+			got := map[string]bool{}
+			for _, m := range w.series(t, name) {
+				got[label(m, "host")] = true
+			}
+			if len(got) != len(want) {
+				t.Errorf("%s: got %v, want %v", name, got, want)
+			}
+			for _, host := range want {
+				if !got[host] {
+					t.Errorf("%s: got %v, want %s in it", name, got, host)
+				}
+			}
+		}
+	}
+	host := strings.TrimPrefix(e.URL, "https://")
+	w.set(t, e.config("a", handles("h", "BeforeClusterCreate")), e.config("b"))
+	if _, err := w.create(t); err != nil {
+		t.Fatal(err)
+	}
+	hosts(host)
+	w.registry.Remove("a")
+	hosts(host) // b is there still
+	w.registry.Remove("b")
+	hosts()
+
+	// What was never registered leaves nothing either.
+	if _, err := w.Discover(t.Context(), e.config("c")); err != nil {
+		t.Fatal(err)
+	}
+	hosts(host)
+	w.registry.Remove("c")
+	hosts()
+
+	// An extension that moved is measured where it is and where it is asked.
+	w.set(t, e.config("d", handles("h", "BeforeClusterCreate")))
+	other := serve(t, success)
+	if _, err := w.Discover(t.Context(), other.config("d")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.create(t); err != nil {
+		t.Fatal(err)
+	}
+	hosts(host, strings.TrimPrefix(other.URL, "https://"))
+	w.set(t, other.config("d", handles("h", "BeforeClusterCreate")))
+	hosts(strings.TrimPrefix(other.URL, "https://"))
+}
+
+func TestMetricsOfACallThatOutlivesItsConfigAreNotKept(t *testing.T) {
+	t.Parallel()
+	w, e := newWorld(t), serve(t, success)
+	w.set(t, e.config("ext", handles("h", "BeforeClusterCreate")))
+	h, err := w.registry.named("h.ext")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.registry.Remove("ext")
+	w.Client.metrics.record(&h.target, "200", 1)
+	if got := w.counted(t); len(got) != 0 {
+		t.Errorf("got %v, want no series", got)
+	}
+}
+
+func TestDeprecatedHandlersAreCounted(t *testing.T) {
+	t.Parallel()
+	w, e := newWorld(t), serve(t, success)
+	counted := func(what string, want float64) {
+		t.Helper()
+		series := w.series(t, "capi_runtime_sdk_deprecated_handlers")
+		if want == 0 && len(series) == 0 {
+			return
+		}
+		if len(series) != 1 || label(series[0], "hook") != "BeforeClusterUpgrade" || label(series[0], "version") != "v1alpha1" || series[0].GetGauge().GetValue() != want {
+			t.Errorf("%s: got %v, want %v of the older BeforeClusterUpgrade", what, series, want)
+		}
+	}
+	newer := handles("n", "BeforeClusterUpgrade")
+	newer.RequestHook.APIVersion = v1alpha2
+	w.set(t, e.config("a", handles("h", "BeforeClusterUpgrade"), handles("c", "BeforeClusterCreate"), newer))
+	counted("one", 1)
+	w.set(t, e.config("b", handles("h", "BeforeClusterUpgrade")))
+	counted("two", 2)
+	w.registry.Remove("a")
+	counted("one was removed", 1)
+	w.registry.Remove("b")
+	counted("none is left", 0)
+}
+
+func TestTwoClientsShareMetrics(t *testing.T) {
+	t.Parallel()
+	a := newWorld(t)
+	b := newWorld(t, func(o *Options) { o.Metrics = a.metrics })
+	if a.Client.metrics.requests != b.Client.metrics.requests {
+		t.Error("the second client counts elsewhere")
+	}
+}
+
+func TestStats(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	answer := make(chan string, 3)
+	e := serveFunc(t, func(rw http.ResponseWriter, r *http.Request) {
+		w.clock.Step(250 * time.Millisecond)
+		write(200, <-answer)(rw, r)
+	})
+	w.set(t, e.config("ext", ignoring(handles("h", "BeforeClusterCreate"))), e.config("a", handles("never", "GeneratePatches")))
+	start := w.clock.Now()
+	for _, a := range []string{success, `{"status":"` + strings.Repeat("x", 600) + `"}`, success} {
+		answer <- a
+		if _, err := w.create(t); err != nil {
+			t.Fatal(err)
+		}
+	}
+	host := strings.TrimPrefix(e.URL, "https://")
+	want := []HandlerStats{
+		{Handler: "never.a", Config: "a", APIVersion: v1alpha1, Hook: "GeneratePatches", Host: host, FailurePolicy: "Fail", TimeoutSeconds: 10},
+		{
+			Handler: "h.ext", Config: "ext", APIVersion: v1alpha1, Hook: "BeforeClusterCreate", Host: host, FailurePolicy: "Ignore", TimeoutSeconds: 10,
+			Calls: 3, Failures: 1, LastErrorTime: start.Add(250 * time.Millisecond), LastCall: start.Add(500 * time.Millisecond), P50Seconds: 0.25, P99Seconds: 0.25,
+			LastError: `the answer has status "` + strings.Repeat("x", 97) + `…": want Success or Failure`,
+		},
+	}
+	slices.SortFunc(want, func(a, b HandlerStats) int { return strings.Compare(a.Handler, b.Handler) })
+	if diff := cmp.Diff(want, w.Stats()); diff != "" {
+		t.Errorf("stats (-want +got):\n%s", diff)
+	}
+
+	// They outlive a change of the config, not its removal.
+	changed := e.config("ext", handles("h", "BeforeClusterCreate"))
+	changed.Generation = 2
+	w.set(t, changed)
+	if got := w.Stats()[0]; got.Calls != 3 || got.FailurePolicy != "Fail" {
+		t.Errorf("after a change: got %+v, want 3 calls", got)
+	}
+	w.registry.Remove("ext")
+	w.set(t, changed)
+	if got := w.Stats()[0]; got.Calls != 0 {
+		t.Errorf("after a removal: got %+v, want no calls", got)
+	}
+}
+
+func TestStatsLatenciesAreOfTheLastCalls(t *testing.T) {
+	t.Parallel()
+	s := &stats{}
+	for i := range window {
+		s.record(time.Unix(0, 0), time.Duration(i+1)*time.Second, nil)
+	}
+	if got := s.read(); got.P50Seconds != 64 || got.P99Seconds != 127 {
+		t.Errorf("a full window: got %v and %v, want 64 and 127", got.P50Seconds, got.P99Seconds)
+	}
+	for range window {
+		s.record(time.Unix(0, 0), time.Second, nil)
+	}
+	if got := s.read(); got.P99Seconds != 1 || got.Calls != 2*window || len(s.took) != window {
+		t.Errorf("after as many again: got %+v, want all of 1 s", got)
+	}
+	first := []bool{s.record(time.Unix(0, 0), 1, io.EOF), s.record(time.Unix(0, 0), 1, io.EOF), s.record(time.Unix(0, 0), 1, nil), s.record(time.Unix(0, 0), 1, io.EOF)}
+	if !slices.Equal(first, []bool{true, false, false, true}) {
+		t.Errorf("first of a row of failures: got %v", first)
+	}
+}
+
+func TestEachCallIsOneSpan(t *testing.T) {
+	t.Parallel()
+	recorder := tracetest.NewSpanRecorder()
+	w := newWorld(t, func(o *Options) { o.Tracer = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder)) })
+	e := serve(t, `{"status":"Failure","message":"no quota"}`)
+	w.set(t, e.config("ext", handles("h", "BeforeClusterCreate")))
+	if _, err := w.create(t); err == nil {
+		t.Fatal("want a Failure")
+	}
+	spans := recorder.Ended()
+	if len(spans) != 1 {
+		t.Fatalf("got %d spans, want 1", len(spans))
+	}
+	got := map[string]string{"status": spans[0].Status().Description}
+	for _, a := range spans[0].Attributes() {
+		got[string(a.Key)] = a.Value.AsString()
+	}
+	want := map[string]string{
+		"capstan.hook": v1alpha1 + "/BeforeClusterCreate", "capstan.handler": "h.ext", "capstan.outcome": "200",
+		"server.address": strings.TrimPrefix(e.URL, "https://"), "status": "the extension answered Failure: no quota",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("span (-want +got):\n%s", diff)
+	}
 }

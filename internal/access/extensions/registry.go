@@ -394,6 +394,19 @@ func (r *Registry) all() []*handler {
 	return slices.SortedFunc(maps.Values(r.handlers), func(a, b *handler) int { return cmp.Compare(a.name, b.name) })
 }
 
+// deprecated counts the handlers of deprecated hook versions.
+func (r *Registry) deprecated() map[catalog.GroupVersionHook]int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	counts := map[catalog.GroupVersionHook]int{}
+	for _, h := range r.handlers {
+		if h.deprecated {
+			counts[h.hook]++
+		}
+	}
+	return counts
+}
+
 // inUse reports whether a registration has an endpoint.
 func (r *Registry) inUse(e transport.Endpoint) bool {
 	r.mu.RLock()

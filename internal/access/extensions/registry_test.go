@@ -5,8 +5,10 @@ package extensions
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -169,6 +171,43 @@ func TestChangedConfigLetsCallsUnderWayEnd(t *testing.T) {
 	close(release)
 	if got := <-ended; got != "done" {
 		t.Errorf("got %q, want done", got)
+	}
+}
+
+func TestConfigsComeAndGoWhileTheyAreCalled(t *testing.T) {
+	t.Parallel()
+	w, e := newWorld(t), serve(t, success)
+	var all sync.WaitGroup
+	for n := range 4 {
+		name := fmt.Sprintf("ext-%d", n)
+		all.Go(func() {
+			for i := range 50 {
+				c := e.config(name, handles("h", "BeforeClusterCreate"), handles("d", "DiscoverVariables"))
+				c.Generation = int64(i / 2)
+				if err := w.registry.Set(c); err != nil {
+					t.Error(err)
+				}
+				if i%10 == 9 {
+					w.registry.Remove(name)
+				}
+			}
+		})
+		all.Go(func() {
+			for range 50 {
+				err := w.CallAllExtensions(t.Context(), hooksv1.BeforeClusterCreate, demo(), &hooksv1.BeforeClusterCreateRequest{}, &hooksv1.BeforeClusterCreateResponse{})
+				if err != nil && !errors.Is(err, errChanged) && !errors.Is(err, errRemoved) {
+					t.Error(err)
+				}
+				w.Stats()
+			}
+		})
+	}
+	all.Wait()
+	for n := range 4 {
+		w.registry.Remove(fmt.Sprintf("ext-%d", n))
+	}
+	if left := len(w.registry.handlers) + len(w.registry.hooks) + len(w.registry.configs); left != 0 || len(w.Stats()) != 0 || len(w.counted(t)) != 0 {
+		t.Errorf("%d handlers, hooks and configs are left, %v, %v: want nothing", left, w.Stats(), w.counted(t))
 	}
 }
 

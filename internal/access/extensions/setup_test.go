@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -60,11 +61,17 @@ func (r *BeforeClusterUpgradeResponse) DeepCopyObject() runtime.Object { return 
 
 func BeforeClusterUpgrade(*BeforeClusterUpgradeRequest, *BeforeClusterUpgradeResponse) {}
 
-// newCatalog has the published hooks, of which DiscoverVariables is deprecated
-// and BeforeClusterUpgrade has a later version.
+// newCatalog has the published hooks and the later version of
+// BeforeClusterUpgrade, which makes the published one deprecated.
 func newCatalog(t testing.TB) *catalog.Catalog {
 	t.Helper()
-	c, err := catalog.New(catalog.V1Alpha1(), catalog.Version{
+	published := catalog.V1Alpha1()
+	for i, h := range published.Hooks {
+		if reflect.ValueOf(h.Func).Pointer() == reflect.ValueOf(hooksv1.BeforeClusterUpgrade).Pointer() {
+			published.Hooks[i].Deprecated = &catalog.Deprecation{Since: "v1.4.0", Date: "2026-11-20"}
+		}
+	}
+	c, err := catalog.New(published, catalog.Version{
 		GroupVersion: schema.GroupVersion{Group: hooksv1.GroupVersion.Group, Version: "v1alpha2"},
 		Hooks:        []catalog.Hook{{Func: BeforeClusterUpgrade}},
 		Conversions: []catalog.Conversion{catalog.Convert(BeforeClusterUpgrade, hooksv1.BeforeClusterUpgrade,

@@ -144,5 +144,18 @@ func known(c *catalog.Catalog, hook hooksv1.GroupVersionHook) string {
 	return ""
 }
 
+// Only is the one handler of a hook that allows no more than one, as those of
+// in-place updates do; empty if there is none. It is for callers: any number
+// may be registered, since namespaceSelectors can keep them apart.
+func Only(hook string, names []string) (string, error) {
+	switch len(names) {
+	case 0:
+		return "", nil
+	case 1:
+		return names[0], nil
+	}
+	return "", fmt.Errorf("hook %s must have no more than one handler, but has %s: remove all but one ExtensionConfig, or keep them apart by namespaceSelector", hook, strings.Join(names, ", "))
+}
+
 // quote quotes what an extension sent, cut to a length that suits a message.
 func quote(s string) string { return fmt.Sprintf("%q", Shorten(s, 100)) }

@@ -148,3 +148,20 @@ func TestHandlersBoundsComposedNamesAndWhatItQuotes(t *testing.T) {
 		t.Errorf("a long name makes an error of %d bytes", n)
 	}
 }
+
+func TestOnly(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		names     []string
+		want, err string
+	}{
+		"none": {nil, "", ""},
+		"one":  {[]string{"a.x"}, "a.x", ""},
+		"two":  {[]string{"a.x", "b.y"}, "", "hook UpdateMachine must have no more than one handler, but has a.x, b.y: remove all but one ExtensionConfig, or keep them apart by namespaceSelector"},
+	} {
+		got, err := Only("UpdateMachine", tc.names)
+		if got != tc.want || (err == nil) != (tc.err == "") || err != nil && err.Error() != tc.err {
+			t.Errorf("%s: got %q, %v, want %q, %s", name, got, err, tc.want, tc.err)
+		}
+	}
+}
