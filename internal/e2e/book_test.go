@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/capstan-dev/capstan/internal/testenv"
+)
+
+const bookTimeout = 3 * time.Minute
+
+// TestTheStepsOfTheBookWork runs the ten steps of docs/book/extensions.md as
+// they stand there: blocks of sh in one shell, blocks of go with a title as
+// files, and blocks of text as what the sh before them must have printed, where
+// … stands for anything.
+func TestTheStepsOfTheBookWork(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts a management plane, which -short leaves out")
+	}
+	for _, tool := range []string{"bash", "curl"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("the book uses %s: %v", tool, err)
+		}
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs", "book", "extensions.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What differs from the book, and why.
+	text := substitute(t, string(page), [][2]string{
+		// The program is built already.
+		{"make build\n", "true\n"},
+		// The module comes from this checkout, without a network.
+		{"go get github.com/capstan-dev/capstan@latest\ngo mod tidy\n", "go mod edit -require github.com/capstan-dev/capstan@v0.0.0 -replace github.com/capstan-dev/capstan=$CHECKOUT\ncp $CHECKOUT/go.sum .\n"},
+		// Others may use these addresses now.
+		{"capstan up --detach\n", "capstan up --detach --listen 127.0.0.1:0\n"},
+		{"127.0.0.1:9443", freeAddress(t)},
+		{"127.0.0.1:9480", freeAddress(t)},
+	})
+	steps := blocks(section(t, text, "## Ten steps to a hook that blocks"))
+	if n := strings.Count(section(t, text, "## Ten steps to a hook that blocks"), "\n### "); n != 10 {
+		t.Errorf("the book has %d steps, and says ten", n)
+	}
+	if len(steps) < 15 {
+		t.Fatalf("found %d blocks to run and compare: is the page written in another way now?", len(steps))
+	}
+	dir := t.TempDir()
+	log, err := runSteps(t, steps, dir, testenv.Binary(t), root)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, log)
+	}
+	for i, b := range steps {
+		if b.language != "text" {
+			continue
+		}
+		got, err := os.ReadFile(output(dir, i-1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !pattern(b.text).Match(got) {
+			t.Errorf("line %d of the steps: the book shows\n%s\nbut this was printed:\n%s", b.line, b.text, got)
+		}
+	}
+}
+
+// block is a fenced block of a page.
+type block struct {
+	language, title, text string
+	line                  int
+}
+
+var (
+	fence   = regexp.MustCompile("^```([a-z]*)(?: title=\"([^\"]+)\")?$")
+	heading = regexp.MustCompile(`(?m)^## `)
+)
+
+func blocks(page string) []block {
+	var all []block
+	var open *block
+	for n, line := range strings.Split(page, "\n") {
+		m := fence.FindStringSubmatch(line)
+		switch {
+		case open != nil && line == "```":
+			all, open = append(all, *open), nil
+		case open != nil:
+			open.text += line + "\n"
+		case m != nil:
+			open = &block{language: m[1], title: m[2], line: n + 1}
+		}
+	}
+	return all
+}
+
+// section is what follows a heading up to the next one like it.
+func section(t *testing.T, page, title string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(page, title+"\n")
+	if !ok {
+		t.Fatalf("the page has no section %q", title)
+	}
+	if end := heading.FindStringIndex(rest); end != nil {
+		rest = rest[:end[0]]
+	}
+	return rest
+}
+
+func substitute(t *testing.T, page string, pairs [][2]string) string {
+	t.Helper()
+	for _, p := range pairs {
+		if !strings.Contains(page, p[0]) {
+			t.Fatalf("the page has no %q any more", p[0])
+		}
+		page = strings.ReplaceAll(page, p[0], p[1])
+	}
+	return page
+}
+
+// output is where the output of a block goes.
+func output(dir string, block int) string { return filepath.Join(dir, fmt.Sprintf("output-%d", block)) }
+
+// runSteps runs the blocks one after the other in one shell, and stops what
+// they leave behind.
+func runSteps(t *testing.T, steps []block, dir, program, root string) (string, error) {
+	t.Helper()
+	var script strings.Builder
+	script.WriteString("set -euo pipefail\n")
+	for i, b := range steps {
+		switch {
+		case b.title != "":
+			file := filepath.Join(dir, fmt.Sprintf("file-%d", i))
+			if err := os.WriteFile(file, []byte(b.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&script, "cp %q %q\n", file, b.title)
+		case b.language == "sh":
+			fmt.Fprintf(&script, "{\n%s} > %q 2>&1\n", b.text, output(dir, i))
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), bookTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
+	cmd.Dir = dir
+	cmd.Env = bookEnv(t, dir, program, root)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // with what it starts in the background
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	err := cmd.Run()
+	if err == nil {
+		return "", nil
+	}
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	down := exec.Command(program, "down")
+	down.Env = cmd.Env
+	_ = down.Run() // there may be no plane
+	for i, b := range steps {
+		if text, err := os.ReadFile(output(dir, i)); err == nil {
+			fmt.Fprintf(&said, "$ %s%s", b.text, text)
+		}
+	}
+	return said.String(), err
+}
+
+// bookEnv is an environment with a home of its own, where Go finds its caches
+// all the same and asks no network.
+func bookEnv(t *testing.T, dir, program, root string) []string {
+	t.Helper()
+	env := []string{"HOME=" + dir, "CHECKOUT=" + root, "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off", "PATH=" + binDir(t, dir, program) + string(filepath.ListSeparator) + os.Getenv("PATH")}
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOTOOLCHAIN"} {
+		value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		env = append(env, name+"="+strings.TrimSpace(string(value)))
+	}
+	return env
+}
+
+func binDir(t *testing.T, dir, program string) string {
+	t.Helper()
+	bin := filepath.Join(dir, "bin")
+	if err := os.Mkdir(bin, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(program, filepath.Join(bin, "capstan")); err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
+
+// pattern matches an output that the book shows. A line of … alone is any
+// lines, blanks are as wide as they need to be.
+func pattern(shown string) *regexp.Regexp {
+	var b strings.Builder
+	b.WriteString(`\A`)
+	for line := range strings.Lines(shown) {
+		line = strings.TrimSuffix(line, "\n")
+		if line == "…" {
+			b.WriteString(`(?:.*\n)*?`)
+			continue
+		}
+		indent := len(line) - len(strings.TrimLeft(line, " "))
+		b.WriteString(line[:indent])
+		for i, word := range strings.Fields(line) {
+			if i > 0 {
+				b.WriteString(` +`)
+			}
+			b.WriteString(strings.ReplaceAll(regexp.QuoteMeta(word), "…", ".*"))
+		}
+		b.WriteString(` *\n`)
+	}
+	b.WriteString(`\z`)
+	return regexp.MustCompile(b.String())
+}
