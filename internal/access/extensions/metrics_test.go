@@ -3,6 +3,7 @@
 package extensions
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"slices"
@@ -10,10 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	dto "github.com/prometheus/client_model/go"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 )
 
 // counted sums up requests by code.
@@ -239,5 +244,43 @@ func TestEachCallIsOneSpan(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("span (-want +got):\n%s", diff)
+	}
+}
+
+// What the plane serves and the command line reads.
+func TestStatsAsJSON(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for want, stats := range map[string]HandlerStats{
+		`{"handler":"h.ext","config":"ext","apiVersion":"g/v1","hook":"Hook","host":"h:1","failurePolicy":"Fail","timeoutSeconds":10,"calls":0,"failures":0,"p50Seconds":0,"p99Seconds":0}`: {
+			Handler: "h.ext", Config: "ext", APIVersion: "g/v1", Hook: "Hook", Host: "h:1", FailurePolicy: "Fail", TimeoutSeconds: 10,
+		},
+		`{"handler":"h.ext","config":"ext","apiVersion":"g/v1","hook":"Hook","deprecated":true,"host":"h:1","failurePolicy":"Ignore","timeoutSeconds":5,"calls":2,"failures":1,"lastError":"no","lastErrorTime":"2026-11-20T12:00:00Z","lastCall":"2026-11-20T12:00:00Z","p50Seconds":0.5,"p99Seconds":1}`: {
+			Handler: "h.ext", Config: "ext", APIVersion: "g/v1", Hook: "Hook", Deprecated: true, Host: "h:1", FailurePolicy: "Ignore", TimeoutSeconds: 5,
+			Calls: 2, Failures: 1, LastError: "no", LastErrorTime: at, LastCall: at, P50Seconds: 0.5, P99Seconds: 1,
+		},
+	} {
+		got, err := json.Marshal(stats)
+		if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	}
+}
+
+func TestIgnoredFailuresAreLoggedLoudlyOnce(t *testing.T) {
+	t.Parallel()
+	w, e := newWorld(t), serve(t, `{}`)
+	w.set(t, e.config("ext", ignoring(handles("h", "BeforeClusterCreate"))))
+	var lines []string
+	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: 2})
+	for range 2 {
+		err := w.CallAllExtensions(ctrl.LoggerInto(t.Context(), log), hooksv1.BeforeClusterCreate, demo(), &hooksv1.BeforeClusterCreateRequest{}, &hooksv1.BeforeClusterCreateResponse{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	line := `"msg"="Ignoring an extension that gave no usable answer" "handler"="h.ext" "hook"="BeforeClusterCreate" "reason"="the answer has no status: want Success or Failure"`
+	if diff := cmp.Diff([]string{`"level"=0 ` + line, `"level"=2 ` + line}, lines); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
 	}
 }
