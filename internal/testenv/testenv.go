@@ -39,6 +39,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 )
 
 const (
@@ -159,7 +160,7 @@ func Connect(kubeconfig string) (*Env, error) {
 func newScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	return s, errors.Join(scheme.AddToScheme(s), clusterv1.AddToScheme(s), bootstrapv1.AddToScheme(s),
-		controlplanev1.AddToScheme(s), infrav1.AddToScheme(s))
+		controlplanev1.AddToScheme(s), infrav1.AddToScheme(s), runtimev1.AddToScheme(s))
 }
 
 // Eventually calls check until it returns nil, and fails the test with its
