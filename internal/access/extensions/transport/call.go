@@ -116,10 +116,11 @@ func (s *server) post(ctx context.Context, path string, body []byte) ([]byte, *E
 		return nil, s.failed(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
+	s.answered.Store(true)
+	s.asked.Store(false)
 	if resp.StatusCode != http.StatusOK {
 		return nil, s.unwelcome(resp, target.Path, body)
 	}
-	s.asked.Store(false) // whatever it asked for, it answers without
 	if err := acceptable(resp.Header); err != nil {
 		return nil, &Error{Host: s.host, Reason: ContentType, Status: resp.StatusCode, Err: err}
 	}

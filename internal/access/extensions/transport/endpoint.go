@@ -45,16 +45,21 @@ type Resolver interface {
 }
 
 // Host is the server as messages and metrics name it: host:port or
-// <name>.<namespace>.svc:port. It holds no path and no password.
+// <name>.<namespace>.svc:port. It holds no path and no password, and is one
+// short printable line whatever the endpoint is.
 func (e Endpoint) Host() string {
 	if e.Service != nil {
-		return net.JoinHostPort(e.Service.host(), strconv.Itoa(int(e.Service.port())))
+		return clean(net.JoinHostPort(e.Service.host(), strconv.Itoa(int(e.Service.port()))))
 	}
 	u, err := url.Parse(e.URL)
 	if err != nil || u.Host == "" {
 		return "unknown host"
 	}
-	return hostPort(u)
+	port := u.Port()
+	if port == "" {
+		port = strconv.Itoa(defaultPort)
+	}
+	return clean(net.JoinHostPort(strings.ToLower(u.Hostname()), port))
 }
 
 func (s *Service) host() string { return s.Name + "." + s.Namespace + ".svc" }
@@ -64,14 +69,6 @@ func (s *Service) port() int32 {
 		return defaultPort
 	}
 	return s.Port
-}
-
-func hostPort(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = strconv.Itoa(defaultPort)
-	}
-	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
 // key tells endpoints apart that must not share connections.

@@ -4,8 +4,10 @@ package transport
 
 import (
 	"encoding/pem"
+	neturl "net/url"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestPathsAreJoinedToThatOfTheEndpoint(t *testing.T) {
@@ -122,4 +124,24 @@ func TestEndpointsThatDifferDoNotShareConnections(t *testing.T) {
 	if (Endpoint{Service: new(svc)}).key() != all[4].key() {
 		t.Error("the same Service twice is not the same")
 	}
+}
+
+func FuzzEndpointsTakeAnyURL(f *testing.F) {
+	for _, u := range []string{"", "https://a", "https://u:p@[::1%25eth0]:1/x/../y?z#w", "https://%e4/%2f//b", "https://a:99999", "//a", "https://a\x00"} {
+		f.Add(u, "/v1/hook")
+	}
+	f.Fuzz(func(t *testing.T, url, path string) {
+		e := Endpoint{URL: url}
+		if host := e.Host(); !utf8.ValidString(host) || len(host) > maxExcerpt || strings.ContainsAny(host, "@\n\x00/") {
+			t.Errorf("host %q", host)
+		}
+		base, err := e.base()
+		if err != nil {
+			return
+		}
+		s := &server{base: base, targets: map[string]*neturl.URL{}}
+		if got := s.target(path); got.Scheme != "https" || got.Host != base.Host || !strings.HasPrefix(got.EscapedPath(), "/") || got.RawQuery != "" || got.User != nil {
+			t.Errorf("%q and %q make %q", url, path, got)
+		}
+	})
 }

@@ -90,7 +90,8 @@ func (p *Pool) Post(ctx context.Context, e Endpoint, path string, body []byte) (
 	return p.call(ctx, e, path, body, false)
 }
 
-// Probe is a Post that is let through in backoff, to ask a server how it is.
+// Probe is a Post that is let through in backoff, to ask a server how it is. It
+// waits for its turn as others do.
 func (p *Pool) Probe(ctx context.Context, e Endpoint, path string, body []byte) ([]byte, error) {
 	return p.call(ctx, e, path, body, true)
 }

@@ -146,7 +146,7 @@ func (s *server) explain(err error) error {
 	switch {
 	case strings.Contains(text, "protocol version"):
 		return fmt.Errorf("it knows no TLS of version 1.2 or later: %w", shorten(err))
-	case s.asked.Load():
+	case s.asked.Load(), s.cert == nil && strings.Contains(text, "certificate required"):
 		return fmt.Errorf("it asks for a client certificate and none is configured: configure one that it trusts: %w", shorten(err))
 	case strings.Contains(text, "remote error") && strings.Contains(text, "certificate") && s.cert != nil:
 		return fmt.Errorf("it refuses the client certificate in %s: %w", s.certFile, shorten(err))

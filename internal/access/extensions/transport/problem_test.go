@@ -16,6 +16,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,6 +83,29 @@ func TestAnAuthorityThatExpiredIsNamed(t *testing.T) {
 	if want := `the authority "CN=old" of its certificate expired at`; !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
+}
+
+// A server may ask and take no for an answer; what befalls it later has other
+// reasons.
+func TestAServerThatOnlyAsksForACertificateIsNotBlamedForIt(t *testing.T) {
+	t.Parallel()
+	var crash atomic.Bool
+	e := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if crash.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		answer(`{}`)(w, r)
+	}, func(s *httptest.Server, a *authority) {
+		http1(s, a)
+		s.TLS.ClientAuth = tls.RequestClientCert
+	})
+	p := newPool(t, Options{})
+	if _, err := p.Post(within(t), e, path, []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	crash.Store(true)
+	_, err := p.Post(within(t), e, path, []byte(`{}`))
+	wantError(t, err, Connection, "closed the connection")
 }
 
 func TestClientCertificateIsShownAndReadAgain(t *testing.T) {

@@ -52,7 +52,8 @@ type server struct {
 	tls       *tls.Config
 	gate      gate
 	slots     chan struct{} // holds one for each call in flight
-	asked     atomic.Bool   // it asked for a client certificate and got none
+	asked     atomic.Bool   // it asked for a client certificate, got none, and has not answered yet
+	answered  atomic.Bool   // so what it asks for is not needed
 	connected atomic.Int64  // handshakes done
 
 	life   context.Context // ends dials and waits when the server is closed
@@ -105,7 +106,7 @@ func newServer(e Endpoint, o Options, cert *keypair.Files) (*server, error) {
 // clientCertificate is called when the server asks for one.
 func (s *server) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	if s.cert == nil {
-		s.asked.Store(true)
+		s.asked.Store(!s.answered.Load())
 		return &tls.Certificate{}, nil
 	}
 	return s.cert.Certificate()
