@@ -30,10 +30,10 @@ peer: ; cd peer && go vet ./... && go test ./...
 
 generate: ; go generate ./...
 
-verify: generate ; git diff --exit-code -- api manifests || { echo 'generated files differ: commit what "make generate" made'; exit 1; }
+verify: generate ; git diff --exit-code -- api manifests extension || { echo 'generated files differ: commit what "make generate" made'; exit 1; }
 
 bench: build ; go run ./bench -capstan bin/capstan -scenario bench/scenarios/one.yaml
 
-gobench: ; go test -run '^$$' -bench . ./internal/...
+gobench: ; go test -run '^$$' -bench . ./internal/... ./bench
 
 clean: ; rm -rf bin

@@ -34,6 +34,7 @@ type Result struct {
 	MachinesCreated    int     `json:"machinesCreated"`
 	MachinesReplaced   int     `json:"machinesReplaced"`
 
+	Extensions    Warmth  `json:"extensions"`
 	Idle          Window  `json:"idle"`
 	Restart       Restart `json:"restart"`
 	DeleteSeconds float64 `json:"deleteSeconds,omitempty"`
@@ -46,6 +47,16 @@ type Spread struct {
 	Median float64 `json:"median"`
 	P99    float64 `json:"p99"`
 	Max    float64 `json:"max"`
+}
+
+// Warmth is how long it took to get to know all extensions.
+type Warmth struct {
+	// CreateSeconds is from the first ExtensionConfig to the last, and
+	// DiscoveredSeconds to all but the hanging ones discovered.
+	CreateSeconds     float64 `json:"createSeconds"`
+	DiscoveredSeconds float64 `json:"discoveredSeconds"`
+	// WarmUpSeconds is from a second start of the process to all asked again.
+	WarmUpSeconds float64 `json:"warmUpSeconds"`
 }
 
 // Window is a time in which nothing was asked for.
@@ -88,6 +99,8 @@ func (r *Result) check(l Limits) error {
 	over("CPU seconds per cluster", r.CPUSecondsPerCluster, l.CPUPerCluster)
 	over("peak of resident memory in MiB", float64(r.PeakMiB), float64(l.PeakMiB))
 	over("cores when idle", r.Idle.Cores, l.IdleCores)
+	over("seconds to all extensions discovered", r.Extensions.DiscoveredSeconds, l.ExtensionWarmUp)
+	over("seconds from start to all extensions asked", r.Extensions.WarmUpSeconds, l.ExtensionWarmUp)
 	return errors.Join(errs...)
 }
 
@@ -100,6 +113,9 @@ func (r *Result) table(out io.Writer) error {
 	s := r.Scenario
 	row("scenario", "%s: %d clusters of %d+%d machines, %d in flight (0: all)", s.Name, s.Clusters, s.ControlPlane, s.Workers, s.InFlight)
 	row("start to ready", "%.1f s", r.ReadySeconds)
+	if s.Extensions > 0 {
+		row("extensions", "%d, %d of them hanging; created in %.1f s, discovered after %.1f s, after a restart asked again within %.1f s of the start", s.Extensions, s.HangingExtensions, r.Extensions.CreateSeconds, r.Extensions.DiscoveredSeconds, r.Extensions.WarmUpSeconds)
+	}
 	row("create to all Available", "%.1f s (one: median %.1f, p99 %.1f, max %.1f)", r.WallSeconds, r.Clusters.Median, r.Clusters.P99, r.Clusters.Max)
 	row("CPU", "%.1f s, %.2f per cluster", r.CPUSeconds, r.CPUSecondsPerCluster)
 	row("peak memory", "%d MiB", r.PeakMiB)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 )
 
 // bench is one run of a scenario.
@@ -30,6 +31,8 @@ type bench struct {
 	config *rest.Config
 	mgmt   client.WithWatch
 	raw    rest.Interface
+
+	extensions *manyExtensions // nil without
 }
 
 // snapshot is what counts at one moment.
@@ -51,8 +54,10 @@ func (b *bench) run(ctx context.Context) (_ *Result, err error) {
 		}
 	}()
 	r.ReadySeconds = round(b.plane.ready.Seconds())
-	if err := b.create(ctx, r); err != nil {
-		return nil, err
+	for _, step := range []func(context.Context, *Result) error{b.register, b.create} {
+		if err := step(ctx, r); err != nil {
+			return nil, err
+		}
 	}
 	steps := []func(context.Context, *Result) error{b.idle}
 	if b.scenario.Restart {
@@ -85,7 +90,7 @@ func (b *bench) up(ctx context.Context) (err error) {
 	}
 	b.config.QPS = -1
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), clusterv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), clusterv1.AddToScheme(scheme), runtimev1.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	if b.mgmt, err = client.NewWithWatch(b.config, client.Options{Scheme: scheme}); err != nil {
@@ -179,7 +184,14 @@ func (b *bench) restart(ctx context.Context, r *Result) error {
 		return err
 	}
 	r.Restart.StopSeconds = round(time.Since(begin).Seconds())
+	if b.extensions != nil {
+		b.extensions.forget()
+	}
+	begin = time.Now()
 	if err := b.up(ctx); err != nil {
+		return err
+	}
+	if err := b.warmUp(ctx, begin, r); err != nil {
 		return err
 	}
 	r.Restart.ReadySeconds = round(b.plane.ready.Seconds())

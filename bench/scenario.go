@@ -18,6 +18,10 @@ type Scenario struct {
 	Clusters     int   `json:"clusters"`
 	ControlPlane int32 `json:"controlPlane"`
 	Workers      int32 `json:"workers"`
+	// Extensions is how many ExtensionConfigs are registered before the clusters
+	// come, of which the first HangingExtensions never answer.
+	Extensions        int `json:"extensions"`
+	HangingExtensions int `json:"hangingExtensions"`
 	// InFlight is how many clusters may be on their way at once; 0 means all.
 	InFlight int `json:"inFlight"`
 	// KubernetesVersion of the clusters.
@@ -44,6 +48,7 @@ type Limits struct {
 	CPUPerCluster      float64 `json:"cpuSecondsPerCluster"`
 	PeakMiB            int64   `json:"peakMiB"`
 	IdleCores          float64 `json:"idleCores"`
+	ExtensionWarmUp    float64 `json:"extensionWarmUpSeconds"`
 }
 
 func load(path string) (*Scenario, error) {
@@ -57,6 +62,9 @@ func load(path string) (*Scenario, error) {
 	}
 	if s.Clusters < 1 || s.ControlPlane < 1 || s.Workers < 0 || s.InFlight < 0 {
 		return nil, fmt.Errorf("scenario %s: clusters and controlPlane must be at least 1, workers and inFlight at least 0", path)
+	}
+	if s.HangingExtensions < 0 || s.Extensions < s.HangingExtensions {
+		return nil, fmt.Errorf("scenario %s: hangingExtensions must be from 0 to extensions", path)
 	}
 	return s, nil
 }
