@@ -9,10 +9,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/extension/server"
@@ -21,9 +24,13 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
+// serviceName is a Service of the extension, in the namespace default.
+const serviceName = "extension-of-scripts"
+
 // TestScripts runs every script of testdata/script with the real program, a
-// real plane and an extension in this process, which they share. $URL and $CA
-// are those of the extension; $NAME is a name that no other script uses.
+// real plane and an extension in this process, which they share. $URL, $CA and
+// $SERVICE with $PORT are those of the extension; $NAME is a name that no other
+// script uses.
 func TestScripts(t *testing.T) {
 	program, url, ca := testenv.Binary(t), "", ""
 	ours := startExtension(t)
@@ -39,10 +46,14 @@ func TestScripts(t *testing.T) {
 			for key, value := range map[string]string{
 				"HOME": home, "PATH": bin + string(filepath.ListSeparator) + env.Getenv("PATH"),
 				"KUBECONFIG": plane.Kubeconfig, "NAME": plane.Namespace, "URL": url, "CA": ca,
+				"SERVICE": "default/" + serviceName, "PORT": url[strings.LastIndex(url, ":")+1:],
 			} {
 				env.Setenv(key, value)
 			}
-			return errors.Join(os.Mkdir(home, 0o700), os.Mkdir(bin, 0o700), os.Symlink(program, filepath.Join(bin, "capstan")))
+			service := &corev1.Service{}
+			service.Namespace, service.Name = "default", serviceName
+			service.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}
+			return errors.Join(client.IgnoreAlreadyExists(plane.Client.Create(t.Context(), service)), os.Mkdir(home, 0o700), os.Mkdir(bin, 0o700), os.Symlink(program, filepath.Join(bin, "capstan")))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 	})
@@ -51,7 +62,7 @@ func TestScripts(t *testing.T) {
 // startExtension serves hooks until the test ends.
 func startExtension(t *testing.T) *server.Server {
 	t.Helper()
-	s, err := server.New(server.Options{Address: "127.0.0.1:0"})
+	s, err := server.New(server.Options{Address: "127.0.0.1:0", Hosts: []string{serviceName + ".default.svc"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -116,10 +116,11 @@ func (f *targetFlags) open(ctx context.Context, env *command.Env) (*target, erro
 
 // url is where the extension is, also for a Service.
 func (t *target) url() string {
-	if s := t.endpoint.Service; s != nil {
-		return "https://" + t.endpoint.Host() + "/" + strings.TrimPrefix(s.Path, "/")
+	s := t.endpoint.Service
+	if s == nil {
+		return t.endpoint.URL
 	}
-	return t.endpoint.URL
+	return strings.TrimSuffix("https://"+t.endpoint.Host()+"/"+strings.TrimPrefix(s.Path, "/"), "/")
 }
 
 // finder finds where a Service is: at the one address given, or where the

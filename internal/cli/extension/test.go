@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"text/tabwriter"
 
@@ -90,12 +91,8 @@ func runTest(ctx context.Context, env *command.Env, o testOptions, name string) 
 		return err
 	}
 	defer t.pool.Close()
-	if s := t.endpoint.Service; s != nil {
-		// The suite has no use for a Service that it cannot reach, and its report
-		// would not say what to do.
-		if _, err := t.ask(ctx); err != nil {
-			return err
-		}
+	if err := t.resolvable(ctx); err != nil {
+		return err
 	}
 	report := conformance.Run(ctx, conformance.Config{
 		URL: t.url(), CABundle: t.config.Spec.ClientConfig.CABundle, ClientCertFile: o.target.clientCert, ClientKeyFile: o.target.key,
@@ -118,6 +115,28 @@ func runTest(ctx context.Context, env *command.Env, o testOptions, name string) 
 		return errors.New("nothing could be checked")
 	}
 	return nil
+}
+
+// resolvable says whether the suite can reach the extension: a Service it
+// knows only by its name, which is in the certificate.
+func (t *target) resolvable(ctx context.Context) error {
+	s := t.endpoint.Service
+	if s == nil {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(t.endpoint.Host())
+	if err != nil {
+		return err
+	}
+	if _, err = net.DefaultResolver.LookupHost(ctx, host); err == nil {
+		return nil
+	}
+	return fmt.Errorf(`test %s: the name of its Service, %s, is not known here: %w
+
+Run the test within the cluster, or forward the Service:
+  kubectl -n %s port-forward service/%s 9443:%s
+and test the forwarded address, if the certificate is for it too:
+  capstan extension test https://127.0.0.1:9443%s --ca-file CA`, t.config.Name, host, err, s.Namespace, s.Name, port, s.Path)
 }
 
 // writeResult reports one check as soon as it is over: as the data, or as
