@@ -64,13 +64,18 @@ func connect(env *command.Env, flags *command.MgmtFlags) (*mgmt, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the management cluster: %w (is the plane running? see `capstan status`)", err)
 	}
-	raw := rest.CopyConfig(m.Config)
-	raw.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	r, err := rest.UnversionedRESTClientFor(raw)
+	raw, err := rawClient(m.Config, scheme)
 	if err != nil {
 		return nil, err
 	}
-	return &mgmt{client: c, raw: r}, nil
+	return &mgmt{client: c, raw: raw}, nil
+}
+
+// rawClient asks an API server for what is not an object.
+func rawClient(cfg *rest.Config, scheme *runtime.Scheme) (rest.Interface, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	return rest.UnversionedRESTClientFor(cfg)
 }
 
 // config reads one ExtensionConfig.

@@ -106,12 +106,12 @@ func runList(ctx context.Context, env *command.Env, o listOptions, names []strin
 	if len(names) > 0 {
 		configs = slices.DeleteFunc(configs, func(c runtimev1.ExtensionConfig) bool { return !slices.Contains(names, c.Name) })
 	}
-	calls, err := m.calls(ctx)
+	calls, unknown, err := m.calls(ctx)
 	if err != nil {
 		return err
 	}
-	if calls == nil && len(configs) > 0 {
-		env.Say("This API server does not know how calls went: the controllers run elsewhere. Ask their metrics address for %s.", statsPath)
+	if unknown != "" && len(configs) > 0 {
+		env.Say("How calls went is not known here: %s.", unknown)
 	}
 	list := make([]extensionInfo, 0, len(configs))
 	for i := range configs {
@@ -129,28 +129,32 @@ func runList(ctx context.Context, env *command.Env, o listOptions, names []strin
 	return writeList(env, list)
 }
 
-// calls asks the API server how the calls of each handler went; nil if it does
-// not know.
-func (m *mgmt) calls(ctx context.Context) (map[string]*callInfo, error) {
-	body, err := m.raw.Get().AbsPath(statsPath).DoRaw(ctx)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("ask the API server how calls went: %w", err)
+// calls asks the API server how the calls of each handler went; unknown says
+// why it does not tell.
+func (m *mgmt) calls(ctx context.Context) (calls map[string]*callInfo, unknown string, err error) {
+	body, err := m.raw.Get().AbsPath(statsPath).MaxRetries(0).DoRaw(ctx)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, "the controllers run elsewhere; ask their metrics address for " + statsPath, nil
+	case apierrors.IsServiceUnavailable(err):
+		return nil, "the controllers of the core provider do not run, or not yet", nil
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return nil, "these credentials may not read " + statsPath, nil
+	case err != nil:
+		return nil, "", fmt.Errorf("ask the API server how calls went: %w", err)
 	}
 	var stats []extensions.HandlerStats
 	if err := json.Unmarshal(body, &stats); err != nil {
-		return nil, fmt.Errorf("read how calls went from the API server: %w", err)
+		return nil, "", fmt.Errorf("read how calls went from the API server: %w", err)
 	}
-	calls := map[string]*callInfo{}
+	calls = map[string]*callInfo{}
 	for _, s := range stats {
 		calls[s.Handler] = &callInfo{
 			Total: s.Calls, Failed: s.Failures, Last: s.LastCall, LastError: s.LastError, LastErrorTime: s.LastErrorTime,
 			P50Seconds: s.P50Seconds, P99Seconds: s.P99Seconds,
 		}
 	}
-	return calls, nil
+	return calls, "", nil
 }
 
 func describe(config *runtimev1.ExtensionConfig, calls map[string]*callInfo) extensionInfo {

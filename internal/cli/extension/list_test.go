@@ -5,12 +5,16 @@ package extension
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/internal/cli/command"
@@ -100,6 +104,51 @@ func TestTheListForProgramsIsAContract(t *testing.T) {
 		`"calls":{"total":2,"failed":1,"last":"2026-01-02T03:04:05Z","lastError":"refused","lastErrorTime":"2026-01-02T03:04:05Z","p50Seconds":0.5,"p99Seconds":1}}]}`
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("JSON (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnAPIServerMayNotKnowHowCallsWent(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		status        int
+		body          string
+		want          map[string]*callInfo
+		unknown, fail string
+	}{
+		"one of ours": {http.StatusOK, `[{"handler":"a.good","calls":2,"failures":1,"lastError":"refused","p50Seconds":0.5,"p99Seconds":1}]`,
+			map[string]*callInfo{"a.good": {Total: 2, Failed: 1, LastError: "refused", P50Seconds: 0.5, P99Seconds: 1}}, "", ""},
+		"another":             {http.StatusNotFound, "404 page not found", nil, "the controllers run elsewhere", ""},
+		"without controllers": {http.StatusServiceUnavailable, "the controllers do not run yet", nil, "do not run", ""},
+		"with little rights":  {http.StatusForbidden, "forbidden", nil, "may not read", ""},
+		"in trouble":          {http.StatusInternalServerError, "oh", nil, "", "ask the API server how calls went"},
+		"talking rubbish":     {http.StatusOK, "<html>", nil, "", "read how calls went from the API server"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != statsPath {
+					t.Errorf("asked for %s", r.URL.Path)
+				}
+				w.WriteHeader(tc.status)
+				_, _ = w.Write([]byte(tc.body))
+			}))
+			t.Cleanup(server.Close)
+			raw, err := rawClient(&rest.Config{Host: server.URL}, runtime.NewScheme())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, unknown, err := (&mgmt{raw: raw}).calls(t.Context())
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+			if !strings.Contains(unknown, tc.unknown) || (unknown == "") != (tc.unknown == "") {
+				t.Errorf("unknown because %q, want %q", unknown, tc.unknown)
+			}
+			if (err == nil) != (tc.fail == "") || err != nil && !strings.Contains(err.Error(), tc.fail) {
+				t.Errorf("error %v, want one with %q", err, tc.fail)
+			}
+		})
 	}
 }
 

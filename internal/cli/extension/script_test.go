@@ -4,7 +4,10 @@ package extension_test
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,10 +35,11 @@ const serviceName = "extension-of-scripts"
 // $SERVICE with $PORT are those of the extension; $NAME is a name that no other
 // script uses.
 func TestScripts(t *testing.T) {
-	program, url, ca := testenv.Binary(t), "", ""
-	ours := startExtension(t)
-	url, ca = ours.URL(), filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(ca, ours.CABundle(), 0o600); err != nil {
+	program := testenv.Binary(t)
+	ours, growing := startExtension(t), startGrowing(t)
+	url, ca := ours.URL(), filepath.Join(t.TempDir(), "ca.crt")
+	authorities := append(ours.CABundle(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: growing.Certificate().Raw})...)
+	if err := os.WriteFile(ca, authorities, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
@@ -45,7 +49,7 @@ func TestScripts(t *testing.T) {
 			home, bin := filepath.Join(env.WorkDir, "home"), filepath.Join(env.WorkDir, "bin")
 			for key, value := range map[string]string{
 				"HOME": home, "PATH": bin + string(filepath.ListSeparator) + env.Getenv("PATH"),
-				"KUBECONFIG": plane.Kubeconfig, "NAME": plane.Namespace, "URL": url, "CA": ca,
+				"KUBECONFIG": plane.Kubeconfig, "NAME": plane.Namespace, "URL": url, "CA": ca, "GROWING": growing.URL,
 				"SERVICE": "default/" + serviceName, "PORT": url[strings.LastIndex(url, ":")+1:],
 			} {
 				env.Setenv(key, value)
@@ -53,9 +57,18 @@ func TestScripts(t *testing.T) {
 			service := &corev1.Service{}
 			service.Namespace, service.Name = "default", serviceName
 			service.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}
-			return errors.Join(client.IgnoreAlreadyExists(plane.Client.Create(t.Context(), service)), os.Mkdir(home, 0o700), os.Mkdir(bin, 0o700), os.Symlink(program, filepath.Join(bin, "capstan")))
+			return errors.Join(client.IgnoreAlreadyExists(plane.Client.Create(t.Context(), service)),
+				os.Mkdir(home, 0o700), os.Mkdir(bin, 0o700), os.Symlink(program, filepath.Join(bin, "capstan")))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits,
+			// grow gives the extension at $GROWING another handler.
+			"grow": func(ts *testscript.TestScript, _ bool, _ []string) {
+				answer, err := growing.Client().Get(growing.URL + "/grow")
+				ts.Check(err)
+				ts.Check(answer.Body.Close())
+			},
+		},
 	})
 }
 
@@ -91,6 +104,34 @@ func startExtension(t *testing.T) *server.Server {
 	case err := <-done:
 		t.Fatal(err)
 	}
+	return s
+}
+
+// startGrowing serves one handler, and after a call of /grow two.
+func startGrowing(t *testing.T) *httptest.Server {
+	t.Helper()
+	var stages [2]*server.Server
+	for i := range stages {
+		s, err := server.New(server.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"first", "second"}[:i+1] {
+			if err := server.Handle(s, hooksv1.BeforeClusterUpgrade, nothing, server.Name(name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stages[i] = s
+	}
+	var stage atomic.Int32
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/grow" {
+			stage.Store(1)
+			return
+		}
+		stages[stage.Load()].ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
 	return s
 }
 
