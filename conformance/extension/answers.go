@@ -158,7 +158,7 @@ func timeoutHonoured(ctx context.Context, s *session, h *handler) error {
 	if err != nil {
 		return err
 	}
-	e := exchange{method: http.MethodPost, path: h.path + "?timeout=" + tightTimeout.String(), contentType: "application/json", body: bytes.NewReader(r.json())}
+	e := exchange{method: http.MethodPost, path: h.path + "?timeout=" + tightTimeout.String(), contentType: jsonType, body: bytes.NewReader(r.json())}
 	if _, _, err := s.send(ctx, e, tightTimeout+grace); errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("called with ?timeout=%s, it neither answered nor hung up within %s", tightTimeout, tightTimeout+grace)
 	}
@@ -305,29 +305,29 @@ func concurrentCallsAnswered(ctx context.Context, s *session, h *handler) error 
 	if err != nil {
 		return err
 	}
-	return firstOf(parallel(inParallel, func(i int) error {
-		mine := r.clone()
-		sent := map[string]bool{}
-		for _, item := range mine.list("items") {
+	calls := make([]request, inParallel)
+	owner := map[string]int{} // of a uid: the call
+	for i := range calls {
+		calls[i] = r.clone()
+		for _, item := range calls[i].list("items") {
 			if uid, ok := item["uid"].(string); ok {
 				item["uid"] = fmt.Sprintf("%s-%d", uid, i)
-				sent[fmt.Sprintf("%s-%d", uid, i)] = true
+				owner[fmt.Sprintf("%s-%d", uid, i)] = i
 			}
 		}
-		after, err := s.ask(ctx, h, mine)
+	}
+	return firstOf(parallel(inParallel, func(i int) error {
+		after, err := s.ask(ctx, h, calls[i])
 		if err != nil {
-			return err
-		}
-		if err := sameKind(before, after); err != nil {
 			return err
 		}
 		if patches, ok := after.response.(*hooksv1.GeneratePatchesResponse); ok {
 			for _, p := range patches.Items {
-				if !sent[string(p.UID)] {
-					return fmt.Errorf("a patch is for uid %q, which that call did not ask for", p.UID)
+				if whose, ok := owner[string(p.UID)]; ok && whose != i {
+					return fmt.Errorf("a patch is for uid %q, which another call asked for", p.UID)
 				}
 			}
 		}
-		return nil
+		return sameKind(before, after)
 	}))
 }

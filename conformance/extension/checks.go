@@ -174,6 +174,13 @@ func refusing() []check {
 func enduring() []check {
 	return []check{{
 		Check: Check{
+			Name:        "A request has the same outcome when it is sent again.",
+			Description: "Callers ask again after they were restarted or did not get the answer. Success stays Success and what was let go is not held up; a blocking answer may be followed by one that lets go.",
+		},
+		remedy: "Look first whether what is asked for is done already.",
+		about:  everyHandler, vital: true, test: repeatable,
+	}, {
+		Check: Check{
 			Name:        "Fields that are not known are passed over.",
 			Description: "At the top of a request and further down. Fields are added to a published version of a hook, and a caller may be newer than the extension.",
 		},
@@ -207,13 +214,6 @@ func enduring() []check {
 		},
 		remedy: "Keep nothing of a request outside its call, or behind a lock.",
 		about:  everyHandler, test: concurrentCallsAnswered,
-	}, {
-		Check: Check{
-			Name:        "A request has the same outcome when it is sent again.",
-			Description: "Callers ask again after they were restarted or did not get the answer. Success stays Success and what was let go is not held up; a blocking answer may be followed by one that lets go.",
-		},
-		remedy: "Look first whether what is asked for is done already.",
-		about:  everyHandler, test: repeatable,
 	}, {
 		Check: Check{
 			Name:        "A question has the same answer when it is asked again.",

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -72,7 +73,7 @@ func (c Config) complete() (Config, error) {
 	}
 	var errs []error
 	if u, err := url.Parse(c.URL); err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		errs = append(errs, fmt.Errorf("url %q: want https://host:port/path", c.URL))
+		errs = append(errs, errors.New("the url must be https://host:port/path, without user, query and fragment")) // it may hold a password
 	}
 	if wrong := validation.IsDNS1123Subdomain(c.Name); len(wrong) > 0 {
 		errs = append(errs, fmt.Errorf("name %q: %s", c.Name, wrong[0]))
@@ -83,6 +84,11 @@ func (c Config) complete() (Config, error) {
 	for _, name := range c.Hooks {
 		if _, err := c.Catalog.Named(name); err != nil {
 			errs = append(errs, fmt.Errorf("hooks: %w", err))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Requests)) {
+		if _, err := parse(c.Requests[name]); err != nil {
+			errs = append(errs, fmt.Errorf("request %s: %w", name, err))
 		}
 	}
 	return c, errors.Join(errs...)

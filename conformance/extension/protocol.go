@@ -31,6 +31,8 @@ const (
 	// largeBody is a body that no request has.
 	largeBody = 32 << 20
 
+	jsonType = "application/json"
+
 	// inParallel is how many calls are made at a time.
 	inParallel = 16
 )
@@ -201,7 +203,7 @@ func (s *session) send(ctx context.Context, e exchange, limit time.Duration) (st
 	if e.length > 0 {
 		req.ContentLength = e.length
 	}
-	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Accept", jsonType)
 	if e.contentType != "" {
 		req.Header.Set("Content-Type", e.contentType)
 	}
@@ -250,7 +252,7 @@ func wrongContentTypeRefused(ctx context.Context, s *session, h *handler) error 
 
 func brokenJSONRefused(ctx context.Context, s *session, h *handler) error {
 	for _, body := range []string{`{"apiVersion": `, ``, `[]`} {
-		if err := s.refused(ctx, h, exchange{method: http.MethodPost, contentType: "application/json", body: strings.NewReader(body)}); err != nil {
+		if err := s.refused(ctx, h, exchange{method: http.MethodPost, contentType: jsonType, body: strings.NewReader(body)}); err != nil {
 			return fmt.Errorf("body %q: %w", body, err)
 		}
 	}
@@ -263,7 +265,7 @@ func wrongKindRefused(ctx context.Context, s *session, h *handler) error {
 		return err
 	}
 	r["kind"] = "CapstanConformanceRequest"
-	return s.refused(ctx, h, exchange{method: http.MethodPost, contentType: "application/json", body: bytes.NewReader(r.json())})
+	return s.refused(ctx, h, exchange{method: http.MethodPost, contentType: jsonType, body: bytes.NewReader(r.json())})
 }
 
 func getRefused(ctx context.Context, s *session, h *handler) error {
@@ -289,7 +291,7 @@ func unknownPathNotFound(ctx context.Context, s *session, _ *handler) error {
 	var errs []error
 	for _, path := range slices.Compact(paths) {
 		body := bytes.NewReader(request{"apiVersion": hook.GroupVersion().String(), "kind": hook.Hook + "Request"}.json())
-		status, _, err := s.send(ctx, exchange{method: http.MethodPost, path: path, contentType: "application/json", body: body}, s.limit(pureext.DefaultTimeout))
+		status, _, err := s.send(ctx, exchange{method: http.MethodPost, path: path, contentType: jsonType, body: body}, s.limit(pureext.DefaultTimeout))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: want status 404, got none: %w", path, err))
 		} else if status != http.StatusNotFound {
@@ -304,7 +306,7 @@ func unknownPathNotFound(ctx context.Context, s *session, _ *handler) error {
 // its own affair.
 func largeBodySurvived(ctx context.Context, s *session, _ *handler) error {
 	body := io.MultiReader(strings.NewReader(`{"apiVersion":"`), io.LimitReader(endless('x'), largeBody), strings.NewReader(`"}`))
-	_, _, sent := s.send(ctx, exchange{method: http.MethodPost, path: s.discovery.path, contentType: "application/json", body: body}, s.limit(pureext.DefaultTimeout))
+	_, _, sent := s.send(ctx, exchange{method: http.MethodPost, path: s.discovery.path, contentType: jsonType, body: body}, s.limit(pureext.DefaultTimeout))
 	if _, err := s.discover(ctx); err != nil {
 		return fmt.Errorf("discovery after a body of %d MiB: %w", largeBody>>20, err)
 	}
@@ -331,25 +333,33 @@ func cancelledCallForgotten(ctx context.Context, s *session, h *handler) error {
 		return err
 	}
 	body := r.json()
+	again := func() error {
+		after, err := s.ask(ctx, h, r)
+		if err != nil {
+			return fmt.Errorf("the call after one that was broken off: %w", err)
+		}
+		return sameKind(before, after)
+	}
 	for range 3 {
 		if err := s.breakOff(ctx, h, body); err != nil {
 			return err
 		}
-		// After the body, before the answer.
+		if err := again(); err != nil {
+			return err
+		}
 		cut, cancel := context.WithCancel(ctx)
 		trace := httptrace.WithClientTrace(cut, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { cancel() }})
-		whole := exchange{method: http.MethodPost, path: h.path, contentType: "application/json", body: bytes.NewReader(body)}
-		_, _, _ = s.send(trace, whole, s.limit(h.timeout)) // nobody waits for it
+		_, _, _ = s.send(trace, exchange{method: http.MethodPost, path: h.path, contentType: jsonType, body: bytes.NewReader(body)}, s.limit(h.timeout)) // nobody waits for it
 		cancel()
+		if err := again(); err != nil {
+			return err
+		}
 	}
-	after, err := s.ask(ctx, h, r)
-	if err != nil {
-		return fmt.Errorf("the call after cancelled ones: %w", err)
-	}
-	return sameKind(before, after)
+	return nil
 }
 
-// breakOff hangs up within the body of a request.
+// breakOff hangs up within the body of a request, and waits a moment for the
+// server to notice.
 func (s *session) breakOff(ctx context.Context, h *handler, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limit(h.timeout))
 	defer cancel()
@@ -357,10 +367,17 @@ func (s *session) breakOff(ctx context.Context, h *handler, body []byte) error {
 	if err != nil {
 		return err
 	}
-	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
-		s.base.JoinPath(h.path).EscapedPath(), s.base.Host, len(body))
-	_, err = conn.Write(append([]byte(head), body[:len(body)/2]...))
-	return errors.Join(err, conn.Close())
+	defer conn.Close()
+	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n",
+		s.base.JoinPath(h.path).EscapedPath(), s.base.Host, jsonType, len(body))
+	_ = conn.SetDeadline(time.Now().Add(grace))
+	// Whatever fails from here on: the server hung up first, as it may.
+	if _, err := conn.Write(append([]byte(head), body[:len(body)/2]...)); err != nil {
+		return nil
+	}
+	_ = conn.CloseWrite()
+	_, _ = io.Copy(io.Discard, io.LimitReader(conn, maxResponse))
+	return nil
 }
 
 // parallel runs n functions at the same time and returns their errors.

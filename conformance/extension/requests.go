@@ -5,6 +5,7 @@ package extension
 import (
 	_ "embed" // the built-in requests
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -43,9 +44,9 @@ func (s *session) request(h *handler) (request, error) {
 			if !strings.EqualFold(name, key) {
 				continue
 			}
-			var r request
-			if err := yaml.Unmarshal(given, &r); err != nil || r == nil {
-				return nil, fmt.Errorf("request %s: want an object in JSON or YAML", name)
+			r, err := parse(given)
+			if err != nil {
+				return nil, fmt.Errorf("request %s: %w", name, err)
 			}
 			return s.finish(r, h), nil
 		}
@@ -55,6 +56,15 @@ func (s *session) request(h *handler) (request, error) {
 		return nil, err
 	}
 	return s.finish(r, h), nil
+}
+
+// parse reads a request in JSON or YAML.
+func parse(text []byte) (request, error) {
+	var r request
+	if err := yaml.Unmarshal(text, &r); err != nil || r == nil {
+		return nil, errors.New("want an object in JSON or YAML")
+	}
+	return r, nil
 }
 
 // builtin is the built-in request of a hook, converted if the catalog knows

@@ -76,6 +76,9 @@ func open(c Config) (*session, error) {
 	if err != nil {
 		return nil, errors.New("the url cannot be parsed")
 	}
+	if base.Path == "" {
+		base.Path = "/" // or what is joined to it is no absolute path
+	}
 	s := &session{config: c, base: base, endpoint: transport.Endpoint{URL: c.URL, CABundle: c.CABundle}}
 	s.tls = &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(c.CABundle) > 0 {

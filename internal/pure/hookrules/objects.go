@@ -96,9 +96,16 @@ func Apply(object map[string]any, kind hooksv1.PatchType, patch []byte) (map[str
 	return patched, nil
 }
 
-// Outside lists what of the paths lies below none of the allowed ones.
-func Outside(paths []string, allowed ...string) []string {
-	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool {
-		return slices.ContainsFunc(allowed, func(a string) bool { return p == a || strings.HasPrefix(p, a+".") })
-	})
+// Below lists what of the paths is or lies below one of the others.
+func Below(paths []string, others ...string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return !isBelow(p, others) })
+}
+
+// Outside lists what Below does not.
+func Outside(paths []string, others ...string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return isBelow(p, others) })
+}
+
+func isBelow(path string, others []string) bool {
+	return slices.ContainsFunc(others, func(o string) bool { return path == o || strings.HasPrefix(path, o+".") })
 }

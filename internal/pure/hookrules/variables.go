@@ -76,5 +76,7 @@ func structural(props clusterv1.JSONSchemaProps) error {
 	if err != nil {
 		return err
 	}
-	return schema.ValidateStructural(field.NewPath("schema", "openAPIV3Schema"), tree).ToAggregate()
+	// The root of such a schema is an object; what a variable has is a field.
+	whole := &schema.Structural{Generic: schema.Generic{Type: "object"}, Properties: map[string]schema.Structural{"variable": *tree}}
+	return schema.ValidateStructural(field.NewPath("schema"), whole).ToAggregate()
 }
