@@ -94,11 +94,17 @@ func runTest(ctx context.Context, env *command.Env, o testOptions, name string) 
 	if err := t.resolvable(ctx); err != nil {
 		return err
 	}
+	write := env.Print // each check as soon as it is over
+	if o.output == "json" {
+		write = env.Say
+	}
+	lines := &checkLines{write: write}
 	report := conformance.Run(ctx, conformance.Config{
 		URL: t.url(), CABundle: t.config.Spec.ClientConfig.CABundle, ClientCertFile: o.target.clientCert, ClientKeyFile: o.target.key,
 		Name: t.config.Name, Settings: t.config.Spec.Settings, Requests: requests, Hooks: o.hooks, Timeout: o.target.timeout,
-		Progress: func(r conformance.Result) { writeResult(env, o.output, r) },
+		Progress: lines.add,
 	})
+	lines.flush()
 	if o.output == "json" {
 		if err := env.PrintObject(report, "json"); err != nil {
 			return err
@@ -137,31 +143,6 @@ Run the test within the cluster, or forward the Service:
   kubectl -n %s port-forward service/%s 9443:%s
 and test the forwarded address, if the certificate is for it too:
   capstan extension test https://127.0.0.1:9443%s --ca-file CA`, t.config.Name, host, err, s.Namespace, s.Name, port, s.Path)
-}
-
-// writeResult reports one check as soon as it is over: as the data, or as
-// progress where that is JSON.
-func writeResult(env *command.Env, output string, r conformance.Result) {
-	write := env.Print
-	if output == "json" {
-		write = env.Say
-	}
-	word := map[conformance.Outcome]string{conformance.Passed: "ok", conformance.Failed: "FAIL", conformance.Skipped: "skip"}[r.Outcome]
-	about := r.Check
-	if r.Handler != "" {
-		about = r.Handler + ": " + about
-	}
-	if r.Outcome == conformance.Skipped {
-		write("%-4s  %s (%s)", word, about, r.Problem)
-		return
-	}
-	write("%-4s  %s", word, about)
-	if r.Problem != "" {
-		write("      %s", r.Problem)
-	}
-	if r.Remedy != "" {
-		write("      remedy: %s", r.Remedy)
-	}
 }
 
 // listChecks prints what the suite looks at.
