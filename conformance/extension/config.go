@@ -9,12 +9,14 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/capstan-dev/capstan/extension/catalog"
+	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 )
 
 // ClusterName is the name, and the namespace, of the Cluster that the built-in
@@ -25,6 +27,12 @@ const ClusterName = "capstan-conformance"
 type Config struct {
 	// URL is the server's address, https://host:port/path.
 	URL string
+
+	// Address is host:port where the server is reached instead. It is for a
+	// Service that has no name here, such as one that is forwarded: URL is then
+	// https://<name>.<namespace>.svc:port/path, for which the certificate is
+	// verified all the same.
+	Address string
 
 	// CABundle holds the PEM certificates that the server's certificate is
 	// verified with; those of the system when empty.
@@ -75,6 +83,9 @@ func (c Config) complete() (Config, error) {
 	if u, err := url.Parse(c.URL); err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		errs = append(errs, errors.New("the url must be https://host:port/path, without user, query and fragment")) // it may hold a password
 	}
+	if _, isService := c.service(); c.Address != "" && !isService {
+		errs = append(errs, fmt.Errorf("address %q: want a URL of the form https://<name>.<namespace>.svc:port/path with it, not %q", c.Address, c.URL))
+	}
 	if wrong := validation.IsDNS1123Subdomain(c.Name); len(wrong) > 0 {
 		errs = append(errs, fmt.Errorf("name %q: %s", c.Name, wrong[0]))
 	}
@@ -92,6 +103,20 @@ func (c Config) complete() (Config, error) {
 		}
 	}
 	return c, errors.Join(errs...)
+}
+
+// service is the Service that the URL names.
+func (c Config) service() (transport.Service, bool) {
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		return transport.Service{}, false
+	}
+	labels := strings.Split(u.Hostname(), ".")
+	if len(labels) != 3 || labels[2] != "svc" {
+		return transport.Service{}, false
+	}
+	port, _ := strconv.ParseInt(u.Port(), 10, 32) // url.Parse has seen to it that it is a number
+	return transport.Service{Name: labels[0], Namespace: labels[1], Path: u.Path, Port: int32(port)}, true
 }
 
 // wants reports whether the hook may be called.

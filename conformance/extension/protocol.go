@@ -78,12 +78,15 @@ func (s *session) dial(ctx context.Context) (*tls.Conn, error) {
 	if port == "" {
 		port = "443"
 	}
-	dialer := tls.Dialer{Config: s.tls}
-	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(s.base.Hostname(), port))
+	conn, err := s.connect(ctx, "tcp", net.JoinHostPort(s.base.Hostname(), port))
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	return conn.(*tls.Conn), nil
+	secure := tls.Client(conn, s.tls)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("connect: %w", err), conn.Close())
+	}
+	return secure, nil
 }
 
 // discoveryValid asks for the handlers and keeps them.

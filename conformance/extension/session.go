@@ -3,11 +3,13 @@
 package extension
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -80,7 +82,7 @@ func open(c Config) (*session, error) {
 		base.Path = "/" // or what is joined to it is no absolute path
 	}
 	s := &session{config: c, base: base, endpoint: transport.Endpoint{URL: c.URL, CABundle: c.CABundle}}
-	s.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+	s.tls = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: base.Hostname()}
 	if len(c.CABundle) > 0 {
 		s.tls.RootCAs = x509.NewCertPool()
 		if !s.tls.RootCAs.AppendCertsFromPEM(c.CABundle) {
@@ -94,12 +96,17 @@ func open(c Config) (*session, error) {
 		}
 		s.tls.Certificates = []tls.Certificate{cert}
 	}
-	s.pool, err = transport.New(transport.Options{ClientCertFile: c.ClientCertFile, ClientKeyFile: c.ClientKeyFile, MaxResponseBytes: maxResponse})
+	options := transport.Options{ClientCertFile: c.ClientCertFile, ClientKeyFile: c.ClientKeyFile, MaxResponseBytes: maxResponse}
+	if service, ok := c.service(); ok && c.Address != "" {
+		s.endpoint.URL, s.endpoint.Service = "", &service
+		options.Services = fixed(c.Address)
+	}
+	s.pool, err = transport.New(options)
 	if err != nil {
 		return nil, err
 	}
 	s.raw = &http.Client{
-		Transport:     &http.Transport{TLSClientConfig: s.tls, TLSHandshakeTimeout: s.limit(pureext.DefaultTimeout)},
+		Transport:     &http.Transport{TLSClientConfig: s.tls, TLSHandshakeTimeout: s.limit(pureext.DefaultTimeout), DialContext: s.connect},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	d, err := c.Catalog.Lookup(hooksv1.Discovery)
@@ -109,6 +116,19 @@ func open(c Config) (*session, error) {
 	}
 	s.discovery = newHandler(d, "Discovery", "", pureext.DefaultTimeout)
 	return s, nil
+}
+
+// fixed is the one address of all Services.
+type fixed string
+
+func (f fixed) Resolve(context.Context, string, string, int32) (string, error) {
+	return string(f), nil
+}
+
+// connect dials the server, wherever address says it is.
+func (s *session) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, network, cmp.Or(s.config.Address, address))
 }
 
 func newHandler(d catalog.Descriptor, name, pathName string, timeout time.Duration) *handler {
