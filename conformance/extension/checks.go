@@ -128,8 +128,8 @@ func answeringWell() []check {
 func refusing() []check {
 	return []check{{
 		Check: Check{
-			Name:        "A request with another content type than application/json is refused.",
-			Description: "With a status code 4xx, best 415.",
+			Name:        "A request whose content type is not JSON is refused.",
+			Description: "With a status code 4xx, best 415, unless it is application/json.",
 		},
 		remedy: "Look at the Content-Type header before the body.",
 		about:  everyPath, test: wrongContentTypeRefused,

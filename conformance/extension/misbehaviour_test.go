@@ -223,7 +223,7 @@ func endless(w http.ResponseWriter, r *http.Request) {
 }
 
 func misrefusals() map[string]misbehaviour {
-	const contentType = "A request with another content type than application/json is refused."
+	const contentType = "A request whose content type is not JSON is refused."
 	const broken = "A request that is no JSON object is refused."
 	const kind = "A request of another kind is refused."
 	const method = "A request by another method than POST is refused."

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -52,8 +54,31 @@ func VariableSchemas(variables []clusterv1.ClusterClassVariable) error {
 		if v.Required == nil {
 			errs = append(errs, fmt.Errorf("variables[%d], %s: it does not say whether it is required", i, v.Name))
 		}
-		if err := structural(v.Schema.OpenAPIV3Schema); err != nil {
+		if err := errors.Join(known("schema", v.Schema.OpenAPIV3Schema), structural(v.Schema.OpenAPIV3Schema)); err != nil {
 			errs = append(errs, fmt.Errorf("variables[%d], %s: %w", i, v.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+var schemaTypes = []string{"", "array", "boolean", "integer", "number", "object", "string"}
+
+// known reports types that do not exist, and fields beside those of a map, at
+// all levels.
+func known(path string, props clusterv1.JSONSchemaProps) error {
+	var errs []error
+	if !slices.Contains(schemaTypes, props.Type) {
+		errs = append(errs, fmt.Errorf("%s: there is no type %q", path, props.Type))
+	}
+	if len(props.Properties) > 0 && props.AdditionalProperties != nil {
+		errs = append(errs, fmt.Errorf("%s: properties and additionalProperties exclude each other", path))
+	}
+	for _, name := range slices.Sorted(maps.Keys(props.Properties)) {
+		errs = append(errs, known(path+"."+name, props.Properties[name]))
+	}
+	for _, of := range []*clusterv1.JSONSchemaProps{props.Items, props.AdditionalProperties} {
+		if of != nil {
+			errs = append(errs, known(path+"[]", *of))
 		}
 	}
 	return errors.Join(errs...)

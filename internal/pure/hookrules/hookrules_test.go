@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hookrules
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+)
+
+func tree(t testing.TB, text string) any {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestDifferencesAreThePathsThatDiffer(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		a, b string
+		want []string
+	}{
+		"equal objects do not differ":          {`{"a":{"b":[1]}}`, `{"a":{"b":[1]}}`, nil},
+		"an absent field equals null":          {`{"a":null}`, `{}`, nil},
+		"a value differs":                      {`{"a":{"b":1,"c":2}}`, `{"a":{"b":2,"c":2}}`, []string{"a.b"}},
+		"fields come and go":                   {`{"a":{"old":1}}`, `{"a":{"new":{"x":1}}}`, []string{"a.new", "a.old"}},
+		"lists differ as a whole":              {`{"a":[1,2]}`, `{"a":[2,1]}`, []string{"a"}},
+		"an object becomes something else":     {`{"a":{}}`, `{"a":1}`, []string{"a"}},
+		"everything is different":              {`1`, `2`, []string{""}},
+		"an empty object is not an absent one": {`{"a":{}}`, `{}`, []string{"a"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, Differences(tree(t, tc.a), tree(t, tc.b))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPathsAreBelowOrOutside(t *testing.T) {
+	t.Parallel()
+	paths := []string{"spec", "spec.template", "specific", "metadata.labels.a", "metadata"}
+	if diff := cmp.Diff([]string{"spec", "spec.template", "metadata.labels.a"}, Below(paths, "spec", "metadata.labels")); diff != "" {
+		t.Errorf("below (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"specific", "metadata"}, Outside(paths, "spec", "metadata.labels")); diff != "" {
+		t.Errorf("outside (-want +got):\n%s", diff)
+	}
+}
+
+func TestJoinNamesTheFirstFew(t *testing.T) {
+	t.Parallel()
+	for want, paths := range map[string][]string{
+		"":                         nil,
+		"a, b":                     {"a", "b"},
+		"a, b, c, d, e and 2 more": {"a", "b", "c", "d", "e", "f", "g"},
+	} {
+		if got := Join(paths); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestApply(t *testing.T) {
+	t.Parallel()
+	const object = `{"kind":"K","spec":{"a":1,"list":[1]}}`
+	tests := map[string]struct {
+		kind          hooksv1.PatchType
+		patch         string
+		want, wantErr string
+	}{
+		"a JSON patch":                  {hooksv1.JSONPatchType, `[{"op":"add","path":"/spec/list/-","value":2}]`, `{"kind":"K","spec":{"a":1,"list":[1,2]}}`, ""},
+		"a JSON patch without a step":   {hooksv1.JSONPatchType, `[]`, object, ""},
+		"a merge patch":                 {hooksv1.JSONMergePatchType, `{"spec":{"a":null,"b":{"c":2}}}`, `{"kind":"K","spec":{"b":{"c":2},"list":[1]}}`, ""},
+		"no type":                       {"", `{}`, "", `its type is ""`},
+		"a type of Kubernetes":          {"application/json-patch+json", `[]`, "", "want JSONPatch or JSONMergePatch"},
+		"a patch that is no JSON":       {hooksv1.JSONPatchType, `[{`, "", "no JSON patch"},
+		"a merge patch that is no JSON": {hooksv1.JSONMergePatchType, `{`, "", "does not apply"},
+		"a path that is not there":      {hooksv1.JSONPatchType, `[{"op":"remove","path":"/spec/b"}]`, "", "does not apply"},
+		"a step that is unknown":        {hooksv1.JSONPatchType, `[{"op":"twist","path":"/spec/b"}]`, "", "no JSON patch"},
+		"a test that fails":             {hooksv1.JSONPatchType, `[{"op":"test","path":"/kind","value":"L"}]`, "", "does not apply"},
+		"the object is taken away":      {hooksv1.JSONMergePatchType, `null`, "", "leaves no object"},
+		"the object becomes a list":     {hooksv1.JSONPatchType, `[{"op":"replace","path":"","value":[]}]`, "", "leaves no object"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			given := tree(t, object).(map[string]any)
+			got, err := Apply(given, tc.kind, []byte(tc.patch))
+			if tc.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
+					t.Errorf("got error %v, want something with %q", err, tc.wantErr)
+				}
+			} else if err != nil {
+				t.Error(err)
+			} else if diff := cmp.Diff(tree(t, tc.want), any(got)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tree(t, object), any(given)); diff != "" {
+				t.Errorf("the object given changed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// FuzzApply looks for patches that do worse than not apply.
+func FuzzApply(f *testing.F) {
+	for _, patch := range []string{`[]`, `null`, `{"a":null}`, `[{"op":"add","path":"","value":null}]`, `[{"op":"copy","from":"/a","path":"/b"}]`, `[{"op":"move","from":"","path":"/b"}]`, `[null]`, `[{"op":"test","path":"/a"}]`, `[{"op":"add","path":"/a/-1","value":1}]`, `[{"op":null,"path":null}]`} {
+		f.Add(true, patch)
+		f.Add(false, patch)
+	}
+	f.Fuzz(func(t *testing.T, merge bool, patch string) {
+		kind := hooksv1.JSONPatchType
+		if merge {
+			kind = hooksv1.JSONMergePatchType
+		}
+		got, err := Apply(tree(t, `{"a":[1],"b":{"c":null}}`).(map[string]any), kind, []byte(patch))
+		if err == nil && got == nil {
+			t.Error("neither an object nor an error")
+		}
+	})
+}
+
+func TestStraysAreNeitherCurrentNorDesired(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		current, updated, desired string
+		want                      []string
+	}{
+		"what is current may stay":          {`{"a":1}`, `{"a":1}`, `{"a":2}`, nil},
+		"what is desired may come":          {`{"a":1}`, `{"a":2}`, `{"a":2}`, nil},
+		"what nobody wants is strange":      {`{"a":1}`, `{"a":3}`, `{"a":2}`, []string{"a"}},
+		"fields may come and go":            {`{"a":{"old":1}}`, `{"a":{"new":1}}`, `{"a":{"new":1}}`, nil},
+		"a field that nobody wants":         {`{"a":{}}`, `{"a":{"x":1}}`, `{"a":{}}`, []string{"a.x"}},
+		"an object of both sides":           {`{"a":{"b":1}}`, `{"a":{"b":1,"c":2}}`, `{"a":{"c":2}}`, nil},
+		"a field that is gone too early":    {`{"a":1}`, `{}`, `{"a":2}`, []string{"a"}},
+		"a list may be on its way":          {`{"a":[1]}`, `{"a":[1,2]}`, `{"a":[2,3]}`, nil},
+		"an object in place of two numbers": {`{"a":1}`, `{"a":{"b":1}}`, `{"a":2}`, []string{"a"}},
+		"an object that is only desired":    {`{}`, `{"a":{"b":1}}`, `{"a":{"b":1}}`, nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, Strays(tree(t, tc.current), tree(t, tc.updated), tree(t, tc.desired))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func steps(versions ...string) (out []hooksv1.UpgradeStep) {
+	for _, v := range versions {
+		out = append(out, hooksv1.UpgradeStep{Version: v})
+	}
+	return out
+}
+
+func TestControlPlanePlan(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		from, to string
+		steps    []hooksv1.UpgradeStep
+		want     string
+	}{
+		"minor by minor":              {"v1.34.3", "v1.36.0", steps("v1.35.2", "v1.36.0"), ""},
+		"patch by patch":              {"v1.34.3", "v1.35.1", steps("v1.34.9", "v1.35.0", "v1.35.1"), ""},
+		"there already":               {"v1.36.0", "v1.36.0", nil, ""},
+		"from a release candidate":    {"v1.36.0-rc.1", "v1.36.0", steps("v1.36.0"), ""},
+		"there already, yet a step":   {"v1.36.0", "v1.36.0", steps("v1.36.0"), "not newer"},
+		"a minor version is left out": {"v1.34.3", "v1.36.0", steps("v1.36.0"), "controlPlaneUpgrades[0] leads from v1.34.3 to v1.36.0: control planes go one minor version at a time"},
+		"back and forth":              {"v1.34.3", "v1.35.0", steps("v1.35.1", "v1.35.0"), "controlPlaneUpgrades[1] leads from v1.35.1 to v1.35.0, which is not newer"},
+		"no steps":                    {"v1.34.3", "v1.35.0", nil, "ends at v1.34.3: want v1.35.0"},
+		"a step too far":              {"v1.34.3", "v1.35.0", steps("v1.35.0", "v1.35.1"), "want v1.35.0"},
+		"a step that is no version":   {"v1.34.3", "v1.35.0", steps("v1.35"), `"v1.35" is no version`},
+		"from nowhere":                {"", "v1.35.0", nil, `"" is no version`},
+		"to nowhere":                  {"v1.35.0", "1.36.0", nil, `"1.36.0" is no version`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wantError(t, ControlPlanePlan(tc.from, tc.to, tc.steps), tc.want)
+		})
+	}
+}
+
+func TestWorkersPlan(t *testing.T) {
+	t.Parallel()
+	const to = "v1.36.0"
+	path := steps("v1.33.0", "v1.34.0", "v1.35.0", to)
+	tests := map[string]struct {
+		from  string
+		steps []hooksv1.UpgradeStep
+		want  string
+	}{
+		"left to the caller":             {"v1.32.0", nil, ""},
+		"some of the steps":              {"v1.32.0", steps("v1.34.0", to), ""},
+		"first to where the others are":  {"v1.31.0", steps("v1.32.0", "v1.35.0", to), ""},
+		"no workers":                     {"", steps(to), "workers that do not exist"},
+		"where nobody is":                {"v1.32.0", steps("v1.34.1", to), "workersUpgrades[0] leads from v1.32.0 to v1.34.1: the control plane does not go there"},
+		"too far at once":                {"v1.31.0", steps("v1.35.0", to), "more than 3 minor versions"},
+		"not to the end":                 {"v1.32.0", steps("v1.34.0"), "want v1.36.0"},
+		"backwards":                      {"v1.34.0", steps("v1.33.0", to), "not newer"},
+		"with a step that is no version": {"v1.34.0", steps("latest"), "no version"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wantError(t, WorkersPlan(tc.from, to, "v1.32.0", tc.steps, path), tc.want)
+		})
+	}
+}
+
+func TestVariableNames(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		names []string
+		want  string
+	}{
+		"names of their own":    {[]string{"a", "b-c", "D"}, ""},
+		"no variables":          {nil, ""},
+		"a name twice":          {[]string{"a", "b", "a"}, `variables[2]: "a" is there already`},
+		"no name":               {[]string{"a", ""}, "variables[1] has no name"},
+		"a reserved name":       {[]string{"builtin"}, "reserved"},
+		"a name with a dot":     {[]string{"a.b"}, "has a dot"},
+		"a name without an end": {[]string{strings.Repeat("x", 257)}, "257 characters"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var variables []clusterv1.ClusterClassVariable
+			for _, n := range tc.names {
+				variables = append(variables, clusterv1.ClusterClassVariable{Name: n})
+			}
+			wantError(t, VariableNames(variables), tc.want)
+		})
+	}
+}
+
+func TestVariableSchemas(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ variable, want string }{
+		"a text":                      {`{"required":true,"schema":{"openAPIV3Schema":{"type":"string","default":"a"}}}`, ""},
+		"an object":                   {`{"required":false,"schema":{"openAPIV3Schema":{"type":"object","required":["a"],"properties":{"a":{"type":"integer"}}}}}`, ""},
+		"a list of maps":              {`{"required":false,"schema":{"openAPIV3Schema":{"type":"array","items":{"type":"object","additionalProperties":{"type":"string"}}}}}`, ""},
+		"anything":                    {`{"required":false,"schema":{"openAPIV3Schema":{"x-kubernetes-preserve-unknown-fields":true,"type":"object"}}}`, ""},
+		"a number or a text":          {`{"required":false,"schema":{"openAPIV3Schema":{"x-kubernetes-int-or-string":true,"anyOf":[{"type":"integer"},{"type":"string"}]}}}`, ""},
+		"not said whether required":   {`{"schema":{"openAPIV3Schema":{"type":"string"}}}`, "variables[0], v: it does not say whether it is required"},
+		"no type":                     {`{"required":true,"schema":{"openAPIV3Schema":{"description":"d"}}}`, "type"},
+		"a type that does not exist":  {`{"required":true,"schema":{"openAPIV3Schema":{"type":"text"}}}`, `there is no type "text"`},
+		"a field without a type":      {`{"required":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"inner":{}}}}}`, "inner"},
+		"a list of what":              {`{"required":true,"schema":{"openAPIV3Schema":{"type":"array"}}}`, "items"},
+		"a strange type further down": {`{"required":true,"schema":{"openAPIV3Schema":{"type":"array","items":{"type":"object","properties":{"a":{"type":"date"}}}}}}`, `schema[].a: there is no type "date"`},
+		"fields and a map":            {`{"required":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":{"type":"string"}}}}`, "additionalProperties"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var v clusterv1.ClusterClassVariable
+			if err := json.Unmarshal([]byte(tc.variable), &v); err != nil {
+				t.Fatal(err)
+			}
+			v.Name = "v"
+			wantError(t, VariableSchemas([]clusterv1.ClusterClassVariable{v}), tc.want)
+		})
+	}
+}
+
+func wantError(t *testing.T, err error, want string) {
+	t.Helper()
+	if err == nil && want != "" || err != nil && (want == "" || !strings.Contains(err.Error(), want)) {
+		t.Errorf("got error %v, want %q", err, want)
+	}
+}
