@@ -69,7 +69,6 @@ An answer that blocks is an answer.`,
 	f.StringVar(&o.target.url, "url", "", "address of the extension: https://host:port/path")
 	f.StringVar(&o.target.config, "config", "", "name of the ExtensionConfig")
 	f.StringVar(&o.handler, "handler", "", "handler to call, alone or as handler.config; needed where there are several for the hook")
-	f.StringVar(&o.target.serviceAddress, "service-address", "", "host:port at which the extension's Service is reached from here, such as one that kubectl port-forward listens on")
 	f.BoolVar(&o.example, "example", false, "print an example request instead")
 	outputFlag(cmd, &o.output, "yaml", "json", "yaml")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")

@@ -49,6 +49,7 @@ func (f *targetFlags) add(cmd *cobra.Command, env *command.Env) {
 	fl.StringVar(&f.caFile, "ca-file", "", "file with the certificates (PEM) that the certificate of a URL is verified with (default: those of the system)")
 	fl.StringVar(&f.clientCert, "client-cert-file", "", "certificate to show to an extension that asks for one")
 	fl.StringVar(&f.key, "client-key-file", "", "key of --client-cert-file")
+	fl.StringVar(&f.serviceAddress, "service-address", "", "host:port at which the extension's Service is reached from here, such as one that kubectl port-forward listens on")
 	fl.StringToStringVar(&f.settings, "setting", nil, "setting to send, as k=v; may be repeated; wins over that of the ExtensionConfig")
 	fl.DurationVar(&f.timeout, "timeout", 0, "how long a call may take, at most 30s (default: what the handler says)")
 	for _, name := range []string{"ca-file", "client-cert-file", "client-key-file"} {

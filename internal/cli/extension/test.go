@@ -3,10 +3,10 @@
 package extension
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"text/tabwriter"
 
@@ -91,7 +91,8 @@ func runTest(ctx context.Context, env *command.Env, o testOptions, name string) 
 		return err
 	}
 	defer t.pool.Close()
-	if err := t.resolvable(ctx); err != nil {
+	address, err := t.address(ctx)
+	if err != nil {
 		return err
 	}
 	write := env.Print // each check as soon as it is over
@@ -100,7 +101,7 @@ func runTest(ctx context.Context, env *command.Env, o testOptions, name string) 
 	}
 	lines := &checkLines{write: write}
 	report := conformance.Run(ctx, conformance.Config{
-		URL: t.url(), CABundle: t.config.Spec.ClientConfig.CABundle, ClientCertFile: o.target.clientCert, ClientKeyFile: o.target.key,
+		URL: t.url(), Address: address, CABundle: t.config.Spec.ClientConfig.CABundle, ClientCertFile: o.target.clientCert, ClientKeyFile: o.target.key,
 		Name: t.config.Name, Settings: t.config.Spec.Settings, Requests: requests, Hooks: o.hooks, Timeout: o.target.timeout,
 		Progress: lines.add,
 	})
@@ -123,26 +124,21 @@ func runTest(ctx context.Context, env *command.Env, o testOptions, name string) 
 	return nil
 }
 
-// resolvable says whether the suite can reach the extension: a Service it
-// knows only by its name, which is in the certificate.
-func (t *target) resolvable(ctx context.Context) error {
+// address finds where a Service is; empty for a URL. The suite would report a
+// Service that is not reached from here as well, but not the way there.
+func (t *target) address(ctx context.Context) (string, error) {
 	s := t.endpoint.Service
 	if s == nil {
-		return nil
+		return "", nil
 	}
-	host, port, err := net.SplitHostPort(t.endpoint.Host())
+	address, err := t.services.Resolve(ctx, s.Namespace, s.Name, cmp.Or(s.Port, 443))
 	if err != nil {
-		return err
+		return "", fmt.Errorf("test %s: find Service %s/%s: %w", t.config.Name, s.Namespace, s.Name, err)
 	}
-	if _, err = net.DefaultResolver.LookupHost(ctx, host); err == nil {
-		return nil
+	if _, err := t.ask(ctx); err != nil && t.advice(err) != "" {
+		return "", err
 	}
-	return fmt.Errorf(`test %s: the name of its Service, %s, is not known here: %w
-
-Run the test within the cluster, or forward the Service:
-  kubectl -n %s port-forward service/%s 9443:%s
-and test the forwarded address, if the certificate is for it too:
-  capstan extension test https://127.0.0.1:9443%s --ca-file CA`, t.config.Name, host, err, s.Namespace, s.Name, port, s.Path)
+	return address, nil
 }
 
 // listChecks prints what the suite looks at.
