@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-const bookTimeout = 3 * time.Minute
+const bookTimeout = 5 * time.Minute // the program of the book may be built from nothing
 
 // TestTheStepsOfTheBookWork runs the ten steps of docs/book/extensions.md as
 // they stand there: blocks of sh in one shell, blocks of go with a title as
