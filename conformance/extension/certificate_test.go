@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -85,7 +86,24 @@ func TestClientCertificateIsShown(t *testing.T) {
 	}
 }
 
-// signed makes a certificate that signs itself.
+// TestServiceIsReachedAtAnotherAddress also has a path before those of hooks.
+func TestServiceIsReachedAtAnotherAddress(t *testing.T) {
+	t.Parallel()
+	bundle, cert := signed(t, net.IPv4(192, 0, 2, 1), 48*time.Hour)
+	s := httptest.NewUnstartedServer(http.StripPrefix("/below/here", good(t)))
+	s.Config.ErrorLog = quiet
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+	s.StartTLS()
+	t.Cleanup(func() { _ = s.Config.Close() })
+	c := extension.Config{URL: "https://sample.default.svc:8443/below/here", Address: s.Listener.Addr().String(), CABundle: bundle, Hooks: []string{create}}
+	if r := extension.Run(t.Context(), c); r.Err() != nil {
+		t.Error(r.Err())
+	}
+	c.URL = "https://other.default.svc:8443/below/here"
+	wantOneFailure(t, extension.Run(t.Context(), c), certificateVerified, "other.default.svc")
+}
+
+// signed makes a certificate that signs itself, for an address and a Service.
 func signed(t *testing.T, ip net.IP, validity time.Duration) (bundle []byte, cert tls.Certificate) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -93,7 +111,7 @@ func signed(t *testing.T, ip net.IP, validity time.Duration) (bundle []byte, cer
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "conformance"}, IPAddresses: []net.IP{ip},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "conformance"}, IPAddresses: []net.IP{ip}, DNSNames: []string{"sample.default.svc"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(validity), IsCA: true, BasicConstraintsValid: true,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}

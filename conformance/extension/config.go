@@ -84,7 +84,7 @@ func (c Config) complete() (Config, error) {
 		errs = append(errs, errors.New("the url must be https://host:port/path, without user, query and fragment")) // it may hold a password
 	}
 	if _, isService := c.service(); c.Address != "" && !isService {
-		errs = append(errs, fmt.Errorf("address %q: want a URL of the form https://<name>.<namespace>.svc:port/path with it, not %q", c.Address, c.URL))
+		errs = append(errs, fmt.Errorf("address %q: want a URL of the form https://<name>.<namespace>.svc:port/path with it", c.Address))
 	}
 	if wrong := validation.IsDNS1123Subdomain(c.Name); len(wrong) > 0 {
 		errs = append(errs, fmt.Errorf("name %q: %s", c.Name, wrong[0]))

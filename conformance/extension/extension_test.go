@@ -244,6 +244,20 @@ func TestBrokenRequestIsNotTheExtensionsFault(t *testing.T) {
 	}
 }
 
+func TestRequestForNobodyIsRefusedBeforeHandlersAreCalled(t *testing.T) {
+	t.Parallel()
+	var rec recorder
+	c := serve(t, rec.middleware(good(t)))
+	c.Requests = map[string][]byte{"before-cluster-crate": []byte("{}"), "before-cluster-create.extension": []byte("{}"), "generatepatches": []byte("{}")}
+	r := extension.Run(t.Context(), c)
+	if want := "request before-cluster-crate: there is no such handler or hook"; r.Problem != want {
+		t.Errorf("problem %q, want %q", r.Problem, want)
+	}
+	if len(rec.of(create)) > 0 {
+		t.Error("a handler was called")
+	}
+}
+
 // TestBuiltInRequestsAreWhatTheirHooksTake decodes them strictly.
 func TestBuiltInRequestsAreWhatTheirHooksTake(t *testing.T) {
 	t.Parallel()

@@ -230,8 +230,17 @@ func misrefusals() map[string]misbehaviour {
 	const path = "A path that belongs to no handler is not found."
 	const large = "A body that is too large does no harm."
 	ok := `{"status":"Success","retryAfterSeconds":0}`
-	var dead atomic.Bool
+	var dead, tired atomic.Bool
 	return map[string]misbehaviour{
+		"a handler answers only once": {create, at(create, func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if tired.Swap(true) {
+					silent(w, r)
+					return
+				}
+				next.ServeHTTP(w, r)
+			})
+		}), contentType, "deadline exceeded"},
 		"any content type will do": {create, requests(create, func(r *http.Request, body []byte) []byte {
 			r.Header.Set("Content-Type", "application/json")
 			return body

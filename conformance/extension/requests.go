@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/extension/catalog"
 )
 
@@ -51,11 +53,26 @@ func (s *session) request(h *handler) (request, error) {
 			return s.finish(r, h), nil
 		}
 	}
-	r, err := s.builtin(h.hook)
+	r, err := builtin(h.hook)
 	if err != nil {
 		return nil, err
 	}
 	return s.finish(r, h), nil
+}
+
+// strayRequests names requests that are for nobody: what was meant to replace a
+// built-in request would not.
+func (s *session) strayRequests(handlers []runtimev1.ExtensionHandler) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(s.config.Requests)) {
+		_, err := s.config.Catalog.Named(name)
+		if err != nil && !slices.ContainsFunc(handlers, func(h runtimev1.ExtensionHandler) bool {
+			return strings.EqualFold(name, h.Name) || strings.EqualFold(name, strings.TrimSuffix(h.Name, "."+s.config.Name))
+		}) {
+			errs = append(errs, fmt.Errorf("request %s: there is no such handler or hook", name))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // parse reads a request in JSON or YAML.
@@ -67,30 +84,13 @@ func parse(text []byte) (request, error) {
 	return r, nil
 }
 
-// builtin is the built-in request of a hook, converted if the catalog knows
-// how.
-func (s *session) builtin(hook catalog.GroupVersionHook) (request, error) {
-	published := catalog.GroupVersionHook{Group: hooksv1.GroupVersion.Group, Version: hooksv1.GroupVersion.Version, Hook: hook.Hook}
-	text, err := Request(published)
-	if err != nil || hook.Group != published.Group {
+// builtin is the built-in request of a hook.
+func builtin(hook catalog.GroupVersionHook) (request, error) {
+	text, err := Request(hook)
+	if err != nil || hook.GroupVersion() != hooksv1.GroupVersion {
 		return nil, skip("the suite has no request for %s: give one", hook)
 	}
-	if hook == published {
-		return decode[request](text)
-	}
-	typed, err := s.config.Catalog.NewRequest(published)
-	if err != nil {
-		return nil, skip("the suite has no request for %s: give one", hook)
-	}
-	if err := json.Unmarshal(text, typed); err != nil {
-		return nil, fmt.Errorf("read built-in request %s: %w", hook.Hook, err)
-	}
-	converted, err := s.config.Catalog.ConvertRequest(typed, hook)
-	if err != nil {
-		return nil, skip("the suite has no request for %s: give one", hook)
-	}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(converted)
-	return fields, err
+	return decode[request](text)
 }
 
 // finish adds what every request has.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 )
 
 // scope is what a check looks at, one by one.
@@ -64,6 +66,7 @@ func Run(ctx context.Context, c Config) Report {
 				report.add(r)
 				c.Progress(r)
 			})
+			err = s.fault
 		}
 	}
 	if err != nil {
@@ -74,6 +77,9 @@ func Run(ctx context.Context, c Config) Report {
 
 func (s *session) run(ctx context.Context, report func(Result)) {
 	for _, c := range checks() {
+		if s.fault != nil {
+			return
+		}
 		if c.about == nil {
 			report(s.result(ctx, c, nil))
 			continue
@@ -119,12 +125,19 @@ func (s *session) result(ctx context.Context, c check, h *handler) Result {
 		return res
 	}
 	res.Outcome, res.Problem, res.Remedy = Failed, oneLine(err), c.remedy
-	if c.vital && h != nil {
+	if h != nil && (c.vital || late(err)) {
 		h.problem = "it failed before: " + c.Name
 	} else if c.vital {
 		s.problem = "the extension failed before: " + c.Name
 	}
 	return res
+}
+
+// late reports whether there was no answer in time. Who does not answer once is
+// not waited for again and again.
+func late(err error) bool {
+	e, ok := errors.AsType[*transport.Error](err)
+	return ok && e.Reason == transport.Timeout || errors.Is(err, context.DeadlineExceeded)
 }
 
 func (s *session) try(ctx context.Context, c check, h *handler) error {

@@ -41,6 +41,10 @@ type session struct {
 	// problem, once set, is why nothing more can be found out.
 	problem string
 
+	// fault, once set, is a mistake in the config that only the server's
+	// handlers bring to light.
+	fault error
+
 	// discovered says that handlers holds what the server has.
 	discovered bool
 	discovery  *handler
