@@ -29,11 +29,6 @@ func TestTheStepsOfTheBookWork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a management plane, which -short leaves out")
 	}
-	for _, tool := range []string{"bash", "curl"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("the book uses %s: %v", tool, err)
-		}
-	}
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -78,6 +73,16 @@ func TestTheStepsOfTheBookWork(t *testing.T) {
 		}
 	}
 }
+
+// curl stands in for curl -s on machines that have none.
+const curl = `type curl > /dev/null 2>&1 || curl() {
+	local url=${2#http://}
+	local address=${url%%/*}
+	exec 3<> "/dev/tcp/${address%:*}/${address#*:}"
+	printf 'GET /%s HTTP/1.0\r\n\r\n' "${url#*/}" >&3
+	sed '1,/^\r$/d' <&3
+}
+`
 
 // block is a fenced block of a page.
 type block struct {
@@ -139,7 +144,7 @@ func output(dir string, block int) string { return filepath.Join(dir, fmt.Sprint
 func runSteps(t *testing.T, steps []block, dir, program, root string) (string, error) {
 	t.Helper()
 	var script strings.Builder
-	script.WriteString("set -euo pipefail\n")
+	script.WriteString("set -euo pipefail\n" + curl)
 	for i, b := range steps {
 		switch {
 		case b.title != "":
