@@ -16,6 +16,11 @@ import (
 type checkLines struct {
 	write   func(format string, args ...any)
 	results []conformance.Result // of one check
+
+	// A check that everything else relies on makes a page of skips for one
+	// reason: the first is written, the others are counted.
+	why  string // of the skip before
+	more int
 }
 
 func (c *checkLines) add(r conformance.Result) {
@@ -27,32 +32,51 @@ func (c *checkLines) add(r conformance.Result) {
 
 // flush writes the check whose results are complete.
 func (c *checkLines) flush() {
-	for _, line := range summarise(c.results) {
+	if len(c.results) == 0 {
+		return
+	}
+	lines, why := summarise(c.results)
+	c.results = nil
+	if why != "" && why == c.why {
+		c.more++
+		return
+	}
+	c.count()
+	c.why = why
+	for _, line := range lines {
 		c.write("%s", line)
 	}
-	c.results = nil
 }
 
-// summarise puts the results of one check in lines.
-func summarise(results []conformance.Result) []string {
-	if len(results) == 0 {
-		return nil
+// end writes what is left.
+func (c *checkLines) end() {
+	c.flush()
+	c.count()
+}
+
+func (c *checkLines) count() {
+	if c.more > 0 {
+		c.write("skip  %d more, for the same reason", c.more)
 	}
-	var passed, failed, skipped []conformance.Result
+	c.more = 0
+}
+
+// summarise puts the results of one check in lines. If it was skipped as a
+// whole, it says why.
+func summarise(results []conformance.Result) (lines []string, skipped string) {
+	var passed, failed []conformance.Result
 	for _, r := range results {
 		switch r.Outcome {
 		case conformance.Passed:
 			passed = append(passed, r)
 		case conformance.Failed:
 			failed = append(failed, r)
-		default:
-			skipped = append(skipped, r)
 		}
 	}
 	check := results[0].Check
 	switch {
 	case len(failed) > 0:
-		lines := []string{"FAIL  " + check + ratio(failed, results)}
+		lines = append(lines, "FAIL  "+check+ratio(failed, results))
 		for _, r := range failed {
 			problem := r.Problem
 			if r.Handler != "" {
@@ -60,12 +84,12 @@ func summarise(results []conformance.Result) []string {
 			}
 			lines = append(lines, "      "+problem)
 		}
-		return append(lines, distinct(failed, "      remedy: ", func(r conformance.Result) string { return r.Remedy })...)
+		return append(lines, distinct(failed, "      remedy: ", func(r conformance.Result) string { return r.Remedy })...), ""
 	case len(passed) > 0:
-		return []string{"ok    " + check + ratio(passed, results)}
+		return []string{"ok    " + check + ratio(passed, results)}, ""
 	}
-	why := distinct(skipped, "", func(r conformance.Result) string { return r.Problem })
-	return []string{"skip  " + check + " (" + strings.Join(why, "; ") + ")"}
+	why := strings.Join(distinct(results, "", func(r conformance.Result) string { return r.Problem }), "; ")
+	return []string{"skip  " + check + " (" + why + ")"}, why
 }
 
 // ratio says which handlers some results are of, or how many of all.

@@ -55,6 +55,22 @@ FAIL  It repeats. (2 of 4 handlers)
 skip  It patches. (no such handler)
 skip  It repeats. (failed before)
 ok    It plans. (1 of 2 handlers)`},
+		"many checks that one reason keeps from being made": {[]conformance.Result{
+			result("It serves.", "", conformance.Failed, "refused", ""),
+			result("It repeats.", "", conformance.Skipped, "failed before", ""),
+			result("It plans.", "", conformance.Skipped, "failed before", ""),
+			result("It waits.", "", conformance.Skipped, "failed before", ""),
+			result("It patches.", "", conformance.Skipped, "no such handler", ""),
+			result("It asks.", "", conformance.Skipped, "failed before", ""),
+			result("It ends.", "", conformance.Skipped, "failed before", ""),
+		}, `
+FAIL  It serves.
+      refused
+skip  It repeats. (failed before)
+skip  2 more, for the same reason
+skip  It patches. (no such handler)
+skip  It asks. (failed before)
+skip  1 more, for the same reason`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +80,7 @@ ok    It plans. (1 of 2 handlers)`},
 			for _, r := range tc.results {
 				lines.add(r)
 			}
-			lines.flush()
+			lines.end()
 			if diff := cmp.Diff(tc.want, got.String()); diff != "" {
 				t.Errorf("lines (-want +got):\n%s", diff)
 			}

@@ -105,7 +105,7 @@ func runTest(ctx context.Context, env *command.Env, o testOptions, name string) 
 		Name: t.config.Name, Settings: t.config.Spec.Settings, Requests: requests, Hooks: o.hooks, Timeout: o.target.timeout,
 		Progress: lines.add,
 	})
-	lines.flush()
+	lines.end()
 	if o.output == "json" {
 		if err := env.PrintObject(report, "json"); err != nil {
 			return err
