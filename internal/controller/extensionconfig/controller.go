@@ -95,6 +95,7 @@ func (r *Reconciler) Setup(mgr ctrl.Manager) error {
 		WatchesSource(r.removals(mgr.GetCache())).
 		WatchesSource(source.Func(r.secrets.start)).
 		Concurrency(workers).
+		InOrder().
 		Complete(r)
 }
 

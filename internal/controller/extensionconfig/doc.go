@@ -21,6 +21,7 @@
 // A paused ExtensionConfig stays registered as it was when it was paused. After
 // a restart it is registered from its status with the spec of now.
 //
-// An ExtensionConfig that is being deleted, or is gone, is called no more from
-// the moment that the watch shows it.
+// An ExtensionConfig that is being deleted, is gone, or has lost the label that
+// the manager filters by, is called no more from the moment that the watch shows
+// it.
 package extensionconfig

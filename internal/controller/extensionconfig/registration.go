@@ -77,11 +77,12 @@ func (r *Reconciler) sweep(ctx context.Context, name string) error {
 	return nil
 }
 
-// there returns the UID of an ExtensionConfig, "" for one that is going or gone.
+// there returns the UID of an ExtensionConfig, "" for one that is going, gone, or
+// that others take care of.
 func (r *Reconciler) there(ctx context.Context, name string) (types.UID, error) {
 	config := &runtimev1.ExtensionConfig{}
 	err := r.Mgmt.Get(ctx, client.ObjectKey{Name: name}, config)
-	if apierrors.IsNotFound(err) || err == nil && !config.DeletionTimestamp.IsZero() {
+	if apierrors.IsNotFound(err) || err == nil && (!config.DeletionTimestamp.IsZero() || r.ours != nil && !r.ours(config)) {
 		return "", nil
 	}
 	if err != nil {
@@ -106,7 +107,7 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 func (r *Reconciler) removals(c cache.Cache) source.Source {
 	return source.Kind(c, &runtimev1.ExtensionConfig{}, handler.TypedFuncs[*runtimev1.ExtensionConfig, reconcile.Request]{
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*runtimev1.ExtensionConfig], _ queue) {
-			if !e.ObjectNew.DeletionTimestamp.IsZero() || e.ObjectNew.UID != e.ObjectOld.UID {
+			if !e.ObjectNew.DeletionTimestamp.IsZero() || e.ObjectNew.UID != e.ObjectOld.UID || !r.ours(e.ObjectNew) {
 				r.gone(ctx, e.ObjectNew.Name)
 			}
 		},

@@ -67,6 +67,20 @@ func TestADeletionThatFinalizersOfOthersHoldUpEndsCallsToo(t *testing.T) {
 	}
 }
 
+func TestWhatOthersTakeOverIsCalledNoMore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ext())
+	w.reconcile()
+	w.ours = func(obj client.Object) bool { return obj.GetLabels()["cluster.x-k8s.io/watch-filter"] == "" }
+	w.gone(t.Context(), "ext")
+	w.callable("a.ext", "b.ext")
+	w.change(func(c *runtimev1.ExtensionConfig) {
+		c.Labels = map[string]string{"cluster.x-k8s.io/watch-filter": "theirs"}
+	})
+	w.gone(t.Context(), "ext")
+	w.callable()
+}
+
 func TestWhatIsDeletedWhileItIsAskedIsNotRegistered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ext(discoveredBefore))

@@ -50,6 +50,7 @@ type Builder[T client.Object] struct {
 	obj         T
 	build       *builder.Builder
 	concurrency int
+	priorities  *bool // nil: controller-runtime's choice
 }
 
 // For starts the declaration of the controller called name for objects of the
@@ -84,6 +85,16 @@ func (b *Builder[T]) Concurrency(n int) *Builder[T] {
 	return b
 }
 
+// InOrder serves objects in the order in which they come, instead of those that
+// were there at the start after all others. controller-runtime's queue for that
+// can lock up at the end when many are waiting, and with it the end of the
+// manager: github.com/kubernetes-sigs/controller-runtime/issues/3538, until a
+// release has its fix.
+func (b *Builder[T]) InOrder() *Builder[T] {
+	b.priorities = new(false)
+	return b
+}
+
 // Complete registers the controller.
 func (b *Builder[T]) Complete(r reconcile.ObjectReconciler[T]) error {
 	_, err := b.Build(r)
@@ -103,6 +114,7 @@ func (b *Builder[T]) Build(r reconcile.ObjectReconciler[T]) (ctrlcontroller.Cont
 	}
 	c, err := b.build.WithOptions(ctrlcontroller.Options{
 		MaxConcurrentReconciles: b.concurrency,
+		UsePriorityQueue:        b.priorities,
 		ReconciliationTimeout:   reconcileTimeout,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
 	}).Build(w)
