@@ -39,7 +39,7 @@ func good(t *testing.T) http.Handler {
 	err = errors.Join(
 		server.Handle(s, hooksv1.BeforeClusterCreate, func(context.Context, *hooksv1.BeforeClusterCreateRequest, *hooksv1.BeforeClusterCreateResponse) error {
 			return nil
-		}, server.Timeout(time.Second)),
+		}, server.Timeout(2*time.Second)),
 		server.Handle(s, hooksv1.AfterControlPlaneInitialized, func(context.Context, *hooksv1.AfterControlPlaneInitializedRequest, *hooksv1.AfterControlPlaneInitializedResponse) error {
 			return nil
 		}),

@@ -165,8 +165,8 @@ func misanswers() map[string]misbehaviour {
 	}
 	var again atomic.Int32
 	return map[string]misbehaviour{
-		"a handler never answers": {create, always(create, silent), inTime, "no answer within 1s"},
-		"a handler never ends":    {create, always(create, endless), inTime, "no answer within 1s"},
+		"a handler never answers": {create, always(create, silent), inTime, "no answer within 2s"},
+		"a handler never ends":    {create, always(create, endless), inTime, "no answer within 2s"},
 		"a handler is not there":  {create, always(create, http.NotFound), asHook, "404"},
 		"a handler answers 500":   {create, text(http.StatusInternalServerError, "application/json", `{"status":"Failure","message":"no"}`), asHook, "500"},
 		"a handler answers 204":   {create, always(create, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), asHook, "204"},
