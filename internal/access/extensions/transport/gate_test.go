@@ -139,7 +139,7 @@ func TestOtherServersAreNotConcerned(t *testing.T) {
 func TestOneCallFindsOutWhetherTheServerIsBack(t *testing.T) {
 	t.Parallel()
 	arrived, release := make(chan struct{}), make(chan struct{})
-	var status atomic.Int32
+	var status, served atomic.Int32
 	status.Store(500)
 	clock := testclock.NewFakeClock(time.Now())
 	e := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -147,11 +147,13 @@ func TestOneCallFindsOutWhetherTheServerIsBack(t *testing.T) {
 			w.WriteHeader(500)
 			return
 		}
+		first := served.Add(1) == 1
 		arrived <- struct{}{}
-		select {
-		case <-release:
-		case <-r.Context().Done():
+		if first { // the one that is given up
+			<-r.Context().Done()
+			return
 		}
+		<-release
 		answer(`{}`)(w, r)
 	}, nil)
 	p := newPool(t, Options{Clock: clock})
@@ -225,6 +227,28 @@ func wantReason(t *testing.T, err error, reason Reason) {
 	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != reason {
 		t.Errorf("got %v, want reason %s", err, reason)
 	}
+}
+
+// A call to a server that is in trouble fails at once, also when its slots are
+// all taken by calls that hang.
+func TestACallDoesNotWaitForATurnThatItWillNotGet(t *testing.T) {
+	t.Parallel()
+	clock := testclock.NewFakeClock(time.Now())
+	p := newPool(t, Options{Clock: clock})
+	e := Endpoint{URL: "https://127.0.0.1:1"}
+	s, err := p.server(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range MaxInFlight {
+		s.slots <- struct{}{}
+	}
+	for range 2 {
+		pass, _ := s.gate.admit(false)
+		s.gate.settle(pass, inTrouble, errors.New("boom"))
+	}
+	_, err = p.Post(within(t), e, path, nil)
+	wantError(t, err, Backoff, "boom")
 }
 
 // What is left open by calls that overlap: a try whose server is found to be

@@ -94,6 +94,34 @@ func TestCloseAndForgetLeaveNoGoroutine(t *testing.T) {
 	}
 }
 
+// hangs is a Resolver that answers when it is told to stop.
+type hangs struct{ asked chan struct{} }
+
+func (h hangs) Resolve(ctx context.Context, _, _ string, _ int32) (string, error) {
+	h.asked <- struct{}{}
+	<-ctx.Done()
+	return "", ctx.Err()
+}
+
+func TestCloseEndsConnectionsThatAreBeingMade(t *testing.T) {
+	asked := make(chan struct{})
+	p := newPool(t, Options{Services: hangs{asked}})
+	done := make(chan error)
+	go func() {
+		_, err := p.Post(within(t), Endpoint{Service: &Service{Namespace: "ns", Name: "svc"}}, path, nil)
+		done <- err
+	}()
+	<-asked
+	go p.Close()
+	select {
+	case err := <-done:
+		wantError(t, err, Canceled)
+	case <-time.After(connectTimeout / 2):
+		t.Error("the call goes on")
+	}
+	eventually(t, noneLeft)
+}
+
 func TestCloseEndsCallsUnderWay(t *testing.T) {
 	for name, edit := range map[string]func(*httptest.Server, *authority){"HTTP1": http1, "HTTP2": nil} {
 		t.Run(name, func(t *testing.T) {

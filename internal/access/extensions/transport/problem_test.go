@@ -55,7 +55,10 @@ func TestCertificatesThatAreRefusedAreExplained(t *testing.T) {
 			[]string{`its certificate was issued by "CN=test authority", which the system does not trust: put that authority's certificate into the CA bundle`}},
 		"for clients only": {certificate(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }), false,
 			[]string{"secure the connection", "incompatible key usage"}},
-		"old TLS": {func(s *httptest.Server, _ *authority) { s.TLS.MaxVersion = tls.VersionTLS11 }, false,
+		"old TLS": {func(s *httptest.Server, a *authority) {
+			http1(s, a)
+			s.TLS.MinVersion, s.TLS.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
+		}, false,
 			[]string{"it knows no TLS of version 1.2 or later"}},
 		"client certificate demanded": {func(s *httptest.Server, _ *authority) { s.TLS.ClientAuth = tls.RequireAnyClientCert }, false,
 			[]string{"it asks for a client certificate and none is configured: configure one that it trusts"}},
@@ -83,6 +86,20 @@ func TestAnAuthorityThatExpiredIsNamed(t *testing.T) {
 	if want := `the authority "CN=old" of its certificate expired at`; !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
+}
+
+// Whether the alert arrives before the connection breaks is up to the network.
+func TestAConnectionThatBreaksAfterAskingForACertificateIsExplained(t *testing.T) {
+	t.Parallel()
+	e := serve(t, answer(`{}`), nil)
+	s, err := newPool(t, Options{}).server(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.clientCertificate(nil); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, s.failed(within(t), io.EOF), TLS, "it asks for a client certificate and none is configured")
 }
 
 // A server may ask and take no for an answer; what befalls it later has other
