@@ -26,6 +26,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
@@ -332,5 +333,20 @@ func TestARestartDoesNotWriteToExtensions(t *testing.T) {
 	})
 	if diff := cmp.Diff(before, x.quiet()); diff != "" {
 		t.Errorf("objects (-before +after):\n%s", diff)
+	}
+}
+
+func TestThePlaneTellsOfExtensionsOnlyWhomItKnows(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	for path, want := range map[string]string{"/capstan/v1/extensions": "[", "/capstan/v1/hooks/openapi.json": "{"} {
+		if body, err := f.get(path); err != nil || !strings.HasPrefix(string(body), want) {
+			t.Errorf("%s: %.100s, %v", path, body, err)
+		}
+		stranger := *f.Env
+		stranger.Config = rest.AnonymousClientConfig(f.Config)
+		if body, err := (fleet{t, &stranger}).get(path); !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
+			t.Errorf("%s, to a stranger: %.100s, %v", path, body, err)
+		}
 	}
 }
