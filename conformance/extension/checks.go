@@ -53,7 +53,7 @@ func reaching() []check {
 			Name:        "An extension serves HTTPS with a certificate that its CA bundle verifies for its host.",
 			Description: "Requests hold whole Clusters, so nobody sends them to a server that could be another one. The certificate must be for the host of the URL, be valid now, and lead to an authority of the CA bundle, or of the system without one.",
 		},
-		remedy: "Use a certificate that has the host of the URL among its names, and give the CA bundle that signed it; if the server asks for client certificates, give one.",
+		remedy: "Start the server, if nothing answers at the URL. Use a certificate that has the host of the URL among its names, and give the CA bundle that signed it; if the server asks for client certificates, give one.",
 		vital:  true, test: certificateVerified,
 	}, {
 		Check: Check{
