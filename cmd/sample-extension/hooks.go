@@ -141,6 +141,6 @@ func canUpdateMachineSet(_ context.Context, req *hooksv1.CanUpdateMachineSetRequ
 
 // updateMachine would write the files, and ask to be called again until they are there.
 func updateMachine(_ context.Context, req *hooksv1.UpdateMachineRequest, resp *hooksv1.UpdateMachineResponse) error {
-	resp.Message = "files of " + req.Desired.Machine.Name + " are up to date"
+	resp.Message = "the sample leaves " + req.Desired.Machine.Name + " as it is"
 	return nil
 }
