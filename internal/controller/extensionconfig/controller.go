@@ -95,7 +95,6 @@ func (r *Reconciler) Setup(mgr ctrl.Manager) error {
 		WatchesSource(r.removals(mgr.GetCache())).
 		WatchesSource(source.Func(r.secrets.start)).
 		Concurrency(workers).
-		InOrder().
 		Complete(r)
 }
 

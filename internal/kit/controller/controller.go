@@ -50,7 +50,6 @@ type Builder[T client.Object] struct {
 	obj         T
 	build       *builder.Builder
 	concurrency int
-	priorities  *bool // nil: controller-runtime's choice
 }
 
 // For starts the declaration of the controller called name for objects of the
@@ -85,16 +84,6 @@ func (b *Builder[T]) Concurrency(n int) *Builder[T] {
 	return b
 }
 
-// InOrder serves objects in the order in which they come, instead of those that
-// were there at the start after all others. controller-runtime's queue for that
-// can lock up at the end when many are waiting, and with it the end of the
-// manager: github.com/kubernetes-sigs/controller-runtime/issues/3538, until a
-// release has its fix.
-func (b *Builder[T]) InOrder() *Builder[T] {
-	b.priorities = new(false)
-	return b
-}
-
 // Complete registers the controller.
 func (b *Builder[T]) Complete(r reconcile.ObjectReconciler[T]) error {
 	_, err := b.Build(r)
@@ -114,9 +103,12 @@ func (b *Builder[T]) Build(r reconcile.ObjectReconciler[T]) (ctrlcontroller.Cont
 	}
 	c, err := b.build.WithOptions(ctrlcontroller.Options{
 		MaxConcurrentReconciles: b.concurrency,
-		UsePriorityQueue:        b.priorities,
-		ReconciliationTimeout:   reconcileTimeout,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		// controller-runtime's queue of its own can lock up at the end when many
+		// objects are waiting, and with it the end of the manager, until a
+		// release has the fix of its issue 3538.
+		UsePriorityQueue:      new(false),
+		ReconciliationTimeout: reconcileTimeout,
+		RateLimiter:           workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
 	}).Build(w)
 	if err != nil {
 		return nil, fmt.Errorf("controller %s: %w", b.name, err)
