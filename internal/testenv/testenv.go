@@ -19,9 +19,12 @@ package testenv
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -60,8 +63,14 @@ type Env struct {
 	Namespace string
 }
 
-// Main runs the tests of a package and stops the plane that they started.
+// Main runs the tests of a package and stops the plane that they started. They
+// wait for a plane more than they compute, so more of them run at once than
+// there are processors, unless -parallel says otherwise.
 func Main(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set(strconv.Itoa(2 * goruntime.GOMAXPROCS(0))) // a number is fine
+	}
 	code := m.Run()
 	if err := shared.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "testenv:", err)
