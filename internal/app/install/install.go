@@ -47,12 +47,40 @@ func Install(ctx context.Context, cfg *rest.Config) error {
 // kind was established less than two seconds ago, lest another one that shares
 // the store does not know the kind yet. Where there is no other, a new kind is
 // given an older date, so that the first cluster need not wait.
+//
+// It also has all kinds read once. The first request for a kind makes its
+// storage, whose watch cache is ready a moment later; a watch that comes before
+// is told to come again in a second, and so would be the first of each
+// controller.
 func Alone(ctx context.Context, cfg *rest.Config) error {
 	c, err := apiextensions.NewForConfig(asInstaller(cfg))
 	if err != nil {
 		return err
 	}
-	return install(ctx, cfg, func(crd *apiextensionsv1.CustomResourceDefinition) error {
+	if err := install(ctx, cfg, backdate(ctx, c)); err != nil {
+		return err
+	}
+	crds, err := manifests.CRDs()
+	if err != nil {
+		return err
+	}
+	return each(crds, func(crd *apiextensionsv1.CustomResourceDefinition) error {
+		for _, v := range crd.Spec.Versions {
+			if !v.Served {
+				continue
+			}
+			path := []string{"/apis", crd.Spec.Group, v.Name, crd.Spec.Names.Plural}
+			if err := c.RESTClient().Get().AbsPath(path...).Param("limit", "1").Do(ctx).Error(); err != nil {
+				return fmt.Errorf("read %s: %w", crd.Name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// backdate gives the establishment of a kind an older date.
+func backdate(ctx context.Context, c apiextensions.ApiextensionsV1Interface) func(*apiextensionsv1.CustomResourceDefinition) error {
+	return func(crd *apiextensionsv1.CustomResourceDefinition) error {
 		crd = crd.DeepCopy()
 		for i := range crd.Status.Conditions {
 			if cond := &crd.Status.Conditions[i]; cond.Type == apiextensionsv1.Established {
@@ -64,7 +92,7 @@ func Alone(ctx context.Context, cfg *rest.Config) error {
 			return nil // it has changed since: the wait is then the smaller evil
 		}
 		return err
-	})
+	}
 }
 
 func asInstaller(cfg *rest.Config) *rest.Config {

@@ -28,7 +28,8 @@ import (
 )
 
 // collectorTimeout is how long a start waits at most for the garbage collector
-// to know all kinds, which takes it about a second from its own start.
+// to know all kinds. It needs two tenths, unless a kind's first watch came too
+// early.
 const collectorTimeout = 700 * time.Millisecond
 
 // Options say where the plane lives and what it runs. Only Dir is needed.
