@@ -172,7 +172,7 @@ func (x *extension) registered(config string, handlers ...string) error {
 	}
 	var got, want []string
 	for _, s := range stats {
-		if s.Config == config {
+		if s.Config == config && s.Handler != "" {
 			got = append(got, s.Handler)
 		}
 	}

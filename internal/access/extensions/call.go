@@ -22,8 +22,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/extensions"
 )
 
-// discoveryTimeout is how long an extension may take to say what it can do.
-const discoveryTimeout = 10 * time.Second
+// DiscoveryTimeout is how long an extension may take to say what it can do.
+const DiscoveryTimeout = 10 * time.Second
 
 // errChanged is why a call is not made that was about to. The next one goes to
 // what is registered then.
@@ -77,9 +77,9 @@ func (c *Client) discover(ctx context.Context, config *runtimev1.ExtensionConfig
 	}
 	t := target{config: config.Name, host: endpoint.Host(), endpoint: endpoint, hook: d.GroupVersionHook, path: d.Path("")}
 	c.metrics.at(t.config, func(h hosts) hosts { return hosts{called: h.called, asked: t.host} })
-	timed, cancel := context.WithTimeout(ctx, discoveryTimeout)
+	timed, cancel := context.WithTimeout(ctx, DiscoveryTimeout)
 	defer cancel()
-	_, err = c.observed(timed, &t, nil, func(ctx context.Context) error {
+	_, err = c.observed(timed, &t, c.discoveries.begin(t), func(ctx context.Context) error {
 		answer, err := c.transport.Probe(ctx, endpoint, t.path, body)
 		if err != nil {
 			return err
@@ -218,9 +218,7 @@ func (c *Client) observed(ctx context.Context, t *target, s *stats, request func
 	took := c.clock.Since(started)
 	code := codeOf(err)
 	c.metrics.record(t, code, took)
-	if s != nil {
-		first = s.record(started, took, err)
-	}
+	first = s.record(started, took, err)
 	if span.IsRecording() {
 		span.SetAttributes(
 			attribute.String("capstan.hook", t.hook.String()),

@@ -65,6 +65,8 @@ type Client struct {
 	single  map[catalog.GroupVersionHook]bool // hooks whose answers cannot be made one
 	blocked *memory[subject, blocked]
 	answers *memory[answerKey, answer]
+
+	discoveries discoveries
 }
 
 // New makes a Client. It reads the registry and learns of its changes.
@@ -115,6 +117,9 @@ func (c *Client) changed(config string, was, is *registration) {
 		if !c.registry.inUse(was.endpoint) {
 			c.transport.Forget(was.endpoint)
 		}
+	}
+	if is == nil {
+		c.discoveries.forget(config)
 	}
 	c.metrics.at(config, func(hosts) hosts {
 		if is == nil {

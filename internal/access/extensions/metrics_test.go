@@ -200,6 +200,35 @@ func TestStats(t *testing.T) {
 	}
 }
 
+func TestStatsTellOfDiscoveriesUntilTheConfigIsRemoved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	answer := make(chan string, 2)
+	e := serveFunc(t, func(rw http.ResponseWriter, r *http.Request) {
+		w.clock.Step(100 * time.Millisecond)
+		write(200, <-answer)(rw, r)
+	})
+	start := w.clock.Now()
+	for i, a := range []string{success, `{"status":"Failure","message":"no licence"}`} {
+		answer <- a
+		if _, err := w.Discover(t.Context(), e.config("ext")); (err != nil) != (i == 1) {
+			t.Fatal(err)
+		}
+	}
+	want := []HandlerStats{{
+		Config: "ext", APIVersion: v1alpha1, Hook: "Discovery", Host: strings.TrimPrefix(e.URL, "https://"), TimeoutSeconds: 10,
+		Calls: 2, Failures: 1, LastError: "the extension answered Failure: no licence", LastErrorTime: start.Add(100 * time.Millisecond),
+		LastCall: start.Add(100 * time.Millisecond), P50Seconds: 0.1, P99Seconds: 0.1,
+	}}
+	if diff := cmp.Diff(want, w.Stats()); diff != "" {
+		t.Errorf("stats (-want +got):\n%s", diff)
+	}
+	w.registry.Remove("ext")
+	if got := w.Stats(); len(got) != 0 {
+		t.Errorf("after the removal: %+v", got)
+	}
+}
+
 func TestStatsLatenciesAreOfTheLastCalls(t *testing.T) {
 	t.Parallel()
 	s := &stats{}

@@ -3,6 +3,7 @@
 package extensions
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -18,9 +19,11 @@ const (
 )
 
 // HandlerStats is what became of the calls to a handler in this process, since
-// it was first registered. What was answered from memory is no call.
+// it was first registered; or of the discoveries of an extension. What was
+// answered from memory is no call.
 type HandlerStats struct {
-	// Handler is the full name, Config the ExtensionConfig's.
+	// Handler is the full name, empty for discovery, Config the
+	// ExtensionConfig's.
 	Handler string `json:"handler"`
 	Config  string `json:"config"`
 
@@ -29,7 +32,8 @@ type HandlerStats struct {
 	Hook       string `json:"hook"`
 	Deprecated bool   `json:"deprecated,omitempty"`
 
-	// Host is the server, FailurePolicy and TimeoutSeconds those in force.
+	// Host is the server, FailurePolicy and TimeoutSeconds those in force;
+	// discovery has no policy.
 	Host           string `json:"host"`
 	FailurePolicy  string `json:"failurePolicy"`
 	TimeoutSeconds int32  `json:"timeoutSeconds"`
@@ -50,15 +54,65 @@ type HandlerStats struct {
 	P99Seconds float64 `json:"p99Seconds"`
 }
 
-// Stats lists all handlers that are registered now, by name.
+// Stats lists the discoveries of all extensions that were asked, by config, and
+// then all handlers that are registered now, by name.
 func (c *Client) Stats() []HandlerStats {
-	handlers := c.registry.all()
-	out := make([]HandlerStats, len(handlers))
-	for i, h := range handlers {
-		out[i] = h.stats.read()
-		out[i].Handler, out[i].Config, out[i].Host = h.name, h.config, h.host
-		out[i].APIVersion, out[i].Hook, out[i].Deprecated = h.hook.GroupVersion().String(), h.hook.Hook, h.deprecated
-		out[i].FailurePolicy, out[i].TimeoutSeconds = string(h.failurePolicy), int32(h.timeout/time.Second)
+	out := c.discoveries.read()
+	for _, h := range c.registry.all() {
+		s := h.stats.read()
+		s.describe(h.target)
+		s.Deprecated, s.FailurePolicy, s.TimeoutSeconds = h.deprecated, string(h.failurePolicy), int32(h.timeout/time.Second)
+		out = append(out, s)
+	}
+	return out
+}
+
+func (s *HandlerStats) describe(t target) {
+	s.Handler, s.Config, s.Host = t.name, t.config, t.host
+	s.APIVersion, s.Hook = t.hook.GroupVersion().String(), t.hook.Hook
+}
+
+// discoveries counts how extensions were asked what they can do. The zero value
+// is ready to use.
+type discoveries struct {
+	mu sync.Mutex // guards of
+	of map[string]discovery
+}
+
+type discovery struct {
+	target
+	*stats
+}
+
+// begin returns where to record a discovery.
+func (d *discoveries) begin(t target) *stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.of == nil {
+		d.of = map[string]discovery{}
+	}
+	s := d.of[t.config].stats
+	if s == nil {
+		s = &stats{}
+	}
+	d.of[t.config] = discovery{t, s}
+	return s
+}
+
+func (d *discoveries) forget(config string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.of, config)
+}
+
+func (d *discoveries) read() (out []HandlerStats) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, config := range slices.Sorted(maps.Keys(d.of)) {
+		s := d.of[config].stats.read()
+		s.describe(d.of[config].target)
+		s.TimeoutSeconds = int32(DiscoveryTimeout / time.Second)
+		out = append(out, s)
 	}
 	return out
 }

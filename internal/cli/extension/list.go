@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/cli/command"
@@ -24,6 +25,9 @@ import (
 
 // statsPath is where an API server of ours tells how handlers do.
 const statsPath = "/capstan/v1/extensions"
+
+// discoveryRow is the hook of the first row of each extension.
+var discoveryRow = hookText(runtimev1.GroupVersionHook{APIVersion: hooksv1.GroupVersion.String(), Hook: "Discovery"})
 
 // maxErrorWidth is how much of an error the table shows; -o json has it whole.
 const maxErrorWidth = 120
@@ -36,6 +40,8 @@ type extensionInfo struct {
 	Message    string            `json:"message,omitempty"`
 	Settings   map[string]string `json:"settings,omitempty"`
 	Handlers   []handlerInfo     `json:"handlers"`
+	// Discovery is absent when nobody there counts.
+	Discovery *callInfo `json:"discovery,omitempty"`
 }
 
 // handlerInfo is one handler there.
@@ -129,9 +135,13 @@ func runList(ctx context.Context, env *command.Env, o listOptions, names []strin
 	return writeList(env, list)
 }
 
+// callKey is a handler by its full name or, without one, the discovery of a
+// config.
+type callKey struct{ handler, config string }
+
 // calls asks the API server how the calls of each handler went; unknown says
 // why it does not tell.
-func (m *mgmt) calls(ctx context.Context) (calls map[string]*callInfo, unknown string, err error) {
+func (m *mgmt) calls(ctx context.Context) (calls map[callKey]*callInfo, unknown string, err error) {
 	body, err := m.raw.Get().AbsPath(statsPath).MaxRetries(0).DoRaw(ctx)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -147,9 +157,9 @@ func (m *mgmt) calls(ctx context.Context) (calls map[string]*callInfo, unknown s
 	if err := json.Unmarshal(body, &stats); err != nil {
 		return nil, "", fmt.Errorf("read how calls went from the API server: %w", err)
 	}
-	calls = map[string]*callInfo{}
+	calls = map[callKey]*callInfo{}
 	for _, s := range stats {
-		calls[s.Handler] = &callInfo{
+		calls[callKey{s.Handler, s.Config}] = &callInfo{
 			Total: s.Calls, Failed: s.Failures, Last: s.LastCall, LastError: s.LastError, LastErrorTime: s.LastErrorTime,
 			P50Seconds: s.P50Seconds, P99Seconds: s.P99Seconds,
 		}
@@ -157,37 +167,38 @@ func (m *mgmt) calls(ctx context.Context) (calls map[string]*callInfo, unknown s
 	return calls, "", nil
 }
 
-func describe(config *runtimev1.ExtensionConfig, calls map[string]*callInfo) extensionInfo {
-	info := extensionInfo{Name: config.Name, Address: address(config.Spec.ClientConfig), Discovered: "Unknown", Settings: config.Spec.Settings, Handlers: []handlerInfo{}}
+func describe(config *runtimev1.ExtensionConfig, calls map[callKey]*callInfo) extensionInfo {
+	info := extensionInfo{
+		Name: config.Name, Address: address(config.Spec.ClientConfig), Discovered: "Unknown", Settings: config.Spec.Settings,
+		Handlers: []handlerInfo{}, Discovery: calls[callKey{config: config.Name}],
+	}
 	if c := meta.FindStatusCondition(config.Status.Conditions, runtimev1.ExtensionConfigDiscoveredCondition); c != nil {
 		info.Discovered, info.Message = string(c.Status), c.Message
 	}
 	for _, h := range config.Status.Handlers {
 		info.Handlers = append(info.Handlers, handlerInfo{
 			Name: h.Name, Hook: h.RequestHook.Hook, APIVersion: h.RequestHook.APIVersion, Deprecated: deprecation(h),
-			TimeoutSeconds: h.TimeoutSeconds, FailurePolicy: string(h.FailurePolicy), Calls: calls[h.Name],
+			TimeoutSeconds: h.TimeoutSeconds, FailurePolicy: string(h.FailurePolicy), Calls: calls[callKey{h.Name, config.Name}],
 		})
 	}
 	slices.SortFunc(info.Handlers, func(a, b handlerInfo) int { return strings.Compare(a.Name, b.Name) })
 	return info
 }
 
-// writeList writes a row for each handler, and one for an extension that has
-// none or is not discovered.
+// writeList writes a row for the discovery of each extension, with what is
+// wrong if it is not discovered, and one for each handler.
 func writeList(env *command.Env, list []extensionInfo) error {
 	w := tabwriter.NewWriter(env.Out, 0, 0, 3, ' ', 0)
 	_, _ = fmt.Fprintln(w, "CONFIG\tADDRESS\tDISCOVERED\tHANDLER\tHOOK\tTIMEOUT\tPOLICY\tCALLS\tFAILED\tP50\tP99\tLAST ERROR")
 	for _, e := range list {
 		head := e.Name + "\t" + e.Address + "\t" + e.Discovered
-		if len(e.Handlers) == 0 || e.Discovered != "True" {
-			_, _ = fmt.Fprintf(w, "%s\t-\t-\t-\t-\t-\t-\t-\t-\t%s\n", head, cmp.Or(shorten(e.problem()), "-"))
-		}
+		_, _ = fmt.Fprintf(w, "%s\t-\t%s\t%s\t-\t%s\n", head, discoveryRow, extensions.DiscoveryTimeout, e.Discovery.columns(env.Now(), e.problem()))
 		for _, h := range e.Handlers {
 			hook := hookText(runtimev1.GroupVersionHook{APIVersion: h.APIVersion, Hook: h.Hook})
 			if h.Deprecated != "" {
 				hook += " (deprecated)"
 			}
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%ds\t%s\t%s\n", head, h.Name, hook, h.TimeoutSeconds, h.FailurePolicy, h.Calls.columns(env.Now()))
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%ds\t%s\t%s\n", head, h.Name, hook, h.TimeoutSeconds, h.FailurePolicy, h.Calls.columns(env.Now(), ""))
 		}
 	}
 	return w.Flush()
@@ -199,19 +210,20 @@ func (e *extensionInfo) problem() string {
 	return strings.TrimPrefix(e.Message, "discover the handlers of ExtensionConfig "+e.Name+": ")
 }
 
-// columns are the last five of the table.
-func (c *callInfo) columns(now time.Time) string {
+// columns are the last five of the table. What is wrong now goes before the
+// error of a call.
+func (c *callInfo) columns(now time.Time, problem string) string {
 	if c == nil {
-		return "-\t-\t-\t-\t-"
+		return "-\t-\t-\t-\t" + cmp.Or(shorten(problem), "-")
 	}
-	problem, p50, p99 := "-", "-", "-"
-	if c.LastError != "" {
-		problem = shorten(duration.HumanDuration(now.Sub(c.LastErrorTime)) + " ago: " + c.LastError)
+	if problem == "" && c.LastError != "" {
+		problem = duration.HumanDuration(now.Sub(c.LastErrorTime)) + " ago: " + c.LastError
 	}
+	p50, p99 := "-", "-"
 	if c.Total > 0 {
 		p50, p99 = seconds(c.P50Seconds), seconds(c.P99Seconds)
 	}
-	return fmt.Sprintf("%d\t%d\t%s\t%s\t%s", c.Total, c.Failed, p50, p99, problem)
+	return fmt.Sprintf("%d\t%d\t%s\t%s\t%s", c.Total, c.Failed, p50, p99, cmp.Or(shorten(problem), "-"))
 }
 
 // seconds is a duration that people can compare at a glance.

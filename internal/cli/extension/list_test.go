@@ -41,9 +41,11 @@ func config(name string, discovered metav1.ConditionStatus, message string, hand
 
 func TestTheListShowsWhatIsKnown(t *testing.T) {
 	t.Parallel()
-	calls := map[string]*callInfo{
-		"b.good": {Total: 12, Failed: 1, LastError: "server host:9443: dial tcp:\nconnection refused", LastErrorTime: now.Add(-90 * time.Second), P50Seconds: 0.0004, P99Seconds: 1.2345},
-		"a.good": {},
+	calls := map[callKey]*callInfo{
+		{"", "good"}:       {Total: 2, P50Seconds: 0.002, P99Seconds: 0.003},
+		{"", "bad"}:        {Total: 7, Failed: 7, LastError: "refused", LastErrorTime: now, P50Seconds: 0.001, P99Seconds: 0.001},
+		{"b.good", "good"}: {Total: 12, Failed: 1, LastError: "server host:9443: dial tcp:\nconnection refused", LastErrorTime: now.Add(-90 * time.Second), P50Seconds: 0.0004, P99Seconds: 1.2345},
+		{"a.good", "good"}: {},
 	}
 	old := describe(config("old", metav1.ConditionTrue, "", "a"), nil)
 	old.Handlers[0].Deprecated = "it will go"
@@ -53,20 +55,22 @@ func TestTheListShowsWhatIsKnown(t *testing.T) {
 	}{
 		"handlers by name, with how their calls went": {
 			[]extensionInfo{describe(config("good", metav1.ConditionTrue, "", "b", "a"), calls)}, `
+good https://host:9443 True - Discovery/v1alpha1 10s - 2 0 2ms 3ms -
 good https://host:9443 True a.good BeforeClusterCreate/v1alpha1 10s Fail 0 0 - - -
 good https://host:9443 True b.good BeforeClusterCreate/v1alpha1 10s Fail 12 1 400µs 1.23s 90s ago: server host:9443: dial tcp: connection refused`,
 		},
 		"nobody counts calls, and a version will go": {
 			[]extensionInfo{old}, `
+old https://host:9443 True - Discovery/v1alpha1 10s - - - - - -
 old https://host:9443 True a.old BeforeClusterCreate/v1alpha1 (deprecated) 10s Fail - - - - -`,
 		},
 		"nothing is known yet": {
 			[]extensionInfo{describe(config("new", "", ""), nil)}, `
-new https://host:9443 Unknown - - - - - - - - -`,
+new https://host:9443 Unknown - Discovery/v1alpha1 10s - - - - - -`,
 		},
 		"what was known is kept, beside what is wrong now": {
-			[]extensionInfo{describe(config("bad", metav1.ConditionFalse, "discover the handlers of ExtensionConfig bad: server host:9443: refused", "a"), nil)}, `
-bad https://host:9443 False - - - - - - - - server host:9443: refused
+			[]extensionInfo{describe(config("bad", metav1.ConditionFalse, "discover the handlers of ExtensionConfig bad: server host:9443: refused", "a"), calls)}, `
+bad https://host:9443 False - Discovery/v1alpha1 10s - 7 7 1ms 1ms server host:9443: refused
 bad https://host:9443 False a.bad BeforeClusterCreate/v1alpha1 10s Fail - - - - -`,
 		},
 	}
@@ -94,14 +98,15 @@ func TestTheListForProgramsIsAContract(t *testing.T) {
 	t.Parallel()
 	c := config("good", metav1.ConditionTrue, "", "a")
 	c.Spec.Settings = map[string]string{"k": "v"}
-	calls := map[string]*callInfo{"a.good": {Total: 2, Failed: 1, Last: now, LastError: "refused", LastErrorTime: now, P50Seconds: 0.5, P99Seconds: 1}}
+	calls := map[callKey]*callInfo{{"", "good"}: {Total: 1}, {"a.good", "good"}: {Total: 2, Failed: 1, Last: now, LastError: "refused", LastErrorTime: now, P50Seconds: 0.5, P99Seconds: 1}}
 	got, err := json.Marshal(describe(c, calls))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := `{"name":"good","address":"https://host:9443","discovered":"True","settings":{"k":"v"},"handlers":[` +
 		`{"name":"a.good","hook":"BeforeClusterCreate","apiVersion":"hooks.runtime.cluster.x-k8s.io/v1alpha1","timeoutSeconds":10,"failurePolicy":"Fail",` +
-		`"calls":{"total":2,"failed":1,"last":"2026-01-02T03:04:05Z","lastError":"refused","lastErrorTime":"2026-01-02T03:04:05Z","p50Seconds":0.5,"p99Seconds":1}}]}`
+		`"calls":{"total":2,"failed":1,"last":"2026-01-02T03:04:05Z","lastError":"refused","lastErrorTime":"2026-01-02T03:04:05Z","p50Seconds":0.5,"p99Seconds":1}}],` +
+		`"discovery":{"total":1,"failed":0,"p50Seconds":0,"p99Seconds":0}}`
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("JSON (-want +got):\n%s", diff)
 	}
@@ -112,11 +117,11 @@ func TestAnAPIServerMayNotKnowHowCallsWent(t *testing.T) {
 	tests := map[string]struct {
 		status        int
 		body          string
-		want          map[string]*callInfo
+		want          map[callKey]*callInfo
 		unknown, fail string
 	}{
-		"one of ours": {http.StatusOK, `[{"handler":"a.good","calls":2,"failures":1,"lastError":"refused","p50Seconds":0.5,"p99Seconds":1}]`,
-			map[string]*callInfo{"a.good": {Total: 2, Failed: 1, LastError: "refused", P50Seconds: 0.5, P99Seconds: 1}}, "", ""},
+		"one of ours": {http.StatusOK, `[{"handler":"a.good","config":"good","calls":2,"failures":1,"lastError":"refused","p50Seconds":0.5,"p99Seconds":1}]`,
+			map[callKey]*callInfo{{"a.good", "good"}: {Total: 2, Failed: 1, LastError: "refused", P50Seconds: 0.5, P99Seconds: 1}}, "", ""},
 		"another":             {http.StatusNotFound, "404 page not found", nil, "the controllers run elsewhere", ""},
 		"without controllers": {http.StatusServiceUnavailable, "the controllers do not run yet", nil, "do not run", ""},
 		"with little rights":  {http.StatusForbidden, "forbidden", nil, "may not read", ""},
