@@ -261,6 +261,7 @@ func TestMessagesOfOneCauseAreEqual(t *testing.T) {
 		"the port we called from": {"read tcp 127.0.0.1:41234->127.0.0.1:9443: connection reset by peer", "read tcp 127.0.0.1:51234->127.0.0.1:9443: connection reset by peer"},
 		"an IPv6 one":             {"write tcp6 [::1]:1->[::1]:9443: broken pipe", "write tcp6 [::1]:2->[::1]:9443: broken pipe"},
 		"the time":                {"certificate has expired or is not yet valid: current time 2026-01-01T00:00:00Z is after 2025-01-01T00:00:00Z", "certificate has expired or is not yet valid: current time 2026-01-02T00:00:00Z is after 2025-01-01T00:00:00Z"},
+		"how far it came":         {"time ran out after 99 bytes of its answer: context deadline exceeded", "time ran out after 100 bytes of its answer: context deadline exceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -102,13 +102,14 @@ func hookVersions(s *state, deprecated []string) metav1.Condition {
 }
 
 // passing is what differs between two errors with one cause: the port we called
-// from, and the time.
+// from, the time, and how much came.
 var passing = []struct {
 	pattern *regexp.Regexp
 	instead string
 }{
 	{regexp.MustCompile(`(read|write) (tcp|udp)[46]? \S+->`), "$1 $2 "},
 	{regexp.MustCompile(`current time \S+ is (before|after)`), "now is $1"},
+	{regexp.MustCompile(`after [1-9]\d* bytes`), "after some bytes"},
 }
 
 // message is the text of an error, the same for the same cause: a condition
