@@ -154,7 +154,7 @@ func (w *runner[T]) Reconcile(ctx context.Context, req reconcile.Request) (recon
 			w.retries.Forget(req)
 			return reconcile.Result{}, nil
 		}
-		return reconcile.Result{}, fmt.Errorf("get %s: %w", req, err)
+		return w.settle(ctx, req, reconcile.Result{}, fmt.Errorf("get %s: %w", req, err))
 	}
 	if w.filter != "" && obj.GetLabels()[clusterv1.WatchLabel] != w.filter {
 		return reconcile.Result{}, nil
@@ -171,7 +171,8 @@ func (w *runner[T]) Reconcile(ctx context.Context, req reconcile.Request) (recon
 }
 
 // settle turns a conflict, which only says that the cache was behind, into a
-// quiet retry.
+// quiet retry. What fails because the manager ends says nothing: a start looks
+// at everything again.
 func (w *runner[T]) settle(ctx context.Context, req reconcile.Request, res reconcile.Result, err error) (reconcile.Result, error) {
 	postponed, err := putOff(err)
 	if postponed > 0 && (res.RequeueAfter == 0 || postponed < res.RequeueAfter) {
@@ -181,6 +182,9 @@ func (w *runner[T]) settle(ctx context.Context, req reconcile.Request, res recon
 	case err == nil:
 		w.retries.Forget(req)
 		return res, nil
+	case errors.Is(context.Cause(ctx), context.Canceled): // not the deadline of a reconcile
+		ctrl.LoggerFrom(ctx).V(2).Info("Ending in the middle of a reconcile", "reason", err.Error())
+		return reconcile.Result{}, nil
 	case onlyConflicts(err):
 		after := w.retries.When(req)
 		ctrl.LoggerFrom(ctx).V(2).Info("Retrying after a conflict", "reason", err.Error(), "after", after)

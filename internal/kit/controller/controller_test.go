@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -197,5 +198,27 @@ func TestAPostponedWriteBringsTheObjectBack(t *testing.T) {
 				t.Errorf("putOff = %s, %v; want %s, %v", after, err, tc.wantAfter, tc.wantErr)
 			}
 		})
+	}
+}
+
+func TestWhatFailsAsTheManagerEndsIsNoError(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, cancelLate := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancelLate()
+	quota := errors.New("quota")
+	for name, tc := range map[string]struct {
+		ctx  context.Context
+		want error
+	}{
+		"the manager ends":              {ended, nil},
+		"the reconcile's time has come": {late, quota},
+		"nothing ends":                  {t.Context(), quota},
+	} {
+		w := &runner[*clusterv1.MachineSet]{retries: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Second)}
+		if _, err := w.settle(tc.ctx, request, reconcile.Result{}, quota); !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
+			t.Errorf("%s: got %v, want %v", name, err, tc.want)
+		}
 	}
 }
