@@ -38,7 +38,11 @@ const (
 // Install brings the definitions and roles of the API server up to date, and
 // returns when all kinds are served. What is as it should be is not written.
 func Install(ctx context.Context, cfg *rest.Config) error {
-	return install(ctx, cfg, func(*apiextensionsv1.CustomResourceDefinition) error { return nil })
+	crds, err := manifests.CRDs()
+	if err != nil {
+		return err
+	}
+	return install(ctx, cfg, crds, func(*apiextensionsv1.CustomResourceDefinition) error { return nil })
 }
 
 // Alone is Install for an API server that has no others beside it.
@@ -57,11 +61,11 @@ func Alone(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := install(ctx, cfg, backdate(ctx, c)); err != nil {
-		return err
-	}
 	crds, err := manifests.CRDs()
 	if err != nil {
+		return err
+	}
+	if err := install(ctx, cfg, crds, backdate(ctx, c)); err != nil {
 		return err
 	}
 	return each(crds, func(crd *apiextensionsv1.CustomResourceDefinition) error {
@@ -102,11 +106,7 @@ func asInstaller(cfg *rest.Config) *rest.Config {
 }
 
 // install calls fresh for each kind that it has newly established.
-func install(ctx context.Context, cfg *rest.Config, fresh func(*apiextensionsv1.CustomResourceDefinition) error) error {
-	crds, err := manifests.CRDs()
-	if err != nil {
-		return err
-	}
+func install(ctx context.Context, cfg *rest.Config, crds []*apiextensionsv1.CustomResourceDefinition, fresh func(*apiextensionsv1.CustomResourceDefinition) error) error {
 	cfg = asInstaller(cfg)
 	definitions, err := apiextensions.NewForConfig(cfg)
 	if err != nil {
