@@ -29,21 +29,6 @@ const DiscoveryTimeout = 10 * time.Second
 // what is registered then.
 var errChanged = errors.New("the ExtensionConfig was changed or removed meanwhile")
 
-// FailureError says that an extension was called and answered Failure. No
-// failure policy hides it.
-type FailureError struct {
-	Handler string // empty at discovery
-	Message string // the extension's own, bounded in length
-}
-
-// Error is what the extension said.
-func (e *FailureError) Error() string {
-	if e.Message == "" {
-		return "the extension answered Failure, without a message"
-	}
-	return "the extension answered Failure: " + e.Message
-}
-
 // unusableError says that there is an answer, but none that can be used.
 type unusableError struct{ error }
 
@@ -87,7 +72,7 @@ func (c *Client) discover(ctx context.Context, config *runtimev1.ExtensionConfig
 		if err := extensions.Decode(answer, d.Response, response); err != nil {
 			return unusableError{err}
 		}
-		return failure("", response)
+		return extensions.Success(response)
 	})
 	return gaveUp(ctx, err)
 }
@@ -120,7 +105,7 @@ func (c *Client) call(ctx context.Context, d catalog.Descriptor, h *handler, req
 		if err := c.decode(answered, h, response); err != nil {
 			return err
 		}
-		return failure(h.name, response)
+		return extensions.Success(response)
 	})
 	if err = gaveUp(h.of.life, gaveUp(ctx, err)); err == nil {
 		if d.Cacheable {
@@ -157,13 +142,6 @@ func gaveUp(ctx context.Context, err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-}
-
-func failure(handler string, response hooksv1.ResponseObject) error {
-	if response.GetStatus() == hooksv1.ResponseStatusSuccess {
-		return nil
-	}
-	return &FailureError{Handler: handler, Message: response.GetMessage()}
 }
 
 // encode makes the body of a request: in the handler's version, with the

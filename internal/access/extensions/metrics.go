@@ -12,6 +12,7 @@ import (
 
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
+	"github.com/capstan-dev/capstan/internal/pure/extensions"
 )
 
 // metrics measures calls. Series of a host go when its last ExtensionConfig
@@ -121,7 +122,7 @@ func codeOf(err error) string {
 	if err == nil {
 		return "200"
 	}
-	if _, ok := errors.AsType[*FailureError](err); ok {
+	if _, ok := errors.AsType[*extensions.FailureError](err); ok {
 		return "200"
 	}
 	if _, ok := errors.AsType[unusableError](err); ok {

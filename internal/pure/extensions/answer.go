@@ -64,17 +64,28 @@ func Decode(body []byte, kind schema.GroupVersionKind, into hooksv1.ResponseObje
 	return nil
 }
 
-// Success is an error unless the answer says Success. It bears the answer's
-// message.
+// FailureError says that an extension was called and answered Failure. No
+// failure policy hides it.
+type FailureError struct {
+	Message string // the extension's own, bounded in length
+}
+
+// Error is what the extension said.
+func (e *FailureError) Error() string {
+	if e.Message == "" {
+		return "the extension answered Failure, without a message"
+	}
+	return "the extension answered Failure: " + e.Message
+}
+
+// Success is an error unless the answer says Success: a *FailureError if it
+// says Failure.
 func Success(answer hooksv1.ResponseObject) error {
 	switch answer.GetStatus() {
 	case hooksv1.ResponseStatusSuccess:
 		return nil
 	case hooksv1.ResponseStatusFailure:
-		if answer.GetMessage() == "" {
-			return errors.New("the extension answered Failure, without a message")
-		}
-		return fmt.Errorf("the extension answered Failure: %s", Shorten(answer.GetMessage(), MaxMessageLength))
+		return &FailureError{Message: Shorten(answer.GetMessage(), MaxMessageLength)}
 	}
 	return fmt.Errorf("the extension answered with status %s: want Success or Failure", quote(string(answer.GetStatus())))
 }
