@@ -45,7 +45,8 @@ type Extensions interface {
 
 // Registry holds what can be called.
 type Registry interface {
-	// Set registers the handlers of the status with the spec.
+	// Set registers the handlers of the status with the spec. It keeps nothing
+	// of config.
 	Set(config *runtimev1.ExtensionConfig) error
 	// Remove ends all calls to the extension.
 	Remove(name string)

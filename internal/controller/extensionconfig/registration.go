@@ -50,7 +50,7 @@ func (r *Reconciler) register(ctx context.Context, config *runtimev1.ExtensionCo
 }
 
 func (r *Reconciler) set(config *runtimev1.ExtensionConfig) error {
-	if err := r.Registry.Set(config.DeepCopy()); err != nil {
+	if err := r.Registry.Set(config); err != nil {
 		return fmt.Errorf("register handlers: %w", err)
 	}
 	if r.registered == nil {

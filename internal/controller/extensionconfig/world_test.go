@@ -90,7 +90,7 @@ func (w *world) Set(config *runtimev1.ExtensionConfig) error {
 	if w.refuse != nil {
 		return w.refuse
 	}
-	w.registered[config.Name] = config
+	w.registered[config.Name] = config.DeepCopy()
 	return nil
 }
 
