@@ -226,6 +226,11 @@ func settingsAccepted(ctx context.Context, s *session, h *handler) error {
 
 // repeatable asks the same again.
 func repeatable(ctx context.Context, s *session, h *handler) error {
+	return again(ctx, s, h, sameKind)
+}
+
+// again asks the same twice more and compares each answer with the one before.
+func again(ctx context.Context, s *session, h *handler, compare func(before, after answer) error) error {
 	r, before, err := s.begun(ctx, h)
 	if err != nil {
 		return err
@@ -235,7 +240,7 @@ func repeatable(ctx context.Context, s *session, h *handler) error {
 		if err != nil {
 			return err
 		}
-		if err := sameKind(before, after); err != nil {
+		if err := compare(before, after); err != nil {
 			return err
 		}
 		before = after
@@ -281,22 +286,11 @@ func sameAnswer(before, after answer) error {
 
 // valueStable asks the same again, for the same answer.
 func valueStable(ctx context.Context, s *session, h *handler) error {
-	r, before, err := s.begun(ctx, h)
-	if err != nil {
-		return err
-	}
-	for range 2 {
-		after, err := s.ask(ctx, h, r)
-		if err != nil {
-			return err
-		}
+	return again(ctx, s, h, func(before, after answer) error {
 		delete(before.fields, "message")
 		delete(after.fields, "message")
-		if err := sameAnswer(before, after); err != nil {
-			return err
-		}
-	}
-	return nil
+		return sameAnswer(before, after)
+	})
 }
 
 // concurrentCallsAnswered makes many calls at a time, each about uids of its

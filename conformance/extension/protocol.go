@@ -21,6 +21,7 @@ import (
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/extension/catalog"
+	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 	pureext "github.com/capstan-dev/capstan/internal/pure/extensions"
 )
 
@@ -216,7 +217,7 @@ func (s *session) send(ctx context.Context, e exchange, limit time.Duration) (st
 		return 0, nil, withoutURL(err)
 	}
 	defer resp.Body.Close()
-	body, err = io.ReadAll(io.LimitReader(resp.Body, maxResponse))
+	body, err = io.ReadAll(io.LimitReader(resp.Body, transport.DefaultMaxResponseBytes))
 	return resp.StatusCode, body, err
 }
 
@@ -383,7 +384,7 @@ func (s *session) breakOff(ctx context.Context, h *handler, body []byte) error {
 		return nil
 	}
 	_ = conn.CloseWrite()
-	_, _ = io.Copy(io.Discard, io.LimitReader(conn, maxResponse))
+	_, _ = io.Copy(io.Discard, io.LimitReader(conn, transport.DefaultMaxResponseBytes))
 	return nil
 }
 

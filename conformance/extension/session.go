@@ -22,12 +22,8 @@ import (
 	pureext "github.com/capstan-dev/capstan/internal/pure/extensions"
 )
 
-// limits of what the suite waits for and reads.
-const (
-	// grace is what an answer may be late, for the way it takes.
-	grace       = time.Second
-	maxResponse = 20 << 20
-)
+// grace is what an answer may be late, for the way it takes.
+const grace = time.Second
 
 // session is one run against one server.
 type session struct {
@@ -100,7 +96,7 @@ func open(c Config) (*session, error) {
 		}
 		s.tls.Certificates = []tls.Certificate{cert}
 	}
-	options := transport.Options{ClientCertFile: c.ClientCertFile, ClientKeyFile: c.ClientKeyFile, MaxResponseBytes: maxResponse}
+	options := transport.Options{ClientCertFile: c.ClientCertFile, ClientKeyFile: c.ClientKeyFile}
 	if service, ok := c.service(); ok && c.Address != "" {
 		s.endpoint.URL, s.endpoint.Service = "", &service
 		options.Services = fixed(c.Address)
@@ -191,8 +187,7 @@ func (s *session) read(h *handler, raw []byte) (answer, error) {
 	if a.response, err = s.config.Catalog.NewResponse(h.hook); err != nil {
 		return answer{}, err
 	}
-	pureext.Reset(a.response, schema.GroupVersionKind{})
-	a.response.SetStatus("")
+	pureext.Clear(a.response) // what the answer leaves out must be seen to be missing
 	return a, pureext.Decode(raw, h.response, a.response)
 }
 
