@@ -6,14 +6,13 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/capstan-dev/capstan/clusterctl/template"
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
@@ -38,7 +37,7 @@ func TestClusterScripts(t *testing.T) {
 				os.Symlink(program, filepath.Join(bin, "capstan")), os.Symlink(program, filepath.Join(bin, "clusterctl")))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits,
+			"exits": builder.Exits,
 			"apply": func(ts *testscript.TestScript, negated bool, args []string) {
 				if negated || len(args) != 1 {
 					ts.Fatalf("usage: apply FILE")
@@ -47,25 +46,6 @@ func TestClusterScripts(t *testing.T) {
 			},
 		},
 	})
-}
-
-// exits STATUS PROGRAM ARGS... runs a program that must end with the status.
-func exits(ts *testscript.TestScript, negated bool, args []string) {
-	if negated || len(args) < 2 {
-		ts.Fatalf("usage: exits STATUS PROGRAM ARGS...")
-	}
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	err = ts.Exec(args[1], args[2:]...)
-	got := 0
-	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
-		got = failed.ExitCode()
-	} else {
-		ts.Check(err)
-	}
-	if got != want {
-		ts.Fatalf("status %d, want %d", got, want)
-	}
 }
 
 // apply creates the objects of a document in the script's namespace.

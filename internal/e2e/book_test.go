@@ -45,8 +45,8 @@ func TestTheStepsOfTheBookWork(t *testing.T) {
 		{"go get github.com/capstan-dev/capstan@latest\ngo mod tidy\n", "go mod edit -require github.com/capstan-dev/capstan@v0.0.0 -replace github.com/capstan-dev/capstan=$CHECKOUT\ncp $CHECKOUT/go.sum .\n"},
 		// Others may use these addresses now.
 		{"capstan up --detach\n", "capstan up --detach --listen 127.0.0.1:0\n"},
-		{"127.0.0.1:9443", freeAddress(t)},
-		{"127.0.0.1:9480", freeAddress(t)},
+		{"127.0.0.1:9443", testenv.FreeAddress(t)},
+		{"127.0.0.1:9480", testenv.FreeAddress(t)},
 	})
 	steps := blocks(section(t, text, "## Ten steps to a hook that blocks"))
 	if n := strings.Count(section(t, text, "## Ten steps to a hook that blocks"), "\n### "); n != 10 {

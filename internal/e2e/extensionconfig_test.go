@@ -32,6 +32,7 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
 // extension is a server that answers discovery, and a namespace in which a
@@ -291,7 +292,7 @@ func TestExtensionsThatHangDoNotHoldUpOthers(t *testing.T) {
 
 func TestARestartDoesNotWriteToExtensions(t *testing.T) {
 	t.Parallel()
-	p := &ownPlane{T: t, dir: t.TempDir(), metrics: freeAddress(t)}
+	p := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
 	f := p.start()
 	x := newExtension(f)
 	well := x.config("-well")

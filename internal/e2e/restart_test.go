@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -55,7 +54,7 @@ func (p *ownPlane) crash() error { p.process.Kill(); return nil }
 
 func TestARestartWritesNothingThatChangesNothing(t *testing.T) {
 	t.Parallel()
-	p := &ownPlane{T: t, dir: t.TempDir(), metrics: freeAddress(t)}
+	p := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
 	f := p.start()
 	clusters := map[string]int{"large": 5, "small": 2} // and their Nodes
 	f.create("large", shape{controlPlane: 3, workers: 2})
@@ -80,7 +79,7 @@ func TestARestartWritesNothingThatChangesNothing(t *testing.T) {
 
 func TestACrashOnTheWayUpCostsNothing(t *testing.T) {
 	t.Parallel()
-	p := &ownPlane{T: t, dir: t.TempDir(), metrics: freeAddress(t)}
+	p := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
 	f := p.start()
 	for _, objects := range []int{9, 30} { // of about 45
 		name := fmt.Sprintf("after-%d", objects)
@@ -213,14 +212,4 @@ func (f fleet) everything() map[string]map[string]any {
 		}
 	}
 	return all
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }

@@ -111,7 +111,7 @@ func TestAnInterruptDuringTheStartEndsIt(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
 			defer cancel()
-			addr := freeAddress(t)
+			addr := testenv.FreeAddress(t)
 			cmd := exec.CommandContext(ctx, testenv.Binary(t), "up", "--data-dir="+t.TempDir(), "--listen="+addr)
 			stderr, err := cmd.StderrPipe()
 			if err != nil {
@@ -136,16 +136,6 @@ func TestAnInterruptDuringTheStartEndsIt(t *testing.T) {
 			}
 		})
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 func handshake(addr string) error {

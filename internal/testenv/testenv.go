@@ -21,6 +21,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
@@ -198,6 +199,18 @@ func Within(t testing.TB, limit time.Duration, check func() error) {
 			t.Fatalf("the test was ended: %v", err)
 		}
 	}
+}
+
+// FreeAddress is an address of this machine that nobody listened on a moment
+// ago.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
 }
 
 // root is the folder of this module's go.mod.

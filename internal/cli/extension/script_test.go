@@ -9,9 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,6 +20,7 @@ import (
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/extension/server"
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
@@ -61,7 +60,7 @@ func TestScripts(t *testing.T) {
 				os.Mkdir(home, 0o700), os.Mkdir(bin, 0o700), os.Symlink(program, filepath.Join(bin, "capstan")))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits,
+			"exits": builder.Exits,
 			// grow gives the extension at $GROWING another handler.
 			"grow": func(ts *testscript.TestScript, _ bool, _ []string) {
 				answer, err := growing.Client().Get(growing.URL + "/grow")
@@ -167,23 +166,4 @@ func label(_ context.Context, req *hooksv1.GeneratePatchesRequest, resp *hooksv1
 		})
 	}
 	return nil
-}
-
-// exits STATUS PROGRAM ARGS... runs a program that must end with the status.
-func exits(ts *testscript.TestScript, negated bool, args []string) {
-	if negated || len(args) < 2 {
-		ts.Fatalf("usage: exits STATUS PROGRAM ARGS...")
-	}
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	err = ts.Exec(args[1], args[2:]...)
-	got := 0
-	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
-		got = failed.ExitCode()
-	} else {
-		ts.Check(err)
-	}
-	if got != want {
-		ts.Fatalf("status %d, want %d", got, want)
-	}
 }
