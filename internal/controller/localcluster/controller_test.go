@@ -32,10 +32,14 @@ type backend struct {
 	wanted  []simulated.Cluster
 	deleted []types.NamespacedName
 	err     error
+	panics  bool
 }
 
 func (b *backend) EnsureCluster(_ context.Context, want simulated.Cluster) (clusterv1.APIEndpoint, error) {
 	b.wanted = append(b.wanted, want)
+	if b.panics {
+		panic("index out of range")
+	}
 	return clusterv1.APIEndpoint{Host: "127.64.0.1", Port: 6443}, b.err
 }
 
@@ -174,10 +178,10 @@ func TestReconcileSaysThatItIsPaused(t *testing.T) {
 	t.Parallel()
 	c := cluster()
 	c.Spec.Paused = new(true)
-	w := newWorld(t, c, local())
+	w := newWorld(t, c, local(func(lc *infrav1.LocalCluster) { lc.Finalizers = nil }))
 	lc, err := w.reconcile()
-	if err != nil || len(w.backend.wanted) > 0 || !conditions.IsTrue(lc, clusterv1.PausedCondition) {
-		t.Errorf("conditions %v, asked for %v, error %v", lc.Status.Conditions, w.backend.wanted, err)
+	if err != nil || len(w.backend.wanted) > 0 || !conditions.IsTrue(lc, clusterv1.PausedCondition) || len(lc.Finalizers) != 1 {
+		t.Errorf("conditions %v, finalizers %v, asked for %v, error %v", lc.Status.Conditions, lc.Finalizers, w.backend.wanted, err)
 	}
 }
 
@@ -187,6 +191,19 @@ func TestReconcileSaysWhyThereIsNoEndpoint(t *testing.T) {
 	w.backend.err = errors.New("no free address")
 	lc, err := w.reconcile()
 	if err == nil || provisioned(lc) || conditions.Message(lc, clusterv1.ReadyCondition) != "Waiting for the control plane endpoint: endpoint: no free address" {
+		t.Errorf("conditions %v, error %v", lc.Status.Conditions, err)
+	}
+}
+
+func TestAPanicIsReportedAsAFailure(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster(), local())
+	if lc, err := w.reconcile(); err != nil || !conditions.IsTrue(lc, clusterv1.ReadyCondition) {
+		t.Fatalf("conditions %v, error %v", lc.Status.Conditions, err)
+	}
+	w.backend.panics = true
+	lc, err := w.reconcile()
+	if err == nil || conditions.Message(lc, clusterv1.ReadyCondition) != "Waiting for the control plane endpoint: endpoint: panic: index out of range" {
 		t.Errorf("conditions %v, error %v", lc.Status.Conditions, err)
 	}
 }

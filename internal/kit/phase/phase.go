@@ -4,6 +4,8 @@
 //
 // A step reads and changes a state S that one reconcile owns, and says what
 // comes next. Stopping is said outright, never inferred from a zero result.
+// A step that panics has failed: the report that follows must know it, or it
+// would call well what was never looked at.
 package phase
 
 import (
@@ -12,18 +14,36 @@ import (
 	"fmt"
 	"time"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // Phase is one step. Its name appears in errors, logs and traces.
 type Phase[S any] struct {
 	name string
-	run  func(context.Context, S) (Next, error)
+	do   func(context.Context, S) (Next, error)
 }
 
 // Do makes a phase.
-func Do[S any](name string, run func(context.Context, S) (Next, error)) Phase[S] {
-	return Phase[S]{name, run}
+func Do[S any](name string, do func(context.Context, S) (Next, error)) Phase[S] {
+	return Phase[S]{name, do}
+}
+
+// run does the step. Its errors carry its name; a panic is logged with its
+// stack, as those of a whole reconcile are, and becomes an error.
+func (p Phase[S]) run(ctx context.Context, s S) (next Next, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			for _, log := range utilruntime.PanicHandlers {
+				log(ctx, v)
+			}
+			err = fmt.Errorf("panic: %v", v)
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %w", p.name, err)
+		}
+	}()
+	return p.do(ctx, s)
 }
 
 // Next is what a phase wants to happen after it. The zero value continues.
@@ -48,7 +68,7 @@ func InOrder[S any](ctx context.Context, s S, phases ...Phase[S]) (reconcile.Res
 	for _, p := range phases {
 		next, err := p.run(ctx, s)
 		if err != nil {
-			return reconcile.Result{}, fmt.Errorf("%s: %w", p.name, err)
+			return reconcile.Result{}, err
 		}
 		res.RequeueAfter = Sooner(res.RequeueAfter, next.after)
 		if next.stop {
@@ -68,7 +88,7 @@ func All[S any](ctx context.Context, s S, phases ...Phase[S]) (reconcile.Result,
 	for _, p := range phases {
 		next, err := p.run(ctx, s)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", p.name, err))
+			errs = append(errs, err)
 		}
 		res.RequeueAfter = Sooner(res.RequeueAfter, next.after)
 	}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 func step(name string, next Next, err error) Phase[*[]string] {
@@ -34,5 +36,17 @@ func TestAllRunsEverythingAndNamesTheFailure(t *testing.T) {
 		step("node", Continue(), nil))
 	if len(ran) != 2 || err == nil || err.Error() != "bootstrap: no data secret" {
 		t.Errorf("ran %v, error %v", ran, err)
+	}
+}
+
+func TestAPanicIsTheErrorOfItsPhase(t *testing.T) {
+	broken := Do("endpoint", func(context.Context, *[]string) (Next, error) { panic("index out of range") })
+	for name, run := range map[string]func(context.Context, *[]string, ...Phase[*[]string]) (reconcile.Result, error){
+		"in order": InOrder[*[]string], "all": All[*[]string],
+	} {
+		_, err := run(t.Context(), new([]string), broken)
+		if err == nil || err.Error() != "endpoint: panic: index out of range" {
+			t.Errorf("%s: error = %v, want the panic", name, err)
+		}
 	}
 }
