@@ -67,11 +67,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, lc *infrav1.LocalCluster) (_
 		return ctrl.Result{}, nil
 	}
 	commit := patch.Remember(r.Mgmt, lc)
+	added := finalizer.Ensure(lc, infrav1.LocalClusterFinalizer)
 	if pause.Requested(s.cluster, lc) {
+		// It has its finalizer all the same: deleted before the pause ends, it
+		// would leave behind what a copy of it that was moved here stands for.
 		conditions.Set(lc, s.now, pause.Condition(s.cluster, lc))
 		return ctrl.Result{}, commit(ctx)
 	}
-	if finalizer.Ensure(lc, infrav1.LocalClusterFinalizer) {
+	if added {
 		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
 	}
 	defer func() {

@@ -72,11 +72,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, lm *infrav1.LocalMachine) (_
 		return ctrl.Result{}, nil
 	}
 	commit := patch.Remember(r.Mgmt, lm, patch.Patiently(r.Patience))
+	added := finalizer.Ensure(lm, infrav1.LocalMachineFinalizer)
 	if pause.Requested(s.cluster, lm) {
+		// It has its finalizer all the same: deleted before the pause ends, it
+		// would leave behind what a copy of it that was moved here stands for.
 		conditions.Set(lm, s.now, pause.Condition(s.cluster, lm))
 		return ctrl.Result{}, commit(ctx)
 	}
-	if finalizer.Ensure(lm, infrav1.LocalMachineFinalizer) {
+	if added {
 		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
 	}
 	defer func() {

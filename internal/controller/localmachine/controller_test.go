@@ -323,10 +323,12 @@ func TestReconcileLeavesAloneWhatNobodyOwns(t *testing.T) {
 
 func TestReconcileSaysThatItIsPaused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, cluster(), machine(), data(), local(func(lm *infrav1.LocalMachine) { lm.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }))
+	w := newWorld(t, cluster(), machine(), data(), local(func(lm *infrav1.LocalMachine) {
+		lm.Annotations, lm.Finalizers = map[string]string{clusterv1.PausedAnnotation: ""}, nil
+	}))
 	lm, err := w.reconcile()
-	if err != nil || len(w.backend.wanted) > 0 || !conditions.IsTrue(lm, clusterv1.PausedCondition) {
-		t.Errorf("conditions %v, asked for %v, error %v", lm.Status.Conditions, w.backend.wanted, err)
+	if err != nil || len(w.backend.wanted) > 0 || !conditions.IsTrue(lm, clusterv1.PausedCondition) || len(lm.Finalizers) != 1 {
+		t.Errorf("conditions %v, finalizers %v, asked for %v, error %v", lm.Status.Conditions, lm.Finalizers, w.backend.wanted, err)
 	}
 }
 
