@@ -178,7 +178,7 @@ func (c *completed) buildAPIServer(ctx context.Context, in apiServerInput) (*api
 func takeTurns(c *genericapiserver.Config) {
 	build, atOnce := c.BuildHandlerChainFunc, max(minWritesAtOnce, writesPerCPU*runtime.GOMAXPROCS(0))
 	c.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
-		return build(inflight.Limit(h, atOnce, func(r *http.Request) bool {
+		return build(inflight.Limit(withoutKnownWarnings(h), atOnce, func(r *http.Request) bool {
 			info, ok := request.RequestInfoFrom(r.Context())
 			return ok && info.IsResourceRequest && !readVerbs.Has(info.Verb) && !strings.HasSuffix(info.Resource, "reviews") && !c.LongRunningFunc(r, info)
 		}), c)

@@ -3,6 +3,7 @@
 package testenv_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -137,4 +139,41 @@ func TestATemplateDoesNotChangeAndItsLabelsDo(t *testing.T) {
 	if err := change(`{"spec": {"template": {"spec": {"simulated": {"faults": ["NeverBoots"]}}}}}`); err == nil || !strings.Contains(err.Error(), "spec.template.spec: Forbidden: cannot change") {
 		t.Errorf("change: %v", err)
 	}
+}
+
+func TestOnlyWarningsThatHelpReachTheUser(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ object, want string }{
+		"our finalizer of a Cluster":       {core + "kind: Cluster\nspec: {infrastructureRef: {apiGroup: g.io, kind: K, name: thing}}\n", ""},
+		"our finalizer of a control plane": {kcp + "spec: {version: v1.34.1, " + infra + "}\n", ""},
+		"our finalizer of a Machine":       {core + "kind: Machine\nspec: {clusterName: c, bootstrap: {dataSecretName: s}, infrastructureRef: {apiGroup: g.io, kind: K, name: thing}}\n", ""},
+		"a finalizer of theirs":            {core + "kind: Cluster\nmetadata: {finalizers: [their.own]}\nspec: {infrastructureRef: {apiGroup: g.io, kind: K, name: thing}}\n", `metadata.finalizers: "their.own": prefer a domain-qualified finalizer name`},
+	}
+	env := testenv.Start(t)
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var heard warnings
+			config := rest.CopyConfig(env.Config)
+			config.WarningHandlerWithContext = &heard
+			c, err := client.New(config, client.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Create(t.Context(), read(t, env, tc.object), client.DryRunAll); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(heard, "\n"); (tc.want == "") != (got == "") || !strings.HasPrefix(got, tc.want) {
+				t.Errorf("warnings %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// warnings are those of the answers to one client.
+type warnings []string
+
+// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
+func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
+	*w = append(*w, text)
 }
