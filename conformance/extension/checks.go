@@ -44,7 +44,7 @@ func (s *session) those(want func(*handler) bool) []*handler {
 
 // checks lists all checks. What comes first is what the rest relies on.
 func checks() []check {
-	return slices.Concat(reaching(), answeringWell(), refusing(), enduring(), topology(), inPlaceAndUpgrades())
+	return slices.Concat(reaching(), answeringWell(), refusing(), enduring(), topology(), inPlaceAndUpgrades(), advice())
 }
 
 func reaching() []check {
@@ -128,34 +128,6 @@ func answeringWell() []check {
 func refusing() []check {
 	return []check{{
 		Check: Check{
-			Name:        "A request whose content type is not JSON is refused.",
-			Description: "With a status code 4xx, best 415, unless it is application/json.",
-		},
-		remedy: "Look at the Content-Type header before the body.",
-		about:  everyPath, test: wrongContentTypeRefused,
-	}, {
-		Check: Check{
-			Name:        "A request that is no JSON object is refused.",
-			Description: "With a status code 4xx, best 400: JSON that breaks off, a list, no body at all.",
-		},
-		remedy: "Answer 400 when the request cannot be decoded.",
-		about:  everyPath, test: brokenJSONRefused,
-	}, {
-		Check: Check{
-			Name:        "A request of another kind is refused.",
-			Description: "With a status code 4xx, best 400. Who answers it has not seen what it was asked.",
-		},
-		remedy: "Compare kind and apiVersion of the request with those of the hook.",
-		about:  everyPath, test: wrongKindRefused,
-	}, {
-		Check: Check{
-			Name:        "A request by another method than POST is refused.",
-			Description: "With a status code 4xx, best 405. Crawlers and health checks use GET, and hooks have effects.",
-		},
-		remedy: "Register paths for POST alone.",
-		about:  everyPath, test: getRefused,
-	}, {
-		Check: Check{
 			Name:        "A path that belongs to no handler is not found.",
 			Description: "With status code 404, so that a caller can tell a handler that is gone from one that fails.",
 		},
@@ -179,6 +151,13 @@ func enduring() []check {
 		},
 		remedy: "Look first whether what is asked for is done already.",
 		about:  everyHandler, vital: true, test: repeatable,
+	}, {
+		Check: Check{
+			Name:        "A request without a content type is taken for JSON.",
+			Description: "Most callers send no Content-Type, and no Accept either.",
+		},
+		remedy: "Look at the Content-Type header only if there is one.",
+		about:  everyPath, test: noContentTypeAccepted,
 	}, {
 		Check: Check{
 			Name:        "Fields that are not known are passed over.",
@@ -313,5 +292,43 @@ func inPlaceAndUpgrades() []check {
 		},
 		remedy: "Take the steps of the workers from those of the control plane, or leave them out.",
 		about:  planning, test: workersPlanFollows,
+	}}
+}
+
+// advice is about requests that no caller sends. It comes last: a server that
+// stops to answer on it has been looked at by then.
+func advice() []check {
+	return []check{{
+		Check: Check{
+			Advice:      true,
+			Name:        "A request whose content type is not JSON is refused.",
+			Description: "With a status code 4xx, best 415, unless it is application/json.",
+		},
+		remedy: "Look at the Content-Type header before the body.",
+		about:  everyPath, test: wrongContentTypeRefused,
+	}, {
+		Check: Check{
+			Advice:      true,
+			Name:        "A request that is no JSON object is refused.",
+			Description: "With a status code 4xx, best 400: JSON that breaks off, a list, no body at all.",
+		},
+		remedy: "Answer 400 when the request cannot be decoded.",
+		about:  everyPath, test: brokenJSONRefused,
+	}, {
+		Check: Check{
+			Advice:      true,
+			Name:        "A request of another kind is refused.",
+			Description: "With a status code 4xx, best 400. Who answers it has not seen what it was asked.",
+		},
+		remedy: "Compare kind and apiVersion of the request with those of the hook.",
+		about:  everyPath, test: wrongKindRefused,
+	}, {
+		Check: Check{
+			Advice:      true,
+			Name:        "A request by another method than POST is refused.",
+			Description: "With a status code 4xx, best 405. Crawlers and health checks use GET, and hooks have effects.",
+		},
+		remedy: "Register paths for POST alone.",
+		about:  everyPath, test: getRefused,
 	}}
 }

@@ -24,8 +24,11 @@ func TestContractAndChecksAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	var written []extension.Check
-	for _, m := range sentence.FindAllStringSubmatch(string(text), -1) {
-		written = append(written, extension.Check{Name: m[1], Description: strings.Join(strings.Fields(m[2]), " ")})
+	must, should, _ := strings.Cut(string(text), "\n## Advice\n")
+	for part, section := range []string{must, should} {
+		for _, m := range sentence.FindAllStringSubmatch(section, -1) {
+			written = append(written, extension.Check{Name: m[1], Description: strings.Join(strings.Fields(m[2]), " "), Advice: part == 1})
+		}
 	}
 	if diff := cmp.Diff(extension.Checks(), written); diff != "" {
 		t.Errorf("docs/contract/extension.md (-checks +document):\n%s", diff)

@@ -322,6 +322,7 @@ func TestErrNamesWhatFailed(t *testing.T) {
 	}{
 		"all is well":    {extension.Report{Passed: 1, Results: []extension.Result{{Outcome: extension.Passed}}}, ""},
 		"nothing passed": {extension.Report{URL: "u", Skipped: 1, Results: []extension.Result{{Outcome: extension.Skipped}}}, "no check of u was run to its end"},
+		"only advice":    {extension.Report{Passed: 1, Advised: 1, Results: []extension.Result{{Outcome: extension.Passed}, {Outcome: extension.Advised}}}, ""},
 		"two failed": {extension.Report{URL: "u", Failed: 2, Results: []extension.Result{
 			{Check: "A.", Handler: "h", Outcome: extension.Failed, Problem: "p"}, {Check: "B.", Outcome: extension.Failed},
 		}}, "2 of 2 checks of u failed: h: A. (p); B."},
@@ -342,16 +343,17 @@ func TestErrNamesWhatFailed(t *testing.T) {
 
 // fakeTest is a test that is not one, so that it may fail.
 type fakeTest struct {
-	ctx           context.Context
-	name          string
-	said, skipped []string
-	children      []*fakeTest
+	ctx                   context.Context
+	name                  string
+	said, logged, skipped []string
+	children              []*fakeTest
 }
 
 func (f *fakeTest) Helper()                  {}
 func (f *fakeTest) Context() context.Context { return f.ctx }
 func (f *fakeTest) Fatal(...any)             { f.said = append(f.said, "fatal") }
 func (f *fakeTest) Errorf(string, ...any)    { f.said = append(f.said, "error") }
+func (f *fakeTest) Logf(string, ...any)      { f.logged = append(f.logged, f.name) }
 func (f *fakeTest) Skip(...any)              { f.skipped = append(f.skipped, f.name) }
 func (f *fakeTest) Run(name string, g func(*fakeTest)) bool {
 	child := &fakeTest{ctx: f.ctx, name: name}
@@ -372,6 +374,14 @@ func TestTestHasASubtestForEachResult(t *testing.T) {
 	}
 	if len(f.children) != len(extension.Run(t.Context(), c).Results) {
 		t.Errorf("%d subtests", len(f.children))
+	}
+	c = serve(t, requests(create, asJSON)(good(t)))
+	c.Hooks = []string{create}
+	f = &fakeTest{ctx: t.Context()}
+	extension.Test(f, c)
+	i = slices.IndexFunc(f.children, func(c *fakeTest) bool { return len(c.logged) > 0 })
+	if want := "A request whose content type is not JSON is refused/before-cluster-create.extension"; i < 0 || f.children[i].name != want || len(f.children[i].said) > 0 {
+		t.Errorf("subtest %d has advice, want %q, which passes", i, want)
 	}
 	f = &fakeTest{ctx: t.Context()}
 	extension.Test(f, extension.Config{})

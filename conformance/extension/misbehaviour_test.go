@@ -57,8 +57,17 @@ func wantOneFailure(t *testing.T, r extension.Report, check, problem string) {
 	t.Helper()
 	var failed []string
 	for _, res := range r.Results {
-		if res.Outcome != extension.Failed {
+		switch res.Outcome {
+		case extension.Passed, extension.Skipped:
 			continue
+		case extension.Advised:
+			if !advice(res.Check) {
+				t.Errorf("%s is an advice", res)
+			}
+		case extension.Failed:
+			if advice(res.Check) {
+				t.Errorf("%s is a failure", res)
+			}
 		}
 		if !slices.Contains(failed, res.Check) {
 			failed = append(failed, res.Check)
@@ -73,6 +82,11 @@ func wantOneFailure(t *testing.T, r extension.Report, check, problem string) {
 	if diff := cmp.Diff([]string{check}, failed); diff != "" || r.Problem != "" {
 		t.Errorf("failed checks (-want +got):\n%s%s", diff, r.Problem)
 	}
+}
+
+// advice reports whether a check is one that callers do not depend on.
+func advice(check string) bool {
+	return slices.ContainsFunc(extension.Checks(), func(c extension.Check) bool { return c.Name == check && c.Advice })
 }
 
 // TestEachCheckCanFail holds the tables complete.
@@ -224,11 +238,13 @@ func endless(w http.ResponseWriter, r *http.Request) {
 
 func misrefusals() map[string]misbehaviour {
 	const contentType = "A request whose content type is not JSON is refused."
+	const noType = "A request without a content type is taken for JSON."
 	const broken = "A request that is no JSON object is refused."
 	const kind = "A request of another kind is refused."
 	const method = "A request by another method than POST is refused."
 	const path = "A path that belongs to no handler is not found."
 	const large = "A body that is too large does no harm."
+	const again = "A request has the same outcome when it is sent again."
 	ok := `{"status":"Success","retryAfterSeconds":0}`
 	var dead, tired atomic.Bool
 	return map[string]misbehaviour{
@@ -240,15 +256,18 @@ func misrefusals() map[string]misbehaviour {
 				}
 				next.ServeHTTP(w, r)
 			})
-		}), contentType, "deadline exceeded"},
-		"any content type will do": {create, requests(create, func(r *http.Request, body []byte) []byte {
-			r.Header.Set("Content-Type", "application/json")
-			return body
-		}), contentType, "got 200"},
-		"discovery takes any content type": {create, requests("Discovery", func(r *http.Request, body []byte) []byte {
-			r.Header.Set("Content-Type", "application/json")
-			return body
-		}), contentType, "got 200"},
+		}), again, "time ran out waiting for its answer"},
+		"a content type must be given": {create, at(create, func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Content-Type") == "" {
+					http.Error(w, "which type?", http.StatusUnsupportedMediaType)
+					return
+				}
+				next.ServeHTTP(w, r)
+			})
+		}), noType, "got 415"},
+		"any content type will do":         {create, requests(create, asJSON), contentType, "got 200"},
+		"discovery takes any content type": {create, requests("Discovery", asJSON), contentType, "got 200"},
 		"broken JSON is an empty request": {create, requests(create, func(_ *http.Request, body []byte) []byte {
 			if !json.Valid(body) {
 				return []byte(`{}`)
@@ -301,6 +320,12 @@ func misrefusals() map[string]misbehaviour {
 			})
 		}, large, "discovery after a body of 32 MiB"},
 	}
+}
+
+// asJSON takes any content type.
+func asJSON(r *http.Request, body []byte) []byte {
+	r.Header.Set("Content-Type", "application/json")
+	return body
 }
 
 // refuse answers requests that hold a text by status Failure.

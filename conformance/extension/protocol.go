@@ -208,7 +208,6 @@ func (s *session) send(ctx context.Context, e exchange, limit time.Duration) (st
 	if e.length > 0 {
 		req.ContentLength = e.length
 	}
-	req.Header.Set("Accept", jsonType)
 	if e.contentType != "" {
 		req.Header.Set("Content-Type", e.contentType)
 	}
@@ -243,6 +242,25 @@ func (s *session) refused(ctx context.Context, h *handler, e exchange) error {
 	}
 	if status < 400 || status > 499 {
 		return fmt.Errorf("want a status 4xx, got %d", status)
+	}
+	return nil
+}
+
+// noContentTypeAccepted calls as Cluster API's own client does, which has a
+// timeout to tell and sets no header.
+func noContentTypeAccepted(ctx context.Context, s *session, h *handler) error {
+	r, err := s.sample(h)
+	if err != nil {
+		return err
+	}
+	limit := s.limit(h.timeout)
+	e := exchange{method: http.MethodPost, path: h.path + "?timeout=" + limit.String(), body: bytes.NewReader(r.json())}
+	status, _, err := s.send(ctx, e, limit+grace)
+	if err != nil {
+		return fmt.Errorf("want status 200, got none: %w", err)
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("want status 200, got %d", status)
 	}
 	return nil
 }

@@ -21,6 +21,9 @@ const (
 	// Failed says that it does not.
 	Failed Outcome = "failed"
 
+	// Advised says that it does not, and that callers do not depend on it.
+	Advised Outcome = "advised"
+
 	// Skipped says that it could not be found out.
 	Skipped Outcome = "skipped"
 )
@@ -40,7 +43,7 @@ type Result struct {
 	// Problem is what was seen instead, or why the check was skipped.
 	Problem string `json:"problem,omitempty"`
 
-	// Remedy is what an author can do about a failure.
+	// Remedy is what an author can do about a failure, or advice.
 	Remedy string `json:"remedy,omitempty"`
 
 	// Duration is how long the check took.
@@ -55,9 +58,10 @@ type Report struct {
 	// Problem is why nothing could be checked at all.
 	Problem string `json:"problem,omitempty"`
 
-	// Passed, Failed and Skipped count the results.
+	// Passed, Failed, Advised and Skipped count the results.
 	Passed  int `json:"passed"`
 	Failed  int `json:"failed"`
+	Advised int `json:"advised"`
 	Skipped int `json:"skipped"`
 
 	// Results are in the order of Checks, then of handlers.
@@ -104,6 +108,7 @@ type TB[T any] interface {
 	Run(name string, f func(T)) bool
 	Fatal(args ...any)
 	Errorf(format string, args ...any)
+	Logf(format string, args ...any)
 	Skip(args ...any)
 }
 
@@ -126,6 +131,8 @@ func Test[T TB[T]](t T, c Config) {
 			switch res.Outcome {
 			case Failed:
 				t.Errorf("%s\n%s", res.Problem, res.Remedy)
+			case Advised:
+				t.Logf("advice: %s\n%s", res.Problem, res.Remedy)
 			case Skipped:
 				t.Skip(res.Problem)
 			}
@@ -139,6 +146,8 @@ func (r *Report) add(res Result) {
 		r.Passed++
 	case Failed:
 		r.Failed++
+	case Advised:
+		r.Advised++
 	case Skipped:
 		r.Skipped++
 	}

@@ -34,13 +34,17 @@ type check struct {
 	test func(ctx context.Context, s *session, h *handler) error
 }
 
-// Check is one thing that an extension must do.
+// Check is one thing that an extension must do, or should.
 type Check struct {
 	// Name is the sentence of docs/contract/extension.md.
 	Name string `json:"name"`
 
 	// Description says why, and what exactly is looked at.
 	Description string `json:"description"`
+
+	// Advice says that callers do not depend on it: who does otherwise is
+	// told so, and passes.
+	Advice bool `json:"advice,omitempty"`
 }
 
 // Checks lists the checks in the order in which they are run.
@@ -125,6 +129,9 @@ func (s *session) result(ctx context.Context, c check, h *handler) Result {
 		return res
 	}
 	res.Outcome, res.Problem, res.Remedy = Failed, oneLine(err), c.remedy
+	if c.Advice {
+		res.Outcome = Advised
+	}
 	if h != nil && (c.vital || late(err)) {
 		h.problem = "it failed before: " + c.Name
 	} else if c.vital {

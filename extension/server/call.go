@@ -38,7 +38,8 @@ const codeGone = 499
 //
 //	404  nothing is served at the path; the text lists what is
 //	405  the method is not POST
-//	415  the body is not said to be application/json, or is compressed
+//	415  the body is said to be something else than application/json, or is
+//	     compressed; callers that say nothing send JSON
 //	413  the body is too large
 //	408  the body does not arrive before the deadline
 //	400  the timeout makes no sense, or the body is not JSON, or not the
@@ -172,8 +173,7 @@ func (s *Server) accept(r *http.Request, c *call) (time.Duration, *answer) {
 	if r.Method != http.MethodPost {
 		return 0, refuse(http.StatusMethodNotAllowed, "hooks are called with POST, not %s", shorten(r.Method, 32)).with("Allow", http.MethodPost)
 	}
-	sent := r.Header.Get("Content-Type")
-	if media, _, err := mime.ParseMediaType(sent); err != nil || media != "application/json" {
+	if sent := r.Header.Get("Content-Type"); !isJSON(sent) {
 		return 0, refuse(http.StatusUnsupportedMediaType, "the content type is %q: send application/json", shorten(sent, 64))
 	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
@@ -187,6 +187,16 @@ func (s *Server) accept(r *http.Request, c *call) (time.Duration, *answer) {
 		return 0, s.tooLarge()
 	}
 	return timeout, nil
+}
+
+// isJSON accepts a body of which nothing is said: the runtime client that
+// management clusters call extensions with sets no Content-Type.
+func isJSON(contentType string) bool {
+	if contentType == "" {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && media == "application/json"
 }
 
 // paths are those of the hooks that are served.

@@ -64,32 +64,41 @@ func (c *checkLines) count() {
 // summarise puts the results of one check in lines. If it was skipped as a
 // whole, it says why.
 func summarise(results []conformance.Result) (lines []string, skipped string) {
-	var passed, failed []conformance.Result
+	var passed, failed, advised []conformance.Result
 	for _, r := range results {
 		switch r.Outcome {
 		case conformance.Passed:
 			passed = append(passed, r)
 		case conformance.Failed:
 			failed = append(failed, r)
+		case conformance.Advised:
+			advised = append(advised, r)
 		}
 	}
 	check := results[0].Check
 	switch {
 	case len(failed) > 0:
-		lines = append(lines, "FAIL  "+check+ratio(failed, results))
-		for _, r := range failed {
-			problem := r.Problem
-			if r.Handler != "" {
-				problem = r.Handler + ": " + problem
-			}
-			lines = append(lines, "      "+problem)
-		}
-		return append(lines, distinct(failed, "      remedy: ", func(r conformance.Result) string { return r.Remedy })...), ""
+		return problems("FAIL  "+check+ratio(failed, results), failed), ""
+	case len(advised) > 0:
+		return problems("note  "+check+ratio(advised, results), advised), ""
 	case len(passed) > 0:
 		return []string{"ok    " + check + ratio(passed, results)}, ""
 	}
 	why := strings.Join(distinct(results, "", func(r conformance.Result) string { return r.Problem }), "; ")
 	return []string{"skip  " + check + " (" + why + ")"}, why
+}
+
+// problems puts what is wrong, and what to do about it, under a title.
+func problems(title string, results []conformance.Result) []string {
+	lines := []string{title}
+	for _, r := range results {
+		problem := r.Problem
+		if r.Handler != "" {
+			problem = r.Handler + ": " + problem
+		}
+		lines = append(lines, "      "+problem)
+	}
+	return append(lines, distinct(results, "      remedy: ", func(r conformance.Result) string { return r.Remedy })...)
 }
 
 // ratio says which handlers some results are of, or how many of all.

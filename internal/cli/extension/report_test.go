@@ -45,6 +45,13 @@ FAIL  It repeats. (2 of 4 handlers)
       a.x: differs
       c.x: differs more
       remedy: sort it`},
+		"what could be better": {[]conformance.Result{
+			result("It refuses.", "a.x", conformance.Advised, "got 200", "look first"),
+			result("It refuses.", "b.x", conformance.Passed, "", ""),
+		}, `
+note  It refuses. (1 of 2 handlers)
+      a.x: got 200
+      remedy: look first`},
 		"what could not be found out": {[]conformance.Result{
 			result("It patches.", "", conformance.Skipped, "no such handler", ""),
 			result("It repeats.", "a.x", conformance.Skipped, "failed before", ""),

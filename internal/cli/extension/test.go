@@ -31,8 +31,8 @@ func newTest(env *command.Env) *cobra.Command {
 		Use:   "test (URL | NAME)",
 		Short: "Find out whether an extension keeps the contract",
 		Long: `Run the conformance suite against an extension, given by its URL or by the name
-of its ExtensionConfig, and report each check: ok, FAIL or skip. The status is 1
-when one fails.
+of its ExtensionConfig, and report each check: ok, FAIL, note (advice, which
+callers do not depend on) or skip. The status is 1 when one fails.
 
 The suite calls the handlers, and calls have effects. Its requests are about a
 Cluster ` + conformance.ClusterName + ` in a namespace of that name. --hooks limits what is
@@ -114,7 +114,7 @@ func runTest(ctx context.Context, env *command.Env, o testOptions, name string) 
 	if report.Problem != "" {
 		return fmt.Errorf("test %s: %s", name, report.Problem)
 	}
-	env.Say("%d passed, %d failed, %d skipped", report.Passed, report.Failed, report.Skipped)
+	env.Say("%d passed, %d failed, %d skipped%s", report.Passed, report.Failed, report.Skipped, advice(report.Advised))
 	switch {
 	case report.Failed > 0:
 		return fmt.Errorf("%s does not keep the contract", name)
@@ -122,6 +122,13 @@ func runTest(ctx context.Context, env *command.Env, o testOptions, name string) 
 		return errors.New("nothing could be checked")
 	}
 	return nil
+}
+
+func advice(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", advice on %d", n)
 }
 
 // address finds where a Service is; empty for a URL. The suite would report a
@@ -148,7 +155,11 @@ func listChecks(env *command.Env, output string) error {
 	}
 	w := tabwriter.NewWriter(env.Out, 0, 0, 3, ' ', 0)
 	for _, c := range conformance.Checks() {
-		_, _ = fmt.Fprintf(w, "%s\n\t%s\n", c.Name, c.Description)
+		prefix := ""
+		if c.Advice {
+			prefix = "Advice: "
+		}
+		_, _ = fmt.Fprintf(w, "%s\n\t%s%s\n", c.Name, prefix, c.Description)
 	}
 	return w.Flush()
 }
