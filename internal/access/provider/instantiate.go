@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -66,6 +67,11 @@ func Instantiate(c Copy) (*Object, error) {
 		obj.SetOwnerReferences([]metav1.OwnerReference{*c.Owner})
 	}
 	return &Object{obj, t.Contract}, nil
+}
+
+// CopyKind is the kind of what is made from a template.
+func CopyKind(template schema.GroupKind) schema.GroupKind {
+	return schema.GroupKind{Group: template.Group, Kind: strings.TrimSuffix(template.Kind, clusterv1.TemplateSuffix)}
 }
 
 // Make creates the object, and pushes its deletion onto made. It returns a

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -134,21 +135,41 @@ func TestReconcileLeavesNothingBehindWhenACreationFails(t *testing.T) {
 
 func TestReconcileDeletesWhatAnInterruptedCreationLeft(t *testing.T) {
 	t.Parallel()
-	boot := thing("Boot", "ms-lost", nil)
-	boot.SetLabels(machineLabels(machineSet(0)))
-	boot.SetUID("uid-lost")
-	boot.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "ms", UID: "uid-ms"}})
-	taken := thing("Boot", "other", nil)
-	taken.SetLabels(machineLabels(machineSet(0)))
-	taken.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "other", UID: "m"}})
-	w := newWorld(t, cluster(), machineSet(1), boot, taken, template("BootTemplate", "bt"), template("HostTemplate", "ht"))
-	writes, err := w.reconcile()
-	if err != nil {
-		t.Fatal(err)
+	left := func() *unstructured.Unstructured {
+		host := thing("Host", "ms-lost", nil)
+		host.SetLabels(machineLabels(machineSet(0)))
+		host.SetUID("uid-lost")
+		host.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "ms", UID: "uid-ms"}})
+		return host
 	}
-	want := []string{"delete Boot ms-lost", "create Boot ms-n1", "create Host ms-n1", "create Machine ms-n1", "patch status of MachineSet ms"}
-	if diff := cmp.Diff(want, writes); diff != "" {
-		t.Errorf("writes (-want +got):\n%s", diff)
+	taken := thing("Host", "other", nil)
+	taken.SetLabels(machineLabels(machineSet(0)))
+	taken.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "other", UID: "m", Controller: new(true)}})
+	settled := machineSet(0)
+	settled.Status.ObservedGeneration = settled.Generation
+	tests := map[string]struct {
+		w    *world
+		want []string
+	}{
+		"before it creates again": {
+			w:    newWorld(t, cluster(), machineSet(1), left(), taken, template("BootTemplate", "bt"), template("HostTemplate", "ht")),
+			want: []string{"delete Host ms-lost", "create Boot ms-n1", "create Host ms-n1", "create Machine ms-n1"},
+		},
+		"when nothing can be created":           {w: newWorld(t, cluster(), machineSet(1), left()), want: []string{"delete Host ms-lost"}},
+		"when none is wanted any more":          {w: newWorld(t, cluster(), machineSet(0), left()), want: []string{"delete Host ms-lost"}},
+		"and does not look for it when at rest": {w: newWorld(t, cluster(), settled, left())},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			writes, err := tc.w.reconcile()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(append(tc.want, "patch status of MachineSet ms"), writes); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -7,12 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -94,42 +91,17 @@ func (r *Reconciler) instantiate(ctx context.Context, s *state, m *clusterv1.Mac
 	}, fieldOwner, made)
 }
 
-// deleteStrays deletes bootstrap and infrastructure objects that were made for
-// a Machine which then was not: the process ended in between. The set still
-// owns them, which a Machine would have ended.
-func (r *Reconciler) deleteStrays(ctx context.Context, s *state) error {
-	known := map[string]bool{}
-	for _, m := range s.machines {
-		known[m.Name] = true
-	}
-	var errs []error
-	for _, t := range []*provider.Object{s.bootstrapTemplate, s.infraTemplate} {
-		if t == nil {
-			continue
-		}
-		var list unstructured.UnstructuredList
-		list.SetGroupVersionKind(t.GroupVersionKind().GroupVersion().WithKind(strings.TrimSuffix(t.GetKind(), clusterv1.TemplateSuffix) + "List"))
-		if err := r.Mgmt.List(ctx, &list, client.InNamespace(s.set.Namespace), client.MatchingLabels{clusterv1.MachineSetNameLabel: fieldrules.AsLabelValue(s.set.Name)}); err != nil {
-			errs = append(errs, fmt.Errorf("list %s: %w", list.GetKind(), err))
-			continue
-		}
-		for i := range list.Items {
-			obj := &provider.Object{Unstructured: &list.Items[i], Contract: t.Contract}
-			if !known[obj.GetName()] && owner.Has(obj, setKind, s.set.Name) {
-				errs = append(errs, r.deleteStray(ctx, obj))
-			}
+// sweep deletes what was made for Machines that then were not created.
+func (r *Reconciler) sweep(ctx context.Context, s *state) error {
+	var kinds []schema.GroupKind
+	for _, ref := range templates(s.set) {
+		if ref.IsDefined() {
+			kinds = append(kinds, provider.CopyKind(ref.GroupKind()))
 		}
 	}
-	return errors.Join(errs...)
-}
-
-// deleteStray asks the API server itself whether there is a Machine: the cache
-// may be behind, and this deletion cannot be undone.
-func (r *Reconciler) deleteStray(ctx context.Context, obj *provider.Object) error {
-	err := r.Live.Get(ctx, client.ObjectKeyFromObject(obj), &clusterv1.Machine{})
-	if !apierrors.IsNotFound(err) {
-		return err
-	}
-	ctrl.LoggerFrom(ctx).Info("Deleting a leftover of a Machine that was not created", "kind", obj.GetKind(), "name", obj.GetName())
-	return r.Providers.Delete(ctx, obj)
+	return r.Providers.Sweep(ctx, r.Live, provider.Leftovers{
+		Maker:  s.set,
+		Kinds:  kinds,
+		Labels: client.MatchingLabels{clusterv1.MachineSetNameLabel: fieldrules.AsLabelValue(s.set.Name)},
+	})
 }

@@ -43,6 +43,13 @@ func (s *state) want() int {
 	return scaling.Group{Machines: s.machines, Replicas: s.set.Spec.Replicas}.Want()
 }
 
+// unsettled reports whether the number of Machines is not what it shall be, or
+// was not when the set was last reported: then, and only then, an earlier
+// process may have ended in the middle of a creation.
+func (s *state) unsettled() bool {
+	return len(s.machines) != s.want() || s.set.Status.ObservedGeneration != s.set.Generation
+}
+
 // observe reads from the management cluster's cache.
 func (r *Reconciler) observe(ctx context.Context, set *clusterv1.MachineSet) (*state, error) {
 	s := &state{set: set, now: r.Clock.Now()}

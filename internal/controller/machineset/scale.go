@@ -19,6 +19,10 @@ import (
 
 // scale carries out what package scaling plans.
 func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
+	var errs []error
+	if s.unsettled() {
+		errs = append(errs, r.sweep(ctx, s))
+	}
 	acts := scaling.Plan(scaling.Facts{
 		Want:     s.want(),
 		Machines: s.machines,
@@ -30,14 +34,8 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 		if len(s.blocked) > 0 {
 			ctrl.LoggerFrom(ctx).V(2).Info("Waiting to create Machines", "reason", strings.Join(s.blocked, "; "))
 		}
-		return phase.Continue(), nil
+		return phase.Continue(), errors.Join(errs...)
 	}
-	if creates(acts) {
-		if err := r.deleteStrays(ctx, s); err != nil {
-			return phase.Next{}, err
-		}
-	}
-	var errs []error
 	for _, a := range acts {
 		ctrl.LoggerFrom(ctx).Info("Scaling MachineSet", "action", a.String())
 		if err := r.act(ctx, s, a); err != nil {
@@ -48,11 +46,6 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 		}
 	}
 	return phase.Continue(), errors.Join(errs...)
-}
-
-func creates(acts []scaling.Action) bool {
-	_, ok := acts[0].(scaling.Create) // a plan never mixes
-	return ok
 }
 
 func (r *Reconciler) act(ctx context.Context, s *state, a scaling.Action) error {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -21,8 +20,6 @@ import (
 // nodeDeletionSeconds is what admission fills in where a Machine says nothing;
 // to write anything else would only be undone.
 const nodeDeletionSeconds = 10
-
-var setKind = schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: "MachineSet"}
 
 // synchronise brings what may change in place from the set to its Machines, and
 // labels and annotations on to their bootstrap and infrastructure objects.
