@@ -3,6 +3,7 @@
 package simulated
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -38,18 +39,16 @@ func (p *place) endpoint() clusterv1.APIEndpoint {
 // free one. Called with the backend's lock.
 func (b *Backend) place(r record, want clusterv1.APIEndpoint) (*place, error) {
 	if r.Address.IsValid() {
+		if !allowed(r.Address) { // kept by a version that gave any address
+			return nil, fmt.Errorf("%s is not an address for simulated clusters: delete the Cluster and create it anew without a controlPlaneEndpoint", r.Address)
+		}
 		return holdAt(r.Address, r.Host, true)
 	}
-	if want.Host != "" {
-		ip, err := netip.ParseAddr(want.Host)
+	if !want.IsZero() {
+		addr, err := addressOf(want)
 		if err != nil {
-			return nil, fmt.Errorf("controlPlaneEndpoint.host %q is not an IP address: leave it empty, or give one of this host", want.Host)
+			return nil, err
 		}
-		port := uint16(apiServerPort)
-		if want.Port != 0 {
-			port = uint16(want.Port)
-		}
-		addr := netip.AddrPortFrom(ip, port)
 		if b.taken[addr] {
 			return nil, fmt.Errorf("controlPlaneEndpoint %s belongs to another cluster", addr)
 		}
@@ -70,6 +69,23 @@ func (b *Backend) place(r record, want clusterv1.APIEndpoint) (*place, error) {
 		errs = append(errs, err)
 	}
 	return nil, fmt.Errorf("no free address from %s on: %w", candidate(h.Sum32()), errors.Join(errs...))
+}
+
+// CheckEndpoint says why a cluster cannot be reached where somebody asks for
+// it. There is no choice but of the addresses that clusters get anyway: all
+// others may be somebody else's.
+func CheckEndpoint(e clusterv1.APIEndpoint) error {
+	_, err := addressOf(e)
+	return err
+}
+
+func addressOf(e clusterv1.APIEndpoint) (netip.AddrPort, error) {
+	port := cmp.Or(e.Port, apiServerPort)
+	ip, err := netip.ParseAddr(e.Host)
+	if at := netip.AddrPortFrom(ip, uint16(port)); err == nil && port == int32(at.Port()) && allowed(at) {
+		return at, nil
+	}
+	return netip.AddrPort{}, fmt.Errorf("controlPlaneEndpoint %s is not for simulated clusters: leave it empty to get one, or choose %s", e, choice)
 }
 
 func holdAt(addr netip.AddrPort, host string, again bool) (*place, error) {

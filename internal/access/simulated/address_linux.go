@@ -17,16 +17,24 @@ func candidate(n uint32) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 64 + byte(n/254>>8), byte(n / 254), byte(n%254 + 1)}), apiServerPort)
 }
 
-// hold binds a socket that never listens. Binding it alone needs the address
+// choice says in words what allowed is.
+const choice = "an address from 127.64.0.1 to 127.127.255.254 that ends neither in 0 nor in 255, with the port 6443"
+
+// allowed reports whether an address is one that candidate can give.
+func allowed(at netip.AddrPort) bool {
+	if !at.Addr().Is4() || at.Port() != apiServerPort {
+		return false
+	}
+	ip := at.Addr().As4()
+	return ip[0] == 127 && ip[1] >= 64 && ip[1] < 128 && ip[3] != 0 && ip[3] != 255
+}
+
+// hold binds a socket to an allowed address, that never listens. Binding it alone needs the address
 // to be free; allowing reuse afterwards lets our own listener in beside it.
 // Again says that the address was ours before: then connections of that time,
 // which the kernel still remembers, are no obstacle.
 func hold(addr netip.AddrPort, again bool) (io.Closer, netip.AddrPort, error) {
-	family, to := syscall.AF_INET, syscall.Sockaddr(&syscall.SockaddrInet4{Port: int(addr.Port()), Addr: addr.Addr().Unmap().As4()})
-	if addr.Addr().Is6() && !addr.Addr().Is4In6() {
-		family, to = syscall.AF_INET6, &syscall.SockaddrInet6{Port: int(addr.Port()), Addr: addr.Addr().As16()}
-	}
-	fd, err := syscall.Socket(family, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, addr, os.NewSyscallError("socket", err)
 	}
@@ -35,7 +43,7 @@ func hold(addr netip.AddrPort, again bool) (io.Closer, netip.AddrPort, error) {
 		err = reuse()
 	}
 	if err == nil {
-		err = os.NewSyscallError("bind", syscall.Bind(fd, to))
+		err = os.NewSyscallError("bind", syscall.Bind(fd, &syscall.SockaddrInet4{Port: int(addr.Port()), Addr: addr.Addr().As4()}))
 	}
 	if err == nil {
 		err = reuse()

@@ -16,6 +16,14 @@ func candidate(uint32) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0)
 }
 
+// choice says in words what allowed is.
+const choice = "127.0.0.1 and a port from 1024"
+
+// allowed reports whether an address is one that the system can have chosen.
+func allowed(at netip.AddrPort) bool {
+	return at.Addr() == netip.AddrFrom4([4]byte{127, 0, 0, 1}) && at.Port() >= 1024
+}
+
 // hold finds the address free and lets go of it: elsewhere than on Linux
 // nothing keeps others from it until the cluster listens.
 func hold(addr netip.AddrPort, _ bool) (io.Closer, netip.AddrPort, error) {

@@ -3,6 +3,7 @@
 package local
 
 import (
+	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -26,7 +27,7 @@ func TestTemplatesDoNotChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, w := range Webhooks() {
-				if w.Mutating || w.Kind.Kind == "LocalMachinePoolTemplate" {
+				if w.Mutating || w.Kind.Kind == "LocalCluster" || w.Kind.Kind == "LocalMachinePoolTemplate" {
 					continue // not of templates, or its machines are one level further down
 				}
 				req := &admissionv1.AdmissionRequest{Name: "t", Namespace: "ns", DryRun: &tc.dryRun}
@@ -38,6 +39,34 @@ func TestTemplatesDoNotChange(t *testing.T) {
 				if want := w.Kind.Kind + `.infrastructure.capstan.dev "t" is invalid: spec.template.spec: Forbidden: cannot change; create another template and refer to that one`; !tc.want && got.Result.Message != want {
 					t.Errorf("message %q, want %q", got.Result.Message, want)
 				}
+			}
+		})
+	}
+}
+
+func TestAClusterListensOnlyWhereClustersMay(t *testing.T) {
+	t.Parallel()
+	const refused = `LocalCluster.infrastructure.capstan.dev "c" is invalid: spec.controlPlaneEndpoint: Forbidden: controlPlaneEndpoint 0.0.0.0:6443 is not for simulated clusters: leave it empty to get one, or choose `
+	const everywhere, own = `{"spec": {"controlPlaneEndpoint": {"host": "0.0.0.0", "port": 6443}}}`, `{"spec": {"controlPlaneEndpoint": {"host": "127.64.1.1", "port": 6443}}}`
+	for name, tc := range map[string]struct {
+		obj, old string
+		want     string
+	}{
+		"of its own":                     {obj: own},
+		"left to the controller":         {obj: `{"spec": {}}`},
+		"everywhere":                     {obj: everywhere, want: refused},
+		"changed to everywhere":          {obj: everywhere, old: own, want: refused},
+		"stored before, changed in else": {obj: everywhere, old: everywhere},
+		"mended":                         {obj: own, old: everywhere},
+		"managed by others":              {obj: `{"metadata": {"annotations": {"cluster.x-k8s.io/managed-by": "them"}}, "spec": {"controlPlaneEndpoint": {"host": "0.0.0.0", "port": 6443}}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			req := &admissionv1.AdmissionRequest{Name: "c", Namespace: "ns"}
+			req.Object.Raw, req.OldObject.Raw = []byte(tc.obj), []byte(tc.old)
+			got := endpoint().Admit(t.Context(), req)
+			if got.Allowed != (tc.want == "") || got.Result != nil && !strings.HasPrefix(got.Result.Message, tc.want) {
+				t.Errorf("allowed %v: %v, want %q", got.Allowed, got.Result, tc.want)
 			}
 		})
 	}

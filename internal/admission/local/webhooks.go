@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package local validates the kinds of the local provider, as far as their
-// schemas cannot: a template does not change. Clusters and machines get their
+// schemas cannot: a template does not change, and a cluster listens only where
+// clusters may. Clusters and machines get their
 // finalizers here.
 package local
 
@@ -17,6 +18,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/simulated"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 )
 
@@ -24,6 +26,7 @@ import (
 func Webhooks() []webhook.Webhook {
 	return []webhook.Webhook{
 		localCluster(),
+		endpoint(),
 		webhook.Finalizer[infrav1.LocalMachine](target("LocalMachine", "localmachines"), infrav1.LocalMachineFinalizer),
 		template("LocalClusterTemplate", "localclustertemplates", func(t *infrav1.LocalClusterTemplate) any { return t.Spec.Template.Spec }),
 		template("LocalMachineTemplate", "localmachinetemplates", func(t *infrav1.LocalMachineTemplate) any { return t.Spec.Template.Spec }),
@@ -31,17 +34,41 @@ func Webhooks() []webhook.Webhook {
 	}
 }
 
+// ours is the condition that nobody else manages a LocalCluster.
+var ours = fmt.Sprintf("!(%q in object.metadata.?annotations.orValue({}))", clusterv1.ManagedByAnnotation)
+
 // localCluster gives a LocalCluster its finalizer, but not one that others
 // manage: nobody here would take it away again.
 func localCluster() webhook.Webhook {
-	managed := fmt.Sprintf("%q in object.metadata.?annotations.orValue({})", clusterv1.ManagedByAnnotation)
 	on := target("LocalCluster", "localclusters")
 	on.Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Create}
-	on.When = map[string]string{"finalizer-missing": webhook.LacksFinalizer(infrav1.LocalClusterFinalizer), "not-managed-by-others": "!(" + managed + ")"}
+	on.When = map[string]string{"finalizer-missing": webhook.LacksFinalizer(infrav1.LocalClusterFinalizer), "not-managed-by-others": ours}
 	return webhook.Default(on, func(c, old *infrav1.LocalCluster) {
 		if _, ok := c.Annotations[clusterv1.ManagedByAnnotation]; old == nil && !ok {
 			controllerutil.AddFinalizer(c, infrav1.LocalClusterFinalizer)
 		}
+	})
+}
+
+// endpoint keeps a LocalCluster from being reached where others are: its
+// author may be a tenant, and the listener is this host's. One that others
+// manage listens nowhere here.
+func endpoint() webhook.Webhook {
+	const at = "object.?spec.?controlPlaneEndpoint"
+	on := target("LocalCluster", "localclusters")
+	on.When = map[string]string{
+		"endpoint-chosen":       at + ".hasValue() && (oldObject == null || " + at + " != oldObject.?spec.?controlPlaneEndpoint)",
+		"not-managed-by-others": ours,
+	}
+	return webhook.Check(on, func(c, old *infrav1.LocalCluster) field.ErrorList {
+		chosen := c.Spec.ControlPlaneEndpoint
+		if _, managed := c.Annotations[clusterv1.ManagedByAnnotation]; managed || chosen.IsZero() || old != nil && old.Spec.ControlPlaneEndpoint == chosen {
+			return nil
+		}
+		if err := simulated.CheckEndpoint(chosen); err != nil {
+			return field.ErrorList{field.Forbidden(field.NewPath("spec", "controlPlaneEndpoint"), err.Error())}
+		}
+		return nil
 	})
 }
 

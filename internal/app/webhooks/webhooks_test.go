@@ -200,7 +200,7 @@ func apply(t *testing.T, obj map[string]any, patch []byte) map[string]any {
 // controllers.
 func TestValidationIsNotCalledForWhatItDoesNotLookAt(t *testing.T) {
 	t.Parallel()
-	const spec = "spec: {clusterName: c, format: ignition, clientConfig: {}, template: {spec: {format: ignition}}}\n"
+	const spec = "spec: {clusterName: c, controlPlaneEndpoint: {host: a}, format: ignition, clientConfig: {}, template: {spec: {format: ignition}}}\n"
 	for _, w := range all() {
 		if w.Mutating {
 			continue
@@ -213,7 +213,7 @@ func TestValidationIsNotCalledForWhatItDoesNotLookAt(t *testing.T) {
 				t.Error("called for metadata and status")
 			}
 			edited := maps.Clone(old)
-			edited["spec"] = object(t, "", "spec: {clusterName: d, format: ignition, clientConfig: {}, template: {spec: {format: ignition, more: true}}}")["spec"]
+			edited["spec"] = object(t, "", "spec: {clusterName: d, controlPlaneEndpoint: {host: b}, format: ignition, clientConfig: {}, template: {spec: {format: ignition, more: true}}}")["spec"]
 			if !called(t, w, edited, old) {
 				t.Error("not called for another spec")
 			}
