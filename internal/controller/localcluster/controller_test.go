@@ -5,6 +5,7 @@ package localcluster
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,7 +100,10 @@ func (w *world) reconcile() (*infrav1.LocalCluster, error) {
 }
 
 func cluster() *clusterv1.Cluster {
-	return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo", UID: "c"}}
+	return &clusterv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo", UID: "c"},
+		Spec:       clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalCluster", Name: key.Name}},
+	}
 }
 
 // local is an owned LocalCluster; with changes it.
@@ -192,6 +196,23 @@ func TestReconcileSaysWhyThereIsNoEndpoint(t *testing.T) {
 	lc, err := w.reconcile()
 	if err == nil || provisioned(lc) || conditions.Message(lc, clusterv1.ReadyCondition) != "Waiting for the control plane endpoint: endpoint: no free address" {
 		t.Errorf("conditions %v, error %v", lc.Status.Conditions, err)
+	}
+}
+
+func TestOnlyTheClustersOwnLocalClusterIsMade(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*clusterv1.ContractVersionedObjectReference){
+		"another":                    func(r *clusterv1.ContractVersionedObjectReference) { r.Name = "other" },
+		"a kind of another provider": func(r *clusterv1.ContractVersionedObjectReference) { r.APIGroup = "example.com" },
+		"none":                       func(r *clusterv1.ContractVersionedObjectReference) { *r = clusterv1.ContractVersionedObjectReference{} },
+	} {
+		c := cluster()
+		change(&c.Spec.InfrastructureRef)
+		w := newWorld(t, c, local())
+		lc, err := w.reconcile()
+		if err != nil || len(w.backend.wanted) > 0 || !strings.HasPrefix(conditions.Message(lc, clusterv1.ReadyCondition), "Waiting for spec.infrastructureRef of Cluster demo to name this LocalCluster") {
+			t.Errorf("Cluster refers to %s: conditions %v, asked for %v, error %v", name, lc.Status.Conditions, w.backend.wanted, err)
+		}
 	}
 }
 

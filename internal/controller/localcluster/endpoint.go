@@ -4,6 +4,7 @@ package localcluster
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,6 +18,13 @@ import (
 // endpoint makes the endpoint, and keeps what is behind it as it is wanted.
 func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error) {
 	lc, key := s.local, s.key()
+	// A second LocalCluster with the same owner would take the place of the
+	// first.
+	if ref := s.cluster.Spec.InfrastructureRef; len(ofCluster(ctx, s.cluster)) == 0 || ref.Name != lc.Name {
+		s.waiting = fmt.Sprintf("Waiting for spec.infrastructureRef of Cluster %s to name this LocalCluster: it names %s %q", s.cluster.Name, ref.Kind, ref.Name)
+		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the Cluster to refer to the LocalCluster")
+		return phase.Wait(0), nil
+	}
 	want := simulated.Cluster{Namespace: key.Namespace, Name: key.Name, UID: lc.UID, Endpoint: lc.Spec.ControlPlaneEndpoint}
 	if lc.Spec.Simulated != nil {
 		want.Faults = lc.Spec.Simulated.Faults

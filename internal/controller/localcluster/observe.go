@@ -26,7 +26,8 @@ type state struct {
 	local   *infrav1.LocalCluster
 	cluster *clusterv1.Cluster // that owns it; nil if none does, or if it has gone
 	now     time.Time
-	failed  error // what the reconcile ended with
+	waiting string // what the endpoint waits for; empty if it does not
+	failed  error  // what the reconcile ended with
 }
 
 func (r *Reconciler) observe(ctx context.Context, lc *infrav1.LocalCluster) (*state, error) {
@@ -56,5 +57,7 @@ func ofCluster(_ context.Context, obj client.Object) []reconcile.Request {
 // clusterMatters drops the changes of a Cluster that its LocalCluster does not
 // care for.
 func clusterMatters() predicate.Predicate {
-	return controller.Matters(func(c *clusterv1.Cluster) []any { return []any{ptr.Deref(c.Spec.Paused, false)} })
+	return controller.Matters(func(c *clusterv1.Cluster) []any {
+		return []any{ptr.Deref(c.Spec.Paused, false), c.Spec.InfrastructureRef}
+	})
 }

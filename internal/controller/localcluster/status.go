@@ -24,6 +24,8 @@ func ready(s *state) metav1.Condition {
 	switch {
 	case !s.local.DeletionTimestamp.IsZero():
 		c.Reason, c.Message = clusterv1.DeletingReason, "The infrastructure is being deleted"
+	case s.waiting != "":
+		c.Message = s.waiting
 	case s.failed != nil:
 		c.Message = "Waiting for the control plane endpoint: " + s.failed.Error()
 	default:
