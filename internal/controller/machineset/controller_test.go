@@ -12,9 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/tools/events"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
 func TestReconcileMakesAMachineAfterWhatItRefersTo(t *testing.T) {
@@ -287,6 +289,44 @@ func TestReconcileDeletesItsMachinesBeforeItGoes(t *testing.T) {
 	if err := w.c.Get(t.Context(), keyOf("ms"), &clusterv1.MachineSet{}); err == nil {
 		t.Error("the MachineSet is still there")
 	}
+}
+
+// TestReconcileLooksAgainAfterEachBatch shows that a mistyped number is not
+// carried on with once it has been corrected.
+func TestReconcileLooksAgainAfterEachBatch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster(), machineSet(1_000_000), template("BootTemplate", "bt"), template("HostTemplate", "ht"))
+	w.r.Recorder = events.NewFakeRecorder(10 * scaling.Batch)
+	batch := func(verb string) {
+		t.Helper()
+		writes, err := w.reconcile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, line := range writes {
+			if strings.HasPrefix(line, verb+" Machine ") {
+				n++
+			}
+		}
+		if n != scaling.Batch {
+			t.Errorf("%d times %s in one reconcile, want %d", n, verb, scaling.Batch)
+		}
+	}
+	batch("create")
+	batch("create")
+	set := w.set()
+	set.Spec.Template.Labels["team"] = "red"
+	w.update(set)
+	batch("patch")
+	set = w.set()
+	set.Spec.Replicas = new(int32(0))
+	w.update(set)
+	batch("delete")
+	if err := w.c.Delete(t.Context(), w.set()); err != nil {
+		t.Fatal(err)
+	}
+	batch("delete")
 }
 
 func TestReconcileAdoptsOrphans(t *testing.T) {

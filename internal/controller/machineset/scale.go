@@ -88,15 +88,35 @@ func (r *Reconciler) machineName(s *state, usual string) (string, error) {
 
 // deleteMachines empties a set that is being deleted, and lets it go.
 func (r *Reconciler) deleteMachines(ctx context.Context, s *state) (phase.Next, error) {
-	var errs []error
-	for _, m := range s.machines {
-		if m.DeletionTimestamp.IsZero() {
-			errs = append(errs, r.deleteMachine(ctx, s, m, "delete "+m.Name+": the MachineSet is being deleted"))
+	err := inBatches(s.machines, func(m *clusterv1.Machine) error {
+		if !m.DeletionTimestamp.IsZero() {
+			return nil
 		}
-	}
-	if err := errors.Join(errs...); err != nil || len(s.machines) > 0 {
+		return r.deleteMachine(ctx, s, m, "delete "+m.Name+": the MachineSet is being deleted")
+	})
+	if err != nil || len(s.machines) > 0 {
 		return phase.Wait(0), err
 	}
 	finalizer.Remove(s.set, clusterv1.MachineSetFinalizer)
 	return phase.Continue(), nil
+}
+
+// inBatches calls do for one Machine after the other, until a batch of them has
+// been written. The events of that bring the next reconcile, which goes on from
+// there, by what is wanted then.
+func inBatches(machines []*clusterv1.Machine, do func(*clusterv1.Machine) error) error {
+	var errs []error
+	written := 0
+	for _, m := range machines {
+		version, going := m.ResourceVersion, !m.DeletionTimestamp.IsZero()
+		err := do(m)
+		errs = append(errs, err)
+		if err == nil && (m.ResourceVersion != version || going == m.DeletionTimestamp.IsZero()) {
+			written++
+		}
+		if written == scaling.Batch {
+			break
+		}
+	}
+	return errors.Join(errs...)
 }

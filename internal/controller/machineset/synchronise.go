@@ -4,7 +4,6 @@ package machineset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 
@@ -24,13 +23,12 @@ const nodeDeletionSeconds = 10
 // synchronise brings what may change in place from the set to its Machines, and
 // labels and annotations on to their bootstrap and infrastructure objects.
 func (r *Reconciler) synchronise(ctx context.Context, s *state) (phase.Next, error) {
-	var errs []error
-	for _, m := range s.machines {
+	return phase.Continue(), inBatches(s.machines, func(m *clusterv1.Machine) error {
 		if err := r.synchroniseMachine(ctx, s, m); err != nil {
-			errs = append(errs, fmt.Errorf("Machine %s: %w", m.Name, err))
+			return fmt.Errorf("Machine %s: %w", m.Name, err)
 		}
-	}
-	return phase.Continue(), errors.Join(errs...)
+		return nil
+	})
 }
 
 // synchroniseMachine looks at the other objects only if the labels or

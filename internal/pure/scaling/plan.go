@@ -13,6 +13,12 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
+// Batch is how many Machines are created, deleted or changed before the set is
+// looked at again: a number that was mistyped and corrected is not carried on
+// with. It is large enough for the look, which grows with the set, to cost
+// little beside the changes.
+const Batch = 50
+
 // Action is one change to make. String is the line that logs, events and tests show.
 type Action interface{ fmt.Stringer }
 
@@ -46,14 +52,14 @@ type Facts struct {
 // hold what the next one needs. Too many Machines: those being deleted are the
 // first of the surplus, then those marked by an annotation, those in the middle
 // of an update, the unhealthy, and last the healthy ones in the order the set
-// asks for. Too few: all missing ones are created at once, unless something
-// blocks that.
+// asks for. Too few: the missing ones are created, unless something blocks that.
+// It plans at most one Batch; the next plan has the rest.
 func Plan(f Facts) []Action {
 	have := len(f.Machines)
 	why := fmt.Sprintf("have %d, want %d", have, f.Want)
 	var acts []Action
 	if have < f.Want && len(f.Blocked) == 0 {
-		for range f.Want - have {
+		for range min(f.Want-have, Batch) {
 			acts = append(acts, Create{f.Name(), why})
 		}
 	}
@@ -61,7 +67,7 @@ func Plan(f Facts) []Action {
 		return acts
 	}
 	for _, m := range inOrder(f.Machines, f.Order)[:have-f.Want] {
-		if m.DeletionTimestamp.IsZero() {
+		if m.DeletionTimestamp.IsZero() && len(acts) < Batch {
 			acts = append(acts, Delete{m.Name, why})
 		}
 	}

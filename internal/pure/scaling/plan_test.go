@@ -56,6 +56,49 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestPlanComesInBatches shows that a plan is never so long that its end is
+// carried out although nobody wants it any more, nor made twice.
+func TestPlanComesInBatches(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		have, deleting, want int
+		creates, deletes     int
+	}{
+		"a million that are missing":                   {want: 1_000_000, creates: Batch},
+		"the rest of a batch":                          {have: 7, want: Batch, creates: Batch - 7},
+		"a thousand too many":                          {have: 1000, want: 0, deletes: Batch},
+		"those that are going make room for no others": {have: Batch, deleting: 1000, want: 1000},
+		"those that are going are in no batch":         {have: Batch + 3, deleting: 1000, want: 0, deletes: Batch},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var all []*clusterv1.Machine
+			for i := range tc.deleting {
+				all = append(all, deletingOne(fmt.Sprintf("d%d", i)))
+			}
+			for i := range tc.have {
+				all = append(all, healthyOne(fmt.Sprintf("h%d", i)))
+			}
+			creates, deletes := 0, 0
+			for _, a := range Plan(Facts{Want: tc.want, Machines: all, Name: namer()}) {
+				switch a := a.(type) {
+				case Create:
+					creates++
+				case Delete:
+					deletes++
+					if a.Name[0] != 'h' {
+						t.Errorf("%s, which is being deleted already", a)
+					}
+				}
+			}
+			if creates != tc.creates || deletes != tc.deletes {
+				t.Errorf("%d creations and %d deletions, want %d and %d", creates, deletes, tc.creates, tc.deletes)
+			}
+		})
+	}
+}
+
 // TestPlanDoesNotDependOnTheOrderOfItsInput shows that a cache may list the
 // Machines as it likes.
 func TestPlanDoesNotDependOnTheOrderOfItsInput(t *testing.T) {

@@ -51,7 +51,8 @@ func (v Verdict) String() string {
 // Machines of an outdated set are left to the rollout. Otherwise the newest go
 // first, as many as may be in flight at a time; those already being deleted are
 // in flight. None goes while its replacement could not be created. A Machine
-// that has become healthy is no longer to be replaced.
+// that has become healthy is no longer to be replaced. Of those that go, at most
+// one Batch is decided about at a time.
 func Remediation(u Unhealthy) []Verdict {
 	var out []Verdict
 	var candidates []*clusterv1.Machine
@@ -74,7 +75,11 @@ func Remediation(u Unhealthy) []Verdict {
 	slices.SortFunc(candidates, func(a, b *clusterv1.Machine) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
+	going := inFlight
 	for _, m := range candidates {
+		if inFlight-going == Batch {
+			break
+		}
 		v := u.verdict(m, inFlight)
 		if v.Delete {
 			inFlight++

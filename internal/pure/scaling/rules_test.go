@@ -3,6 +3,7 @@
 package scaling
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -80,10 +81,19 @@ func TestRemediation(t *testing.T) {
 	recovered := func(m *clusterv1.Machine) *clusterv1.Machine {
 		return with(with(m, clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionTrue), clusterv1.MachineOwnerRemediatedCondition, metav1.ConditionFalse)
 	}
+	var many []*clusterv1.Machine
+	var batch []string
+	for i := range 2 * Batch {
+		many = append(many, sick(bare(fmt.Sprintf("m%03d", i))))
+		if i < Batch {
+			batch = append(batch, fmt.Sprintf("replace m%03d: it is unhealthy", i))
+		}
+	}
 	tests := map[string]struct {
 		u    Unhealthy
 		want []string
 	}{
+		"a great many go in batches":             {u: Unhealthy{Machines: many, MaxInFlight: -1}, want: batch},
 		"healthy machines stay":                  {u: Unhealthy{Machines: machines(healthyOne("a")), MaxInFlight: -1}},
 		"unhealthy, but nobody asked to replace": {u: Unhealthy{Machines: machines(with(bare("a"), clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionFalse)), MaxInFlight: -1}},
 		"asked, but health is not known":         {u: Unhealthy{Machines: machines(with(bare("a"), clusterv1.MachineOwnerRemediatedCondition, metav1.ConditionFalse)), MaxInFlight: -1}},
