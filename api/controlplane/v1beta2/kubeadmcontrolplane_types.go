@@ -28,6 +28,11 @@ const (
 	// SkipKubeProxyAnnotation on a control plane leaves kube-proxy alone.
 	SkipKubeProxyAnnotation = "controlplane.cluster.x-k8s.io/skip-kube-proxy"
 
+	// AllowDowngradeAnnotation on a control plane lets spec.version become lower:
+	// to the version that is its value, so that it does not hold for a later
+	// mistake. etcd's data and the objects of the API may be of the newer version.
+	AllowDowngradeAnnotation = "capstan.dev/allow-downgrade"
+
 	// RemediationInProgressAnnotation on a control plane tells of a machine
 	// that was deleted for its replacement; the value is JSON with machine,
 	// timestamp and retryCount.
@@ -53,7 +58,8 @@ type KubeadmControlPlaneSpec struct {
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// version of Kubernetes. A change replaces all machines.
+	// version of Kubernetes. A change replaces all machines. A lower one is refused
+	// unless the annotation capstan.dev/allow-downgrade names it.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256

@@ -59,7 +59,7 @@ func ValidateKubeadmControlPlane(c, old *controlplanev1.KubeadmControlPlane) fie
 	errs = append(errs, fieldrules.MachineName(spec.Child("machineNaming", "template"), c.Spec.MachineNaming.Template, "kubeadmControlPlane")...)
 	errs = append(errs, validateControlPlaneConfig(spec.Child("kubeadmConfigSpec"), &c.Spec.KubeadmConfigSpec, spec.Child("rollout"), c.Spec.Rollout)...)
 	if old != nil {
-		errs = append(errs, validateUpgrade(spec.Child("version"), c.Spec.Version, old.Spec.Version)...)
+		errs = append(errs, validateVersionChange(spec.Child("version"), c, old.Spec.Version)...)
 		errs = append(errs, validateConfigChange(spec.Child("kubeadmConfigSpec", "clusterConfiguration"), c.Spec.KubeadmConfigSpec.ClusterConfiguration, old.Spec.KubeadmConfigSpec.ClusterConfiguration)...)
 	}
 	return errs
@@ -161,15 +161,23 @@ func validateControlPlaneConfig(at *field.Path, spec *bootstrapv1.KubeadmConfigS
 	return errs
 }
 
-// validateUpgrade demands that an upgrade skips no minor version.
-func validateUpgrade(at *field.Path, version, old string) field.ErrorList {
+// validateVersionChange demands that an upgrade skips no minor version, and that
+// nobody goes back by mistake. As for the topology of a Cluster, a lower patch
+// version is a downgrade too: a fix of what is stored may be undone by it.
+func validateVersionChange(at *field.Path, c *controlplanev1.KubeadmControlPlane, old string) field.ErrorList {
+	version := c.Spec.Version
 	to, errTo := semver.Parse(strings.TrimPrefix(version, "v"))
 	from, errFrom := semver.Parse(strings.TrimPrefix(old, "v"))
 	if errTo != nil || errFrom != nil {
 		return nil // the form is checked elsewhere, and what is stored is not the user's fault
 	}
-	if to.Major > from.Major || to.Major == from.Major && to.Minor > from.Minor+1 {
+	allowed := fieldrules.NormalVersion(c.Annotations[controlplanev1.AllowDowngradeAnnotation])
+	switch {
+	case to.Major > from.Major || to.Major == from.Major && to.Minor > from.Minor+1:
 		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("cannot go from %s to %s: upgrade one minor version at a time", old, version))}
+	case to.LT(from) && allowed != version:
+		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("cannot go back from %s to %s, which may not read what the newer one has stored: if it must be, set the annotation %s: %s",
+			old, version, controlplanev1.AllowDowngradeAnnotation, version))}
 	}
 	return nil
 }

@@ -63,6 +63,13 @@ func controlPlaneWith(more string) string {
 	return "spec: {version: v1.34.1, machineTemplate: {spec: {infrastructureRef: {apiGroup: g, kind: K, name: n}}}, " + more + "}"
 }
 
+// controlPlaneAt is a valid control plane of a version, with leave to go back to
+// another.
+func controlPlaneAt(version, allowed string) string {
+	return "metadata: {annotations: {capstan.dev/allow-downgrade: '" + allowed + "'}}\n" +
+		"spec: {version: " + version + ", replicas: 1, machineTemplate: {spec: {infrastructureRef: {apiGroup: g, kind: K, name: n}}}}"
+}
+
 func configured(config string) string {
 	return controlPlaneWith("replicas: 1, kubeadmConfigSpec: " + config)
 }
@@ -91,7 +98,15 @@ func TestValidateKubeadmControlPlane(t *testing.T) {
 
 		"one minor version up":   {Obj: one, Old: "spec: {version: v1.33.9}"},
 		"two minor versions up":  {Obj: one, Old: "spec: {version: v1.32.9}", Want: []string{"spec.version: Forbidden: cannot go from v1.32.9 to v1.34.1: upgrade one minor version at a time"}},
-		"down":                   {Obj: one, Old: "spec: {version: v1.36.0}"},
+		"down":                   {Obj: one, Old: "spec: {version: v1.36.0}", Want: []string{"spec.version: Forbidden: cannot go back from v1.36.0 to v1.34.1, which may not read what the newer one has stored: if it must be, set the annotation capstan.dev/allow-downgrade: v1.34.1"}},
+		"a patch version down":   {Obj: one, Old: "spec: {version: v1.34.2}", Want: []string{"spec.version: Forbidden: cannot go back from v1.34.2 to v1.34.1, which may not read what the newer one has stored: if it must be, set the annotation capstan.dev/allow-downgrade: v1.34.1"}},
+		"back to a pre-release":  {Obj: controlPlaneAt("v1.34.1-rc.0", ""), Old: "spec: {version: v1.34.1}", Want: []string{"spec.version: Forbidden: cannot go back from v1.34.1 to v1.34.1-rc.0, which may not read what the newer one has stored: if it must be, set the annotation capstan.dev/allow-downgrade: v1.34.1-rc.0"}},
+		"another build":          {Obj: controlPlaneAt("v1.34.1+a", ""), Old: "spec: {version: v1.34.1+b}"},
+		"down as asked for":      {Obj: controlPlaneAt("v1.34.1", "v1.34.1"), Old: "spec: {version: v1.36.0}"},
+		"asked for without a v":  {Obj: controlPlaneAt("v1.34.1", "1.34.1"), Old: "spec: {version: v1.36.0}"},
+		"further than asked for": {Obj: controlPlaneAt("v1.33.1", "v1.34.1"), Old: "spec: {version: v1.36.0}", Want: []string{"spec.version: Forbidden: cannot go back from v1.36.0 to v1.33.1, which may not read what the newer one has stored: if it must be, set the annotation capstan.dev/allow-downgrade: v1.33.1"}},
+		"a mere yes":             {Obj: controlPlaneAt("v1.34.1", "yes"), Old: "spec: {version: v1.34.2}", Want: []string{"spec.version: Forbidden: cannot go back from v1.34.2 to v1.34.1, which may not read what the newer one has stored: if it must be, set the annotation capstan.dev/allow-downgrade: v1.34.1"}},
+		"what is stored is bad":  {Obj: one, Old: "spec: {version: latest}"},
 		"another major version":  {Obj: one, Old: "spec: {version: v0.34.0}", Want: []string{"spec.version: Forbidden: cannot go from v0.34.0 to v1.34.1: upgrade one minor version at a time"}},
 		"what can change":        {Obj: configured("{verbosity: 4, clusterConfiguration: {featureGates: {A: true}, certificateValidityPeriodDays: 100, etcd: {local: {imageTag: x}}}}"), Old: "spec: {version: v1.34.1}"},
 		"what cannot change":     {Obj: configured("{clusterConfiguration: {certificatesDir: /b, controlPlaneEndpoint: h, caCertificateValidityPeriodDays: 4000}}"), Old: "spec: {version: v1.34.1, kubeadmConfigSpec: {clusterConfiguration: {certificatesDir: /a}}}", Want: []string{`spec.kubeadmConfigSpec.clusterConfiguration.certificatesDir: Invalid value: "/b": cannot change: it was "/a"; create another object instead`, `spec.kubeadmConfigSpec.clusterConfiguration.controlPlaneEndpoint: Invalid value: "h": cannot change: it was ""; create another object instead`, "spec.kubeadmConfigSpec.clusterConfiguration.caCertificateValidityPeriodDays: Forbidden: cannot change: the certificate authority is made once"}},
