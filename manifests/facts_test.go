@@ -258,3 +258,31 @@ func pythonBool(b bool) string {
 	}
 	return "False"
 }
+
+// TestListsInListsAreBounded looks where the facts do not: they print what is
+// demanded of the items of a list, and not of the items of those.
+func TestListsInListsAreBounded(t *testing.T) {
+	t.Parallel()
+	found := map[string]int{}
+	var walk func(name string, s *apiextensionsv1.JSONSchemaProps)
+	walk = func(name string, s *apiextensionsv1.JSONSchemaProps) {
+		if s.Type == "array" && s.Items.Schema.Type == "array" {
+			found[name+" "+strings.Join(itemAttributes(s.Items.Schema), " ")]++
+		}
+		for child, p := range s.Properties {
+			walk(child, &p)
+		}
+		if s.Items != nil {
+			walk(name, s.Items.Schema)
+		}
+	}
+	for _, crd := range mustCRDs(t) {
+		for _, v := range crd.Spec.Versions {
+			walk("", v.Schema.OpenAPIV3Schema)
+		}
+	}
+	// Of KubeadmConfig and KubeadmControlPlane, and of their templates.
+	if diff := cmp.Diff(map[string]int{"mounts item.minLength=1 item.maxLength=512": 4}, found); diff != "" {
+		t.Errorf("lists in lists (-want +got):\n%s", diff)
+	}
+}

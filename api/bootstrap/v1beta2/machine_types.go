@@ -338,4 +338,6 @@ type Filesystem struct {
 // point, type, options and so on.
 // +kubebuilder:validation:MinItems=1
 // +kubebuilder:validation:MaxItems=100
+// +kubebuilder:validation:items:MinLength=1
+// +kubebuilder:validation:items:MaxLength=512
 type MountPoints []string
