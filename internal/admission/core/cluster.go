@@ -24,6 +24,9 @@ func ValidateCluster(c, old *clusterv1.Cluster) field.ErrorList {
 	if old != nil {
 		errs = append(errs, kept(spec.Child("infrastructureRef"), &c.Spec.InfrastructureRef, &old.Spec.InfrastructureRef)...)
 		errs = append(errs, kept(spec.Child("controlPlaneRef"), &c.Spec.ControlPlaneRef, &old.Spec.ControlPlaneRef)...)
+		if e := old.Spec.ControlPlaneEndpoint; e.IsValid() && c.Spec.ControlPlaneEndpoint != e {
+			errs = append(errs, field.Forbidden(spec.Child("controlPlaneEndpoint"), "cannot change once it is set: it is "+e.String()+", which kubeconfigs and machines of the Cluster have; create another Cluster instead"))
+		}
 	}
 	network := spec.Child("clusterNetwork")
 	errs = append(errs, cidrs(network.Child("services", "cidrBlocks"), c.Spec.ClusterNetwork.Services.CIDRBlocks)...)

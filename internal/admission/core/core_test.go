@@ -11,6 +11,7 @@ import (
 func TestValidateCluster(t *testing.T) {
 	t.Parallel()
 	const ref = "{apiGroup: g, kind: K, name: n}"
+	const endpointChanged = "spec.controlPlaneEndpoint: Forbidden: cannot change once it is set: it is a:1, which kubeconfigs and machines of the Cluster have; create another Cluster instead"
 	builder.CheckValidation(t, ValidateCluster, map[string]builder.Validated{
 		"both references": {Obj: "metadata: {name: c}\nspec: {controlPlaneRef: " + ref + ", infrastructureRef: " + ref + ", clusterNetwork: {pods: {cidrBlocks: [10.0.0.0/8, 'fd00::/56']}}}"},
 		"one reference":   {Obj: "metadata: {name: c}\nspec: {controlPlaneRef: " + ref + "}"},
@@ -29,6 +30,13 @@ func TestValidateCluster(t *testing.T) {
 		"a reference changed": {
 			Obj: "metadata: {name: c}\nspec: {controlPlaneRef: {apiGroup: g, kind: K, name: other}}",
 			Old: "metadata: {name: c}\nspec: {controlPlaneRef: " + ref + "}"},
+		"an endpoint from the start":      {Obj: "metadata: {name: c}\nspec: {controlPlaneEndpoint: {host: a, port: 1}, controlPlaneRef: " + ref + "}"},
+		"an endpoint set":                 {Obj: "metadata: {name: c}\nspec: {controlPlaneEndpoint: {host: a, port: 1}, controlPlaneRef: " + ref + "}", Old: "metadata: {name: c}\nspec: {controlPlaneRef: " + ref + "}"},
+		"half an endpoint made whole":     {Obj: "metadata: {name: c}\nspec: {controlPlaneEndpoint: {host: a, port: 2}, controlPlaneRef: " + ref + "}", Old: "metadata: {name: c}\nspec: {controlPlaneEndpoint: {port: 1}, controlPlaneRef: " + ref + "}"},
+		"an endpoint kept":                {Obj: "metadata: {name: c}\nspec: {paused: true, controlPlaneEndpoint: {host: a, port: 1}, controlPlaneRef: " + ref + "}", Old: "metadata: {name: c}\nspec: {controlPlaneEndpoint: {host: a, port: 1}, controlPlaneRef: " + ref + "}"},
+		"the host of an endpoint changed": {Obj: "metadata: {name: c}\nspec: {controlPlaneEndpoint: {host: b, port: 1}, controlPlaneRef: " + ref + "}", Old: "metadata: {name: c}\nspec: {controlPlaneEndpoint: {host: a, port: 1}, controlPlaneRef: " + ref + "}", Want: []string{endpointChanged}},
+		"the port of an endpoint changed": {Obj: "metadata: {name: c}\nspec: {controlPlaneEndpoint: {host: a, port: 2}, controlPlaneRef: " + ref + "}", Old: "metadata: {name: c}\nspec: {controlPlaneEndpoint: {host: a, port: 1}, controlPlaneRef: " + ref + "}", Want: []string{endpointChanged}},
+		"an endpoint taken away":          {Obj: "metadata: {name: c}\nspec: {controlPlaneRef: " + ref + "}", Old: "metadata: {name: c}\nspec: {controlPlaneEndpoint: {host: a, port: 1}, controlPlaneRef: " + ref + "}", Want: []string{endpointChanged}},
 	})
 }
 
