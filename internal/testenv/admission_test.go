@@ -3,7 +3,6 @@
 package testenv_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -153,27 +152,62 @@ func TestOnlyWarningsThatHelpReachTheUser(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var heard warnings
-			config := rest.CopyConfig(env.Config)
-			config.WarningHandlerWithContext = &heard
-			c, err := client.New(config, client.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c, said := heard(t, env)
 			if err := c.Create(t.Context(), read(t, env, tc.object), client.DryRunAll); err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.Join(heard, "\n"); (tc.want == "") != (got == "") || !strings.HasPrefix(got, tc.want) {
+			if got := strings.Join(said.texts, "\n"); (tc.want == "") != (got == "") || !strings.HasPrefix(got, tc.want) {
 				t.Errorf("warnings %q, want %q", got, tc.want)
 			}
 		})
 	}
 }
 
-// warnings are those of the answers to one client.
-type warnings []string
-
-// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
-func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
-	*w = append(*w, text)
+func TestKindsWithoutAControllerAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	env := testenv.Start(t)
+	c, said := heard(t, env)
+	u := read(t, env, core+"kind: MachineHealthCheck\nspec: {clusterName: c, selector: {matchLabels: {a: b}}}\n")
+	change := func(patch string) func() error {
+		return func() error { return c.Patch(t.Context(), u, client.RawPatch(types.MergePatchType, []byte(patch))) }
+	}
+	const warned = "MachineHealthCheck is not available in this version: the object is stored, but no controller acts on it"
+	for _, step := range []struct {
+		what string
+		do   func() error
+		want []string
+	}{
+		{"created", func() error { return c.Create(t.Context(), u) }, []string{warned}},
+		{"labelled", change(`{"metadata": {"labels": {"a": "b"}}}`), nil},
+		{"changed", change(`{"spec": {"checks": {"nodeStartupTimeoutSeconds": 60}}}`), []string{warned}},
+	} {
+		said.texts = nil
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.what, err)
+		}
+		if diff := cmp.Diff(step.want, said.texts); diff != "" {
+			t.Errorf("warnings when %s (-want +got):\n%s", step.what, diff)
+		}
+	}
+	rule := read(t, env, core+"kind: MachineDrainRule\nspec: {drain: {behavior: Skip}}\n")
+	if said.texts = nil; c.Create(t.Context(), rule) != nil || said.texts != nil {
+		t.Errorf("warnings of a MachineDrainRule: %q", said.texts)
+	}
 }
+
+// heard is a client with the warnings that it is given.
+func heard(t *testing.T, env *testenv.Env) (client.Client, *warnings) {
+	t.Helper()
+	cfg, said := rest.CopyConfig(env.Config), &warnings{}
+	cfg.WarningHandler = said
+	c, err := client.New(cfg, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, said
+}
+
+// warnings are those of the calls made so far.
+type warnings struct{ texts []string }
+
+func (w *warnings) HandleWarningHeader(_ int, _, text string) { w.texts = append(w.texts, text) }

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 
+	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -70,8 +71,9 @@ func (s *shared) recorder(name string) events.EventRecorder {
 	return s.mgr.GetEventRecorder("capstan-" + name)
 }
 
-// setups is the one list of controllers: who runs with which provider. All of
-// them find workload clusters by the same cache.
+// setups is the one list of controllers: who runs with which provider, named
+// after its kind; admission warns of kinds that are not here. All of them find
+// workload clusters by the same cache.
 var setups = []struct {
 	provider, name string
 	setup          func(context.Context, *shared) error
@@ -174,6 +176,7 @@ func newScheme() (*runtime.Scheme, error) {
 		bootstrapv1.AddToScheme(scheme),
 		controlplanev1.AddToScheme(scheme),
 		infrav1.AddToScheme(scheme),
+		addonsv1.AddToScheme(scheme),
 		ipamv1.AddToScheme(scheme), // a webhook reads claims
 		runtimev1.AddToScheme(scheme),
 		discoveryv1.AddToScheme(scheme),

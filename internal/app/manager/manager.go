@@ -92,6 +92,7 @@ func (o Options) complete() (Options, error) {
 			return o, fmt.Errorf("provider %q is not known: choose among %v", p, AllProviders)
 		}
 	}
+	o.Providers = slices.DeleteFunc(slices.Clone(AllProviders), func(p string) bool { return !slices.Contains(o.Providers, p) }) // each once
 	if slices.Contains(o.Providers, Local) && o.SimulatedDir == "" {
 		return o, errors.New("the local provider needs a directory for the state of its simulated machines")
 	}

@@ -183,12 +183,16 @@ func setupWebhooks(ctx context.Context, mgr ctrl.Manager, o Options, c clock.Pas
 		return err
 	}
 	host, _, _ := net.SplitHostPort(o.Webhooks.Listen) // Listen has checked it
-	s := &webhookServer{handler: webhook.Handler(webhooks.Of(live, o.Providers...)), listener: listener, certs: &servingCert{authority: authority, host: cmp.Or(o.Webhooks.Host, host), clock: c}}
+	s := &webhookServer{listener: listener, certs: &servingCert{authority: authority, host: cmp.Or(o.Webhooks.Host, host), clock: c}}
+	var served []webhook.Webhook
 	for _, provider := range o.Providers {
-		if err := s.register(ctx, live, registration+provider, webhooks.Of(live, provider)); err != nil {
+		all := append(webhooks.Of(live, provider), idleWarnings(mgr.GetScheme(), provider)...)
+		if err := s.register(ctx, live, registration+provider, all); err != nil {
 			return errors.Join(err, listener.Close())
 		}
+		served = append(served, all...)
 	}
+	s.handler = webhook.Handler(served)
 	return mgr.Add(s)
 }
 

@@ -22,13 +22,14 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Webhook is one admission webhook. Default, Check and Validate make it.
+// Webhook is one admission webhook. Default, Check, Validate and Warn make it.
 type Webhook struct {
 	// Target says what it is called for.
 	Target
 	// Mutating is whether it may change the object.
 	Mutating bool
 
+	warns bool // and does nothing else
 	admit func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
 }
 
@@ -128,8 +129,11 @@ func Check[T any](target Target, check func(obj, old *T) field.ErrorList) Webhoo
 // Name is the webhook's name in its configuration.
 func (w Webhook) Name() string {
 	verb := "validation."
-	if w.Mutating {
+	switch {
+	case w.Mutating:
 		verb = "default."
+	case w.warns:
+		verb = "warning."
 	}
 	return verb + strings.ToLower(strings.ReplaceAll(w.plural(), "/", "-")) + "." + w.Kind.Group
 }
@@ -137,8 +141,11 @@ func (w Webhook) Name() string {
 // Path is where the webhook is served.
 func (w Webhook) Path() string {
 	verb := "validate"
-	if w.Mutating {
+	switch {
+	case w.Mutating:
 		verb = "mutate"
+	case w.warns:
+		verb = "warn"
 	}
 	parts := []string{verb, strings.ReplaceAll(w.Kind.Group, ".", "-"), w.Kind.Version, strings.ReplaceAll(w.plural(), "/", "-")}
 	return "/" + strings.ToLower(strings.Join(parts, "-"))
