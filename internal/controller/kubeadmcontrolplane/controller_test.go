@@ -20,7 +20,6 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/access/etcd"
 )
 
 func TestFinalizerIsStoredBeforeAnythingElse(t *testing.T) {
@@ -223,18 +222,6 @@ func TestLabelsAndTimeoutsFollowInPlace(t *testing.T) {
 	}
 	if *m.Spec.Deletion.NodeDrainTimeoutSeconds != 7 || m.Name != "cp-1" {
 		t.Errorf("spec %+v", m.Spec)
-	}
-}
-
-func TestMemberWithoutMachineIsRemoved(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, 3)
-	l.settle()
-	l.etcd.list = append(l.etcd.list, etcd.Member{ID: 7, Name: "lost"})
-	l.memory = memory{}
-	l.settle()
-	if diff := cmp.Diff([]string{"remove lost"}, l.etcd.log); diff != "" {
-		t.Errorf("etcd (-want +got)\n%s", diff)
 	}
 }
 

@@ -16,6 +16,7 @@
 // ConfigMap, kube-proxy and CoreDNS.
 // Order: certificates, endpoint, kubeconfig, machines in place, inspection,
 // etcd members, hooks of deletion, remediation, then one change of machines.
-// Invariant: a machine is created or deleted only when all others are healthy,
-// and an etcd member removed only when a healthy majority is left.
+// Invariant: a machine is created or deleted only when all others are healthy.
+// An etcd member that votes is removed only when a healthy majority is left, and
+// a machine that goes only when another is left that serves the API.
 package kubeadmcontrolplane

@@ -40,10 +40,11 @@ type inspection struct {
 
 func (i inspection) asked() bool { return !i.at.IsZero() }
 
-// member is the member of a node, nil if there is none.
+// member is the member of a node, nil if there is none. One that has never run
+// is nobody's.
 func (i inspection) member(node string) *quorum.Member {
 	for j := range i.members {
-		if i.members[j].Name == node {
+		if node != "" && i.members[j].Name == node {
 			return &i.members[j]
 		}
 	}

@@ -28,7 +28,11 @@ var etcdConditions = []string{
 type reasons struct{ uninspected, down, healthy, sick, unknown string }
 
 func etcdHealthy(s *state) metav1.Condition {
-	c := sum(s, []string{controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition}, s.orphanMembers(), reasons{
+	var issues []string
+	for _, m := range s.orphanMembers() {
+		issues = append(issues, fmt.Sprintf("* Etcd member %s does not have a corresponding Machine", m))
+	}
+	c := sum(s, []string{controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition}, issues, reasons{
 		uninspected: controlplanev1.KubeadmControlPlaneEtcdClusterInspectionFailedReason,
 		down:        controlplanev1.KubeadmControlPlaneEtcdClusterConnectionDownReason,
 		healthy:     controlplanev1.KubeadmControlPlaneEtcdClusterHealthyReason,
@@ -52,21 +56,6 @@ func componentsHealthy(s *state) metav1.Condition {
 	})
 	c.Type = controlplanev1.KubeadmControlPlaneControlPlaneComponentsHealthyCondition
 	return c
-}
-
-// orphanMembers are the etcd members that belong to no machine.
-func (s *state) orphanMembers() (issues []string) {
-	var nodes []string
-	for _, m := range s.machines {
-		if m.Node() == "" {
-			return nil // it may be the one of a machine that is coming up
-		}
-		nodes = append(nodes, m.Node())
-	}
-	for _, m := range quorum.Orphans(s.etcd.members, nodes) {
-		issues = append(issues, fmt.Sprintf("* Etcd member %s does not have a corresponding Machine", m.Name))
-	}
-	return issues
 }
 
 // sum makes one condition of some conditions of all machines that have a Node.

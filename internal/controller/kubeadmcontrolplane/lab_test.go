@@ -174,6 +174,7 @@ type members struct {
 	made   uint64
 	asked  atomic.Int32
 	log    []string
+	refuse bool // removals
 }
 
 type link struct {
@@ -186,6 +187,9 @@ func (c *link) Status(context.Context) (etcd.Status, error) {
 	return etcd.Status{Member: c.id, Leader: c.leader}, nil
 }
 func (c *link) Remove(_ context.Context, id uint64) error {
+	if c.refuse {
+		return errors.New("etcd refuses")
+	}
 	c.log = append(c.log, "remove "+c.nameOf(id))
 	c.list = slices.DeleteFunc(c.list, func(m etcd.Member) bool { return m.ID == id })
 	return nil

@@ -49,6 +49,7 @@ type state struct {
 	etcd     inspection                             // of etcd; zero where nobody asked
 	action   controlplane.Action                    // planned
 	blocked  []string                               // what stands in the way of it
+	held     []string                               // which machines may not terminate yet, and why
 	deleting deleting                               // how far the deletion is
 	wake     time.Time                              // when something is due that no watch will tell
 	pending  map[string]bool                        // machines whose conditions are not to be written yet

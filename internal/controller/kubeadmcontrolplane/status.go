@@ -4,6 +4,7 @@ package kubeadmcontrolplane
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -172,7 +173,7 @@ func rollingOut(s *state) metav1.Condition {
 		}
 		outdated++
 		for line := range strings.SplitSeq(conditions.Message(m, clusterv1.MachineUpToDateCondition), "\n") {
-			if !contains(why, line) {
+			if !slices.Contains(why, line) {
 				why = append(why, line)
 			}
 		}
@@ -182,15 +183,6 @@ func rollingOut(s *state) metav1.Condition {
 	}
 	message := fmt.Sprintf("Rolling out %d not up-to-date %s", outdated, replicas(outdated))
 	return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneRollingOutReason, strings.Join(append([]string{message}, why...), "\n"))
-}
-
-func contains(all []string, line string) bool {
-	for _, have := range all {
-		if have == line {
-			return true
-		}
-	}
-	return false
 }
 
 func replicas(n int) string {
@@ -215,7 +207,7 @@ func scalingUp(s *state) metav1.Condition {
 	}
 	message := fmt.Sprintf("Scaling up from %d to %d %s", have, want, replicas(want))
 	blocked := s.blocked
-	if s.problem != "" && !contains(blocked, s.problem) {
+	if s.problem != "" && !slices.Contains(blocked, s.problem) {
 		blocked = append(blocked, s.problem)
 	}
 	return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneScalingUpReason, because(message, blocked))
@@ -228,10 +220,11 @@ func scalingDown(s *state) metav1.Condition {
 	}
 	want, have := wanted(s), len(s.machines)
 	if have <= want {
-		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotScalingDownReason, "")
+		// A machine that somebody deletes is not one too many, yet it goes.
+		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotScalingDownReason, strings.Join(s.held, "\n"))
 	}
 	message := fmt.Sprintf("Scaling down from %d to %d %s", have, want, replicas(want))
-	return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneScalingDownReason, because(message, s.blocked))
+	return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneScalingDownReason, because(message, slices.Concat(s.blocked, s.held)))
 }
 
 // wanted is how many machines there are to be; none when all is deleted.

@@ -22,44 +22,51 @@ import (
 )
 
 // removeOrphans removes an etcd member whose machine is gone: it would count
-// for the majority for ever. While a machine is coming up nobody can tell whose
-// a member is.
+// for the majority for ever.
 func (r *Reconciler) removeOrphans(ctx context.Context, s *state) (phase.Next, error) {
+	nodes := nodesBut(s, nil)
+	for _, orphan := range s.orphanMembers() {
+		why := quorum.MayRemove(s.etcd.members, orphan.ID)
+		if why == "" && len(nodes) == 0 {
+			why = nobodyToAsk
+		}
+		if why != "" {
+			ctrl.LoggerFrom(ctx).V(2).Info("Keeping an etcd member that has no machine", "member", orphan.String(), "reason", why)
+			continue
+		}
+		c, err := r.connectEtcd(ctx, s, nodes...)
+		if err != nil {
+			return phase.Continue(), err
+		}
+		ctrl.LoggerFrom(ctx).Info("Removing etcd member", "member", orphan.String(), "reason", "it has no machine")
+		if err := errors.Join(c.Remove(ctx, orphan.ID), c.Close()); err != nil {
+			return phase.Continue(), err
+		}
+		r.memory.forget(s.key())
+		s.due(s.now)
+		return phase.Wait(0), nil
+	}
+	return phase.Continue(), nil
+}
+
+// orphanMembers are the etcd members that belong to no machine.
+func (s *state) orphanMembers() []quorum.Member {
 	if !s.etcd.asked() || s.etcd.listErr != nil {
-		return phase.Continue(), nil
+		return nil
 	}
 	var nodes []string
 	for _, m := range s.machines {
-		if m.Node() == "" {
-			return phase.Continue(), nil
-		}
 		nodes = append(nodes, m.Node())
 	}
-	orphans := quorum.Orphans(s.etcd.members, nodes)
-	if len(orphans) == 0 {
-		return phase.Continue(), nil
-	}
-	orphan := orphans[0]
-	if why := quorum.MayRemove(s.etcd.members, orphan.ID); why != "" {
-		ctrl.LoggerFrom(ctx).V(2).Info("Keeping an etcd member that has no machine", "member", orphan.Name, "reason", why)
-		return phase.Continue(), nil
-	}
-	c, err := r.connectEtcd(ctx, s, nodesBut(s, nil)...)
-	if err != nil {
-		return phase.Continue(), err
-	}
-	ctrl.LoggerFrom(ctx).Info("Removing etcd member", "member", orphan.Name, "reason", "it has no machine")
-	if err := errors.Join(c.Remove(ctx, orphan.ID), c.Close()); err != nil {
-		return phase.Continue(), err
-	}
-	r.memory.forget(s.key())
-	s.due(s.now)
-	return phase.Wait(0), nil
+	return quorum.Orphans(s.etcd.members, nodes)
 }
+
+const nobodyToAsk = "no other etcd member is healthy"
 
 // prepareTermination lets a machine that has been drained go: its etcd member
 // hands over the leadership and is removed, then the hook that holds the
-// machine's infrastructure.
+// machine's infrastructure. One goes at a time; one that has to wait does not
+// keep the others, for which it may be waiting.
 func (r *Reconciler) prepareTermination(ctx context.Context, s *state) (phase.Next, error) {
 	for _, m := range s.machines {
 		if _, held := m.Annotations[controlplanev1.PreTerminateHookCleanupAnnotation]; !held || !m.Deleting() {
@@ -68,10 +75,15 @@ func (r *Reconciler) prepareTermination(ctx context.Context, s *state) (phase.Ne
 		if len(s.machines) > 1 && s.cluster.DeletionTimestamp.IsZero() {
 			if why := notYet(m); why != "" {
 				ctrl.LoggerFrom(ctx).V(2).Info("Waiting before a machine may terminate", "Machine", m.Name, "reason", why)
-				return phase.Continue(), nil // the Machine wakes us; one at a time
+				continue // the Machine wakes us
 			}
-			if err := r.removeMember(ctx, s, m); err != nil {
+			why, err := r.leave(ctx, s, m)
+			if err != nil {
 				return phase.Continue(), fmt.Errorf("Machine %s: %w", m.Name, err)
+			}
+			if why != "" {
+				s.held = append(s.held, fmt.Sprintf("Machine %s may not terminate yet: %s", m.Name, why))
+				continue
 			}
 		}
 		delete(m.Annotations, controlplanev1.PreTerminateHookCleanupAnnotation)
@@ -94,43 +106,58 @@ func notYet(m *controlplane.Machine) string {
 	return ""
 }
 
-// removeMember removes the etcd member of a machine, if it has one and a healthy
-// majority is left.
-func (r *Reconciler) removeMember(ctx context.Context, s *state, m *controlplane.Machine) error {
-	if !controlplane.ManagesEtcd(s.kcp) || m.Node() == "" {
-		return nil
+// leave takes a machine out of the control plane, or says why that has to wait:
+// somebody must be left to serve the API, and a majority of etcd's members.
+func (r *Reconciler) leave(ctx context.Context, s *state, m *controlplane.Machine) (why string, err error) {
+	if m.Node() == "" {
+		return "", nil // it serves nobody
+	}
+	if controlplane.Initialized(s.kcp) && !controlplane.ComponentsRemain(s.machines, m) {
+		return "no other machine would be left with healthy control plane components", nil // their Pods wake us
+	}
+	if !controlplane.ManagesEtcd(s.kcp) {
+		return "", nil
 	}
 	if !s.etcd.asked() || s.etcd.listErr != nil {
-		s.due(s.now.Add(inspectAgain))
-		return fmt.Errorf("its etcd member cannot be removed while members cannot be listed: %w", cmp.Or(s.etcd.listErr, workload.ErrNotConnected))
+		// The connection wakes us, or who asked etcd has said when to ask again.
+		return fmt.Sprintf("the etcd members are not known: %v", cmp.Or(s.etcd.listErr, workload.ErrNotConnected)), nil
 	}
 	member := s.etcd.member(m.Node())
 	if member == nil {
-		return nil
+		return "", nil
 	}
-	c, err := r.connectEtcd(ctx, s, nodesBut(s, m)...)
+	return r.removeMember(ctx, s, m, *member)
+}
+
+// removeMember removes the etcd member of a machine, if a healthy majority is left.
+func (r *Reconciler) removeMember(ctx context.Context, s *state, m *controlplane.Machine, member quorum.Member) (why string, err error) {
+	nodes := nodesBut(s, m)
+	if len(nodes) == 0 {
+		return nobodyToAsk, nil
+	}
+	c, err := r.connectEtcd(ctx, s, nodes...)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { _ = c.Close() }()
 	// What is known may be minutes old: this cannot be undone, so look again.
 	members, err := r.currentMembers(ctx, s, c)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if why := quorum.MayRemove(members, member.ID); why != "" {
 		s.due(s.now.Add(inspectAgain))
-		return fmt.Errorf("its etcd member is not removed: %s", why)
+		return why, nil
 	}
 	if err := r.handOver(ctx, s, c, m, members); err != nil {
-		return err
+		return "", err
 	}
 	if err := c.Remove(ctx, member.ID); err != nil {
-		return err
+		return "", err
 	}
 	r.memory.forget(s.key())
 	ctrl.LoggerFrom(ctx).Info("Removed etcd member", "Machine", m.Name, "member", member.Name)
-	return nil
+	return "", nil
 }
 
 // currentMembers lists the members now, healthy as they were last.

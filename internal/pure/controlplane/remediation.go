@@ -218,17 +218,18 @@ func componentsRemain(s Sickness, c *Cure) {
 		c.wait("KubeadmControlPlane can't remediate while the workload cluster is not connected")
 		return
 	}
-	pods := ComponentConditions(false)
-	for _, m := range s.Machines {
-		healthy := m != c.Machine && m.Node() != ""
-		for _, t := range pods {
-			healthy = healthy && conditions.IsTrue(m, t)
-		}
-		if healthy {
-			return
-		}
+	if !ComponentsRemain(s.Machines, c.Machine) {
+		c.wait("KubeadmControlPlane can't remediate this machine because no other machine would be left with healthy control plane components")
 	}
-	c.wait("KubeadmControlPlane can't remediate this machine because no other machine would be left with healthy control plane components")
+}
+
+// ComponentsRemain reports whether, without one of the machines, another would
+// be left that can serve the API: one whose components are all healthy. etcd
+// has rules of its own.
+func ComponentsRemain(machines []*Machine, leaving *Machine) bool {
+	return slices.ContainsFunc(machines, func(m *Machine) bool {
+		return m != leaving && m.Node() != "" && len(Unhealthy(m, false)) == 0
+	})
 }
 
 func quorumSurvives(s Sickness, c *Cure) {
@@ -239,11 +240,13 @@ func quorumSurvives(s Sickness, c *Cure) {
 		c.wait("KubeadmControlPlane can't remediate while etcd members are not known: %v", s.EtcdErr)
 		return
 	}
-	owned := map[string]bool{}
+	var staying []string
 	for _, m := range s.Machines {
-		owned[m.Node()] = true
+		if m != c.Machine && m.Node() != "" { // who has none is unhealthy too, and not on its way: nobodyComesUp
+			staying = append(staying, m.Node())
+		}
 	}
-	if why := (quorum.Replacement{Members: s.Members, Leaving: c.Machine.Node(), Owned: owned}).Objection(); why != "" {
+	if why := (quorum.Replacement{Members: s.Members, Leaving: c.Machine.Node(), Staying: staying}).Objection(); why != "" {
 		c.wait("KubeadmControlPlane can't remediate this machine because this could result in etcd losing quorum: %s", why)
 	}
 }

@@ -16,12 +16,15 @@ import (
 // Member is a member of an etcd cluster.
 type Member struct {
 	ID      uint64
-	Name    string // the Node's; empty while the member has never run
+	Name    string // the Node's; empty for a member that was added and has never run
 	Learner bool
 	Alarms  []string
 	// Healthy says that the member itself was asked, and had nothing to complain of.
 	Healthy bool
 }
+
+// String names the member for people.
+func (m Member) String() string { return cmp.Or(m.Name, fmt.Sprintf("%x", m.ID)) }
 
 // Needed is the majority of that many voting members.
 func Needed(voting int) int { return voting/2 + 1 }
@@ -43,15 +46,17 @@ func Votes(members []Member) (voting, healthy int) {
 // MayRemove says why a member may not be removed now; nothing if it may. After
 // the removal a majority of those who are left must be healthy, and no learner
 // may be among them: it will vote soon, and must not be needed for a majority
-// before it has caught up.
+// before it has caught up. A member that does not vote, or has never run, may
+// always go: nothing rests on it.
 func MayRemove(members []Member, id uint64) string {
-	left := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.ID == id })
-	if len(left) == len(members) {
-		return "" // it has gone already
+	i := slices.IndexFunc(members, func(m Member) bool { return m.ID == id })
+	if i < 0 || members[i].Learner || members[i].Name == "" {
+		return ""
 	}
+	left := slices.Delete(slices.Clone(members), i, i+1)
 	for _, m := range left {
 		if m.Learner {
-			return fmt.Sprintf("etcd member %s is a learner that has not caught up yet", name(m))
+			return fmt.Sprintf("etcd member %s is a learner that has not caught up yet", m)
 		}
 	}
 	voting, healthy := Votes(left)
@@ -67,24 +72,25 @@ func MayRemove(members []Member, id uint64) string {
 // Replacement is what a replacement of an unhealthy machine would do to etcd.
 type Replacement struct {
 	Members []Member
-	Leaving string          // name of the member that goes; it may not be in Members
-	Owned   map[string]bool // names of members that have a machine
+	Leaving string   // the Node of the machine that goes; empty if it has none
+	Staying []string // the Nodes of the other machines; empty for one that has none
 }
 
 // Objection says why the replacement is not safe; nothing if it is. The member
 // to come counts as one that is not healthy, unless there is at most one now.
 // A member without a machine is healthy unless it has alarms, since nobody can
-// ask it.
+// ask it. One that has never run does not count once no machine that stays
+// can be on its way to be it: it goes together with the machine, or after it.
 func (r Replacement) Objection() string {
 	var target []Member
 	for _, m := range r.Members {
-		if m.Name != "" && m.Name == r.Leaving {
+		if m.Name != "" && m.Name == r.Leaving || m.Name == "" && complete(r.Members, r.Staying) {
 			continue
 		}
 		if m.Learner || m.Name == "" {
-			return fmt.Sprintf("etcd member %s is a learner that has not caught up yet", name(m))
+			return fmt.Sprintf("etcd member %s is a learner that has not caught up yet", m)
 		}
-		if !r.Owned[m.Name] {
+		if !slices.Contains(r.Staying, m.Name) {
 			m.Healthy = true
 		}
 		target = append(target, m)
@@ -99,12 +105,30 @@ func (r Replacement) Objection() string {
 	return ""
 }
 
-// Orphans are the members whose Node belongs to no machine, in the order of
-// their names. A member without a name is joining, and is nobody's orphan.
+// Orphans are the members that belong to none of the machines, whose Nodes are
+// given, in the order of their names. While a machine has no Node, nobody can
+// tell whose a member is; while one has a Node and no member, a member that
+// has never run may be on its way to be that one's.
 func Orphans(members []Member, nodes []string) []Member {
-	orphans := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Name == "" || slices.Contains(nodes, m.Name) })
+	if slices.Contains(nodes, "") {
+		return nil
+	}
+	all := complete(members, nodes)
+	orphans := slices.DeleteFunc(slices.Clone(members), func(m Member) bool {
+		return m.Name == "" && !all || slices.Contains(nodes, m.Name)
+	})
 	slices.SortFunc(orphans, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
 	return orphans
+}
+
+// complete reports whether each of the machines has a member that has run.
+func complete(members []Member, nodes []string) bool {
+	for _, node := range nodes {
+		if node == "" || !slices.ContainsFunc(members, func(m Member) bool { return m.Name == node }) {
+			return false
+		}
+	}
+	return true
 }
 
 // Heir is a machine that could lead etcd.
@@ -143,5 +167,3 @@ func first(a, b bool) int {
 	}
 	return 1
 }
-
-func name(m Member) string { return cmp.Or(m.Name, fmt.Sprintf("%x", m.ID)) }
