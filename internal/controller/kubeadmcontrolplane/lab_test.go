@@ -93,9 +93,9 @@ func (l *lab) management(objects ...client.Object) client.Client {
 	if err != nil {
 		l.Fatal(err)
 	}
-	for _, plural := range []string{"localmachines", "localmachinetemplates"} {
+	for _, name := range []string{"localmachines." + infrav1.GroupVersion.Group, "localmachinetemplates." + infrav1.GroupVersion.Group, "kubeadmconfigs." + bootstrapv1.GroupVersion.Group} {
 		objects = append(objects, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{
-			Name: plural + "." + infrav1.GroupVersion.Group, Labels: map[string]string{"cluster.x-k8s.io/v1beta2": "v1beta2"}}})
+			Name: name, Labels: map[string]string{"cluster.x-k8s.io/v1beta2": "v1beta2"}}})
 	}
 	uid := 0
 	return fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithReturnManagedFields().

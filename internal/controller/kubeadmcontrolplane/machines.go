@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,7 +23,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/pure/controlplane"
+	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
+
+var configKind = bootstrapv1.GroupVersion.WithKind("KubeadmConfig").GroupKind()
 
 // scaleUp makes a machine: its bootstrap config, its infrastructure, itself, all
 // of one name. If that fails halfway, what was made is deleted again.
@@ -110,7 +114,7 @@ func (r *Reconciler) createConfig(ctx context.Context, s *state, m *clusterv1.Ma
 	made.Push("creation of KubeadmConfig "+config.Name, func(ctx context.Context) error {
 		return client.IgnoreNotFound(r.Mgmt.Delete(ctx, config))
 	})
-	return clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfig", Name: config.Name}, nil
+	return clusterv1.ContractVersionedObjectReference{APIGroup: configKind.Group, Kind: configKind.Kind, Name: config.Name}, nil
 }
 
 func (r *Reconciler) createInfrastructure(ctx context.Context, s *state, m *clusterv1.Machine, made *lifecycle.Stack) (ref clusterv1.ContractVersionedObjectReference, err error) {
@@ -126,6 +130,19 @@ func (r *Reconciler) createInfrastructure(ctx context.Context, s *state, m *clus
 		Annotations: s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations,
 		Owner:       &keeper,
 	}, fieldOwner, made)
+}
+
+// sweep deletes what was made for Machines that then were not created.
+func (r *Reconciler) sweep(ctx context.Context, s *state) error {
+	err := r.Providers.Sweep(ctx, r.Live, provider.Leftovers{
+		Maker:  s.kcp,
+		Kinds:  []schema.GroupKind{configKind, provider.CopyKind(s.kcp.Spec.MachineTemplate.Spec.InfrastructureRef.GroupKind())},
+		Labels: client.MatchingLabels{clusterv1.MachineControlPlaneNameLabel: fieldrules.AsLabelValue(s.kcp.Name)},
+	})
+	if _, unusable := errors.AsType[*provider.KindError](err); unusable {
+		return nil // the conditions tell of it, and nothing is created until it is mended
+	}
+	return err
 }
 
 // scaleDown asks for the deletion of a machine. Its etcd member is removed when

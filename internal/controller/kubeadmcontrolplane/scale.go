@@ -27,6 +27,13 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 	if isCreate && s.template == nil {
 		s.blocked = append(s.blocked, s.problem)
 	}
+	// A process that ended in the middle of a creation has one still to make, or
+	// the spec has changed since.
+	if isCreate && len(s.blocked) == 0 || s.kcp.Status.ObservedGeneration != s.kcp.Generation {
+		if err := r.sweep(ctx, s); err != nil {
+			return phase.Continue(), err
+		}
+	}
 	if s.action == nil {
 		return phase.Continue(), nil
 	}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
+)
+
+// half makes what comes before a Machine, as a process does that ends then.
+func (l *lab) half(name string, infrastructure bool) {
+	l.Helper()
+	s, err := l.observe(l.Context(), l.controlPlane())
+	l.must(err)
+	m, err := l.newMachine(s, name, "")
+	l.must(err)
+	_, err = l.createConfig(l.Context(), s, m, false, &lifecycle.Stack{})
+	l.must(err)
+	if infrastructure {
+		_, err = l.createInfrastructure(l.Context(), s, m, &lifecycle.Stack{})
+		l.must(err)
+	}
+}
+
+// made are the names of the objects that machines are made of.
+func (l *lab) made() (names []string) {
+	l.Helper()
+	for _, list := range []client.ObjectList{&bootstrapv1.KubeadmConfigList{}, &infrav1.LocalMachineList{}, &clusterv1.MachineList{}} {
+		l.must(l.Mgmt.List(l.Context(), list))
+		switch list := list.(type) {
+		case *bootstrapv1.KubeadmConfigList:
+			for i := range list.Items {
+				names = append(names, "config "+list.Items[i].Name)
+			}
+		case *infrav1.LocalMachineList:
+			for i := range list.Items {
+				names = append(names, "host "+list.Items[i].Name)
+			}
+		case *clusterv1.MachineList:
+			for i := range list.Items {
+				names = append(names, "machine "+list.Items[i].Name)
+			}
+		}
+	}
+	return names
+}
+
+func TestWhatAnInterruptedCreationLeftIsSwept(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		replicas int32
+		then     func(*lab)
+		want     []string
+	}{
+		"before the first machine": {
+			1, func(l *lab) { l.half("cp-lost", true) },
+			[]string{"config cp-1", "host cp-1", "machine cp-1"},
+		},
+		"before a machine that joins": {
+			1, func(l *lab) {
+				l.settle()
+				l.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Replicas, kcp.Generation = new(int32(3)), 2 })
+				l.half("cp-lost", false)
+			},
+			[]string{"config cp-1", "config cp-2", "config cp-3", "host cp-1", "host cp-2", "host cp-3", "machine cp-1", "machine cp-2", "machine cp-3"},
+		},
+		"when no other machine is wanted any more": {
+			1, func(l *lab) {
+				l.settle()
+				l.half("cp-lost", true)
+				l.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Generation = 2 })
+			},
+			[]string{"config cp-1", "host cp-1", "machine cp-1"},
+		},
+		"but not what is another's": {
+			1, func(l *lab) {
+				l.settle()
+				l.half("cp-other", true)
+				config := &bootstrapv1.KubeadmConfig{}
+				l.must(l.Mgmt.Get(l.Context(), client.ObjectKey{Namespace: namespace, Name: "cp-other"}, config))
+				config.OwnerReferences[0].Name = "other"
+				l.must(l.Mgmt.Update(l.Context(), config))
+				l.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Generation = 2 })
+			},
+			[]string{"config cp-1", "config cp-other", "host cp-1", "machine cp-1"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, tc.replicas)
+			tc.then(l)
+			l.settle()
+			if diff := cmp.Diff(tc.want, l.made()); diff != "" {
+				t.Errorf("objects (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
