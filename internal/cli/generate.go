@@ -92,13 +92,13 @@ func listVariables(env *Env, o clusterctl.GenerateOptions) error {
 		if required {
 			heading = "Required:"
 		}
-		fmt.Fprintln(env.Out, heading)
+		env.Print("%s", heading)
 		for _, name := range slices.Sorted(maps.Keys(vars)) {
 			switch def := vars[name]; {
 			case required && def == nil:
-				fmt.Fprintf(env.Out, "  %s\n", name)
+				env.Print("  %s", name)
 			case !required && def != nil:
-				fmt.Fprintf(env.Out, "  %s (%q)\n", name, *def)
+				env.Print("  %s (%q)", name, *def)
 			}
 		}
 	}

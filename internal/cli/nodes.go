@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,14 +69,12 @@ func listNodes(ctx context.Context, kubeconfig []byte) ([]corev1.Node, error) {
 }
 
 func writeNodes(env *Env, nodes []corev1.Node) error {
-	w := tabwriter.NewWriter(env.Out, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprintln(w, "NAME\tSTATUS\tROLES\tAGE\tVERSION")
+	t := env.Table("NAME", "STATUS", "ROLES", "AGE", "VERSION")
 	for i := range nodes {
 		n := &nodes[i]
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", n.Name, nodeStatus(n), nodeRoles(n),
-			duration.HumanDuration(env.Now().Sub(n.CreationTimestamp.Time)), n.Status.NodeInfo.KubeletVersion)
+		t.Row(n.Name, nodeStatus(n), nodeRoles(n), duration.HumanDuration(env.Now().Sub(n.CreationTimestamp.Time)), n.Status.NodeInfo.KubeletVersion)
 	}
-	return w.Flush()
+	return t.Flush()
 }
 
 func nodeStatus(n *corev1.Node) string {

@@ -28,12 +28,15 @@ func TestNodesAreListedAsKubectlDoes(t *testing.T) {
 	}
 	cordoned := node("w2", corev1.ConditionUnknown)
 	cordoned.Spec.Unschedulable = true
+	hostile := node("w3", corev1.ConditionTrue, "node-role.kubernetes.io/\x1b[31m")
+	hostile.Status.NodeInfo.KubeletVersion = "v1\x1b[2J\nw4\tReady"
 	var out bytes.Buffer
 	env := &Env{Env: command.Env{Out: &out, Now: func() time.Time { return now }}}
 	err := writeNodes(env, []corev1.Node{
 		node("cp", corev1.ConditionTrue, "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/a"),
 		node("w1", corev1.ConditionFalse, "kubernetes.io/os"),
 		cordoned,
+		hostile,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -42,6 +45,7 @@ func TestNodesAreListedAsKubectlDoes(t *testing.T) {
 cp     Ready                        a,control-plane   90s   v1.36.3
 w1     NotReady                     <none>            90s   v1.36.3
 w2     Unknown,SchedulingDisabled   <none>            90s   v1.36.3
+w3     Ready                        \x1b[31m          90s   v1\x1b[2J w4 Ready
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)

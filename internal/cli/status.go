@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -76,11 +75,11 @@ func runStatus(ctx context.Context, env *Env, o statusOptions) error {
 		e.SetIndent("", "  ")
 		return e.Encode(s)
 	}
-	w := tabwriter.NewWriter(env.Out, 0, 0, 3, ' ', 0)
+	t := env.Table()
 	for _, line := range s.table(time.Now()) {
-		_, _ = fmt.Fprintf(w, "%s:\t%s\n", line[0], line[1])
+		t.Row(line[0]+":", line[1])
 	}
-	return w.Flush()
+	return t.Flush()
 }
 
 func observe(ctx context.Context, dir datadir.Dir) (*planeStatus, error) {

@@ -16,6 +16,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 	"github.com/capstan-dev/capstan/internal/pure/clustertree"
 )
 
@@ -102,9 +103,13 @@ func (t *table) node(n *clustertree.Node, first, rest string, s treeStyle) {
 	}
 }
 
-// add splits the lines of the message over several rows.
+// add splits the lines of the message over several rows. The rest of a row is one
+// line, and nothing in it can command the terminal, whoever wrote it.
 func (t *table) add(cells []string, below string) {
-	lines := strings.Split(cells[messageColumn], "\n")
+	for i, cell := range cells[:messageColumn] {
+		cells[i] = plaintext.Escape(strings.ReplaceAll(cell, "\n", " "))
+	}
+	lines := strings.Split(plaintext.Escape(cells[messageColumn]), "\n")
 	cells[messageColumn] = lines[0]
 	t.rows = append(t.rows, cells)
 	for _, line := range lines[1:] {

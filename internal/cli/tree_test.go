@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,6 +83,28 @@ func TestWriteTree(t *testing.T) {
 			}
 			golden(t, tc.file, out.String())
 		})
+	}
+}
+
+func TestConditionsCannotCommandTheTerminal(t *testing.T) {
+	hostile := "\x1b]0;owned\x07\x1b[2J\u009b31m\u202e\r"
+	in := demo()
+	in.Cluster.Name += hostile
+	in.Cluster.Conditions = []metav1.Condition{condition("Available"+hostile, "False", "Reason"+hostile+"\nforged", hostile+"\nCluster/forged   Available: True")}
+	in.Infrastructure.Conditions[0].Reason = hostile
+	var out bytes.Buffer
+	if err := writeTree(&out, clustertree.Build(in, clustertree.Options{}), treeStyle{now: noon, conditions: conditionFilter{"all": false}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range out.String() {
+		if r != '\n' && !unicode.IsPrint(r) {
+			t.Errorf("%q is printed", r)
+		}
+	}
+	for line := range strings.Lines(out.String()) {
+		if strings.HasPrefix(line, "Cluster/forged") || strings.HasPrefix(line, "forged") {
+			t.Errorf("a message forged the row %q", line)
+		}
 	}
 }
 

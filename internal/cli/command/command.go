@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
+
+	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
 
 // Env is what a command may touch besides its flags.
@@ -29,11 +31,16 @@ type Env struct {
 	Terminal bool
 }
 
-// Say writes a line for people, to stderr.
-func (e *Env) Say(format string, args ...any) { _, _ = fmt.Fprintf(e.Err, format+"\n", args...) }
+// Say writes a line for people, to stderr. What strangers wrote in it, such as
+// the message of a condition, cannot command the terminal.
+func (e *Env) Say(format string, args ...any) { say(e.Err, format, args) }
 
-// Print writes a line of data, to stdout.
-func (e *Env) Print(format string, args ...any) { _, _ = fmt.Fprintf(e.Out, format+"\n", args...) }
+// Print is Say to stdout.
+func (e *Env) Print(format string, args ...any) { say(e.Out, format, args) }
+
+func say(w io.Writer, format string, args []any) {
+	_, _ = fmt.Fprintln(w, plaintext.Escape(fmt.Sprintf(format, args...)))
+}
 
 // PrintObject writes v to stdout in the format json or yaml.
 func (e *Env) PrintObject(v any, format string) error {

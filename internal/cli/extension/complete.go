@@ -12,6 +12,7 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
 
 // completionTimeout bounds what a shell waits for names of a plane that may be
@@ -28,7 +29,7 @@ func completeConfigs(env *command.Env, flags *command.MgmtFlags, most int) cobra
 		var names []string
 		for _, config := range offered(cmd.Context(), env, flags) {
 			if !slices.Contains(args, config.Name) {
-				names = append(names, cobra.CompletionWithDesc(config.Name, address(config.Spec.ClientConfig)))
+				names = append(names, cobra.CompletionWithDesc(config.Name, plaintext.Line(address(config.Spec.ClientConfig), maxErrorWidth)))
 			}
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
@@ -49,7 +50,7 @@ func completeHandlers(env *command.Env, flags *command.MgmtFlags) cobra.Completi
 		for _, config := range offered(cmd.Context(), env, flags) {
 			for _, h := range config.Status.Handlers {
 				if hook == "" || h.RequestHook.Hook == hook {
-					names = append(names, cobra.CompletionWithDesc(h.Name, h.RequestHook.Hook))
+					names = append(names, cobra.CompletionWithDesc(h.Name, plaintext.Line(h.RequestHook.Hook, maxErrorWidth)))
 				}
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +21,7 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
 
 // statsPath is where an API server of ours tells how handlers do.
@@ -188,20 +189,18 @@ func describe(config *runtimev1.ExtensionConfig, calls map[callKey]*callInfo) ex
 // writeList writes a row for the discovery of each extension, with what is
 // wrong if it is not discovered, and one for each handler.
 func writeList(env *command.Env, list []extensionInfo) error {
-	w := tabwriter.NewWriter(env.Out, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprintln(w, "CONFIG\tADDRESS\tDISCOVERED\tHANDLER\tHOOK\tTIMEOUT\tPOLICY\tCALLS\tFAILED\tP50\tP99\tLAST ERROR")
+	t := env.Table("CONFIG", "ADDRESS", "DISCOVERED", "HANDLER", "HOOK", "TIMEOUT", "POLICY", "CALLS", "FAILED", "P50", "P99", "LAST ERROR")
 	for _, e := range list {
-		head := e.Name + "\t" + e.Address + "\t" + e.Discovered
-		_, _ = fmt.Fprintf(w, "%s\t-\t%s\t%s\t-\t%s\n", head, discoveryRow, extensions.DiscoveryTimeout, e.Discovery.columns(env.Now(), e.problem()))
+		t.Row(append([]string{e.Name, e.Address, e.Discovered, "-", discoveryRow, extensions.DiscoveryTimeout.String(), "-"}, e.Discovery.columns(env.Now(), e.problem())...)...)
 		for _, h := range e.Handlers {
 			hook := hookText(runtimev1.GroupVersionHook{APIVersion: h.APIVersion, Hook: h.Hook})
 			if h.Deprecated != "" {
 				hook += " (deprecated)"
 			}
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%ds\t%s\t%s\n", head, h.Name, hook, h.TimeoutSeconds, h.FailurePolicy, h.Calls.columns(env.Now(), ""))
+			t.Row(append([]string{e.Name, e.Address, e.Discovered, h.Name, hook, fmt.Sprintf("%ds", h.TimeoutSeconds), h.FailurePolicy}, h.Calls.columns(env.Now(), "")...)...)
 		}
 	}
-	return w.Flush()
+	return t.Flush()
 }
 
 // problem is why the extension is not discovered, without what the row says
@@ -212,9 +211,9 @@ func (e *extensionInfo) problem() string {
 
 // columns are the last five of the table. What is wrong now goes before the
 // error of a call.
-func (c *callInfo) columns(now time.Time, problem string) string {
+func (c *callInfo) columns(now time.Time, problem string) []string {
 	if c == nil {
-		return "-\t-\t-\t-\t" + cmp.Or(shorten(problem), "-")
+		return []string{"-", "-", "-", "-", cmp.Or(plaintext.Line(problem, maxErrorWidth), "-")}
 	}
 	if problem == "" && c.LastError != "" {
 		problem = duration.HumanDuration(now.Sub(c.LastErrorTime)) + " ago: " + c.LastError
@@ -223,7 +222,7 @@ func (c *callInfo) columns(now time.Time, problem string) string {
 	if c.Total > 0 {
 		p50, p99 = seconds(c.P50Seconds), seconds(c.P99Seconds)
 	}
-	return fmt.Sprintf("%d\t%d\t%s\t%s\t%s", c.Total, c.Failed, p50, p99, cmp.Or(shorten(problem), "-"))
+	return []string{strconv.FormatUint(c.Total, 10), strconv.FormatUint(c.Failed, 10), p50, p99, cmp.Or(plaintext.Line(problem, maxErrorWidth), "-")}
 }
 
 // seconds is a duration that people can compare at a glance.
@@ -236,13 +235,4 @@ func seconds(s float64) string {
 		return d.Round(100 * time.Microsecond).String()
 	}
 	return d.Round(time.Microsecond).String()
-}
-
-// shorten makes a text one line of bounded width.
-func shorten(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if r := []rune(text); len(r) > maxErrorWidth {
-		return string(r[:maxErrorWidth-1]) + "…"
-	}
-	return text
 }

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+)
+
+// maxCell bounds what is shown of one value; -o json has it whole.
+const maxCell = 512
+
+// Table writes rows to stdout in columns without borders.
+type Table struct{ w *tabwriter.Writer }
+
+// Table begins a table. Without a header there is none.
+func (e *Env) Table(header ...string) *Table {
+	t := &Table{tabwriter.NewWriter(e.Out, 0, 0, 3, ' ', 0)}
+	if len(header) > 0 {
+		t.Row(header...)
+	}
+	return t
+}
+
+// Row adds a row. Each cell stays one line of its column, whatever it holds.
+func (t *Table) Row(cells ...string) {
+	for i, cell := range cells {
+		cells[i] = plaintext.Line(cell, maxCell)
+	}
+	_, _ = fmt.Fprintln(t.w, strings.Join(cells, "\t"))
+}
+
+// Flush writes the table.
+func (t *Table) Flush() error { return t.w.Flush() }
