@@ -52,7 +52,7 @@ the wait does not stop the cluster from coming up.`,
 }
 
 func runCreateCluster(ctx context.Context, cmd *cobra.Command, env *Env, o createClusterOptions, name string) error {
-	c, err := open(env, &o.mgmt, &o.template.namespace)
+	c, err := openToChange(env, &o.mgmt, &o.template.namespace)
 	if err != nil {
 		return err
 	}
@@ -64,33 +64,29 @@ func runCreateCluster(ctx context.Context, cmd *cobra.Command, env *Env, o creat
 	if err != nil {
 		return err
 	}
-	started := env.Now()
-	progress := func(e clusterctl.Event) {
-		fmt.Fprintf(env.Err, "%5.1fs  %s\n", env.Now().Sub(started).Seconds(), e.Text)
-	}
-	if err := c.Create(ctx, doc, progress); err != nil {
+	tell := progress(env)
+	if err := c.Create(ctx, doc, tell); err != nil {
 		return err
 	}
 	key := client.ObjectKey{Namespace: o.template.namespace, Name: name}
 	if !o.wait {
-		fmt.Fprintf(env.Err, "Follow it with: capstan describe cluster %s -n %s\n", key.Name, key.Namespace)
+		env.Say("Follow it with: capstan describe cluster %s -n %s%s", key.Name, key.Namespace, o.mgmt.Repeat())
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	if err := c.WaitAvailable(ctx, key, progress); err != nil {
+	if err := c.WaitAvailable(ctx, key, tell); err != nil {
 		return err
 	}
 	path, err := saveKubeconfig(ctx, c, o.mgmt.DataDir, key)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(env.Out, path)
-	fmt.Fprintf(env.Err, `Cluster %[1]s/%[2]s is Available. Next:
+	env.Print("%s", path)
+	env.Say(`Cluster %[1]s/%[2]s is Available. Next:
   kubectl --kubeconfig %[3]s get nodes
-  capstan describe cluster %[2]s -n %[1]s
-  capstan delete cluster %[2]s -n %[1]s
-`, key.Namespace, key.Name, path)
+  capstan describe cluster %[2]s -n %[1]s%[4]s
+  capstan delete cluster %[2]s -n %[1]s%[4]s`, key.Namespace, key.Name, path, o.mgmt.Repeat())
 	return nil
 }
 

@@ -4,13 +4,11 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capstan-dev/capstan/clusterctl"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
@@ -47,7 +45,7 @@ their disks are lost.`,
 }
 
 func runDeleteCluster(ctx context.Context, env *Env, o deleteClusterOptions, name string) error {
-	c, err := open(env, &o.mgmt, &o.namespace)
+	c, err := openToChange(env, &o.mgmt, &o.namespace)
 	if err != nil {
 		return err
 	}
@@ -56,17 +54,14 @@ func runDeleteCluster(ctx context.Context, env *Env, o deleteClusterOptions, nam
 		return err
 	}
 	if !o.wait {
-		fmt.Fprintf(env.Err, "Cluster %s is being deleted\n", key)
+		env.Say("Cluster %s is being deleted", key)
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	started := env.Now()
-	if err := c.WaitDeleted(ctx, key, func(e clusterctl.Event) {
-		fmt.Fprintf(env.Err, "%5.1fs  %s\n", env.Now().Sub(started).Seconds(), e.Text)
-	}); err != nil {
+	if err := c.WaitDeleted(ctx, key, progress(env)); err != nil {
 		return err
 	}
-	fmt.Fprintf(env.Err, "Cluster %s is deleted\n", key)
+	env.Say("Cluster %s is deleted", key)
 	return nil
 }

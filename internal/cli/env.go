@@ -6,8 +6,8 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
+	"strings"
 
 	"github.com/capstan-dev/capstan/clusterctl"
 	"github.com/capstan-dev/capstan/internal/cli/command"
@@ -26,16 +26,37 @@ type Env struct {
 // open connects to the management cluster that the flags choose. An empty
 // namespace is replaced by that of the kubeconfig.
 func open(env *Env, flags *command.MgmtFlags, namespace *string) (*clusterctl.Client, error) {
+	c, _, err := connect(env, flags, namespace)
+	return c, err
+}
+
+// openToChange is open for a command that changes something: it names what it
+// changes first.
+func openToChange(env *Env, flags *command.MgmtFlags, namespace *string) (*clusterctl.Client, error) {
+	c, m, err := connect(env, flags, namespace)
+	if err == nil {
+		env.Say("Management cluster: %s", m)
+	}
+	return c, err
+}
+
+func connect(env *Env, flags *command.MgmtFlags, namespace *string) (*clusterctl.Client, command.Mgmt, error) {
 	m, err := flags.Load(&env.Env)
 	if err != nil {
-		return nil, err
+		return nil, m, err
 	}
 	if *namespace == "" {
 		*namespace = m.Namespace
 	}
 	c, err := clusterctl.New(m.Config)
-	if err != nil {
-		return nil, fmt.Errorf("%w (is the plane running? see `capstan status`)", err)
+	return c, m, err
+}
+
+// progress tells what happens, and how long after its first call. The text may
+// have lines of its own, which stay behind the time.
+func progress(env *Env) func(clusterctl.Event) {
+	started := env.Now()
+	return func(e clusterctl.Event) {
+		env.Say("%5.1fs  %s", env.Now().Sub(started).Seconds(), strings.ReplaceAll(e.Text, "\n", "\n        "))
 	}
-	return c, nil
 }

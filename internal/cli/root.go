@@ -85,9 +85,12 @@ func exitStatus(env *Env, cmd *cobra.Command, err error) int {
 	if err == nil {
 		return 0
 	}
-	_, _ = fmt.Fprintf(env.Err, "%s: %v\n", env.Name, err)
+	if nobody, ok := errors.AsType[*command.UnreachableError](err); ok {
+		err = nobody
+	}
+	env.Say("%s: %v", env.Name, err)
 	if errors.As(err, new(command.UsageError)) {
-		_, _ = fmt.Fprintf(env.Err, "See %q.\n", cmd.CommandPath()+" --help")
+		env.Say("See %q.", cmd.CommandPath()+" --help")
 		return 2
 	}
 	return 1

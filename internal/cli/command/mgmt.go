@@ -3,15 +3,19 @@
 package command
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
 // MgmtFlags choose the management cluster a command works on.
@@ -19,13 +23,29 @@ type MgmtFlags struct {
 	kubeconfig, context string
 	// DataDir is the data directory of the plane.
 	DataDir string
+	// given says that a flag is on the command line.
+	given func(flag string) bool
 }
 
 // Add adds --kubeconfig, --kubeconfig-context and --data-dir.
 func (f *MgmtFlags) Add(cmd *cobra.Command, env *Env) {
-	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the management cluster (default: $KUBECONFIG, then that of the running plane)")
-	cmd.Flags().StringVar(&f.context, "kubeconfig-context", "", "context to use in the kubeconfig (default: its current one)")
-	cmd.Flags().StringVar(&f.DataDir, "data-dir", env.DefaultDataDir(), "data directory of the plane, where its kubeconfig is looked for")
+	fl := cmd.Flags()
+	fl.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the management cluster (default: that of --data-dir, then $KUBECONFIG, then that of the running plane)")
+	fl.StringVar(&f.context, "kubeconfig-context", "", "context to use in the kubeconfig (default: its current one)")
+	fl.StringVar(&f.DataDir, "data-dir", env.DefaultDataDir(), "data directory of the plane whose kubeconfig is used; wins over $KUBECONFIG when given")
+	f.given = fl.Changed
+}
+
+// Repeat is what the user said of the management cluster, for a command line
+// that is to mean the same one: " --data-dir /tmp/a", or nothing.
+func (f *MgmtFlags) Repeat() string {
+	var out strings.Builder
+	for _, flag := range [][2]string{{"kubeconfig", f.kubeconfig}, {"kubeconfig-context", f.context}, {"data-dir", f.DataDir}} {
+		if f.given(flag[0]) {
+			out.WriteString(" --" + flag[0] + " " + flag[1])
+		}
+	}
+	return out.String()
 }
 
 // Mgmt is a chosen management cluster.
@@ -33,31 +53,116 @@ type Mgmt struct {
 	Config *rest.Config
 	// Namespace is that of the kubeconfig's context.
 	Namespace string
+	// chosen is the name for people, and what to do when it does not answer.
+	chosen, remedy string
 }
 
-// Load reads the kubeconfig that the flags and the environment choose.
+// String names the management cluster and who chose it.
+func (m Mgmt) String() string { return m.chosen }
+
+// Load reads the kubeconfig that the flags and the environment choose. What is
+// said on the command line wins over the environment, and the environment over
+// the plane that is there by default.
 func (f *MgmtFlags) Load(env *Env) (Mgmt, error) {
-	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: f.kubeconfig}
-	switch {
-	case f.kubeconfig != "":
-	case env.Getenv("KUBECONFIG") != "":
-		rules.Precedence = filepath.SplitList(env.Getenv("KUBECONFIG"))
-	default:
-		rules.ExplicitPath = filepath.Join(f.DataDir, "kubeconfig")
-		if _, err := os.Stat(rules.ExplicitPath); errors.Is(err, fs.ErrNotExist) {
-			return Mgmt{}, fmt.Errorf("no management cluster: start one with `capstan up`, or name one with --kubeconfig (no plane was ever started in %s)", f.DataDir)
-		}
+	m, err := f.choose(env)
+	if err == nil {
+		m.Config.WarningHandler = rest.NewWarningWriter(talk{env}, rest.WarningWriterOptions{Deduplicate: true})
 	}
-	cc := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
-	cfg, err := cc.ClientConfig()
+	return m, err
+}
+
+// talk is a writer of lines for people.
+type talk struct{ env *Env }
+
+// Write implements io.Writer.
+func (t talk) Write(text []byte) (int, error) {
+	t.env.Say("%s", bytes.TrimSuffix(text, []byte("\n")))
+	return len(text), nil
+}
+
+func (f *MgmtFlags) choose(env *Env) (Mgmt, error) {
+	file, dir, variable := f.given("kubeconfig"), f.given("data-dir"), env.Getenv("KUBECONFIG")
+	switch {
+	case file && f.kubeconfig == "":
+		// As a script has it whose variable is not set: what it means is not what would be chosen.
+		return Mgmt{}, Misuse(errors.New("--kubeconfig is empty: name the kubeconfig of a management cluster, or leave the flag out"))
+	case dir && f.DataDir == "":
+		return Mgmt{}, Misuse(errors.New("--data-dir is empty: name the data directory of a plane, or leave the flag out"))
+	case file && dir:
+		return f.both()
+	case file:
+		return f.load(clientcmd.ClientConfigLoadingRules{ExplicitPath: f.kubeconfig}, "--kubeconfig "+f.kubeconfig, elsewhere)
+	case variable != "" && !dir:
+		return f.load(clientcmd.ClientConfigLoadingRules{Precedence: filepath.SplitList(variable)}, "KUBECONFIG="+variable, elsewhere)
+	}
+	return f.plane()
+}
+
+// elsewhere is what to do about a management cluster that may be any.
+const elsewhere = "is it running? Another is chosen with --kubeconfig or --data-dir; `capstan up` starts one here"
+
+// plane is the management cluster of the data directory.
+func (f *MgmtFlags) plane() (Mgmt, error) {
+	up, from := "`capstan up`", "the plane on "+f.DataDir
+	if f.given("data-dir") {
+		up, from = "`capstan up --data-dir "+f.DataDir+"`", "--data-dir "+f.DataDir
+	}
+	if f.DataDir == "" {
+		return Mgmt{}, errors.New("no management cluster: name one with --kubeconfig or --data-dir (neither XDG_DATA_HOME nor HOME says where a plane would be)")
+	}
+	path := datadir.Dir(f.DataDir).Kubeconfig()
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return Mgmt{}, fmt.Errorf("no management cluster: start one with %s, or name one with --kubeconfig (no plane was ever started in %s)", up, f.DataDir)
+	}
+	return f.load(clientcmd.ClientConfigLoadingRules{ExplicitPath: path}, from, "does its plane run? "+up+" starts it")
+}
+
+// both is for a user who names two: they must be the same management cluster,
+// lest a command changes the one that was not meant.
+func (f *MgmtFlags) both() (Mgmt, error) {
+	byDir, err := f.plane()
 	if err != nil {
-		return Mgmt{}, fmt.Errorf("read kubeconfig of the management cluster: %w", err)
+		return Mgmt{}, err
+	}
+	byFile, err := f.load(clientcmd.ClientConfigLoadingRules{ExplicitPath: f.kubeconfig}, "--kubeconfig "+f.kubeconfig, byDir.remedy)
+	if err != nil {
+		return Mgmt{}, err
+	}
+	if err := rest.LoadTLSFiles(byFile.Config); err != nil {
+		return Mgmt{}, fmt.Errorf("read kubeconfig of the management cluster: --kubeconfig %s: %w", f.kubeconfig, err)
+	}
+	if a, b := byFile.Config, byDir.Config; a.Host != b.Host || !bytes.Equal(a.CAData, b.CAData) {
+		return Mgmt{}, Misuse(fmt.Errorf("--kubeconfig and --data-dir choose different management clusters, %s and %s: give one of them", byFile, byDir))
+	}
+	return byFile, nil
+}
+
+// load reads the kubeconfig that rules name; from and remedy are for people.
+// There is no way out to the cluster of a pod, as clientcmd has it: what is
+// named and not there is an error.
+func (f *MgmtFlags) load(rules clientcmd.ClientConfigLoadingRules, from, remedy string) (Mgmt, error) {
+	bad := func(err error) (Mgmt, error) {
+		return Mgmt{}, fmt.Errorf("read kubeconfig of the management cluster: %s: %w", from, err)
+	}
+	raw, err := rules.Load()
+	if err != nil {
+		return bad(err)
+	}
+	cc := clientcmd.NewNonInteractiveClientConfig(*raw, f.context, &clientcmd.ConfigOverrides{CurrentContext: f.context}, &rules)
+	cfg, err := cc.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		err = errors.New("it does not exist, or names no cluster")
+	}
+	if err != nil {
+		return bad(err)
 	}
 	namespace, _, err := cc.Namespace()
 	if err != nil {
-		return Mgmt{}, fmt.Errorf("read kubeconfig of the management cluster: %w", err)
+		return bad(err)
 	}
+	m := Mgmt{Config: cfg, Namespace: namespace, chosen: fmt.Sprintf("%s (%s)", cfg.Host, from), remedy: remedy}
 	cfg.QPS = -1 // the API server protects itself
 	cfg.UserAgent = "capstan"
-	return Mgmt{cfg, namespace}, nil
+	cfg.Wrap(m.explainUnreachable)
+	return m, nil
 }

@@ -45,9 +45,20 @@ them. docs/book/extensions.md takes you from nothing to a first one.`,
 
 // mgmt is the management cluster whose extensions are meant.
 type mgmt struct {
+	chosen command.Mgmt
 	client client.Client
 	// raw asks the API server for what is not an object.
 	raw rest.Interface
+}
+
+// connectToChange is connect for a command that changes something: it names
+// what it changes first.
+func connectToChange(env *command.Env, flags *command.MgmtFlags) (*mgmt, error) {
+	m, err := connect(env, flags)
+	if err == nil {
+		env.Say("Management cluster: %s", m.chosen)
+	}
+	return m, err
 }
 
 func connect(env *command.Env, flags *command.MgmtFlags) (*mgmt, error) {
@@ -55,20 +66,19 @@ func connect(env *command.Env, flags *command.MgmtFlags) (*mgmt, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.Config.WarningHandler = rest.NewWarningWriter(env.Err, rest.WarningWriterOptions{Deduplicate: true})
 	scheme := runtime.NewScheme()
 	if err := errors.Join(runtimev1.AddToScheme(scheme), corev1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	c, err := client.New(m.Config, client.Options{Scheme: scheme})
 	if err != nil {
-		return nil, fmt.Errorf("connect to the management cluster: %w (is the plane running? see `capstan status`)", err)
+		return nil, fmt.Errorf("connect to the management cluster: %w", err)
 	}
 	raw, err := rawClient(m.Config, scheme)
 	if err != nil {
 		return nil, err
 	}
-	return &mgmt{client: c, raw: raw}, nil
+	return &mgmt{chosen: m, client: c, raw: raw}, nil
 }
 
 // rawClient asks an API server for what is not an object.

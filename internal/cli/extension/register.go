@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -116,7 +115,7 @@ func runRegister(ctx context.Context, env *command.Env, o registerOptions, confi
 	if o.dryRun {
 		return env.PrintObject(config, cmp.Or(o.output, "yaml"))
 	}
-	m, err := connect(env, &o.mgmt)
+	m, err := connectToChange(env, &o.mgmt)
 	if err != nil {
 		return err
 	}
@@ -244,12 +243,11 @@ func (m *mgmt) waitDiscovered(ctx context.Context, config *runtimev1.ExtensionCo
 }
 
 func writeHandlers(env *command.Env, handlers []runtimev1.ExtensionHandler) error {
-	w := tabwriter.NewWriter(env.Out, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprintln(w, "HANDLER\tHOOK\tTIMEOUT\tPOLICY")
+	t := env.Table("HANDLER", "HOOK", "TIMEOUT", "POLICY")
 	for _, h := range handlers {
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%ds\t%s\n", h.Name, hookText(h.RequestHook), h.TimeoutSeconds, h.FailurePolicy)
+		t.Row(h.Name, hookText(h.RequestHook), fmt.Sprintf("%ds", h.TimeoutSeconds), string(h.FailurePolicy))
 	}
-	return w.Flush()
+	return t.Flush()
 }
 
 type unregisterOptions struct {
@@ -275,7 +273,7 @@ func newUnregister(env *command.Env) *cobra.Command {
 }
 
 func runUnregister(ctx context.Context, env *command.Env, o unregisterOptions, name string) error {
-	m, err := connect(env, &o.mgmt)
+	m, err := connectToChange(env, &o.mgmt)
 	if err != nil {
 		return err
 	}
