@@ -4,10 +4,6 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,7 +74,11 @@ func runCreateCluster(ctx context.Context, cmd *cobra.Command, env *Env, o creat
 	if err := c.WaitAvailable(ctx, key, tell); err != nil {
 		return err
 	}
-	path, err := saveKubeconfig(ctx, c, o.mgmt.DataDir, key)
+	data, err := c.Kubeconfig(ctx, key)
+	if err != nil {
+		return err
+	}
+	path, err := saveKubeconfig(env, o.mgmt.DataDir, key, data)
 	if err != nil {
 		return err
 	}
@@ -88,18 +88,4 @@ func runCreateCluster(ctx context.Context, cmd *cobra.Command, env *Env, o creat
   capstan describe cluster %[2]s -n %[1]s%[4]s
   capstan delete cluster %[2]s -n %[1]s%[4]s`, key.Namespace, key.Name, path, o.mgmt.Repeat())
 	return nil
-}
-
-// saveKubeconfig writes the admin kubeconfig of a workload cluster where only
-// its user can read it, and returns the path.
-func saveKubeconfig(ctx context.Context, c *clusterctl.Client, dataDir string, key client.ObjectKey) (string, error) {
-	data, err := c.Kubeconfig(ctx, key)
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dataDir, "clusters", key.Namespace, key.Name+".kubeconfig")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)); err != nil {
-		return "", fmt.Errorf("write kubeconfig of Cluster %s: %w", key, err)
-	}
-	return path, nil
 }

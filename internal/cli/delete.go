@@ -50,6 +50,7 @@ func runDeleteCluster(ctx context.Context, env *Env, o deleteClusterOptions, nam
 		return err
 	}
 	key := client.ObjectKey{Namespace: o.namespace, Name: name}
+	kubeconfig, _ := c.Kubeconfig(ctx, key) // it may have none so far
 	if err := c.DeleteCluster(ctx, key); err != nil {
 		return err
 	}
@@ -63,5 +64,5 @@ func runDeleteCluster(ctx context.Context, env *Env, o deleteClusterOptions, nam
 		return err
 	}
 	env.Say("Cluster %s is deleted", key)
-	return nil
+	return dropKubeconfig(o.mgmt.DataDir, key, kubeconfig)
 }

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
+)
+
+// adminOf returns a function that makes kubeconfigs of one cluster.
+func adminOf(t *testing.T) func() []byte {
+	t.Helper()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ca, err := certs.New(certs.CA, certs.ECDSAP256, now, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() []byte {
+		data, err := kubeconfig.New(kubeconfig.Options{Cluster: "demo", Server: "https://127.64.0.1:6443", CA: ca, Algorithm: certs.ECDSAP256, Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+}
+
+func TestTheKubeconfigOfAnotherClusterOfThatNameStays(t *testing.T) {
+	t.Parallel()
+	dir, key := t.TempDir(), client.ObjectKey{Namespace: "default", Name: "demo"}
+	var talk bytes.Buffer
+	env := &Env{Env: command.Env{Err: &talk}}
+	save := func(data []byte) string {
+		path, err := saveKubeconfig(env, dir, key, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, data) {
+			t.Fatalf("%s is not what was saved: %v", path, err)
+		}
+		return path
+	}
+	ours, theirs := adminOf(t), adminOf(t)
+	first := ours()
+	path := save(first)
+	if want := filepath.Join(dir, "clusters", "default", "demo.kubeconfig"); path != want {
+		t.Errorf("the first is %s, want %s", path, want)
+	}
+	first = ours() // with another client certificate
+	if again := save(first); again != path || talk.Len() > 0 {
+		t.Errorf("a newer one of the same cluster is %s, want %s, saying nothing: %s", again, path, talk.String())
+	}
+	second := theirs()
+	other := save(second)
+	if other == path || !strings.Contains(talk.String(), path+" is of another cluster of that name, and stays as it is") {
+		t.Errorf("another cluster's is %s; said %q", other, talk.String())
+	}
+	if again := save(theirs()); again != other {
+		t.Errorf("a newer one of that is %s, want %s", again, other)
+	}
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, first) {
+		t.Errorf("the first is overwritten: %v", err)
+	}
+
+	// Deletion removes what is of the deleted cluster, and nothing else.
+	if err := dropKubeconfig(dir, key, theirs()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(other); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file of the deleted cluster stays: %v", err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatIsNoKubeconfigIsNotOverwritten(t *testing.T) {
+	t.Parallel()
+	dir, key := t.TempDir(), client.ObjectKey{Namespace: "default", Name: "demo"}
+	notes := filepath.Join(dir, "clusters", "default", "demo.kubeconfig")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(notes), 0o700), os.WriteFile(notes, []byte("my notes"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	path, err := saveKubeconfig(&Env{Env: command.Env{Err: &bytes.Buffer{}}}, dir, key, adminOf(t)())
+	if err != nil || path == notes {
+		t.Errorf("saved to %s, error %v", path, err)
+	}
+	if _, err := saveKubeconfig(&Env{}, "", key, adminOf(t)()); err == nil || !strings.Contains(err.Error(), "name one with --data-dir") {
+		t.Errorf("without a data directory: error %v", err)
+	}
+}
