@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
@@ -24,10 +25,26 @@ import (
 const (
 	// etcd allocates two write-ahead log segments of 64 MB before it answers.
 	minFreeBytes = 200 << 20
-	// maxSocketPath is what sockaddr_un holds on Linux, less the final zero.
-	maxSocketPath = 107
-	etcdTimeout   = 60 * time.Second
+	// minFreeAgain is for data that is there: a plane with less would end soon
+	// after it was ready.
+	minFreeAgain = 16 << 20
+	etcdTimeout  = 60 * time.Second
 )
+
+// member is the embedded etcd. One goroutine starts it, watches it and closes
+// it; the plane's stack waits for that goroutine.
+type member struct {
+	plane *Plane
+	dir   string
+	old   bool // there was data before this start
+
+	ready    chan struct{} // closed when it serves
+	stopping chan struct{} // closed to have it closed
+	ended    chan struct{} // closed when nothing of it is left, or it is lost
+
+	once sync.Once
+	lost chan struct{} // closed when it gave up
+}
 
 // startEtcd runs a single member of etcd that listens on Unix sockets only and
 // returns its address. Nobody but the owner reaches them: their folder is 0700.
@@ -39,18 +56,29 @@ func (c *completed) startEtcd(ctx context.Context, p *Plane) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	client, peer := filepath.Join(sockets, "etcd.sock"), filepath.Join(sockets, "peer.sock")
+	client, peer := filepath.Join(sockets, clientSocket), filepath.Join(sockets, peerSocket)
 	for _, socket := range []string{client, peer} { // left by a process that was killed; we hold the lock
 		if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
 	}
-	server, err := c.runEtcd(ctx, etcdConfig(c.dir.Etcd(), client, peer), p)
-	if err != nil {
+	m := &member{plane: p, dir: c.dir.Etcd(), old: exists(filepath.Join(c.dir.Etcd(), "member")),
+		ready: make(chan struct{}), stopping: make(chan struct{}), ended: make(chan struct{}), lost: make(chan struct{})}
+	cfg := etcdConfig(m.dir, client, peer)
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(m.lose))
+	go m.run(cfg)
+	p.etcd = m
+	p.stack.Push("etcd", m.stop)
+	select {
+	case <-m.ready:
+		return "unix://" + client, nil
+	case err := <-p.errs:
 		return "", err
+	case <-time.After(etcdTimeout):
+		return "", fmt.Errorf("start etcd on %s: not ready in %s", m.dir, etcdTimeout)
+	case <-ctx.Done():
+		return "", fmt.Errorf("start etcd on %s: %w", m.dir, ctx.Err())
 	}
-	p.stack.Push("etcd", func(context.Context) error { server.Close(); return nil })
-	return "unix://" + client, nil
 }
 
 func etcdConfig(dir, client, peer string) *embed.Config {
@@ -68,80 +96,85 @@ func etcdConfig(dir, client, peer string) *embed.Config {
 	return cfg
 }
 
-// runEtcd starts etcd where its panics and fatal log lines become errors: it
-// answers spoiled data and a full disk with those.
-func (c *completed) runEtcd(ctx context.Context, cfg *embed.Config, p *Plane) (*embed.Etcd, error) {
-	type result struct {
-		server *embed.Etcd
-		err    error
-	}
-	started, fatal := make(chan result, 1), make(chan error, 1)
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(func(err error) {
-		select {
-		case fatal <- err:
-		default:
+// run is the whole life of etcd. Panics at the start become errors: etcd
+// answers spoiled data with those.
+func (m *member) run(cfg *embed.Config) {
+	defer close(m.ended)
+	defer func() {
+		if v := recover(); v != nil {
+			m.fail(fmt.Errorf("%v", v))
 		}
-		p.fail(err)
-	}))
-	go func() {
-		var r result
-		defer func() {
-			if v := recover(); v != nil {
-				r.err = fmt.Errorf("%v", v)
-			}
-			started <- r
-		}()
-		r.server, r.err = embed.StartEtcd(cfg)
 	}()
-	old := exists(filepath.Join(cfg.Dir, "member"))
-	wrap := func(err error) error {
-		if old && ctx.Err() == nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.ENOSPC) {
-			return fmt.Errorf("start etcd on %s: %w (if its data is damaged, put a copy in its place, or remove it to start empty)", cfg.Dir, err)
+	server, err := embed.StartEtcd(cfg)
+	if err != nil {
+		m.fail(err)
+		return
+	}
+	for ready := server.Server.ReadyNotify(); ; {
+		select {
+		case <-ready:
+			close(m.ready)
+			ready = nil
+			continue
+		case err := <-server.Err():
+			m.fail(err)
+		case <-server.Server.StopNotify():
+			m.fail(errors.New("stopped by itself"))
+		case <-m.stopping:
+		case <-m.lost:
+			// Its goroutines ended where they stood, some with locks: to close
+			// what is left of it would wait for ever.
+			return
 		}
-		return fmt.Errorf("start etcd on %s: %w", cfg.Dir, err)
-	}
-	deadline := time.After(etcdTimeout)
-	var r result
-	select {
-	case r = <-started:
-	case err := <-fatal:
-		return nil, wrap(err)
-	case <-deadline:
-		return nil, wrap(fmt.Errorf("no answer in %s", etcdTimeout))
-	}
-	if r.server == nil && r.err == nil { // its goroutine ended in a fatal log line
-		r.err = <-fatal
-	}
-	if r.err != nil {
-		return nil, wrap(r.err)
-	}
-	select {
-	case <-r.server.Server.ReadyNotify():
-		go p.watchEtcd(r.server)
-		return r.server, nil
-	case err := <-fatal:
-		return nil, wrap(err)
-	case err := <-r.server.Err():
-		r.server.Close()
-		return nil, wrap(err)
-	case <-deadline:
-		r.server.Close()
-		return nil, wrap(fmt.Errorf("not ready in %s", etcdTimeout))
-	case <-ctx.Done():
-		r.server.Close()
-		return nil, wrap(ctx.Err())
+		server.Close()
+		return
 	}
 }
 
-// watchEtcd ends when the server is closed.
-func (p *Plane) watchEtcd(server *embed.Etcd) {
+// stop closes etcd and waits until it is closed.
+func (m *member) stop(ctx context.Context) error {
+	close(m.stopping)
 	select {
-	case err, ok := <-server.Err():
-		if ok && err != nil {
-			p.fail(fmt.Errorf("etcd: %w", err))
-		}
-	case <-server.Server.StopNotify():
+	case <-m.ended:
+		return nil
+	case <-m.lost: // while it was being closed
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
+}
+
+// closed reports whether nothing of etcd is left in this process.
+func (m *member) closed() bool {
+	select {
+	case <-m.lost:
+		return false
+	default:
+	}
+	select {
+	case <-m.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// lose is called where etcd would have ended the process.
+func (m *member) lose(err error) {
+	m.fail(err)
+	m.once.Do(func() { close(m.lost) })
+}
+
+func (m *member) fail(err error) {
+	err = fmt.Errorf("etcd on %s: %w", m.dir, err)
+	select {
+	case <-m.ready:
+	default:
+		if m.old && !errors.Is(err, fs.ErrPermission) && !diskFull(err) {
+			err = fmt.Errorf("%w (if its data is damaged, put a copy in its place, or remove it to start empty)", err)
+		}
+	}
+	m.plane.fail(err)
 }
 
 // etcdLogger hands errors to klog, and to fatal what etcd would end the
@@ -154,7 +187,11 @@ func etcdLogger(fatal func(error)) *zap.Logger {
 type exitHook func(error)
 
 func (h exitHook) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
-	h(errors.New(logLine(entry.Message, fields)))
+	err := errors.New(entry.Message)
+	if cause := errorField(fields); cause != nil {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	h(err)
 	runtime.Goexit()
 }
 
@@ -177,18 +214,18 @@ func (etcdCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	if strings.Contains(e.Message, "failed to update storage version") || strings.HasPrefix(e.Message, "setting up serving") {
 		return nil
 	}
-	klog.ErrorS(nil, "etcd reports an error", "message", logLine(e.Message, fields))
+	klog.ErrorS(errorField(fields), "etcd reports an error", "message", e.Message)
 	return nil
 }
 
-// logLine appends the error among the fields, if any, to the message.
-func logLine(message string, fields []zapcore.Field) string {
+// errorField is the error among the fields, nil if there is none.
+func errorField(fields []zapcore.Field) error {
 	for _, f := range fields {
 		if err, ok := f.Interface.(error); ok && f.Type == zapcore.ErrorType {
-			return message + ": " + err.Error()
+			return err
 		}
 	}
-	return message
+	return nil
 }
 
 func (c *completed) checkDisk() error {
@@ -202,30 +239,18 @@ func (c *completed) checkDisk() error {
 	if err := unix.Statfs(c.dir.Etcd(), &st); err != nil {
 		return fmt.Errorf("look at the disk of %s: %w", c.dir, err)
 	}
-	free := st.Bavail * uint64(st.Bsize)
-	if need := uint64(minFreeBytes); !exists(filepath.Join(c.dir.Etcd(), "member")) && free < need {
-		return fmt.Errorf("disk of %s is full: %d MiB free, %d needed", c.dir, free>>20, need>>20)
+	free, need := st.Bavail*uint64(st.Bsize), uint64(minFreeBytes)
+	if exists(filepath.Join(c.dir.Etcd(), "member")) {
+		need = minFreeAgain
+	}
+	if free < need {
+		return fmt.Errorf("disk of %s is full: %d MiB free, %d needed; make room, then start again", c.dir, free>>20, need>>20)
 	}
 	return nil
 }
 
-// socketDir is DIR/run, or a folder with a short name where that path would
-// not fit a socket's address.
-func (c *completed) socketDir(p *Plane) (string, error) {
-	dir := filepath.Join(string(c.dir), "run")
-	if len(filepath.Join(dir, "etcd.sock")) <= maxSocketPath {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return "", fmt.Errorf("make folder of sockets: %w", err)
-		}
-		return dir, os.Chmod(dir, 0o700)
-	}
-	dir, err := os.MkdirTemp("", "capstan-")
-	if err != nil {
-		return "", fmt.Errorf("make folder of sockets: %w", err)
-	}
-	p.stack.Push("folder of sockets", func(context.Context) error { return os.RemoveAll(dir) })
-	return dir, nil
-}
+// diskFull reports whether err comes of a disk, or a quota on it, that is full.
+func diskFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 func exists(path string) bool {
 	_, err := os.Lstat(path)

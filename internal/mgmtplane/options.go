@@ -31,8 +31,10 @@ type Options struct {
 	Etcd ExternalEtcd
 	// Version is what the lock of the data directory says of the program.
 	Version string
-	// Providers is what the lock says of the controllers that run.
+	// Providers is what the lock says of the controllers that run, Flags what
+	// it says of the command line.
 	Providers []string
+	Flags     map[string]string
 	// Fatal receives what a library would have ended the process for; see
 	// CatchExits. Nil receives nothing.
 	Fatal <-chan error

@@ -31,7 +31,10 @@ type Plane struct {
 	addr   string
 	dir    datadir.Dir
 
+	etcd *member // nil unless it is the embedded one
+
 	lock   *datadir.Lock
+	mu     sync.Mutex // guards holder
 	holder datadir.Holder
 
 	stop    sync.Once
@@ -47,7 +50,9 @@ func Start(ctx context.Context, o Options) (*Plane, error) {
 	}
 	p := &Plane{errs: make(chan error, 1), dir: c.dir}
 	if err := c.run(ctx, p); err != nil {
-		return nil, errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.StopTimeout)
+		defer cancel()
+		return nil, errors.Join(p.explain(err), p.Stop(stopping))
 	}
 	return p, nil
 }
@@ -87,8 +92,7 @@ func (c *completed) run(ctx context.Context, p *Plane) error {
 		return fmt.Errorf("start controllers of the API server: %w", err)
 	}
 	c.keepCertificates(p, keys)
-	p.holder.Address = p.addr
-	return p.lock.Describe(p.holder)
+	return p.describe(func(h *datadir.Holder) { h.Address = p.addr })
 }
 
 // etcd returns the servers to use: the external ones, or one of its own.
@@ -102,13 +106,18 @@ func (c *completed) etcd(ctx context.Context, p *Plane) ([]string, error) {
 }
 
 func (c *completed) acquire(p *Plane) error {
-	p.holder = datadir.Holder{PID: syscall.Getpid(), Version: c.Version, Since: c.now(), Providers: c.Providers, EtcdServers: c.Etcd.Servers}
+	p.holder = datadir.Holder{PID: syscall.Getpid(), Version: c.Version, Since: c.now(), Providers: c.Providers, EtcdServers: c.Etcd.Servers, Flags: c.Flags}
 	lock, err := datadir.Acquire(c.dir, p.holder)
 	if err != nil {
 		return err
 	}
 	p.lock = lock
-	p.stack.Push("lock of the data directory", func(context.Context) error { return lock.Release() })
+	p.stack.Push("lock of the data directory", func(context.Context) error {
+		if p.etcd != nil && !p.etcd.closed() {
+			return nil // the end of the process releases it, and the files of etcd with it
+		}
+		return lock.Release()
+	})
 	return nil
 }
 
@@ -188,7 +197,14 @@ func (p *Plane) Err() <-chan error { return p.errs }
 // SetReady records in the data directory that everything answers, for those
 // who ask for the plane's status from another process.
 func (p *Plane) SetReady(now time.Time) error {
-	p.holder.Ready = now
+	return p.describe(func(h *datadir.Holder) { h.Ready = now })
+}
+
+// describe changes what the lock says of the plane.
+func (p *Plane) describe(change func(*datadir.Holder)) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change(&p.holder)
 	return p.lock.Describe(p.holder)
 }
 
@@ -199,12 +215,38 @@ func (p *Plane) Stop(ctx context.Context) error {
 	return p.stopErr
 }
 
+// fail ends the plane. The reason stays in the data directory, for those who
+// ask there why nothing runs.
 func (p *Plane) fail(err error) {
+	err = p.explain(err)
 	select {
 	case p.errs <- err:
-	default: // the first reason is the one that matters
+	default:
+		return // the first reason is the one that matters
+	}
+	if err := p.describe(func(h *datadir.Holder) { h.Problem = err.Error() }); err != nil {
+		klog.ErrorS(err, "Recording why the management plane ends")
 	}
 }
+
+// explain says what to do about a full disk, if that is the cause.
+func (p *Plane) explain(err error) error {
+	if _, done := errors.AsType[*fullDiskError](err); done || !diskFull(err) {
+		return err
+	}
+	return &fullDiskError{p.dir, err}
+}
+
+type fullDiskError struct {
+	dir   datadir.Dir
+	cause error
+}
+
+func (e *fullDiskError) Error() string {
+	return fmt.Sprintf("disk of %s is full: make room, then start again with \"capstan up --data-dir %s\"; nothing acknowledged is lost: %v", e.dir, e.dir, e.cause)
+}
+
+func (e *fullDiskError) Unwrap() error { return e.cause }
 
 // CatchExits keeps Kubernetes libraries from ending the process: what they
 // would have ended it for is sent to the channel, and only the goroutine that

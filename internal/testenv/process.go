@@ -142,6 +142,12 @@ func (p *Process) Stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
+	return p.Wait()
+}
+
+// Wait waits for the end of the process, which it kills if that takes too
+// long.
+func (p *Process) Wait() error {
 	select {
 	case <-p.exited:
 	case <-time.After(stopTimeout):

@@ -53,6 +53,8 @@ type Options struct {
 	TracingEndpoint string
 	// Version is what status says of the program.
 	Version string
+	// Flags is what the data directory keeps of the command line, by name.
+	Flags map[string]string
 	// Fatal is what CatchExits returned.
 	Fatal <-chan error
 	// Progress is told what is being done. Nil tells nobody.
@@ -99,7 +101,9 @@ func Start(ctx context.Context, o Options) (*Plane, error) {
 	}
 	p := &Plane{errs: make(chan error, 1)}
 	if err := p.start(ctx, o); err != nil {
-		return nil, errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.StopTimeout)
+		defer cancel()
+		return nil, errors.Join(err, p.Stop(stopping))
 	}
 	return p, nil
 }
@@ -115,7 +119,7 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 		handlers = p.pages.Handlers()
 	}
 	mgmt, err := mgmtplane.Start(ctx, mgmtplane.Options{
-		Dir: o.Dir, Listen: o.Listen, Version: o.Version, Providers: o.Providers, Fatal: o.Fatal, Progress: o.Progress, Install: install.Alone, Handlers: handlers,
+		Dir: o.Dir, Listen: o.Listen, Version: o.Version, Providers: o.Providers, Flags: o.Flags, Fatal: o.Fatal, Progress: o.Progress, Install: install.Alone, Handlers: handlers,
 		Etcd: mgmtplane.ExternalEtcd{Servers: o.EtcdServers, CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile, Prefix: o.EtcdPrefix},
 	})
 	if err != nil {

@@ -51,6 +51,11 @@ type Holder struct {
 	Providers []string `json:"providers,omitempty"`
 	// EtcdServers are those of an external etcd; empty for the embedded one.
 	EtcdServers []string `json:"etcdServers,omitempty"`
+	// Flags are those that it was started with, by name.
+	Flags map[string]string `json:"flags,omitempty"`
+	// Problem is what ended the plane from within; it stays until the next
+	// start.
+	Problem string `json:"problem,omitempty"`
 }
 
 // HeldError says that another process holds the data directory.
@@ -131,7 +136,8 @@ func (l *Lock) Describe(h Holder) error {
 // file that is about to go.
 func (l *Lock) Release() error { return l.file.Close() }
 
-// Running returns the holder of the directory, and whether there is one.
+// Running returns the holder of the directory, or what the last one said if
+// there is none, and whether there is one.
 func Running(d Dir) (Holder, bool, error) {
 	f, err := os.Open(d.lock())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -143,7 +149,8 @@ func Running(d Dir) (Holder, bool, error) {
 	defer func() { _ = f.Close() }()
 	switch err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); {
 	case err == nil:
-		return Holder{}, false, nil
+		last, _ := read(d) // nobody needs what is no good
+		return last, false, nil
 	case !errors.Is(err, unix.EWOULDBLOCK):
 		return Holder{}, false, fmt.Errorf("look at lock of data directory %s: %w", d, err)
 	}

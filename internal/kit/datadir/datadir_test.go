@@ -70,8 +70,15 @@ func TestRunningTellsWhatTheHolderSaid(t *testing.T) {
 	if err := lock.Release(); err != nil {
 		t.Fatal(err)
 	}
+	last, running, err := Running(d)
+	if diff := cmp.Diff(short, last); running || err != nil || diff != "" {
+		t.Errorf("after release: running %t, %v, holder (-want +got):\n%s", running, err, diff)
+	}
+	if err := os.WriteFile(d.lock(), []byte("rubbish"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if _, running, err := Running(d); running || err != nil {
-		t.Errorf("after release: running %t, %v", running, err)
+		t.Errorf("a lock of rubbish that nobody holds: running %t, %v", running, err)
 	}
 }
 

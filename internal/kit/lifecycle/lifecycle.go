@@ -7,7 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
+
+// StopTimeout is how long a plane may take to stop; it needs about a second.
+const StopTimeout = 20 * time.Second
 
 // Stack holds named undo steps. The zero value is ready to use.
 type Stack struct{ steps []step }

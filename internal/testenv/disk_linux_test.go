@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testenv_test
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/internal/testenv"
+)
+
+// ownMounts marks the process that a test runs itself in again, where what it
+// mounts is nobody else's.
+const ownMounts = "CAPSTAN_TEST_OWN_MOUNTS"
+
+// smallDisk mounts a file system of this size and returns its folder. It
+// returns "" in the process in which the test is not to be played: that one
+// plays it in another, with mounts of its own.
+func smallDisk(t *testing.T, megabytes int) string {
+	t.Helper()
+	if os.Getenv(ownMounts) == "" {
+		testenv.Binary(t) // built here, or skipped
+		cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), ownMounts+"=yes")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+		if uid := os.Getuid(); uid != 0 {
+			cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
+		}
+		out, err := cmd.CombinedOutput()
+		if errors.Is(err, syscall.EPERM) || strings.Contains(string(out), "--- SKIP") {
+			t.Skipf("mounts of one's own are not allowed here: %v", err)
+		}
+		if err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return ""
+	}
+	dir := t.TempDir()
+	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	if err == nil {
+		err = unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=0700", megabytes))
+	}
+	if err != nil {
+		t.Skipf("mount: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// fill writes until the disk is full and returns the file.
+func fill(t *testing.T, disk string) string {
+	t.Helper()
+	f, err := os.Create(filepath.Join(disk, "fill"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = f.Write(make([]byte, 1<<20))
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	_ = f.Close() // it has nothing left to write to
+	return f.Name()
+}
+
+func TestAFullDiskEndsThePlaneAndNothingAcknowledgedIsLost(t *testing.T) {
+	disk := smallDisk(t, 300)
+	if disk == "" {
+		return
+	}
+	dir := filepath.Join(disk, "data")
+	p := startOn(t, dir)
+	put(t, dir, "before")
+	filler := fill(t, disk)
+	c := connect(t, dir)
+	noise := make([]byte, 200_000)
+	var acknowledged []string
+	for i := range 500 {
+		_, _ = rand.Read(noise)
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("during-%d", i)},
+			Data: map[string]string{"noise": hex.EncodeToString(noise), "kept": fmt.Sprintf("during-%d", i)}}
+		if err := c.Create(t.Context(), cm); err != nil {
+			break
+		}
+		acknowledged = append(acknowledged, cm.Name)
+	}
+	err := p.Wait()
+	want := "disk of " + dir + " is full: make room, then start again with"
+	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "goroutine") {
+		t.Errorf("the plane ended with %v, want %q", err, want)
+	}
+	if got := startFails(t, dir); !strings.Contains(got, "disk of "+dir+" is full") {
+		t.Errorf("the start on a full disk says %q", got)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	startOn(t, dir)
+	for _, name := range append(acknowledged, "before") {
+		kept(t, dir, name)
+	}
+	put(t, dir, "after")
+}
