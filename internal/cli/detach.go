@@ -20,7 +20,7 @@ import (
 )
 
 // alreadyUpTimeout is how long --detach waits for a plane that another process
-// is starting.
+// starts or stops.
 const alreadyUpTimeout = 60 * time.Second
 
 // reporter tells the user, or the process that waits for us, how a start goes.
@@ -56,13 +56,11 @@ func (e *Env) reporter(fd int) reporter {
 }
 
 // detach starts this program again in the background and returns when the
-// plane is ready. A plane that is up already is left as it is.
+// plane is ready. A plane that is up already with the same flags is left as it
+// is.
 func detach(ctx context.Context, env *Env, o upOptions) error {
-	dir := datadir.Dir(o.Dir)
-	if _, running, err := datadir.Running(dir); err != nil {
+	if up, err := alreadyUp(ctx, env, o); up || err != nil {
 		return err
-	} else if running {
-		return alreadyUp(ctx, env, dir)
 	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return fmt.Errorf("make data directory: %w", err)
@@ -121,27 +119,46 @@ func follow(env *Env, pipe io.ReadCloser) error {
 	return errors.New("the management plane ended before it was ready")
 }
 
-// alreadyUp waits until the plane that holds dir is ready and says so.
-func alreadyUp(ctx context.Context, env *Env, dir datadir.Dir) error {
+// alreadyUp reports whether a plane runs on the directory and answers, and says
+// so. It waits for one that starts, and for one that ends. What the lock says
+// does not count: that of a process which was just killed says that it is up.
+func alreadyUp(ctx context.Context, env *Env, o upOptions) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, alreadyUpTimeout)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for {
+	for dir := datadir.Dir(o.Dir); ; {
 		h, running, err := datadir.Running(dir)
-		switch {
-		case err != nil:
-			return err
-		case !running:
-			return fmt.Errorf("the management plane on %s has just stopped: try again", dir)
-		case !h.Ready.IsZero():
+		if err != nil || !running {
+			return false, err
+		}
+		if err = errors.New("it is not ready"); !h.Ready.IsZero() {
+			_, _, err = askVersion(dir.Kubeconfig())
+		}
+		if err == nil {
+			if err := o.sameAs(h); err != nil {
+				return false, err
+			}
 			env.Print("Management plane is up since %s at https://%s, kubeconfig %s", h.Since.Format(time.RFC3339), h.Address, dir.Kubeconfig())
-			return nil
+			return true, nil
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("process %d holds %s but is not ready: %w", h.PID, dir, ctx.Err())
+			return false, fmt.Errorf("process %d holds %s and does not answer (%w): stop it with \"capstan down --force --data-dir %[2]s\"", h.PID, dir, err)
 		}
 	}
+}
+
+// sameAs returns an error unless the running plane has the flags that are
+// given. What is not given may be anything.
+func (o upOptions) sameAs(h datadir.Holder) error {
+	for _, name := range o.given {
+		asked, has := o.Flags[name], h.Flags[name]
+		if asked == has || name == "listen" && asked == h.Address {
+			continue
+		}
+		return fmt.Errorf("the management plane on %s runs with --%s %q, not %q: stop it with \"capstan down --data-dir %[1]s\" and start it again, or leave --%[2]s out", o.Dir, name, has, asked)
+	}
+	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
 type downOptions struct {
@@ -29,7 +30,12 @@ func newDown(env *Env, run func(context.Context, *Env, downOptions) error) *cobr
 		Long: `Stop the management plane that runs on the data directory, and wait for it.
 Its data stays; the clusters it manages run on without it.`,
 		Args: command.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), env, o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkGiven(cmd); err != nil {
+				return err
+			}
+			return run(cmd.Context(), env, o)
+		},
 	}
 	dataDirFlag(cmd, env, &o.dir)
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 30*time.Second, "how long to wait")
@@ -59,7 +65,10 @@ func runDown(ctx context.Context, env *Env, o downOptions) error {
 		if err := syscall.Kill(h.PID, syscall.SIGKILL); err != nil {
 			return fmt.Errorf("kill process %d: %w", h.PID, err)
 		}
-		err = waitReleased(ctx, dir, o.timeout)
+		err = waitReleased(ctx, dir, lifecycle.StopTimeout)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("process %d has not stopped in %s: give it more --timeout, or kill it with --force; nothing is lost by that", h.PID, o.timeout)
 	}
 	if err != nil {
 		return fmt.Errorf("wait for process %d to stop: %w", h.PID, err)

@@ -6,8 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/cli/extension"
@@ -72,7 +75,7 @@ func refuseUnknown(cmd *cobra.Command) {
 }
 
 // Run executes a command line and returns the exit status: 0 done, 1 failed,
-// 2 misuse.
+// 2 misuse, or what a command has of its own.
 func Run(ctx context.Context, env *Env, args []string) int {
 	root := New(env)
 	root.SetArgs(args)
@@ -93,10 +96,32 @@ func exitStatus(env *Env, cmd *cobra.Command, err error) int {
 		env.Say("See %q.", cmd.CommandPath()+" --help")
 		return 2
 	}
+	if own, ok := errors.AsType[command.StatusError](err); ok {
+		return own.Status
+	}
 	return 1
 }
 
 // dataDirFlag adds --data-dir, which is $XDG_DATA_HOME/capstan unless given.
 func dataDirFlag(cmd *cobra.Command, env *Env, dir *string) {
 	cmd.Flags().StringVar(dir, "data-dir", env.DefaultDataDir(), "folder that holds everything of the management plane")
+}
+
+// checkGiven refuses flags that are given without a value, as an unset variable
+// of a shell gives them: they would mean the default, which nobody asked for.
+func checkGiven(cmd *cobra.Command) error {
+	var empty []string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		list, many := f.Value.(pflag.SliceValue)
+		if f.Value.String() == "" || many && (len(list.GetSlice()) == 0 || slices.Contains(list.GetSlice(), "")) {
+			empty = append(empty, "--"+f.Name)
+		}
+	})
+	if len(empty) > 0 {
+		return command.Misuse(fmt.Errorf("%s without a value: give one, or leave the flag out for its default", strings.Join(empty, ", ")))
+	}
+	if cmd.Flag("data-dir").Value.String() == "" {
+		return command.Misuse(errors.New("--data-dir is needed: neither XDG_DATA_HOME nor HOME is set"))
+	}
+	return nil
 }

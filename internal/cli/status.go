@@ -4,7 +4,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -21,7 +20,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
-const statusTimeout = 5 * time.Second
+const (
+	statusTimeout = 5 * time.Second
+
+	// The exit statuses of status; the first is that of init scripts.
+	noneRuns    = 3
+	noneAnswers = 4
+)
 
 type statusOptions struct {
 	dir, output string
@@ -29,7 +34,7 @@ type statusOptions struct {
 
 // planeStatus is what status -o json prints: a contract.
 type planeStatus struct {
-	State      string `json:"state"` // Stopped, Starting, Running or Unreachable
+	State      string `json:"state"` // Stopped, Starting, Running, Unreachable or Stopping
 	DataDir    string `json:"dataDir"`
 	DiskBytes  int64  `json:"diskBytes"`
 	Kubeconfig string `json:"kubeconfig,omitempty"`
@@ -52,8 +57,17 @@ func newStatus(env *Env, run func(context.Context, *Env, statusOptions) error) *
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what runs on the data directory",
-		Args:  command.NoArgs,
+		Long: `Show what runs on the data directory. The exit status tells it too:
+
+  0  a management plane runs and answers
+  1  it cannot be told
+  3  none runs
+  4  one runs that does not answer: it starts, it stops, or it is stuck`,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkGiven(cmd); err != nil {
+				return err
+			}
 			if o.output != "" && o.output != "json" {
 				return command.Misuse(fmt.Errorf("--output %q is not known: use json", o.output))
 			}
@@ -70,10 +84,21 @@ func runStatus(ctx context.Context, env *Env, o statusOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.output == "json" {
-		e := json.NewEncoder(env.Out)
-		e.SetIndent("", "  ")
-		return e.Encode(s)
+	if err := s.print(env, o.output); err != nil {
+		return err
+	}
+	switch s.State {
+	case "Running":
+		return nil
+	case "Stopped":
+		return command.StatusError{Status: noneRuns, Cause: fmt.Errorf("no management plane runs on %s: start one with \"capstan up --data-dir %[1]s\"", o.dir)}
+	}
+	return command.StatusError{Status: noneAnswers, Cause: fmt.Errorf("the management plane on %s does not answer: it is %s", o.dir, strings.ToLower(s.State))}
+}
+
+func (s *planeStatus) print(env *Env, output string) error {
+	if output == "json" {
+		return env.PrintObject(s, "json")
 	}
 	t := env.Table()
 	for _, line := range s.table(time.Now()) {
@@ -91,11 +116,16 @@ func observe(ctx context.Context, dir datadir.Dir) (*planeStatus, error) {
 	if s.DiskBytes, err = datadir.Size(dir); err != nil {
 		return nil, err
 	}
+	s.Problem = h.Problem
 	if !running {
 		return s, nil
 	}
 	s.State, s.PID, s.Version, s.Since, s.Address = "Starting", h.PID, h.Version, h.Since, h.Address
 	s.Providers, s.EtcdServers, s.MemoryBytes = h.Providers, h.EtcdServers, residentMemory(h.PID)
+	if h.Problem != "" {
+		s.State = "Stopping"
+		return s, nil
+	}
 	if h.Ready.IsZero() {
 		return s, nil
 	}
@@ -108,20 +138,11 @@ func observe(ctx context.Context, dir datadir.Dir) (*planeStatus, error) {
 
 // ask fills in what only the API server knows.
 func (s *planeStatus) ask(ctx context.Context) error {
-	cfg, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
-	if err != nil {
-		return fmt.Errorf("read kubeconfig: %w", err)
-	}
-	cfg.Timeout, cfg.WarningHandler = statusTimeout, rest.NoWarnings{}
-	d, err := discovery.NewDiscoveryClientForConfig(cfg)
+	cfg, version, err := askVersion(s.Kubeconfig)
 	if err != nil {
 		return err
 	}
-	v, err := d.ServerVersion()
-	if err != nil {
-		return fmt.Errorf("ask the API server for its version: %w", err)
-	}
-	s.Kubernetes = v.GitVersion
+	s.Kubernetes = version
 	m, err := metadata.NewForConfig(cfg)
 	if err != nil {
 		return err
@@ -138,6 +159,24 @@ func (s *planeStatus) ask(ctx context.Context) error {
 	return nil
 }
 
+// askVersion asks the API server of a kubeconfig which Kubernetes it is.
+func askVersion(kubeconfig string) (*rest.Config, string, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, "", fmt.Errorf("read kubeconfig: %w", err)
+	}
+	cfg.Timeout, cfg.WarningHandler = statusTimeout, rest.NoWarnings{}
+	d, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return nil, "", err
+	}
+	v, err := d.ServerVersion()
+	if err != nil {
+		return nil, "", fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	return cfg, v.GitVersion, nil
+}
+
 func (s *planeStatus) table(now time.Time) [][2]string {
 	lines := [][2]string{{"State", s.State}, {"Data directory", s.DataDir}, {"On disk", mebibytes(s.DiskBytes)}}
 	add := func(name, value string) {
@@ -145,10 +184,10 @@ func (s *planeStatus) table(now time.Time) [][2]string {
 			lines = append(lines, [2]string{name, value})
 		}
 	}
+	add("Problem", s.Problem)
 	if s.State == "Stopped" {
 		return lines
 	}
-	add("Problem", s.Problem)
 	add("Process", fmt.Sprint(s.PID))
 	add("Since", fmt.Sprintf("%s (%s)", s.Since.Format(time.RFC3339), now.Sub(s.Since).Round(time.Second)))
 	add("Version", s.Version)

@@ -13,13 +13,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
-
-// stopTimeout is how long a plane may take to stop; it needs about a second.
-const stopTimeout = 20 * time.Second
 
 // PlaneOptions say what management plane to start.
 type PlaneOptions struct {
@@ -31,6 +30,7 @@ type PlaneOptions struct {
 	ExtensionClientCertFile, ExtensionClientKeyFile   string
 	TracingEndpoint                                   string
 	Version                                           string
+	Flags                                             map[string]string
 	Progress                                          func(string)
 }
 
@@ -44,6 +44,7 @@ type Plane interface {
 
 type upOptions struct {
 	PlaneOptions
+	given     []string // which of Flags the command line has
 	detach    bool
 	logFile   string
 	verbosity int
@@ -58,17 +59,21 @@ func newUp(env *Env, run func(context.Context, *Env, upOptions) error) *cobra.Co
 		Long: `Start the management plane: an API server with its store, the definitions of
 Cluster API, and all controllers, in one process. It runs until it is
 interrupted, or in the background with --detach. What it keeps is in the data
-directory: a later "up" on the same directory takes up where this one stops.`,
+directory: a later "up" on the same directory takes up where this one stops.
+
+Where a plane runs already, --detach succeeds if the flags that are given are
+those that it runs with, and fails otherwise.`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.Dir == "" {
-				return command.Misuse(errors.New("--data-dir is needed: neither XDG_DATA_HOME nor HOME is set"))
+			if err := checkGiven(cmd); err != nil {
+				return err
 			}
 			dir, err := filepath.Abs(o.Dir)
 			if err != nil {
 				return fmt.Errorf("find data directory %s: %w", o.Dir, err)
 			}
 			o.Dir, o.Version = dir, buildVersion().Version
+			o.Flags, o.given = flagsOf(cmd)
 			return run(cmd.Context(), env, o)
 		},
 	}
@@ -94,6 +99,23 @@ directory: a later "up" on the same directory takes up where this one stops.`,
 	return cmd
 }
 
+// flagsOf returns what a plane is told by flags, with the defaults, and which
+// of them were given.
+func flagsOf(cmd *cobra.Command) (all map[string]string, given []string) {
+	all = map[string]string{}
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		switch f.Name {
+		case "data-dir", "detach", "report-fd", "help": // say nothing of the plane that runs
+			return
+		}
+		all[f.Name] = f.Value.String()
+		if f.Changed {
+			given = append(given, f.Name)
+		}
+	})
+	return all, given
+}
+
 func runUp(ctx context.Context, env *Env, o upOptions) error {
 	if o.detach {
 		return detach(ctx, env, o)
@@ -110,7 +132,7 @@ func runUp(ctx context.Context, env *Env, o upOptions) error {
 	case <-ctx.Done():
 		env.Say("Stopping the management plane")
 	}
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.StopTimeout)
 	defer cancel()
 	return errors.Join(err, p.Stop(stopping))
 }

@@ -107,6 +107,10 @@ func TestAFullDiskEndsThePlaneAndNothingAcknowledgedIsLost(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "goroutine") {
 		t.Errorf("the plane ended with %v, want %q", err, want)
 	}
+	status := exec.Command(testenv.Binary(t), "status", "--data-dir="+dir)
+	if out, err := status.Output(); status.ProcessState.ExitCode() != 3 || !strings.Contains(string(out), "Problem:") || !strings.Contains(string(out), want) {
+		t.Errorf("status: %v\n%s", err, out)
+	}
 	if got := startFails(t, dir); !strings.Contains(got, "disk of "+dir+" is full") {
 		t.Errorf("the start on a full disk says %q", got)
 	}

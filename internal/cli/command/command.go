@@ -81,6 +81,17 @@ func (e UsageError) Error() string { return e.cause.Error() }
 // Unwrap lets errors.Is see the cause.
 func (e UsageError) Unwrap() error { return e.cause }
 
+// StatusError makes the program exit with a status of its own.
+type StatusError struct {
+	Status int
+	Cause  error
+}
+
+func (e StatusError) Error() string { return e.Cause.Error() }
+
+// Unwrap lets errors.Is see the cause.
+func (e StatusError) Unwrap() error { return e.Cause }
+
 // Misuse says that a command line is wrong, and why.
 func Misuse(cause error) error { return UsageError{cause} }
 
