@@ -91,7 +91,13 @@ func (b *Builder[T]) Complete(r reconcile.ObjectReconciler[T]) error {
 }
 
 // Build registers the controller and returns it, for those that add watches later.
+// A reconciler that remembers objects has a method Forget, which is told when one
+// has gone.
 func (b *Builder[T]) Build(r reconcile.ObjectReconciler[T]) (ctrlcontroller.Controller, error) {
+	forget := func(client.ObjectKey) {}
+	if f, ok := r.(interface{ Forget(client.ObjectKey) }); ok {
+		forget = f.Forget
+	}
 	w := &runner[T]{
 		name:    b.name,
 		filter:  watchFilter(b.mgr),
@@ -100,6 +106,8 @@ func (b *Builder[T]) Build(r reconcile.ObjectReconciler[T]) (ctrlcontroller.Cont
 		make:    func() T { return reflect.New(reflect.TypeOf(b.obj).Elem()).Interface().(T) },
 		pending: newPending(b.mgr.GetClient(), b.mgr.GetAPIReader(), clock.RealClock{}),
 		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, time.Second),
+		backoff: newBackoff(),
+		forget:  forget,
 	}
 	c, err := b.build.WithOptions(ctrlcontroller.Options{
 		MaxConcurrentReconciles: b.concurrency,
@@ -108,7 +116,7 @@ func (b *Builder[T]) Build(r reconcile.ObjectReconciler[T]) (ctrlcontroller.Cont
 		// release has the fix of its issue 3538.
 		UsePriorityQueue:      new(false),
 		ReconciliationTimeout: reconcileTimeout,
-		RateLimiter:           workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		RateLimiter:           w.backoff,
 	}).Build(w)
 	if err != nil {
 		return nil, fmt.Errorf("controller %s: %w", b.name, err)
@@ -138,7 +146,9 @@ type runner[T client.Object] struct {
 	inner   reconcile.ObjectReconciler[T]
 	make    func() T
 	pending *pending
-	retries workqueue.TypedRateLimiter[reconcile.Request]
+	retries workqueue.TypedRateLimiter[reconcile.Request] // of conflicts
+	backoff *backoff                                      // of failures
+	forget  func(client.ObjectKey)
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -152,6 +162,7 @@ func (w *runner[T]) Reconcile(ctx context.Context, req reconcile.Request) (recon
 	if err := w.mgmt.Get(ctx, req.NamespacedName, obj); err != nil {
 		if apierrors.IsNotFound(err) {
 			w.retries.Forget(req)
+			w.forget(req.NamespacedName)
 			return reconcile.Result{}, nil
 		}
 		return w.settle(ctx, req, reconcile.Result{}, fmt.Errorf("get %s: %w", req, err))
@@ -172,7 +183,8 @@ func (w *runner[T]) Reconcile(ctx context.Context, req reconcile.Request) (recon
 
 // settle turns a conflict, which only says that the cache was behind, into a
 // quiet retry. What fails because the manager ends says nothing: a start looks
-// at everything again.
+// at everything again. Whatever else fails keeps its timer, and is given up only
+// if nothing in it could go better without a change of the object.
 func (w *runner[T]) settle(ctx context.Context, req reconcile.Request, res reconcile.Result, err error) (reconcile.Result, error) {
 	postponed, err := putOff(err)
 	if postponed > 0 && (res.RequeueAfter == 0 || postponed < res.RequeueAfter) {
@@ -189,6 +201,13 @@ func (w *runner[T]) settle(ctx context.Context, req reconcile.Request, res recon
 		after := w.retries.When(req)
 		ctrl.LoggerFrom(ctx).V(2).Info("Retrying after a conflict", "reason", err.Error(), "after", after)
 		return reconcile.Result{RequeueAfter: after}, nil
+	}
+	final := onlyTerminal(err)
+	if res.RequeueAfter > 0 {
+		w.backoff.ask(req, timer{res.RequeueAfter, final})
+	}
+	if errors.Is(err, reconcile.TerminalError(nil)) && (res.RequeueAfter > 0 || !final) {
+		err = retried{err}
 	}
 	return reconcile.Result{}, err
 }
@@ -222,16 +241,8 @@ func putOff(err error) (after time.Duration, rest error) {
 // onlyConflicts reports whether err, or each of the errors joined in it, says
 // that an object was changed or created by somebody else meanwhile.
 func onlyConflicts(err error) bool {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			if !onlyConflicts(e) {
-				return false
-			}
-		}
-		return true
-	}
-	if inner := errors.Unwrap(err); inner != nil {
-		return onlyConflicts(inner)
-	}
-	return apierrors.IsConflict(err)
+	return all(err, func(e error) bool {
+		_, ok := e.(apierrors.APIStatus)
+		return ok && apierrors.IsConflict(e)
+	})
 }

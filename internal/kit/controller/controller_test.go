@@ -222,3 +222,50 @@ func TestWhatFailsAsTheManagerEndsIsNoError(t *testing.T) {
 		}
 	}
 }
+
+func TestAFailureKeepsItsTimerAndIsGivenUpOnlyIfNothingCanGoBetter(t *testing.T) {
+	t.Parallel()
+	quota, refused := errors.New("quota"), reconcile.TerminalError(errors.New("spec"))
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "machines"}, "m", errors.New("changed"))
+	tests := map[string]struct {
+		err      error
+		after    time.Duration // asked for
+		before   int           // failures before this one
+		terminal bool
+		want     time.Duration // until the next reconcile, where there is one
+	}{
+		"a failure":                            {err: quota, want: firstRetry},
+		"the third in a row":                   {err: quota, before: 2, want: 4 * firstRetry},
+		"with a timer that comes first":        {err: quota, before: 20, after: time.Second, want: time.Second},
+		"with a timer that comes last":         {err: quota, after: time.Hour, want: firstRetry},
+		"what a user must mend":                {err: refused, terminal: true},
+		"what a user must mend, wrapped":       {err: fmt.Errorf("make: %w", refused), terminal: true},
+		"two things that a user must mend":     {err: errors.Join(refused, refused), terminal: true},
+		"what a user must mend, and a timer":   {err: refused, before: 2, after: time.Hour, want: time.Hour},
+		"beside what may go better":            {err: errors.Join(refused, quota), want: firstRetry},
+		"beside a write that came too late":    {err: errors.Join(refused, conflict), want: firstRetry},
+		"beside a status that is written soon": {err: errors.Join(refused, &patch.PostponedError{After: time.Second}), want: time.Second},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &runner[*clusterv1.MachineSet]{backoff: newBackoff()}
+			for range tc.before {
+				w.backoff.When(request)
+			}
+			res, err := w.settle(t.Context(), request, reconcile.Result{RequeueAfter: tc.after}, tc.err)
+			if err == nil || res.RequeueAfter != 0 || errors.Is(err, reconcile.TerminalError(nil)) != tc.terminal {
+				t.Fatalf("result %v, error %v; want an error, terminal: %v", res, err, tc.terminal)
+			}
+			if tc.terminal {
+				return // nobody asks when to retry
+			}
+			if got := w.backoff.When(request); got != tc.want {
+				t.Errorf("retried after %s, want %s", got, tc.want)
+			}
+			if got := w.backoff.When(request); got == time.Hour {
+				t.Error("the timer holds for the failure after it too")
+			}
+		})
+	}
+}

@@ -62,15 +62,16 @@ func LookAgain(d time.Duration) Next { return Next{after: d} }
 func Wait(d time.Duration) Next { return Next{stop: true, after: d} }
 
 // InOrder runs phases until one waits or fails. Use it where a later phase
-// must not act before an earlier one is done, as in deletion.
+// must not act before an earlier one is done, as in deletion. A failure does not
+// undo what the phases before it have asked for.
 func InOrder[S any](ctx context.Context, s S, phases ...Phase[S]) (reconcile.Result, error) {
 	var res reconcile.Result
 	for _, p := range phases {
 		next, err := p.run(ctx, s)
-		if err != nil {
-			return reconcile.Result{}, err
-		}
 		res.RequeueAfter = Sooner(res.RequeueAfter, next.after)
+		if err != nil {
+			return res, err
+		}
 		if next.stop {
 			break
 		}
@@ -92,10 +93,7 @@ func All[S any](ctx context.Context, s S, phases ...Phase[S]) (reconcile.Result,
 		}
 		res.RequeueAfter = Sooner(res.RequeueAfter, next.after)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return reconcile.Result{}, err
-	}
-	return res, nil
+	return res, errors.Join(errs...)
 }
 
 // Sooner returns the smaller of two delays, of which 0 means none.

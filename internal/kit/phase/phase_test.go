@@ -29,6 +29,20 @@ func TestInOrderStopsAtWait(t *testing.T) {
 	}
 }
 
+func TestAFailureKeepsTheTimersOfOtherPhases(t *testing.T) {
+	for name, run := range map[string]func(context.Context, *[]string, ...Phase[*[]string]) (reconcile.Result, error){
+		"in order": InOrder[*[]string], "all": All[*[]string],
+	} {
+		var ran []string
+		res, err := run(t.Context(), &ran,
+			step("a", LookAgain(time.Minute), nil),
+			step("b", LookAgain(time.Second), errors.New("quota")))
+		if err == nil || res.RequeueAfter != time.Second {
+			t.Errorf("%s: result %v, error %v", name, res, err)
+		}
+	}
+}
+
 func TestAllRunsEverythingAndNamesTheFailure(t *testing.T) {
 	var ran []string
 	_, err := All(t.Context(), &ran,

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// backoff says when a reconcile that failed is retried: doubling, but no later
+// than it asked for. controller-runtime drops what a failed reconcile asks for;
+// settle tells it here instead, just before the queue asks.
+type backoff struct {
+	workqueue.TypedRateLimiter[reconcile.Request]
+
+	mu    sync.Mutex // guards asked
+	asked map[reconcile.Request]timer
+}
+
+// timer is when a reconcile that failed wants to be called again.
+type timer struct {
+	after time.Duration
+	alone bool // what failed will fail again: there is nothing to retry
+}
+
+func newBackoff() *backoff {
+	return &backoff{
+		TypedRateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		asked:            map[reconcile.Request]timer{},
+	}
+}
+
+func (b *backoff) ask(req reconcile.Request, t timer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked[req] = t
+}
+
+// When implements workqueue.TypedRateLimiter.
+func (b *backoff) When(req reconcile.Request) time.Duration {
+	b.mu.Lock()
+	t, ok := b.asked[req]
+	delete(b.asked, req)
+	b.mu.Unlock()
+	switch {
+	case !ok:
+		return b.TypedRateLimiter.When(req)
+	case t.alone:
+		return t.after
+	}
+	return min(t.after, b.TypedRateLimiter.When(req))
+}
+
+// retried is an error after which there is another reconcile, though it has a
+// TerminalError in it: controller-runtime must not see that.
+type retried struct{ err error }
+
+// Error implements error.
+func (r retried) Error() string { return r.err.Error() }
+
+// onlyTerminal reports whether err, or each of the errors joined in it, is one
+// that only a change of the object can help.
+func onlyTerminal(err error) bool {
+	return all(err, func(e error) bool {
+		terminal, ok := e.(interface{ Is(error) bool })
+		return ok && terminal.Is(reconcile.TerminalError(nil))
+	})
+}
+
+// all reports whether is says yes to err or to one that it wraps; of errors that
+// are joined, to each.
+func all(err error, is func(error) bool) bool {
+	if is(err) {
+		return true
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			if !all(e, is) {
+				return false
+			}
+		}
+		return true
+	}
+	inner := errors.Unwrap(err)
+	return inner != nil && all(inner, is)
+}
