@@ -41,8 +41,13 @@ type Reconciler struct {
 	TokenTTL time.Duration                                              // 0 means DefaultTokenTTL
 	NewToken func() (token bootstrapv1.BootstrapTokenString, err error) // nil means a random one
 
-	upkeep schedule
+	// upkeep is when to look at the token of a config next, so that other events
+	// do not ask the workload cluster. After a start every token is looked at.
+	upkeep controller.Memory[time.Time]
 }
+
+// Forget drops what is remembered of a config that has gone.
+func (r *Reconciler) Forget(key client.ObjectKey) { r.upkeep.Forget(key) }
 
 // Setup registers the controller and its watches.
 func (r *Reconciler) Setup(mgr ctrl.Manager) error {
@@ -63,7 +68,6 @@ func (r *Reconciler) Setup(mgr ctrl.Manager) error {
 // Reconcile implements reconcile.ObjectReconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, config *bootstrapv1.KubeadmConfig) (_ ctrl.Result, err error) {
 	if !config.DeletionTimestamp.IsZero() {
-		r.upkeep.forget(config.UID)
 		return ctrl.Result{}, nil // what belongs to it is deleted with it
 	}
 	s, err := r.observe(ctx, config)

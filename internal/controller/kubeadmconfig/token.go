@@ -8,12 +8,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -54,10 +52,10 @@ func (r *Reconciler) keepToken(ctx context.Context, s *state) (phase.Next, error
 	d := s.config.Spec.JoinConfiguration.Discovery
 	token, err := bootstrapv1.NewBootstrapTokenString(d.BootstrapToken.Token)
 	if err != nil || d.File.KubeConfigPath != "" || (s.machine.hasNodes && !s.machine.pool) {
-		r.upkeep.forget(s.config.UID) // no token of ours, or nobody needs it any more
+		r.upkeep.Forget(client.ObjectKeyFromObject(s.config)) // no token of ours, or nobody needs it any more
 		return phase.Wait(0), nil
 	}
-	if left := r.upkeep.left(s.config.UID, s.now); left > 0 {
+	if left := r.upkeep.Get(s.config).Sub(s.now); left > 0 {
 		return phase.Wait(left), nil
 	}
 	c, err := r.Workload.Client(ctx, client.ObjectKeyFromObject(s.cluster))
@@ -102,7 +100,7 @@ func (r *Reconciler) extend(ctx context.Context, s *state, c client.Client, secr
 		}
 	}
 	if again > 0 {
-		r.upkeep.set(s.config.UID, s.now.Add(again))
+		r.upkeep.Set(s.config, s.now.Add(again))
 	}
 	return phase.Wait(again), nil
 }
@@ -129,37 +127,8 @@ func (r *Reconciler) watchToken(s *state, d bootstrapv1.Discovery) phase.Next {
 		return phase.Wait(0)
 	}
 	after := r.tokenTTL() / 3
-	r.upkeep.set(s.config.UID, s.now.Add(after))
+	r.upkeep.Set(s.config, s.now.Add(after))
 	return phase.Wait(after)
-}
-
-// schedule remembers when to look at the token of a config next, so that other
-// events do not ask the workload cluster. It is empty after a start: then every
-// token is looked at once. The zero value is ready.
-type schedule struct {
-	mu   sync.Mutex // guards next
-	next map[types.UID]time.Time
-}
-
-func (s *schedule) set(uid types.UID, at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.next == nil {
-		s.next = map[types.UID]time.Time{}
-	}
-	s.next[uid] = at
-}
-
-func (s *schedule) left(uid types.UID, now time.Time) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return max(0, s.next[uid].Sub(now))
-}
-
-func (s *schedule) forget(uid types.UID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.next, uid)
 }
 
 // randomToken draws a token from the characters that tokens are made of.

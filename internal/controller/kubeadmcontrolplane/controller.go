@@ -43,8 +43,9 @@ type Reconciler struct {
 	// Name makes a name that is not taken: the prefix, a dash and five random letters.
 	Name func(prefix string) string
 
-	watcher provider.Watcher // set by Setup
-	memory  memory           // what inspections of workload clusters have shown
+	watcher   provider.Watcher              // set by Setup
+	inspected controller.Memory[inspection] // what etcd last answered
+	addonsAt  controller.Memory[string]     // what the addons were last brought to
 }
 
 // Setup registers the controller and its watches.
@@ -96,6 +97,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, kcp *controlplanev1.KubeadmC
 		return phase.InOrder(ctx, s, r.deletion()...)
 	}
 	return phase.InOrder(ctx, s, r.upkeep()...)
+}
+
+// Forget drops what is remembered of a control plane that has gone.
+func (r *Reconciler) Forget(key client.ObjectKey) {
+	r.inspected.Forget(key)
+	r.addonsAt.Forget(key)
 }
 
 // upkeep is what a control plane that lives goes through each time.

@@ -148,7 +148,7 @@ func TestAtRestEtcdIsLeftAlone(t *testing.T) {
 	if _, err := l.once(); err != nil || l.etcd.asked.Load() != asked || l.writes != writes {
 		t.Errorf("asked %d times, wrote %d times, %v", l.etcd.asked.Load()-asked, l.writes-writes, err)
 	}
-	l.memory = memory{} // a restart
+	l.Forget(client.ObjectKey{Namespace: namespace, Name: "cp"}) // a restart
 	res, err := l.once()
 	if err != nil || l.etcd.asked.Load() != asked+3 || l.writes != writes {
 		t.Errorf("after a restart: asked %d times, wrote %d times, %v", l.etcd.asked.Load()-asked, l.writes-writes, err)
@@ -290,7 +290,7 @@ func TestUnhealthyMachineIsReplaced(t *testing.T) {
 			}
 		})
 	}
-	l.memory = memory{}
+	l.Forget(client.ObjectKey{Namespace: namespace, Name: "cp"})
 	l.settle()
 	want := []string{"delete cp-2: it is unhealthy", "create a machine that joins: have 2, want 3"}
 	if diff := cmp.Diff(want, l.said); diff != "" {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
@@ -66,51 +65,6 @@ func (i inspection) good() bool {
 	return voting == healthy && voting == len(i.members)
 }
 
-// memory keeps the last inspections. The zero value is ready to use; a restart
-// forgets, and asks again.
-type memory struct {
-	mu     sync.Mutex // guards the fields below
-	etcd   map[client.ObjectKey]inspection
-	addons map[client.ObjectKey]string // what the addons of a cluster were last brought to
-}
-
-func (m *memory) inspection(key client.ObjectKey) inspection {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.etcd[key]
-}
-
-func (m *memory) keep(key client.ObjectKey, i inspection) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.etcd == nil {
-		m.etcd = map[client.ObjectKey]inspection{}
-	}
-	m.etcd[key] = i
-}
-
-func (m *memory) addonsAt(key client.ObjectKey) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.addons[key]
-}
-
-func (m *memory) keepAddons(key client.ObjectKey, at string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.addons == nil {
-		m.addons = map[client.ObjectKey]string{}
-	}
-	m.addons[key] = at
-}
-
-func (m *memory) forget(key client.ObjectKey) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.etcd, key)
-	delete(m.addons, key)
-}
-
 // inspectEtcd asks each member how it fares, unless it was asked and nothing
 // has happened since: a connection goes through the API server to a Pod, which
 // is too much to do each time.
@@ -124,7 +78,7 @@ func (r *Reconciler) inspectEtcd(ctx context.Context, s *state, pods map[string]
 			nodes = append(nodes, m.Node())
 		}
 	}
-	last := r.memory.inspection(s.key())
+	last := r.inspected.Get(s.kcp)
 	lasts := inspectAgain
 	if last.good() {
 		lasts = inspectionLasts
@@ -138,7 +92,7 @@ func (r *Reconciler) inspectEtcd(ctx context.Context, s *state, pods map[string]
 	}
 	i := r.askAll(ctx, s, nodes)
 	i.of, i.at = of.String(), s.now
-	r.memory.keep(s.key(), i)
+	r.inspected.Set(s.kcp, i)
 	if i.good() {
 		s.due(s.now.Add(inspectionLasts))
 	} else {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 )
@@ -16,7 +18,7 @@ import (
 func (l *lab) restart() {
 	l.clock.Step(time.Hour)
 	l.down, l.lost, l.start, l.why = true, time.Time{}, l.clock.Now(), nil
-	l.memory = memory{}
+	l.Forget(client.ObjectKey{Namespace: namespace, Name: "cp"})
 }
 
 func TestARestartWritesNothing(t *testing.T) {

@@ -74,12 +74,12 @@ func (r *Reconciler) addons(ctx context.Context, s *state) (phase.Next, error) {
 	_, skipProxy := s.kcp.Annotations[controlplanev1.SkipKubeProxyAnnotation]
 	_, skipDNS := s.kcp.Annotations[controlplanev1.SkipCoreDNSAnnotation]
 	at := fmt.Sprint(s.kcp.Spec.Version, config.ImageRepository, config.DNS, skipProxy, skipDNS)
-	if r.memory.addonsAt(s.key()) == at {
+	if r.addonsAt.Get(s.kcp) == at {
 		return phase.Continue(), nil
 	}
 	if err := errors.Join(addons.UpdateKubeProxy(ctx, s.client, s.kcp), addons.UpdateCoreDNS(ctx, s.client, s.kcp)); err != nil {
 		return phase.Continue(), err
 	}
-	r.memory.keepAddons(s.key(), at)
+	r.addonsAt.Set(s.kcp, at)
 	return phase.Continue(), nil
 }

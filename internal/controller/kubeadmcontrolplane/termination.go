@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -42,7 +43,7 @@ func (r *Reconciler) removeOrphans(ctx context.Context, s *state) (phase.Next, e
 		if err := errors.Join(c.Remove(ctx, orphan.ID), c.Close()); err != nil {
 			return phase.Continue(), err
 		}
-		r.memory.forget(s.key())
+		r.inspected.Forget(client.ObjectKeyFromObject(s.kcp))
 		s.due(s.now)
 		return phase.Wait(0), nil
 	}
@@ -155,7 +156,7 @@ func (r *Reconciler) removeMember(ctx context.Context, s *state, m *controlplane
 	if err := c.Remove(ctx, member.ID); err != nil {
 		return "", err
 	}
-	r.memory.forget(s.key())
+	r.inspected.Forget(client.ObjectKeyFromObject(s.kcp))
 	ctrl.LoggerFrom(ctx).Info("Removed etcd member", "Machine", m.Name, "member", member.Name)
 	return "", nil
 }

@@ -75,7 +75,7 @@ func TestMembersWithoutMachine(t *testing.T) {
 			l := newLab(t, 3)
 			l.settle()
 			l.etcd.list = append(slices.DeleteFunc(l.etcd.list, func(m etcd.Member) bool { return m.Name == tc.lost }), tc.add...)
-			l.memory = memory{}
+			l.Forget(client.ObjectKey{Namespace: namespace, Name: "cp"})
 			l.settle()
 			if diff := cmp.Diff(tc.want, l.etcd.log); diff != "" {
 				t.Errorf("etcd (-want +got)\n%s", diff)
@@ -90,7 +90,7 @@ func TestAMemberThatHasNeverRunStaysWhileAMachineComesUp(t *testing.T) {
 	l.stuck["cp-3"] = true
 	l.settle()
 	l.etcd.list = append(l.etcd.list, etcd.Member{ID: 7, Learner: true})
-	l.memory = memory{}
+	l.Forget(client.ObjectKey{Namespace: namespace, Name: "cp"})
 	l.settle()
 	if len(l.machines()) != 3 || len(l.etcd.log) != 0 {
 		t.Errorf("%d machines, etcd %v", len(l.machines()), l.etcd.log)
@@ -115,7 +115,7 @@ func TestTheReplacementOfAMachineThatNeverJoinedEndsItsMember(t *testing.T) {
 	l.stuck["cp-3"] = true
 	l.settle()
 	l.etcd.list = append(l.etcd.list, etcd.Member{ID: 7, Learner: true})
-	l.memory = memory{}
+	l.Forget(client.ObjectKey{Namespace: namespace, Name: "cp"})
 	for _, m := range l.machines() {
 		if m.Name == "cp-3" {
 			l.status(m, func() {
@@ -179,7 +179,7 @@ func TestTerminationWaitsAndSaysForWhat(t *testing.T) {
 			l.settle()
 			tc.spoil(l)
 			l.leaving("cp-1")
-			l.memory = memory{}
+			l.Forget(client.ObjectKey{Namespace: namespace, Name: "cp"})
 			if _, err := l.once(); err != nil {
 				t.Errorf("a wait is an error: %v", err)
 			}
@@ -191,7 +191,7 @@ func TestTerminationWaitsAndSaysForWhat(t *testing.T) {
 				t.Errorf("held %v, etcd %v", l.hooked(), l.etcd.log)
 			}
 			tc.mend(l)
-			l.memory = memory{}
+			l.Forget(client.ObjectKey{Namespace: namespace, Name: "cp"})
 			if _, err := l.once(); err != nil || slices.Contains(l.hooked(), "cp-1") {
 				t.Errorf("still held %v, %v", l.hooked(), err)
 			}

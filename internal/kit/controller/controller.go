@@ -94,10 +94,6 @@ func (b *Builder[T]) Complete(r reconcile.ObjectReconciler[T]) error {
 // A reconciler that remembers objects has a method Forget, which is told when one
 // has gone.
 func (b *Builder[T]) Build(r reconcile.ObjectReconciler[T]) (ctrlcontroller.Controller, error) {
-	forget := func(client.ObjectKey) {}
-	if f, ok := r.(interface{ Forget(client.ObjectKey) }); ok {
-		forget = f.Forget
-	}
 	w := &runner[T]{
 		name:    b.name,
 		filter:  watchFilter(b.mgr),
@@ -107,7 +103,7 @@ func (b *Builder[T]) Build(r reconcile.ObjectReconciler[T]) (ctrlcontroller.Cont
 		pending: newPending(b.mgr.GetClient(), b.mgr.GetAPIReader(), clock.RealClock{}),
 		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, time.Second),
 		backoff: newBackoff(),
-		forget:  forget,
+		forget:  forgetting(r),
 	}
 	c, err := b.build.WithOptions(ctrlcontroller.Options{
 		MaxConcurrentReconciles: b.concurrency,
@@ -122,6 +118,14 @@ func (b *Builder[T]) Build(r reconcile.ObjectReconciler[T]) (ctrlcontroller.Cont
 		return nil, fmt.Errorf("controller %s: %w", b.name, err)
 	}
 	return c, nil
+}
+
+// forgetting is the method Forget of a reconciler, if it has one.
+func forgetting(r any) func(client.ObjectKey) {
+	if f, ok := r.(interface{ Forget(client.ObjectKey) }); ok {
+		return f.Forget
+	}
+	return func(client.ObjectKey) {}
 }
 
 // watchFilter asks the manager which objects are ours; app/manager's answers.

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Memory keeps a value for each object under reconcile, from one reconcile to
+// the next; a restart forgets. The zero value is ready. A reconciler that embeds
+// one, or hands its own Forget on, is told when an object has gone.
+type Memory[V any] struct {
+	mu sync.Mutex // guards of
+	of map[client.ObjectKey]remembered[V]
+}
+
+// remembered is what is known of one object; another one of its name is not meant.
+type remembered[V any] struct {
+	uid   types.UID
+	value V
+}
+
+// Get returns what is remembered of the object, or the zero value.
+func (m *Memory[V]) Get(obj client.Object) (value V) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.of[client.ObjectKeyFromObject(obj)]; r.uid == obj.GetUID() {
+		value = r.value
+	}
+	return value
+}
+
+// Set remembers a value of the object.
+func (m *Memory[V]) Set(obj client.Object, value V) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.of == nil {
+		m.of = map[client.ObjectKey]remembered[V]{}
+	}
+	m.of[client.ObjectKeyFromObject(obj)] = remembered[V]{obj.GetUID(), value}
+}
+
+// Forget drops what is remembered of an object.
+func (m *Memory[V]) Forget(key client.ObjectKey) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.of, key)
+}
