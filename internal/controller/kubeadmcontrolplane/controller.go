@@ -77,16 +77,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, kcp *controlplanev1.KubeadmC
 	if err != nil || s.cluster == nil {
 		return ctrl.Result{}, err
 	}
-	if !owner.Has(kcp, clusterKind, s.cluster.Name) && kcp.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil // its Cluster takes it first, which wakes us
-	}
 	commit := patch.Remember(r.Mgmt, kcp, patch.Patiently(r.Patience))
+	added := finalizer.Ensure(kcp, controlplanev1.KubeadmControlPlaneFinalizer)
 	if pause.Requested(s.cluster, kcp) {
+		// It has its finalizer all the same: it may have machines already, which
+		// would stay behind if it were deleted before its first reconcile.
 		conditions.Set(kcp, s.now, pause.Condition(s.cluster, kcp))
 		return ctrl.Result{}, commit(ctx)
 	}
-	if kcp.DeletionTimestamp.IsZero() && finalizer.Ensure(kcp, controlplanev1.KubeadmControlPlaneFinalizer) {
+	if added {
 		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
+	}
+	if !owner.Has(kcp, clusterKind, s.cluster.Name) && kcp.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil // its Cluster takes it first, which wakes us
 	}
 	defer func() {
 		report(s, err)
@@ -94,7 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, kcp *controlplanev1.KubeadmC
 		res = s.wakeFor(res)
 	}()
 	if !kcp.DeletionTimestamp.IsZero() {
-		return phase.InOrder(ctx, s, r.deletion()...)
+		return phase.InOrder(ctx, s, r.deletion(s)...)
 	}
 	return phase.InOrder(ctx, s, r.upkeep()...)
 }
@@ -126,13 +129,15 @@ func (r *Reconciler) upkeep() []phase.Phase[*state] {
 }
 
 // deletion ends a control plane once nothing depends on it.
-func (r *Reconciler) deletion() []phase.Phase[*state] {
-	return []phase.Phase[*state]{
-		phase.Do("own the infrastructure template", r.ownTemplate),
+func (r *Reconciler) deletion(s *state) (all []phase.Phase[*state]) {
+	if s.cluster.UID != "" { // else it has gone
+		all = append(all, phase.Do("own the infrastructure template", r.ownTemplate))
+	}
+	return append(all,
 		phase.Do("wait for workers", waitForWorkers),
 		phase.Do("delete machines", r.deleteMachines),
 		phase.Do("release", release),
-	}
+	)
 }
 
 // event tells users what was done.

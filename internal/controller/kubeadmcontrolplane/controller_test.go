@@ -339,3 +339,66 @@ func TestPausedControlPlaneIsLeftAlone(t *testing.T) {
 	}
 	l.want(l.controlPlane(), "Paused True Paused")
 }
+
+func TestANewPausedControlPlaneHasItsFinalizer(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*clusterv1.Cluster, *controlplanev1.KubeadmControlPlane){
+		"paused by its Cluster": func(c *clusterv1.Cluster, _ *controlplanev1.KubeadmControlPlane) { c.Spec.Paused = new(true) },
+		"paused by itself": func(_ *clusterv1.Cluster, kcp *controlplanev1.KubeadmControlPlane) {
+			kcp.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+		},
+		"paused before its Cluster took it": func(c *clusterv1.Cluster, kcp *controlplanev1.KubeadmControlPlane) {
+			c.Spec.Paused, kcp.OwnerReferences = new(true), nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, 1, func(_ *clusterv1.Cluster, kcp *controlplanev1.KubeadmControlPlane) { kcp.Finalizers = nil }, change)
+			l.settle()
+			if kcp := l.controlPlane(); len(kcp.Finalizers) != 1 || l.writes != 2 {
+				t.Errorf("finalizers %v, %d writes; want one, in one write beside the status", kcp.Finalizers, l.writes)
+			}
+			l.want(l.controlPlane(), "Paused True Paused")
+		})
+	}
+}
+
+func TestAControlPlaneOutlivesItsClusterAndEnds(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3)
+	l.settle()
+	worker := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "w", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}, Spec: clusterv1.MachineSpec{ClusterName: "demo"}}
+	l.must(l.Mgmt.Create(t.Context(), worker))
+	l.must(l.Mgmt.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"}}))
+	before := l.writes
+	if _, err := l.once(); err != nil || l.writes != before {
+		t.Errorf("%d writes before it is deleted, %v", l.writes-before, err)
+	}
+	l.must(l.Mgmt.Delete(t.Context(), l.controlPlane()))
+	l.settle()
+	l.want(l.controlPlane(), "Deleting True WaitingForWorkersDeletion")
+	if got := l.ofWorker(t.Context(), worker); len(got) != 1 || got[0].Name != "cp" {
+		t.Errorf("the end of a worker wakes %v", got)
+	}
+	l.must(l.Mgmt.Delete(t.Context(), worker))
+	l.settle()
+	err := l.Mgmt.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "cp"}, &controlplanev1.KubeadmControlPlane{})
+	if !apierrors.IsNotFound(err) || len(l.machines()) != 0 {
+		t.Errorf("%v, %d machines", err, len(l.machines()))
+	}
+}
+
+func TestAControlPlaneOfNoClusterCanBeDeleted(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1, func(_ *clusterv1.Cluster, kcp *controlplanev1.KubeadmControlPlane) { kcp.Labels, kcp.OwnerReferences = nil, nil })
+	l.settle()
+	if l.writes != 0 {
+		t.Errorf("%d writes", l.writes)
+	}
+	l.must(l.Mgmt.Delete(t.Context(), l.controlPlane()))
+	l.settle()
+	err := l.Mgmt.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "cp"}, &controlplanev1.KubeadmControlPlane{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("still there: %v", err)
+	}
+}

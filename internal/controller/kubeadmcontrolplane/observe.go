@@ -32,7 +32,7 @@ const fieldOwner = "capi-kubeadmcontrolplane"
 // phases add what they find.
 type state struct {
 	kcp     *controlplanev1.KubeadmControlPlane
-	cluster *clusterv1.Cluster
+	cluster *clusterv1.Cluster // nil if there is none; without a UID if it has gone while we are to be deleted
 	now     time.Time
 
 	machines []*controlplane.Machine                // ours, the oldest first
@@ -81,8 +81,15 @@ func (s *state) wakeFor(res ctrl.Result) ctrl.Result {
 func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (*state, error) {
 	s := &state{kcp: kcp, now: r.Clock.Now(), commits: map[string]func(context.Context) error{}, before: map[string]*clusterv1.MachineStatus{}, pending: map[string]bool{}}
 	var err error
-	if s.cluster, err = owner.Cluster(ctx, r.Mgmt, kcp); err != nil || s.cluster == nil {
+	if s.cluster, err = owner.Cluster(ctx, r.Mgmt, kcp); err != nil {
 		return s, err
+	}
+	if s.cluster == nil && kcp.DeletionTimestamp.IsZero() {
+		return s, nil
+	}
+	if s.cluster == nil {
+		// It has gone first, or never came. Its name is all that is needed to end.
+		s.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: kcp.Namespace, Name: kcp.Labels[clusterv1.ClusterNameLabel]}}
 	}
 	if err := r.observeTemplate(ctx, s); err != nil {
 		return nil, err

@@ -61,14 +61,16 @@ func clusterMatters() predicate.Predicate {
 	})
 }
 
-// ofWorker wakes a control plane whose deletion waits for a worker to go.
+// ofWorker wakes a control plane whose deletion waits for a worker to go, which
+// may outlive the Cluster that refers to it.
 func (r *Reconciler) ofWorker(ctx context.Context, obj client.Object) []reconcile.Request {
 	cluster, err := owner.Cluster(ctx, r.Mgmt, obj)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Finding the control plane to wake")
 	}
 	if cluster == nil {
-		return nil
+		label := client.MatchingLabels{clusterv1.ClusterNameLabel: obj.GetLabels()[clusterv1.ClusterNameLabel]}
+		return controller.Listed(ctx, r.Mgmt, &controlplanev1.KubeadmControlPlaneList{}, client.InNamespace(obj.GetNamespace()), label)
 	}
 	return requestFor(cluster)
 }
