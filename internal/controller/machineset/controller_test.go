@@ -16,7 +16,6 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
 func TestReconcileMakesAMachineAfterWhatItRefersTo(t *testing.T) {
@@ -296,7 +295,7 @@ func TestReconcileDeletesItsMachinesBeforeItGoes(t *testing.T) {
 func TestReconcileLooksAgainAfterEachBatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster(), machineSet(1_000_000), template("BootTemplate", "bt"), template("HostTemplate", "ht"))
-	w.r.Recorder = events.NewFakeRecorder(10 * scaling.Batch)
+	w.r.Recorder = events.NewFakeRecorder(1000)
 	batch := func(verb string) {
 		t.Helper()
 		writes, err := w.reconcile()
@@ -309,8 +308,8 @@ func TestReconcileLooksAgainAfterEachBatch(t *testing.T) {
 				n++
 			}
 		}
-		if n != scaling.Batch {
-			t.Errorf("%d times %s in one reconcile, want %d", n, verb, scaling.Batch)
+		if n != 10 {
+			t.Errorf("%d times %s in one reconcile, want 10", n, verb)
 		}
 	}
 	batch("create")

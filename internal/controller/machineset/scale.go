@@ -114,7 +114,7 @@ func inBatches(machines []*clusterv1.Machine, do func(*clusterv1.Machine) error)
 		if err == nil && (m.ResourceVersion != version || going == m.DeletionTimestamp.IsZero()) {
 			written++
 		}
-		if written == scaling.Batch {
+		if written == scaling.Batch(len(machines)) {
 			break
 		}
 	}

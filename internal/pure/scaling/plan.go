@@ -13,11 +13,11 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// Batch is how many Machines are created, deleted or changed before the set is
-// looked at again: a number that was mistyped and corrected is not carried on
-// with. It is large enough for the look, which grows with the set, to cost
-// little beside the changes.
-const Batch = 50
+// Batch is how many Machines a set of that many creates, deletes or changes
+// before it is looked at again: a number that was mistyped and corrected is not
+// carried on with. It grows with the set, as the cost of a look does, so that
+// looking stays cheap beside doing.
+func Batch(machines int) int { return max(10, machines/50) }
 
 // Action is one change to make. String is the line that logs, events and tests show.
 type Action interface{ fmt.Stringer }
@@ -53,13 +53,13 @@ type Facts struct {
 // first of the surplus, then those marked by an annotation, those in the middle
 // of an update, the unhealthy, and last the healthy ones in the order the set
 // asks for. Too few: the missing ones are created, unless something blocks that.
-// It plans at most one Batch; the next plan has the rest.
+// At most one Batch is planned; the next plan has more.
 func Plan(f Facts) []Action {
 	have := len(f.Machines)
 	why := fmt.Sprintf("have %d, want %d", have, f.Want)
 	var acts []Action
 	if have < f.Want && len(f.Blocked) == 0 {
-		for range min(f.Want-have, Batch) {
+		for range min(f.Want-have, Batch(have)) {
 			acts = append(acts, Create{f.Name(), why})
 		}
 	}
@@ -67,7 +67,7 @@ func Plan(f Facts) []Action {
 		return acts
 	}
 	for _, m := range inOrder(f.Machines, f.Order)[:have-f.Want] {
-		if m.DeletionTimestamp.IsZero() && len(acts) < Batch {
+		if m.DeletionTimestamp.IsZero() && len(acts) < Batch(have) {
 			acts = append(acts, Delete{m.Name, why})
 		}
 	}

@@ -64,11 +64,13 @@ func TestPlanComesInBatches(t *testing.T) {
 		have, deleting, want int
 		creates, deletes     int
 	}{
-		"a million that are missing":                   {want: 1_000_000, creates: Batch},
-		"the rest of a batch":                          {have: 7, want: Batch, creates: Batch - 7},
-		"a thousand too many":                          {have: 1000, want: 0, deletes: Batch},
-		"those that are going make room for no others": {have: Batch, deleting: 1000, want: 1000},
-		"those that are going are in no batch":         {have: Batch + 3, deleting: 1000, want: 0, deletes: Batch},
+		"a million that are missing":                   {want: 1_000_000, creates: 10},
+		"a million, of which many are there":           {have: 10_000, want: 1_000_000, creates: 200},
+		"fewer than a batch":                           {have: 7, want: 15, creates: 8},
+		"a hundred too many":                           {have: 100, want: 0, deletes: 10},
+		"ten thousand too many":                        {have: 10_000, want: 0, deletes: 200},
+		"those that are going make room for no others": {have: 10, deleting: 100, want: 100},
+		"those that are going are in no batch":         {have: 13, deleting: 100, want: 0, deletes: 10},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -77,7 +77,7 @@ func Remediation(u Unhealthy) []Verdict {
 	})
 	going := inFlight
 	for _, m := range candidates {
-		if inFlight-going == Batch {
+		if inFlight-going == Batch(len(u.Machines)) {
 			break
 		}
 		v := u.verdict(m, inFlight)

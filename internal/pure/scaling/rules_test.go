@@ -83,9 +83,9 @@ func TestRemediation(t *testing.T) {
 	}
 	var many []*clusterv1.Machine
 	var batch []string
-	for i := range 2 * Batch {
+	for i := range 100 {
 		many = append(many, sick(bare(fmt.Sprintf("m%03d", i))))
-		if i < Batch {
+		if i < 10 {
 			batch = append(batch, fmt.Sprintf("replace m%03d: it is unhealthy", i))
 		}
 	}
