@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -23,12 +24,30 @@ const nodeDeletionSeconds = 10
 // synchronise brings what may change in place from the set to its Machines, and
 // labels and annotations on to their bootstrap and infrastructure objects.
 func (r *Reconciler) synchronise(ctx context.Context, s *state) (phase.Next, error) {
+	want := &clusterv1.Machine{}
+	want.Labels, want.Annotations = machineLabels(s.set), s.set.Spec.Template.Annotations
+	setInPlaceFields(want, s.set)
 	return phase.Continue(), inBatches(s.machines, func(m *clusterv1.Machine) error {
+		if synchronised(m, want) {
+			return nil
+		}
 		if err := r.synchroniseMachine(ctx, s, m); err != nil {
 			return fmt.Errorf("Machine %s: %w", m.Name, err)
 		}
 		return nil
 	})
+}
+
+// synchronised reports whether there is nothing to write. It is what nearly
+// every Machine is asked at nearly every time, so it copies and decodes nothing.
+func synchronised(m, want *clusterv1.Machine) bool {
+	same := equality.Semantic.DeepEqual
+	if !m.DeletionTimestamp.IsZero() {
+		return same(m.Spec.Deletion, want.Spec.Deletion)
+	}
+	return maps.Equal(m.Labels, want.Labels) && maps.Equal(m.Annotations, want.Annotations) &&
+		same(m.Spec.Deletion, want.Spec.Deletion) && same(m.Spec.MinReadySeconds, want.Spec.MinReadySeconds) &&
+		same(m.Spec.ReadinessGates, want.Spec.ReadinessGates) && same(m.Spec.Taints, want.Spec.Taints)
 }
 
 // synchroniseMachine looks at the other objects only if the labels or
