@@ -135,7 +135,7 @@ func TestANodeGoesNotReadyAndComesBack(t *testing.T) {
 // hangs says whether the API server takes a request and does not answer it.
 func (l *lab) hangs() bool {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_, err := l.client().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {

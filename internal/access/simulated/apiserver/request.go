@@ -13,6 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/capstan-dev/capstan/internal/access/simulated/apiserver/access"
@@ -103,7 +104,16 @@ func (r *request) attributes() access.Attributes {
 	if r.gvr.Resource == "" {
 		return access.Attributes{Verb: r.verb, Path: r.URL.Path}
 	}
-	return access.ForResource(r.verb, r.gvr.GroupResource(), r.sub, r.namespace, r.name)
+	a := access.Attributes{Verb: r.verb, Group: r.gvr.Group, Resource: r.gvr.Resource, Sub: r.sub, Namespace: r.namespace, Name: r.name}
+	if a.Verb == "list" || a.Verb == "watch" {
+		if byField, err := fields.ParseSelector(r.query.Get("fieldSelector")); err == nil { // an error is told once it may ask at all
+			if name, ok := byField.RequiresExactMatch("metadata.name"); ok && a.Name == "" {
+				a.Name = name
+			}
+			a.NodeName, _ = byField.RequiresExactMatch("spec.nodeName")
+		}
+	}
+	return a
 }
 
 // body reads all of the request, up to the limit.
@@ -119,8 +129,8 @@ func (r *request) body() ([]byte, error) {
 }
 
 // writing says how the client wants its write done.
-func (r *request) writing() (objects.Writing, error) {
-	w := objects.Writing{Manager: patching.ManagerName(r.query.Get("fieldManager"), r.UserAgent()), Sub: r.sub}
+func (s *Server) writing(r *request) (objects.Writing, error) {
+	w := objects.Writing{Check: s.authz.Limit(r.user, r.kind), Manager: patching.ManagerName(r.query.Get("fieldManager"), r.UserAgent()), Sub: r.sub}
 	for _, v := range r.query["dryRun"] {
 		if v != metav1.DryRunAll {
 			return w, apierrors.NewBadRequest(fmt.Sprintf("dryRun: Unsupported value: %q: supported values: %q", v, metav1.DryRunAll))

@@ -87,6 +87,9 @@ func (s *Server) token(w http.ResponseWriter, r *request) error {
 	if valid < shortestToken || valid > longestToken {
 		return apierrors.NewBadRequest(fmt.Sprintf("spec.expirationSeconds: Invalid value: %d: may not specify a duration less than 10 minutes", int64(valid.Seconds())))
 	}
+	if err := s.authz.MayIssue(r.user, r.namespace, r.name, t.Spec.BoundObjectRef); err != nil {
+		return err
+	}
 	text, until, err := s.authn.Issue(r.namespace, r.name, t.Spec.Audiences, valid)
 	if err != nil {
 		return err
@@ -125,7 +128,7 @@ func (s *Server) scale(w http.ResponseWriter, r *request) error {
 }
 
 func (s *Server) setScale(r *request) (*store.Entry, error) {
-	writing, err := r.writing()
+	writing, err := s.writing(r)
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func readable(contentType string) error {
 }
 
 func (s *Server) create(w http.ResponseWriter, r *request) error {
-	writing, err := r.writing()
+	writing, err := s.writing(r)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func signedBy(u *unstructured.Unstructured, name, uid string, groups []string) {
 }
 
 func (s *Server) update(w http.ResponseWriter, r *request) error {
-	writing, err := r.writing()
+	writing, err := s.writing(r)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (s *Server) update(w http.ResponseWriter, r *request) error {
 }
 
 func (s *Server) patch(w http.ResponseWriter, r *request) error {
-	writing, err := r.writing()
+	writing, err := s.writing(r)
 	if err != nil {
 		return err
 	}

@@ -174,3 +174,10 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 		t.Errorf("got %v, want it to name the format and what to use", err)
 	}
 }
+
+func TestAPodWithoutContainersDoesNotRun(t *testing.T) {
+	t.Parallel()
+	if SetRunning(&corev1.Pod{}, true, now) {
+		t.Error("it runs")
+	}
+}

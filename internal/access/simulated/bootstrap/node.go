@@ -251,7 +251,7 @@ func StaticPod(component string, n *corev1.Node, cluster *kubeadm.Documents, ver
 // ended, and tells whether that changed anything.
 func SetRunning(p *corev1.Pod, running bool, now time.Time) bool {
 	was := p.Status.ContainerStatuses
-	if len(was) == 1 && was[0].Ready == running {
+	if len(was) == 1 && was[0].Ready == running || len(p.Spec.Containers) == 0 {
 		return false
 	}
 	status, at := corev1.ConditionTrue, metav1.NewTime(now)

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/capstan-dev/capstan/internal/access/simulated/apiserver/kinds"
 	"github.com/capstan-dev/capstan/internal/access/simulated/apiserver/objects"
@@ -23,6 +22,7 @@ type Attributes struct {
 	Sub       string
 	Namespace string
 	Name      string
+	NodeName  string // that Pods are selected by
 	Path      string
 }
 
@@ -58,7 +58,14 @@ func (z *Authorizer) May(u User, a Attributes) bool {
 	if u.In(Masters) || u.In(ClusterAdmins) {
 		return true
 	}
+	node, kubelet := u.node()
+	if kubelet && z.nodeMay(node, a) {
+		return true
+	}
 	for _, group := range u.Groups {
+		if group == Nodes && !kubelet {
+			continue // a member of the group that is no node
+		}
 		for _, g := range builtIn[group] {
 			if (g.namespace == "" || g.namespace == a.Namespace) && allows(g.rules, a) {
 				return true
@@ -156,9 +163,4 @@ func pathMatches(pattern, path string) bool {
 		return strings.HasPrefix(path, prefix)
 	}
 	return pattern == path
-}
-
-// ForResource makes the attributes of a request for a resource.
-func ForResource(verb string, gr schema.GroupResource, sub, namespace, name string) Attributes {
-	return Attributes{Verb: verb, Group: gr.Group, Resource: gr.Resource, Sub: sub, Namespace: namespace, Name: name}
 }

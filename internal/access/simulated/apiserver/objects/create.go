@@ -116,7 +116,7 @@ func (s *Store) prepareCreate(k *kinds.Kind, namespace string, u *unstructured.U
 		resetNewStatus(k, u)
 	}
 	setDefaults(k, u)
-	return validate(k, nil, u)
+	return validate(k, nil, u, w)
 }
 
 // placeNew checks and settles name and namespace.

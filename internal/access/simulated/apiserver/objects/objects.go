@@ -45,6 +45,9 @@ type Writing struct {
 	Sub     string // the subresource written through
 	Trusted bool   // the simulation itself: spec and status are written together
 	DryRun  bool   // do everything but keep it
+	// Check may refuse what is about to be stored; was is nil at creation. Nil
+	// refuses nothing.
+	Check func(was, next *unstructured.Unstructured) error
 }
 
 // Open returns the store kept in the journal, or a new one with what every

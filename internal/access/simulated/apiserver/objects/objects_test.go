@@ -128,3 +128,16 @@ func TestWhatIsNotServedIsRefused(t *testing.T) {
 		t.Errorf("an unknown field: %v, want a bad request", err)
 	}
 }
+
+func TestAPodKeepsItsContainers(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}}
+	if err := s.Add(pod); err != nil {
+		t.Fatal(err)
+	}
+	pod.Spec.Containers = nil
+	if err := s.Save(pod); !apierrors.IsInvalid(err) {
+		t.Errorf("a Pod without containers: %v, want it refused", err)
+	}
+}

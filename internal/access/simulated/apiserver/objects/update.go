@@ -125,7 +125,7 @@ func (s *Store) prepareUpdate(k *kinds.Kind, latest, next *unstructured.Unstruct
 	if k.Generation && !reflect.DeepEqual(latest.Object["spec"], next.Object["spec"]) {
 		next.SetGeneration(latest.GetGeneration() + 1)
 	}
-	return validate(k, latest, next)
+	return validate(k, latest, next, w)
 }
 
 // keepIdentity gives next the metadata that the server alone writes.

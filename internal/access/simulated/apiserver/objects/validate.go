@@ -25,9 +25,14 @@ var immutable = map[string][][]string{
 	"persistentvolumeclaims": {{"spec", "storageClassName"}},
 }
 
-// validate checks what the simulation's users can get wrong and would notice;
+// validate asks the writer's own check, and checks what the simulation's users can get wrong and would notice;
 // was is nil at creation. Types and unknown fields were checked by decoding.
-func validate(k *kinds.Kind, was, u *unstructured.Unstructured) error {
+func validate(k *kinds.Kind, was, u *unstructured.Unstructured, w Writing) error {
+	if w.Check != nil {
+		if err := w.Check(was, u); err != nil {
+			return err
+		}
+	}
 	var errs field.ErrorList
 	if was == nil {
 		errs = validateNew(k, u)
@@ -77,6 +82,9 @@ func validateChange(k *kinds.Kind, was, u *unstructured.Unstructured) (errs fiel
 			v, _, _ := unstructured.NestedFieldNoCopy(u.Object, path...)
 			errs = append(errs, field.Invalid(field.NewPath(path[0], path[1:]...), v, "field is immutable"))
 		}
+	}
+	if containers, ok, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "containers"); k.Resource == "pods" && (!ok || empty(containers)) {
+		errs = append(errs, field.Required(field.NewPath("spec", "containers"), ""))
 	}
 	if k.Resource == "nodes" {
 		if id, _, _ := unstructured.NestedString(was.Object, "spec", "providerID"); id != "" && changed("spec", "providerID") {
