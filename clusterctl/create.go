@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -153,11 +154,18 @@ func (c *Client) WaitAvailable(ctx context.Context, key client.ObjectKey, progre
 	return nil
 }
 
+// lookPeriod is between two looks at a Cluster that cannot be watched, as where
+// the user may only read it, or whose watch has ended.
+const lookPeriod = time.Second
+
 // follow watches a Cluster until done says so, it is gone (nil is returned), or
 // ctx ends (its last state is returned).
 func (c *Client) follow(ctx context.Context, key client.ObjectKey, done func(*clusterv1.Cluster) bool) (*clusterv1.Cluster, error) {
 	var last *clusterv1.Cluster
-	for {
+	for first := true; ; first = false {
+		if !first && !sleep(ctx, lookPeriod) {
+			return last, nil
+		}
 		cluster := &clusterv1.Cluster{}
 		err := explain(c.mgmt.Get(ctx, key, cluster), clusterv1.ClusterKind)
 		switch {
@@ -174,13 +182,25 @@ func (c *Client) follow(ctx context.Context, key client.ObjectKey, done func(*cl
 		from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: cluster.ResourceVersion}}
 		w, err := c.mgmt.Watch(ctx, &clusterv1.ClusterList{}, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name}, from)
 		if err != nil {
-			continue // the next Get says what is wrong
+			continue // reading goes on, or says what is wrong
 		}
 		last = drain(w, last, done)
 		w.Stop()
 		if last == nil || done(last) || ctx.Err() != nil {
 			return last, nil
 		}
+	}
+}
+
+// sleep reports whether it was not ended by ctx.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
