@@ -5,6 +5,7 @@ package clusterctl
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,7 +30,11 @@ const fieldOwner = "capstan"
 
 // Create creates the objects of a generated cluster. Every object is checked
 // by the API server before the first is created, so that a mistake in one of
-// them leaves nothing behind; it is an error if one of them exists already.
+// them leaves nothing behind.
+//
+// An object that is there already and is as it would be made is left alone:
+// whoever was interrupted goes on by saying the same again. One that differs, or
+// is being deleted, is an error.
 func (c *Client) Create(ctx context.Context, doc []byte, progress func(Event)) error {
 	objects, err := template.Objects(doc)
 	if err != nil {
@@ -39,43 +45,28 @@ func (c *Client) Create(ctx context.Context, doc []byte, progress func(Event)) e
 	}
 	// Clusters go last: their controllers then find all that they refer to.
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return cmp.Compare(rank(a), rank(b)) })
-	if err := c.dryRun(ctx, objects); err != nil {
+	var errs []error
+	for _, obj := range objects {
+		_, err := c.create(ctx, obj.DeepCopy(), client.DryRunAll)
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	for i, obj := range objects {
-		if err := c.create(ctx, obj); err != nil {
-			return errors.Join(err, c.undo(context.WithoutCancel(ctx), objects[:i]))
+		created, err := c.create(ctx, obj)
+		switch {
+		case err != nil && i > 0:
+			return fmt.Errorf("%w\nmade so far: %d of %d objects; the same command goes on, and `capstan delete cluster` removes them", err, i, len(objects))
+		case err != nil:
+			return err
+		case created:
+			progress(Event{fmt.Sprintf("Created %s %s", obj.GetKind(), client.ObjectKeyFromObject(obj))})
+		default:
+			progress(Event{fmt.Sprintf("%s %s is there already", obj.GetKind(), client.ObjectKeyFromObject(obj))})
 		}
-		progress(Event{fmt.Sprintf("Created %s %s", obj.GetKind(), client.ObjectKeyFromObject(obj))})
 	}
 	return nil
-}
-
-// dryRun checks all objects. If a Cluster exists already it says only that: its
-// other objects do then, too.
-func (c *Client) dryRun(ctx context.Context, objects []*unstructured.Unstructured) error {
-	var errs []error
-	for _, obj := range slices.Backward(objects) {
-		err := c.create(ctx, obj.DeepCopy(), client.DryRunAll)
-		if errors.As(err, new(*existsError)) && rank(obj) > 0 {
-			return err
-		}
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
-	slices.Reverse(errs)
-	return errors.Join(errs...)
-}
-
-// existsError says that the name of an object is taken.
-type existsError struct {
-	kind string
-	key  client.ObjectKey
-}
-
-func (e *existsError) Error() string {
-	return fmt.Sprintf("%s %s exists already: choose another name, or look at it with `capstan describe cluster`", e.kind, e.key)
 }
 
 func rank(obj *unstructured.Unstructured) int {
@@ -85,28 +76,52 @@ func rank(obj *unstructured.Unstructured) int {
 	return 0
 }
 
-func (c *Client) create(ctx context.Context, obj *unstructured.Unstructured, opts ...client.CreateOption) error {
+// create creates an object, or makes sure that the one there is the same.
+func (c *Client) create(ctx context.Context, obj *unstructured.Unstructured, opts ...client.CreateOption) (created bool, err error) {
+	want := obj.DeepCopy()
 	opts = append(opts, client.FieldOwner(fieldOwner), client.FieldValidation("Strict"))
-	err := c.mgmt.Create(ctx, obj, opts...)
+	err = c.mgmt.Create(ctx, obj, opts...)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return &existsError{obj.GetKind(), client.ObjectKeyFromObject(obj)}
+		return false, c.checkSame(ctx, want)
 	case err != nil:
-		return fmt.Errorf("create %s %s: %w", obj.GetKind(), client.ObjectKeyFromObject(obj), explain(err, obj.GetKind()))
+		return false, fmt.Errorf("create %s %s: %w", want.GetKind(), client.ObjectKeyFromObject(want), explain(err, want.GetKind()))
+	}
+	return true, nil
+}
+
+// checkSame returns an error unless the live object is as want would be made.
+// The API server itself says what want would change, so that defaults do not
+// count as differences.
+func (c *Client) checkSame(ctx context.Context, want *unstructured.Unstructured) error {
+	what := fmt.Sprintf("%s %s", want.GetKind(), client.ObjectKeyFromObject(want))
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(want.GroupVersionKind())
+	if err := c.mgmt.Get(ctx, client.ObjectKeyFromObject(want), live); err != nil {
+		return fmt.Errorf("get %s, which exists already: %w", what, err)
+	}
+	if live.GetDeletionTimestamp() != nil {
+		return fmt.Errorf("%s is being deleted: wait until it is gone, or choose another name", what)
+	}
+	patch, err := json.Marshal(want)
+	if err != nil {
+		return fmt.Errorf("compare %s: %w", what, err)
+	}
+	merged := live.DeepCopy()
+	err = c.mgmt.Patch(ctx, merged, client.RawPatch(types.MergePatchType, patch), client.DryRunAll, client.FieldOwner(fieldOwner), client.FieldValidation("Strict"))
+	switch {
+	case apierrors.IsInvalid(err): // it would change what cannot change, and says which field
+		return fmt.Errorf("%s exists already and is not the same: %w: %s", what, err, takenAdvice)
+	case err != nil:
+		return fmt.Errorf("compare %s, which exists already: %w", what, err)
+	}
+	if field := difference(live, merged); field != "" {
+		return fmt.Errorf("%s exists already with another %s: %s", what, field, takenAdvice)
 	}
 	return nil
 }
 
-// undo deletes what was created before a failure.
-func (c *Client) undo(ctx context.Context, created []*unstructured.Unstructured) error {
-	var errs []error
-	for _, obj := range slices.Backward(created) {
-		if err := c.mgmt.Delete(ctx, obj); client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("delete %s %s again: %w", obj.GetKind(), client.ObjectKeyFromObject(obj), err))
-		}
-	}
-	return errors.Join(errs...)
-}
+const takenAdvice = "choose another name, or look at it with `capstan describe cluster`"
 
 func (c *Client) checkNamespaces(ctx context.Context, objects []*unstructured.Unstructured) error {
 	seen := map[string]bool{"": true}

@@ -4,15 +4,27 @@ package clusterctl
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 )
+
+// NoClusterError says that there is no Cluster of a name.
+type NoClusterError struct{ Key client.ObjectKey }
+
+func (e *NoClusterError) Error() string {
+	return fmt.Sprintf("there is no Cluster %s in namespace %s: `kubectl get clusters --all-namespaces` lists those there are", e.Key.Name, e.Key.Namespace)
+}
 
 // DeleteCluster asks for the deletion of a Cluster; its controllers delete
 // workers, control plane and infrastructure in that order. WaitDeleted follows it.
@@ -20,7 +32,7 @@ func (c *Client) DeleteCluster(ctx context.Context, key client.ObjectKey) error 
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	err := explain(c.mgmt.Delete(ctx, cluster), clusterv1.ClusterKind)
 	if apierrors.IsNotFound(err) {
-		return c.noCluster(key)
+		return &NoClusterError{key}
 	}
 	if err != nil {
 		return fmt.Errorf("delete Cluster %s: %w", key, err)
@@ -48,6 +60,88 @@ func (c *Client) WaitDeleted(ctx context.Context, key client.ObjectKey, progress
 	return fmt.Errorf("Cluster %s is still being deleted, waiting for:\n%s", key, last)
 }
 
-func (c *Client) noCluster(key client.ObjectKey) error {
-	return fmt.Errorf("there is no Cluster %s in namespace %s: `kubectl get clusters --all-namespaces` lists those there are", key.Name, key.Namespace)
+// DeleteRemains deletes what carries the label of a Cluster that is not there,
+// as when its creation was interrupted: the Cluster is created last. What has an
+// owner goes with that. Secrets stay, since users make some before the cluster.
+// The objects are returned for WaitRemains.
+func (c *Client) DeleteRemains(ctx context.Context, key client.ObjectKey, progress func(Event)) ([]metav1.PartialObjectMetadata, error) {
+	kinds, err := c.providerKinds(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("look for what is left of Cluster %s: %w", key, err)
+	}
+	var remains []metav1.PartialObjectMetadata
+	for _, kind := range kinds {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		if err := c.list(ctx, key, list); err != nil {
+			return nil, err
+		}
+		for _, obj := range list.Items {
+			obj.SetGroupVersionKind(kind)
+			if len(obj.OwnerReferences) == 0 {
+				remains = append(remains, obj)
+			}
+		}
+	}
+	for i := range remains {
+		obj := &remains[i]
+		if err := c.mgmt.Delete(ctx, obj, client.Preconditions{UID: &obj.UID}); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("delete %s %s: %w", obj.Kind, client.ObjectKeyFromObject(obj), err)
+		}
+		progress(Event{fmt.Sprintf("Deleting %s %s", obj.Kind, client.ObjectKeyFromObject(obj))})
+	}
+	return remains, nil
+}
+
+// WaitRemains returns when none of the objects is there any more. It ends with
+// the context; the error then says what is.
+func (c *Client) WaitRemains(ctx context.Context, remains []metav1.PartialObjectMetadata) error {
+	for {
+		var left []string
+		for i := range remains {
+			obj := remains[i].DeepCopy()
+			err := c.mgmt.Get(ctx, client.ObjectKeyFromObject(obj), obj)
+			switch {
+			case apierrors.IsNotFound(err), err == nil && obj.UID != remains[i].UID:
+			case err == nil, ctx.Err() != nil:
+				left = append(left, fmt.Sprintf("* %s %s", remains[i].Kind, client.ObjectKeyFromObject(obj)))
+			default:
+				return fmt.Errorf("get %s %s: %w", obj.Kind, client.ObjectKeyFromObject(obj), err)
+			}
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		if !sleep(ctx, 200*time.Millisecond) {
+			return errors.New("these are still being deleted:\n" + strings.Join(left, "\n"))
+		}
+	}
+}
+
+// providerKinds are the namespaced kinds of the core and of all providers.
+func (c *Client) providerKinds(ctx context.Context) ([]schema.GroupVersionKind, error) {
+	definitions := &metav1.PartialObjectMetadataList{}
+	definitions.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})
+	if err := c.mgmt.List(ctx, definitions, client.HasLabels{clusterv1.ProviderNameLabel}); err != nil {
+		return nil, fmt.Errorf("list CustomResourceDefinitions: %w", err)
+	}
+	var kinds []schema.GroupVersionKind
+	for _, crd := range definitions.Items {
+		plural, group, _ := strings.Cut(crd.Name, ".")
+		kind, err := c.mgmt.RESTMapper().KindFor(schema.GroupVersionResource{Group: group, Resource: plural})
+		if meta.IsNoMatchError(err) {
+			continue // none of its versions is served
+		}
+		if err != nil {
+			return nil, fmt.Errorf("find the kind of %s: %w", crd.Name, err)
+		}
+		mapping, err := c.mgmt.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+		if err != nil {
+			return nil, fmt.Errorf("find the kind of %s: %w", crd.Name, err)
+		}
+		if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds, nil
 }

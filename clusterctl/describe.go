@@ -25,7 +25,7 @@ func (c *Client) ReadTree(ctx context.Context, key client.ObjectKey) (clustertre
 	cluster := &clusterv1.Cluster{}
 	err := explain(c.mgmt.Get(ctx, key, cluster), clusterv1.ClusterKind)
 	if apierrors.IsNotFound(err) {
-		return in, c.noCluster(key)
+		return in, &NoClusterError{key}
 	}
 	if err != nil {
 		return in, fmt.Errorf("get Cluster %s: %w", key, err)

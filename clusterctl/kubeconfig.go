@@ -35,7 +35,7 @@ func (c *Client) Kubeconfig(ctx context.Context, key client.ObjectKey) ([]byte, 
 func (c *Client) noKubeconfig(ctx context.Context, key client.ObjectKey) error {
 	err := explain(c.mgmt.Get(ctx, key, &clusterv1.Cluster{}), clusterv1.ClusterKind)
 	if apierrors.IsNotFound(err) {
-		return c.noCluster(key)
+		return &NoClusterError{key}
 	}
 	if err != nil {
 		return fmt.Errorf("get Cluster %s: %w", key, err)

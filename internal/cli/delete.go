@@ -4,11 +4,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capstan-dev/capstan/clusterctl"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
@@ -31,7 +33,8 @@ func newDeleteCluster(env *Env) *cobra.Command {
 		Use:   "cluster NAME",
 		Short: "Delete a cluster with all its machines",
 		Long: `Delete a Cluster and follow it until nothing of it is left. Its machines and
-their disks are lost.`,
+their disks are lost. If there is no Cluster, as when its creation was
+interrupted, what carries its label is deleted.`,
 		Args: exactlyOneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runDeleteCluster(cmd.Context(), env, o, args[0])
@@ -51,7 +54,11 @@ func runDeleteCluster(ctx context.Context, env *Env, o deleteClusterOptions, nam
 	}
 	key := client.ObjectKey{Namespace: o.namespace, Name: name}
 	kubeconfig, _ := c.Kubeconfig(ctx, key) // it may have none so far
-	if err := c.DeleteCluster(ctx, key); err != nil {
+	err = c.DeleteCluster(ctx, key)
+	if none, ok := errors.AsType[*clusterctl.NoClusterError](err); ok {
+		return deleteRemains(ctx, env, c, o, none)
+	}
+	if err != nil {
 		return err
 	}
 	if !o.wait {
@@ -65,4 +72,23 @@ func runDeleteCluster(ctx context.Context, env *Env, o deleteClusterOptions, nam
 	}
 	env.Say("Cluster %s is deleted", key)
 	return dropKubeconfig(o.mgmt.DataDir, key, kubeconfig)
+}
+
+// deleteRemains removes what there is of a cluster without its Cluster.
+func deleteRemains(ctx context.Context, env *Env, c *clusterctl.Client, o deleteClusterOptions, none *clusterctl.NoClusterError) error {
+	remains, err := c.DeleteRemains(ctx, none.Key, progress(env))
+	if err != nil || len(remains) == 0 {
+		return errors.Join(none, err)
+	}
+	if !o.wait {
+		env.Say("What is left of Cluster %s is being deleted", none.Key)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	if err := c.WaitRemains(ctx, remains); err != nil {
+		return err
+	}
+	env.Say("Cluster %s was not there; what carried its name is deleted", none.Key)
+	return nil
 }
