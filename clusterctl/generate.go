@@ -5,7 +5,10 @@ package clusterctl
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/clusterctl/template"
+	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
 // GenerateOptions say what to fill into a cluster template.
@@ -21,32 +25,63 @@ type GenerateOptions struct {
 	Name string
 	// Namespace of its objects; "" means default.
 	Namespace string
-	// KubernetesVersion, such as v1.36.3; "" leaves it to the variables.
+	// KubernetesVersion, such as v1.36.3, whose v may be left out; "" leaves it to
+	// the variables.
 	KubernetesVersion string
 	// ControlPlaneMachines and WorkerMachines; nil leaves them to the variables.
 	ControlPlaneMachines, WorkerMachines *int32
 	// Template to fill; nil means that of the local provider.
 	Template []byte
-	// Lookup gives the values of variables; nil means that there are none.
+	// Set holds the values of variables that the template must have.
+	Set map[string]string
+	// Lookup gives the values of all others, as the environment does; nil means
+	// that there are none.
 	Lookup func(name string) (string, bool)
 	// Processor of the template; nil means template.Envsubst.
 	Processor template.Processor
 }
 
-// NameError says that no cluster can have the name: it is also a label's value.
-type NameError struct{ Name string }
+// OptionError says that no cluster can be made with an option, and why.
+type OptionError struct{ text string }
 
-func (e *NameError) Error() string {
-	return fmt.Sprintf("%q cannot be the name of a cluster: use lower-case letters, digits, '-' and '.', at most 63", e.Name)
-}
+func (e *OptionError) Error() string { return e.text }
 
 // Generate fills a cluster template. It needs no management cluster.
 func Generate(o GenerateOptions) ([]byte, error) {
 	o.complete()
-	if len(validation.IsDNS1123Subdomain(o.Name)) > 0 || len(validation.IsValidLabelValue(o.Name)) > 0 {
-		return nil, &NameError{o.Name}
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	return o.Processor.Process(o.Template, o.variable)
+}
+
+// check refuses what would only show as an object that the API refuses, or not
+// at all.
+func (o *GenerateOptions) check() error {
+	if len(validation.IsDNS1123Subdomain(o.Name)) > 0 || len(validation.IsValidLabelValue(o.Name)) > 0 {
+		// It is also a label's value.
+		return &OptionError{fmt.Sprintf("%q cannot be the name of a cluster: use lower-case letters, digits, '-' and '.', at most 63", o.Name)}
+	}
+	known, err := o.Processor.Variables(o.Template)
+	if err != nil {
+		return err
+	}
+	var unknown []string
+	for _, name := range slices.Sorted(maps.Keys(o.Set)) {
+		if _, ok := known[name]; !ok {
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) > 0 {
+		return &OptionError{fmt.Sprintf("the template has no variable %s, but %s", strings.Join(unknown, ", "), strings.Join(slices.Sorted(maps.Keys(known)), ", "))}
+	}
+	_, uses := known[kubernetesVersion]
+	version, given := o.version()
+	if given && (uses || o.KubernetesVersion != "") && (version == "" || len(fieldrules.Version(nil, fieldrules.NormalVersion(version))) > 0) {
+		// A YAML parser would make a number of 1.36.
+		return &OptionError{fmt.Sprintf("%q is no Kubernetes version: it has the form v1.36.3", version)}
+	}
+	return nil
 }
 
 // Variables returns the variables of the template with their defaults; the
@@ -71,6 +106,8 @@ func (o *GenerateOptions) complete() {
 	}
 }
 
+const kubernetesVersion = "KUBERNETES_VERSION"
+
 // variable answers from the options first, then from the variables.
 func (o *GenerateOptions) variable(name string) (string, bool) {
 	switch {
@@ -78,12 +115,28 @@ func (o *GenerateOptions) variable(name string) (string, bool) {
 		return o.Name, true
 	case name == "NAMESPACE":
 		return o.Namespace, true
-	case name == "KUBERNETES_VERSION" && o.KubernetesVersion != "":
-		return o.KubernetesVersion, true
+	case name == kubernetesVersion:
+		version, ok := o.version()
+		return fieldrules.NormalVersion(version), ok
 	case name == "CONTROL_PLANE_MACHINE_COUNT" && o.ControlPlaneMachines != nil:
 		return strconv.Itoa(int(*o.ControlPlaneMachines)), true
 	case name == "WORKER_MACHINE_COUNT" && o.WorkerMachines != nil:
 		return strconv.Itoa(int(*o.WorkerMachines)), true
+	}
+	return o.value(name)
+}
+
+// version is that of Kubernetes, as it is said.
+func (o *GenerateOptions) version() (string, bool) {
+	if o.KubernetesVersion != "" {
+		return o.KubernetesVersion, true
+	}
+	return o.value(kubernetesVersion)
+}
+
+func (o *GenerateOptions) value(name string) (string, bool) {
+	if v, ok := o.Set[name]; ok {
+		return v, true
 	}
 	return o.Lookup(name)
 }

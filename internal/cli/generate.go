@@ -73,10 +73,10 @@ func runGenerateCluster(ctx context.Context, cmd *cobra.Command, env *Env, o gen
 	return err
 }
 
-// generate fills the template; a name that no cluster can have is misuse.
+// generate fills the template; an option that no cluster can have is misuse.
 func generate(o clusterctl.GenerateOptions) ([]byte, error) {
 	doc, err := clusterctl.Generate(o)
-	if errors.As(err, new(*clusterctl.NameError)) {
+	if errors.As(err, new(*clusterctl.OptionError)) {
 		return nil, command.Misuse(err)
 	}
 	return doc, err

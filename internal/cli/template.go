@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,19 @@ const (
 	downloadTimeout = 30 * time.Second
 )
 
+// unlessSet are the values of variables that neither the command line nor the
+// environment gives.
+var unlessSet = map[string]string{
+	"KUBERNETES_VERSION": defaultKubernetesVersion, "CONTROL_PLANE_MACHINE_COUNT": "1", "WORKER_MACHINE_COUNT": "0",
+}
+
+// said are the variables that the command line gives otherwise: by a flag, or by
+// what is always known.
+var said = map[string]string{
+	"CLUSTER_NAME": "", "NAMESPACE": "", "KUBERNETES_VERSION": "kubernetes-version",
+	"CONTROL_PLANE_MACHINE_COUNT": "control-plane-machine-count", "WORKER_MACHINE_COUNT": "worker-machine-count",
+}
+
 // templateFlags say which template to fill, and with what.
 type templateFlags struct {
 	namespace, version, flavor, infrastructure  string
@@ -42,7 +56,7 @@ type templateFlags struct {
 func (f *templateFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the cluster's objects (default: that of the kubeconfig)")
-	fl.StringVar(&f.version, "kubernetes-version", "", "Kubernetes version of the cluster (default: $KUBERNETES_VERSION, then "+defaultKubernetesVersion+")")
+	fl.StringVar(&f.version, "kubernetes-version", "", "Kubernetes version of the cluster, as v1.36.3 (default: $KUBERNETES_VERSION, then "+defaultKubernetesVersion+")")
 	fl.Int32Var(&f.controlPlane, "control-plane-machine-count", 1, "number of control plane machines")
 	fl.Int32Var(&f.workers, "worker-machine-count", 0, "number of worker machines")
 	fl.StringVarP(&f.infrastructure, "infrastructure", "i", "local", "infrastructure provider whose template to use")
@@ -51,7 +65,7 @@ func (f *templateFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.configMap, "from-config-map", "", "ConfigMap of the management cluster that holds the template")
 	fl.StringVar(&f.configMapNamespace, "from-config-map-namespace", "", "namespace of that ConfigMap (default: that of the cluster)")
 	fl.StringVar(&f.configMapKey, "from-config-map-key", "template", "key of that ConfigMap")
-	fl.StringToStringVar(&f.vars, "var", nil, "value of a template variable, as NAME=VALUE; may be repeated; wins over the environment")
+	fl.StringToStringVar(&f.vars, "var", nil, "value of a variable of the template, as NAME=VALUE; may be repeated; wins over the environment")
 }
 
 // options gathers what the library needs. connect is called only if the
@@ -61,21 +75,21 @@ func (f *templateFlags) options(ctx context.Context, cmd *cobra.Command, env *En
 		Name:              name,
 		Namespace:         f.namespace,
 		KubernetesVersion: f.version,
+		Set:               f.vars,
 		Lookup: func(key string) (string, bool) {
-			if v, ok := f.vars[key]; ok {
-				return v, true
-			}
-			v := env.Getenv(key)
-			if v == "" && key == "KUBERNETES_VERSION" {
-				v = defaultKubernetesVersion
-			}
+			v := cmp.Or(env.Getenv(key), unlessSet[key])
 			return v, v != ""
 		},
 	}
-	if cmd.Flags().Changed("control-plane-machine-count") || env.Getenv("CONTROL_PLANE_MACHINE_COUNT") == "" {
+	for name, flag := range said {
+		if _, ok := f.vars[name]; ok && (flag == "" || cmd.Flags().Changed(flag)) {
+			return o, command.Misuse(fmt.Errorf("--var %s: the command line says it already", name))
+		}
+	}
+	if cmd.Flags().Changed("control-plane-machine-count") {
 		o.ControlPlaneMachines = &f.controlPlane
 	}
-	if cmd.Flags().Changed("worker-machine-count") || env.Getenv("WORKER_MACHINE_COUNT") == "" {
+	if cmd.Flags().Changed("worker-machine-count") {
 		o.WorkerMachines = &f.workers
 	}
 	var err error
