@@ -77,6 +77,9 @@ func runDescribeCluster(ctx context.Context, env *Env, o describeClusterOptions,
 	if err != nil {
 		return err
 	}
+	if err := filter.check(&in); err != nil {
+		return err
+	}
 	tree := clustertree.Build(in, o.tree)
 	if o.output == "json" {
 		enc := json.NewEncoder(env.Out)

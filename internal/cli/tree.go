@@ -5,6 +5,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,6 +48,27 @@ func parseConditionFilter(s string) (conditionFilter, error) {
 		f[name] = attention
 	}
 	return f, nil
+}
+
+// check refuses a selector that can choose nothing of in, as a mistyped one.
+func (f conditionFilter) check(in *clustertree.Input) error {
+	kinds := []string{"Cluster", "MachineDeployment", "MachineSet", "MachinePool", "Machine"}
+	known := map[string]bool{"all": true}
+	for _, o := range in.Objects() {
+		kinds = append(kinds, o.Kind)
+		known[strings.ToLower(o.Kind+"/"+o.Name)] = true
+	}
+	slices.Sort(kinds)
+	kinds = slices.Compact(kinds)
+	for _, kind := range kinds {
+		known[strings.ToLower(kind)] = true
+	}
+	for _, selector := range slices.Sorted(maps.Keys(f)) {
+		if !known[selector] {
+			return command.Misuse(fmt.Errorf("--show-conditions %s: the cluster has no such object: choose all, or among %s, each alone or as KIND/NAME", selector, strings.Join(kinds, ", ")))
+		}
+	}
+	return nil
 }
 
 // match reports whether the conditions of o are asked for, and whether only

@@ -5,6 +5,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/pure/clustertree"
 )
 
@@ -124,6 +126,32 @@ func TestParseConditionFilterRefusesBlanks(t *testing.T) {
 	_, err := parseConditionFilter("machine, cluster")
 	if want := `--show-conditions "machine, cluster": no blanks are allowed`; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+func TestConditionsOfWhatIsNotThereAreMisuse(t *testing.T) {
+	tests := map[string]string{ // to what the error says
+		"":                             "",
+		"all+":                         "",
+		"machine,MachineSet+":          "",
+		"LocalMachine":                 "",
+		"kubeadmcontrolplane/CP+":      "",
+		"machinepool":                  "", // a kind that every cluster may have
+		"machin":                       "--show-conditions machin: the cluster has no such object: choose all, or among Cluster, KubeadmControlPlane, LocalCluster, LocalMachine, Machine, MachineDeployment, MachinePool, MachineSet, each alone or as KIND/NAME",
+		"machine,kubeadmcontrolplanes": "--show-conditions kubeadmcontrolplanes: ",
+		"machine/nobody":               "--show-conditions machine/nobody: ",
+		"+":                            "--show-conditions : ",
+	}
+	for text, want := range tests {
+		filter, err := parseConditionFilter(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := demo()
+		err = filter.check(&in)
+		if (want == "") != (err == nil) || err != nil && (!strings.HasPrefix(err.Error(), want) || !errors.As(err, new(command.UsageError))) {
+			t.Errorf("%q: error %v, want %q", text, err, want)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ package clustertree
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -67,6 +68,22 @@ type Input struct {
 	MachinePools       []Object
 	Machines           []Machine
 	Templates          map[string][]Object // templates, by UID of the object that refers to them
+}
+
+// Objects are all objects of the Input.
+func (in *Input) Objects() []*Object {
+	all := []*Object{&in.Cluster, in.Infrastructure, in.ControlPlane}
+	several := [][]Object{in.MachineDeployments, in.MachineSets, in.MachinePools}
+	for _, objects := range slices.AppendSeq(several, maps.Values(in.Templates)) {
+		for i := range objects {
+			all = append(all, &objects[i])
+		}
+	}
+	for i := range in.Machines {
+		m := &in.Machines[i]
+		all = append(all, &m.Object, m.Infrastructure, m.Bootstrap)
+	}
+	return slices.DeleteFunc(all, func(o *Object) bool { return o == nil })
 }
 
 // Options choose what the tree shows beyond the quiet default.
