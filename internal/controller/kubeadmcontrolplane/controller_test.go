@@ -225,6 +225,50 @@ func TestLabelsAndTimeoutsFollowInPlace(t *testing.T) {
 	}
 }
 
+func TestLabelsThatCouldNotBePassedOnArePassedOnLater(t *testing.T) {
+	t.Parallel()
+	quota := errors.New("quota")
+	for name, tc := range map[string]struct{ config, infrastructure bool }{
+		"to the config":         {config: true},
+		"to the infrastructure": {infrastructure: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, 1, func(_ *clusterv1.Cluster, kcp *controlplanev1.KubeadmControlPlane) {
+				kcp.Spec.MachineTemplate.ObjectMeta.Labels = map[string]string{"old": "x"}
+			})
+			l.settle()
+			l.change(func(kcp *controlplanev1.KubeadmControlPlane) {
+				kcp.Spec.MachineTemplate.ObjectMeta.Labels = map[string]string{"new": "y"}
+			})
+			l.reject = func(obj client.Object) error {
+				_, config := obj.(*bootstrapv1.KubeadmConfig)
+				if infra := obj.GetObjectKind().GroupVersionKind().Kind == "LocalMachine"; config && tc.config || infra && tc.infrastructure {
+					return quota
+				}
+				return nil
+			}
+			if _, err := l.once(); !errors.Is(err, quota) {
+				t.Errorf("error %v, want %v", err, quota)
+			}
+			if got := l.machines()[0].Labels; got["new"] != "" {
+				t.Errorf("the Machine is ahead of what it refers to: %v", got)
+			}
+			l.reject = nil
+			l.settle()
+			m := l.machines()[0]
+			var config bootstrapv1.KubeadmConfig
+			var infra infrav1.LocalMachine
+			l.must(errors.Join(l.Mgmt.Get(t.Context(), client.ObjectKeyFromObject(m), &config), l.Mgmt.Get(t.Context(), client.ObjectKeyFromObject(m), &infra)))
+			for _, obj := range []client.Object{m, &config, &infra} {
+				if labels := obj.GetLabels(); labels["new"] != "y" || labels["old"] != "" {
+					t.Errorf("labels of %T: %v", obj, labels)
+				}
+			}
+		})
+	}
+}
+
 func TestRubbishInASecretIsNamed(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 1)
@@ -390,7 +434,9 @@ func TestAControlPlaneOutlivesItsClusterAndEnds(t *testing.T) {
 
 func TestAControlPlaneOfNoClusterCanBeDeleted(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, 1, func(_ *clusterv1.Cluster, kcp *controlplanev1.KubeadmControlPlane) { kcp.Labels, kcp.OwnerReferences = nil, nil })
+	l := newLab(t, 1, func(_ *clusterv1.Cluster, kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Labels, kcp.OwnerReferences = nil, nil
+	})
 	l.settle()
 	if l.writes != 0 {
 		t.Errorf("%d writes", l.writes)

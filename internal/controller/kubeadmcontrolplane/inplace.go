@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -69,7 +70,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 
 // synchronise brings what may change in place to the machines, and labels and
 // annotations on to what they refer to. The machines are written with the rest,
-// at the end.
+// at the end: as long as one does not have its labels, they are passed on again.
 func (r *Reconciler) synchronise(ctx context.Context, s *state) (phase.Next, error) {
 	var errs []error
 	for _, m := range s.machines {
@@ -77,13 +78,7 @@ func (r *Reconciler) synchronise(ctx context.Context, s *state) (phase.Next, err
 			m.Spec.Deletion = deletionOf(s.kcp) // what else could still matter
 			continue
 		}
-		had := metadata.Want{Labels: m.Labels, Annotations: m.Annotations}
-		want := metadata.Want{Labels: machineLabels(s), Annotations: machineAnnotations(s, m)}
-		changed, err := metadata.Sync(m.Machine, fieldOwner, want)
-		if err == nil && changed {
-			err = r.synchroniseObjects(ctx, s, m, had)
-		}
-		if err != nil {
+		if err := r.synchroniseLabels(ctx, s, m); err != nil {
 			errs = append(errs, fmt.Errorf("Machine %s: %w", m.Name, err))
 			continue
 		}
@@ -92,29 +87,44 @@ func (r *Reconciler) synchronise(ctx context.Context, s *state) (phase.Next, err
 	return phase.Continue(), errors.Join(errs...)
 }
 
-func (r *Reconciler) synchroniseObjects(ctx context.Context, s *state, m *controlplane.Machine, had metadata.Want) error {
+func (r *Reconciler) synchroniseLabels(ctx context.Context, s *state, m *controlplane.Machine) error {
+	wanted := m.Machine.DeepCopy()
+	changed, err := metadata.Sync(wanted, fieldOwner, metadata.Want{Labels: machineLabels(s), Annotations: machineAnnotations(s, m)})
+	if err != nil || !changed {
+		return err
+	}
 	var objects []client.Object
 	if m.Config != nil {
 		objects = append(objects, m.Config)
 	}
-	if infra, err := r.Providers.Get(ctx, m.Namespace, m.Spec.InfrastructureRef); err == nil {
+	infra, err := r.Providers.Get(ctx, m.Namespace, m.Spec.InfrastructureRef)
+	_, unusable := errors.AsType[*provider.KindError](err)
+	switch {
+	case err == nil:
 		objects = append(objects, infra.Unstructured)
+	case !apierrors.IsNotFound(err) && !unusable:
+		return err
 	}
 	for _, obj := range objects {
-		if !obj.GetDeletionTimestamp().IsZero() {
-			continue
-		}
-		changed, ok := obj.DeepCopyObject().(client.Object)
-		if !ok {
-			continue
-		}
-		commit := patch.Remember(r.Mgmt, changed, patch.As(fieldOwner))
-		metadata.Pass(changed, m, had, metadata.Want{Labels: machineLabels(s), Annotations: s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations})
-		if err := commit(ctx); err != nil {
+		if err := r.passOn(ctx, s, m, wanted, obj); err != nil {
 			return err
 		}
 	}
+	m.Labels, m.Annotations = wanted.Labels, wanted.Annotations
 	return nil
+}
+
+// passOn brings the labels and annotations that a machine is about to have to an
+// object that it refers to.
+func (r *Reconciler) passOn(ctx context.Context, s *state, m *controlplane.Machine, wanted *clusterv1.Machine, obj client.Object) error {
+	changed, ok := obj.DeepCopyObject().(client.Object)
+	if !ok || !obj.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	commit := patch.Remember(r.Mgmt, changed, patch.As(fieldOwner))
+	had := metadata.Want{Labels: m.Labels, Annotations: m.Annotations}
+	metadata.Pass(changed, wanted, had, metadata.Want{Labels: machineLabels(s), Annotations: s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations})
+	return commit(ctx)
 }
 
 // machineLabels are the labels of the machines, and of all that is made for them.

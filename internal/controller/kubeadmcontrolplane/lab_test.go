@@ -56,6 +56,7 @@ type lab struct {
 	said   []string // by events
 	writes int
 	refuse func(client.Object) error // creations in the management cluster
+	reject func(client.Object) error // other writes there
 	stuck  map[string]bool           // machines that never boot
 }
 
@@ -104,6 +105,9 @@ func (l *lab) management(objects ...client.Object) client.Client {
 		WithInterceptorFuncs(builder.Writes(func(verb string, obj client.Object) error {
 			l.writes++
 			if verb != "create" {
+				if l.reject != nil {
+					return l.reject(obj)
+				}
 				return nil
 			}
 			if l.refuse != nil {
