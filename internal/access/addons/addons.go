@@ -55,12 +55,20 @@ func PrepareJoin(ctx context.Context, workload client.Client, kcp *controlplanev
 		return nil
 	}
 	changed := config.DeepCopy()
-	changed.Data[clusterConfigurationKey] = updated
+	set(changed, clusterConfigurationKey, updated)
 	if err := workload.Patch(ctx, changed, client.MergeFromWithOptions(&config, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("patch ConfigMap %s of the workload cluster: %w", KubeadmConfig, err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Updated kubeadm's configuration", "version", kcp.Spec.Version)
 	return nil
+}
+
+// set sets a key of a ConfigMap, which may have none yet.
+func set(config *corev1.ConfigMap, key, value string) {
+	if config.Data == nil {
+		config.Data = map[string]string{}
+	}
+	config.Data[key] = value
 }
 
 func ensureClusterAdmins(ctx context.Context, workload client.Client, kcp *controlplanev1.KubeadmControlPlane) error {

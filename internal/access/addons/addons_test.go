@@ -177,3 +177,18 @@ func TestJoinsArePreparedOnce(t *testing.T) {
 		t.Errorf("binding %+v, %v", binding, err)
 	}
 }
+
+func TestPrepareJoinFillsAnEmptyConfiguration(t *testing.T) {
+	t.Parallel()
+	for name, data := range map[string]map[string]string{"an empty document": {clusterConfigurationKey: ""}, "no document": nil} {
+		c := fake.NewClientBuilder().WithObjects(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: KubeadmConfig.Namespace, Name: KubeadmConfig.Name}, Data: data}).Build()
+		if err := PrepareJoin(t.Context(), c, controlPlane("v1.35.0")); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var config corev1.ConfigMap
+		if err := c.Get(t.Context(), KubeadmConfig, &config); err != nil || !strings.Contains(config.Data[clusterConfigurationKey], "kubernetesVersion: v1.35.0\n") {
+			t.Errorf("%s: %v, %v", name, config.Data, err)
+		}
+	}
+}

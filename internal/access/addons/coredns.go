@@ -89,7 +89,7 @@ func (u *dnsUpdate) updateKubeadm(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("ConfigMap %s, key %s: %w", KubeadmConfig, clusterConfigurationKey, err)
 	}
-	return patch(ctx, u.workload, &config, func() { config.Data[clusterConfigurationKey] = updated })
+	return patch(ctx, u.workload, &config, func() { set(&config, clusterConfigurationKey, updated) })
 }
 
 func (u *dnsUpdate) migrate(ctx context.Context) error {
@@ -101,13 +101,13 @@ func (u *dnsUpdate) migrate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("migrate the Corefile of ConfigMap %s: %w", coreDNS, err)
 	}
-	if err := patch(ctx, u.workload, u.config, func() { u.config.Data[backupKey] = old }); err != nil {
+	if err := patch(ctx, u.workload, u.config, func() { set(u.config, backupKey, old) }); err != nil {
 		return err
 	}
 	if err := patch(ctx, u.workload, u.deployment, func() { readFrom(u.deployment, backupKey) }); err != nil {
 		return err
 	}
-	return patch(ctx, u.workload, u.config, func() { u.config.Data[corefileKey] = migrated })
+	return patch(ctx, u.workload, u.config, func() { set(u.config, corefileKey, migrated) })
 }
 
 // patch writes what change does to obj, if it does anything.

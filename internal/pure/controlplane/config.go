@@ -28,17 +28,18 @@ func ConfigSpec(kcp *controlplanev1.KubeadmControlPlane, init bool) bootstrapv1.
 		// but a later change of it shows which machines are older.
 		spec.InitConfiguration = bootstrapv1.InitConfiguration{}
 	}
-	if wantsKubeletLocalMode(kcp.Spec.Version) {
-		gates := maps.Clone(spec.ClusterConfiguration.FeatureGates)
-		if gates == nil {
-			gates = map[string]bool{}
-		}
-		if _, set := gates[kubeletLocalMode]; !set {
-			gates[kubeletLocalMode] = true
-		}
-		spec.ClusterConfiguration.FeatureGates = gates
-	}
+	spec.ClusterConfiguration.FeatureGates = withKubeletLocalMode(spec.ClusterConfiguration.FeatureGates, kcp.Spec.Version)
 	return spec
+}
+
+// withKubeletLocalMode are feature gates with that one, unless it is there already.
+func withKubeletLocalMode(gates map[string]bool, kubernetes string) map[string]bool {
+	if _, set := gates[kubeletLocalMode]; set || !wantsKubeletLocalMode(kubernetes) {
+		return gates
+	}
+	with := map[string]bool{kubeletLocalMode: true}
+	maps.Copy(with, gates)
+	return with
 }
 
 func wantsKubeletLocalMode(kubernetes string) bool {
@@ -49,12 +50,17 @@ func wantsKubeletLocalMode(kubernetes string) bool {
 // sameConfig reports whether a machine's config says what the control plane
 // wants now. What bootstrapping fills in by itself does not count.
 func sameConfig(kcp *controlplanev1.KubeadmControlPlane, current bootstrapv1.KubeadmConfigSpec) bool {
-	if equal(asJoin(current), asJoin(ConfigSpec(kcp, false))) {
+	// One that joins has the discovery at least, once its data is made.
+	isInit := !empty(current.InitConfiguration) || empty(current.JoinConfiguration)
+	wanted := ConfigSpec(kcp, false)
+	if isInit {
+		wanted.JoinConfiguration.CACertPath = "" // init has no such field
+	}
+	if equal(asJoin(current), asJoin(wanted)) {
 		return true
 	}
 	// A config for kubeadm init may also match as such, where init and join are
 	// set up differently.
-	isInit := !empty(current.InitConfiguration)
 	return isInit && equal(normal(current), normal(ConfigSpec(kcp, true)))
 }
 
@@ -70,8 +76,6 @@ func asJoin(spec bootstrapv1.KubeadmConfigSpec) bootstrapv1.KubeadmConfigSpec {
 		}
 		spec.InitConfiguration = bootstrapv1.InitConfiguration{}
 	}
-	spec.JoinConfiguration.CACertPath = "" // init has no such field
-	spec.JoinConfiguration.Timeouts.ControlPlaneComponentHealthCheckSeconds = nil
 	if cp := spec.JoinConfiguration.ControlPlane; cp != nil && empty(cp.LocalAPIEndpoint) {
 		spec.JoinConfiguration.ControlPlane = nil // set in any case when it is rendered
 	}
@@ -84,6 +88,9 @@ func normal(spec bootstrapv1.KubeadmConfigSpec) bootstrapv1.KubeadmConfigSpec {
 	spec.ClusterConfiguration.ControlPlaneEndpoint = ""
 	spec.ClusterConfiguration.DNS = bootstrapv1.DNS{}
 	spec.JoinConfiguration.Discovery = bootstrapv1.Discovery{}
+	// How long a start may take is for the next join to know.
+	spec.InitConfiguration.Timeouts.ControlPlaneComponentHealthCheckSeconds = nil
+	spec.JoinConfiguration.Timeouts.ControlPlaneComponentHealthCheckSeconds = nil
 	if spec.Format == "" {
 		spec.Format = bootstrapv1.CloudConfig
 	}

@@ -4,7 +4,6 @@ package controlplane
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -95,12 +94,9 @@ func dnsVersion(tag string) (*version.Version, error) {
 // UpdateKubeadmDNS brings the DNS of the ClusterConfiguration that kubeadm keeps
 // in the cluster to what the spec wants.
 func UpdateKubeadmDNS(current string, dns bootstrapv1.DNS) (string, error) {
-	docs, err := kubeadm.Parse([]byte(current))
+	docs, err := kubeadm.ParseCluster(current)
 	if err != nil {
 		return "", err
-	}
-	if docs.Cluster == nil {
-		return "", errors.New("it holds no ClusterConfiguration")
 	}
 	if docs.Cluster.DNS == dns {
 		return current, nil

@@ -3,9 +3,10 @@
 package controlplane
 
 import (
-	"errors"
 	"path"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
@@ -14,24 +15,29 @@ import (
 // UpdateKubeadmConfig brings the ClusterConfiguration that kubeadm keeps in the
 // cluster, and reads on each machine that joins, to what the spec wants. What
 // is fixed for the life of a cluster, such as networks, stays, and so does
-// DNS, which is updated on its own.
+// DNS, which is updated on its own. A spec that says nothing about it leaves
+// all but the version to who has made it.
 func UpdateKubeadmConfig(kcp *controlplanev1.KubeadmControlPlane, current string) (string, error) {
-	docs, err := kubeadm.Parse([]byte(current))
+	docs, err := kubeadm.ParseCluster(current)
 	if err != nil {
 		return "", err
 	}
-	if docs.Cluster == nil {
-		return "", errors.New("it holds no ClusterConfiguration")
-	}
 	wanted := ConfigSpec(kcp, false)
-	from, to := wanted.ClusterConfiguration, docs.Cluster
-	to.ImageRepository = from.ImageRepository
-	to.FeatureGates = from.FeatureGates
-	to.APIServer, to.ControllerManager, to.Scheduler = from.APIServer, from.ControllerManager, from.Scheduler
-	to.Etcd = from.Etcd
-	to.CertificateValidityPeriodDays = from.CertificateValidityPeriodDays
-	to.CACertificateValidityPeriodDays = from.CACertificateValidityPeriodDays
-	to.EncryptionAlgorithm = from.EncryptionAlgorithm
+	from, to := wanted.ClusterConfiguration, docs.Cluster.DeepCopy()
+	if empty(kcp.Spec.KubeadmConfigSpec.ClusterConfiguration) {
+		if !wantsKubeletLocalMode(kcp.Spec.Version) {
+			delete(to.FeatureGates, kubeletLocalMode) // of us, and unknown to this kubeadm
+		}
+		to.FeatureGates = withKubeletLocalMode(to.FeatureGates, kcp.Spec.Version)
+	} else {
+		to.ImageRepository = from.ImageRepository
+		to.FeatureGates = from.FeatureGates
+		to.APIServer, to.ControllerManager, to.Scheduler = from.APIServer, from.ControllerManager, from.Scheduler
+		to.Etcd = from.Etcd
+		to.CertificateValidityPeriodDays = from.CertificateValidityPeriodDays
+		to.CACertificateValidityPeriodDays = from.CACertificateValidityPeriodDays
+		to.EncryptionAlgorithm = from.EncryptionAlgorithm
+	}
 	data := docs.Data
 	data.KubernetesVersion = kcp.Spec.Version
 	if s := wanted.JoinConfiguration.Timeouts.ControlPlaneComponentHealthCheckSeconds; s != nil {
@@ -40,6 +46,9 @@ func UpdateKubeadmConfig(kcp *controlplanev1.KubeadmControlPlane, current string
 	api, err := kubeadm.APIVersion(kcp.Spec.Version)
 	if err != nil {
 		return "", err
+	}
+	if api == docs.APIVersion && equality.Semantic.DeepEqual(docs.Cluster, to) && equality.Semantic.DeepEqual(docs.Data, data) {
+		return current, nil // whatever is in it that we do not know stays
 	}
 	out, err := kubeadm.RenderCluster(api, *to, data)
 	if err != nil {

@@ -112,7 +112,24 @@ func TestSameConfig(t *testing.T) {
 		"the ca path of join on an init": {init: true, kcp: func(k *controlplanev1.KubeadmControlPlane) {
 			k.Spec.KubeadmConfigSpec.JoinConfiguration.CACertPath = "/x"
 		}, want: true},
-		"more verbosity": {change: func(s *spec) { s.Verbosity = new(int32(4)) }, want: false},
+		"another ca path on a join": {change: func(s *spec) { s.JoinConfiguration.CACertPath = "/x" }, want: false},
+		"a ca path for a join without one": {kcp: func(k *controlplanev1.KubeadmControlPlane) {
+			k.Spec.KubeadmConfigSpec.JoinConfiguration.CACertPath = "/x"
+		}, change: func(s *spec) { s.JoinConfiguration.CACertPath = "" }, want: false},
+		"only join is set up, machine inited": {init: true, kcp: func(k *controlplanev1.KubeadmControlPlane) {
+			k.Spec.KubeadmConfigSpec.InitConfiguration = bootstrapv1.InitConfiguration{}
+		}, want: true},
+		"only join is set up, machine joined otherwise": {kcp: func(k *controlplanev1.KubeadmControlPlane) {
+			k.Spec.KubeadmConfigSpec.InitConfiguration = bootstrapv1.InitConfiguration{}
+		}, change: func(s *spec) {
+			s.JoinConfiguration = bootstrapv1.JoinConfiguration{Discovery: bootstrapv1.Discovery{BootstrapToken: bootstrapv1.BootstrapTokenDiscovery{Token: "t"}}}
+		}, want: false},
+		"more time to start, on a join": {change: func(s *spec) { s.JoinConfiguration.Timeouts.ControlPlaneComponentHealthCheckSeconds = new(int32(9)) }, want: true},
+		"more time to start, on an init that differs from joins": {init: true, kcp: func(k *controlplanev1.KubeadmControlPlane) {
+			k.Spec.KubeadmConfigSpec.JoinConfiguration.NodeRegistration.Name = "only join"
+		}, change: func(s *spec) { s.InitConfiguration.Timeouts.ControlPlaneComponentHealthCheckSeconds = new(int32(9)) }, want: true},
+		"more time for etcd": {change: func(s *spec) { s.JoinConfiguration.Timeouts.EtcdAPICallSeconds = new(int32(9)) }, want: false},
+		"more verbosity":     {change: func(s *spec) { s.Verbosity = new(int32(4)) }, want: false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -211,6 +228,61 @@ networking: {podSubnet: 10.0.0.0/8}
 	}
 	if _, err := UpdateKubeadmConfig(kcp, "kind: Rubbish"); err == nil {
 		t.Error("rubbish is taken")
+	}
+}
+
+func TestUpdateKubeadmConfigLeavesWhatTheSpecDoesNotSpeakOf(t *testing.T) {
+	t.Parallel()
+	const current = `apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: v1.35.0
+# of the user
+imageRepository: mine
+apiServer: {extraArgs: [{name: v, value: "4"}]}
+featureGates: {ControlPlaneKubeletLocalMode: true, Mine: true}
+proxy: {disabled: true}
+`
+	const gates = "featureGates:\n  ControlPlaneKubeletLocalMode: true\n  Mine: true\n"
+	type change = func(*controlplanev1.KubeadmControlPlane)
+	version := func(v string) change { return func(k *controlplanev1.KubeadmControlPlane) { k.Spec.Version = v } }
+	repository := func(k *controlplanev1.KubeadmControlPlane) {
+		k.Spec.KubeadmConfigSpec.ClusterConfiguration.ImageRepository = "other"
+	}
+	tests := map[string]struct {
+		kcp         change
+		current     string
+		want, lacks []string
+	}{
+		"the same version":              {version("v1.35.0"), current, []string{current}, nil},
+		"another version":               {version("v1.35.1"), current, []string{"kubernetesVersion: v1.35.1\n", "imageRepository: mine\n", "name: v\n", gates}, nil},
+		"a version without the gate":    {version("v1.36.0"), current, []string{"kubernetesVersion: v1.36.0\n", "featureGates:\n  Mine: true\n"}, []string{"LocalMode"}},
+		"the first that knows the gate": {version("v1.31.0"), "apiVersion: kubeadm.k8s.io/v1beta3\nkind: ClusterConfiguration\n", []string{"v1beta4", "kubernetesVersion: v1.31.0\n", "ControlPlaneKubeletLocalMode: true\n"}, nil},
+		"a spec that does":              {repository, current, []string{"imageRepository: other\n", "featureGates:\n  ControlPlaneKubeletLocalMode: true\n"}, []string{"Mine", "name: v"}},
+		"an empty document":             {version("v1.35.0"), "", []string{"kind: ClusterConfiguration\n", "kubernetesVersion: v1.35.0\n"}, nil},
+		"an empty document, old":        {version("v1.30.0"), "\n", []string{"kubeadm.k8s.io/v1beta3", "kubernetesVersion: v1.30.0\n"}, []string{"featureGates"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := UpdateKubeadmConfig(controlPlane(1, tc.kcp), tc.current)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range tc.want {
+				if !contains(got, want) {
+					t.Errorf("lacks %q:\n%s", want, got)
+				}
+			}
+			for _, lacks := range tc.lacks {
+				if contains(got, lacks) {
+					t.Errorf("has %q:\n%s", lacks, got)
+				}
+			}
+			again, err := UpdateKubeadmConfig(controlPlane(1, tc.kcp), got)
+			if err != nil || again != got {
+				t.Errorf("a second update changes it: %v", err)
+			}
+		})
 	}
 }
 

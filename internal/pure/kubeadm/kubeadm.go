@@ -153,6 +153,19 @@ func Parse(data []byte) (*Documents, error) {
 	return docs, nil
 }
 
+// ParseCluster reads the ClusterConfiguration that kubeadm keeps in the cluster.
+// One that is empty says nothing; simulated control planes have such.
+func ParseCluster(text string) (*Documents, error) {
+	if strings.TrimSpace(text) == "" {
+		return &Documents{APIVersion: V1Beta4, Cluster: &bootstrapv1.ClusterConfiguration{}}, nil
+	}
+	docs, err := Parse([]byte(text))
+	if err == nil && docs.Cluster == nil {
+		err = errors.New("it holds no ClusterConfiguration")
+	}
+	return docs, err
+}
+
 func (d *Documents) add(raw []byte) error {
 	var kind metav1.TypeMeta
 	if err := yaml.Unmarshal(raw, &kind); err != nil {
