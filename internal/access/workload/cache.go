@@ -43,6 +43,8 @@ type Options struct {
 type Cache struct {
 	Options
 	subscribers subscribers
+	answers     *budget       // of answers under way
+	views       *budget       // of what views show
 	fresh       chan struct{} // slots for first attempts
 	retries     chan struct{} // slots for later attempts
 	started     chan struct{} // closed when Start has set ctx
@@ -62,6 +64,8 @@ var _ Clusters = (*Cache)(nil)
 func New(o Options) *Cache {
 	return &Cache{
 		Options: o,
+		answers: newAnswers(),
+		views:   newViews(),
 		fresh:   make(chan struct{}, attempts),
 		retries: make(chan struct{}, attempts),
 		started: make(chan struct{}),

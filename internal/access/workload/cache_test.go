@@ -5,6 +5,7 @@ package workload
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -291,7 +292,15 @@ func TestBadAnswersAreNamedInHealth(t *testing.T) {
 		"a web page instead of a version": {change: func(s *server) { s.version = "<html>hunter2</html>" }, want: "probe https://demo:6443/version: its answer is not that of a Kubernetes API server"},
 		"an empty object":                 {change: func(s *server) { s.version = "{}" }, want: "its answer is not that of a Kubernetes API server"},
 		"credentials it does not know":    {change: func(s *server) { s.token = "other" }, want: "it answered 401 Unauthorized"},
-		"rubbish in the Secret":           {secret: []byte("hunter2"), want: `secret ns/demo-kubeconfig, key "value": it is not a kubeconfig; put a kubeconfig`},
+		"an error that would paint the terminal": {change: func(s *server) {
+			s.hostile = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path == "/api/v1/nodes" {
+					http.Error(w, "\x1b]0;owned\a\u202eno\nnodes "+strings.Repeat("x", 1000), http.StatusForbidden)
+				}
+				return r.URL.Path == "/api/v1/nodes"
+			}
+		}, want: `\x1b]0;owned\a\u202eno nodes xxx`},
+		"rubbish in the Secret": {secret: []byte("hunter2"), want: `secret ns/demo-kubeconfig, key "value": it is not a kubeconfig; put a kubeconfig`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -311,7 +320,7 @@ func TestBadAnswersAreNamedInHealth(t *testing.T) {
 				f.reconcile(t, "demo")
 				synctest.Wait()
 				h := f.Health(keyOf("demo"))
-				if h.Err == nil || !strings.Contains(h.Err.Error(), tc.want) || strings.Contains(h.Err.Error(), "hunter2") {
+				if h.Err == nil || len(h.Err.Error()) > 2*maxError || !strings.Contains(h.Err.Error(), tc.want) || strings.Contains(h.Err.Error(), "hunter2") {
 					t.Errorf("error %v, want %q", h.Err, tc.want)
 				}
 			})

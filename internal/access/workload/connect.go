@@ -17,6 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -25,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
+	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
 
 const (
@@ -36,14 +38,14 @@ const (
 // connection is one way to one API server. It never changes; another
 // kubeconfig makes another connection.
 type connection struct {
-	kubeconfig   []byte
-	config       *rest.Config
-	http         *http.Client
-	version      *url.URL
-	client       client.Client
-	nodes        *view[*corev1.Node]
-	pods         *view[*corev1.Pod]
-	unauthorized chan struct{} // of size one: the server answered 401
+	kubeconfig []byte
+	config     *rest.Config
+	guard      *guard
+	http       *http.Client
+	version    *url.URL
+	client     client.Client
+	nodes      *view[*corev1.Node]
+	pods       *view[*corev1.Pod]
 
 	cancel  context.CancelFunc // ends the views
 	viewing sync.WaitGroup     // views that run
@@ -57,16 +59,17 @@ func newConnection(k *keeper, secret *corev1.Secret) (*connection, error) {
 	}
 	cfg.QPS = -1 // the work per cluster is bounded; a limit would only add waiting
 	cfg.UserAgent = "capstan"
+	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON // see scanner
 	if k.cache.Dial != nil {
 		cfg.Dial = k.cache.Dial
 	}
-	c := &connection{kubeconfig: secret.Data[kubeconfig.DataKey], config: cfg, unauthorized: make(chan struct{}, 1)}
+	c := &connection{kubeconfig: secret.Data[kubeconfig.DataKey], config: cfg, guard: newGuard(k.cache.answers)}
 	base, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
 		return nil, kubeconfig.InSecret(secret, errors.New("its server is not a usable URL"))
 	}
 	c.version = base.JoinPath("version")
-	transport, err := newTransport(cfg, c.unauthorized)
+	transport, err := newTransport(cfg, c.guard)
 	if err != nil {
 		return nil, kubeconfig.InSecret(secret, err)
 	}
@@ -94,15 +97,17 @@ func (c *connection) makeClients(k *keeper) error {
 	lists := rest.CopyConfig(c.config)
 	lists.APIPath, lists.GroupVersion = "/api", &schema.GroupVersion{Version: "v1"}
 	lists.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	lists.ContentConfig.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	lister, err := rest.RESTClientForConfigAndClient(lists, c.http)
 	if err != nil {
 		return fmt.Errorf("make the client: %w", err)
 	}
 	tell := func(obj client.Object) { k.cache.subscribers.tell(k.key, obj) }
-	c.nodes = newNodes(lister, tell)
-	c.pods = newPods(lister, tell)
-	c.client = &reader{Client: direct, nodes: c.nodes, pods: c.pods}
+	o := viewOptions{answers: k.cache.answers, views: k.cache.views, tell: tell, exceeded: c.guard.exceed}
+	o.name, o.request = "nodes", requests(lister, "nodes", "", "")
+	c.nodes = newNodes(o)
+	o.name, o.request = "control plane pods", requests(lister, "pods", controlPlaneNamespace, controlPlaneLabel)
+	c.pods = newPods(o)
+	c.client = &reader{Client: direct, answers: k.cache.answers, nodes: c.nodes, pods: c.pods}
 	return nil
 }
 
@@ -140,16 +145,23 @@ func (c *connection) probe(ctx context.Context) error {
 	return nil
 }
 
+// maxError bounds what is told of an error, which a server may word.
+const maxError = 300
+
 // plain takes away what differs from one attempt to the next, such as our own
-// port, so that the same trouble has the same text.
+// port, so that the same trouble has the same text, and what is not fit to be
+// shown.
 func plain(err error) error {
+	if e := excess(err); e != nil {
+		return e
+	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return fmt.Errorf("%s: %w", op.Op, op.Err)
+		err = fmt.Errorf("%s: %w", op.Op, op.Err)
 	}
-	return err
+	return plaintext.Error(err, maxError)
 }
 
 // open fills the views, and keeps them up to date until close.

@@ -23,7 +23,8 @@ import (
 const (
 	firstRetry  = 200 * time.Millisecond
 	lastRetry   = 10 * time.Second
-	retryFactor = 1.5 // gaps stay a third of the time waited so far
+	retryFactor = 1.5             // gaps stay a third of the time waited so far
+	excessRetry = 5 * time.Minute // after an answer that was larger than any may be
 
 	probeInterval = 10 * time.Second
 	probeTimeout  = 5 * time.Second
@@ -90,6 +91,9 @@ func (k *keeper) run(ctx context.Context) {
 			return
 		}
 		k.drop(ctx, err)
+		if excess(err) != nil {
+			retry = excessRetry
+		}
 		if k.sleep(ctx, jittered(retry)) {
 			retry = firstRetry
 		} else {
@@ -184,7 +188,9 @@ func (k *keeper) watchOver(ctx context.Context, conn *connection) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-conn.unauthorized:
+		case err := <-conn.guard.exceeded:
+			return err
+		case <-conn.guard.unauthorized:
 			ctrl.LoggerFrom(ctx).Info("Reconnecting to workload cluster", "reason", "it answered 401 Unauthorized")
 			return nil
 		case <-k.woken:
@@ -256,12 +262,13 @@ func (k *keeper) drop(ctx context.Context, err error) {
 	old, before := k.conn, k.health
 	k.conn = nil
 	k.health.Connected, k.health.Err = false, err
-	if errors.Is(err, errNoKubeconfig) {
+	switch k.health.Failures++; {
+	case errors.Is(err, errNoKubeconfig):
 		k.health.Failures = 0 // nothing has failed: it is not time yet
-	} else {
-		k.health.Failures++
+	case excess(err) != nil:
+		k.health.Failures = max(k.health.Failures, Persistent) // it will not pass
 	}
-	persists := k.health.Failures == Persistent
+	persists := before.Failures < Persistent && k.health.Failures >= Persistent
 	k.mu.Unlock()
 	if old != nil {
 		old.close()

@@ -14,8 +14,9 @@ import (
 // everything else.
 type reader struct {
 	client.Client
-	nodes *view[*corev1.Node]
-	pods  *view[*corev1.Pod]
+	answers *budget
+	nodes   *view[*corev1.Node]
+	pods    *view[*corev1.Pod]
 }
 
 // Get implements client.Reader. What a view does not hold is asked for: it may
@@ -35,7 +36,7 @@ func (r *reader) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 			}
 		}
 	}
-	return r.Client.Get(ctx, key, obj, opts...)
+	return r.answers.holding(ctx, func(ctx context.Context) error { return r.Client.Get(ctx, key, obj, opts...) })
 }
 
 // List implements client.Reader.
@@ -54,7 +55,7 @@ func (r *reader) List(ctx context.Context, list client.ObjectList, opts ...clien
 			return nil
 		}
 	}
-	return r.Client.List(ctx, list, opts...)
+	return r.answers.holding(ctx, func(ctx context.Context) error { return r.Client.List(ctx, list, opts...) })
 }
 
 // nodesFromView reports whether the view can answer, and by which providerID.

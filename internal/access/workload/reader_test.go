@@ -3,9 +3,6 @@
 package workload
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -76,15 +73,6 @@ func TestBuiltInKindsAreMappedWithoutAsking(t *testing.T) {
 	}
 }
 
-func TestBoundedBodyEndsWithAnError(t *testing.T) {
-	t.Parallel()
-	body := &bounded{io.NopCloser(bytes.NewReader(make([]byte, 100))), 60}
-	read, err := io.ReadAll(body)
-	if len(read) != 60 || !errors.Is(err, errAnswerTooLarge) {
-		t.Errorf("read %d, %v", len(read), err)
-	}
-}
-
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	reached := false
@@ -92,7 +80,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	defer elsewhere.Close()
 	s := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusFound))
 	defer s.Close()
-	transport, err := newTransport(&rest.Config{Host: s.URL}, make(chan struct{}, 1))
+	transport, err := newTransport(&rest.Config{Host: s.URL}, newGuard(&budget{total: underWay}))
 	if err != nil {
 		t.Fatal(err)
 	}

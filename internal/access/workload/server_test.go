@@ -40,6 +40,7 @@ type server struct {
 	nodes    []corev1.Node
 	watchers []chan metav1.WatchEvent
 	requests map[string]int
+	hostile  func(w http.ResponseWriter, r *http.Request) bool // answers instead, if it is true
 }
 
 // testTLS is made outside of any test's own time.
@@ -52,7 +53,7 @@ var testTLS = sync.OnceValue(func() (out struct {
 	if err != nil {
 		panic(err)
 	}
-	leaf, err := ca.Issue(certs.Leaf{CommonName: "api", DNSNames: []string{"demo", "good", "hanging"}, Server: true, Now: start})
+	leaf, err := ca.Issue(certs.Leaf{CommonName: "api", DNSNames: []string{"demo", "good", "hanging", "*.hostile"}, Server: true, Now: start})
 	if err != nil {
 		panic(err)
 	}
@@ -106,6 +107,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 	case token != "" && r.Header.Get("Authorization") != "Bearer "+token:
 		w.WriteHeader(http.StatusUnauthorized)
+	case s.hostile != nil && s.hostile(w, r):
 	case r.URL.Path == "/version":
 		fmt.Fprint(w, version)
 	case r.URL.Query().Get("watch") != "":

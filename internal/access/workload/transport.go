@@ -4,31 +4,28 @@ package workload
 
 import (
 	"errors"
-	"fmt"
-	"io"
+	"mime"
 	"net"
 	"net/http"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 )
 
 const (
-	// maxAnswer bounds the body of an answer. The Nodes of the largest cluster
-	// that Kubernetes supports fit; a watch that reaches it starts again.
-	maxAnswer = 64 << 20
-	// maxHeader bounds the header of an answer.
+	// maxHeader bounds the header of an answer, and window what a server may
+	// send of bodies that nobody reads.
 	maxHeader = 64 << 10
+	window    = 256 << 10
 
 	dialTimeout = 5 * time.Second
 )
 
-var errAnswerTooLarge = fmt.Errorf("the answer is larger than %d MiB", maxAnswer>>20)
-
 // newTransport is a transport of its own for one connection, used by
 // everything that goes over it. Client-go's are kept for ever, one for each
 // client certificate there ever was.
-func newTransport(cfg *rest.Config, unauthorized chan<- struct{}) (http.RoundTripper, error) {
+func newTransport(cfg *rest.Config, g *guard) (http.RoundTripper, error) {
 	tls, err := rest.TLSConfigFor(cfg)
 	if err != nil {
 		return nil, errors.New("its certificates cannot be used")
@@ -38,17 +35,21 @@ func newTransport(cfg *rest.Config, unauthorized chan<- struct{}) (http.RoundTri
 		dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
 	}
 	base := &http.Transport{
-		Proxy:                  cfg.Proxy,
-		DialContext:            dial,
-		TLSClientConfig:        tls,
-		TLSHandshakeTimeout:    dialTimeout,
-		ForceAttemptHTTP2:      true,
-		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
+		Proxy:               cfg.Proxy,
+		DialContext:         dial,
+		TLSClientConfig:     tls,
+		TLSHandshakeTimeout: dialTimeout,
+		ForceAttemptHTTP2:   true,
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second,
+			MaxReceiveBufferPerStream: window, MaxReceiveBufferPerConnection: 4 * window,
+		},
 		MaxIdleConnsPerHost:    4,
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: maxHeader,
 	}
-	wrapped, err := rest.HTTPWrappersForConfig(cfg, &guard{base, unauthorized})
+	g.base = base
+	wrapped, err := rest.HTTPWrappersForConfig(cfg, g)
 	if err != nil {
 		base.CloseIdleConnections()
 		return nil, errors.New("its credentials cannot be used")
@@ -59,7 +60,13 @@ func newTransport(cfg *rest.Config, unauthorized chan<- struct{}) (http.RoundTri
 // guard bounds answers and notices credentials that are no longer accepted.
 type guard struct {
 	base         *http.Transport
-	unauthorized chan<- struct{}
+	answers      *budget
+	unauthorized chan struct{} // of size one: the server answered 401
+	exceeded     chan error    // of size one: an answer was larger than any may be
+}
+
+func newGuard(answers *budget) *guard {
+	return &guard{answers: answers, unauthorized: make(chan struct{}, 1), exceeded: make(chan error, 1)}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -74,10 +81,28 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		default:
 		}
 	}
-	if resp.StatusCode != http.StatusSwitchingProtocols {
-		resp.Body = &bounded{resp.Body, maxAnswer}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return resp, nil
 	}
+	if given := resp.Header.Get("Content-Type"); given != "" {
+		if media, _, err := mime.ParseMediaType(given); err != nil || media != runtime.ContentTypeJSON {
+			resp.Header.Set("Content-Type", "text/plain") // of other forms nobody can tell what they decode to
+		}
+	}
+	m := &meter{ReadCloser: resp.Body, exceeded: g.exceed, watch: req.URL.Query().Has("watch") && resp.StatusCode == http.StatusOK}
+	if m.claim, m.held = req.Context().Value(claimKey{}).(*claim); !m.held {
+		m.claim = g.answers.claim()
+	}
+	resp.Body = m
 	return resp, nil
+}
+
+// exceed tells that the cluster asks for more than it can have.
+func (g *guard) exceed(err error) {
+	select {
+	case g.exceeded <- err:
+	default:
+	}
 }
 
 // WrappedRoundTripper lets net/http and client-go reach the transport, to close
@@ -86,21 +111,3 @@ func (g *guard) WrappedRoundTripper() http.RoundTripper { return g.base }
 
 // CloseIdleConnections implements the interface that http.Client looks for.
 func (g *guard) CloseIdleConnections() { g.base.CloseIdleConnections() }
-
-// bounded is a body that ends with an error when it is too large.
-type bounded struct {
-	io.ReadCloser
-	left int64
-}
-
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, errAnswerTooLarge
-	}
-	if int64(len(p)) > b.left {
-		p = p[:b.left]
-	}
-	n, err := b.ReadCloser.Read(p)
-	b.left -= int64(n)
-	return n, err
-}

@@ -14,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -29,36 +31,49 @@ const (
 	controlPlaneLabel     = "tier=control-plane"
 )
 
+// pageSize is how many objects a list asks for at once.
+const pageSize = 50
+
+var errWatchEnded = errors.New("the watch ended")
+
 // view is what one list and watch has shown. It is far lighter than an
 // informer: no queue, no listeners, one goroutine.
 type view[T client.Object] struct {
-	name  string
-	list  cache.ListerWatcher
+	viewOptions
 	proto T
-	slim  func(T)             // takes away what nobody reads
-	index func(T) string      // of what to keep an index; nil for none
-	tell  func(client.Object) // an object came, changed or went
+	slim  func(T)        // takes away what nobody reads
+	index func(T) string // of what to keep an index; nil for none
 
 	mu      sync.RWMutex           // guards the fields below
 	objects map[client.ObjectKey]T // never changed once in here
 	indexed map[string]map[client.ObjectKey]T
 	filled  chan struct{} // closed by the first Replace
+	kept    *claim        // of objects
+	listed  *claim        // of the last list, until it becomes kept
 }
 
-func newNodes(lister rest.Interface, tell func(client.Object)) *view[*corev1.Node] {
+// viewOptions say what is viewed, and who is concerned.
+type viewOptions struct {
+	name     string
+	request  func(o metav1.ListOptions) *rest.Request
+	answers  *budget             // of answers under way
+	views    *budget             // of what views show
+	tell     func(client.Object) // an object came, changed or went
+	exceeded func(error)         // the cluster shows more than it may
+}
+
+func newNodes(o viewOptions) *view[*corev1.Node] {
 	return &view[*corev1.Node]{
-		name: "nodes", proto: &corev1.Node{}, tell: tell,
-		list: listWatch(lister, "nodes", "", ""), slim: slimNode,
+		viewOptions: o, proto: &corev1.Node{}, slim: slimNode,
 		index:  func(n *corev1.Node) string { return n.Spec.ProviderID },
-		filled: make(chan struct{}),
+		filled: make(chan struct{}), kept: o.views.claim(),
 	}
 }
 
-func newPods(lister rest.Interface, tell func(client.Object)) *view[*corev1.Pod] {
+func newPods(o viewOptions) *view[*corev1.Pod] {
 	return &view[*corev1.Pod]{
-		name: "control plane pods", proto: &corev1.Pod{}, tell: tell,
-		list: listWatch(lister, "pods", controlPlaneNamespace, controlPlaneLabel), slim: slimPod,
-		filled: make(chan struct{}),
+		viewOptions: o, proto: &corev1.Pod{}, slim: slimPod,
+		filled: make(chan struct{}), kept: o.views.claim(),
 	}
 }
 
@@ -69,20 +84,84 @@ type plainLists struct{ *cache.ListWatch }
 // IsWatchListSemanticsUnSupported is what client-go's reflector asks.
 func (plainLists) IsWatchListSemanticsUnSupported() bool { return true }
 
-func listWatch(lister rest.Interface, resource, namespace, selector string) cache.ListerWatcher {
-	request := func(o metav1.ListOptions) *rest.Request {
+func requests(lister rest.Interface, resource, namespace, selector string) func(metav1.ListOptions) *rest.Request {
+	return func(o metav1.ListOptions) *rest.Request {
 		o.LabelSelector = selector
 		return lister.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&o, scheme.ParameterCodec)
 	}
+}
+
+// listWatch lists in pages, whatever the reflector asks for: a page is held
+// against the budget of answers, and what is left of it against that of views.
+func (v *view[T]) listWatch(ctx context.Context) cache.ListerWatcher {
 	return plainLists{&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return request(o).Do(ctx).Get()
-		},
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) { return v.list(ctx) },
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.Watch = true
-			return request(o).Watch(ctx)
+			return v.request(o).Watch(ctx)
 		},
 	}}
+}
+
+func (v *view[T]) list(ctx context.Context) (runtime.Object, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	v.mu.Lock()
+	if err := ctx.Err(); err != nil { // nobody would give back what it takes
+		v.mu.Unlock()
+		return nil, err
+	}
+	if v.listed != nil {
+		v.listed.close()
+	}
+	mine := v.views.claim()
+	v.listed = mine
+	v.mu.Unlock()
+	all, size := &internalversion.List{}, int64(0)
+	for o := (metav1.ListOptions{Limit: pageSize}); ; o.Continue = all.Continue {
+		err := v.answers.holding(ctx, func(ctx context.Context) error {
+			page, err := v.request(o).Do(ctx).Get()
+			if err != nil {
+				return err
+			}
+			items, err := meta.ExtractListWithAlloc(page) // by value, so that the page can go
+			if err != nil {
+				return err
+			}
+			for _, item := range items {
+				obj, ok := item.(T)
+				if !ok {
+					return fmt.Errorf("a list of %s holds a %T", v.name, item)
+				}
+				v.slim(obj)
+				size += sizeOf(obj)
+				all.Items = append(all.Items, obj)
+			}
+			of, err := meta.ListAccessor(page)
+			if err != nil {
+				return err
+			}
+			all.ResourceVersion, all.Continue = of.GetResourceVersion(), of.GetContinue()
+			return hold(mine, size)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if all.Continue == "" {
+			return all, nil
+		}
+	}
+}
+
+// hold makes a view that large.
+func hold(c *claim, size int64) error {
+	switch {
+	case size > c.budget.most:
+		return errViewTooLarge
+	case !c.resize(size):
+		return errFull
+	}
+	return nil
 }
 
 func slimNode(n *corev1.Node) {
@@ -106,18 +185,25 @@ func slimPod(p *corev1.Pod) {
 // succeeded go to failed.
 func (v *view[T]) run(ctx context.Context, failed chan<- error) {
 	log := ctrl.LoggerFrom(ctx).WithValues("view", v.name)
-	reflector := cache.NewReflectorWithOptions(v.list, v.proto, v, cache.ReflectorOptions{Name: v.name, Logger: &log})
+	reflector := cache.NewReflectorWithOptions(v.listWatch(ctx), v.proto, v, cache.ReflectorOptions{Name: v.name, Logger: &log})
+	defer v.release()
 	retry := firstRetry
 	for ctx.Err() == nil {
 		err := reflector.ListAndWatchWithContext(ctx)
+		if err == nil {
+			err = errWatchEnded
+		}
 		select {
 		case <-v.filled:
 			retry = firstRetry
-		case failed <- fmt.Errorf("list %s: %w", v.name, short(plain(err))):
+		case failed <- fmt.Errorf("list %s: %w", v.name, plain(err)):
 		default:
 		}
-		if err != nil && ctx.Err() == nil {
-			log.V(2).Info("Listing again", "reason", short(plain(err)).Error())
+		if ctx.Err() == nil {
+			log.V(2).Info("Listing again", "reason", plain(err).Error())
+		}
+		if excess(err) != nil || errors.Is(err, errFull) {
+			v.exceeded(err)
 		}
 		wait := time.NewTimer(jittered(retry))
 		select {
@@ -129,16 +215,15 @@ func (v *view[T]) run(ctx context.Context, failed chan<- error) {
 	}
 }
 
-// short cuts what a server may have said at length.
-func short(err error) error {
-	const most = 300
-	if err == nil {
-		return errors.New("the watch ended")
+// release gives back what the view took of the budget.
+func (v *view[T]) release() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, c := range []*claim{v.kept, v.listed} {
+		if c != nil {
+			c.close()
+		}
 	}
-	if len(err.Error()) <= most {
-		return err
-	}
-	return errors.New(strings.ToValidUTF8(err.Error()[:most], "") + " …")
 }
 
 // Replace implements cache.ReflectorStore.
@@ -149,10 +234,11 @@ func (v *view[T]) Replace(list []any, _ string) error {
 		if !ok {
 			return fmt.Errorf("a list of %s holds a %T", v.name, item)
 		}
-		v.slim(obj)
 		fresh[client.ObjectKeyFromObject(obj)] = obj
 	}
 	v.mu.Lock()
+	v.kept.close()
+	v.kept, v.listed = v.listed, nil
 	old := v.objects
 	v.objects, v.indexed = fresh, map[string]map[client.ObjectKey]T{}
 	for key, obj := range fresh {
@@ -190,6 +276,15 @@ func (v *view[T]) Update(item any) error {
 	key := client.ObjectKeyFromObject(obj)
 	v.mu.Lock()
 	before, known := v.objects[key]
+	size := v.kept.current() + sizeOf(obj)
+	if known {
+		size -= sizeOf(before)
+	}
+	if err := hold(v.kept, size); err != nil {
+		v.mu.Unlock()
+		v.exceeded(err)
+		return err
+	}
 	if known {
 		v.reindex(key, before, false)
 	}
@@ -214,6 +309,7 @@ func (v *view[T]) Delete(item any) error {
 	if known {
 		v.reindex(key, before, false)
 		delete(v.objects, key)
+		v.kept.resize(v.kept.current() - sizeOf(before))
 	}
 	v.mu.Unlock()
 	if known {
