@@ -19,7 +19,7 @@ const (
 	// VMProvisionedReason says that the machine is up.
 	VMProvisionedReason = "Provisioned"
 
-	// VMNotProvisionedReason says that the machine is not up yet.
+	// VMNotProvisionedReason says that the machine is not up, and why.
 	VMNotProvisionedReason = "NotProvisioned"
 
 	// VMWaitingForClusterInfrastructureReason says that the cluster's own

@@ -40,7 +40,7 @@ func (p *place) endpoint() clusterv1.APIEndpoint {
 func (b *Backend) place(r record, want clusterv1.APIEndpoint) (*place, error) {
 	if r.Address.IsValid() {
 		if !allowed(r.Address) { // kept by a version that gave any address
-			return nil, fmt.Errorf("%s is not an address for simulated clusters: delete the Cluster and create it anew without a controlPlaneEndpoint", r.Address)
+			return nil, lost{fmt.Errorf("%s is not an address for simulated clusters: delete the Cluster and create it anew without a controlPlaneEndpoint", r.Address)}
 		}
 		return holdAt(r.Address, r.Host, true)
 	}

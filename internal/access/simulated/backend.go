@@ -64,6 +64,9 @@ type Machine struct {
 	FailureDomain   string
 	Version         string // of Kubernetes on its image; that of the control plane if empty
 
+	// Provisioned says that it has run its bootstrap data once: it is not
+	// started another time.
+	Provisioned     bool
 	BootstrapData   []byte
 	BootstrapFormat string // cloud-config if empty
 
@@ -199,7 +202,13 @@ func (b *Backend) DeleteMachine(_ context.Context, clusterKey types.NamespacedNa
 	if errors.Is(err, ErrNoCluster) {
 		return nil
 	}
-	if err == nil {
+	if _, ok := errors.AsType[lost](err); ok {
+		// Nothing runs of it; that its Cluster can be deleted must not wait.
+		b.mu.Lock()
+		dir := b.clusterDir(b.known[clusterKey].UID)
+		b.mu.Unlock()
+		err = removeFile(filepath.Join(dir, machineFile(uid)))
+	} else if err == nil {
 		err = c.deleteMachine(uid)
 	}
 	if err != nil {
@@ -251,7 +260,7 @@ func (b *Backend) openCluster(want Cluster) (*cluster, error) {
 	r, found := b.known[key]
 	if !found {
 		// What scan left out must not be written over.
-		if err := readJSON(filepath.Join(b.clusterDir(want.UID), clusterFile), &r); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := b.unfinished(want.UID); err != nil {
 			return nil, err
 		}
 		r = record{Namespace: want.Namespace, Name: want.Name, UID: want.UID, Faults: want.Faults}
@@ -269,6 +278,21 @@ func (b *Backend) openCluster(want Cluster) (*cluster, error) {
 	b.clusters[key] = c
 	delete(b.known, key)
 	return c, nil
+}
+
+// unfinished is an error if there is more of a cluster than one leaves that
+// was never finished making.
+func (b *Backend) unfinished(uid types.UID) error {
+	var r record
+	file := filepath.Join(b.clusterDir(uid), clusterFile)
+	if err := readJSON(file, &r); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	machines, err := filepath.Glob(filepath.Join(b.clusterDir(uid), machinePrefix+"*.json"))
+	if err != nil || len(machines) == 0 {
+		return err
+	}
+	return mustExist(file)
 }
 
 // drop forgets a cluster, whether it has been opened or not.

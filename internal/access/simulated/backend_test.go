@@ -330,7 +330,7 @@ func TestADamagedClusterDoesNotStopTheOthers(t *testing.T) {
 	l.restart()
 	l.node("cp-1")
 	_, err := l.b.EnsureCluster(t.Context(), bad)
-	if err == nil || !strings.Contains(err.Error(), "simulated cluster ns/bad: "+file+" is damaged") || strings.Contains(err.Error(), "SECRET") {
+	if err == nil || !strings.Contains(err.Error(), "simulated cluster ns/bad: "+file+": the file is damaged: put a copy of the file back, or delete the Cluster") || strings.Contains(err.Error(), "SECRET") {
 		t.Errorf("got %v, want an error that names the file and not its content", err)
 	}
 	if err := l.b.DeleteCluster(t.Context(), bad.Key(), bad.UID); err != nil {

@@ -65,6 +65,11 @@ func newCluster(b *Backend, r record, p *place) (*cluster, error) {
 // open makes the API server with its objects, and puts the cluster's keys to
 // work if it has them.
 func (c *cluster) open() error {
+	if c.record.Founder != "" {
+		if err := mustExist(filepath.Join(c.dir, journalFile)); err != nil {
+			return err
+		}
+	}
 	server, err := apiserver.New(apiserver.Options{
 		Name: c.record.key().String(), Clock: c.b.clock, Log: c.b.log,
 		Journal:     journal.At(filepath.Join(c.dir, journalFile), c.b.log),
@@ -72,6 +77,9 @@ func (c *cluster) open() error {
 		Answer:      func() apiserver.Fault { return apiserver.Fault(c.answer.Load()) },
 		PortForward: c.portForward,
 	})
+	if errors.Is(err, journal.ErrDamaged) {
+		err = damaged(err)
+	}
 	if err != nil {
 		return err
 	}

@@ -3,9 +3,11 @@
 package simulated
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -16,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/simulated/apiserver/journal"
 	"github.com/capstan-dev/capstan/internal/access/simulated/bootstrap"
 	"github.com/capstan-dev/capstan/internal/access/simulated/etcd"
 )
@@ -117,16 +120,34 @@ func readMachines(dir string) ([]*machine, error) {
 
 func machineFile(uid types.UID) string { return machinePrefix + fileName(uid) + ".json" }
 
-// readJSON leaves out what a parser would quote: it may be a key.
+// lost is why a cluster cannot be opened again, whatever is tried.
+type lost struct{ error }
+
+func (l lost) Unwrap() error { return l.error }
+
+// damaged says what there is to do about a file. It leaves out what a parser
+// would quote: it may be a key.
+func damaged(err error) error {
+	return lost{fmt.Errorf("%w: put a copy of the file back, or delete the Cluster to give it up", err)}
+}
+
+// readJSON reads what writeJSON wrote; files of earlier versions have no
+// checksum.
 func readJSON(name string, into any) error {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return err
 	}
-	if json.Unmarshal(data, into) != nil {
-		return fmt.Errorf("%s is damaged: delete its directory to give the cluster up", name)
+	text, sum, found := bytes.Cut(data, []byte("\n"))
+	if found && string(sum) != checksum(text) || json.Unmarshal(text, into) != nil {
+		return damaged(fmt.Errorf("%s: %w", name, journal.ErrDamaged))
 	}
 	return nil
+}
+
+// checksum is the second line of a file, below its JSON.
+func checksum(text []byte) string {
+	return fmt.Sprintf("%08x\n", crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)))
 }
 
 // writeJSON replaces a file in one step; nobody else may read it. Like the
@@ -136,6 +157,7 @@ func writeJSON(name string, from any) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", filepath.Base(name), err)
 	}
+	data = append(append(data, '\n'), checksum(data)...)
 	next := name + ".new"
 	if err := os.WriteFile(next, data, 0o600); err != nil {
 		return errors.Join(err, removeFile(next))
@@ -149,6 +171,17 @@ func removeFile(name string) error {
 	}
 	return nil
 }
+
+// mustExist is an error if a file that others belong to is gone.
+func mustExist(name string) error {
+	_, err := os.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return missing(name)
+	}
+	return err
+}
+
+func missing(name string) error { return damaged(fmt.Errorf("%s: the file is missing", name)) }
 
 // removeDir takes the record away first: a half removed cluster is none.
 func removeDir(dir string) error {

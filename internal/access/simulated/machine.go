@@ -169,6 +169,9 @@ func (c *cluster) ensureMachine(want Machine) (MachineStatus, error) {
 	}
 	m := c.machine(want.UID)
 	if m == nil {
+		if want.Provisioned {
+			return MachineStatus{}, missing(filepath.Join(c.dir, machineFile(want.UID)))
+		}
 		if len(want.BootstrapData) == 0 {
 			return MachineStatus{}, errors.New("there is no bootstrap data to start it with")
 		}

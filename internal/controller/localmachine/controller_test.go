@@ -290,6 +290,39 @@ func TestReconcileReportsHowFarTheMachineIs(t *testing.T) {
 	}
 }
 
+func TestAMachineThatDoesNotRunAnyMoreSaysWhy(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		err  error
+		want string
+	}{
+		"its files are lost":     {errors.New("objects.jsonl: the file is damaged"), "The machine does not run: objects.jsonl: the file is damaged"},
+		"its cluster is gone":    {simulated.ErrNoCluster, "The machine does not run: " + simulated.ErrNoCluster.Error()},
+		"the process is stopped": {simulated.ErrClosed, ""},
+	} {
+		w := newWorld(t, cluster(), machine(), data(), local())
+		lm, err := w.reconcile()
+		if err != nil || !conditions.IsTrue(lm, clusterv1.ReadyCondition) {
+			t.Fatalf("conditions %v, error %v", lm.Status.Conditions, err)
+		}
+		w.backend.err = tc.err
+		lm, err = w.reconcile()
+		if got := conditions.Message(lm, infrav1.VMProvisionedCondition); err == nil || got != tc.want {
+			t.Errorf("%s: VMProvisioned says %q, want %q; error %v", name, got, tc.want, err)
+		}
+		if got := conditions.IsTrue(lm, clusterv1.ReadyCondition); got != (tc.want == "") {
+			t.Errorf("%s: Ready %v", name, got)
+		}
+		w.backend.err = nil
+		if lm, err = w.reconcile(); err != nil || !conditions.IsTrue(lm, clusterv1.ReadyCondition) {
+			t.Errorf("%s, and runs again: conditions %v, error %v", name, lm.Status.Conditions, err)
+		}
+		if !w.backend.wanted[2].Provisioned {
+			t.Errorf("%s: the machine may be started once more", name)
+		}
+	}
+}
+
 func TestReconcileWithoutUsableDataSaysSo(t *testing.T) {
 	t.Parallel()
 	empty := data()

@@ -85,6 +85,9 @@ func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
 		return phase.Wait(0), fmt.Errorf("start the machine: LocalCluster of Cluster %s has not been provisioned here: %w", s.cluster.Name, err)
 	}
 	if err != nil {
+		if !errors.Is(err, simulated.ErrClosed) { // then it runs again after the restart
+			s.stopped = err
+		}
 		return phase.Wait(0), err
 	}
 	s.seen = &seen
@@ -117,6 +120,7 @@ func wanted(s *state) simulated.Machine {
 		ProviderID:      ProviderIDScheme + strings.Join([]string{lm.Namespace, key.Name, lm.Name}, "/"),
 		FailureDomain:   s.machine.Spec.FailureDomain,
 		Version:         s.machine.Spec.Version,
+		Provisioned:     s.provisioned(),
 		BootstrapData:   s.data.value,
 		BootstrapFormat: s.data.format,
 	}

@@ -31,6 +31,7 @@ type state struct {
 	waiting bootstrapWait            // why the machine is not started yet; zero if it is
 	data    bootstrapData            // to start it with
 	seen    *simulated.MachineStatus // how far it is; nil if it was not looked at
+	stopped error                    // why it does not run, though it has once; nil if it was not looked at
 	failed  error                    // what the reconcile ended with
 }
 

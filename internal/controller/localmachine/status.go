@@ -48,6 +48,8 @@ func vmProvisioned(s *state) *metav1.Condition {
 		if s.seen.Message != "" {
 			c.Message += ": " + s.seen.Message
 		}
+	case s.stopped != nil && s.provisioned():
+		c.Message = "The machine does not run: " + s.stopped.Error()
 	case s.failed != nil && !s.provisioned():
 		c.Message = "Waiting for the machine to be started: " + s.failed.Error()
 	default:

@@ -100,6 +100,9 @@ func (l *Listeners) Close() error {
 	l.mu.Unlock()
 	err := l.http.Close()
 	l.serving.Wait()
+	if errors.Is(err, net.ErrClosed) {
+		return nil // Shut was faster
+	}
 	return err
 }
 

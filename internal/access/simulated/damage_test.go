@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulated
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// damages are what can happen to a file. nil is a file that is gone.
+var damages = map[string]func([]byte) []byte{
+	"gone":              func([]byte) []byte { return nil },
+	"empty":             func([]byte) []byte { return []byte{} },
+	"half":              func(d []byte) []byte { return d[:len(d)/2] },
+	"without last line": func(d []byte) []byte { return d[:bytes.LastIndexByte(d[:len(d)-1], '\n')+1] },
+	"rubbish":           func(d []byte) []byte { return slices.Concat(d[:len(d)/3], []byte("rubbish\n"), d[len(d)/3+8:]) },
+	"one bit":           func(d []byte) []byte { d = bytes.Clone(d); d[len(d)/2] ^= 1; return d },
+}
+
+func TestDamageToAnyFileIsToldAndTheClusterCanBeDeleted(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.controlPlane(1)
+	worker := l.mustRun("w-1", l.workerData())
+	if err := l.b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	worker.Provisioned = true
+	for _, name := range []string{clusterFile, journalFile, machineFile(worker.UID), machineFile("uid-cp-1")} {
+		for _, how := range slices.Sorted(maps.Keys(damages)) {
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(l.dir)); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(dir, fileName(l.cluster.UID), name)
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if data = damages[how](data); data == nil {
+				err = os.Remove(file)
+			} else {
+				err = os.WriteFile(file, data, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := New(Options{Dir: dir})
+			if err != nil {
+				t.Errorf("%s %s: %v: other clusters would not start", name, how, err)
+				continue
+			}
+			tellsAndDeletes(t, b, l.cluster, worker, name, how)
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func tellsAndDeletes(t *testing.T, b *Backend, c Cluster, worker Machine, name, how string) {
+	t.Helper()
+	_, err := b.EnsureCluster(t.Context(), c)
+	founder := Machine{Namespace: "ns", Name: "cp-1", UID: "uid-cp-1", Cluster: "prod", Provisioned: true}
+	if how == "gone" && strings.HasPrefix(name, machinePrefix) { // the cluster is well; which machine it is about knows the machine
+		if err != nil {
+			t.Errorf("%s %s: %v", name, how, err)
+		}
+		if _, err = b.EnsureMachine(t.Context(), worker); name == machineFile(founder.UID) {
+			_, err = b.EnsureMachine(t.Context(), founder)
+		}
+	}
+	if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "put a copy of the file back, or delete the Cluster") {
+		t.Errorf("%s %s: got %v, want an error that names the file and what to do", name, how, err)
+	}
+	for _, m := range []Machine{worker, founder} {
+		if err := b.DeleteMachine(t.Context(), c.Key(), m.UID); err != nil {
+			t.Errorf("%s %s: deleting machine %s: %v", name, how, m.Name, err)
+		}
+	}
+	if err := b.DeleteCluster(t.Context(), c.Key(), c.UID); err != nil {
+		t.Errorf("%s %s: deleting the cluster: %v", name, how, err)
+	}
+	if left, err := os.ReadDir(b.dir); err != nil || len(left) > 0 {
+		t.Errorf("%s %s: %v left, %v", name, how, left, err)
+	}
+}
+
+func TestFilesOfEarlierVersionsAreRead(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.controlPlane(1)
+	if err := l.b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(l.dir, fileName(l.cluster.UID))
+	for _, name := range []string{clusterFile, machineFile("uid-cp-1"), journalFile} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var old []byte
+		for line := range bytes.Lines(data) {
+			if i := bytes.IndexByte(line, '{'); i >= 0 {
+				old = append(old, line[i:]...)
+			}
+		}
+		if name != journalFile {
+			old = bytes.TrimSuffix(old, []byte("\n"))
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), old, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.start()
+	l.node("cp-1")
+	l.token("ffffff", nil) // the first write makes the journal a new one
+	l.restart()
+	l.node("cp-1")
+	l.mustRun("w-1", l.workerData())
+}
