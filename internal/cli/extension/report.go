@@ -44,7 +44,7 @@ func (c *checkLines) flush() {
 	c.count()
 	c.why = why
 	for _, line := range lines {
-		c.write("%s", line)
+		c.write("%s", strings.ReplaceAll(line, "\n", "\n      ")) // what a server says looks like no check
 	}
 }
 

@@ -45,6 +45,12 @@ FAIL  It repeats. (2 of 4 handlers)
       a.x: differs
       c.x: differs more
       remedy: sort it`},
+		"what a server says is no check": {[]conformance.Result{
+			result("It serves.", "", conformance.Failed, "got:\nok    It serves.", ""),
+		}, `
+FAIL  It serves.
+      got:
+      ok    It serves.`},
 		"what could be better": {[]conformance.Result{
 			result("It refuses.", "a.x", conformance.Advised, "got 200", "look first"),
 			result("It refuses.", "b.x", conformance.Passed, "", ""),
