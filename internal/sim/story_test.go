@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -158,11 +159,34 @@ func TestAClusterIsDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Run()
+	left(w)
+	w.Golden("a-cluster-is-deleted.txt")
+}
+
+// left writes what there is still.
+func left(w *World) {
 	w.Tell("# left")
 	for _, list := range w.kinds {
 		for _, obj := range w.objects(list) {
 			w.Tell("%T %s", obj, obj.GetName())
 		}
 	}
-	w.Golden("a-cluster-is-deleted.txt")
+}
+
+func TestAClusterLosesItsFinalizersAndAllEnds(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 3, 2)
+	w.Tell("# delete, and take the finalizers of the Cluster and its infrastructure off")
+	for _, obj := range []client.Object{&clusterv1.Cluster{}, &infrav1.LocalCluster{}} {
+		get(t, w, "demo", obj)
+		before := obj.DeepCopyObject().(client.Object)
+		obj.SetFinalizers(nil)
+		if err := errors.Join(w.Mgmt.Patch(t.Context(), obj, client.MergeFrom(before)), w.Mgmt.Delete(t.Context(), obj)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Run()
+	left(w)
+	w.Golden("a-cluster-loses-its-finalizers.txt")
 }
