@@ -3,6 +3,7 @@
 package kubeadmconfig
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -137,6 +138,32 @@ func TestAPoolGetsANewTokenAndData(t *testing.T) {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestATokenThatDidNotGetIntoTheDataIsReplaced lets the write of the data fail
+// after the new token was made.
+func TestATokenThatDidNotGetIntoTheDataIsReplaced(t *testing.T) {
+	t.Parallel()
+	p := pool()
+	p.Status.NodeRefs = []corev1.ObjectReference{{Name: "node"}}
+	w := joined(t, p)
+	next := "second"
+	w.r.NewToken = func() (bootstrapv1.BootstrapTokenString, error) {
+		return bootstrapv1.BootstrapTokenString{ID: next, Secret: "0123456789abcdef"}, nil
+	}
+	w.clock.SetTime(now.Add(10 * time.Minute))
+	w.fail["update Secret"] = errors.New("quota exceeded")
+	if _, err := w.try("p1"); err == nil || !strings.Contains(err.Error(), "quota exceeded") {
+		t.Fatalf("error %v", err)
+	}
+	clear(w.fail)
+	next = "third1"
+	w.run("p1")
+	inData := w.document("p1").kubeadm(t, kubeadm.JoinConfigPath).Join.Discovery.BootstrapToken.Token
+	inSpec := w.config("p1").Spec.JoinConfiguration.Discovery.BootstrapToken.Token
+	if want := "third1.0123456789abcdef"; inData != want || inSpec != want {
+		t.Errorf("token %q in the data and %q in the spec, want %q", inData, inSpec, want)
 	}
 }
 

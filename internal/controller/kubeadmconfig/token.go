@@ -106,13 +106,13 @@ func (r *Reconciler) extend(ctx context.Context, s *state, c client.Client, secr
 }
 
 // rotate gives a MachinePool a new token, and data with it. While that cannot
-// be done the old one stays.
+// be done the old one stays, which the data has: so it is tried again.
 func (r *Reconciler) rotate(ctx context.Context, s *state) (phase.Next, error) {
 	t := &s.config.Spec.JoinConfiguration.Discovery.BootstrapToken
 	old := t.Token
 	t.Token = ""
 	next, err := r.join(ctx, s)
-	if t.Token == "" {
+	if t.Token == "" || err != nil {
 		t.Token = old
 	}
 	if s.waiting != "" {

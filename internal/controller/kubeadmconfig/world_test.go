@@ -154,8 +154,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			return errors.Join(note("create", obj), ifNil(w.fail, "create", obj, func() error { return c.Create(ctx, obj, opts...) }))
 		},
 		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
-			_ = note("update", obj)
-			return c.Update(ctx, obj, opts...)
+			return errors.Join(note("update", obj), ifNil(w.fail, "update", obj, func() error { return c.Update(ctx, obj, opts...) }))
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 			_ = note("delete", obj)
