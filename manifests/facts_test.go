@@ -3,6 +3,7 @@
 package manifests
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"os"
@@ -284,5 +285,18 @@ func TestListsInListsAreBounded(t *testing.T) {
 	// Of KubeadmConfig and KubeadmControlPlane, and of their templates.
 	if diff := cmp.Diff(map[string]int{"mounts item.minLength=1 item.maxLength=512": 4}, found); diff != "" {
 		t.Errorf("lists in lists (-want +got):\n%s", diff)
+	}
+}
+
+// TestReleaseIsTheOneThatThePeerIsComparedWith also keeps it a version that
+// clusterctl can parse.
+func TestReleaseIsTheOneThatThePeerIsComparedWith(t *testing.T) {
+	t.Parallel()
+	mod, err := os.ReadFile("../peer/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(mod, []byte("\tsigs.k8s.io/cluster-api/api "+Release+"\n")) {
+		t.Errorf("Release is %s, and peer/go.mod has another one", Release)
 	}
 }

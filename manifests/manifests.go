@@ -38,6 +38,16 @@ const (
 )
 
 const (
+	// Namespace is where Capstan keeps what belongs to no Cluster: the authority
+	// of the webhooks, and the inventory of a plane.
+	Namespace = "capstan-system"
+
+	// Release is that of Cluster API whose API these manifests hold, for
+	// programs that ask which version of a provider is installed.
+	Release = "v1.14.2"
+)
+
+const (
 	providerLabel = "cluster.x-k8s.io/provider"
 	contractLabel = "cluster.x-k8s.io/v1beta2"
 )

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -16,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -258,5 +260,22 @@ func gone(t *testing.T, env *testenv.Env, obj client.Object) func() error {
 			return fmt.Errorf("%s is still there", client.ObjectKeyFromObject(obj))
 		}
 		return client.IgnoreNotFound(err)
+	}
+}
+
+func TestTheInventoryIsWhereClusterctlLooks(t *testing.T) {
+	t.Parallel()
+	env := testenv.Start(t)
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "clusterctl.cluster.x-k8s.io", Version: "v1alpha3", Kind: "ProviderList"})
+	if err := env.Client.List(t.Context(), list, client.MatchingLabels{"clusterctl.cluster.x-k8s.io": "", "clusterctl.cluster.x-k8s.io/core": "inventory"}); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range list.Items {
+		got = append(got, p.Namespace+"/"+p.Name)
+	}
+	if diff := cmp.Diff([]string{"capstan-system/bootstrap-kubeadm", "capstan-system/cluster-api", "capstan-system/control-plane-kubeadm", "capstan-system/infrastructure-local"}, got); diff != "" {
+		t.Errorf("Providers (-want +got):\n%s", diff)
 	}
 }

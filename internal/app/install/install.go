@@ -45,7 +45,18 @@ func Install(ctx context.Context, cfg *rest.Config) error {
 	return install(ctx, cfg, crds, func(*apiextensionsv1.CustomResourceDefinition) error { return nil })
 }
 
-// Alone is Install for an API server that has no others beside it.
+// Plane returns what brings a management plane up to date that runs providers:
+// definitions and roles as for an API server alone, and the inventory.
+func Plane(providers []string) func(context.Context, *rest.Config) error {
+	return func(ctx context.Context, cfg *rest.Config) error {
+		if err := alone(ctx, cfg); err != nil {
+			return err
+		}
+		return writeInventory(ctx, cfg, providers)
+	}
+}
+
+// alone is Install for an API server that has no others beside it.
 //
 // An API server holds back the creation of an object for two seconds if its
 // kind was established less than two seconds ago, lest another one that shares
@@ -56,7 +67,7 @@ func Install(ctx context.Context, cfg *rest.Config) error {
 // storage, whose watch cache is ready a moment later; a watch that comes before
 // is told to come again in a second, and so would be the first of each
 // controller.
-func Alone(ctx context.Context, cfg *rest.Config) error {
+func alone(ctx context.Context, cfg *rest.Config) error {
 	c, err := apiextensions.NewForConfig(asInstaller(cfg))
 	if err != nil {
 		return err

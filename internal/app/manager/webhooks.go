@@ -26,6 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/webhooks"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
+	"github.com/capstan-dev/capstan/manifests"
 )
 
 const (
@@ -34,10 +35,9 @@ const (
 	// ones do not overwrite each other's.
 	registration = "capstan-"
 
-	// webhookNamespace and webhookSecret hold the authority that signs what the
-	// webhook servers of all replicas show; the API server trusts it alone.
-	webhookNamespace = "capstan-system"
-	webhookSecret    = "capstan-webhook-ca"
+	// webhookSecret holds, in Capstan's namespace, the authority that signs what
+	// the webhook servers of all replicas show; the API server trusts it alone.
+	webhookSecret = "capstan-webhook-ca"
 
 	// webhookRenewal is the age at which a server certificate is made anew:
 	// two thirds of its life.
@@ -132,7 +132,7 @@ func (c *servingCert) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 // webhookAuthority reads the authority of all replicas, or makes it. Who is
 // second takes what the first one made.
 func webhookAuthority(ctx context.Context, c client.Client, now time.Time) (certs.Pair, error) {
-	key := client.ObjectKey{Namespace: webhookNamespace, Name: webhookSecret}
+	key := client.ObjectKey{Namespace: manifests.Namespace, Name: webhookSecret}
 	secret := &corev1.Secret{}
 	err := c.Get(ctx, key, secret)
 	if err == nil {
@@ -145,9 +145,9 @@ func webhookAuthority(ctx context.Context, c client.Client, now time.Time) (cert
 	if err != nil {
 		return certs.Pair{}, fmt.Errorf("make the webhooks' authority: %w", err)
 	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: webhookNamespace}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: manifests.Namespace}}
 	if err := c.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
-		return certs.Pair{}, fmt.Errorf("create namespace %s: %w", webhookNamespace, err)
+		return certs.Pair{}, fmt.Errorf("create namespace %s: %w", manifests.Namespace, err)
 	}
 	secret = &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
