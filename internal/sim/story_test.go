@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
@@ -137,6 +138,29 @@ func TestANewWorkerTemplateIsRolledOut(t *testing.T) {
 	})
 	end(t, w)
 	w.Golden("a-worker-template-is-rolled-out.txt")
+}
+
+func TestARolloutWaitsForItsTemplate(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 1, 2)
+	change(t, w, "demo-workers", &clusterv1.MachineDeployment{}, "use a template that does not exist, and allow a Machine to be unavailable", func(d *clusterv1.MachineDeployment) {
+		d.Spec.Template.Spec.InfrastructureRef.Name = "typo"
+		d.Spec.Rollout.Strategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(1))
+	})
+	rollingOut := conditions.Get(get(t, w, "demo-workers", &clusterv1.MachineDeployment{}), clusterv1.RollingOutCondition)
+	w.Tell("MachineDeployment demo-workers: RollingOut %s %s", rollingOut.Status, rollingOut.Message)
+	end(t, w)
+	w.Tell("# create the template")
+	old := get(t, w, "demo-workers", &infrav1.LocalMachineTemplate{})
+	next := &infrav1.LocalMachineTemplate{Spec: old.Spec}
+	next.Namespace, next.Name, next.Labels = "default", "typo", old.Labels
+	if err := w.Mgmt.Create(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	w.Run()
+	end(t, w)
+	w.Golden("a-rollout-waits-for-its-template.txt")
 }
 
 func TestAControlPlaneIsUpgraded(t *testing.T) {

@@ -89,10 +89,10 @@ var setups = []struct {
 			Mgmt: s.mgmt, Live: s.mgr.GetAPIReader(), Providers: s.providers, Clock: s.clock, Recorder: s.recorder("machineset"), Name: names.Random, Patience: s.patience,
 		}).Setup(ctx, s.mgr)
 	}},
-	{Core, "machinedeployment", func(_ context.Context, s *shared) error {
+	{Core, "machinedeployment", func(ctx context.Context, s *shared) error {
 		return (&machinedeployment.Reconciler{
 			Mgmt: s.mgmt, Providers: s.providers, Clock: s.clock, Recorder: s.recorder("machinedeployment"), Name: names.Random, Patience: s.patience,
-		}).Setup(s.mgr)
+		}).Setup(ctx, s.mgr)
 	}},
 	{Core, "extensionconfig", func(_ context.Context, s *shared) error {
 		return (&extensionconfig.Reconciler{

@@ -41,19 +41,26 @@ type Reconciler struct {
 	Patience *patch.Patience
 	// Name makes a name that is not taken: the prefix, a dash and five random letters.
 	Name func(prefix string) string
+
+	watcher provider.Watcher // set by Setup
 }
 
-// Setup registers the controller and its watches.
-func (r *Reconciler) Setup(mgr ctrl.Manager) error {
+// Setup registers the controller, its index and its watches.
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	if r.Mgmt == nil || r.Providers == nil || r.Clock == nil || r.Recorder == nil || r.Name == nil {
 		return errors.New("machinedeployment: Mgmt, Providers, Clock, Recorder and Name are required")
 	}
-	return controller.For(mgr, name, &clusterv1.MachineDeployment{}).
+	if err := provider.Index(ctx, mgr.GetFieldIndexer(), &clusterv1.MachineDeployment{}, templates); err != nil {
+		return err
+	}
+	c, err := controller.For(mgr, name, &clusterv1.MachineDeployment{}).
 		Owns(&clusterv1.MachineSet{}).
 		Watches(&clusterv1.MachineSet{}, r.ofOrphan, controller.Orphan()).
 		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
 		Concurrency(50).
-		Complete(r)
+		Build(r)
+	r.watcher = c
+	return err
 }
 
 // Reconcile implements reconcile.ObjectReconciler.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -122,12 +123,20 @@ func crd(name string) client.Object {
 	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"cluster.x-k8s.io/v1beta2": "v1"}}}
 }
 
-func hostTemplate() client.Object {
+func hostTemplate() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetAPIVersion("x.io/v1")
 	u.SetKind("HostTemplate")
 	u.SetNamespace("ns")
 	u.SetName("ht")
+	return u
+}
+
+// ownedTemplate is what deployment refers to, as it looks once it was adopted.
+func ownedTemplate() *unstructured.Unstructured {
+	u := hostTemplate()
+	u.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "c"})
+	u.SetOwnerReferences([]metav1.OwnerReference{owner.OfCluster(cluster())})
 	return u
 }
 
@@ -204,7 +213,7 @@ func TestReconcileMakesACompleteMachineSet(t *testing.T) {
 
 func TestReconcileReportsEvenWhenCreateFails(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, cluster(), deployment(2))
+	w := newWorld(t, crd("hosttemplates.x.io"), ownedTemplate(), cluster(), deployment(2))
 	w.fail["create MachineSet md-n1"] = errors.New("quota")
 	err := w.try()
 	if want := "roll out: create md-n1 with 2 replicas: no MachineSet matches the template: quota"; err == nil || err.Error() != want {
@@ -218,7 +227,7 @@ func TestReconcileReportsEvenWhenCreateFails(t *testing.T) {
 
 func TestReconcileRollsOut(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, cluster(), deployment(1))
+	w := newWorld(t, crd("hosttemplates.x.io"), ownedTemplate(), cluster(), deployment(1))
 	w.reconcile("create MachineSet md-n1", "patch status of MachineDeployment md")
 	if err := w.c.Create(t.Context(), machine("m1", "md-n1", metav1.ConditionTrue)); err != nil {
 		t.Fatal(err)
@@ -252,13 +261,60 @@ func TestReconcileRollsOut(t *testing.T) {
 	w.reconcile("delete MachineSet md-n1", "patch status of MachineDeployment md")
 }
 
+func TestReconcileHoldsARolloutWhoseTemplateDoesNotExist(t *testing.T) {
+	t.Parallel()
+	outdated := machine("m1", "md-n1", metav1.ConditionTrue)
+	conditions.Set(outdated, noon, metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionFalse, Reason: "R", Message: "* Infrastructure HostTemplate ht, HostTemplate typo required"})
+	w := newWorld(t, crd("hosttemplates.x.io"), ownedTemplate(), cluster(), deployment(1), outdated)
+	w.reconcile("create MachineSet md-n1", "patch status of MachineDeployment md")
+	w.reconcile("patch status of MachineDeployment md")
+	md := w.md()
+	md.Spec.Template.Spec.InfrastructureRef.Name = "typo"
+	md.Spec.Replicas = new(int32(2))
+	md.Spec.Rollout.Strategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(1))
+	w.update(md)
+	w.reconcile("patch MachineSet md-n1", "patch status of MachineDeployment md") // the numbers that it is told
+	if got := *get(w, &clusterv1.MachineSet{}, "md-n1").Spec.Replicas; got != 1 {
+		t.Errorf("the MachineSet wants %d replicas, want 1 as before", got)
+	}
+	const why = " is blocked because:\n* HostTemplate typo, named by spec.template.spec.infrastructureRef, does not exist: create it, or correct the reference"
+	for conditionType, want := range map[string]string{
+		clusterv1.MachineDeploymentRollingOutCondition: "Rolling out 1 not up-to-date replicas" + why,
+		clusterv1.MachineDeploymentScalingUpCondition:  "Scaling up from 1 to 2 replicas" + why,
+	} {
+		if got := conditions.Message(w.md(), conditionType); got != want {
+			t.Errorf("%s: %q, want %q", conditionType, got, want)
+		}
+	}
+	w.reconcile()
+	template := ownedTemplate()
+	template.SetName("typo")
+	if err := w.c.Create(t.Context(), template); err != nil {
+		t.Fatal(err)
+	}
+	w.reconcile("create MachineSet md-n2", "patch MachineDeployment md", "patch status of MachineDeployment md")
+}
+
+func TestReconcileSaysThatTheKindOfATemplateIsUnknown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster(), deployment(1))
+	err := w.try()
+	const why = "spec.template.spec.infrastructureRef: kind HostTemplate.x.io: there is no CRD hosttemplates.x.io: install the provider that brings it, or correct apiGroup and kind"
+	if err == nil || err.Error() != "roll out: "+why {
+		t.Errorf("error %v, want roll out: %s", err, why) // no watch tells of a new CRD
+	}
+	if got, want := conditions.Message(w.md(), clusterv1.MachineDeploymentScalingUpCondition), "Scaling up from 0 to 1 replicas is blocked because:\n* "+why; got != want {
+		t.Errorf("message %q, want %q", got, want)
+	}
+}
+
 func TestReconcileAdoptsMachineSetsFirst(t *testing.T) {
 	t.Parallel()
 	orphan := &clusterv1.MachineSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "was", UID: "uid-was", Labels: map[string]string{"app": "x"}},
 		Spec:       clusterv1.MachineSetSpec{ClusterName: "c", Replicas: new(int32(1)), Template: deployment(1).Spec.Template},
 	}
-	w := newWorld(t, cluster(), deployment(1), orphan)
+	w := newWorld(t, crd("hosttemplates.x.io"), ownedTemplate(), cluster(), deployment(1), orphan)
 	w.reconcile("patch MachineSet was", "patch status of MachineDeployment md")
 	w.reconcile("patch MachineSet was") // labels and annotations
 	w.reconcile()
@@ -270,7 +326,7 @@ func TestReconcileAdoptsMachineSetsFirst(t *testing.T) {
 
 func TestReconcileDeletesItsMachineSetsBeforeItGoes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, cluster(), deployment(1))
+	w := newWorld(t, crd("hosttemplates.x.io"), ownedTemplate(), cluster(), deployment(1))
 	w.reconcile("create MachineSet md-n1", "patch status of MachineDeployment md")
 	if err := w.c.Delete(t.Context(), w.md()); err != nil {
 		t.Fatal(err)
@@ -333,7 +389,7 @@ func TestReconcileComesBackWhenARolloutIsDue(t *testing.T) {
 	t.Parallel()
 	md := deployment(1)
 	md.Spec.Rollout.After = metav1.NewTime(noon.Add(time.Hour))
-	w := newWorld(t, cluster(), md)
+	w := newWorld(t, crd("hosttemplates.x.io"), ownedTemplate(), cluster(), md)
 	w.reconcile("create MachineSet md-n1", "patch status of MachineDeployment md")
 	if w.result.RequeueAfter != time.Hour {
 		t.Errorf("back in %s, want 1h", w.result.RequeueAfter)

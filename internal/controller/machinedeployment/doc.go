@@ -4,11 +4,11 @@
 // and as they are asked for, by way of MachineSets.
 //
 // Watches: MachineDeployment; MachineSet, by owner, or by selector while it has
-// none; Cluster, by label. Machines are read, and not watched: whatever matters
-// of them moves the status of their MachineSet.
+// none; Cluster, by label; templates, by reference. Machines are read, and not
+// watched: whatever matters of them moves the status of their MachineSet.
 // Writes: MachineDeployment finalizer, cluster label, owner, revision, status;
 // MachineSet (create, delete, owner of adopted ones, labels, annotations,
 // spec); owner of the templates.
-// Phases: adopt, roll out; in deletion: delete MachineSets.
+// Phases: own the templates, adopt, roll out; in deletion: delete MachineSets.
 // Invariant: the size of a MachineSet is decided by package rollout alone.
 package machinedeployment

@@ -31,6 +31,18 @@ type state struct {
 	machines   []*clusterv1.Machine    // of all sets
 	bySet      map[types.UID][]*clusterv1.Machine
 	now        time.Time
+
+	// blocked says why no Machine can be made from the templates. Phase "own the
+	// templates" finds it out.
+	blocked  []string
+	unusable error // why the kind of a template cannot be used, which nothing wakes us for
+}
+
+// templates are the references by which a deployment is found again when one of
+// its templates appears.
+func templates(obj client.Object) []clusterv1.ContractVersionedObjectReference {
+	spec := obj.(*clusterv1.MachineDeployment).Spec.Template.Spec
+	return []clusterv1.ContractVersionedObjectReference{spec.Bootstrap.ConfigRef, spec.InfrastructureRef}
 }
 
 // observe reads from the management cluster's cache.

@@ -9,6 +9,7 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,12 +56,10 @@ func (r *Reconciler) ownTemplates(ctx context.Context, s *state) (phase.Next, er
 	if s.cluster == nil {
 		return phase.Continue(), nil
 	}
-	var errs []error
 	spec := s.deployment.Spec.Template.Spec
-	for _, ref := range []clusterv1.ContractVersionedObjectReference{spec.Bootstrap.ConfigRef, spec.InfrastructureRef} {
-		errs = append(errs, r.adoptTemplate(ctx, s, ref))
-	}
-	return phase.Continue(), errors.Join(errs...)
+	return phase.Continue(), errors.Join(
+		r.adoptTemplate(ctx, s, spec.Bootstrap.ConfigRef, "spec.template.spec.bootstrap.configRef"),
+		r.adoptTemplate(ctx, s, spec.InfrastructureRef, "spec.template.spec.infrastructureRef"))
 }
 
 // adopt takes MachineSets that match and that nobody controls.
@@ -81,16 +80,27 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 	return phase.Continue(), nil
 }
 
-func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference) error {
+// adoptTemplate gives one template to the Cluster. One that is not there, or
+// cannot be used, blocks the rollout.
+func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference, field string) error {
 	if !ref.IsDefined() {
 		return nil
 	}
-	t, err := r.Providers.Get(ctx, s.deployment.Namespace, ref)
+	err := r.Providers.Watch(ctx, ref, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineDeploymentList{}})
+	var t *provider.Object
+	if err == nil {
+		t, err = r.Providers.Get(ctx, s.deployment.Namespace, ref)
+	}
+	if apierrors.IsNotFound(err) {
+		s.blocked = append(s.blocked, fmt.Sprintf("%s %s, named by %s, does not exist: create it, or correct the reference", ref.Kind, ref.Name, field))
+		return nil // its creation wakes us
+	}
+	if _, isKind := errors.AsType[*provider.KindError](err); isKind {
+		s.blocked = append(s.blocked, fmt.Sprintf("%s: %v", field, err))
+		s.unusable = errors.Join(s.unusable, fmt.Errorf("%s: %w", field, err))
+		return nil
+	}
 	if err != nil {
-		_, isKind := errors.AsType[*provider.KindError](err)
-		if isKind || client.IgnoreNotFound(err) == nil {
-			return nil // the MachineSet tells
-		}
 		return err
 	}
 	return r.Providers.Adopt(ctx, t, provider.Adoption{Owner: owner.OfCluster(s.cluster), Cluster: s.cluster.Name})
@@ -101,6 +111,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (phase.Next, error) 
 	facts := rollout.Facts{
 		Deployment: s.deployment,
 		Now:        s.now,
+		Blocked:    s.blocked,
 		Name:       func() string { return r.Name(s.deployment.Name) },
 		FieldOwner: fieldOwner,
 	}
@@ -115,7 +126,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (phase.Next, error) 
 			errs = append(errs, fmt.Errorf("%s: %w", a, err))
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(append(errs, s.unusable)...); err != nil {
 		return phase.Next{}, err
 	}
 	if plan.Current != "" {

@@ -75,7 +75,12 @@ func rollingOut(s *state) metav1.Condition {
 		return c
 	}
 	c.Status, c.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentRollingOutReason
-	lines := []string{fmt.Sprintf("Rolling out %d not up-to-date replicas", len(behind))}
+	c.Message = fmt.Sprintf("Rolling out %d not up-to-date replicas", len(behind))
+	if len(s.blocked) > 0 {
+		c.Message += blockedBecause(s.blocked)
+		return c
+	}
+	lines := []string{c.Message}
 	for _, m := range behind {
 		for why := range strings.Lines(conditions.Message(m, clusterv1.MachineUpToDateCondition)) {
 			why = "* " + strings.TrimPrefix(strings.TrimSpace(why), "* ")
@@ -92,12 +97,19 @@ func rollingOut(s *state) metav1.Condition {
 func (s *state) group() scaling.Group {
 	g := scaling.Group{Machines: s.machines, Replicas: s.deployment.Spec.Replicas, Deleting: !s.deployment.DeletionTimestamp.IsZero()}
 	if s.cluster == nil {
-		g.Blocked = fmt.Sprintf(" is blocked because:\n* Cluster %s, named by spec.clusterName, does not exist: create it, or correct the field", s.deployment.Spec.ClusterName)
+		g.Blocked = blockedBecause([]string{fmt.Sprintf("Cluster %s, named by spec.clusterName, does not exist: create it, or correct the field", s.deployment.Spec.ClusterName)})
+	}
+	if len(s.blocked) > 0 {
+		g.Blocked = blockedBecause(s.blocked)
 	}
 	if blocked := blockedSets(s); blocked != "" {
 		g.Blocked += "\n" + blocked
 	}
 	return g
+}
+
+func blockedBecause(why []string) string {
+	return " is blocked because:\n* " + strings.Join(why, "\n* ")
 }
 
 // blockedSets says what the MachineSets say of what keeps them from growing.

@@ -142,9 +142,14 @@ func overdue(f Facts, s *clusterv1.MachineSet) bool {
 	return !after.IsZero() && !after.After(f.Now) && s.CreationTimestamp.Before(&after)
 }
 
+// match finds the current MachineSet; nil when there is none.
+func (p *planner) match() *member {
+	return Current(p.Facts, p.members, func(m *member) *clusterv1.MachineSet { return m.MachineSet })
+}
+
 // chooseCurrent finds the current MachineSet or makes one.
 func (p *planner) chooseCurrent() {
-	p.current = Current(p.Facts, p.members, func(m *member) *clusterv1.MachineSet { return m.MachineSet })
+	p.current = p.match()
 	if p.current != nil {
 		return
 	}

@@ -29,6 +29,9 @@ type Facts struct {
 	Deployment *clusterv1.MachineDeployment
 	Sets       []Set
 	Now        time.Time
+	// Blocked says why no Machine can be made from the template now, such as
+	// that what it refers to does not exist; empty when one can.
+	Blocked []string
 	// Name makes the name of a new MachineSet.
 	Name func() string
 	// FieldOwner signs the labels and annotations that the controller writes.
@@ -98,12 +101,18 @@ type Result struct {
 // one Machine of theirs goes nevertheless. With OnDelete the others only ever
 // shrink as their Machines are deleted, and the current one takes up what is
 // missing. While paused nothing is rolled out, and a change of spec.replicas is
-// spread over the MachineSets by their size. After a rollout, MachineSets
-// without Machines are deleted.
+// spread over the MachineSets by their size. While no Machine can be made from
+// the template nothing is made and nothing taken for it: only a lower
+// spec.replicas still shrinks. After a rollout, MachineSets without Machines are
+// deleted.
 func Plan(f Facts) Result {
 	p := newPlanner(f)
 	if p.paused() {
 		p.spread()
+		return p.result()
+	}
+	if len(f.Blocked) > 0 {
+		p.hold()
 		return p.result()
 	}
 	p.chooseCurrent()

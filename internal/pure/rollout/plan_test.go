@@ -90,9 +90,9 @@ func told(s Set, want string) Set {
 	return s
 }
 
-func plan(md *clusterv1.MachineDeployment, sets ...Set) []string {
+func plan(md *clusterv1.MachineDeployment, blocked []string, sets ...Set) []string {
 	var out []string
-	for _, a := range Plan(Facts{Deployment: md, Sets: sets, Now: epoch.Add(2 * time.Hour), Name: namer(), FieldOwner: "test"}).Actions {
+	for _, a := range Plan(Facts{Deployment: md, Sets: sets, Blocked: blocked, Now: epoch.Add(2 * time.Hour), Name: namer(), FieldOwner: "test"}).Actions {
 		out = append(out, a.String())
 	}
 	return out
@@ -105,9 +105,10 @@ func namer() func() string {
 
 // planCase is a MachineDeployment with its MachineSets, and what is done.
 type planCase struct {
-	md   *clusterv1.MachineDeployment
-	sets func(*clusterv1.MachineDeployment) []Set
-	want []string
+	md      *clusterv1.MachineDeployment
+	sets    func(*clusterv1.MachineDeployment) []Set
+	blocked []string
+	want    []string
 }
 
 func testPlan(t *testing.T, tests map[string]planCase) {
@@ -119,7 +120,7 @@ func testPlan(t *testing.T, tests map[string]planCase) {
 			if tc.sets != nil {
 				have = tc.sets(tc.md)
 			}
-			if diff := cmp.Diff(tc.want, plan(tc.md, have...)); diff != "" {
+			if diff := cmp.Diff(tc.want, plan(tc.md, tc.blocked, have...)); diff != "" {
 				t.Errorf("actions (-want +got):\n%s", diff)
 			}
 		})
@@ -373,6 +374,48 @@ func TestPaused(t *testing.T) {
 			sets: func(md *clusterv1.MachineDeployment) []Set {
 				return []Set{set(md, "old", "v1", 6, 6, 6), set(md, "new", "v2", 5, 5, 5)}
 			},
+		},
+	})
+}
+
+func TestBlocked(t *testing.T) {
+	t.Parallel()
+	blocked := []string{"HostTemplate typo does not exist"}
+	testPlan(t, map[string]planCase{
+		"no first MachineSet is made": {md: deployment(3), blocked: blocked},
+		"no Machine is taken for a MachineSet that cannot grow": {
+			md: deployment(3, pace("1", "1")), blocked: blocked,
+			sets: func(md *clusterv1.MachineDeployment) []Set { return []Set{set(md, "old", "v1", 3, 3, 3)} },
+		},
+		"a rollout that has begun stands still": {
+			md: deployment(3, pace("1", "1")), blocked: blocked,
+			sets: func(md *clusterv1.MachineDeployment) []Set {
+				return []Set{set(md, "old", "v1", 2, 2, 2), set(md, "new", "v2", 1, 1, 1)}
+			},
+		},
+		"more replicas do not grow what is outdated": {
+			md: deployment(5), blocked: blocked,
+			sets: func(md *clusterv1.MachineDeployment) []Set {
+				return []Set{set(md, "old", "v1", 3, 3, 3)}
+			},
+		},
+		"fewer replicas shrink it": {
+			md: deployment(1), blocked: blocked,
+			sets: func(md *clusterv1.MachineDeployment) []Set { return []Set{set(md, "old", "v1", 3, 3, 3)} },
+			want: []string{"scale down old from 3 to 1: want 1"},
+		},
+		"what has replaced nothing is not made superfluous": {
+			md: deployment(3, onDelete), blocked: blocked,
+			sets: func(md *clusterv1.MachineDeployment) []Set {
+				return []Set{disabled(set(md, "old", "v1", 3, 2, 2))}
+			},
+		},
+		"a rollout that is done is tidied up": {
+			md: deployment(1), blocked: blocked,
+			sets: func(md *clusterv1.MachineDeployment) []Set {
+				return []Set{set(md, "old", "v1", 0, 0, 0), set(md, "new", "v2", 1, 1, 1)}
+			},
+			want: []string{"delete old: the rollout is complete"},
 		},
 	})
 }

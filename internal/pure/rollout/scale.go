@@ -109,11 +109,23 @@ func (p *planner) onDelete() {
 	c.scale(rest, "want %d, of which others have the rest", p.want)
 }
 
+// hold keeps everything as it is, but for what a lower spec.replicas takes away.
+func (p *planner) hold() {
+	p.current = p.match()
+	if p.want >= sum(p.members, func(m *member) int { return m.replicas }) {
+		return
+	}
+	p.spread()
+	for _, m := range p.members {
+		m.replicas = min(m.replicas, m.before)
+	}
+}
+
 // spread brings a change of spec.replicas to all MachineSets with Machines, each
 // by its share, without rolling anything out. Whether spec.replicas has changed
 // is seen from what the MachineSets were told last.
 func (p *planner) spread() {
-	p.current = Current(p.Facts, p.members, func(m *member) *clusterv1.MachineSet { return m.MachineSet })
+	p.current = p.match()
 	active := slices.DeleteFunc(slices.Clone(p.members), func(m *member) bool { return m.gone || m.replicas == 0 })
 	switch {
 	case len(active) == 0 && p.current != nil:
