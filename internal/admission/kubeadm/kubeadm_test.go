@@ -151,6 +151,7 @@ func TestScaleIsHeldToTheControlPlane(t *testing.T) {
 			t.Parallel()
 			req := &admissionv1.AdmissionRequest{Namespace: "ns", Name: tc.of}
 			req.Object.Raw = []byte(`{"kind": "Scale", "spec": {"replicas": ` + tc.replicas + `}}`)
+			req.OldObject.Raw = []byte(`{"kind": "Scale", "spec": {"replicas": 1}}`)
 			if got := scale.Admit(t.Context(), req); got.Allowed != tc.want {
 				t.Errorf("allowed %v, want %v: %v", got.Allowed, tc.want, got.Result)
 			}

@@ -5,14 +5,19 @@ package webhooks
 import (
 	"encoding/json"
 	"maps"
+	"net/http"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
@@ -344,5 +349,60 @@ func TestProvidersChooseTheirWebhooks(t *testing.T) {
 	}
 	if got := Of(nil); len(got) != 0 {
 		t.Errorf("no provider: %v", got)
+	}
+}
+
+// TestMalformedReviewsAreRefused sends each webhook what no API server does:
+// whoever reaches it may.
+func TestMalformedReviewsAreRefused(t *testing.T) {
+	t.Parallel()
+	raw := func(text string) runtime.RawExtension { return runtime.RawExtension{Raw: []byte(text)} }
+	tests := map[string]func(*admissionv1.AdmissionRequest){
+		"nothing":                    func(r *admissionv1.AdmissionRequest) { *r = admissionv1.AdmissionRequest{UID: "1"} },
+		"no object":                  func(r *admissionv1.AdmissionRequest) { r.Object = raw("") },
+		"null for an object":         func(r *admissionv1.AdmissionRequest) { r.Object = raw(" null ") },
+		"an update without old":      func(r *admissionv1.AdmissionRequest) { r.Operation, r.OldObject = admissionv1.Update, raw("") },
+		"an update with null as old": func(r *admissionv1.AdmissionRequest) { r.Operation, r.OldObject = admissionv1.Update, raw("null") },
+		"a creation with old":        func(r *admissionv1.AdmissionRequest) { r.Operation, r.OldObject = admissionv1.Create, raw("{}") },
+		"a deletion":                 func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Delete },
+		"a connection":               func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Connect },
+		"an operation there is not":  func(r *admissionv1.AdmissionRequest) { r.Operation = "create" },
+		"another resource":           func(r *admissionv1.AdmissionRequest) { r.Resource.Resource = "secrets" },
+		"another group":              func(r *admissionv1.AdmissionRequest) { r.Resource.Group = "example.com" },
+		"another subresource":        func(r *admissionv1.AdmissionRequest) { r.SubResource = "status" },
+		"another kind":               func(r *admissionv1.AdmissionRequest) { r.Kind.Kind = "Secret" },
+	}
+	for _, w := range Of(fake.NewClientBuilder().Build(), "core", "kubeadm", "local") {
+		whole := func() *admissionv1.AdmissionRequest {
+			resource, sub, _ := strings.Cut(w.Resource, "/")
+			req := &admissionv1.AdmissionRequest{
+				UID: "1", Namespace: "ns", Name: "n", Operation: admissionv1.Create, Kind: metav1.GroupVersionKind(w.Kind),
+				Resource: metav1.GroupVersionResource{Group: w.Kind.Group, Version: w.Kind.Version, Resource: resource}, SubResource: sub, Object: raw("{}"),
+			}
+			if !slices.Contains(w.Operations, admissionregistrationv1.Create) && len(w.Operations) > 0 {
+				req.Operation, req.OldObject = admissionv1.Update, raw("{}")
+			}
+			return req
+		}
+		for name, change := range tests {
+			req := whole()
+			change(req)
+			if name == "another kind" && req.SubResource != "" {
+				continue // that of a subresource is not the resource's
+			}
+			if got := w.Admit(t.Context(), req); got.Allowed || got.Result.Code != http.StatusBadRequest || got.UID != "1" || !strings.Contains(got.Result.Message, w.Name()) {
+				t.Errorf("%s, %s: %v", w.Name(), name, got)
+			}
+		}
+		// What is well formed may be refused, but for what it says.
+		for _, text := range []string{"{}", `{"spec": null}`, `{"spec": {}}`, `{"metadata": null, "spec": {"template": null}}`, `{"spec": []}`, "[]", `"x"`, "7"} {
+			req := whole()
+			if req.Object = raw(text); len(req.OldObject.Raw) > 0 {
+				req.OldObject = raw(text)
+			}
+			if got := w.Admit(t.Context(), req); got.Result != nil && strings.Contains(got.Result.Message, "is not for") {
+				t.Errorf("%s, %s: %v", w.Name(), text, got.Result)
+			}
+		}
 	}
 }

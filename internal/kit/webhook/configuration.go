@@ -41,10 +41,6 @@ func Configurations(name string, all []Webhook, client func(path string) admissi
 // configuration is the webhook as a validating one; the fields of a mutating
 // one are the same and one more.
 func (w Webhook) configuration(client admissionregistrationv1.WebhookClientConfig) admissionregistrationv1.ValidatingWebhook {
-	operations := w.Operations
-	if len(operations) == 0 {
-		operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
-	}
 	var conditions []admissionregistrationv1.MatchCondition
 	for _, name := range slices.Sorted(maps.Keys(w.When)) {
 		conditions = append(conditions, admissionregistrationv1.MatchCondition{Name: name, Expression: w.When[name]})
@@ -53,7 +49,7 @@ func (w Webhook) configuration(client admissionregistrationv1.WebhookClientConfi
 		Name:         w.Name(),
 		ClientConfig: client,
 		Rules: []admissionregistrationv1.RuleWithOperations{{
-			Operations: operations,
+			Operations: w.operations(),
 			Rule: admissionregistrationv1.Rule{
 				APIGroups:   []string{w.Kind.Group},
 				APIVersions: []string{w.Kind.Version},

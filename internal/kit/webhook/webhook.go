@@ -6,11 +6,13 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
@@ -192,11 +194,62 @@ func (w Webhook) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	_ = json.NewEncoder(out).Encode(review)
 }
 
+// operations are those that it is called for.
+func (w Webhook) operations() []admissionregistrationv1.OperationType {
+	if len(w.Operations) > 0 {
+		return w.Operations
+	}
+	return []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
+}
+
 // Admit decides on one request.
 func (w Webhook) Admit(ctx context.Context, req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
-	response := w.admit(ctx, req)
+	response := w.malformed(req)
+	if response == nil {
+		response = w.admit(ctx, req)
+	}
 	response.UID = req.UID
 	return response
+}
+
+// malformed refuses what no API server asks this webhook, so that the
+// functions behind it can rely on what they are called for: on an object, and
+// on an old one for each update. It is nil for what is well formed.
+func (w Webhook) malformed(req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	created, updated := string(admissionregistrationv1.Create), string(admissionregistrationv1.Update)
+	has, had := present(req.Object.Raw), present(req.OldObject.Raw)
+	operation := string(req.Operation)
+	if operation == "" {
+		operation = created
+		if had {
+			operation = updated
+		}
+	}
+	resource, sub, _ := strings.Cut(w.Resource, "/")
+	why := ""
+	switch {
+	case !slices.Contains(w.operations(), admissionregistrationv1.OperationType(operation)):
+		why = "is about the operation " + operation
+	case !has:
+		why = "has no object"
+	case operation == updated && !had:
+		why = "of an update has no oldObject"
+	case operation == created && had:
+		why = "of a creation has an oldObject"
+	case req.Resource.Resource != "" && (req.Resource.Group != w.Kind.Group || req.Resource.Resource != resource || req.SubResource != sub):
+		why = fmt.Sprintf("is about %s.%s", strings.TrimSuffix(req.Resource.Resource+"/"+req.SubResource, "/"), req.Resource.Group)
+	case sub == "" && req.Kind.Kind != "" && req.Kind.Kind != w.Kind.Kind:
+		why = "is about the kind " + req.Kind.Kind
+	default:
+		return nil
+	}
+	return refuse(apierrors.NewBadRequest(fmt.Sprintf("this AdmissionReview is not for %s: it %s", w.Name(), why)))
+}
+
+// present tells an object from none.
+func present(raw []byte) bool {
+	raw = bytes.TrimSpace(raw)
+	return len(raw) > 0 && string(raw) != "null"
 }
 
 func refuse(err *apierrors.StatusError) *admissionv1.AdmissionResponse {
@@ -208,7 +261,7 @@ func decode[T any](req *admissionv1.AdmissionRequest) (Review[T], error) {
 	if err := unmarshal(req.Object.Raw, review.Object); err != nil {
 		return review, fmt.Errorf("decode object: %w", err)
 	}
-	if len(req.OldObject.Raw) > 0 {
+	if present(req.OldObject.Raw) {
 		review.Old = new(T)
 		if err := unmarshal(req.OldObject.Raw, review.Old); err != nil {
 			return review, fmt.Errorf("decode old object: %w", err)
