@@ -15,7 +15,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 )
 
-// Kubeconfig returns the admin kubeconfig of a workload cluster.
+// Kubeconfig returns the admin kubeconfig of a workload cluster. Whoever may
+// write its Secret gets nothing run or read by it: it is the current context
+// alone, with inline certificates, or an error.
 func (c *Client) Kubeconfig(ctx context.Context, key client.ObjectKey) ([]byte, error) {
 	secret := &corev1.Secret{}
 	err := c.mgmt.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: certs.SecretName(key.Name, certs.Kubeconfig)}, secret)
@@ -25,10 +27,11 @@ func (c *Client) Kubeconfig(ctx context.Context, key client.ObjectKey) ([]byte, 
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig of Cluster %s: %w", key, err)
 	}
-	if _, err := kubeconfig.FromSecret(secret); err != nil {
-		return nil, err
+	data, err := kubeconfig.Current(secret.Data[kubeconfig.DataKey])
+	if err != nil {
+		return nil, kubeconfig.InSecret(secret, err)
 	}
-	return secret.Data[kubeconfig.DataKey], nil
+	return data, nil
 }
 
 // noKubeconfig tells a Cluster that does not exist from one that is not so far.

@@ -62,6 +62,16 @@ func New(o Options) ([]byte, error) {
 	})
 }
 
+// Current is the current context of a kubeconfig with its cluster and user,
+// and of these what it takes to connect: nothing else in it reaches anybody.
+func Current(data []byte) ([]byte, error) {
+	cfg, _, err := parse(data)
+	if err != nil {
+		return nil, err
+	}
+	return clientcmd.Write(*cfg)
+}
+
 // RESTConfig reads a kubeconfig that someone else may have written.
 func RESTConfig(data []byte) (*rest.Config, error) {
 	cfg, _, err := parse(data)
@@ -122,7 +132,7 @@ func InSecret(s *corev1.Secret, err error) error {
 		s.Namespace, s.Name, DataKey, err)
 }
 
-// parse returns the whole and the user of the current context.
+// parse returns what of the whole the current context needs, and its user.
 func parse(data []byte) (*clientcmdapi.Config, *clientcmdapi.AuthInfo, error) {
 	switch {
 	case len(data) == 0:
@@ -149,7 +159,36 @@ func parse(data []byte) (*clientcmdapi.Config, *clientcmdapi.AuthInfo, error) {
 	if err := refuse(cluster, user); err != nil {
 		return nil, nil, err
 	}
-	return cfg, user, nil
+	cluster, user = needed(cluster, user)
+	return &clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{current.Cluster: cluster},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{current.AuthInfo: user},
+		Contexts:       map[string]*clientcmdapi.Context{cfg.CurrentContext: {Cluster: current.Cluster, AuthInfo: current.AuthInfo, Namespace: current.Namespace}},
+		CurrentContext: cfg.CurrentContext,
+	}, user, nil
+}
+
+// needed leaves what is known, inline and of use; whatever else a kubeconfig
+// can hold, now or one day, stays behind.
+func needed(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) (*clientcmdapi.Cluster, *clientcmdapi.AuthInfo) {
+	return &clientcmdapi.Cluster{
+			Server:                   cluster.Server,
+			TLSServerName:            cluster.TLSServerName,
+			InsecureSkipTLSVerify:    cluster.InsecureSkipTLSVerify,
+			CertificateAuthorityData: cluster.CertificateAuthorityData,
+			ProxyURL:                 cluster.ProxyURL,
+			DisableCompression:       cluster.DisableCompression,
+		}, &clientcmdapi.AuthInfo{
+			ClientCertificateData: user.ClientCertificateData,
+			ClientKeyData:         user.ClientKeyData,
+			Token:                 user.Token,
+			Impersonate:           user.Impersonate,
+			ImpersonateUID:        user.ImpersonateUID,
+			ImpersonateGroups:     user.ImpersonateGroups,
+			ImpersonateUserExtra:  user.ImpersonateUserExtra,
+			Username:              user.Username,
+			Password:              user.Password,
+		}
 }
 
 // refuse names what a tenant's kubeconfig may not do in our process.

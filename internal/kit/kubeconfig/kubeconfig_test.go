@@ -117,6 +117,47 @@ users: [{name: u, user: USER}]
 	}
 }
 
+func TestCurrentIsAllThatIsHandedOut(t *testing.T) {
+	t.Parallel()
+	got, err := Current([]byte(`apiVersion: v1
+kind: Config
+current-context: c
+preferences: {colors: true, extensions: [{name: hunter2, extension: {}}]}
+extensions: [{name: hunter2, extension: {command: hunter2}}]
+contexts: [{name: evil, context: {cluster: hunter2, user: evil}}, {name: c, context: {cluster: k, user: u, namespace: apps, extensions: [{name: hunter2, extension: {}}]}}]
+clusters: [{name: hunter2, cluster: {server: 'https://evil:1', certificate-authority: /etc/hunter2}}, {name: k, cluster: {server: 'https://x:1', extensions: [{name: hunter2, extension: {}}]}}]
+users: [{name: evil, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: hunter2}}}, {name: u, user: {token: abc, extensions: [{name: hunter2, extension: {}}]}}]
+`))
+	want := `apiVersion: v1
+clusters:
+- cluster:
+    server: https://x:1
+  name: k
+contexts:
+- context:
+    cluster: k
+    namespace: apps
+    user: u
+  name: c
+current-context: c
+kind: Config
+users:
+- name: u
+  user:
+    token: abc
+`
+	if err != nil || string(got) != want {
+		t.Errorf("got %v\n%s", err, got)
+	}
+	if _, err := Current([]byte("rubbish: [")); err == nil {
+		t.Error("rubbish is handed out")
+	}
+	mine := admin(t)
+	if again, err := Current(mine); err != nil || !bytes.Equal(again, mine) {
+		t.Errorf("ours is handed out as another: %v\n%s", err, again)
+	}
+}
+
 func TestNewNeedsTheAuthoritysKey(t *testing.T) {
 	t.Parallel()
 	ca, err := certs.New(certs.CA, "", now, 0)
