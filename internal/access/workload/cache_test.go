@@ -4,6 +4,7 @@ package workload
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -267,6 +268,31 @@ func TestConnectionIsGivenUpAfterFiveFailedProbes(t *testing.T) {
 	})
 }
 
+func TestClusterWithoutAVersionIsStillACluster(t *testing.T) {
+	for _, status := range []int{http.StatusForbidden, http.StatusNotFound} {
+		synctest.Test(t, func(t *testing.T) {
+			s := startServer(t)
+			s.hostile = func(w http.ResponseWriter, r *http.Request) bool {
+				switch r.URL.Path {
+				case "/version":
+					w.WriteHeader(status)
+				case "/api/v1":
+					_ = json.NewEncoder(w).Encode(metav1.APIResourceList{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "nodes"}}})
+				default:
+					return false
+				}
+				return true
+			}
+			f := startFleet(t, map[string]*server{"demo": s})
+			f.reconcile(t, "demo")
+			time.Sleep(3 * probeInterval)
+			if h := f.Health(keyOf("demo")); !h.Connected || h.Failures != 0 {
+				t.Errorf("%d: %+v", status, h)
+			}
+		})
+	}
+}
+
 func TestDeletedClusterIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
@@ -291,7 +317,17 @@ func TestBadAnswersAreNamedInHealth(t *testing.T) {
 	}{
 		"a web page instead of a version": {change: func(s *server) { s.version = "<html>hunter2</html>" }, want: "probe https://demo:6443/version: its answer is not that of a Kubernetes API server"},
 		"an empty object":                 {change: func(s *server) { s.version = "{}" }, want: "its answer is not that of a Kubernetes API server"},
-		"credentials it does not know":    {change: func(s *server) { s.token = "other" }, want: "it answered 401 Unauthorized"},
+		"a web page behind a missing version": {change: func(s *server) {
+			s.hostile = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path == "/version" {
+					w.WriteHeader(http.StatusNotFound)
+				} else {
+					_, _ = w.Write([]byte("<html>hunter2</html>"))
+				}
+				return true
+			}
+		}, want: "probe https://demo:6443/api/v1: its answer is not that of a Kubernetes API server"},
+		"credentials it does not know": {change: func(s *server) { s.token = "other" }, want: "it answered 401 Unauthorized"},
 		"an error that would paint the terminal": {change: func(s *server) {
 			s.hostile = func(w http.ResponseWriter, r *http.Request) bool {
 				if r.URL.Path == "/api/v1/nodes" {

@@ -17,6 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
@@ -32,7 +33,7 @@ import (
 const (
 	callTimeout = 10 * time.Second // of one call through the client
 	openTimeout = time.Minute      // for the first lists of a large cluster
-	maxVersion  = 64 << 10         // bytes of an answer of /version
+	maxProbe    = 64 << 10         // bytes of an answer to a probe
 )
 
 // connection is one way to one API server. It never changes; another
@@ -42,7 +43,7 @@ type connection struct {
 	config     *rest.Config
 	guard      *guard
 	http       *http.Client
-	version    *url.URL
+	base       *url.URL // of the API server
 	client     client.Client
 	nodes      *view[*corev1.Node]
 	pods       *view[*corev1.Pod]
@@ -68,7 +69,7 @@ func newConnection(k *keeper, secret *corev1.Secret) (*connection, error) {
 	if err != nil {
 		return nil, kubeconfig.InSecret(secret, errors.New("its server is not a usable URL"))
 	}
-	c.version = base.JoinPath("version")
+	c.base = base
 	transport, err := newTransport(cfg, c.guard)
 	if err != nil {
 		return nil, kubeconfig.InSecret(secret, err)
@@ -118,31 +119,45 @@ func (c *connection) madeFrom(secret *corev1.Secret) bool {
 	return bytes.Equal(c.kubeconfig, secret.Data[kubeconfig.DataKey])
 }
 
-// probe asks the server for its version.
+// probe asks whether an API server answers. One that does not show its version
+// still shows what it serves.
 func (c *connection) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.version.String(), nil)
+	status, err := c.ask(ctx, c.base.JoinPath("version"), func(body []byte) bool {
+		var v version.Info
+		return json.Unmarshal(body, &v) == nil && v.GitVersion != ""
+	})
+	if status == http.StatusForbidden || status == http.StatusNotFound {
+		_, err = c.ask(ctx, c.base.JoinPath("api", "v1"), func(body []byte) bool {
+			var served metav1.APIResourceList
+			return json.Unmarshal(body, &served) == nil && served.GroupVersion == "v1" && len(served.APIResources) > 0
+		})
+	}
+	return err
+}
+
+// ask gets what is a Kubernetes API server's, or says what is wrong with it.
+func (c *connection) ask(ctx context.Context, u *url.URL, valid func(body []byte) bool) (status int, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return fmt.Errorf("probe: %w", err)
+		return 0, fmt.Errorf("probe: %w", err)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("probe %s: %w", c.version.Redacted(), plain(err))
+		return 0, fmt.Errorf("probe %s: %w", u.Redacted(), plain(err))
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxVersion))
-	if err != nil {
-		return fmt.Errorf("probe %s: %w", c.version.Redacted(), plain(err))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxProbe))
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("probe %s: %w", u.Redacted(), plain(err))
+	case resp.StatusCode != http.StatusOK:
+		return resp.StatusCode, fmt.Errorf("probe %s: it answered %d %s", u.Redacted(), resp.StatusCode, http.StatusText(resp.StatusCode))
+	case !valid(body):
+		return resp.StatusCode, fmt.Errorf("probe %s: its answer is not that of a Kubernetes API server", u.Redacted())
 	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("probe %s: it answered %d %s", c.version.Redacted(), resp.StatusCode, http.StatusText(resp.StatusCode))
-	}
-	var v version.Info
-	if err := json.Unmarshal(body, &v); err != nil || v.GitVersion == "" {
-		return fmt.Errorf("probe %s: its answer is not that of a Kubernetes API server", c.version.Redacted())
-	}
-	return nil
+	return resp.StatusCode, nil
 }
 
 // maxError bounds what is told of an error, which a server may word.
