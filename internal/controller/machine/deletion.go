@@ -63,7 +63,10 @@ func (r *Reconciler) delete(ctx context.Context, s *state) (ctrl.Result, error) 
 	}
 	var err error
 	if s.stage.workload, err = r.lookNode(ctx, s); err != nil {
-		ctrl.LoggerFrom(ctx).V(2).Info("Deleting without knowing the Node", "reason", err.Error())
+		ctrl.LoggerFrom(ctx).V(2).Info("Looking for the Node to delete", "reason", err.Error()) // what needs the Node returns it
+	}
+	if s.node != nil {
+		s.machine.Status.NodeRef.Name = s.node.Name // once its host has gone, nothing else may lead to it
 	}
 	if s.stage.sparesNode, err = r.sparesNode(ctx, s); err != nil {
 		s.stage.at(clusterv1.MachineDeletingInternalErrorReason, "%v", err)
@@ -87,7 +90,7 @@ func (r *Reconciler) sparesNode(ctx context.Context, s *state) (string, error) {
 		return "its Cluster is gone", nil
 	case !s.cluster.DeletionTimestamp.IsZero():
 		return "the whole Cluster is being deleted", nil
-	case s.node == nil && !s.machine.Status.NodeRef.IsDefined():
+	case s.node == nil && s.nodeErr == nil && !s.machine.Status.NodeRef.IsDefined():
 		return "it has no Node", nil
 	}
 	if ref := s.cluster.Spec.ControlPlaneRef; ref.IsDefined() {
@@ -211,7 +214,7 @@ func (r *Reconciler) deleteNode(ctx context.Context, s *state) (phase.Next, erro
 	}
 	s.stage.at(clusterv1.MachineDeletingDeletingNodeReason, "Deleting Node %s", nodeName)
 	left, bounded := remaining(s.machine.DeletionTimestamp.Time, s.machine.Spec.Deletion.NodeDeletionTimeoutSeconds, s.now)
-	if s.stage.workload == nil {
+	if s.stage.workload == nil && s.nodeErr == nil {
 		if bounded && left <= 0 {
 			r.event(s, corev1.EventTypeWarning, "FailedDeleteNode", "DeleteNode", "Node %s is left behind: its workload cluster is not connected", nodeName)
 			return phase.Continue(), nil
@@ -219,7 +222,10 @@ func (r *Reconciler) deleteNode(ctx context.Context, s *state) (phase.Next, erro
 		s.stage.at(clusterv1.MachineDeletingDeletingNodeReason, "Waiting for a connection to the workload cluster, to delete Node %s", nodeName)
 		return phase.Wait(max(0, left)), nil
 	}
-	err := s.stage.workload.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}})
+	err := s.nodeErr
+	if err == nil {
+		err = s.stage.workload.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}})
+	}
 	if client.IgnoreNotFound(err) == nil {
 		ctrl.LoggerFrom(ctx).Info("Deleted Node", "Node", nodeName)
 		return phase.Continue(), nil

@@ -206,7 +206,8 @@ func TestDrainTellsWhatBlocks(t *testing.T) {
 	budget.ErrStatus.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: "The disruption budget web needs 2 healthy pods and has 2 currently"}}}
 	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("terminating"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
-	refusals := map[string]error{"budget": budget, "terminating": terminating, "broken": errors.New("boom"), "gone": apierrors.NewNotFound(schema.GroupResource{}, "gone")}
+	refusals := map[string]error{"budget": budget, "terminating": terminating, "broken": errors.New("boom"), "gone": apierrors.NewNotFound(schema.GroupResource{}, "gone"),
+		"replaced": apierrors.NewConflict(schema.GroupResource{}, "replaced", errors.New("another UID")), "busy": apierrors.NewTooManyRequestsError("try again later")}
 	owned := func(kind, name string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, Controller: new(true)}}
@@ -218,7 +219,7 @@ func TestDrainTellsWhatBlocks(t *testing.T) {
 	w := newWorld(t, cluster(), plane(), controlPlaneMachine(), machine(running, deletedSince(0)), held(provisioned()), node(), rule,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "late", Labels: map[string]string{"late": "yes"}}},
 		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "app", Name: "ds"}},
-		pod("budget"), pod("terminating"), pod("broken"), pod("gone"), pod("daemon", owned("DaemonSet", "ds")),
+		pod("budget"), pod("terminating"), pod("broken"), pod("gone"), pod("replaced"), pod("busy"), pod("daemon", owned("DaemonSet", "ds")),
 		pod("slow", func(p *corev1.Pod) { p.Labels = map[string]string{clusterv1.PodDrainLabel: "wait-completed"} }),
 		pod("late", func(p *corev1.Pod) { p.Namespace = "late" }), pod("elsewhere", func(p *corev1.Pod) { p.Spec.NodeName = "n1" }))
 	w.workload.client = interceptor.NewClient(w.nodes.(client.WithWatch), interceptor.Funcs{
@@ -232,8 +233,9 @@ func TestDrainTellsWhatBlocks(t *testing.T) {
 	}
 	want := strings.Join([]string{
 		"True DrainingNode: Drain not completed yet (started at 2026-03-02T08:00:00Z):",
-		"* Pod app/gone: eviction accepted, waiting for it to be removed from the Node",
+		"* Pod app/replaced: eviction accepted, waiting for it to be removed from the Node",
 		"* Pod app/budget: cannot evict pod as it would violate the pod's disruption budget. The disruption budget web needs 2 healthy pods and has 2 currently",
+		"* Pod app/busy: failed to evict Pod, Too many requests: try again later",
 		"* Pod app/broken: failed to evict Pod, boom",
 		"* Pod app/terminating: the namespace is being deleted, waiting for it to take the pod along",
 		"* Pod app/slow: waiting for completion",
@@ -244,6 +246,77 @@ func TestDrainTellsWhatBlocks(t *testing.T) {
 	}
 	if res.RequeueAfter != time.Second {
 		t.Errorf("requeue after %s", res.RequeueAfter)
+	}
+}
+
+func TestADrainIsDoneWhenThePodsHaveGoneByThemselves(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster(), plane(), controlPlaneMachine(), machine(running, deletedSince(0)), held(provisioned()), node(), pod("p0"))
+	w.workload.client = interceptor.NewClient(w.nodes.(client.WithWatch), interceptor.Funcs{
+		SubResourceCreate: func(_ context.Context, _ client.Client, _ string, o, _ client.Object, _ ...client.SubResourceCreateOption) error {
+			return apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, o.GetName())
+		},
+	})
+	m, _, err := w.reconcile()
+	if got := cond(m, "Deleting"); err != nil || got != "True WaitingForInfrastructureDeletion: Waiting for Host m0 to be deleted" {
+		t.Errorf("Deleting = %s, error %v, want the host to go", got, err)
+	}
+}
+
+// TestAMachineThatIsDeletedBeforeItIsProvisioned has joined all the same; only
+// its host knows by what the Node is found.
+func TestAMachineThatIsDeletedBeforeItIsProvisioned(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster(), plane(), controlPlaneMachine(), machine(deletedSince(0)), held(host("x://m0", nil)), node(), pod("p0"))
+	for range 2 { // the drain, and the deletion of the host
+		if _, _, err := w.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.nodes.Get(t.Context(), client.ObjectKey{Namespace: "app", Name: "p0"}, &corev1.Pod{}); !apierrors.IsNotFound(err) {
+		t.Errorf("Pod: %v, want evicted", err)
+	}
+	release(t, w.mgmt, hostRef)
+	if m := w.settle(); m != nil {
+		t.Fatalf("the Machine is still there: Deleting = %s", cond(m, "Deleting"))
+	}
+	if err := w.nodes.Get(t.Context(), client.ObjectKey{Name: "n0"}, &corev1.Node{}); !apierrors.IsNotFound(err) {
+		t.Errorf("Node: %v, want gone", err)
+	}
+}
+
+func TestDeletionTellsOfTwoNodesWithOneProviderID(t *testing.T) {
+	t.Parallel()
+	const why = "spec.providerID x://m0 is that of Nodes n0 and n1: delete the one that does not exist"
+	bare := func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "" }
+	tests := map[string]struct {
+		machine func(*clusterv1.Machine)
+		host    bool
+		want    string // of Deleting, an error too; gone if the Machine is gone
+	}{
+		"before the drain":                   {func(*clusterv1.Machine) {}, true, "True DrainingNode: Drain not completed yet (started at 2026-03-02T08:00:00Z): " + why},
+		"when the Node was not known before": {bare, true, "True DrainingNode: Drain not completed yet (started at 2026-03-02T08:00:00Z): " + why},
+		"once the host has gone":             {func(*clusterv1.Machine) {}, false, "True DeletingNode: Deleting Node n0: " + why},
+		"and gives up when time is up": {func(m *clusterv1.Machine) {
+			m.Spec.Deletion.NodeDeletionTimeoutSeconds = new(int32(10))
+		}, false, "gone"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objects := []client.Object{cluster(), plane(), controlPlaneMachine(), machine(running, tc.machine, deletedSince(time.Minute)), node(), node(func(n *corev1.Node) { n.Name = "n1" })}
+			if tc.host {
+				objects = append(objects, held(provisioned()))
+			}
+			m, _, err := newWorld(t, objects...).reconcile()
+			got := "gone"
+			if m != nil {
+				got = cond(m, "Deleting")
+			}
+			if got != tc.want || (err == nil) != (tc.want == "gone") {
+				t.Errorf("Deleting = %s, error %v, want %s", got, err, tc.want)
+			}
+		})
 	}
 }
 

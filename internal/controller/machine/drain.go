@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -79,6 +80,10 @@ func (r *Reconciler) drain(ctx context.Context, s *state) (phase.Next, error) {
 		return phase.Continue(), nil
 	}
 	s.stage.at(clusterv1.MachineDeletingDrainingNodeReason, "Drain not completed yet (started at %s)", since.UTC().Format(time.RFC3339))
+	if s.nodeErr != nil {
+		s.stage.message += ": " + s.nodeErr.Error()
+		return phase.Continue(), s.nodeErr
+	}
 	if s.stage.workload == nil {
 		s.stage.message += ": waiting for a connection to the workload cluster"
 		return phase.Wait(max(0, left)), nil
@@ -94,13 +99,14 @@ func (r *Reconciler) drain(ctx context.Context, s *state) (phase.Next, error) {
 		return phase.Continue(), fmt.Errorf("drain Node %s: %w", s.node.Name, err)
 	}
 	todo := draining.Next(verdicts)
+	var refused []draining.Refusal
+	todo.Evict, refused = evict(ctx, s, todo.Evict)
 	if todo.Done() {
 		if d.WaitForNodeVolumeDetachStartTime.IsZero() {
 			r.event(s, corev1.EventTypeNormal, "SuccessfulDrainNode", "DrainNode", "drained Node %s", s.node.Name)
 		}
 		return phase.Continue(), nil
 	}
-	refused := evict(ctx, s, todo)
 	s.stage.message = draining.Report(since, todo, refused)
 	next := lookAfter(since, s.now)
 	if bounded {
@@ -195,9 +201,9 @@ func namespaceLabels(ctx context.Context, workloadClient client.Client) (map[str
 	return out, nil
 }
 
-// evict asks for the eviction of Pods until the budget of time is used, and
-// returns those that were refused.
-func evict(ctx context.Context, s *state, todo draining.Plan) (refused []draining.Refusal) {
+// evict asks for the eviction of Pods until the budget of time is used. It
+// returns those that are still to be waited for, and why some were refused.
+func evict(ctx context.Context, s *state, pods []*corev1.Pod) (left []*corev1.Pod, refused []draining.Refusal) {
 	within, cancel := context.WithTimeout(ctx, evictionBudget)
 	defer cancel()
 	log := ctrl.LoggerFrom(ctx)
@@ -205,9 +211,9 @@ func evict(ctx context.Context, s *state, todo draining.Plan) (refused []drainin
 	if unreachable(s.node) {
 		grace = new(int64(1)) // nobody is there to use a longer one
 	}
-	for _, pod := range todo.Evict {
+	for i, pod := range pods {
 		if within.Err() != nil {
-			return append(refused, draining.Refusal{Pod: pod, Why: "its turn comes next, evictions take long"})
+			return append(left, pods[i:]...), append(refused, draining.Refusal{Pod: pod, Why: "its turn comes next, evictions take long"})
 		}
 		log.Info("Evicting Pod", "Pod", draining.Key(pod))
 		eviction := &policyv1.Eviction{
@@ -215,31 +221,39 @@ func evict(ctx context.Context, s *state, todo draining.Plan) (refused []drainin
 			DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: grace, Preconditions: &metav1.Preconditions{UID: new(pod.UID)}},
 		}
 		err := s.stage.workload.SubResource("eviction").Create(within, pod.DeepCopy(), eviction)
+		if apierrors.IsNotFound(err) {
+			continue // it went by itself
+		}
+		left = append(left, pod)
 		if why := refusal(err); why != "" {
 			refused = append(refused, draining.Refusal{Pod: pod, Why: why})
 		}
 	}
-	return refused
+	return left, refused
 }
 
 // refusal says why an eviction was refused; nothing if it was not.
 func refusal(err error) string {
 	switch {
-	case err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err): // a conflict: the Pod has been replaced
+	case err == nil || apierrors.IsConflict(err): // a conflict: another Pod has its name, perhaps on this Node
 		return ""
-	case apierrors.IsTooManyRequests(err):
-		why := "cannot evict pod as it would violate the pod's disruption budget."
-		if status, ok := errors.AsType[*apierrors.StatusError](err); ok && status.ErrStatus.Details != nil {
-			for _, cause := range status.ErrStatus.Details.Causes {
-				why += " " + cause.Message
-			}
-		}
-		return why
+	case apierrors.IsTooManyRequests(err) && len(causes(err)) > 0: // without causes the API server is only busy
+		return "cannot evict pod as it would violate the pod's disruption budget. " + strings.Join(causes(err), " ")
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return "the namespace is being deleted, waiting for it to take the pod along"
 	default:
 		return "failed to evict Pod, " + err.Error()
 	}
+}
+
+// causes lists what the API server gives as reasons.
+func causes(err error) (out []string) {
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && status.ErrStatus.Details != nil {
+		for _, cause := range status.ErrStatus.Details.Causes {
+			out = append(out, cause.Message)
+		}
+	}
+	return out
 }
 
 // unreachable reports whether the Node's kubelet does not answer.

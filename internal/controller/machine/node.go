@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/nodesync"
@@ -52,11 +53,30 @@ func (r *Reconciler) node(ctx context.Context, s *state) (phase.Next, error) {
 	return phase.Continue(), nil
 }
 
+// providerID is what leads to the Node. A Machine takes it over when its host is
+// provisioned; one that is deleted before may have joined all the same.
+func providerID(s *state) (string, error) {
+	if s.machine.Spec.ProviderID != "" || s.machine.DeletionTimestamp.IsZero() || s.infraMachine.Obj == nil {
+		return s.machine.Spec.ProviderID, nil
+	}
+	c, err := contract.InfraMachineFor(s.infraMachine.Obj.Contract)
+	if err != nil {
+		return "", err
+	}
+	id, _, err := c.ProviderID.Get(s.infraMachine.Obj.Unstructured)
+	return id, err
+}
+
 // lookNode finds the Node by its provider ID. What hinders is kept in the
 // state; only failures are errors too. The client is nil when there is no
 // connection.
 func (r *Reconciler) lookNode(ctx context.Context, s *state) (client.Client, error) {
 	m := s.machine
+	id, err := providerID(s)
+	if err != nil {
+		s.nodeErr = err
+		return nil, err
+	}
 	switch {
 	case s.cluster == nil:
 		s.awaited = fmt.Sprintf("Waiting for Cluster %s to exist", m.Spec.ClusterName)
@@ -64,7 +84,7 @@ func (r *Reconciler) lookNode(ctx context.Context, s *state) (client.Client, err
 	case !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false):
 		s.awaited = fmt.Sprintf("Waiting for the infrastructure of Cluster %s to be provisioned", s.cluster.Name)
 		return nil, nil
-	case m.Spec.ProviderID == "" && !m.Status.NodeRef.IsDefined():
+	case id == "" && !m.Status.NodeRef.IsDefined():
 		s.awaited = fmt.Sprintf("Waiting for %s to report spec.providerID", s.infraMachine)
 		return nil, nil
 	}
@@ -85,13 +105,13 @@ func (r *Reconciler) lookNode(ctx context.Context, s *state) (client.Client, err
 		return nil, err
 	}
 	s.connected = true
-	if s.node, err = findNode(ctx, workloadClient, m); err != nil {
+	if s.node, err = findNode(ctx, workloadClient, id, m.Status.NodeRef.Name); err != nil {
 		s.nodeErr = err
 		return nil, err
 	}
 	if s.node == nil {
 		s.nodeGone = m.Status.NodeRef.IsDefined()
-		s.awaited = fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", m.Spec.ProviderID)
+		s.awaited = fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", id)
 	}
 	return workloadClient, nil
 }
@@ -103,22 +123,23 @@ func (r *Reconciler) grace() time.Duration {
 	return r.RemoteGrace
 }
 
-// findNode returns the Node of a Machine, nil when there is none.
-func findNode(ctx context.Context, workloadClient client.Client, m *clusterv1.Machine) (*corev1.Node, error) {
-	if m.Spec.ProviderID == "" {
+// findNode returns the Node with a provider ID or, without one, of that name;
+// nil when there is none.
+func findNode(ctx context.Context, workloadClient client.Client, id, name string) (*corev1.Node, error) {
+	if id == "" {
 		node := &corev1.Node{}
-		err := workloadClient.Get(ctx, client.ObjectKey{Name: m.Status.NodeRef.Name}, node)
+		err := workloadClient.Get(ctx, client.ObjectKey{Name: name}, node)
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("get Node %s: %w", m.Status.NodeRef.Name, err)
+			return nil, fmt.Errorf("get Node %s: %w", name, err)
 		}
 		return node, nil
 	}
 	var nodes corev1.NodeList
-	if err := workloadClient.List(ctx, &nodes, client.MatchingFields{workload.NodeByProviderID: m.Spec.ProviderID}); err != nil {
-		return nil, fmt.Errorf("list Nodes by spec.providerID %s: %w", m.Spec.ProviderID, err)
+	if err := workloadClient.List(ctx, &nodes, client.MatchingFields{workload.NodeByProviderID: id}); err != nil {
+		return nil, fmt.Errorf("list Nodes by spec.providerID %s: %w", id, err)
 	}
 	switch len(nodes.Items) {
 	case 0:
@@ -127,7 +148,7 @@ func findNode(ctx context.Context, workloadClient client.Client, m *clusterv1.Ma
 		return &nodes.Items[0], nil
 	default:
 		return nil, fmt.Errorf("spec.providerID %s is that of Nodes %s and %s: delete the one that does not exist",
-			m.Spec.ProviderID, nodes.Items[0].Name, nodes.Items[1].Name)
+			id, nodes.Items[0].Name, nodes.Items[1].Name)
 	}
 }
 
