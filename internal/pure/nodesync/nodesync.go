@@ -135,11 +135,14 @@ func has(m map[string]string, key string) bool { _, ok := m[key]; return ok }
 
 // taints returns the taints of the Node, and the note of those that follow the
 // Machine for good. There is no note while there has never been such a taint.
+// One that becomes a taint for the start stays: what is set at the start is from
+// then on the Node's own.
 func taints(node *corev1.Node, w Want, initialized bool) (out []corev1.Taint, note string, noted bool) {
 	out = slices.Clone(node.Spec.Taints)
-	var keys []string
+	var keys, all []string
 	for _, t := range w.Machine.Spec.Taints {
 		taint := corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect}
+		all = append(all, id(taint))
 		if t.Propagation == clusterv1.MachineTaintPropagationAlways {
 			keys = append(keys, id(taint))
 		} else if initialized {
@@ -148,7 +151,7 @@ func taints(node *corev1.Node, w Want, initialized bool) (out []corev1.Taint, no
 		out = set(out, taint)
 	}
 	for _, old := range tracked(node, clusterv1.TaintsFromMachineAnnotation) {
-		if !slices.Contains(keys, old) {
+		if !slices.Contains(all, old) {
 			out = slices.DeleteFunc(out, func(t corev1.Taint) bool { return id(t) == old })
 		}
 	}

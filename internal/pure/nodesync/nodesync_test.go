@@ -90,6 +90,14 @@ func TestApply(t *testing.T) {
 			},
 			want: node{map[string]string{}, seen("cluster.x-k8s.io/taints-from-machine", ""), []string{"gpu=yes:NoExecute"}},
 		},
+		"a taint that was for good and is now for the start stays": {
+			taints: []clusterv1.MachineTaint{{Key: "gpu", Value: "yes", Effect: "NoSchedule", Propagation: clusterv1.MachineTaintPropagationOnInitialization}},
+			node: corev1.Node{
+				ObjectMeta: metav1.ObjectMeta{Annotations: seen("cluster.x-k8s.io/taints-from-machine", "gpu:NoSchedule")},
+				Spec:       corev1.NodeSpec{Taints: []corev1.Taint{taint("gpu", "yes", "NoSchedule")}},
+			},
+			want: node{map[string]string{}, seen("cluster.x-k8s.io/taints-from-machine", ""), []string{"gpu=yes:NoSchedule"}},
+		},
 		"an outdated Machine taints its Node": {
 			outdated: new(true), want: node{map[string]string{}, seen(), []string{"node.cluster.x-k8s.io/outdated-revision=:PreferNoSchedule"}},
 		},
