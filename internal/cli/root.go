@@ -6,11 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/cli/extension"
@@ -107,18 +104,10 @@ func dataDirFlag(cmd *cobra.Command, env *Env, dir *string) {
 	cmd.Flags().StringVar(dir, "data-dir", env.DefaultDataDir(), "folder that holds everything of the management plane")
 }
 
-// checkGiven refuses flags that are given without a value, as an unset variable
-// of a shell gives them: they would mean the default, which nobody asked for.
+// checkGiven refuses flags that are given without a value.
 func checkGiven(cmd *cobra.Command) error {
-	var empty []string
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		list, many := f.Value.(pflag.SliceValue)
-		if f.Value.String() == "" || many && (len(list.GetSlice()) == 0 || slices.Contains(list.GetSlice(), "")) {
-			empty = append(empty, "--"+f.Name)
-		}
-	})
-	if len(empty) > 0 {
-		return command.Misuse(fmt.Errorf("%s without a value: give one, or leave the flag out for its default", strings.Join(empty, ", ")))
+	if err := command.RefuseEmpty(cmd.Flags()); err != nil {
+		return err
 	}
 	if cmd.Flag("data-dir").Value.String() == "" {
 		return command.Misuse(errors.New("--data-dir is needed: neither XDG_DATA_HOME nor HOME is set"))

@@ -9,9 +9,12 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
 	"github.com/capstan-dev/capstan/internal/kit/plaintext"
@@ -99,6 +102,26 @@ func Misuse(cause error) error { return UsageError{cause} }
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if err := cobra.NoArgs(cmd, args); err != nil {
 		return Misuse(err)
+	}
+	return nil
+}
+
+// RefuseEmpty refuses flags that are given without a value, as an unset variable
+// of a shell gives them: they would mean the default, which nobody asked for.
+// With names, it looks at those alone.
+func RefuseEmpty(flags *pflag.FlagSet, names ...string) error {
+	var empty []string
+	flags.Visit(func(f *pflag.Flag) {
+		list, many := f.Value.(pflag.SliceValue)
+		if len(names) > 0 && !slices.Contains(names, f.Name) {
+			return
+		}
+		if f.Value.String() == "" || many && (len(list.GetSlice()) == 0 || slices.Contains(list.GetSlice(), "")) {
+			empty = append(empty, "--"+f.Name)
+		}
+	})
+	if len(empty) > 0 {
+		return Misuse(fmt.Errorf("%s without a value: give one, or leave the flag out for its default", strings.Join(empty, ", ")))
 	}
 	return nil
 }

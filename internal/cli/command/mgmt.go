@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -23,8 +24,7 @@ type MgmtFlags struct {
 	kubeconfig, context string
 	// DataDir is the data directory of the plane.
 	DataDir string
-	// given says that a flag is on the command line.
-	given func(flag string) bool
+	flags   *pflag.FlagSet
 }
 
 // Add adds --kubeconfig, --kubeconfig-context and --data-dir.
@@ -33,7 +33,7 @@ func (f *MgmtFlags) Add(cmd *cobra.Command, env *Env) {
 	fl.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the management cluster (default: that of --data-dir, then $KUBECONFIG, then that of the running plane)")
 	fl.StringVar(&f.context, "kubeconfig-context", "", "context to use in the kubeconfig (default: its current one)")
 	fl.StringVar(&f.DataDir, "data-dir", env.DefaultDataDir(), "data directory of the plane whose kubeconfig is used; wins over $KUBECONFIG when given")
-	f.given = fl.Changed
+	f.flags = fl
 }
 
 // Repeat is what the user said of the management cluster, for a command line
@@ -41,7 +41,7 @@ func (f *MgmtFlags) Add(cmd *cobra.Command, env *Env) {
 func (f *MgmtFlags) Repeat() string {
 	var out strings.Builder
 	for _, flag := range [][2]string{{"kubeconfig", f.kubeconfig}, {"kubeconfig-context", f.context}, {"data-dir", f.DataDir}} {
-		if f.given(flag[0]) {
+		if f.flags.Changed(flag[0]) {
 			out.WriteString(" --" + flag[0] + " " + flag[1])
 		}
 	}
@@ -81,13 +81,11 @@ func (t talk) Write(text []byte) (int, error) {
 }
 
 func (f *MgmtFlags) choose(env *Env) (Mgmt, error) {
-	file, dir, variable := f.given("kubeconfig"), f.given("data-dir"), env.Getenv("KUBECONFIG")
+	file, dir, variable := f.flags.Changed("kubeconfig"), f.flags.Changed("data-dir"), env.Getenv("KUBECONFIG")
+	if err := RefuseEmpty(f.flags, "kubeconfig", "kubeconfig-context", "data-dir", "namespace"); err != nil {
+		return Mgmt{}, err
+	}
 	switch {
-	case file && f.kubeconfig == "":
-		// As a script has it whose variable is not set: what it means is not what would be chosen.
-		return Mgmt{}, Misuse(errors.New("--kubeconfig is empty: name the kubeconfig of a management cluster, or leave the flag out"))
-	case dir && f.DataDir == "":
-		return Mgmt{}, Misuse(errors.New("--data-dir is empty: name the data directory of a plane, or leave the flag out"))
 	case file && dir:
 		return f.both()
 	case file:
@@ -104,7 +102,7 @@ const elsewhere = "is it running? Another is chosen with --kubeconfig or --data-
 // plane is the management cluster of the data directory.
 func (f *MgmtFlags) plane() (Mgmt, error) {
 	up, from := "`capstan up`", "the plane on "+f.DataDir
-	if f.given("data-dir") {
+	if f.flags.Changed("data-dir") {
 		up, from = "`capstan up --data-dir "+f.DataDir+"`", "--data-dir "+f.DataDir
 	}
 	if f.DataDir == "" {

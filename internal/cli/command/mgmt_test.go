@@ -45,6 +45,7 @@ func choose(env *Env, args ...string) (m Mgmt, repeat string, err error) {
 		return err
 	}}
 	f.Add(cmd, env)
+	cmd.Flags().String("namespace", "", "")
 	cmd.SetArgs(args)
 	err = cmd.Execute()
 	return m, repeat, err
@@ -80,8 +81,9 @@ func TestTheCommandLineChoosesBeforeTheEnvironment(t *testing.T) {
 		"both, of two on one address": {args: []string{"--data-dir", at("other"), "--kubeconfig", kubeconfigs["impostor"]}, misuse: "choose different management clusters"},
 		"both, and no plane":          {args: []string{"--data-dir", at("nowhere"), "--kubeconfig", kubeconfigs["plane"]}, err: "no plane was ever started in " + at("nowhere")},
 		"--data-dir without a plane":  {args: []string{"--data-dir", at("nowhere")}, variable: kubeconfigs["variable"], err: "start one with `capstan up --data-dir " + at("nowhere") + "`"},
-		"an empty --data-dir":         {args: []string{"--data-dir="}, variable: kubeconfigs["variable"], misuse: "--data-dir is empty"},
-		"an empty --kubeconfig":       {args: []string{"--kubeconfig="}, misuse: "--kubeconfig is empty"},
+		"an empty --data-dir":         {args: []string{"--data-dir="}, variable: kubeconfigs["variable"], misuse: "--data-dir without a value"},
+		"an empty --kubeconfig":       {args: []string{"--kubeconfig="}, misuse: "--kubeconfig without a value"},
+		"an empty namespace":          {args: []string{"--namespace="}, misuse: "--namespace without a value"},
 		"a KUBECONFIG that is gone":   {variable: at("nowhere"), err: "KUBECONFIG=" + at("nowhere") + ": it does not exist, or names no cluster"},
 		"a --kubeconfig that is gone": {args: []string{"--kubeconfig", at("nowhere")}, variable: kubeconfigs["variable"], err: "no such file or directory"},
 		"a context that is not there": {args: []string{"--data-dir", at("other"), "--kubeconfig-context", "nonsense"}, err: `"nonsense" does not exist`},
