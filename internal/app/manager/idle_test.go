@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/capstan-dev/capstan/manifests"
 )
@@ -25,7 +26,7 @@ func TestKindsThatNoControllerActsOnAreWarnedOf(t *testing.T) {
 		var got []string
 		for _, w := range idleWarnings(scheme, provider) {
 			got = append(got, w.Kind.Kind)
-			answer := w.Admit(t.Context(), &admissionv1.AdmissionRequest{})
+			answer := w.Admit(t.Context(), &admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: []byte("{}")}})
 			text := w.Kind.Kind + " is not available in this version: the object is stored, but no controller acts on it"
 			if diff := cmp.Diff([]string{text}, answer.Warnings); diff != "" || !answer.Allowed {
 				t.Errorf("%s: allowed %v, warnings (-want +got):\n%s", w.Kind.Kind, answer.Allowed, diff)
