@@ -10,7 +10,7 @@ import (
 
 // LocalClusterFinalizer holds a LocalCluster until its network and endpoint
 // are gone. The LocalCluster controller sets and removes it.
-const LocalClusterFinalizer = "localcluster.infrastructure.capstan.dev"
+const LocalClusterFinalizer = "infrastructure.capstan.dev/localcluster"
 
 // ClusterFault is something that is made to go wrong with a simulated cluster.
 // +kubebuilder:validation:Enum=APIServerHangs;APIServerRefuses

@@ -11,7 +11,7 @@ import (
 
 // LocalMachineFinalizer holds a LocalMachine until what runs for it is gone.
 // The LocalMachine controller sets and removes it.
-const LocalMachineFinalizer = "localmachine.infrastructure.capstan.dev"
+const LocalMachineFinalizer = "infrastructure.capstan.dev/localmachine"
 
 // MachineFault is something that is made to go wrong with a simulated machine.
 // +kubebuilder:validation:Enum=NeverBoots;NodeNotReady;APIServerHangs;EtcdUnhealthy

@@ -10,7 +10,7 @@ import (
 
 // LocalMachinePoolFinalizer holds a LocalMachinePool until its machines are
 // gone. The LocalMachinePool controller sets and removes it.
-const LocalMachinePoolFinalizer = "localmachinepool.infrastructure.capstan.dev"
+const LocalMachinePoolFinalizer = "infrastructure.capstan.dev/localmachinepool"
 
 // LocalMachinePoolSpec is what is wanted of a LocalMachinePool.
 type LocalMachinePoolSpec struct {

@@ -134,12 +134,12 @@ func TestDefaultingIsCalledExactlyWhenItWouldSetSomething(t *testing.T) {
 		},
 		"LocalCluster": {
 			"new":               "spec: {simulated: {}}",
-			"with finalizer":    "metadata: {finalizers: [localcluster.infrastructure.capstan.dev]}\nspec: {simulated: {}}",
+			"with finalizer":    "metadata: {finalizers: [infrastructure.capstan.dev/localcluster]}\nspec: {simulated: {}}",
 			"managed by others": "metadata: {annotations: {cluster.x-k8s.io/managed-by: terraform}}\nspec: {simulated: {}}",
 		},
 		"LocalMachine": {
 			"new":            "spec: {simulated: {}}",
-			"with finalizer": "metadata: {finalizers: [localmachine.infrastructure.capstan.dev]}\nspec: {simulated: {}}",
+			"with finalizer": "metadata: {finalizers: [infrastructure.capstan.dev/localmachine]}\nspec: {simulated: {}}",
 		},
 		"ClusterResourceSet": {
 			"minimal":  "spec: {clusterSelector: {matchLabels: {a: b}}}",

@@ -41,6 +41,10 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 }
 
+// formerFinalizer is what the finalizer was called while its name had no path,
+// of which API servers warn.
+const formerFinalizer = "localcluster.infrastructure.capstan.dev"
+
 // Setup registers the controller and its watches.
 func (r *Reconciler) Setup(mgr ctrl.Manager) error {
 	if r.Mgmt == nil || r.Backend == nil || r.Clock == nil || r.Recorder == nil {
@@ -67,7 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, lc *infrav1.LocalCluster) (_
 		return ctrl.Result{}, nil
 	}
 	commit := patch.Remember(r.Mgmt, lc)
-	added := finalizer.Ensure(lc, infrav1.LocalClusterFinalizer)
+	added := finalizer.Ensure(lc, infrav1.LocalClusterFinalizer, formerFinalizer)
 	if pause.Requested(s.cluster, lc) {
 		// It has its finalizer all the same: deleted before the pause ends, it
 		// would leave behind what a copy of it that was moved here stands for.

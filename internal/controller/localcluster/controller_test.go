@@ -216,6 +216,22 @@ func TestOnlyTheClustersOwnLocalClusterIsMade(t *testing.T) {
 	}
 }
 
+func TestAFormerFinalizerIsReplaced(t *testing.T) {
+	t.Parallel()
+	former := func(lc *infrav1.LocalCluster) { lc.Finalizers = []string{"a.b/c", formerFinalizer} }
+	w := newWorld(t, cluster(), local(former))
+	lc, err := w.reconcile()
+	if diff := cmp.Diff([]string{"a.b/c", "infrastructure.capstan.dev/localcluster"}, lc.Finalizers); diff != "" || err != nil {
+		t.Errorf("error %v, finalizers (-want +got):\n%s", err, diff)
+	}
+	w = newWorld(t, cluster(), local(func(lc *infrav1.LocalCluster) {
+		lc.Finalizers, lc.DeletionTimestamp = []string{formerFinalizer}, new(metav1.Now())
+	}))
+	if lc, err := w.reconcile(); err != nil || lc != nil || len(w.backend.deleted) != 1 {
+		t.Errorf("of a deleted one: %v, deleted %v, error %v", lc, w.backend.deleted, err)
+	}
+}
+
 func TestAPanicIsReportedAsAFailure(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster(), local())

@@ -51,7 +51,7 @@ func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
 			return phase.Wait(0), err
 		}
 	}
-	finalizer.Remove(s.local, infrav1.LocalClusterFinalizer)
+	finalizer.Remove(s.local, infrav1.LocalClusterFinalizer, formerFinalizer)
 	return phase.Continue(), nil
 }
 

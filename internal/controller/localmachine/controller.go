@@ -47,6 +47,10 @@ type Reconciler struct {
 	Patience *patch.Patience
 }
 
+// formerFinalizer is what the finalizer was called while its name had no path,
+// of which API servers warn.
+const formerFinalizer = "localmachine.infrastructure.capstan.dev"
+
 // Setup registers the controller and its watches.
 func (r *Reconciler) Setup(mgr ctrl.Manager) error {
 	if r.Mgmt == nil || r.Live == nil || r.Backend == nil || r.Clock == nil || r.Recorder == nil {
@@ -72,7 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, lm *infrav1.LocalMachine) (_
 		return ctrl.Result{}, nil
 	}
 	commit := patch.Remember(r.Mgmt, lm, patch.Patiently(r.Patience))
-	added := finalizer.Ensure(lm, infrav1.LocalMachineFinalizer)
+	added := finalizer.Ensure(lm, infrav1.LocalMachineFinalizer, formerFinalizer)
 	if pause.Requested(s.cluster, lm) {
 		// It has its finalizer all the same: deleted before the pause ends, it
 		// would leave behind what a copy of it that was moved here stands for.

@@ -395,6 +395,23 @@ func TestDeletionWaitsForNothing(t *testing.T) {
 	}
 }
 
+func TestAFormerFinalizerIsReplaced(t *testing.T) {
+	t.Parallel()
+	former := local()
+	former.Finalizers = []string{formerFinalizer}
+	w := newWorld(t, cluster(), machine(), data(), former)
+	lm, err := w.reconcile()
+	if diff := cmp.Diff([]string{"infrastructure.capstan.dev/localmachine"}, lm.Finalizers); diff != "" || err != nil {
+		t.Errorf("error %v, finalizers (-want +got):\n%s", err, diff)
+	}
+	former = local()
+	former.Finalizers, former.DeletionTimestamp = []string{formerFinalizer}, new(metav1.Now())
+	w = newWorld(t, cluster(), machine(), data(), former)
+	if lm, err := w.reconcile(); err != nil || lm != nil || len(w.backend.deleted) != 1 {
+		t.Errorf("of a deleted one: %v, deleted %v, error %v", lm, w.backend.deleted, err)
+	}
+}
+
 func TestEventsOfTheBackendWakeTheirMachines(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

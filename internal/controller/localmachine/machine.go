@@ -138,6 +138,6 @@ func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
 			return phase.Wait(0), err
 		}
 	}
-	finalizer.Remove(s.local, infrav1.LocalMachineFinalizer)
+	finalizer.Remove(s.local, infrav1.LocalMachineFinalizer, formerFinalizer)
 	return phase.Continue(), nil
 }

@@ -9,17 +9,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// Ensure adds the finalizer and reports whether it was missing. An object that
-// is being deleted gets none: the API server would refuse it.
+// Ensure adds the finalizer and reports whether it was missing. It takes the
+// place of those that earlier versions stored under former names. An object
+// that is being deleted gets none: the API server would refuse it.
 //
 // A reconcile that gets true must commit and return before it causes any
 // effect outside the object, so that nothing is left behind if it dies.
-func Ensure(obj client.Object, name string) bool {
+func Ensure(obj client.Object, name string, former ...string) bool {
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return false
 	}
-	return controllerutil.AddFinalizer(obj, name)
+	added := controllerutil.AddFinalizer(obj, name)
+	for _, f := range former {
+		controllerutil.RemoveFinalizer(obj, f)
+	}
+	return added
 }
 
-// Remove takes the finalizer away.
-func Remove(obj client.Object, name string) { controllerutil.RemoveFinalizer(obj, name) }
+// Remove takes the finalizer away, under whichever of the names it is there.
+func Remove(obj client.Object, names ...string) {
+	for _, name := range names {
+		controllerutil.RemoveFinalizer(obj, name)
+	}
+}
