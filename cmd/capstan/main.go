@@ -6,9 +6,7 @@ package main
 import (
 	"context"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -24,7 +22,7 @@ func main() {
 	// Kubernetes' libraries register flags of their own programs, which cobra
 	// would offer with every command.
 	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ExitOnError)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := command.Interruptible(context.Background())
 	if os.Getenv("GOGC") == "" {
 		plane.TuneHeap()
 	}

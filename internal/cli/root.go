@@ -72,11 +72,15 @@ func refuseUnknown(cmd *cobra.Command) {
 }
 
 // Run executes a command line and returns the exit status: 0 done, 1 failed,
-// 2 misuse, or what a command has of its own.
+// 2 misuse, 128 and the signal's number if one interrupted it, or what a
+// command has of its own.
 func Run(ctx context.Context, env *Env, args []string) int {
 	root := New(env)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
+	if by, ok := errors.AsType[command.Interrupted](context.Cause(ctx)); ok && err != nil {
+		err = command.StatusError{Status: 128 + int(by.Signal), Cause: err}
+	}
 	return exitStatus(env, cmd, err)
 }
 

@@ -122,6 +122,9 @@ func runUp(ctx context.Context, env *Env, o upOptions) error {
 	}
 	begin, report := time.Now(), env.reporter(o.reportFD)
 	p, err := startPlane(ctx, env, o, report)
+	if err != nil && ctx.Err() != nil { // what else went wrong comes of that
+		err = fmt.Errorf("stopped before the management plane was ready: %w", context.Cause(ctx))
+	}
 	if err != nil {
 		report.failed(err)
 		return err

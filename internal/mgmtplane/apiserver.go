@@ -32,6 +32,9 @@ import (
 
 const (
 	readyTimeout = 60 * time.Second
+	// interruptedTimeout is how long a start that is interrupted waits for the
+	// API server, which needs a second or two.
+	interruptedTimeout = 10 * time.Second
 
 	// A write computes for some milliseconds and waits about as long for the
 	// disk, where etcd takes together what comes together.
@@ -202,8 +205,9 @@ func (v namedVersion) Info() *apimachineryversion.Info {
 	return info
 }
 
-// waitReady asks /readyz through the handlers themselves until it is 200.
-// Nothing may be cancelled before: a start hook that fails is fatal upstream.
+// waitReady asks /readyz through the handlers themselves until it is 200. An
+// interrupt waits for that as well: to stop the server makes its start hooks
+// fail, which upstream is fatal.
 func waitReady(ctx context.Context, p *Plane) error {
 	client, err := rest.HTTPClientFor(p.config)
 	if err != nil {
@@ -214,19 +218,20 @@ func waitReady(ctx context.Context, p *Plane) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	var last string
-	for {
-		if last, err = notReady(ctx, client, p.config.Host); err != nil {
+	for interrupted := ctx.Done(); ; {
+		if last, err = notReady(context.WithoutCancel(ctx), client, p.config.Host); err != nil {
 			return fmt.Errorf("ask whether the API server is ready: %w", err)
 		}
 		if last == "" {
-			return nil
+			return ctx.Err()
 		}
 		select {
 		case <-tick.C:
 		case err := <-p.errs:
 			return err
-		case <-ctx.Done():
-			return fmt.Errorf("wait for the API server: %w", ctx.Err())
+		case <-interrupted:
+			interrupted = nil
+			deadline.Reset(interruptedTimeout)
 		case <-deadline.C:
 			return fmt.Errorf("API server is not ready after %s: %s", readyTimeout, last)
 		}

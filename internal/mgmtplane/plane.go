@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
@@ -250,9 +251,10 @@ func (e *fullDiskError) Unwrap() error { return e.cause }
 
 // CatchExits keeps Kubernetes libraries from ending the process: what they
 // would have ended it for is sent to the channel, and only the goroutine that
-// said so ends. It changes a global of klog: call it once, before Start, from
+// said so ends. It changes globals of klog: call it once, before Start, from
 // where the program begins.
 func CatchExits() <-chan error {
+	omitStacks()
 	fatal := make(chan error, 1)
 	klog.OsExit = func(code int) {
 		select {
@@ -262,6 +264,21 @@ func CatchExits() <-chan error {
 		runtime.Goexit()
 	}
 	return fatal
+}
+
+// omitStacks keeps klog from writing the stacks of all goroutines, thousands
+// of them, before it would end the process. It does so after a first klog.Exit
+// only, which is let pass here without a word.
+func omitStacks() {
+	klog.SetLogger(logr.Discard())
+	defer klog.ClearLogger()
+	klog.OsExit = func(int) { runtime.Goexit() }
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		klog.Exit()
+	}()
+	<-done
 }
 
 // caller names the innermost function of the stack that is not klog's.

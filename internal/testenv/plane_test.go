@@ -109,10 +109,10 @@ func TestAnInterruptDuringTheStartEndsIt(t *testing.T) {
 	for _, stage := range []string{"starting etcd", "starting the API server", "installing definitions", "starting controllers"} {
 		t.Run(stage, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			addr := testenv.FreeAddress(t)
-			cmd := exec.CommandContext(ctx, testenv.Binary(t), "up", "--data-dir="+t.TempDir(), "--listen="+addr)
+			addr, dir := testenv.FreeAddress(t), t.TempDir()
+			cmd := exec.CommandContext(ctx, testenv.Binary(t), "up", "--data-dir="+dir, "--listen="+addr)
 			stderr, err := cmd.StderrPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -120,7 +120,9 @@ func TestAnInterruptDuringTheStartEndsIt(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
+			var said string
 			for lines := bufio.NewScanner(stderr); lines.Scan(); {
+				said += lines.Text() + "\n"
 				if lines.Text() != stage {
 					continue
 				}
@@ -130,9 +132,18 @@ func TestAnInterruptDuringTheStartEndsIt(t *testing.T) {
 				if err := cmd.Process.Signal(os.Interrupt); err != nil {
 					t.Error(err)
 				}
+				defer time.AfterFunc(40*time.Second, cancel).Stop()
 			}
 			if _ = cmd.Wait(); ctx.Err() != nil {
 				t.Errorf("an interrupt after %q did not end the plane", stage)
+			}
+			want := stage + "\ncapstan: stopped before the management plane was ready: interrupted by signal: interrupt\n"
+			if code := cmd.ProcessState.ExitCode(); code != 130 || !strings.HasSuffix(said, want) {
+				t.Errorf("exit status %d, stderr %q: want 130 and an end of %q", code, said, want)
+			}
+			log, err := os.ReadFile(datadir.Dir(dir).Log())
+			if err != nil || strings.Contains(string(log), "goroutine ") {
+				t.Errorf("log of %d bytes, %v: want no stacks in it", len(log), err)
 			}
 		})
 	}

@@ -5,12 +5,16 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -94,6 +98,29 @@ func (e StatusError) Error() string { return e.Cause.Error() }
 
 // Unwrap lets errors.Is see the cause.
 func (e StatusError) Unwrap() error { return e.Cause }
+
+// Interrupted is the cause of a context that a signal has ended.
+type Interrupted struct{ Signal syscall.Signal }
+
+func (i Interrupted) Error() string { return "interrupted by signal: " + i.Signal.String() }
+
+// Interruptible returns a context that the first SIGINT or SIGTERM ends.
+func Interruptible(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		select {
+		case s := <-signals:
+			cancel(Interrupted{s.(syscall.Signal)})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel(nil)
+	}
+}
 
 // Misuse says that a command line is wrong, and why.
 func Misuse(cause error) error { return UsageError{cause} }
