@@ -62,8 +62,8 @@ func detach(ctx context.Context, env *Env, o upOptions) error {
 	if up, err := alreadyUp(ctx, env, o); up || err != nil {
 		return err
 	}
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return fmt.Errorf("make data directory: %w", err)
+	if err := datadir.Make(datadir.Dir(o.Dir)); err != nil {
+		return err
 	}
 	if o.logFile == "-" {
 		return command.Misuse(errors.New("--log-file - has no terminal to write to with --detach"))

@@ -141,8 +141,8 @@ func runUp(ctx context.Context, env *Env, o upOptions) error {
 }
 
 func startPlane(ctx context.Context, env *Env, o upOptions, report reporter) (Plane, error) {
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make data directory: %w", err)
+	if err := datadir.Make(datadir.Dir(o.Dir)); err != nil {
+		return nil, err
 	}
 	if err := env.openLog(o); err != nil {
 		return nil, err

@@ -78,12 +78,32 @@ type Lock struct {
 	file *os.File
 }
 
+// Make makes the directory if need be, and refuses one that another user may
+// write to: who does so chooses what the plane trusts. Nothing may be read from
+// it or written to it before.
+func Make(d Dir) error {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return fmt.Errorf("make data directory: %w", err)
+	}
+	info, err := os.Stat(string(d))
+	if err != nil {
+		return fmt.Errorf("look at data directory: %w", err)
+	}
+	if mode := info.Mode().Perm(); mode&0o022 != 0 {
+		return fmt.Errorf("data directory %s has mode %04o, so others may write to it: look at what is in it, then \"chmod go-w %[1]s\", or use another --data-dir", d, mode)
+	}
+	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != 0 && int(owner) != os.Geteuid() {
+		return fmt.Errorf("data directory %s belongs to user %d, who may write to it: start the plane as that user, or use another --data-dir", d, owner)
+	}
+	return nil
+}
+
 // Acquire makes the directory if need be and takes its lock, or returns a
 // *HeldError at once. The kernel lets go of the lock when the process ends,
 // however it ends.
 func Acquire(d Dir, h Holder) (*Lock, error) {
-	if err := os.MkdirAll(string(d), 0o700); err != nil {
-		return nil, fmt.Errorf("make data directory: %w", err)
+	if err := Make(d); err != nil {
+		return nil, err
 	}
 	f, err := os.OpenFile(d.lock(), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

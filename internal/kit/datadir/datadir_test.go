@@ -82,6 +82,36 @@ func TestRunningTellsWhatTheHolderSaid(t *testing.T) {
 	}
 }
 
+func TestADirectoryThatOthersMayWriteToIsRefused(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[os.FileMode]string{
+		0o700: "", 0o500: "", 0o750: "", 0o755: "",
+		0o777: "has mode 0777, so others may write to it", 0o770: "has mode 0770", 0o702: "has mode 0702", 0o777 | os.ModeSticky: "has mode 0777",
+	} {
+		d := Dir(t.TempDir())
+		if err := os.Chmod(string(d), mode); err != nil {
+			t.Fatal(err)
+		}
+		err := Make(d)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), "data directory "+string(d)+" "+want) {
+			t.Errorf("mode %v: error %v, want %q", mode, err, want)
+		}
+		if err != nil && !strings.Contains(err.Error(), "chmod go-w "+string(d)) {
+			t.Errorf("mode %v: error %v names no remedy", mode, err)
+		}
+	}
+	if os.Geteuid() != 0 {
+		return // only root can give a folder away
+	}
+	d := Dir(t.TempDir())
+	if err := os.Chown(string(d), 12345, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Acquire(d, Holder{}); err == nil || !strings.Contains(err.Error(), "belongs to user 12345") {
+		t.Errorf("a directory of another user: error %v", err)
+	}
+}
+
 func TestAcquireReportsADirectoryThatIsNone(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")

@@ -7,7 +7,6 @@ package pki
 
 import (
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -74,17 +73,17 @@ func (f Folder) Ensure(hosts []string) error {
 	for _, name := range []string{"ca", "front-proxy-ca"} {
 		ca, err := f.ensureAuthority(name)
 		if err != nil {
-			return fmt.Errorf("certificate authority %s: %w", f.Cert(name), err)
+			return fmt.Errorf("certificate authority: %w", err)
 		}
 		authorities[name] = ca
 	}
 	for _, l := range leaves(hosts) {
 		if err := f.ensureLeaf(authorities[l.authority], l); err != nil {
-			return fmt.Errorf("certificate %s: %w", f.Cert(l.file), err)
+			return fmt.Errorf("make certificate %s: %w", f.Cert(l.file), err)
 		}
 	}
 	if err := f.ensureServiceAccountKey(); err != nil {
-		return fmt.Errorf("service account key %s: %w", f.Key("sa"), err)
+		return fmt.Errorf("service account key: %w", err)
 	}
 	return nil
 }
@@ -111,10 +110,10 @@ func (f Folder) ensureAuthority(name string) (certs.Pair, error) {
 		return ca, f.write(name, ca)
 	}
 	if err != nil {
-		return ca, err // half of a pair, or rubbish: not ours to overwrite
+		return ca, f.damaged(err) // half of a pair, or rubbish: not ours to overwrite
 	}
 	if f.Now().After(cert.NotAfter) {
-		return ca, fmt.Errorf("expired on %s: remove %s to start with new certificates", cert.NotAfter.Format(time.DateOnly), f.Dir)
+		return ca, fmt.Errorf("%s expired on %s: remove %s to start with new certificates", f.Cert(name), cert.NotAfter.Format(time.DateOnly), f.Dir)
 	}
 	return ca, nil
 }
@@ -161,13 +160,19 @@ func (f Folder) ensureServiceAccountKey() error {
 	if err != nil {
 		return err
 	}
-	if block, _ := pem.Decode(b); block == nil {
-		return errors.New("no PEM block in it")
+	if _, err := certs.ParseKey(b); err != nil {
+		return f.damaged(fmt.Errorf("%s: %w", f.Key("sa"), err))
 	}
 	return nil
 }
 
-// read returns a pair that is whole: its key belongs to its certificate.
+// damaged says what to do about a file that all others depend on.
+func (f Folder) damaged(err error) error {
+	return fmt.Errorf("%w: put a copy of it in its place, or remove %s to start with new certificates and keys, which ends all that the old ones made", err, f.Dir)
+}
+
+// read returns a pair that is whole: its key belongs to its certificate. The
+// error names the file that is not.
 func (f Folder) read(file string, purpose certs.Purpose) (pair certs.Pair, cert *x509.Certificate, err error) {
 	if pair.Cert, err = os.ReadFile(f.Cert(file)); err != nil {
 		return pair, nil, err
@@ -175,11 +180,16 @@ func (f Folder) read(file string, purpose certs.Purpose) (pair certs.Pair, cert 
 	if pair.Key, err = os.ReadFile(f.Key(file)); err != nil {
 		return pair, nil, err
 	}
-	if err := pair.Check(purpose); err != nil {
-		return pair, nil, err
+	if cert, err = certs.ParseCertificate(pair.Cert); err != nil {
+		return pair, nil, fmt.Errorf("%s: %w", f.Cert(file), err)
 	}
-	cert, err = certs.ParseCertificate(pair.Cert)
-	return pair, cert, err
+	if _, err := certs.ParseKey(pair.Key); err != nil {
+		return pair, nil, fmt.Errorf("%s: %w", f.Key(file), err)
+	}
+	if err := pair.Check(purpose); err != nil { // of a Secret's data; the file names say more
+		return pair, nil, fmt.Errorf("%s and %s: %w", f.Cert(file), f.Key(file), errors.Unwrap(err))
+	}
+	return pair, cert, nil
 }
 
 // write leaves the key first: a certificate without its key looks like half a

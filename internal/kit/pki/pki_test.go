@@ -82,7 +82,9 @@ func TestEnsureKeepsWhatIsSoundAndRenewsWhatIsNot(t *testing.T) {
 		"nothing changes half a year later":   {after: 180 * 24 * time.Hour},
 		"leaves near their end are renewed":   {after: 300 * 24 * time.Hour, wantFresh: "apiserver admin front-proxy-client"},
 		"a new host wants a new serving cert": {hosts: []string{"192.0.2.1"}, wantFresh: "apiserver"},
-		"a leaf that is rubbish is replaced":  {spoil: "admin", wantFresh: "admin"},
+		"a leaf that is rubbish is replaced":  {spoil: "admin.crt", wantFresh: "admin"},
+		"a leaf without a key is replaced":    {spoil: "admin.key", wantFresh: "admin"},
+		"a server without a key is replaced":  {spoil: "apiserver.key", wantFresh: "apiserver"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +100,7 @@ func TestEnsureKeepsWhatIsSoundAndRenewsWhatIsNot(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tc.spoil != "" {
-				write(t, f.Cert(tc.spoil), "rubbish")
+				write(t, filepath.Join(f.Dir, tc.spoil), "")
 			}
 			*now = birth.Add(tc.after)
 			ensure(t, f, tc.hosts...)
@@ -129,13 +131,29 @@ func TestEnsureRefuses(t *testing.T) {
 		"a folder that others can enter": {
 			func(t *testing.T, f Folder, _ *time.Time) { chmod(t, f.Dir, 0o755) }, "pki has mode 0755, so others may use it"},
 		"an authority that is rubbish": {
-			func(t *testing.T, f Folder, _ *time.Time) { write(t, f.Cert("ca"), "rubbish") }, "certificate authority"},
+			func(t *testing.T, f Folder, _ *time.Time) { write(t, f.Cert("ca"), "rubbish") }, "pki/ca.crt: "},
+		"an authority whose key is empty": {
+			func(t *testing.T, f Folder, _ *time.Time) { write(t, f.Key("ca"), "") }, "pki/ca.key: "},
+		"an authority whose key is rubbish": {
+			func(t *testing.T, f Folder, _ *time.Time) { halve(t, f.Key("front-proxy-ca")) }, "pki/front-proxy-ca.key: "},
+		"an authority with another's key": {
+			func(t *testing.T, f Folder, _ *time.Time) {
+				other, err := os.ReadFile(f.Key("sa"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				write(t, f.Key("ca"), string(other))
+			}, "pki/ca.key: "},
+		"what to do about it": {
+			func(t *testing.T, f Folder, _ *time.Time) { write(t, f.Key("ca"), "") }, ": put a copy of it in its place, or remove "},
 		"an authority without its key": {
 			func(t *testing.T, f Folder, _ *time.Time) { remove(t, f.Key("ca")) }, "ca.key: no such file"},
 		"an authority that has expired": {
 			func(_ *testing.T, _ Folder, now *time.Time) { *now = birth.AddDate(11, 0, 0) }, "expired on 2035-12-30: remove "},
 		"a service account key that is rubbish": {
-			func(t *testing.T, f Folder, _ *time.Time) { write(t, f.Key("sa"), "rubbish") }, "sa.key: no PEM block in it"},
+			func(t *testing.T, f Folder, _ *time.Time) { write(t, f.Key("sa"), "rubbish") }, "pki/sa.key: "},
+		"a service account key that is cut": {
+			func(t *testing.T, f Folder, _ *time.Time) { halve(t, f.Key("sa")) }, "pki/sa.key: "},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -148,6 +166,15 @@ func TestEnsureRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+func halve(t *testing.T, path string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, string(b[:len(b)/2]))
 }
 
 func chmod(t *testing.T, path string, mode os.FileMode) {
