@@ -4,6 +4,7 @@ package etcd
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"net"
@@ -15,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/test/bufconn"
 	"k8s.io/client-go/rest"
 
@@ -222,6 +225,53 @@ func TestBothSidesVerifyTheOther(t *testing.T) {
 			_, err := d.Connect(t.Context(), Target{Cluster: "ns/prod", CA: tc.ca, Nodes: []string{"a"}})
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want an error with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// serveAs is a dialer to a gRPC server that shows a certificate, and notes the
+// name by which it is called.
+func serveAs(t *testing.T, pair certs.Pair, called *string) *Dialer {
+	t.Helper()
+	cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &tls.Config{NextProtos: []string{"h2"}, GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		*called = hello.ServerName
+		return &cert, nil
+	}}
+	l := bufconn.Listen(64 << 10)
+	s := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)))
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(s.Stop)
+	return &Dialer{forward: func(ctx context.Context, _ *rest.Config, _ string) (net.Conn, error) { return l.DialContext(ctx) }}
+}
+
+func TestServersAreKnownByTheirChain(t *testing.T) {
+	t.Parallel()
+	ca := newCA(t)
+	tests := map[string]struct {
+		leaf certs.Leaf
+		want string
+	}{
+		"a server with other names":     {certs.Leaf{CommonName: "x", DNSNames: []string{"etcd.example.com"}, Server: true, Now: time.Now()}, "Unimplemented"},
+		"a server without names":        {certs.Leaf{CommonName: "x", Server: true, Now: time.Now()}, "Unimplemented"},
+		"a client is no server":         {certs.Leaf{CommonName: "a", DNSNames: []string{"a"}, Client: true, Now: time.Now()}, "incompatible key usage"},
+		"a certificate out of its time": {certs.Leaf{CommonName: "a", DNSNames: []string{"a"}, Server: true, Now: time.Now(), Validity: -time.Second}, "expired"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pair, err := ca.Issue(tc.leaf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var called string
+			_, err = serveAs(t, pair, &called).Connect(t.Context(), Target{Cluster: "ns/prod", CA: ca, Nodes: []string{"a"}})
+			if err == nil || !strings.Contains(err.Error(), tc.want) || called != "etcd-a" {
+				t.Errorf("got %v, called %q; want %q by the name of its pod", err, called, tc.want)
 			}
 		})
 	}

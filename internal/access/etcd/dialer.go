@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
 
 // Upstream's defaults for --etcd-dial-timeout-duration and
@@ -25,6 +26,12 @@ import (
 const (
 	DefaultDialTimeout = 10 * time.Second
 	DefaultCallTimeout = 15 * time.Second
+)
+
+// What a workload cluster may make us hold and tell.
+const (
+	maxAnswer = 64 << 10 // bytes of an answer: hundreds of members
+	maxText   = 300      // bytes of what it says in words
 )
 
 // Connector opens clients. Controllers take one, and tests give them another
@@ -100,7 +107,7 @@ func (d *Dialer) connect(ctx context.Context, t Target, node string) (*client, e
 	// The name is for messages only: the dialer below knows where to go, and
 	// the TLS configuration whom to expect.
 	conn, err := grpc.NewClient("passthrough:///"+podName(node),
-		grpc.WithTransportCredentials(credentials.NewTLS(config)), grpc.WithAuthority(node),
+		grpc.WithTransportCredentials(credentials.NewTLS(config)), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			if conn := spare.take(); conn != nil {
 				return conn, nil
@@ -123,7 +130,9 @@ func (d *Dialer) connect(ctx context.Context, t Target, node string) (*client, e
 }
 
 // clientTLS makes a fresh client certificate, which is cheaper than keeping
-// one safe, and expects the server to be that node's etcd.
+// one safe. The server is known by the etcd CA alone: a port-forward leads to
+// that node's pod whatever names the pod's certificate carries, and users who
+// bring certificates need not put there any that we could know.
 func (d *Dialer) clientTLS(ca certs.Pair, node string) (*tls.Config, error) {
 	now := clock.PassiveClock(clock.RealClock{})
 	if d.Clock != nil {
@@ -147,10 +156,24 @@ func (d *Dialer) clientTLS(ca certs.Pair, node string) (*tls.Config, error) {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS12,
 		Certificates: []tls.Certificate{cert},
-		RootCAs:      roots,
-		ServerName:   node, // kubeadm puts the node's name in the server's certificate
-		Time:         now.Now,
+		ServerName:   podName(node), // by which those who serve several choose
+		// Without names there is nothing that crypto/tls would verify by itself.
+		InsecureSkipVerify: true,
+		VerifyConnection:   func(s tls.ConnectionState) error { return verify(s.PeerCertificates, roots, now.Now()) },
 	}, nil
+}
+
+// verify accepts a server's certificate by its chain.
+func verify(chain []*x509.Certificate, roots *x509.CertPool, now time.Time) error {
+	if len(chain) == 0 {
+		return errors.New("it shows no certificate")
+	}
+	between := x509.NewCertPool()
+	for _, cert := range chain[1:] {
+		between.AddCert(cert)
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	return err
 }
 
 // failed names member and cluster in an error.
@@ -159,7 +182,7 @@ func (t Target) failed(node, doing string, err error) error {
 	if node != "" {
 		where += ": member " + node
 	}
-	return fmt.Errorf("%s: %s: %w", where, doing, err)
+	return fmt.Errorf("%s: %s: %w", where, doing, plaintext.Error(err, maxText))
 }
 
 func podName(node string) string { return "etcd-" + node }

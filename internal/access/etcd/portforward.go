@@ -95,7 +95,7 @@ func overSPDY(ctx context.Context, config *rest.Config, u *url.URL) (httpstream.
 	if err != nil {
 		return nil, fmt.Errorf("prepare a SPDY connection: %w", err)
 	}
-	link, protocol, err := spdy.NegotiateStreaming(upgrader, &http.Client{Transport: transport}, req, portforward.PortForwardProtocolV1Name)
+	link, protocol, err := spdy.NegotiateStreaming(upgrader, &http.Client{Transport: refusals{transport}}, req, portforward.PortForwardProtocolV1Name)
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +103,20 @@ func overSPDY(ctx context.Context, config *rest.Config, u *url.URL) (httpstream.
 		return nil, errors.Join(fmt.Errorf("the API server speaks the port-forward protocol %q, wanted %q", protocol, portforward.PortForwardProtocolV1Name), link.Close())
 	}
 	return link, nil
+}
+
+// refusals bounds the body of an answer that refuses to switch protocols: it
+// would be read to its end, and to close it would do so as well. Its connection
+// is nobody's, and is closed when it is collected.
+type refusals struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (r refusals) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := r.RoundTripper.RoundTrip(req)
+	if err == nil && resp.StatusCode != http.StatusSwitchingProtocols {
+		resp.Body = io.NopCloser(io.LimitReader(resp.Body, maxReport))
+	}
+	return resp, err
 }
 
 // stream is the data stream of a port-forward as a connection. What the other

@@ -138,6 +138,24 @@ func TestAReportMayComeAfterTheEndOfTheData(t *testing.T) {
 	}
 }
 
+func TestRefusalsWithoutEndAreCutAndMadePlain(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		for range maxReport {
+			if _, err := io.WriteString(w, "\x1b]0;owned\a\u202eno\n"+strings.Repeat("x", 4096)); err != nil {
+				return
+			}
+		}
+	}))
+	defer s.Close()
+	defer s.CloseClientConnections()
+	_, err := (&Dialer{}).Connect(t.Context(), Target{Cluster: "ns/prod", Config: &rest.Config{Host: s.URL}, CA: newCA(t), Nodes: []string{"a"}})
+	if err == nil || !strings.Contains(err.Error(), `\x1b]0;owned\a\u202eno x`) || len(err.Error()) > 2*maxText {
+		t.Errorf("got %v, want the beginning of what it said", err)
+	}
+}
+
 func TestPortForwardNeedsAnAPIServer(t *testing.T) {
 	t.Parallel()
 	ca := newCA(t)
