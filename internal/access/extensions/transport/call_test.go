@@ -119,7 +119,7 @@ func TestAnswersAreJudged(t *testing.T) {
 		"one byte too many":              {body: big + "x", wantReason: TooLarge, wantTexts: []string{"more than the 1000 allowed"}},
 		"headers without end":            {header: manyHeaders, wantReason: TooLarge, wantTexts: []string{"headers"}},
 		"no content":                     {status: 204, wantReason: Status, wantTexts: []string{"answers POST " + path + " with 204 No Content"}},
-		"not found":                      {status: 404, body: "no such\x1b[31m\n\n handler", wantReason: Status, wantTexts: []string{"404 Not Found: no such?[31m handler"}},
+		"not found":                      {status: 404, body: "no such\x1b[31m\n\n handler", wantReason: Status, wantTexts: []string{"404 Not Found: no such\\x1b[31m handler"}},
 		"server error with a long text":  {status: 500, body: strings.Repeat("é", 10000), wantReason: Status, wantTexts: []string{"500 Internal Server Error: éé"}},
 		"unknown status":                 {status: 599, wantReason: Status, wantTexts: []string{"with 599"}},
 		"redirect":                       {status: 307, header: map[string]string{"Location": "https://user:secret@elsewhere.example:1/x?token=secret"}, wantReason: Redirect, wantTexts: []string{"307 Temporary Redirect to elsewhere.example:1: redirects are not followed"}},

@@ -7,7 +7,8 @@ import (
 	"crypto/x509"
 	"io"
 	"strings"
-	"unicode"
+
+	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
 
 const (
@@ -48,40 +49,12 @@ func repeats(text, sent []byte) bool {
 	return false
 }
 
-// clean makes what a server sent fit to be printed: one line, nothing that
-// moves a cursor, and not long.
-func clean(text string) string {
-	text = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case r == unicode.ReplacementChar || !unicode.IsPrint(r):
-			return '?'
-		}
-		return r
-	}, text)), " ")
-	if len(text) <= maxExcerpt {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxExcerpt], "") // not half a rune
-}
+// clean makes what a server sent fit to be printed.
+func clean(text string) string { return plaintext.Line(text, maxExcerpt) }
 
 // shorten makes the text of an error fit to be printed, since net/http puts
 // what a server sent into its own.
-func shorten(err error) error {
-	if text := clean(err.Error()); text != err.Error() {
-		return &shortened{text: text, err: err}
-	}
-	return err
-}
-
-type shortened struct {
-	text string
-	err  error
-}
-
-func (s *shortened) Error() string { return s.text }
-func (s *shortened) Unwrap() error { return s.err }
+func shorten(err error) error { return plaintext.Error(err, maxExcerpt) }
 
 // names are those that a certificate is for.
 func names(cert *x509.Certificate) string {
