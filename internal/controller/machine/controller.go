@@ -77,11 +77,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (res c
 		return ctrl.Result{}, err
 	}
 	commit := patch.Remember(r.Mgmt, m, patch.Locked, patch.Patiently(r.Patience)) // conditions of a Machine have several writers
+	added := finalizer.Ensure(m, clusterv1.MachineFinalizer)
 	if pause.Requested(s.cluster, m) {
+		// It has its finalizer all the same: deleted before the pause ends, it
+		// would leave behind what a copy of it that was moved here stands for.
 		conditions.Set(m, s.now, pause.Condition(s.cluster, m))
 		return ctrl.Result{}, commit(ctx)
 	}
-	if r.prepare(s) {
+	if r.prepare(s) || added {
 		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
 	}
 	defer func() {
@@ -104,14 +107,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (res c
 		phase.Do("certificates", r.certificates))
 }
 
-// prepare sets what every Machine has before anything else happens, and
-// reports whether that must be stored first.
+// prepare sets what every Machine has, beside its finalizer, before anything
+// else happens, and reports whether that must be stored first.
 func (r *Reconciler) prepare(s *state) bool {
-	if !s.machine.DeletionTimestamp.IsZero() {
-		return false
-	}
-	added := finalizer.Ensure(s.machine, clusterv1.MachineFinalizer)
-	return r.adoptStandalone(s) || added
+	return s.machine.DeletionTimestamp.IsZero() && r.adoptStandalone(s)
 }
 
 // event tells the user what was done.

@@ -218,6 +218,20 @@ func TestFinalizerIsStoredBeforeAnythingElse(t *testing.T) {
 	}
 }
 
+func TestAMachineThatIsCreatedPausedHasItsFinalizer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster(), machine(func(m *clusterv1.Machine) {
+		m.Finalizers, m.Annotations = nil, map[string]string{clusterv1.PausedAnnotation: ""}
+	}))
+	m, _, err := w.reconcile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"patch Machine", "patch status of Machine"}, w.writes); diff != "" || len(m.Finalizers) != 1 {
+		t.Errorf("finalizers %v, writes (-want +got):\n%s", m.Finalizers, diff)
+	}
+}
+
 func TestAPausedMachineIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster(func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) }), machine(deletedSince(0)), provisioned())

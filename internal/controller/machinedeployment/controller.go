@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -70,7 +71,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		return ctrl.Result{}, err
 	}
 	commit := patch.Remember(r.Mgmt, md, patch.Patiently(r.Patience))
+	added := finalizer.Ensure(md, clusterv1.MachineDeploymentFinalizer)
 	if pause.Requested(s.cluster, md) {
+		// It has its finalizer all the same: deleted before the pause ends, it
+		// would leave behind what a copy of it that was moved here stands for.
 		conditions.Set(md, s.now, pause.Condition(s.cluster, md))
 		return ctrl.Result{}, commit(ctx)
 	}
@@ -81,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		report(s, nil) // the creation of the Cluster wakes us
 		return ctrl.Result{}, commit(ctx)
 	}
-	if r.prepare(s) {
+	if r.prepare(s) || added {
 		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
 	}
 	defer func() {

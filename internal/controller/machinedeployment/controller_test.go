@@ -378,10 +378,12 @@ func TestReconcileLeavesAPausedDeploymentAlone(t *testing.T) {
 	t.Parallel()
 	c := cluster()
 	c.Spec.Paused = new(true)
-	w := newWorld(t, c, deployment(1))
-	w.reconcile("patch status of MachineDeployment md")
-	if !conditions.IsTrue(w.md(), clusterv1.PausedCondition) {
-		t.Error("Paused is not True")
+	md := deployment(1)
+	md.Finalizers = nil
+	w := newWorld(t, c, md)
+	w.reconcile("patch MachineDeployment md", "patch status of MachineDeployment md")
+	if md := w.md(); !conditions.IsTrue(md, clusterv1.PausedCondition) || len(md.Finalizers) != 1 {
+		t.Errorf("finalizers %v, conditions %v; want one, and Paused", md.Finalizers, md.Status.Conditions)
 	}
 }
 

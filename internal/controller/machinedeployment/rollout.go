@@ -26,15 +26,14 @@ import (
 // fieldOwner signs what the controller writes on MachineSets.
 const fieldOwner = "capi-machinedeployment"
 
-// prepare sets what every deployment has before anything else happens, and
-// reports whether that must be stored first.
+// prepare sets what every deployment has, beside its finalizer, before anything
+// else happens, and reports whether that must be stored first.
 func (r *Reconciler) prepare(s *state) bool {
 	md := s.deployment
 	if !md.DeletionTimestamp.IsZero() {
 		return false
 	}
-	changed := finalizer.Ensure(md, clusterv1.MachineDeploymentFinalizer)
-	changed = owner.Label(md, md.Spec.ClusterName) || changed
+	changed := owner.Label(md, md.Spec.ClusterName)
 	changed = owner.Set(md, owner.OfCluster(s.cluster)) || changed
 	if changed && len(s.sets)+len(s.orphans) == 0 {
 		r.setRevision(md, "1") // what the first rollout will say; it saves that a write

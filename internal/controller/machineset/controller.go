@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -73,7 +74,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 		return ctrl.Result{}, err
 	}
 	commit := patch.Remember(r.Mgmt, set, patch.Patiently(r.Patience))
+	added := finalizer.Ensure(set, clusterv1.MachineSetFinalizer)
 	if pause.Requested(s.cluster, set) {
+		// It has its finalizer all the same: deleted before the pause ends, it
+		// would leave behind what a copy of it that was moved here stands for.
 		conditions.Set(set, s.now, pause.Condition(s.cluster, set))
 		return ctrl.Result{}, commit(ctx)
 	}
@@ -85,7 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 		report(s, nil) // the creation of the Cluster wakes us
 		return ctrl.Result{}, commit(ctx)
 	}
-	if r.prepare(s) {
+	if r.prepare(s) || added {
 		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
 	}
 	defer func() {

@@ -416,15 +416,17 @@ func TestReconcileLeavesAPausedSetAlone(t *testing.T) {
 	t.Parallel()
 	c := cluster()
 	c.Spec.Paused = new(true)
-	w := newWorld(t, c, machineSet(1))
+	set := machineSet(1)
+	set.Finalizers = nil
+	w := newWorld(t, c, set)
 	writes, err := w.reconcile()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"patch status of MachineSet ms"}, writes); diff != "" {
+	if diff := cmp.Diff([]string{"patch MachineSet ms", "patch status of MachineSet ms"}, writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
-	if !conditions.IsTrue(w.set(), clusterv1.PausedCondition) {
-		t.Error("Paused is not True")
+	if set := w.set(); !conditions.IsTrue(set, clusterv1.PausedCondition) || len(set.Finalizers) != 1 {
+		t.Errorf("finalizers %v, conditions %v; want one, and Paused", set.Finalizers, set.Status.Conditions)
 	}
 }

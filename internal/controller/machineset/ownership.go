@@ -12,26 +12,24 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 )
 
-// prepare sets what every set has before anything else happens, and reports
-// whether that must be stored first. A set made by a MachineDeployment has it
+// prepare sets what every set has, beside its finalizer, before anything else
+// happens, and reports whether that must be stored first. A set made by a MachineDeployment has it
 // all from birth.
 func (r *Reconciler) prepare(s *state) bool {
 	set := s.set
 	if !set.DeletionTimestamp.IsZero() {
 		return false
 	}
-	added := finalizer.Ensure(set, clusterv1.MachineSetFinalizer)
-	added = owner.Label(set, set.Spec.ClusterName) || added
+	changed := owner.Label(set, set.Spec.ClusterName)
 	if standalone(set) {
-		added = owner.Set(set, owner.OfCluster(s.cluster)) || added
+		changed = owner.Set(set, owner.OfCluster(s.cluster)) || changed
 	}
-	return added
+	return changed
 }
 
 // standalone reports whether no MachineDeployment has made the set.
