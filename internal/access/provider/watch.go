@@ -54,6 +54,9 @@ type Wake struct {
 	// List is an empty list of the kind to wake: those that own the object, or
 	// before they do, those that refer to it. Index must have been called.
 	List client.ObjectList
+	// To names whom an object wakes instead, for objects that those neither own
+	// nor refer to; List is not needed then.
+	To handler.MapFunc
 }
 
 type watch struct {
@@ -79,9 +82,11 @@ func (o *Objects) Watch(ctx context.Context, ref clusterv1.ContractVersionedObje
 	}
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(kind.GroupVersionKind)
-	requests, err := o.requests(w.List)
-	if err != nil {
-		return err
+	requests := w.To
+	if requests == nil {
+		if requests, err = o.requests(w.List); err != nil {
+			return err
+		}
 	}
 	src := source.Kind[client.Object](o.informers, obj, handler.EnqueueRequestsFromMapFunc(requests), controller.Changed())
 	if err := w.Watcher.Watch(src); err != nil {

@@ -238,6 +238,30 @@ func TestReconcileSaysWhatBlocksCreation(t *testing.T) {
 	}
 }
 
+func TestAControlPlaneWakesWhoWaitsForIt(t *testing.T) {
+	t.Parallel()
+	set := func(name, conditionType string) *clusterv1.MachineSet {
+		s := machineSet(1)
+		s.Name = name
+		if conditionType != "" {
+			conditions.Set(s, time.Now(), metav1.Condition{Type: conditionType, Status: metav1.ConditionTrue, Reason: "R"})
+		}
+		return s
+	}
+	foreign := set("foreign", clusterv1.MachineSetScalingUpCondition)
+	foreign.Spec.ClusterName = "d"
+	w := newWorld(t, set("grows", clusterv1.MachineSetScalingUpCondition), set("mends", clusterv1.MachineSetRemediatingCondition), set("rests", ""), foreign)
+	cp := plane("v1.36.0")
+	cp.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "c"})
+	var got []string
+	for _, req := range w.r.ofControlPlane(t.Context(), cp) {
+		got = append(got, req.Name)
+	}
+	if diff := cmp.Diff([]string{"grows", "mends"}, got); diff != "" {
+		t.Errorf("woken (-want +got):\n%s", diff)
+	}
+}
+
 func TestReconcileScalesDown(t *testing.T) {
 	t.Parallel()
 	healthy := machine("b")

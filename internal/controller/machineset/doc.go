@@ -3,7 +3,8 @@
 // Package machineset keeps as many Machines as a MachineSet asks for.
 //
 // Watches: MachineSet; Machine, by owner, or by selector while it has none;
-// Cluster and MachineDeployment, by label; templates, by reference.
+// Cluster and MachineDeployment, by label; templates, by reference; the control
+// plane, while Machines wait for it.
 // Writes: MachineSet finalizer, cluster label, owner of standalone sets,
 // status; Machine (create, delete, owner of adopted ones, labels, annotations,
 // the spec fields that change in place, condition OwnerRemediated);

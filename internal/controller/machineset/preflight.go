@@ -101,7 +101,11 @@ func (r *Reconciler) preflightFacts(ctx context.Context, s *state) (scaling.Pref
 	if !ref.IsDefined() {
 		return p, nil
 	}
-	obj, err := r.Providers.Get(ctx, s.set.Namespace, ref)
+	err := r.Providers.Watch(ctx, ref, provider.Wake{Controller: name, Watcher: r.watcher, To: r.ofControlPlane})
+	var obj *provider.Object
+	if err == nil {
+		obj, err = r.Providers.Get(ctx, s.set.Namespace, ref)
+	}
 	if _, isKind := errors.AsType[*provider.KindError](err); apierrors.IsNotFound(err) || isKind {
 		s.block("%s %s, the control plane of Cluster %s, does not exist: create it, or correct spec.controlPlaneRef of the Cluster", ref.Kind, ref.Name, s.cluster.Name)
 		return p, nil // the Cluster controller tells more, and its news wake us

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
@@ -35,15 +36,19 @@ func (r *Reconciler) ofOrphan(ctx context.Context, obj client.Object) []reconcil
 	}, client.InNamespace(m.Namespace), client.MatchingFields{index.ClusterName: m.Spec.ClusterName})
 }
 
-// clusterMatters passes changes of a Cluster that a set looks at. The control
-// plane object itself need not be watched: what the preflight checks read from
-// it moves the counted versions, or initialization, of its Cluster.
+// ofControlPlane wakes the sets that may be waiting for a control plane. A set
+// that has found out this moment that it must wait is woken by the status that
+// it writes.
+func (r *Reconciler) ofControlPlane(ctx context.Context, obj client.Object) []reconcile.Request {
+	cluster := obj.GetLabels()[clusterv1.ClusterNameLabel]
+	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.MachineSetList{}, func(set *clusterv1.MachineSet) bool {
+		return conditions.IsTrue(set, clusterv1.MachineSetScalingUpCondition) || conditions.IsTrue(set, clusterv1.MachineSetRemediatingCondition)
+	}, client.InNamespace(obj.GetNamespace()), client.MatchingFields{index.ClusterName: cluster})
+}
+
+// clusterMatters passes changes of a Cluster that a set looks at.
 func clusterMatters() predicate.Predicate {
 	return controller.Matters(func(c *clusterv1.Cluster) []any {
-		out := []any{c.Spec.Paused, c.Spec.ControlPlaneRef, c.Spec.Topology.IsDefined(), c.Status.Initialization, c.DeletionTimestamp.IsZero()}
-		if c.Status.ControlPlane != nil {
-			out = append(out, c.Status.ControlPlane.Versions)
-		}
-		return out
+		return []any{c.Spec.Paused, c.Spec.ControlPlaneRef, c.Spec.Topology.IsDefined(), c.DeletionTimestamp.IsZero()}
 	})
 }
