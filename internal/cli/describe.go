@@ -80,6 +80,7 @@ func runDescribeCluster(ctx context.Context, env *Env, o describeClusterOptions,
 	if err := filter.check(&in); err != nil {
 		return err
 	}
+	o.tree.Alone = filter.named
 	tree := clustertree.Build(in, o.tree)
 	if o.output == "json" {
 		enc := json.NewEncoder(env.Out)

@@ -56,7 +56,7 @@ func (f conditionFilter) check(in *clustertree.Input) error {
 	known := map[string]bool{"all": true}
 	for _, o := range in.Objects() {
 		kinds = append(kinds, o.Kind)
-		known[strings.ToLower(o.Kind+"/"+o.Name)] = true
+		known[selectorOf(o)] = true
 	}
 	slices.Sort(kinds)
 	kinds = slices.Compact(kinds)
@@ -74,14 +74,22 @@ func (f conditionFilter) check(in *clustertree.Input) error {
 // match reports whether the conditions of o are asked for, and whether only
 // those that need attention are.
 func (f conditionFilter) match(o *clustertree.Object) (show, attention bool) {
-	kind, name := strings.ToLower(o.Kind), strings.ToLower(o.Name)
-	for _, selector := range []string{kind + "/" + name, kind, "all"} {
+	for _, selector := range []string{selectorOf(o), strings.ToLower(o.Kind), "all"} {
 		if attention, ok := f[selector]; ok {
 			return true, attention
 		}
 	}
 	return false, false
 }
+
+// named reports whether o itself is asked for by its name.
+func (f conditionFilter) named(o *clustertree.Object) bool {
+	_, ok := f[selectorOf(o)]
+	return ok
+}
+
+// selectorOf is the selector of one object.
+func selectorOf(o *clustertree.Object) string { return strings.ToLower(o.Kind + "/" + o.Name) }
 
 var treeHeader = []string{"NAME", "REPLICAS", "AVAILABLE", "READY", "UP TO DATE", "STATUS", "REASON", "SINCE", "MESSAGE"}
 

@@ -71,6 +71,7 @@ func TestWriteTree(t *testing.T) {
 		"quiet by default":                 {file: "quiet.txt", options: clustertree.Options{Grouping: true}},
 		"every object":                     {file: "everything.txt", options: clustertree.Options{ShowMachineSets: true, Echo: true}},
 		"conditions that need attention":   {file: "attention.txt", options: clustertree.Options{Grouping: true}, conditions: "kubeadmcontrolplane/CP+"},
+		"a machine that is named":          {file: "machine.txt", options: clustertree.Options{Grouping: true}, conditions: "machine/cp-2"},
 		"all conditions of the deployment": {file: "conditions.txt", options: clustertree.Options{Grouping: true}, conditions: "MachineDeployment"},
 	}
 	for name, tc := range tests {
@@ -79,6 +80,7 @@ func TestWriteTree(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			tc.options.Alone = filter.named
 			var out bytes.Buffer
 			if err := writeTree(&out, clustertree.Build(demo(), tc.options), treeStyle{now: noon, conditions: filter}); err != nil {
 				t.Fatal(err)

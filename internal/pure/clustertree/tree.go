@@ -93,8 +93,10 @@ type Options struct {
 	// Echo shows infrastructure and bootstrap objects of machines also when
 	// they say nothing that the machine does not say.
 	Echo bool
-	// Grouping puts machines that say the same into one row.
+	// Grouping puts machines that say the same into one row, but for those that
+	// Alone, if set, keeps out.
 	Grouping bool
+	Alone    func(*Object) bool
 }
 
 // Node is one row of the tree, with the rows below it. Its JSON is what
@@ -243,7 +245,7 @@ func (b *builder) regroup(rows []*Node) []*Node {
 	var out []*Node
 	groups := map[string]*Node{}
 	for _, row := range rows {
-		if row.Object == nil || row.Object.Kind != "Machine" || len(row.Children) > 0 {
+		if row.Object == nil || row.Object.Kind != "Machine" || len(row.Children) > 0 || b.o.Alone != nil && b.o.Alone(row.Object) {
 			out = append(out, row)
 			continue
 		}
