@@ -41,8 +41,8 @@ func TestTheStepsOfTheBookWork(t *testing.T) {
 	text := substitute(t, string(page), [][2]string{
 		// The program is built already.
 		{"make build\n", "true\n"},
-		// The module comes from this checkout, without a network.
-		{"go get github.com/capstan-dev/capstan@latest\ngo mod tidy\n", "go mod edit -require github.com/capstan-dev/capstan@v0.0.0 -replace github.com/capstan-dev/capstan=$CHECKOUT\ncp $CHECKOUT/go.sum .\n"},
+		// The clone is this checkout.
+		{`CAPSTAN="$PWD"`, `CAPSTAN="$CHECKOUT"`},
 		// Others may use these addresses now.
 		{"capstan up --detach\n", "capstan up --detach --listen 127.0.0.1:0\n"},
 		{"127.0.0.1:9443", testenv.FreeAddress(t)},
@@ -186,7 +186,7 @@ func runSteps(t *testing.T, steps []block, dir, program, root string) (string, e
 // all the same and asks no network.
 func bookEnv(t *testing.T, dir, program, root string) []string {
 	t.Helper()
-	env := []string{"HOME=" + dir, "CHECKOUT=" + root, "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off", "PATH=" + binDir(t, dir, program) + string(filepath.ListSeparator) + os.Getenv("PATH")}
+	env := []string{"HOME=" + dir, "CHECKOUT=" + root, "GOPROXY=off", "GOWORK=off", "PATH=" + binDir(t, dir, program) + string(filepath.ListSeparator) + os.Getenv("PATH")}
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOTOOLCHAIN"} {
 		value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
 		if err != nil {
