@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -66,18 +67,27 @@ func (m Mgmt) String() string { return m.chosen }
 func (f *MgmtFlags) Load(env *Env) (Mgmt, error) {
 	m, err := f.choose(env)
 	if err == nil {
-		m.Config.WarningHandler = rest.NewWarningWriter(talk{env}, rest.WarningWriterOptions{Deduplicate: true})
+		m.Config.WarningHandler = &warnings{env: env, told: map[string]bool{}}
 	}
 	return m, err
 }
 
-// talk is a writer of lines for people.
-type talk struct{ env *Env }
+// warnings tells each warning of an API server once.
+type warnings struct {
+	env  *Env
+	mu   sync.Mutex // guards told
+	told map[string]bool
+}
 
-// Write implements io.Writer.
-func (t talk) Write(text []byte) (int, error) {
-	t.env.Say("%s", bytes.TrimSuffix(text, []byte("\n")))
-	return len(text), nil
+// HandleWarningHeader implements rest.WarningHandler. That a finalizer has no
+// path is left out: those names are upstream's, and no user can change them.
+func (w *warnings) HandleWarningHeader(_ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.told[text] && !strings.HasPrefix(text, "metadata.finalizers: ") {
+		w.told[text] = true
+		w.env.Say("Warning: %s", text)
+	}
 }
 
 func (f *MgmtFlags) choose(env *Env) (Mgmt, error) {

@@ -10,6 +10,19 @@ import (
 
 const hostile = "\x1b]0;owned\x07\x1b[2J\u009b31m\u202e\r\ttail"
 
+func TestEachWarningOfAnAPIServerIsToldOnce(t *testing.T) {
+	t.Parallel()
+	var talk bytes.Buffer
+	w := &warnings{env: &Env{Err: &talk}, told: map[string]bool{}}
+	for range 2 { // as of a dry run and of what follows it
+		w.HandleWarningHeader(299, "", `metadata.finalizers: "cluster.cluster.x-k8s.io": prefer a domain-qualified finalizer name`)
+		w.HandleWarningHeader(299, "", "no controller acts on this\x1b[2J")
+	}
+	if got, want := talk.String(), "Warning: no controller acts on this\\x1b[2J\n"; got != want {
+		t.Errorf("told %q, want %q", got, want)
+	}
+}
+
 func TestWhatStrangersWroteCannotCommandTheTerminal(t *testing.T) {
 	t.Parallel()
 	var out, talk bytes.Buffer
