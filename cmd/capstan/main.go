@@ -36,7 +36,7 @@ func main() {
 				Dir: o.Dir, Listen: o.Listen, EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile,
 				EtcdKeyFile: o.EtcdKeyFile, EtcdPrefix: o.EtcdPrefix, Providers: o.Providers, MetricsAddress: o.MetricsAddress,
 				ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
-				PprofAddress: o.PprofAddress, Version: o.Version, Flags: o.Flags, Fatal: fatal, Progress: o.Progress, Log: klog.Background(),
+				PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics, Version: o.Version, Flags: o.Flags, Fatal: fatal, Progress: o.Progress, Log: klog.Background(),
 			})
 			if err != nil {
 				return nil, err // not p: a nil *Plane is not a nil cli.Plane

@@ -27,6 +27,7 @@ type PlaneOptions struct {
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile, EtcdPrefix string
 	Providers                                         []string
 	MetricsAddress, PprofAddress                      string
+	InsecureDiagnostics                               bool
 	ExtensionClientCertFile, ExtensionClientKeyFile   string
 	TracingEndpoint                                   string
 	Version                                           string
@@ -87,8 +88,9 @@ those that it runs with, and fails otherwise.`,
 	f.StringVar(&o.EtcdKeyFile, "etcd-keyfile", "", "key of --etcd-certfile")
 	f.StringVar(&o.EtcdPrefix, "etcd-prefix", "", "prefix of all keys in --etcd-servers (default /registry)")
 	f.StringSliceVar(&o.Providers, "providers", nil, "controllers to run (default core,kubeadm,local)")
-	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address to serve metrics of the controllers on")
-	f.StringVar(&o.PprofAddress, "pprof-address", "", "address to serve profiles on")
+	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address to serve metrics of the controllers on; by TLS with authentication, unless it is of the loopback interface")
+	f.StringVar(&o.PprofAddress, "pprof-address", "", "address of the loopback interface to serve profiles on")
+	f.BoolVar(&o.InsecureDiagnostics, "insecure-diagnostics", false, "serve metrics and profiles in the clear and without authentication on any address")
 	f.StringVar(&o.ExtensionClientCertFile, "runtime-extension-client-cert-file", "", "client certificate for runtime extensions; read again when it changes")
 	f.StringVar(&o.ExtensionClientKeyFile, "runtime-extension-client-key-file", "", "key of --runtime-extension-client-cert-file")
 	f.StringVar(&o.TracingEndpoint, "tracing-endpoint", "", "host:port, or URL, to send traces to by OTLP over gRPC (default: none)")
@@ -186,6 +188,9 @@ func (o upOptions) args() []string {
 		if f.value != "" {
 			args = append(args, "--"+f.name+"="+f.value)
 		}
+	}
+	if o.InsecureDiagnostics {
+		args = append(args, "--insecure-diagnostics")
 	}
 	return args
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -27,7 +28,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
@@ -59,6 +59,10 @@ type Options struct {
 	// MetricsAddress, HealthAddress and PprofAddress are host:port to listen
 	// on; "" means not at all.
 	MetricsAddress, HealthAddress, PprofAddress string
+	// InsecureDiagnostics serves metrics and profiles in the clear, and asks
+	// nobody who he is, on other addresses than those of the loopback interface
+	// too.
+	InsecureDiagnostics bool
 	// Webhooks says how the API server reaches the webhooks.
 	Webhooks Webhooks
 	// SimulatedDir keeps the state of simulated machines. Required with Local.
@@ -104,7 +108,7 @@ func (o Options) complete() (Options, error) {
 			*address = "0" // controller-runtime's word for "do not listen"
 		}
 	}
-	return o, nil
+	return o, o.checkProfiles()
 }
 
 // lease names what managers take turns by: those that run the same controllers
@@ -200,6 +204,10 @@ func managerOptions(o Options) (ctrlmanager.Options, error) {
 	if err != nil {
 		return ctrlmanager.Options{}, err
 	}
+	metrics, err := o.metrics()
+	if err != nil {
+		return ctrlmanager.Options{}, err
+	}
 	owned := cache.ByObject{Label: labels.NewSelector().Add(*ofClusters)}
 	opts := ctrlmanager.Options{
 		Scheme:                        scheme,
@@ -208,7 +216,7 @@ func managerOptions(o Options) (ctrlmanager.Options, error) {
 		LeaderElectionID:              o.lease(),
 		LeaderElectionNamespace:       o.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true,
-		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
+		Metrics:                       metrics,
 		HealthProbeBindAddress:        o.HealthAddress,
 		PprofBindAddress:              o.PprofAddress,
 		GracefulShutdownTimeout:       new(10 * time.Second),
@@ -221,7 +229,7 @@ func managerOptions(o Options) (ctrlmanager.Options, error) {
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 	}
 	if slices.Contains(o.Providers, Core) {
-		opts.Metrics.ExtraHandlers = o.ExtensionPages.Handlers()
+		maps.Copy(opts.Metrics.ExtraHandlers, o.ExtensionPages.Handlers())
 	}
 	if o.Namespace != metav1.NamespaceAll {
 		opts.Cache.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}

@@ -46,6 +46,8 @@ type Options struct {
 	Providers []string
 	// MetricsAddress and PprofAddress are host:port; "" means not at all.
 	MetricsAddress, PprofAddress string
+	// InsecureDiagnostics serves them without authentication on any address.
+	InsecureDiagnostics bool
 	// ExtensionClientCertFile and ExtensionClientKeyFile are shown to runtime
 	// extensions that ask for a certificate.
 	ExtensionClientCertFile, ExtensionClientKeyFile string
@@ -167,7 +169,7 @@ func (p *Plane) relay() {
 func (p *Plane) startControllers(ctx context.Context, o Options) error {
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	m, err := manager.New(run, p.mgmt.Config(), manager.Options{
-		Providers: o.Providers, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress,
+		Providers: o.Providers, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics,
 		SimulatedDir: datadir.Dir(o.Dir).Simulated(), Webhooks: manager.Webhooks{Listen: "127.0.0.1:0"}, Log: o.Log,
 		ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
 		ExtensionPages: &p.pages, ServicesByEndpoints: true,

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	authenticationapi "k8s.io/api/authentication/v1"
+	authorizationapi "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	authentication "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/capstan-dev/capstan/internal/kit/certs"
+)
+
+// profilesPath is where profiles are, below a metrics address that asks for
+// authentication.
+const profilesPath = "/debug/pprof/"
+
+// metrics says how metrics are served: in the clear where only this host can
+// reach them or InsecureDiagnostics says so, and otherwise by TLS to whom the
+// API server knows and lets.
+func (o Options) metrics() (metricsserver.Options, error) {
+	served := metricsserver.Options{BindAddress: o.MetricsAddress, ExtraHandlers: map[string]http.Handler{}}
+	if o.MetricsAddress == "0" || o.inTheClear(o.MetricsAddress) {
+		return served, nil
+	}
+	cert, err := ownCertificate(clock.RealClock{})
+	if err != nil {
+		return served, fmt.Errorf("make the certificate for metrics: %w", err)
+	}
+	served.SecureServing, served.FilterProvider = true, askAPIServer
+	served.TLSOpts = []func(*tls.Config){func(c *tls.Config) {
+		c.MinVersion, c.NextProtos, c.GetCertificate = tls.VersionTLS12, []string{"http/1.1"}, cert.get
+	}}
+	served.ExtraHandlers[profilesPath] = http.HandlerFunc(pprof.Index)
+	for name, handler := range map[string]http.HandlerFunc{"cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace} {
+		served.ExtraHandlers[profilesPath+name] = handler
+	}
+	return served, nil
+}
+
+// checkProfiles refuses an address of profiles that anybody could reach.
+func (o Options) checkProfiles() error {
+	if o.PprofAddress == "0" || o.inTheClear(o.PprofAddress) {
+		return nil
+	}
+	return fmt.Errorf("the address for profiles, %s, can be reached from other hosts, and nobody would be asked who he is: choose one of the loopback interface, such as 127.0.0.1:6060, "+
+		"or serve metrics on it, which asks and has profiles too, at %s, or allow it by --insecure-diagnostics", o.PprofAddress, profilesPath)
+}
+
+func (o Options) inTheClear(address string) bool { return o.InsecureDiagnostics || isLoopback(address) }
+
+// isLoopback reports whether only processes of this host can reach an address.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// ownCertificate is signed by an authority of this process alone: who asks for
+// metrics is to be sure that nobody listens, and does not know whom he asks.
+func ownCertificate(c clock.PassiveClock) (*servingCert, error) {
+	authority, err := certs.NewCA(certs.ECDSAP256, "capstan-diagnostics", c.Now(), certs.CAValidity)
+	if err != nil {
+		return nil, err
+	}
+	return &servingCert{authority: authority, host: "localhost", clock: c}, nil
+}
+
+// reviewTimeout is how long the API server may take to say who somebody is.
+const reviewTimeout = 10 * time.Second
+
+// askAPIServer has the API server say who brings a token, and whether he may
+// read the path.
+func askAPIServer(cfg *rest.Config, c *http.Client) (metricsserver.Filter, error) {
+	authn, err := authentication.NewForConfigAndClient(cfg, c)
+	if err != nil {
+		return nil, err
+	}
+	authz, err := authorization.NewForConfigAndClient(cfg, c)
+	if err != nil {
+		return nil, err
+	}
+	return func(log logr.Logger, next http.Handler) (http.Handler, error) {
+		return &guard{next: next, log: log, tokens: authn.TokenReviews(), access: authz.SubjectAccessReviews()}, nil
+	}, nil
+}
+
+// guard lets through whom the API server lets.
+type guard struct {
+	next   http.Handler
+	log    logr.Logger
+	tokens authentication.TokenReviewInterface
+	access authorization.SubjectAccessReviewInterface
+}
+
+// ServeHTTP answers 401 to whom the API server does not know, and 403 to whom
+// it does not let.
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	code, err := g.check(r)
+	switch {
+	case err != nil:
+		g.log.Error(err, "Asking the API server who may read diagnostics")
+		http.Error(w, "the API server did not say who you are", http.StatusInternalServerError)
+	case code != http.StatusOK:
+		http.Error(w, http.StatusText(code), code)
+	default:
+		g.next.ServeHTTP(w, r)
+	}
+}
+
+func (g *guard) check(r *http.Request) (code int, err error) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return http.StatusUnauthorized, nil
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
+	defer cancel()
+	known, err := g.tokens.Create(ctx, &authenticationapi.TokenReview{Spec: authenticationapi.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+	if err != nil {
+		return 0, fmt.Errorf("review a token: %w", err)
+	}
+	if !known.Status.Authenticated {
+		return http.StatusUnauthorized, nil
+	}
+	user := known.Status.User
+	extra := map[string]authorizationapi.ExtraValue{}
+	for key, value := range user.Extra {
+		extra[key] = authorizationapi.ExtraValue(value)
+	}
+	may, err := g.access.Create(ctx, &authorizationapi.SubjectAccessReview{Spec: authorizationapi.SubjectAccessReviewSpec{
+		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
+		NonResourceAttributes: &authorizationapi.NonResourceAttributes{Path: r.URL.Path, Verb: strings.ToLower(r.Method)},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		return 0, fmt.Errorf("review the access of %s: %w", user.Username, err)
+	}
+	if !may.Status.Allowed {
+		return http.StatusForbidden, nil
+	}
+	return http.StatusOK, nil
+}
