@@ -79,12 +79,11 @@ type warnings struct {
 	told map[string]bool
 }
 
-// HandleWarningHeader implements rest.WarningHandler. That a finalizer has no
-// path is left out: those names are upstream's, and no user can change them.
+// HandleWarningHeader implements rest.WarningHandler.
 func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.told[text] && !strings.HasPrefix(text, "metadata.finalizers: ") {
+	if !w.told[text] {
 		w.told[text] = true
 		w.env.Say("Warning: %s", text)
 	}

@@ -15,7 +15,6 @@ func TestEachWarningOfAnAPIServerIsToldOnce(t *testing.T) {
 	var talk bytes.Buffer
 	w := &warnings{env: &Env{Err: &talk}, told: map[string]bool{}}
 	for range 2 { // as of a dry run and of what follows it
-		w.HandleWarningHeader(299, "", `metadata.finalizers: "cluster.cluster.x-k8s.io": prefer a domain-qualified finalizer name`)
 		w.HandleWarningHeader(299, "", "no controller acts on this\x1b[2J")
 	}
 	if got, want := talk.String(), "Warning: no controller acts on this\\x1b[2J\n"; got != want {
