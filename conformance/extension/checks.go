@@ -90,7 +90,7 @@ func answeringWell() []check {
 	}, {
 		Check: Check{
 			Name:        "A handler answers with status code 200 and the response of its hook in JSON.",
-			Description: "Redirects are not followed. The content type is application/json. apiVersion and kind may be left out, but not be those of something else. Failures are told by the status in the answer, not by the status code.",
+			Description: "Redirects are not followed. The content type is application/json, or is left out; text/plain, which Go says where a program says nothing, counts as that. apiVersion and kind may be left out, but not be those of something else. Failures are told by the status in the answer, not by the status code.",
 		},
 		remedy: "Answer what happens in the handler by status Failure; keep other status codes for requests that are not understood.",
 		about:  everyHandler, vital: true, test: answersAsItsHook,

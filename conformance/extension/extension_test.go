@@ -12,6 +12,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,6 +46,43 @@ func TestGoodExtensionPassesEverything(t *testing.T) {
 			t.Errorf("%q was not looked at", c.Name)
 		}
 	}
+}
+
+// TestExtensionThatTakesWhateverComesPasses is about servers such as those made
+// with Cluster API's own package: they look neither at the method nor at the
+// content type nor at the kind, answer what they cannot read with a Failure,
+// and do not say that their answers are JSON.
+func TestExtensionThatTakesWhateverComesPasses(t *testing.T) {
+	t.Parallel()
+	r := extension.Run(t.Context(), serve(t, lax(good(t))))
+	if r.Err() != nil || r.Skipped != 0 || r.Advised == 0 {
+		t.Errorf("%v, %d skipped, %d advised", r.Err(), r.Skipped, r.Advised)
+	}
+	for _, res := range r.Results {
+		if want := advice(res.Check); (res.Outcome == extension.Advised) != want {
+			t.Errorf("%s: %s", res, res.Outcome)
+		}
+	}
+}
+
+func lax(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var fields map[string]any
+		if json.Unmarshal(body, &fields) == nil {
+			delete(fields, "kind")
+			delete(fields, "apiVersion")
+			body, _ = json.Marshal(fields)
+		}
+		in := httptest.NewRequestWithContext(r.Context(), http.MethodPost, r.URL.RequestURI(), bytes.NewReader(body))
+		rec := httptest.NewRecorder()
+		next.ServeHTTP(rec, in)
+		if rec.Code == http.StatusBadRequest {
+			rec.Code, rec.Body = http.StatusOK, bytes.NewBufferString(`{"status":"Failure","message":"that cannot be read"}`)
+		}
+		w.WriteHeader(rec.Code)
+		_, _ = w.Write(rec.Body.Bytes())
+	})
 }
 
 func files(t *testing.T, cert tls.Certificate) (certFile, keyFile string) {
