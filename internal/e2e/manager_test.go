@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/capstan-dev/capstan/internal/cli"
+	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/testenv"
+	"github.com/capstan-dev/capstan/manifests"
+)
+
+// TestAManagerNeedsNoMoreThanItsRole has one half of the controllers run as a
+// service account beside a plane that runs the other half.
+func TestAManagerNeedsNoMoreThanItsRole(t *testing.T) {
+	for name, tc := range map[string]struct{ manager, plane string }{
+		"of core and kubeadm": {"core,kubeadm", "local"},
+		"of machines":         {"local", "core,kubeadm"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if _, err := testenv.Up(t, "--data-dir="+dir, "--listen=127.0.0.1:0", "--providers="+tc.plane); err != nil {
+				t.Fatal(err)
+			}
+			env, err := testenv.Connect(datadir.Dir(dir).Kubeconfig())
+			if err != nil {
+				t.Fatal(err)
+			}
+			env.Namespace = metav1.NamespaceDefault
+			f := fleet{t, env}
+			metrics := testenv.FreeAddress(t)
+			everywhere := "0.0.0.0" + metrics[strings.LastIndexByte(metrics, ':'):]
+			account := f.account("manager", manifests.ManagerRole)
+			log := f.runManager(f.kubeconfig(account), "--providers="+tc.manager, "--metrics-address="+everywhere)
+			f.create("c", shape{workers: 1})
+			f.becomes("c")
+			f.metricsAreForReaders("https://"+metrics, account)
+			f.remove("c")
+			f.eventually(func() error {
+				if left := f.objectsOf("c"); len(left) > 0 {
+					return fmt.Errorf("left behind: %v", left)
+				}
+				return nil
+			})
+			for line := range strings.Lines(log.String()) {
+				if strings.Contains(line, "forbidden") {
+					t.Error(line)
+				}
+			}
+		})
+	}
+}
+
+// metricsAreForReaders asks for metrics and profiles as nobody, as somebody and
+// as who may read them.
+func (f fleet) metricsAreForReaders(url, somebody string) {
+	f.Helper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "metrics"}, Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}}
+	f.must(f.Client.Create(f.Context(), role))
+	reader := f.account("reader", role.Name)
+	c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer c.CloseIdleConnections()
+	for _, ask := range []struct {
+		path, token string
+		want        int
+	}{
+		{"/metrics", "", http.StatusUnauthorized}, {"/metrics", "x", http.StatusUnauthorized}, {"/metrics", somebody, http.StatusForbidden}, {"/metrics", reader, http.StatusOK},
+		{"/debug/pprof/cmdline", "", http.StatusUnauthorized}, {"/debug/pprof/cmdline", reader, http.StatusForbidden},
+	} {
+		req, err := http.NewRequestWithContext(f.Context(), http.MethodGet, url+ask.path, nil)
+		f.must(err)
+		if ask.token != "" {
+			req.Header.Set("Authorization", "Bearer "+ask.token)
+		}
+		resp, err := c.Do(req)
+		f.must(err)
+		f.must(resp.Body.Close())
+		if resp.StatusCode != ask.want {
+			f.Errorf("GET %s: %s, want %d", ask.path, resp.Status, ask.want)
+		}
+	}
+}
+
+// account makes a service account that has one role and nothing else, and
+// returns a token of it.
+func (f fleet) account(name, role string) string {
+	f.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: name}}
+	f.must(f.Client.Create(f.Context(), account))
+	f.must(f.Client.Create(f.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: account.Namespace, Name: name}},
+	}))
+	set, err := kubernetes.NewForConfig(f.Config)
+	f.must(err)
+	token, err := set.CoreV1().ServiceAccounts(f.Namespace).CreateToken(f.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	f.must(err)
+	return token.Status.Token
+}
+
+// kubeconfig writes one for a token and returns its path.
+func (f fleet) kubeconfig(token string) string {
+	f.Helper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: f.Config.Host, CertificateAuthorityData: f.Config.CAData}
+	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: token}
+	config.Contexts["x"], config.CurrentContext = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}, "x"
+	path := filepath.Join(f.TempDir(), "kubeconfig")
+	f.must(clientcmd.WriteToFile(*config, path))
+	return path
+}
+
+// runManager runs capstan-manager in this process until the test ends, and
+// returns what it logs.
+func (f fleet) runManager(kubeconfig string, flags ...string) *record {
+	f.Helper()
+	log, ended := &record{}, make(chan int, 1)
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		env := &cli.Env{Env: command.Env{Name: "capstan-manager", Out: log, Err: log, Getenv: os.Getenv, Now: time.Now}, SetLog: cli.SetLog}
+		ended <- cli.RunManager(ctx, env, append([]string{
+			"--kubeconfig=" + kubeconfig, "--install=false", "--webhook-address=127.0.0.1:0", "--simulated-dir=" + f.TempDir(),
+			"--leader-elect", "--leader-election-namespace=" + f.Namespace,
+		}, flags...))
+	}()
+	f.Cleanup(func() {
+		stop()
+		if status := <-ended; status != 0 || f.Failed() {
+			f.Errorf("the manager ended with status %d and said:\n%s", status, log)
+		}
+	})
+	return log
+}
+
+// record keeps what is written.
+type record struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+func (r *record) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(p)
+}
+
+func (r *record) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.String()
+}
