@@ -81,7 +81,7 @@ func ValidateExtensionConfig(e, _ *runtimev1.ExtensionConfig) field.ErrorList {
 	errs = append(errs, validateSettings(spec.Child("settings"), e.Spec.Settings)...)
 	at, config := spec.Child("clientConfig"), &e.Spec.ClientConfig
 	if len(config.CABundle) > 0 {
-		if err := fieldrules.CertificateBundle(config.CABundle); err != nil {
+		if _, err := fieldrules.CertificateBundle(config.CABundle); err != nil {
 			errs = append(errs, field.Invalid(at.Child("caBundle"), fmt.Sprintf("%d bytes", len(config.CABundle)), err.Error()))
 		}
 	}

@@ -49,7 +49,9 @@ func (r *Reconciler) inject(ctx context.Context, s *state) error {
 		s.misplaced(fmt.Errorf("Secret %s, named by annotation %s, has no key %s", key, runtimev1.InjectCAFromSecretAnnotation, authorityKey))
 		return nil
 	}
-	if err := fieldrules.CertificateBundle(bundle); err != nil {
+	// Who may write an ExtensionConfig need not be one who may read Secrets:
+	// certificates are public, and nothing else of the Secret goes anywhere.
+	if bundle, err = fieldrules.CertificateBundle(bundle); err != nil {
 		s.misplaced(fmt.Errorf("%s of Secret %s, named by annotation %s: %w", authorityKey, key, runtimev1.InjectCAFromSecretAnnotation, err))
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +65,23 @@ func TestTheAuthorityIsCopiedFromItsSecretBeforeTheExtensionIsAsked(t *testing.T
 	w.wrote("patch", "patch status of") // the conditions are of another generation
 	if got := w.registered["ext"].Spec.ClientConfig.CABundle; w.asked != 2 || !bytes.Equal(got, second) {
 		t.Errorf("asked %d times, registered with %s", w.asked, got)
+	}
+}
+
+func TestOnlyCertificatesAreCopiedFromASecret(t *testing.T) {
+	t.Parallel()
+	ca := authority(t)
+	broken := "-----BEGIN PRIVATE KEY-----\nhunter2\n"
+	w := newWorld(t, ext(annotated(runtimev1.InjectCAFromSecretAnnotation, "ns/ca")), secret(map[string][]byte{
+		"ca.crt": slices.Concat([]byte("password: hunter2\n"), ca, []byte(broken), ca, []byte("hunter2")), "tls.key": []byte("hunter2"),
+	}))
+	w.answer = says(answers("a"))
+	w.reconcile()
+	if got := w.registered["ext"].Spec.ClientConfig.CABundle; !bytes.Equal(got, slices.Concat(ca, ca)) {
+		t.Errorf("registered with %s", got)
+	}
+	if got := w.read().Spec.ClientConfig.CABundle; bytes.Contains(got, []byte("hunter2")) {
+		t.Errorf("stored with %s", got)
 	}
 }
 

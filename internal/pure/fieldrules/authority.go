@@ -17,10 +17,11 @@ import (
 const maxBundle = 51200
 
 // CertificateBundle says what is wrong with a caBundle: certificates in PEM, at
-// least one, and all of them readable.
-func CertificateBundle(bundle []byte) error {
+// least one, and all of them readable. It returns them without what may stand
+// around them.
+func CertificateBundle(bundle []byte) (alone []byte, err error) {
 	if len(bundle) > maxBundle {
-		return fmt.Errorf("has %d bytes, and may have %d", len(bundle), maxBundle)
+		return nil, fmt.Errorf("has %d bytes, and may have %d", len(bundle), maxBundle)
 	}
 	found := 0
 	for rest := bundle; ; {
@@ -29,17 +30,18 @@ func CertificateBundle(bundle []byte) error {
 			break
 		}
 		if block.Type != "CERTIFICATE" {
-			return fmt.Errorf("holds a PEM block of type %q: only certificates belong there", block.Type)
+			return nil, fmt.Errorf("holds a PEM block of type %q: only certificates belong there", block.Type)
 		}
 		found++
 		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-			return fmt.Errorf("certificate %d cannot be read: %w", found, err)
+			return nil, fmt.Errorf("certificate %d cannot be read: %w", found, err)
 		}
+		alone = append(alone, pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})...)
 	}
 	if found == 0 {
-		return errors.New("holds no certificate in PEM form")
+		return nil, errors.New("holds no certificate in PEM form")
 	}
-	return nil
+	return alone, nil
 }
 
 // SecretKey reads the name of a Secret in the form namespace/name.

@@ -28,7 +28,7 @@ func TestCertificateBundle(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if err := CertificateBundle(tc.bundle); err == nil || err.Error() != tc.want {
+			if _, err := CertificateBundle(tc.bundle); err == nil || err.Error() != tc.want {
 				t.Errorf("%v, want %q", err, tc.want)
 			}
 		})
