@@ -4,41 +4,128 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
+
+// HeldError says that an object belongs to somebody else. It is told by a
+// condition, and not tried again: a change of the object wakes whoever refers
+// to it.
+type HeldError struct {
+	Object string // for messages
+	Holder string
+}
+
+// Error implements error.
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("%s is held by %s: refer to another object, or remove that owner or label", e.Object, e.Holder)
+}
 
 // Adoption is what an owner puts on a provider object.
 type Adoption struct {
-	Owner   metav1.OwnerReference
-	Cluster string // the value of the cluster-name label
+	claim.Claim
 	// Drop takes away references to earlier owners; nil drops none.
 	Drop func(metav1.OwnerReference) bool
 }
 
-// Adopt puts owner and label on obj, in one patch, or none when they are there.
-// An object that another controller owns is refused.
+// Adopt puts owner and label on obj, in one patch, or none when they are there
+// or obj is being deleted. What belongs to somebody else gives a HeldError.
 func (o *Objects) Adopt(ctx context.Context, obj *Object, a Adoption) error {
+	verdict, err := judge(obj, a.Claim)
+	if err != nil || !obj.GetDeletionTimestamp().IsZero() {
+		return err
+	}
+	if verdict.Beside {
+		a.Owner.Controller, a.Owner.BlockOwnerDeletion = nil, nil
+	}
 	changed := obj.DeepCopy()
 	commit := patch.Remember(o.mgmt, changed)
 	if a.Drop != nil {
 		owner.RemoveFunc(changed, a.Drop)
 	}
-	if other := metav1.GetControllerOf(changed); other != nil && ptr.Deref(a.Owner.Controller, false) && (other.Kind != a.Owner.Kind || other.Name != a.Owner.Name) {
-		return fmt.Errorf("%s %s is controlled by %s %s: refer to another object, or remove that owner",
-			obj.GetKind(), client.ObjectKeyFromObject(obj), other.Kind, other.Name)
-	}
 	owner.Set(changed, a.Owner)
-	owner.Label(changed, a.Cluster)
+	if !a.Shared || changed.GetLabels()[clusterv1.ClusterNameLabel] == "" {
+		owner.Label(changed, a.Cluster)
+	}
 	if err := commit(ctx); err != nil {
 		return fmt.Errorf("adopt: %w", err)
 	}
 	obj.Unstructured = changed
 	return nil
+}
+
+// Take adopts the object behind a reference. That it belongs to somebody else
+// is kept in the reference, without the object, and is no error.
+func (o *Objects) Take(ctx context.Context, r *Reference, a Adoption) error {
+	return r.keepHeld(o.Adopt(ctx, r.Obj, a))
+}
+
+// Remove asks for the deletion of the object behind a reference, unless that
+// has been done. That it belongs to somebody else is kept in the reference,
+// without the object, and is no error.
+func (o *Objects) Remove(ctx context.Context, r *Reference, c claim.Claim) error {
+	if _, err := judge(r.Obj, c); err != nil {
+		return r.keepHeld(err)
+	}
+	as := client.Preconditions{UID: new(r.Obj.GetUID())}
+	if by := metav1.GetControllerOfNoCopy(r.Obj); by == nil || by.UID != c.Owner.UID {
+		as.ResourceVersion = new(r.Obj.GetResourceVersion()) // somebody may just be taking it
+	}
+	return o.delete(ctx, r.Obj, as)
+}
+
+func (r *Reference) keepHeld(err error) error {
+	if err != nil {
+		r.Err = fmt.Errorf("%s: %w", r.Field, err)
+	}
+	if r.Held() {
+		r.Obj = nil
+		return nil
+	}
+	return r.Err
+}
+
+// Template reads a template for a role, which all that is of the Cluster share.
+// One that belongs to another Cluster gives a HeldError; otherwise errors are
+// those of Get.
+func (o *Objects) Template(ctx context.Context, c *clusterv1.Cluster, ref clusterv1.ContractVersionedObjectReference, role claim.Role) (*Object, error) {
+	if err := role.Template(ref.GroupKind()); err != nil {
+		return nil, &KindError{Kind: ref.GroupKind(), Problem: err.Error(), Foreign: true}
+	}
+	obj, err := o.Get(ctx, c.Namespace, ref)
+	if err != nil {
+		return nil, err
+	}
+	_, err = judge(obj, claim.ToShare(c))
+	return obj, err
+}
+
+func judge(obj *Object, c claim.Claim) (claim.Verdict, error) {
+	v := c.Judge(obj)
+	if v.Holder != "" {
+		return v, &HeldError{fmt.Sprintf("%s %s", obj.GetKind(), client.ObjectKeyFromObject(obj)), v.Holder}
+	}
+	return v, nil
+}
+
+// Held reports whether the object belongs to somebody else.
+func (r *Reference) Held() bool {
+	_, held := errors.AsType[*HeldError](r.Err)
+	return held
+}
+
+// Refused reports whether err says that a reference cannot be followed until it
+// is another, or the object's holder lets go: it is told, and not tried again.
+func Refused(err error) bool {
+	_, held := errors.AsType[*HeldError](err)
+	kind, ok := errors.AsType[*KindError](err)
+	return held || ok && kind.Foreign
 }

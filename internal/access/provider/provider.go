@@ -20,6 +20,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
@@ -37,12 +38,13 @@ type Kind struct {
 	Contract string
 }
 
-// KindError says that the API of a kind cannot be used. Nothing but a change to
-// a CRD helps.
+// KindError says that a kind cannot be used. Nothing but a change to a CRD helps,
+// or if it is foreign, to the reference.
 type KindError struct {
 	Kind    schema.GroupKind
 	Problem string // what is wrong, and the remedy
 	NoCRD   bool   // so that there can be no object of the kind either
+	Foreign bool   // no kind of a provider, or not one for the role
 }
 
 // Error implements error.
@@ -66,21 +68,24 @@ func New(mgmt client.Client, informers cache.Cache) *Objects {
 
 // Kind tells which version of the API of a kind to use, and by which contract,
 // from the labels of its CRD. The error is a KindError when the CRD is missing
-// or does not say.
+// or does not say, and for kinds that no provider can bring.
 func (o *Objects) Kind(ctx context.Context, gk schema.GroupKind) (Kind, error) {
+	if err := claim.Provided(gk); err != nil {
+		return Kind{}, &KindError{Kind: gk, Problem: err.Error(), Foreign: true}
+	}
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(crdKind)
 	name := contract.CRDName(gk.Group, gk.Kind)
 	err := o.mgmt.Get(ctx, client.ObjectKey{Name: name}, crd)
 	switch {
 	case apierrors.IsNotFound(err):
-		return Kind{}, &KindError{gk, fmt.Sprintf("there is no CRD %s: install the provider that brings it, or correct apiGroup and kind", name), true}
+		return Kind{}, &KindError{Kind: gk, Problem: fmt.Sprintf("there is no CRD %s: install the provider that brings it, or correct apiGroup and kind", name), NoCRD: true}
 	case err != nil:
 		return Kind{}, fmt.Errorf("get CRD %s: %w", name, err)
 	}
 	contractVersion, apiVersion, err := contract.Choose(crd.Labels)
 	if err != nil {
-		return Kind{}, &KindError{gk, fmt.Sprintf("CRD %s: %v", name, err), false}
+		return Kind{}, &KindError{Kind: gk, Problem: fmt.Sprintf("CRD %s: %v", name, err)}
 	}
 	return Kind{gk.WithVersion(apiVersion), contractVersion}, nil
 }
@@ -98,9 +103,12 @@ func (o *Objects) Get(ctx context.Context, namespace string, ref clusterv1.Contr
 	key := client.ObjectKey{Namespace: namespace, Name: ref.Name}
 	if err := o.mgmt.Get(ctx, key, obj); err != nil {
 		if meta.IsNoMatchError(err) {
-			return nil, &KindError{ref.GroupKind(), fmt.Sprintf("version %s, named by the contract label of its CRD, is not served: correct the label, or serve the version", kind.Version), false}
+			return nil, &KindError{Kind: ref.GroupKind(), Problem: fmt.Sprintf("version %s, named by the contract label of its CRD, is not served: correct the label, or serve the version", kind.Version)}
 		}
 		return nil, fmt.Errorf("get %s %s: %w", ref.Kind, key, err)
+	}
+	if obj.GetNamespace() != namespace { // the API server ignores the namespace for such kinds
+		return nil, &KindError{Kind: ref.GroupKind(), Problem: "its objects are in no namespace, and belong to everybody: refer to a kind whose objects are in namespaces", Foreign: true}
 	}
 	return &Object{obj, kind.Contract}, nil
 }
@@ -108,10 +116,14 @@ func (o *Objects) Get(ctx context.Context, namespace string, ref clusterv1.Contr
 // Delete asks for the deletion of obj, unless that has been done. It is fine if
 // the object has gone.
 func (o *Objects) Delete(ctx context.Context, obj *Object) error {
+	return o.delete(ctx, obj, client.Preconditions{UID: new(obj.GetUID())})
+}
+
+func (o *Objects) delete(ctx context.Context, obj *Object, as client.Preconditions) error {
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
-	err := o.mgmt.Delete(ctx, obj.Unstructured, client.Preconditions{UID: new(obj.GetUID())})
+	err := o.mgmt.Delete(ctx, obj.Unstructured, as)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete %s %s: %w", obj.GetKind(), client.ObjectKeyFromObject(obj), err)
 	}

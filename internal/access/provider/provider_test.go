@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
 var ref = clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: "Host", Name: "h0"}
@@ -100,6 +101,34 @@ func TestGet(t *testing.T) {
 	}
 }
 
+func TestGetRefusesWhatIsNoProviders(t *testing.T) {
+	t.Parallel()
+	c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(good()).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if u, ok := obj.(*unstructured.Unstructured); ok { // as an API server answers for a kind of cluster scope
+				u.SetName(key.Name)
+				return nil
+			}
+			return c.Get(ctx, key, obj, opts...)
+		},
+	}).Build()
+	for _, tc := range []struct {
+		ref  clusterv1.ContractVersionedObjectReference
+		want string
+	}{
+		{ref, "kind Host.x.io: its objects are in no namespace, and belong to everybody: refer to a kind whose objects are in namespaces"},
+		{
+			clusterv1.ContractVersionedObjectReference{APIGroup: "runtime.cluster.x-k8s.io", Kind: "ExtensionConfig", Name: "all"},
+			"kind ExtensionConfig.runtime.cluster.x-k8s.io: group runtime.cluster.x-k8s.io is Cluster API's own, and not a provider's",
+		},
+	} {
+		_, err := New(c, nil).Get(t.Context(), "ns", tc.ref)
+		if err == nil || err.Error() != tc.want || !Refused(err) {
+			t.Errorf("error %v, want it refused: %s", err, tc.want)
+		}
+	}
+}
+
 func TestAdoptWritesOnceAndThenNothing(t *testing.T) {
 	t.Parallel()
 	h := host("h0")
@@ -111,10 +140,13 @@ func TestAdoptWritesOnceAndThenNothing(t *testing.T) {
 			return c.Patch(ctx, obj, p, opts...)
 		}}).Build()
 	o := New(c, nil)
+	maker := h.GetOwnerReferences()[0]
 	a := Adoption{
-		Owner:   metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m", UID: "m", Controller: new(true), BlockOwnerDeletion: new(true)},
-		Cluster: "demo",
-		Drop:    func(r metav1.OwnerReference) bool { return r.Kind == "MachineSet" },
+		Claim: claim.Claim{
+			Owner: metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m", UID: "m", Controller: new(true), BlockOwnerDeletion: new(true)},
+			Maker: &maker, Cluster: "demo",
+		},
+		Drop: func(r metav1.OwnerReference) bool { return r.Kind == "MachineSet" },
 	}
 	for round := range 2 {
 		obj, err := o.Get(t.Context(), "ns", ref)
@@ -136,19 +168,101 @@ func TestAdoptWritesOnceAndThenNothing(t *testing.T) {
 	}
 }
 
-func TestAdoptRefusesTheObjectOfAnother(t *testing.T) {
+func owned(obj *unstructured.Unstructured, cluster string, controls bool) *unstructured.Unstructured {
+	o := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: cluster, UID: "u"}
+	if controls {
+		o.Controller = new(true)
+	}
+	obj.SetOwnerReferences([]metav1.OwnerReference{o})
+	return obj
+}
+
+func demo() *clusterv1.Cluster {
+	return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo", UID: "u"}}
+}
+
+// TestWhatBelongsToAnotherIsLeftAlone tries all that is done through a
+// reference on an object of the other's, and that nothing is written.
+func TestWhatBelongsToAnotherIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	wrote := func(verb string) { t.Errorf("%s was sent", verb) }
+	c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(good(), owned(host("h0"), "prod", true)).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			wrote("a patch")
+			return nil
+		},
+		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+			wrote("a deletion")
+			return nil
+		},
+	}).Build()
+	o := New(c, nil)
+	const want = "spec.ref: Host ns/h0 is held by Cluster prod: refer to another object, or remove that owner or label"
+	for name, try := range map[string]func(*Reference) error{
+		"take":   func(r *Reference) error { return o.Take(t.Context(), r, Adoption{Claim: claim.ByCluster(demo())}) },
+		"remove": func(r *Reference) error { return o.Remove(t.Context(), r, claim.ByCluster(demo())) },
+	} {
+		r := &Reference{Ref: ref, Role: claim.ClusterInfrastructure, Field: "spec.ref"}
+		if err := errors.Join(o.Look(t.Context(), "ns", r, Wake{}), try(r)); err != nil {
+			t.Errorf("%s: error %v, want it kept in the reference", name, err)
+		}
+		if !r.Held() || r.Err.Error() != want || r.Obj != nil {
+			t.Errorf("%s: held %v, object %v, said %v, want %s", name, r.Held(), r.Obj, r.Err, want)
+		}
+	}
+}
+
+func TestATemplateIsSharedWithinItsCluster(t *testing.T) {
+	t.Parallel()
+	template := func(name string) *unstructured.Unstructured {
+		u := host(name)
+		u.SetKind("HostTemplate")
+		return u
+	}
+	theirs := template("labelled")
+	theirs.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "prod"})
+	c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(good(), crd("hosttemplates.x.io", map[string]string{"cluster.x-k8s.io/v1beta2": "v1"}),
+		template("free"), owned(template("mine"), "demo", false), owned(template("theirs"), "prod", false), theirs, host("h0")).Build()
+	o := New(c, nil)
+	tests := map[string]struct {
+		ref  clusterv1.ContractVersionedObjectReference
+		want string
+	}{
+		"one that nobody has":          {clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: "HostTemplate", Name: "free"}, ""},
+		"one of the Cluster":           {clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: "HostTemplate", Name: "mine"}, ""},
+		"one of another":               {clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: "HostTemplate", Name: "theirs"}, "HostTemplate ns/theirs is held by Cluster prod: refer to another object, or remove that owner or label"},
+		"one that another's label has": {clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: "HostTemplate", Name: "labelled"}, "HostTemplate ns/labelled is held by Cluster prod, by its label cluster.x-k8s.io/cluster-name: refer to another object, or remove that owner or label"},
+		"no template":                  {ref, "kind Host.x.io: is not a template, the kind of which ends in Template: refer to a template for the infrastructure of a Machine"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := o.Template(t.Context(), demo(), tc.ref, claim.MachineInfrastructure)
+			if tc.want == "" && err == nil {
+				return
+			}
+			if err == nil || err.Error() != tc.want || !Refused(err) {
+				t.Errorf("error %v, refused %v, want %s", err, Refused(err), tc.want)
+			}
+		})
+	}
+}
+
+func TestAdoptBesideATool(t *testing.T) {
 	t.Parallel()
 	h := host("h0")
-	h.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Machine", Name: "other", UID: "o", Controller: new(true)}})
+	h.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "demo"})
+	h.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "tools.example.com/v1", Kind: "Stack", Name: "t", UID: "t", Controller: new(true)}})
 	o := New(fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(good(), h).Build(), nil)
 	obj, err := o.Get(t.Context(), "ns", ref)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = o.Adopt(t.Context(), obj, Adoption{Owner: metav1.OwnerReference{APIVersion: "v1", Kind: "Machine", Name: "m", UID: "m", Controller: new(true)}})
-	const want = "Host ns/h0 is controlled by Machine other: refer to another object, or remove that owner"
-	if err == nil || err.Error() != want {
-		t.Errorf("error = %v, want %s", err, want)
+	if err := o.Adopt(t.Context(), obj, Adoption{Claim: claim.ByCluster(demo())}); err != nil {
+		t.Fatal(err)
+	}
+	if got := obj.GetOwnerReferences(); len(got) != 2 || got[1].Name != "demo" || got[1].Controller != nil {
+		t.Errorf("owners %v, want the Cluster as a second one that does not control", got)
 	}
 }
 
@@ -170,7 +284,7 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-func TestEventsWakeTheOwnerOrElseWhoRefers(t *testing.T) {
+func TestEventsWakeTheOwnerAndWhoRefers(t *testing.T) {
 	t.Parallel()
 	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "refers"}, Spec: clusterv1.MachineSpec{InfrastructureRef: ref}}
 	refs := func(o client.Object) []string {
@@ -186,14 +300,17 @@ func TestEventsWakeTheOwnerOrElseWhoRefers(t *testing.T) {
 	owned.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Machine", Name: "owns"}})
 	foreign := host("h0")
 	foreign.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "MachineSet", Name: "s"}})
-	wake := func(name string) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: "ns", Name: name}}}
+	wake := func(names ...string) (all []reconcile.Request) {
+		for _, name := range names {
+			all = append(all, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: name}})
+		}
+		return all
 	}
 	for name, tc := range map[string]struct {
 		obj  *unstructured.Unstructured
 		want []reconcile.Request
 	}{
-		"the owner, whatever its version":   {owned, wake("owns")},
+		"the owner, whatever its version":   {owned, wake("refers", "owns")},
 		"who refers, before it is owned":    {host("h0"), wake("refers")},
 		"who refers, past another's owning": {foreign, wake("refers")},
 		"nobody":                            {host("h1"), nil},

@@ -8,13 +8,16 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
 // Reference is an object that another refers to, and what is known of it.
 type Reference struct {
 	Ref     clusterv1.ContractVersionedObjectReference
+	Role    claim.Role
 	Field   string  // that holds the reference, as users write it
 	Obj     *Object // nil: not there, or not looked for
 	Missing bool    // looked for, and not there
@@ -25,10 +28,10 @@ type Reference struct {
 func (r Reference) String() string { return r.Ref.Kind + " " + r.Ref.Name }
 
 // Gone reports whether there is nothing to delete: the object was looked for
-// and is not there, or its whole kind is not.
+// and is not there, or its whole kind is not, or is no provider's.
 func (r *Reference) Gone() bool {
 	kind, ok := errors.AsType[*KindError](r.Err)
-	return r.Missing || (ok && kind.NoCRD)
+	return r.Missing || (ok && (kind.NoCRD || kind.Foreign))
 }
 
 // Failed keeps why the object cannot be used, and returns it. nil is kept too.
@@ -41,7 +44,12 @@ func (r *Reference) Failed(err error) error {
 // it is not there, or that its kind cannot be used, is kept in the reference;
 // only the latter is an error too.
 func (o *Objects) Look(ctx context.Context, namespace string, r *Reference, w Wake) error {
-	err := o.Watch(ctx, r.Ref, w)
+	var err error
+	if unfit := r.Role.Kind(r.Ref.GroupKind()); unfit != nil {
+		err = &KindError{Kind: r.Ref.GroupKind(), Problem: unfit.Error(), Foreign: true}
+	} else {
+		err = o.Watch(ctx, r.Ref, w)
+	}
 	if err == nil {
 		r.Obj, err = o.Get(ctx, namespace, r.Ref)
 	}
@@ -51,6 +59,9 @@ func (o *Objects) Look(ctx context.Context, namespace string, r *Reference, w Wa
 	}
 	if err != nil {
 		r.Err = fmt.Errorf("%s: %w", r.Field, err)
+	}
+	if kind, ok := errors.AsType[*KindError](err); ok && kind.Foreign {
+		return reconcile.TerminalError(r.Err) // until the reference is another
 	}
 	return r.Err
 }

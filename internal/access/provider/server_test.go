@@ -22,6 +22,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
@@ -55,8 +56,7 @@ func (f *finder) Reconcile(ctx context.Context, c *clusterv1.Cluster) (ctrl.Resu
 	case err != nil:
 		return ctrl.Result{}, err
 	}
-	mine := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: c.Name, UID: c.UID}
-	if err := f.objects.Adopt(ctx, obj, provider.Adoption{Owner: mine, Cluster: c.Name}); err != nil {
+	if err := f.objects.Adopt(ctx, obj, provider.Adoption{Claim: claim.ByCluster(c)}); err != nil {
 		return ctrl.Result{}, err
 	}
 	f.note(fmt.Sprintf("there by %s, note %s", obj.Contract, obj.GetAnnotations()["note"]))

@@ -67,7 +67,7 @@ func (o *Objects) unclaimed(ctx context.Context, l Leftovers) (found []*unstruct
 	}
 	for _, gk := range l.Kinds {
 		kind, err := o.Kind(ctx, gk)
-		if e, ok := errors.AsType[*KindError](err); ok && e.NoCRD {
+		if e, ok := errors.AsType[*KindError](err); ok && (e.NoCRD || e.Foreign) {
 			continue
 		}
 		if err != nil {

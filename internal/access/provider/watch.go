@@ -51,8 +51,9 @@ type Watcher interface {
 type Wake struct {
 	Controller string // its name; a kind is watched once for each controller
 	Watcher    Watcher
-	// List is an empty list of the kind to wake: those that own the object, or
-	// before they do, those that refer to it. Index must have been called.
+	// List is an empty list of the kind to wake: whoever owns the object, and
+	// those that refer to it, to which it may not belong. Index must have been
+	// called.
 	List client.ObjectList
 	// To names whom an object wakes instead, for objects that those neither own
 	// nor refer to; List is not needed then.
@@ -96,8 +97,8 @@ func (o *Objects) Watch(ctx context.Context, ref clusterv1.ContractVersionedObje
 	return nil
 }
 
-// requests maps a provider object to its owner of the kind of list or, if it
-// has none, to those that refer to it.
+// requests maps a provider object to its owner of the kind of list, and to those
+// that refer to it.
 func (o *Objects) requests(list client.ObjectList) (handler.MapFunc, error) {
 	gvk, err := apiutil.GVKForObject(list, o.mgmt.Scheme())
 	if err != nil {
@@ -105,11 +106,12 @@ func (o *Objects) requests(list client.ObjectList) (handler.MapFunc, error) {
 	}
 	wake := schema.GroupKind{Group: gvk.Group, Kind: gvk.Kind[:len(gvk.Kind)-len("List")]}
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
-		if name := owner.Name(obj, wake); name != "" {
-			return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}}}
-		}
 		found := list.DeepCopyObject().(client.ObjectList)
 		gk := obj.GetObjectKind().GroupVersionKind().GroupKind()
-		return controller.Listed(ctx, o.mgmt, found, client.InNamespace(obj.GetNamespace()), client.MatchingFields{RefIndex: refKey(gk, obj.GetName())})
+		wanted := controller.Listed(ctx, o.mgmt, found, client.InNamespace(obj.GetNamespace()), client.MatchingFields{RefIndex: refKey(gk, obj.GetName())})
+		if name := owner.Name(obj, wake); name != "" {
+			wanted = append(wanted, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}})
+		}
+		return wanted // what is in it twice is done once
 	}, nil
 }

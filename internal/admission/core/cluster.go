@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
@@ -21,6 +22,12 @@ func ValidateCluster(c, old *clusterv1.Cluster) field.ErrorList {
 	} else if !c.Spec.ControlPlaneRef.IsDefined() && !c.Spec.InfrastructureRef.IsDefined() {
 		errs = append(errs, field.Required(spec.Child("infrastructureRef"), "set infrastructureRef, controlPlaneRef or both"))
 	}
+	var before clusterv1.ClusterSpec
+	if old != nil {
+		before = old.Spec
+	}
+	errs = append(errs, claim.ClusterInfrastructure.Reference(spec.Child("infrastructureRef"), c.Spec.InfrastructureRef, before.InfrastructureRef, false)...)
+	errs = append(errs, claim.ControlPlane.Reference(spec.Child("controlPlaneRef"), c.Spec.ControlPlaneRef, before.ControlPlaneRef, false)...)
 	if old != nil {
 		errs = append(errs, kept(spec.Child("infrastructureRef"), &c.Spec.InfrastructureRef, &old.Spec.InfrastructureRef)...)
 		errs = append(errs, kept(spec.Child("controlPlaneRef"), &c.Spec.ControlPlaneRef, &old.Spec.ControlPlaneRef)...)

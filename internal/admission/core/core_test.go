@@ -13,6 +13,12 @@ func TestValidateCluster(t *testing.T) {
 	const ref = "{apiGroup: g, kind: K, name: n}"
 	const endpointChanged = "spec.controlPlaneEndpoint: Forbidden: cannot change once it is set: it is a:1, which kubeconfigs and machines of the Cluster have; create another Cluster instead"
 	builder.CheckValidation(t, ValidateCluster, map[string]builder.Validated{
+		"another Cluster, and an ExtensionConfig": {Obj: "metadata: {name: c}\nspec: {controlPlaneRef: {apiGroup: cluster.x-k8s.io, kind: Cluster, name: n}, infrastructureRef: {apiGroup: runtime.cluster.x-k8s.io, kind: ExtensionConfig, name: n}}", Want: []string{
+			`spec.infrastructureRef: Invalid value: "ExtensionConfig.runtime.cluster.x-k8s.io": group runtime.cluster.x-k8s.io is Cluster API's own, and not a provider's, so it cannot be the infrastructure of a Cluster`,
+			`spec.controlPlaneRef: Invalid value: "Cluster.cluster.x-k8s.io": group cluster.x-k8s.io is Cluster API's own, and not a provider's, so it cannot be a control plane`}},
+		"the same, stored already": {
+			Obj: "metadata: {name: c}\nspec: {paused: true, infrastructureRef: {apiGroup: cluster.x-k8s.io, kind: Cluster, name: n}}",
+			Old: "metadata: {name: c}\nspec: {infrastructureRef: {apiGroup: cluster.x-k8s.io, kind: Cluster, name: n}}"},
 		"both references": {Obj: "metadata: {name: c}\nspec: {controlPlaneRef: " + ref + ", infrastructureRef: " + ref + ", clusterNetwork: {pods: {cidrBlocks: [10.0.0.0/8, 'fd00::/56']}}}"},
 		"one reference":   {Obj: "metadata: {name: c}\nspec: {controlPlaneRef: " + ref + "}"},
 		"no reference":    {Obj: "metadata: {name: c}", Want: []string{"spec.infrastructureRef: Required value: set infrastructureRef, controlPlaneRef or both"}},
@@ -55,6 +61,9 @@ func TestDefaultMachine(t *testing.T) {
 func TestValidateMachine(t *testing.T) {
 	t.Parallel()
 	builder.CheckValidation(t, ValidateMachine, map[string]builder.Validated{
+		"a template, and bootstrap as infrastructure": {Obj: "spec: {clusterName: c, infrastructureRef: {apiGroup: bootstrap.cluster.x-k8s.io, kind: KubeadmConfig, name: n}, bootstrap: {configRef: {apiGroup: g, kind: KTemplate, name: n}}}", Want: []string{
+			`spec.bootstrap.configRef: Invalid value: "KTemplate.g": is a template, and cannot itself be the bootstrap configuration of a Machine: refer to an object made from it`,
+			`spec.infrastructureRef: Invalid value: "KubeadmConfig.bootstrap.cluster.x-k8s.io": group bootstrap.cluster.x-k8s.io is not for the infrastructure of a Machine: refer to a kind that is`}},
 		"with a config":             {Obj: "spec: {clusterName: c, version: v1.34.1, bootstrap: {configRef: {apiGroup: g, kind: K, name: n}}}"},
 		"with a Secret":             {Obj: "spec: {clusterName: c, bootstrap: {dataSecretName: ''}}"},
 		"of a pool, without either": {Obj: "{metadata: {labels: {cluster.x-k8s.io/pool-name: p}}, spec: {clusterName: c}}"},

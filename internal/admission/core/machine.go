@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
@@ -31,11 +32,22 @@ func ValidateMachine(m, old *clusterv1.Machine) field.ErrorList {
 		errs = fieldrules.Bootstrap(spec.Child("bootstrap"), m.Spec.Bootstrap)
 	}
 	errs = append(errs, fieldrules.Version(spec.Child("version"), m.Spec.Version)...)
+	var before clusterv1.MachineSpec
+	if old != nil {
+		before = old.Spec
+	}
+	errs = append(errs, references(spec, m.Spec, before, false)...)
 	if old != nil {
 		errs = append(errs, fieldrules.Unchanged(spec.Child("clusterName"), m.Spec.ClusterName, old.Spec.ClusterName)...)
 	}
 	_, controlPlane := m.Labels[clusterv1.MachineControlPlaneLabel]
 	return append(errs, fieldrules.Taints(spec.Child("taints"), m.Spec.Taints, controlPlane)...)
+}
+
+// references checks what a machine, or a template of machines, refers to.
+func references(at *field.Path, spec, old clusterv1.MachineSpec, template bool) field.ErrorList {
+	return append(claim.Bootstrap.Reference(at.Child("bootstrap", "configRef"), spec.Bootstrap.ConfigRef, old.Bootstrap.ConfigRef, template),
+		claim.MachineInfrastructure.Reference(at.Child("infrastructureRef"), spec.InfrastructureRef, old.InfrastructureRef, template)...)
 }
 
 // labelCluster sets the label with the Cluster's name.

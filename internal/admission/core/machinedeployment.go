@@ -60,6 +60,11 @@ func ValidateMachineDeployment(d, old *clusterv1.MachineDeployment) field.ErrorL
 	errs = append(errs, annotations(d.Annotations)...)
 	errs = append(errs, validateStrategy(spec.Child("rollout", "strategy"), d.Spec.Rollout.Strategy)...)
 	errs = append(errs, fieldrules.Amount(spec.Child("remediation", "maxInFlight"), d.Spec.Remediation.MaxInFlight)...)
+	var before clusterv1.MachineSpec
+	if old != nil {
+		before = old.Spec.Template.Spec
+	}
+	errs = append(errs, references(spec.Child("template", "spec"), d.Spec.Template.Spec, before, true)...)
 	if old != nil {
 		errs = append(errs, fieldrules.Unchanged(spec.Child("clusterName"), d.Spec.ClusterName, old.Spec.ClusterName)...)
 	}

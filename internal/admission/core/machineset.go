@@ -37,6 +37,11 @@ func ValidateMachineSet(s, old *clusterv1.MachineSet) field.ErrorList {
 	errs := fieldrules.MachineTemplate(spec.Child("template"), s.Spec.Template, s.Spec.ClusterName, s.Spec.Selector)
 	errs = append(errs, fieldrules.MachineName(spec.Child("machineNaming", "template"), s.Spec.MachineNaming.Template, "machineSet")...)
 	errs = append(errs, annotations(s.Annotations)...)
+	var before clusterv1.MachineSpec
+	if old != nil {
+		before = old.Spec.Template.Spec
+	}
+	errs = append(errs, references(spec.Child("template", "spec"), s.Spec.Template.Spec, before, true)...)
 	if old != nil {
 		errs = append(errs, fieldrules.Unchanged(spec.Child("clusterName"), s.Spec.ClusterName, old.Spec.ClusterName)...)
 	}

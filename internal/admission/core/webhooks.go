@@ -61,6 +61,10 @@ const (
 		` || !object.spec.?version.orValue('v').startsWith('v')`
 
 	machineDoubtful = `!object.spec.?bootstrap.?configRef.hasValue() || object.spec.?taints.hasValue()` +
+		` || !object.spec.?infrastructureRef.?apiGroup.orValue('').startsWith('infrastructure.')` +
+		` || !object.spec.?bootstrap.?configRef.?apiGroup.orValue('').startsWith('bootstrap.')` +
+		` || object.spec.?infrastructureRef.?kind.orValue('').endsWith('Template')` +
+		` || object.spec.?bootstrap.?configRef.?kind.orValue('').endsWith('Template')` +
 		` || !object.spec.?version.orValue('v1.0.0').matches('^v(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)$')` +
 		` || (oldObject != null && object.spec.clusterName != oldObject.spec.clusterName)`
 

@@ -59,6 +59,8 @@ type mirror struct {
 func mirrored(s *state, ref provider.Reference, m mirror) metav1.Condition {
 	isDeleting := !s.cluster.DeletionTimestamp.IsZero()
 	switch {
+	case ref.Held():
+		return conditions.New(m.target, metav1.ConditionFalse, m.bad, ref.Err.Error())
 	case ref.Err != nil:
 		return conditions.New(m.target, metav1.ConditionUnknown, clusterv1.InternalErrorReason, ref.Err.Error())
 	case !ref.Ref.IsDefined():
@@ -91,11 +93,13 @@ func controlPlaneInitialized(s *state) metav1.Condition {
 	if ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false) {
 		return conditions.New(target, metav1.ConditionTrue, clusterv1.ClusterControlPlaneInitializedReason, "")
 	}
-	if s.controlPlane.Err != nil {
+	if s.controlPlane.Err != nil && !s.controlPlane.Held() {
 		return conditions.New(target, metav1.ConditionUnknown, clusterv1.ClusterControlPlaneInitializedInternalErrorReason, s.controlPlane.Err.Error())
 	}
 	awaited := "Waiting for the first control plane Machine to have a Node"
 	switch {
+	case s.controlPlane.Held():
+		awaited = s.controlPlane.Err.Error()
 	case s.controlPlane.Missing:
 		awaited = fmt.Sprintf("Waiting for %s to exist", s.controlPlane)
 	case s.controlPlane.Ref.IsDefined():

@@ -146,7 +146,7 @@ func TestAClusterTakesWhatItsProvidersSay(t *testing.T) {
 		if err := c.Get(t.Context(), key, obj); err != nil {
 			t.Fatal(err)
 		}
-		if refs := obj.GetOwnerReferences(); len(refs) != 1 || refs[0].Name != "demo" || refs[0].Controller != nil || obj.GetLabels()[clusterv1.ClusterNameLabel] != "demo" {
+		if refs := obj.GetOwnerReferences(); len(refs) != 1 || refs[0].Name != "demo" || !ptr.Deref(refs[0].Controller, false) || obj.GetLabels()[clusterv1.ClusterNameLabel] != "demo" {
 			t.Errorf("%s: owners %v, labels %v", kind, refs, obj.GetLabels())
 		}
 	}
@@ -211,6 +211,14 @@ func TestWhatIsWrongWithAReferenceIsSaid(t *testing.T) {
 			newCluster(other("Lake")), []client.Object{brain(), crd("Lake", nil)},
 			metav1.Condition{Status: "Unknown", Reason: "InternalError", Message: "spec.infrastructureRef: kind Lake.x.io: CRD lakes.x.io: no label cluster.x-k8s.io/v1beta2 says which API version follows the contract; install the provider's CRDs with their labels"}, true,
 		},
+		"an object of another Cluster": {
+			newCluster(), []client.Object{brain(), heldByProd(network())},
+			metav1.Condition{Status: "False", Reason: "NotReady", Message: "spec.infrastructureRef: Net ns/demo is held by Cluster prod: refer to another object, or remove that owner or label"}, false,
+		},
+		"a kind that is no provider's": {
+			newCluster(func(c *clusterv1.Cluster) { c.Spec.InfrastructureRef.APIGroup = clusterv1.GroupVersion.Group }), []client.Object{brain()},
+			metav1.Condition{Status: "Unknown", Reason: "InternalError", Message: "spec.infrastructureRef: kind Net.cluster.x-k8s.io: group cluster.x-k8s.io is Cluster API's own, and not a provider's, so it cannot be the infrastructure of a Cluster"}, true,
+		},
 		"rubbish in the status": {
 			newCluster(), []client.Object{brain(), foreign},
 			metav1.Condition{Status: "Unknown", Reason: "InternalError", Message: "read status.initialization.provisioned of Net demo: .status.initialization.provisioned accessor error: yes is of the type string, expected map[string]interface{}"}, true,
@@ -231,6 +239,11 @@ func TestWhatIsWrongWithAReferenceIsSaid(t *testing.T) {
 			}
 		})
 	}
+}
+
+func heldByProd(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "prod", UID: "p", Controller: new(true)}})
+	return obj
 }
 
 func TestDeletionGoesInOrder(t *testing.T) {
@@ -255,6 +268,11 @@ func TestDeletionGoesInOrder(t *testing.T) {
 		"then the control plane":   {[]client.Object{held(brain()), network()}, []string{"Brain demo"}, "WaitingForControlPlaneDeletion"},
 		"then the infrastructure":  {[]client.Object{held(network())}, []string{"Net demo"}, "WaitingForInfrastructureDeletion"},
 		"and then nothing is left": {nil, nil, ""},
+		"what is another's stays":  {[]client.Object{heldByProd(brain()), heldByProd(network())}, nil, ""},
+		"but not control plane Machines of its own": {
+			[]client.Object{heldByProd(brain()), network(), lone("m", map[string]string{clusterv1.MachineControlPlaneLabel: ""})},
+			[]string{"Machine m"}, "WaitingForControlPlaneDeletion",
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -283,17 +301,22 @@ func TestDeletionGoesInOrder(t *testing.T) {
 
 func TestDeletionOfAKindThatCannotBeUsed(t *testing.T) {
 	tests := map[string]struct {
-		crd  []client.Object
-		want string // message of Deleting; "" if the Cluster has gone
+		crd   []client.Object
+		want  string // message of Deleting; "" if the Cluster has gone
+		group string
 	}{
 		"no CRD, hence no object": {},
-		"a CRD without contract": {[]client.Object{crd("Moon", nil)},
-			"Waiting for Moon demo to be deleted: spec.infrastructureRef: kind Moon.x.io: CRD moons.x.io: no label cluster.x-k8s.io/v1beta2"},
+		"no kind of a provider":   {group: "runtime.cluster.x-k8s.io"},
+		"a CRD without contract": {crd: []client.Object{crd("Moon", nil)},
+			want: "Waiting for Moon demo to be deleted: spec.infrastructureRef: kind Moon.x.io: CRD moons.x.io: no label cluster.x-k8s.io/v1beta2"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			cluster := newCluster(func(c *clusterv1.Cluster) { c.DeletionTimestamp = &metav1.Time{Time: now} })
 			cluster.Spec.InfrastructureRef.Kind = "Moon"
+			if tc.group != "" {
+				cluster.Spec.InfrastructureRef.APIGroup = tc.group
+			}
 			got, _, err := run(t, interceptor.Funcs{}, append(tc.crd, cluster)...)
 			if tc.want == "" {
 				if got != nil || err != nil {

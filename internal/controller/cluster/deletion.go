@@ -15,6 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
 // stage is how far a deletion has come.
@@ -90,7 +91,11 @@ func (r *Reconciler) deleteControlPlane(ctx context.Context, s *state) (phase.Ne
 		return r.deleteControlPlaneMachines(ctx, s)
 	}
 	s.stage = stage{clusterv1.ClusterDeletingWaitingForControlPlaneDeletionReason, fmt.Sprintf("Waiting for %s to be deleted", s.controlPlane)}
-	return r.deleteReferred(ctx, s, &s.controlPlane)
+	next, err := r.deleteReferred(ctx, s, &s.controlPlane)
+	if s.controlPlane.Held() && err == nil {
+		return r.deleteControlPlaneMachines(ctx, s)
+	}
+	return next, err
 }
 
 // deleteControlPlaneMachines deletes control plane Machines that users made
@@ -120,8 +125,9 @@ func (r *Reconciler) deleteInfrastructure(ctx context.Context, s *state) (phase.
 }
 
 // deleteReferred deletes the object behind a reference and waits until it has
-// gone. A kind without a CRD has no objects. If a CRD is there but cannot be
-// used, an object of it may exist: so that is an error to be mended.
+// gone. What belongs to somebody else stays. A kind without a CRD has no
+// objects. If a CRD is there but cannot be used, an object of it may exist: so
+// that is an error to be mended.
 func (r *Reconciler) deleteReferred(ctx context.Context, s *state, ref *provider.Reference) (phase.Next, error) {
 	err := r.look(ctx, s, ref)
 	if ref.Gone() {
@@ -131,8 +137,12 @@ func (r *Reconciler) deleteReferred(ctx context.Context, s *state, ref *provider
 		s.stage.message += ": " + err.Error()
 		return phase.Wait(0), err
 	}
-	if err := r.Providers.Delete(ctx, ref.Obj); err != nil {
+	if err := r.Providers.Remove(ctx, ref, claim.ByCluster(s.cluster)); err != nil {
 		return phase.Wait(0), err
+	}
+	if ref.Held() {
+		ctrl.LoggerFrom(ctx).Info("Leaving alone what the Cluster refers to", ref.Ref.Kind, ref.Ref.Name, "reason", ref.Err.Error())
+		return phase.Continue(), nil
 	}
 	return phase.Wait(0), nil
 }

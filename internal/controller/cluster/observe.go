@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
 // state is what one reconcile knows. observe and the phases fill it; report
@@ -44,8 +45,8 @@ type state struct {
 func (r *Reconciler) observe(ctx context.Context, cluster *clusterv1.Cluster) (*state, error) {
 	key := client.ObjectKeyFromObject(cluster)
 	s := &state{cluster: cluster, now: r.Clock.Now(), specBefore: cluster.Spec.DeepCopy(), health: r.Workload.Health(key)}
-	s.infra = provider.Reference{Ref: cluster.Spec.InfrastructureRef, Field: "spec.infrastructureRef"}
-	s.controlPlane = provider.Reference{Ref: cluster.Spec.ControlPlaneRef, Field: "spec.controlPlaneRef"}
+	s.infra = provider.Reference{Ref: cluster.Spec.InfrastructureRef, Role: claim.ClusterInfrastructure, Field: "spec.infrastructureRef"}
+	s.controlPlane = provider.Reference{Ref: cluster.Spec.ControlPlaneRef, Role: claim.ControlPlane, Field: "spec.controlPlaneRef"}
 	var (
 		deployments clusterv1.MachineDeploymentList
 		sets        clusterv1.MachineSetList

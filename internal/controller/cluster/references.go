@@ -14,8 +14,8 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
 // infrastructure takes over the infrastructure object and copies what it says:
@@ -119,7 +119,7 @@ func readControlPlane(s *state, promises contract.ControlPlane) (err error) {
 }
 
 // takeOver reads the object behind a reference and puts owner and label on it.
-// done means that there is nothing to read from it.
+// done means that there is nothing to read from it, or that it is another's.
 func (r *Reconciler) takeOver(ctx context.Context, s *state, ref *provider.Reference, before bool) (done bool, err error) {
 	if err := r.look(ctx, s, ref); err != nil {
 		return true, err
@@ -130,17 +130,8 @@ func (r *Reconciler) takeOver(ctx context.Context, s *state, ref *provider.Refer
 		}
 		return true, nil // its creation wakes us
 	}
-	mine, err := owner.Reference(s.cluster, r.Mgmt)
-	if err != nil {
-		return true, err
-	}
-	if s.cluster.Spec.Topology.IsDefined() { // then the Cluster made the object
-		mine.Controller, mine.BlockOwnerDeletion = new(true), new(true)
-	}
-	if err := r.Providers.Adopt(ctx, ref.Obj, provider.Adoption{Owner: mine, Cluster: s.cluster.Name}); err != nil {
-		return true, ref.Failed(fmt.Errorf("%s: %w", ref.Field, err))
-	}
-	return false, nil
+	err = r.Providers.Take(ctx, ref, provider.Adoption{Claim: claim.ByCluster(s.cluster)})
+	return ref.Held() || err != nil, err
 }
 
 // copyEndpoint takes the endpoint of the control plane from whoever knows it

@@ -231,6 +231,19 @@ func TestATokenIsMadeOnce(t *testing.T) {
 	}
 }
 
+func TestNoFileComesFromASecretOfAnotherCluster(t *testing.T) {
+	t.Parallel()
+	theirs := dataSecret("prod-ca", func(s *corev1.Secret) { s.Labels = map[string]string{clusterv1.ClusterNameLabel: "prod"} })
+	m := worker("w1")
+	w := newWorld(t, cluster(initialized), m, certSecret(certs.CA), theirs, configFor(m, func(c *bootstrapv1.KubeadmConfig) {
+		c.Spec.Files = []bootstrapv1.File{{Path: "/raw", ContentFrom: bootstrapv1.FileSource{Secret: bootstrapv1.SecretFileSource{Name: "prod-ca", Key: "value"}}}}
+	}))
+	const want = "secret ns/prod-ca is held by Cluster prod, by its label cluster.x-k8s.io/cluster-name: name another Secret, or remove that owner or label"
+	if _, err := w.try("w1"); err == nil || !strings.Contains(err.Error(), want) || count(w.writes, "create Secret") > 0 {
+		t.Errorf("error %v, writes %v, want %s", err, w.writes, want)
+	}
+}
+
 func TestFilesAndPasswordsComeFromWhereTheyAreKept(t *testing.T) {
 	t.Parallel()
 	kept := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "kept"}, Data: map[string][]byte{"file": []byte("cp={{ .controlPlane.version }}"), "hash": []byte("$6$x")}}

@@ -86,6 +86,7 @@ func pool() *clusterv1.MachinePool {
 	p.Spec.ClusterName = "demo"
 	p.Spec.Template.Spec.ClusterName = "demo"
 	p.Spec.Template.Spec.Version = "v1.36.3"
+	p.Spec.Template.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfig", Name: "p1"}
 	return p
 }
 
@@ -209,7 +210,17 @@ func TestASecretInTheWay(t *testing.T) {
 			secret: dataSecret("w1", func(s *corev1.Secret) {
 				s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Vault", Name: "v", UID: "v", Controller: new(true)}}
 			}),
-			wantErr: "Secret ns/w1, which is to hold the bootstrap data, is controlled by Vault v: delete the Secret, or rename the KubeadmConfig",
+			wantErr: "Secret ns/w1, which is to hold the bootstrap data, is held by Vault v: delete the Secret, or rename the KubeadmConfig",
+		},
+		"another config's, which its Machine names too": {
+			secret: dataSecret("w1", func(s *corev1.Secret) {
+				s.OwnerReferences = []metav1.OwnerReference{{APIVersion: bootstrapv1.GroupVersion.String(), Kind: "KubeadmConfig", Name: "other", UID: "o", Controller: new(true)}}
+			}),
+			wantErr: "Secret ns/w1, which is to hold the bootstrap data, is held by KubeadmConfig other: delete the Secret, or rename the KubeadmConfig",
+		},
+		"another cluster's": {
+			secret:  dataSecret("w1", func(s *corev1.Secret) { s.Labels = map[string]string{clusterv1.ClusterNameLabel: "prod"} }),
+			wantErr: "Secret ns/w1, which is to hold the bootstrap data, is held by Cluster prod, by its label cluster.x-k8s.io/cluster-name: delete the Secret, or rename the KubeadmConfig",
 		},
 		"one of another type": {
 			secret:  dataSecret("w1", func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }),
@@ -254,11 +265,33 @@ func TestAPausedConfigOnlySaysSo(t *testing.T) {
 	}
 }
 
+// TestWhatTheClusterNeedsIsNoBootstrapData names Secrets of the cluster's own, as
+// its user may have brought them, as bootstrap data.
+func TestWhatTheClusterNeedsIsNoBootstrapData(t *testing.T) {
+	t.Parallel()
+	m := worker("w1")
+	m.Spec.Bootstrap.DataSecretName = new("demo-kubeconfig")
+	w := newWorld(t, cluster(initialized), m, certSecret(certs.CA), dataSecret("demo-kubeconfig"), configFor(m))
+	const want = "Secret ns/demo-kubeconfig, which is to hold the bootstrap data, is named as one that Cluster demo needs: delete the Secret, or rename the KubeadmConfig"
+	if _, err := w.try("w1"); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	if owners := w.secret("demo-kubeconfig").OwnerReferences; len(owners) > 0 {
+		t.Errorf("the Secret was taken over: %v", owners)
+	}
+}
+
 func TestAConfigWithoutAMachineRests(t *testing.T) {
 	t.Parallel()
 	m := worker("w1")
+	refersTo := func(config string) *clusterv1.Machine {
+		other := worker("w1")
+		other.Spec.Bootstrap.ConfigRef.Name = config
+		return other
+	}
 	tests := map[string][]client.Object{
 		"owned by a MachineSet":            {cluster(), configFor(m, func(c *bootstrapv1.KubeadmConfig) { c.OwnerReferences[0].Kind = "MachineSet" })},
+		"its Machine refers to another":    {cluster(), refersTo("another"), configFor(m)},
 		"owned by another kind of Machine": {cluster(), m, configFor(m, func(c *bootstrapv1.KubeadmConfig) { c.OwnerReferences[0].APIVersion = "machine.openshift.io/v1" })},
 		"its Machine is not there yet":     {cluster(), configFor(m)},
 		"its Cluster is not there yet":     {m, configFor(m)},

@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
 // state is what one reconcile knows.
@@ -74,8 +75,11 @@ func (r *Reconciler) observe(ctx context.Context, config *bootstrapv1.KubeadmCon
 	}, nil
 }
 
+// configKind is what a machine refers to.
+var configKind = bootstrapv1.GroupVersion.WithKind("KubeadmConfig")
+
 // machineOf reads the machine among the owners of the config, and the name of
-// its Cluster.
+// its Cluster. One that does not refer to the config is none of its owners.
 func (r *Reconciler) machineOf(ctx context.Context, config *bootstrapv1.KubeadmConfig) (*machine, string, error) {
 	for _, ref := range config.OwnerReferences {
 		if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || gv.Group != clusterv1.GroupVersion.Group {
@@ -87,6 +91,9 @@ func (r *Reconciler) machineOf(ctx context.Context, config *bootstrapv1.KubeadmC
 			obj := &clusterv1.Machine{}
 			if err := r.Mgmt.Get(ctx, key, obj); err != nil {
 				return nil, "", ignoreNotFound(err, ref)
+			}
+			if !claim.Names(obj.Spec.Bootstrap.ConfigRef, configKind, config.Name) {
+				continue
 			}
 			_, controlPlane := obj.Labels[clusterv1.MachineControlPlaneLabel]
 			m := &machine{
@@ -101,6 +108,9 @@ func (r *Reconciler) machineOf(ctx context.Context, config *bootstrapv1.KubeadmC
 			obj := &clusterv1.MachinePool{}
 			if err := r.Mgmt.Get(ctx, key, obj); err != nil {
 				return nil, "", ignoreNotFound(err, ref)
+			}
+			if !claim.Names(obj.Spec.Template.Spec.Bootstrap.ConfigRef, configKind, config.Name) {
+				continue
 			}
 			m := &machine{
 				kind: ref.Kind, namespace: obj.Namespace, name: obj.Name, uid: string(obj.UID), version: obj.Spec.Template.Spec.Version,

@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
 // Keys of the data Secret. Part of the bootstrap contract.
@@ -58,14 +59,14 @@ func (r *Reconciler) ownSecret(ctx context.Context, s *state, name string) error
 		}
 		return fmt.Errorf("get Secret %s/%s: %w", s.config.Namespace, name, err)
 	}
-	if err := s.mayOwn(secret); err != nil {
-		return err
-	}
-	before := secret.DeepCopy()
 	ref, err := owner.Controller(s.config, r.Mgmt)
 	if err != nil {
 		return err
 	}
+	if err := s.mayOwn(secret, ref); err != nil {
+		return err
+	}
+	before := secret.DeepCopy()
 	if !owner.Set(secret, ref) {
 		return nil
 	}
@@ -75,14 +76,20 @@ func (r *Reconciler) ownSecret(ctx context.Context, s *state, name string) error
 	return nil
 }
 
-// mayOwn refuses a Secret that something else controls.
-func (s *state) mayOwn(secret *corev1.Secret) error {
-	c := metav1.GetControllerOf(secret)
-	if c == nil || c.Kind == "KubeadmConfig" && c.Name == s.config.Name {
-		return nil
+// mayOwn refuses a Secret that something else holds, or that is no bootstrap
+// data: it would be overwritten, and deleted with the config.
+func (s *state) mayOwn(secret *corev1.Secret, mine metav1.OwnerReference) error {
+	const remedy = "delete the Secret, or rename the KubeadmConfig"
+	if v := (claim.Claim{Owner: mine, Cluster: s.cluster.Name}).Judge(secret); v.Holder != "" {
+		return s.refuse("Secret %s/%s, which is to hold the bootstrap data, is held by %s: %s", secret.Namespace, secret.Name, v.Holder, remedy)
 	}
-	return s.refuse("Secret %s/%s, which is to hold the bootstrap data, is controlled by %s %s: delete the Secret, or rename the KubeadmConfig",
-		secret.Namespace, secret.Name, c.Kind, c.Name)
+	if certs.IsOf(s.cluster.Name, secret.Name) {
+		return s.refuse("Secret %s/%s, which is to hold the bootstrap data, is named as one that Cluster %s needs: %s", secret.Namespace, secret.Name, s.cluster.Name, remedy)
+	}
+	if secret.Type != certs.SecretType {
+		return s.refuse("Secret %s/%s, which is to hold the bootstrap data, has the type %s: %s", secret.Namespace, secret.Name, secret.Type, remedy)
+	}
+	return nil
 }
 
 // store writes the data. Older data of the same name is replaced.
@@ -121,12 +128,8 @@ func (r *Reconciler) replace(ctx context.Context, s *state, want *corev1.Secret)
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(want), have); err != nil {
 		return err
 	}
-	if err := s.mayOwn(have); err != nil {
+	if err := s.mayOwn(have, want.OwnerReferences[0]); err != nil {
 		return err
-	}
-	if have.Type != want.Type {
-		return s.refuse("Secret %s/%s, which is to hold the bootstrap data, has the type %s: delete the Secret, or rename the KubeadmConfig",
-			have.Namespace, have.Name, have.Type)
 	}
 	before := have.DeepCopy()
 	owner.Set(have, want.OwnerReferences[0])

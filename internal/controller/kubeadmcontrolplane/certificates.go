@@ -16,10 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 	"github.com/capstan-dev/capstan/internal/pure/controlplane"
 )
 
@@ -39,11 +41,7 @@ func (r *Reconciler) ownTemplate(ctx context.Context, s *state) (phase.Next, err
 	if s.template == nil {
 		return phase.Continue(), nil // the conditions tell; it is needed only for new machines
 	}
-	ref, err := owner.Reference(s.cluster, r.Mgmt)
-	if err != nil || owner.Has(s.template, clusterKind, s.cluster.Name) && hasLabel(s.template, s.cluster.Name) {
-		return phase.Continue(), err
-	}
-	return phase.Continue(), r.Providers.Adopt(ctx, s.template, adoption(ref, s.cluster.Name))
+	return phase.Continue(), r.Providers.Adopt(ctx, s.template, provider.Adoption{Claim: claim.ToShare(s.cluster)})
 }
 
 func waitForInfrastructure(_ context.Context, s *state) (phase.Next, error) {
@@ -144,6 +142,9 @@ func (r *Reconciler) create(ctx context.Context, s *state, secret *corev1.Secret
 	var live corev1.Secret
 	if err := r.Live.Get(ctx, key, &live); err != nil {
 		return fmt.Errorf("get Secret %s: %w", key, err)
+	}
+	if v := claim.ToShare(s.cluster).Judge(&live); v.Holder != "" {
+		return fmt.Errorf("secret %s, which Cluster %s needs, is held by %s: delete it, or remove that owner or label", key, s.cluster.Name, v.Holder)
 	}
 	if !hasLabel(&live, s.cluster.Name) {
 		labelled := live.DeepCopy()

@@ -24,6 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
 const name = "kubeadmcontrolplane"
@@ -88,7 +89,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, kcp *controlplanev1.KubeadmC
 	if added {
 		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
 	}
-	if !owner.Has(kcp, clusterKind, s.cluster.Name) && kcp.DeletionTimestamp.IsZero() {
+	taken := owner.Has(kcp, clusterKind, s.cluster.Name) && claim.Names(s.cluster.Spec.ControlPlaneRef, controlplanev1.GroupVersion.WithKind(kind), kcp.Name)
+	if !taken && kcp.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // its Cluster takes it first, which wakes us
 	}
 	defer func() {

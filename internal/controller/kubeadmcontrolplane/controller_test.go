@@ -299,6 +299,33 @@ func TestMissingTemplateIsNamed(t *testing.T) {
 	}
 }
 
+func TestATemplateOfAnotherClusterIsNotUsed(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	template := &infrav1.LocalMachineTemplate{}
+	l.must(l.Mgmt.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "small"}, template))
+	template.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "prod", UID: "p"}}
+	l.must(l.Mgmt.Update(t.Context(), template))
+	l.settle()
+	want := "Scaling up from 0 to 1 replica is blocked because:\n* spec.machineTemplate.spec.infrastructureRef: LocalMachineTemplate ns/small is held by Cluster prod: refer to another object, or remove that owner or label"
+	if got := conditions.Message(l.controlPlane(), "ScalingUp"); got != want {
+		t.Errorf("message %q", got)
+	}
+}
+
+func TestAClusterThatDoesNotReferToTheControlPlaneHasNone(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	cluster := &clusterv1.Cluster{}
+	l.must(l.Mgmt.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "demo"}, cluster))
+	cluster.Spec.ControlPlaneRef.Name = "another"
+	l.must(l.Mgmt.Update(t.Context(), cluster))
+	l.settle()
+	if got := l.controlPlane(); len(got.Status.Conditions) > 0 {
+		t.Errorf("conditions %v: want it left alone", got.Status.Conditions)
+	}
+}
+
 func TestLostConnectionIsReportedAfterAWhile(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)

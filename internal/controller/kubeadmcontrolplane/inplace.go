@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 	"github.com/capstan-dev/capstan/internal/pure/controlplane"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
@@ -31,10 +31,6 @@ import (
 const nodeDeletionSeconds = 10
 
 var clusterKind = schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: clusterv1.ClusterKind}
-
-func adoption(ref metav1.OwnerReference, cluster string) provider.Adoption {
-	return provider.Adoption{Owner: ref, Cluster: cluster}
-}
 
 // adopt takes machines of the control plane that nobody controls, such as those
 // that outlived an earlier KubeadmControlPlane. A mixture is refused: machines
@@ -118,7 +114,7 @@ func (r *Reconciler) synchroniseLabels(ctx context.Context, s *state, m *control
 // object that it refers to.
 func (r *Reconciler) passOn(ctx context.Context, s *state, m *controlplane.Machine, wanted *clusterv1.Machine, obj client.Object) error {
 	changed, ok := obj.DeepCopyObject().(client.Object)
-	if !ok || !obj.GetDeletionTimestamp().IsZero() {
+	if !ok || !obj.GetDeletionTimestamp().IsZero() || claim.ByMachine(m.Machine).Judge(obj).Holder != "" {
 		return nil
 	}
 	commit := patch.Remember(r.Mgmt, changed, patch.As(fieldOwner))

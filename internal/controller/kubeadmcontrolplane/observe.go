@@ -22,6 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 	"github.com/capstan-dev/capstan/internal/pure/controlplane"
 )
 
@@ -125,7 +126,7 @@ func (r *Reconciler) observeTemplate(ctx context.Context, s *state) error {
 	err := r.Providers.Watch(ctx, ref, provider.Wake{Controller: name, Watcher: r.watcher, List: &controlplanev1.KubeadmControlPlaneList{}})
 	var t *provider.Object
 	if err == nil {
-		t, err = r.Providers.Get(ctx, s.kcp.Namespace, ref)
+		t, err = r.Providers.Template(ctx, s.cluster, ref, claim.MachineInfrastructure)
 	}
 	_, unusable := errors.AsType[*provider.KindError](err)
 	switch {
@@ -133,6 +134,8 @@ func (r *Reconciler) observeTemplate(ctx context.Context, s *state) error {
 		s.template = t
 	case apierrors.IsNotFound(err):
 		s.problem = fmt.Sprintf("%s %s, named by spec.machineTemplate.spec.infrastructureRef, does not exist: create it or correct the reference", ref.Kind, ref.Name)
+	case provider.Refused(err):
+		s.problem = "spec.machineTemplate.spec.infrastructureRef: " + err.Error()
 	case unusable:
 		s.problem = "spec.machineTemplate.spec.infrastructureRef: " + err.Error()
 		s.due(s.now.Add(repairInterval)) // CRDs are not watched

@@ -13,6 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/simulated"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
 // endpoint makes the endpoint, and keeps what is behind it as it is wanted.
@@ -20,7 +21,7 @@ func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error)
 	lc, key := s.local, s.key()
 	// A second LocalCluster with the same owner would take the place of the
 	// first.
-	if ref := s.cluster.Spec.InfrastructureRef; len(ofCluster(ctx, s.cluster)) == 0 || ref.Name != lc.Name {
+	if ref := s.cluster.Spec.InfrastructureRef; !claim.Names(ref, localKind, lc.Name) {
 		s.waiting = fmt.Sprintf("Waiting for spec.infrastructureRef of Cluster %s to name this LocalCluster: it names %s %q", s.cluster.Name, ref.Kind, ref.Name)
 		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the Cluster to refer to the LocalCluster")
 		return phase.Wait(0), nil

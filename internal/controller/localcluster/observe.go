@@ -18,8 +18,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 )
 
-// ownerKind is what owns a LocalCluster.
-var ownerKind = clusterv1.GroupVersion.WithKind(clusterv1.ClusterKind).GroupKind()
+// ownerKind is what owns a LocalCluster, localKind what it refers to.
+var (
+	ownerKind = clusterv1.GroupVersion.WithKind(clusterv1.ClusterKind).GroupKind()
+	localKind = infrav1.GroupVersion.WithKind("LocalCluster")
+)
 
 // state is what one reconcile knows.
 type state struct {
@@ -51,7 +54,7 @@ func (s *state) key() types.NamespacedName {
 
 // ofCluster names the LocalCluster that a Cluster refers to.
 func ofCluster(_ context.Context, obj client.Object) []reconcile.Request {
-	return controller.Referred(obj.GetNamespace(), obj.(*clusterv1.Cluster).Spec.InfrastructureRef, infrav1.GroupVersion.WithKind("LocalCluster"))
+	return controller.Referred(obj.GetNamespace(), obj.(*clusterv1.Cluster).Spec.InfrastructureRef, localKind)
 }
 
 // clusterMatters drops the changes of a Cluster that its LocalCluster does not

@@ -198,29 +198,44 @@ func TestReconcileProvisionsTheMachine(t *testing.T) {
 func TestReconcileSaysWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
 	noData := func(m *clusterv1.Machine) { m.Spec.Bootstrap.DataSecretName = nil }
+	theirs, others := data(), data()
+	theirs.Labels = map[string]string{clusterv1.ClusterNameLabel: "prod"}
+	others.OwnerReferences = []metav1.OwnerReference{{APIVersion: "bootstrap.cluster.x-k8s.io/v1beta2", Kind: "KubeadmConfig", Name: "m1", Controller: new(true)}}
 	tests := map[string]struct {
 		cluster *clusterv1.Cluster
 		machine *clusterv1.Machine
 		reason  string
 		message string
+		secret  *corev1.Secret // nil: that of the machine
 	}{
+		"for data that is not another cluster's": {
+			cluster: cluster(), machine: machine(), secret: theirs,
+			reason: infrav1.VMWaitingForBootstrapDataReason, message: "Secret m0-data, named by spec.bootstrap.dataSecretName of Machine m0, is held by Cluster prod, by its label cluster.x-k8s.io/cluster-name: name another Secret",
+		},
+		"for data that is not another machine's": {
+			cluster: cluster(), machine: machine(), secret: others,
+			reason: infrav1.VMWaitingForBootstrapDataReason, message: "Secret m0-data, named by spec.bootstrap.dataSecretName of Machine m0, is held by KubeadmConfig m1: name another Secret",
+		},
 		"for the network": {
 			cluster(func(c *clusterv1.Cluster) { c.Status.Initialization.InfrastructureProvisioned = nil }), machine(),
-			infrav1.VMWaitingForClusterInfrastructureReason, "Waiting for the infrastructure of Cluster demo to be provisioned",
+			infrav1.VMWaitingForClusterInfrastructureReason, "Waiting for the infrastructure of Cluster demo to be provisioned", nil,
 		},
 		"a worker for the control plane": {
 			cluster(), machine(noData, func(m *clusterv1.Machine) { m.Labels = nil }),
-			infrav1.VMWaitingForControlPlaneInitializedReason, "Waiting for the control plane of Cluster demo to be initialized",
+			infrav1.VMWaitingForControlPlaneInitializedReason, "Waiting for the control plane of Cluster demo to be initialized", nil,
 		},
 		"for bootstrap data": {
 			cluster(), machine(noData),
-			infrav1.VMWaitingForBootstrapDataReason, "Waiting for spec.bootstrap.dataSecretName of Machine m0",
+			infrav1.VMWaitingForBootstrapDataReason, "Waiting for spec.bootstrap.dataSecretName of Machine m0", nil,
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, tc.cluster, tc.machine, data(), local())
+			if tc.secret == nil {
+				tc.secret = data()
+			}
+			w := newWorld(t, tc.cluster, tc.machine, tc.secret, local())
 			lm, err := w.reconcile()
 			if err != nil || len(w.backend.wanted) > 0 {
 				t.Fatalf("error %v, asked for %v", err, w.backend.wanted)
@@ -348,9 +363,18 @@ func TestReconcileWithoutUsableDataSaysSo(t *testing.T) {
 
 func TestReconcileLeavesAloneWhatNobodyOwns(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, cluster(), machine(), data(), local(func(lm *infrav1.LocalMachine) { lm.OwnerReferences, lm.Finalizers = nil, nil }))
-	if _, err := w.reconcile(); err != nil || len(w.writes) > 0 || len(w.backend.wanted) > 0 {
-		t.Errorf("writes %v, asked for %v, error %v", w.writes, w.backend.wanted, err)
+	for name, tc := range map[string]struct {
+		machine *clusterv1.Machine
+		change  func(*infrav1.LocalMachine)
+	}{
+		"without an owner":                    {machine(), func(lm *infrav1.LocalMachine) { lm.OwnerReferences, lm.Finalizers = nil, nil }},
+		"whose owner does not refer to it":    {machine(func(m *clusterv1.Machine) { m.Spec.InfrastructureRef.Name = "m1" }), func(*infrav1.LocalMachine) {}},
+		"whose owner refers to another thing": {machine(func(m *clusterv1.Machine) { m.Spec.InfrastructureRef.Kind = "Other" }), func(*infrav1.LocalMachine) {}},
+	} {
+		w := newWorld(t, cluster(), tc.machine, data(), local(tc.change))
+		if _, err := w.reconcile(); err != nil || len(w.writes) > 0 || len(w.backend.wanted) > 0 {
+			t.Errorf("%s: writes %v, asked for %v, error %v", name, w.writes, w.backend.wanted, err)
+		}
 	}
 }
 

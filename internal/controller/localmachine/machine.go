@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/simulated"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
 // ProviderIDScheme begins the providerID of simulated machines.
@@ -64,6 +66,10 @@ func (r *Reconciler) readBootstrapData(ctx context.Context, s *state) (phase.Nex
 		err = r.Live.Get(ctx, key, secret) // the cache lags, or holds only Secrets with the cluster's label
 	}
 	switch {
+	case err == nil && !s.provisioned() && bootstrapHolder(s, secret) != "":
+		s.waiting = bootstrapWait{infrav1.VMWaitingForBootstrapDataReason,
+			fmt.Sprintf("Secret %s, named by spec.bootstrap.dataSecretName of Machine %s, is held by %s: name another Secret", *name, s.machine.Name, bootstrapHolder(s, secret))}
+		return phase.Wait(0), nil
 	case err == nil:
 		s.data = bootstrapData{value: secret.Data["value"], format: string(secret.Data["format"])}
 	case s.provisioned() && apierrors.IsNotFound(err):
@@ -75,6 +81,13 @@ func (r *Reconciler) readBootstrapData(ctx context.Context, s *state) (phase.Nex
 		return phase.Wait(0), fmt.Errorf("Secret %s named by Machine %s has no bootstrap data under the key \"value\"", key, s.machine.Name) //nolint:staticcheck // a kind's name
 	}
 	return phase.Continue(), nil
+}
+
+// bootstrapHolder says whose the Secret is, if it is not for this machine.
+func bootstrapHolder(s *state, secret *corev1.Secret) string {
+	mine, ref := claim.ToShare(s.cluster), s.machine.Spec.Bootstrap.ConfigRef
+	mine.Maker = &metav1.OwnerReference{APIVersion: ref.APIGroup + "/", Kind: ref.Kind, Name: ref.Name}
+	return mine.Judge(secret).Holder
 }
 
 // run starts the machine, or looks how far it is.

@@ -15,15 +15,19 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/simulated"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
-// ownerKind is what owns a LocalMachine.
-var ownerKind = clusterv1.GroupVersion.WithKind("Machine").GroupKind()
+// ownerKind is what owns a LocalMachine, localKind what it refers to.
+var (
+	ownerKind = clusterv1.GroupVersion.WithKind("Machine").GroupKind()
+	localKind = infrav1.GroupVersion.WithKind("LocalMachine")
+)
 
 // state is what one reconcile knows.
 type state struct {
 	local   *infrav1.LocalMachine
-	machine *clusterv1.Machine // that owns it; nil if none does, or if it has gone
+	machine *clusterv1.Machine // that owns it and refers to it; nil if none does, or if it has gone
 	cluster *clusterv1.Cluster // nil if it is not known or has gone
 	now     time.Time
 
@@ -52,7 +56,7 @@ func (r *Reconciler) observe(ctx context.Context, lm *infrav1.LocalMachine) (*st
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("get Machine %s/%s: %w", lm.Namespace, name, err)
 		}
-		if err == nil {
+		if err == nil && claim.Names(m.Spec.InfrastructureRef, localKind, lm.Name) {
 			s.machine = m
 		}
 	}

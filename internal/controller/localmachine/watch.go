@@ -19,14 +19,14 @@ import (
 
 // ofMachine names the LocalMachine that a Machine refers to.
 func ofMachine(_ context.Context, obj client.Object) []reconcile.Request {
-	return controller.Referred(obj.GetNamespace(), obj.(*clusterv1.Machine).Spec.InfrastructureRef, infrav1.GroupVersion.WithKind("LocalMachine"))
+	return controller.Referred(obj.GetNamespace(), obj.(*clusterv1.Machine).Spec.InfrastructureRef, localKind)
 }
 
 // machineMatters drops the changes of a Machine that its LocalMachine does not
 // care for.
 func machineMatters() predicate.Predicate {
 	return controller.Matters(func(m *clusterv1.Machine) []any {
-		return []any{m.Spec.FailureDomain, ptr.Deref(m.Spec.Bootstrap.DataSecretName, "")}
+		return []any{m.Spec.FailureDomain, ptr.Deref(m.Spec.Bootstrap.DataSecretName, ""), m.Spec.InfrastructureRef}
 	})
 }
 

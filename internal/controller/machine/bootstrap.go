@@ -29,7 +29,7 @@ func (r *Reconciler) bootstrap(ctx context.Context, s *state) (phase.Next, error
 	if err := r.look(ctx, s, ref); err != nil || ref.Missing {
 		return phase.Continue(), err
 	}
-	if err := r.adopt(ctx, s, ref); err != nil {
+	if err := r.take(ctx, s, ref); err != nil || ref.Held() {
 		return phase.Continue(), err
 	}
 	if m.Spec.Bootstrap.DataSecretName != nil {

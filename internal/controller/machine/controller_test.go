@@ -153,7 +153,13 @@ func TestReconcile(t *testing.T) {
 			objects: []client.Object{cluster(), machine(), config(nil), object(hostRef, nil, func(u *unstructured.Unstructured) {
 				u.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Machine", Name: "m1", UID: "m1", Controller: new(true)}})
 			})},
-			wantErr: "infrastructure: Host ns/m0 is controlled by Machine m1: refer to another object, or remove that owner",
+			want: map[string]string{"InfrastructureReady": "False NotReady: spec.infrastructureRef: Host ns/m0 is held by Machine m1: refer to another object, or remove that owner or label"},
+		},
+		"bootstrap data of another Cluster is refused": {
+			objects: []client.Object{cluster(), machine(), object(configRef, nil, func(u *unstructured.Unstructured) {
+				u.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "prod"})
+			}), object(hostRef, nil)},
+			want: map[string]string{"BootstrapConfigReady": "False NotReady: spec.bootstrap.configRef: Config ns/m0 is held by Cluster prod, by its label cluster.x-k8s.io/cluster-name: refer to another object, or remove that owner or label"},
 		},
 		"two Nodes with one provider ID": {
 			objects: []client.Object{cluster(), machine(running), bootstrapped(), provisioned(), node(), node(func(n *corev1.Node) { n.Name = "n1" })},

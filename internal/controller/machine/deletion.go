@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
 // stage is where a deletion stands.
@@ -174,30 +175,30 @@ func waitForPreTerminateHooks(_ context.Context, s *state) (phase.Next, error) {
 }
 
 func (r *Reconciler) deleteInfrastructure(ctx context.Context, s *state) (phase.Next, error) {
-	return r.deleteReferred(ctx, s, s.infraMachine, clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason)
+	return r.deleteReferred(ctx, s, &s.infraMachine, clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason)
 }
 
 func (r *Reconciler) deleteBootstrap(ctx context.Context, s *state) (phase.Next, error) {
-	return r.deleteReferred(ctx, s, s.bootstrapConfig, clusterv1.MachineDeletingWaitingForBootstrapDeletionReason)
+	return r.deleteReferred(ctx, s, &s.bootstrapConfig, clusterv1.MachineDeletingWaitingForBootstrapDeletionReason)
 }
 
 // deleteReferred asks for the deletion of an object and waits for it to go; the
-// watch wakes us.
-func (r *Reconciler) deleteReferred(ctx context.Context, s *state, ref provider.Reference, reason string) (phase.Next, error) {
+// watch wakes us. What belongs to somebody else stays.
+func (r *Reconciler) deleteReferred(ctx context.Context, s *state, ref *provider.Reference, reason string) (phase.Next, error) {
 	if ref.Obj == nil {
 		return phase.Continue(), nil
 	}
-	if other := metav1.GetControllerOfNoCopy(ref.Obj); other != nil && other.Kind == "Machine" && other.Name != s.machine.Name {
-		ctrl.LoggerFrom(ctx).Info("Leaving an object alone that belongs to another Machine", ref.Ref.Kind, ref.Ref.Name, "owner", other.Name)
+	s.stage.at(reason, "Waiting for %s to be deleted", ref)
+	asked := !ref.Obj.GetDeletionTimestamp().IsZero()
+	if err := r.Providers.Remove(ctx, ref, claim.ByMachine(s.machine)); err != nil {
+		return phase.Continue(), err
+	}
+	if ref.Held() {
+		ctrl.LoggerFrom(ctx).Info("Leaving alone what the Machine refers to", ref.Ref.Kind, ref.Ref.Name, "reason", ref.Err.Error())
 		return phase.Continue(), nil
 	}
-	s.stage.at(reason, "Waiting for %s to be deleted", ref)
-	if !ref.Obj.GetDeletionTimestamp().IsZero() {
-		return phase.Wait(0), nil
-	}
-	ctrl.LoggerFrom(ctx).Info("Deleting what the Machine refers to", ref.Ref.Kind, ref.Ref.Name)
-	if err := r.Providers.Delete(ctx, ref.Obj); err != nil {
-		return phase.Continue(), err
+	if !asked {
+		ctrl.LoggerFrom(ctx).Info("Deleting what the Machine refers to", ref.Ref.Kind, ref.Ref.Name)
 	}
 	return phase.Wait(0), nil
 }

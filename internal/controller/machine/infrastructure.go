@@ -28,7 +28,7 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, 
 		}
 		return phase.Continue(), nil
 	}
-	if err := r.adopt(ctx, s, ref); err != nil {
+	if err := r.take(ctx, s, ref); err != nil || ref.Held() {
 		return phase.Continue(), err
 	}
 	c, err := contract.InfraMachineFor(ref.Obj.Contract)

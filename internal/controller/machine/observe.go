@@ -14,6 +14,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
 // state is what one reconcile knows. observe and the phases fill it; report
@@ -49,8 +50,8 @@ func (r *Reconciler) observe(ctx context.Context, m *clusterv1.Machine) (*state,
 	if s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, m.Namespace, m.Spec.ClusterName); err != nil {
 		return nil, err
 	}
-	s.bootstrapConfig = provider.Reference{Ref: m.Spec.Bootstrap.ConfigRef, Field: "spec.bootstrap.configRef"}
-	s.infraMachine = provider.Reference{Ref: m.Spec.InfrastructureRef, Field: "spec.infrastructureRef"}
+	s.bootstrapConfig = provider.Reference{Ref: m.Spec.Bootstrap.ConfigRef, Role: claim.Bootstrap, Field: "spec.bootstrap.configRef"}
+	s.infraMachine = provider.Reference{Ref: m.Spec.InfrastructureRef, Role: claim.MachineInfrastructure, Field: "spec.infrastructureRef"}
 	set := &clusterv1.MachineSet{}
 	if ok, err := r.controllerOf(ctx, m, "MachineSet", set); err != nil || !ok {
 		return s, err
@@ -83,19 +84,14 @@ func (r *Reconciler) look(ctx context.Context, s *state, ref *provider.Reference
 	return r.Providers.Look(ctx, s.machine.Namespace, ref, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineList{}})
 }
 
-// adopt makes the Machine the controller of an object, in the place of
-// whoever made the object for it.
-func (r *Reconciler) adopt(ctx context.Context, s *state, ref *provider.Reference) error {
-	mine, err := owner.Controller(s.machine, r.Mgmt)
-	if err != nil {
-		return err
-	}
-	return r.Providers.Adopt(ctx, ref.Obj, provider.Adoption{
-		Owner:   mine,
-		Cluster: s.machine.Spec.ClusterName,
+// take makes the Machine the controller of an object, in the place of whoever
+// made the object for it, unless it belongs to somebody else.
+func (r *Reconciler) take(ctx context.Context, s *state, ref *provider.Reference) error {
+	mine := claim.ByMachine(s.machine)
+	return r.Providers.Take(ctx, ref, provider.Adoption{
+		Claim: mine,
 		Drop: func(o metav1.OwnerReference) bool {
-			maker := metav1.GetControllerOfNoCopy(s.machine)
-			return o.Kind == "MachineSet" || (maker != nil && o.Kind == maker.Kind && o.Name == maker.Name)
+			return o.Kind == "MachineSet" || (mine.Maker != nil && o.Kind == mine.Maker.Kind && o.Name == mine.Maker.Name)
 		},
 	})
 }

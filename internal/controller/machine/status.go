@@ -87,6 +87,8 @@ type referredTo struct {
 func referred(s *state, ref provider.Reference, to referredTo) metav1.Condition {
 	isDeleting := !s.machine.DeletionTimestamp.IsZero()
 	switch {
+	case ref.Held():
+		return conditions.New(to.target, metav1.ConditionFalse, clusterv1.NotReadyReason, ref.Err.Error())
 	case ref.Err != nil:
 		return conditions.New(to.target, metav1.ConditionUnknown, clusterv1.InternalErrorReason, ref.Err.Error())
 	case ref.Obj == nil && !ref.Missing:

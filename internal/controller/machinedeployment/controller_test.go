@@ -295,6 +295,18 @@ func TestReconcileHoldsARolloutWhoseTemplateDoesNotExist(t *testing.T) {
 	w.reconcile("create MachineSet md-n2", "patch MachineDeployment md", "patch status of MachineDeployment md")
 }
 
+func TestReconcileTakesNoTemplateOfAnotherCluster(t *testing.T) {
+	t.Parallel()
+	template := ownedTemplate()
+	template.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "prod", UID: "p"}})
+	w := newWorld(t, crd("hosttemplates.x.io"), template, cluster(), deployment(1))
+	w.reconcile("patch status of MachineDeployment md")
+	const want = "Scaling up from 0 to 1 replicas is blocked because:\n* spec.template.spec.infrastructureRef: HostTemplate ns/ht is held by Cluster prod: refer to another object, or remove that owner or label"
+	if got := conditions.Message(w.md(), clusterv1.MachineDeploymentScalingUpCondition); got != want {
+		t.Errorf("message %q, want %q", got, want)
+	}
+}
+
 func TestReconcileSaysThatTheKindOfATemplateIsUnknown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster(), deployment(1))

@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
@@ -57,8 +58,8 @@ func (r *Reconciler) ownTemplates(ctx context.Context, s *state) (phase.Next, er
 	}
 	spec := s.deployment.Spec.Template.Spec
 	return phase.Continue(), errors.Join(
-		r.adoptTemplate(ctx, s, spec.Bootstrap.ConfigRef, "spec.template.spec.bootstrap.configRef"),
-		r.adoptTemplate(ctx, s, spec.InfrastructureRef, "spec.template.spec.infrastructureRef"))
+		r.adoptTemplate(ctx, s, spec.Bootstrap.ConfigRef, claim.Bootstrap, "spec.template.spec.bootstrap.configRef"),
+		r.adoptTemplate(ctx, s, spec.InfrastructureRef, claim.MachineInfrastructure, "spec.template.spec.infrastructureRef"))
 }
 
 // adopt takes MachineSets that match and that nobody controls.
@@ -79,20 +80,24 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 	return phase.Continue(), nil
 }
 
-// adoptTemplate gives one template to the Cluster. One that is not there, or
-// cannot be used, blocks the rollout.
-func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference, field string) error {
+// adoptTemplate gives one template to the Cluster. One that is not there, cannot
+// be used, or is another Cluster's, blocks the rollout.
+func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference, role claim.Role, field string) error {
 	if !ref.IsDefined() {
 		return nil
 	}
 	err := r.Providers.Watch(ctx, ref, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineDeploymentList{}})
 	var t *provider.Object
 	if err == nil {
-		t, err = r.Providers.Get(ctx, s.deployment.Namespace, ref)
+		t, err = r.Providers.Template(ctx, s.cluster, ref, role)
 	}
 	if apierrors.IsNotFound(err) {
 		s.blocked = append(s.blocked, fmt.Sprintf("%s %s, named by %s, does not exist: create it, or correct the reference", ref.Kind, ref.Name, field))
 		return nil // its creation wakes us
+	}
+	if provider.Refused(err) {
+		s.blocked = append(s.blocked, fmt.Sprintf("%s: %v", field, err))
+		return nil // a change of its owners wakes us
 	}
 	if _, isKind := errors.AsType[*provider.KindError](err); isKind {
 		s.blocked = append(s.blocked, fmt.Sprintf("%s: %v", field, err))
@@ -102,7 +107,7 @@ func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.
 	if err != nil {
 		return err
 	}
-	return r.Providers.Adopt(ctx, t, provider.Adoption{Owner: owner.OfCluster(s.cluster), Cluster: s.cluster.Name})
+	return r.Providers.Adopt(ctx, t, provider.Adoption{Claim: claim.ToShare(s.cluster)})
 }
 
 // rollOut carries out what package rollout plans.

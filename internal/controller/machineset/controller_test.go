@@ -182,6 +182,9 @@ func TestReconcileSaysWhatBlocksCreation(t *testing.T) {
 	skipping.SetAnnotations(map[string]string{clusterv1.MachineSetSkipPreflightChecksAnnotation: "ControlPlaneIsStable"})
 	bootless := machineSet(1)
 	bootless.Spec.Template.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{}
+	foreign, stolen := machineSet(1), template("HostTemplate", "ht")
+	foreign.Spec.Template.Spec.Bootstrap.ConfigRef.APIGroup = clusterv1.GroupVersion.Group
+	stolen.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "prod", UID: "p"}})
 	const head = "Scaling up from 0 to 1 replicas is blocked because:\n* "
 	tests := map[string]struct {
 		w       *world
@@ -197,6 +200,11 @@ func TestReconcileSaysWhatBlocksCreation(t *testing.T) {
 			w: newWorld(t, cluster(), machineSet(1)),
 			want: head + "BootTemplate bt, named by spec.template.spec.bootstrap.configRef, does not exist: create it, or correct the reference\n" +
 				"* HostTemplate ht, named by spec.template.spec.infrastructureRef, does not exist: create it, or correct the reference",
+		},
+		"templates of another Cluster, or of no provider": {
+			w: newWorld(t, cluster(), foreign, stolen),
+			want: head + "spec.template.spec.bootstrap.configRef: kind BootTemplate.cluster.x-k8s.io: group cluster.x-k8s.io is Cluster API's own, and not a provider's, so it cannot be the bootstrap configuration of a Machine\n" +
+				"* spec.template.spec.infrastructureRef: HostTemplate ns/ht is held by Cluster prod: refer to another object, or remove that owner or label",
 		},
 		"no bootstrap at all": {
 			w:    newWorld(t, cluster(), bootless, template("HostTemplate", "ht")),

@@ -7,14 +7,15 @@ import (
 	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
 // prepare sets what every set has, beside its finalizer, before anything else
@@ -57,19 +58,23 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 	if !standalone(s.set) {
 		return phase.Continue(), errors.Join(errs...)
 	}
-	for _, ref := range templates(s.set) {
-		errs = append(errs, r.adoptTemplate(ctx, s, ref))
-	}
+	spec := s.set.Spec.Template.Spec
+	errs = append(errs,
+		r.adoptTemplate(ctx, s, spec.Bootstrap.ConfigRef, claim.Bootstrap),
+		r.adoptTemplate(ctx, s, spec.InfrastructureRef, claim.MachineInfrastructure))
 	return phase.Continue(), errors.Join(errs...)
 }
 
-func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference) error {
+func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference, role claim.Role) error {
 	if !ref.IsDefined() {
 		return nil
 	}
-	t, err := r.Providers.Get(ctx, s.set.Namespace, ref)
-	if err != nil {
-		return client.IgnoreNotFound(err) // scale tells, if the template is needed
+	t, err := r.Providers.Template(ctx, s.cluster, ref, role)
+	switch {
+	case apierrors.IsNotFound(err), provider.Refused(err):
+		return nil // scale tells, if the template is needed
+	case err != nil:
+		return err
 	}
-	return r.Providers.Adopt(ctx, t, provider.Adoption{Owner: owner.OfCluster(s.cluster), Cluster: s.cluster.Name})
+	return r.Providers.Adopt(ctx, t, provider.Adoption{Claim: claim.ToShare(s.cluster)})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
@@ -44,10 +45,10 @@ func (r *Reconciler) blockers(ctx context.Context, s *state) error {
 	}
 	var err error
 	spec := s.set.Spec.Template.Spec
-	if s.bootstrapTemplate, err = r.template(ctx, s, spec.Bootstrap.ConfigRef, "spec.template.spec.bootstrap.configRef"); err != nil {
+	if s.bootstrapTemplate, err = r.template(ctx, s, spec.Bootstrap.ConfigRef, claim.Bootstrap, "spec.template.spec.bootstrap.configRef"); err != nil {
 		return err
 	}
-	if s.infraTemplate, err = r.template(ctx, s, spec.InfrastructureRef, "spec.template.spec.infrastructureRef"); err != nil {
+	if s.infraTemplate, err = r.template(ctx, s, spec.InfrastructureRef, claim.MachineInfrastructure, "spec.template.spec.infrastructureRef"); err != nil {
 		return err
 	}
 	if !spec.Bootstrap.ConfigRef.IsDefined() && spec.Bootstrap.DataSecretName == nil {
@@ -66,20 +67,23 @@ func (s *state) block(format string, args ...any) {
 	s.blocked = append(s.blocked, fmt.Sprintf(format, args...))
 }
 
-// template reads a template. One that is not there blocks creation; its
-// appearance wakes us.
-func (r *Reconciler) template(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference, field string) (*provider.Object, error) {
+// template reads a template. One that is not there, or is not for this Cluster,
+// blocks creation; its appearance, or a change of its owners, wakes us.
+func (r *Reconciler) template(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference, role claim.Role, field string) (*provider.Object, error) {
 	if !ref.IsDefined() {
 		return nil, nil
 	}
 	err := r.Providers.Watch(ctx, ref, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineSetList{}})
 	var t *provider.Object
 	if err == nil {
-		t, err = r.Providers.Get(ctx, s.set.Namespace, ref)
+		t, err = r.Providers.Template(ctx, s.cluster, ref, role)
 	}
 	switch {
 	case apierrors.IsNotFound(err):
 		s.block("%s %s, named by %s, does not exist: create it, or correct the reference", ref.Kind, ref.Name, field)
+		return nil, nil
+	case provider.Refused(err):
+		s.block("%s: %v", field, err)
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", field, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
@@ -86,7 +87,7 @@ func (r *Reconciler) synchroniseObject(ctx context.Context, m *clusterv1.Machine
 	if err != nil {
 		return client.IgnoreNotFound(err) // the Machine tells
 	}
-	if !obj.GetDeletionTimestamp().IsZero() {
+	if !obj.GetDeletionTimestamp().IsZero() || claim.ByMachine(m).Judge(obj).Holder != "" {
 		return nil
 	}
 	commit := patch.Remember(r.Mgmt, obj.Unstructured, patch.As(fieldOwner))

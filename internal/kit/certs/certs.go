@@ -15,6 +15,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -43,6 +44,14 @@ const maxPEM = 256 << 10
 
 // SecretName is the name of the Secret that holds a cluster's pair.
 func SecretName(cluster string, p Purpose) string { return cluster + "-" + string(p) }
+
+// IsOf reports whether the Secret of that name holds a pair of the cluster, or
+// its kubeconfig.
+func IsOf(cluster, secret string) bool {
+	return slices.ContainsFunc([]Purpose{CA, Etcd, FrontProxy, ServiceAccount, APIServerEtcdClient, Kubeconfig}, func(p Purpose) bool {
+		return secret == SecretName(cluster, p)
+	})
+}
 
 // Pair is a certificate and its key in PEM. For ServiceAccount, Cert is the
 // public key. Key is empty where someone else keeps it: an external CA.

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// Role is what a reference is for.
+type Role string
+
+// The roles of the kinds that a provider brings.
+const (
+	ClusterInfrastructure Role = "the infrastructure of a Cluster"
+	ControlPlane          Role = "a control plane"
+	MachineInfrastructure Role = "the infrastructure of a Machine"
+	Bootstrap             Role = "the bootstrap configuration of a Machine"
+)
+
+// others are the parts of a group's name that tell of another role.
+var others = map[Role][]string{
+	ClusterInfrastructure: {"bootstrap"},
+	ControlPlane:          {"bootstrap"},
+	MachineInfrastructure: {"bootstrap", "controlplane"},
+	Bootstrap:             {"controlplane", "infrastructure"},
+}
+
+// ours are the groups of Cluster API of which no kind is a provider's.
+var ours = []string{
+	clusterv1.GroupVersion.Group, "runtime.cluster.x-k8s.io", "addons.cluster.x-k8s.io", "ipam.cluster.x-k8s.io", "clusterctl.cluster.x-k8s.io",
+}
+
+// Kind says why no object of a kind can have the role, or returns nil.
+func (r Role) Kind(gk schema.GroupKind) error {
+	if err := Provided(gk); err != nil {
+		return fmt.Errorf("%w, so it cannot be %s", err, r)
+	}
+	for _, other := range others[r] {
+		if serves(gk.Group, other) {
+			return fmt.Errorf("group %s is not for %s: refer to a kind that is", gk.Group, r)
+		}
+	}
+	if strings.HasSuffix(gk.Kind, clusterv1.TemplateSuffix) {
+		return fmt.Errorf("is a template, and cannot itself be %s: refer to an object made from it", r)
+	}
+	return nil
+}
+
+// Template says why no object of a kind can be a template for the role, or
+// returns nil.
+func (r Role) Template(gk schema.GroupKind) error {
+	kind, ok := strings.CutSuffix(gk.Kind, clusterv1.TemplateSuffix)
+	if !ok || kind == "" {
+		return fmt.Errorf("is not a template, the kind of which ends in %s: refer to a template for %s", clusterv1.TemplateSuffix, r)
+	}
+	return r.Kind(schema.GroupKind{Group: gk.Group, Kind: kind})
+}
+
+// Reference says what is wrong with a reference to an object for the role, or to
+// a template for it. One that is as it was before is left alone: what was stored
+// once must stay editable.
+func (r Role) Reference(at *field.Path, ref, old clusterv1.ContractVersionedObjectReference, template bool) field.ErrorList {
+	if !ref.IsDefined() || ref.GroupKind() == old.GroupKind() {
+		return nil
+	}
+	check := r.Kind
+	if template {
+		check = r.Template
+	}
+	if err := check(ref.GroupKind()); err != nil {
+		return field.ErrorList{field.Invalid(at, ref.Kind+"."+ref.APIGroup, err.Error())}
+	}
+	return nil
+}
+
+// Provided says why no provider can bring a kind, or returns nil.
+func Provided(gk schema.GroupKind) error {
+	if slices.Contains(ours, gk.Group) {
+		return fmt.Errorf("group %s is Cluster API's own, and not a provider's", gk.Group)
+	}
+	return nil
+}
+
+// serves reports whether a group says that it is for a role, as
+// vmware.infrastructure.cluster.x-k8s.io does.
+func serves(group, role string) bool { return slices.Contains(strings.Split(group, "."), role) }
