@@ -152,6 +152,33 @@ func TestAClusterTakesWhatItsProvidersSay(t *testing.T) {
 	}
 }
 
+func TestFailureDomainsThatAreReportedNoMoreAreGone(t *testing.T) {
+	bare := network()
+	delete(bare.Object["status"].(map[string]any), "failureDomains")
+	had := newCluster(func(c *clusterv1.Cluster) { c.Status.FailureDomains = []clusterv1.FailureDomain{{Name: "a"}} })
+	got, _, err := run(t, interceptor.Funcs{}, had, bare, brain())
+	if err != nil || len(got.Status.FailureDomains) > 0 {
+		t.Errorf("failure domains %v, error %v, want none", got.Status.FailureDomains, err)
+	}
+}
+
+func TestAControlPlaneMayTellItsVersionAlone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		status map[string]any
+		want   *clusterv1.ClusterControlPlaneStatus
+	}{
+		"without a number": {map[string]any{"version": "v1.36.3"}, &clusterv1.ClusterControlPlaneStatus{Versions: []clusterv1.StatusVersion{{Version: "v1.36.3"}}}},
+		"of as many as there are": {map[string]any{"version": "v1.36.3", "replicas": int64(3)},
+			&clusterv1.ClusterControlPlaneStatus{Replicas: new(int32(3)), Versions: []clusterv1.StatusVersion{{Version: "v1.36.3", Replicas: 3}}}},
+		"of none": {map[string]any{"version": "v1.36.3", "replicas": int64(0)}, &clusterv1.ClusterControlPlaneStatus{Replicas: new(int32(0))}},
+	} {
+		got, _, err := run(t, interceptor.Funcs{}, newCluster(), network(), object("Brain", map[string]any{"status": tc.status}))
+		if diff := cmp.Diff(tc.want, got.Status.ControlPlane); diff != "" || err != nil {
+			t.Errorf("%s: error %v, control plane (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
+
 func TestASecondReconcileWritesNothing(t *testing.T) {
 	got, c, err := run(t, interceptor.Funcs{}, newCluster(), network(), brain())
 	if err != nil {

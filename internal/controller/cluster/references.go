@@ -43,13 +43,11 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, 
 	if err := copyEndpoint(c, s.infra.Obj, promises.ControlPlaneEndpoint); err != nil {
 		return phase.Continue(), s.infra.Failed(err)
 	}
-	domains, ok, err := promises.FailureDomains.Get(s.infra.Obj.Unstructured)
+	domains, _, err := promises.FailureDomains.Get(s.infra.Obj.Unstructured)
 	if err != nil {
 		return phase.Continue(), s.infra.Failed(err)
 	}
-	if ok {
-		status.FailureDomains = domains
-	}
+	status.FailureDomains = domains // those that are reported no more are gone
 	if !before {
 		status.Initialization.InfrastructureProvisioned = new(true)
 		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", s.infra.Ref.Kind, s.infra.Ref.Name)
@@ -110,8 +108,8 @@ func readControlPlane(s *state, promises contract.ControlPlane) (err error) {
 		if err != nil {
 			return err
 		}
-		if lowest != "" && s.counters.Current != nil && *s.counters.Current > 0 {
-			versions = []clusterv1.StatusVersion{{Version: lowest, Replicas: *s.counters.Current}}
+		if current := ptr.Deref(s.counters.Current, 0); lowest != "" && (s.counters.Current == nil || current > 0) {
+			versions = []clusterv1.StatusVersion{{Version: lowest, Replicas: current}} // without a number where none is told
 		}
 	}
 	s.versions = versions
