@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 func TestEnvsubst(t *testing.T) {
@@ -97,5 +98,27 @@ func TestLocalTemplateNeedsThreeVariables(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"CLUSTER_NAME", "KUBERNETES_VERSION", "NAMESPACE"}, missing.Names); diff != "" {
 		t.Errorf("missing (-want +got):\n%s", diff)
+	}
+}
+
+// An empty algorithm would be RSA, which costs more than all else that a
+// simulated cluster does.
+func TestLocalTemplateAsksForKeysThatAreCheapToMake(t *testing.T) {
+	doc, err := Envsubst{}.Process(Local(), func(string) (string, bool) { return "v1.36.3", true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := Objects(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if o.GetKind() != "KubeadmControlPlane" {
+			continue
+		}
+		got, _, err := unstructured.NestedString(o.Object, "spec", "kubeadmConfigSpec", "clusterConfiguration", "encryptionAlgorithm")
+		if err != nil || got != "ECDSA-P256" {
+			t.Errorf("encryptionAlgorithm is %q, %v", got, err)
+		}
 	}
 }
