@@ -94,7 +94,7 @@ func TestAKeptAddressOfOthersIsNotListenedOn(t *testing.T) {
 		if _, err := b.EnsureCluster(t.Context(), l.cluster); err == nil || !strings.Contains(err.Error(), address+" is not an address for simulated clusters: delete the Cluster") {
 			t.Errorf("%s: got %v, want it refused", address, err)
 		}
-		if err := b.DeleteCluster(t.Context(), l.cluster.Key(), l.cluster.UID); err != nil {
+		if err := b.DeleteCluster(t.Context(), l.cluster.UID); err != nil {
 			t.Errorf("%s: %v", address, err)
 		}
 		if err := b.Close(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -165,15 +166,51 @@ func (b *Backend) EnsureCluster(_ context.Context, want Cluster) (clusterv1.APIE
 }
 
 // DeleteCluster stops the cluster and forgets it with all its machines. It is
-// fine if there is none, or if it is another of the same name.
-func (b *Backend) DeleteCluster(_ context.Context, key types.NamespacedName, uid types.UID) error {
+// fine if there is none.
+func (b *Backend) DeleteCluster(_ context.Context, uid types.UID) error {
 	if uid == "" {
-		return fmt.Errorf("delete simulated cluster %s: its UID is needed", key)
+		return errors.New("delete a simulated cluster: its UID is needed")
 	}
-	if err := b.drop(key, uid); err != nil {
-		return fmt.Errorf("delete simulated cluster %s: %w", key, err)
+	if err := b.drop(uid); err != nil {
+		return fmt.Errorf("delete simulated cluster %s: %w", uid, err)
 	}
 	return nil
+}
+
+// Kept is what there is of one cluster.
+type Kept struct {
+	Cluster  types.NamespacedName
+	UID      types.UID
+	Machines []types.UID
+}
+
+// Kept lists all there is, so that what nobody asks for any more can be
+// deleted.
+func (b *Backend) Kept() ([]Kept, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []Kept
+	for key, c := range b.clusters {
+		out = append(out, Kept{Cluster: key, UID: c.uid})
+	}
+	for key, r := range b.known {
+		out = append(out, Kept{Cluster: key, UID: r.UID})
+	}
+	for i := range out {
+		files, err := b.machineFiles(out[i].UID)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range files {
+			uid := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(f), machinePrefix), ".json")
+			out[i].Machines = append(out[i].Machines, types.UID(uid))
+		}
+	}
+	return out, nil
+}
+
+func (b *Backend) machineFiles(uid types.UID) ([]string, error) {
+	return filepath.Glob(filepath.Join(b.clusterDir(uid), machinePrefix+"*.json"))
 }
 
 // EnsureMachine starts the machine, or finds it started, and tells how far it
@@ -245,7 +282,7 @@ func (b *Backend) openCluster(want Cluster) (*cluster, error) {
 	}
 	b.mu.Unlock()
 	if other != "" && other != want.UID {
-		if err := b.drop(key, other); err != nil {
+		if err := b.drop(other); err != nil {
 			return nil, err
 		}
 	}
@@ -288,7 +325,7 @@ func (b *Backend) unfinished(uid types.UID) error {
 	if err := readJSON(file, &r); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	machines, err := filepath.Glob(filepath.Join(b.clusterDir(uid), machinePrefix+"*.json"))
+	machines, err := b.machineFiles(uid)
 	if err != nil || len(machines) == 0 {
 		return err
 	}
@@ -296,13 +333,16 @@ func (b *Backend) unfinished(uid types.UID) error {
 }
 
 // drop forgets a cluster, whether it has been opened or not.
-func (b *Backend) drop(key types.NamespacedName, uid types.UID) error {
+func (b *Backend) drop(uid types.UID) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return ErrClosed
 	}
-	if c := b.clusters[key]; c != nil && c.uid == uid {
+	for key, c := range b.clusters {
+		if c.uid != uid {
+			continue
+		}
 		if err := c.remove(); err != nil {
 			return err
 		}
@@ -314,9 +354,11 @@ func (b *Backend) drop(key types.NamespacedName, uid types.UID) error {
 	if err := removeDir(b.clusterDir(uid)); err != nil {
 		return err
 	}
-	if r, ok := b.known[key]; ok && r.UID == uid {
-		delete(b.known, key)
-		delete(b.taken, r.Address)
+	for key, r := range b.known {
+		if r.UID == uid {
+			delete(b.known, key)
+			delete(b.taken, r.Address)
+		}
 	}
 	return nil
 }

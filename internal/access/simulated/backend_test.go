@@ -291,12 +291,12 @@ func TestADeletedClusterIsGone(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	m := l.mustRun("cp-1", l.initData())
-	if err := l.b.DeleteCluster(t.Context(), l.cluster.Key(), "another"); err != nil {
+	if err := l.b.DeleteCluster(t.Context(), "another"); err != nil {
 		t.Fatal(err)
 	}
 	l.node("cp-1") // that was not meant
 	for range 2 {
-		if err := l.b.DeleteCluster(t.Context(), l.cluster.Key(), l.cluster.UID); err != nil {
+		if err := l.b.DeleteCluster(t.Context(), l.cluster.UID); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -311,6 +311,27 @@ func TestADeletedClusterIsGone(t *testing.T) {
 	}
 	if err := l.b.DeleteMachine(t.Context(), l.cluster.Key(), m.UID); err != nil {
 		t.Errorf("deleting a machine of a deleted cluster: %v", err)
+	}
+}
+
+func TestAllThatIsKeptIsListed(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.controlPlane(2)
+	want := []Kept{{Cluster: l.cluster.Key(), UID: l.cluster.UID, Machines: []types.UID{"uid-cp-1", "uid-cp-2"}}}
+	got, err := l.b.Kept()
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+	if err := l.b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if l.b, err = New(Options{Dir: l.dir}); err != nil {
+		t.Fatal(err)
+	}
+	got, err = l.b.Kept()
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("before anything was opened: error %v (-want +got):\n%s", err, diff)
 	}
 }
 
@@ -333,7 +354,7 @@ func TestADamagedClusterDoesNotStopTheOthers(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "simulated cluster ns/bad: "+file+": the file is damaged: put a copy of the file back, or delete the Cluster") || strings.Contains(err.Error(), "SECRET") {
 		t.Errorf("got %v, want an error that names the file and not its content", err)
 	}
-	if err := l.b.DeleteCluster(t.Context(), bad.Key(), bad.UID); err != nil {
+	if err := l.b.DeleteCluster(t.Context(), bad.UID); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.b.EnsureCluster(t.Context(), bad); err != nil {

@@ -83,7 +83,7 @@ func tellsAndDeletes(t *testing.T, b *Backend, c Cluster, worker Machine, name, 
 			t.Errorf("%s %s: deleting machine %s: %v", name, how, m.Name, err)
 		}
 	}
-	if err := b.DeleteCluster(t.Context(), c.Key(), c.UID); err != nil {
+	if err := b.DeleteCluster(t.Context(), c.UID); err != nil {
 		t.Errorf("%s %s: deleting the cluster: %v", name, how, err)
 	}
 	if left, err := os.ReadDir(b.dir); err != nil || len(left) > 0 {

@@ -31,7 +31,8 @@ var key = client.ObjectKey{Namespace: "ns", Name: "demo-infra"}
 // backend remembers what it was asked for.
 type backend struct {
 	wanted  []simulated.Cluster
-	deleted []types.NamespacedName
+	deleted []types.UID
+	kept    []simulated.Kept
 	err     error
 	panics  bool
 }
@@ -44,10 +45,12 @@ func (b *backend) EnsureCluster(_ context.Context, want simulated.Cluster) (clus
 	return clusterv1.APIEndpoint{Host: "127.64.0.1", Port: 6443}, b.err
 }
 
-func (b *backend) DeleteCluster(_ context.Context, key types.NamespacedName, _ types.UID) error {
-	b.deleted = append(b.deleted, key)
+func (b *backend) DeleteCluster(_ context.Context, uid types.UID) error {
+	b.deleted = append(b.deleted, uid)
 	return b.err
 }
+
+func (b *backend) Kept() ([]simulated.Kept, error) { return b.kept, b.err }
 
 // The simulated infrastructure is a backend.
 var _ Backend = (*simulated.Backend)(nil)
@@ -74,7 +77,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			w.writes = append(w.writes, verb)
 			return nil
 		})).Build()
-	w.r = &Reconciler{Mgmt: w.c, Backend: w.backend, Recorder: w.events, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
+	w.r = &Reconciler{Mgmt: w.c, Live: w.c, Backend: w.backend, Recorder: w.events, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
 	return w
 }
 
@@ -251,13 +254,13 @@ func TestDeletionRemovesTheInfrastructureFirst(t *testing.T) {
 	tests := map[string]struct {
 		lc   *infrav1.LocalCluster
 		err  error
-		want []types.NamespacedName
+		want []types.UID
 		gone bool
 	}{
-		"of a Cluster":              {local(deleted), nil, []types.NamespacedName{{Namespace: "ns", Name: "demo"}}, true},
-		"of a Cluster that is gone": {local(deleted, func(lc *infrav1.LocalCluster) { lc.OwnerReferences[0].Name = "lost" }), nil, []types.NamespacedName{{Namespace: "ns", Name: "lost"}}, true},
-		"of none":                   {local(deleted, func(lc *infrav1.LocalCluster) { lc.OwnerReferences = nil }), nil, nil, true},
-		"again if it fails":         {local(deleted), errors.New("busy"), []types.NamespacedName{{Namespace: "ns", Name: "demo"}}, false},
+		"of a Cluster":              {local(deleted), nil, []types.UID{"lc"}, true},
+		"of a Cluster that is gone": {local(deleted, func(lc *infrav1.LocalCluster) { lc.OwnerReferences[0].Name = "lost" }), nil, []types.UID{"lc"}, true},
+		"of none":                   {local(deleted, func(lc *infrav1.LocalCluster) { lc.OwnerReferences = nil }), nil, []types.UID{"lc"}, true},
+		"again if it fails":         {local(deleted), errors.New("busy"), []types.UID{"lc"}, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -275,5 +278,39 @@ func TestDeletionRemovesTheInfrastructureFirst(t *testing.T) {
 				t.Errorf("conditions %v, want Deleting", lc.Status.Conditions)
 			}
 		})
+	}
+}
+
+// deaf answers no list.
+type deaf struct{ client.Reader }
+
+func (deaf) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return errors.New("no answer")
+}
+
+func TestWhatHasGoneUnseenIsSwept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster(), local())
+	name := func(namespace, name string) types.NamespacedName {
+		return types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	w.backend.kept = []simulated.Kept{
+		{Cluster: name("ns", "demo"), UID: "lc"}, {Cluster: name("ns", "old"), UID: "gone"}, {Cluster: name("other", "demo"), UID: "lost"},
+	}
+	if err := w.r.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]types.UID{"gone", "lost"}, w.backend.deleted); diff != "" {
+		t.Errorf("swept (-want +got):\n%s", diff)
+	}
+	w.backend.deleted, w.backend.err = nil, errors.New("disk failure")
+	if err := w.r.sweep(t.Context()); err != nil {
+		t.Errorf("a failure ends the manager: %v", err)
+	}
+	w = newWorld(t)
+	w.backend.kept = []simulated.Kept{{Cluster: name("ns", "demo"), UID: "lc"}}
+	w.r.Live = deaf{w.c}
+	if err := w.r.sweep(t.Context()); err != nil || len(w.backend.deleted) > 0 {
+		t.Errorf("swept %v without an answer, error %v", w.backend.deleted, err)
 	}
 }

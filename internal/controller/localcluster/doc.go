@@ -5,6 +5,7 @@
 // Watches: LocalCluster; Cluster, by reference.
 // Writes: LocalCluster finalizer, spec.controlPlaneEndpoint, status; the
 // infrastructure behind Backend.
+// Sweeps: the infrastructure of LocalClusters that have gone without it.
 // Order of deletion: the endpoint with all that runs behind it, then the
 // finalizer.
 // Invariant: a LocalCluster that is managed from outside, or that no Cluster

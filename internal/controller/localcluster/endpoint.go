@@ -46,11 +46,9 @@ func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error)
 
 // remove takes the endpoint away, with all that runs behind it.
 func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
-	if key := s.key(); key.Name != "" { // without a Cluster nothing was ever made
-		ctrl.LoggerFrom(ctx).Info("Deleting infrastructure", "endpoint", s.local.Spec.ControlPlaneEndpoint.String())
-		if err := r.Backend.DeleteCluster(ctx, key, s.local.UID); err != nil {
-			return phase.Wait(0), err
-		}
+	ctrl.LoggerFrom(ctx).Info("Deleting infrastructure", "endpoint", s.local.Spec.ControlPlaneEndpoint.String())
+	if err := r.Backend.DeleteCluster(ctx, s.local.UID); err != nil {
+		return phase.Wait(0), err
 	}
 	finalizer.Remove(s.local, infrav1.LocalClusterFinalizer, formerFinalizer)
 	return phase.Continue(), nil

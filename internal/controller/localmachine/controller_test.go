@@ -36,6 +36,8 @@ var key = client.ObjectKey{Namespace: "ns", Name: "m0"}
 type backend struct {
 	wanted  []simulated.Machine
 	deleted []types.NamespacedName
+	uids    []types.UID // that were deleted
+	kept    []simulated.Kept
 	answer  simulated.MachineStatus
 	err     error
 	events  chan simulated.Event
@@ -46,8 +48,10 @@ func (b *backend) EnsureMachine(_ context.Context, want simulated.Machine) (simu
 	return b.answer, b.err
 }
 
-func (b *backend) DeleteMachine(_ context.Context, cluster types.NamespacedName, _ types.UID) error {
-	b.deleted = append(b.deleted, cluster)
+func (b *backend) Kept() ([]simulated.Kept, error) { return b.kept, nil }
+
+func (b *backend) DeleteMachine(_ context.Context, cluster types.NamespacedName, uid types.UID) error {
+	b.deleted, b.uids = append(b.deleted, cluster), append(b.uids, uid)
 	return b.err
 }
 
@@ -449,5 +453,19 @@ func TestEventsOfTheBackendWakeTheirMachines(t *testing.T) {
 	close(w.backend.events)
 	if got, _ := queue.Get(); got.NamespacedName != key {
 		t.Errorf("woken: %v, want %v", got, key)
+	}
+}
+
+func TestMachinesThatHaveGoneUnseenAreSwept(t *testing.T) {
+	t.Parallel()
+	lm := local()
+	w := newWorld(t, cluster(), machine(), lm)
+	demo := types.NamespacedName{Namespace: "ns", Name: "demo"}
+	w.backend.kept = []simulated.Kept{{Cluster: demo, UID: "c", Machines: []types.UID{lm.UID, "gone"}}, {Cluster: types.NamespacedName{Namespace: "other", Name: "x"}, UID: "x"}}
+	if err := w.r.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]types.UID{"gone"}, w.backend.uids); diff != "" || w.backend.deleted[0] != demo {
+		t.Errorf("swept of %v (-want +got):\n%s", w.backend.deleted, diff)
 	}
 }

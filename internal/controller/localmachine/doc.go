@@ -6,6 +6,7 @@
 // Watches: LocalMachine; Machine, by reference; Cluster, by label; Backend.
 // Writes: LocalMachine finalizer, spec.providerID, status; the infrastructure
 // behind Backend.
+// Sweeps: the machines of LocalMachines that have gone without them.
 // Waits for: the Machine that owns it, the cluster's infrastructure, bootstrap
 // data. Deletion waits for none of them.
 // Invariant: providerID and provisioned are set together, once the machine has
