@@ -6,6 +6,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -55,7 +56,12 @@ func (r *reader) List(ctx context.Context, list client.ObjectList, opts ...clien
 			return nil
 		}
 	}
-	return r.answers.holding(ctx, func(ctx context.Context) error { return r.Client.List(ctx, list, opts...) })
+	return r.answers.holding(ctx, func(ctx context.Context) error {
+		if err := r.Client.List(ctx, list, opts...); err != nil {
+			return err
+		}
+		return meta.EachListItem(list, named)
+	})
 }
 
 // nodesFromView reports whether the view can answer, and by which providerID.

@@ -94,6 +94,9 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		m.claim = g.answers.claim()
 	}
 	resp.Body = m
+	if resp.StatusCode >= http.StatusBadRequest {
+		cleanRefusal(resp)
+	}
 	return resp, nil
 }
 

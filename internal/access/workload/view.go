@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -133,6 +134,9 @@ func (v *view[T]) list(ctx context.Context) (runtime.Object, error) {
 				if !ok {
 					return fmt.Errorf("a list of %s holds a %T", v.name, item)
 				}
+				if err := named(obj); err != nil {
+					return err
+				}
 				v.slim(obj)
 				size += sizeOf(obj)
 				all.Items = append(all.Items, obj)
@@ -167,6 +171,7 @@ func hold(c *claim, size int64) error {
 func slimNode(n *corev1.Node) {
 	n.ManagedFields = nil
 	n.Status.Images = nil
+	clean(reflect.ValueOf(&n.Status))
 	for i := range n.Status.Conditions {
 		n.Status.Conditions[i].LastHeartbeatTime = metav1.Time{}
 	}
@@ -179,6 +184,7 @@ func slimPod(p *corev1.Pod) {
 		spec.Containers = append(spec.Containers, corev1.Container{Name: c.Name, Image: c.Image})
 	}
 	p.Spec = spec
+	clean(reflect.ValueOf(&p.Status))
 }
 
 // run lists and watches until ctx is done. Failures before the first list has
@@ -271,6 +277,9 @@ func (v *view[T]) Update(item any) error {
 	obj, ok := item.(T)
 	if !ok {
 		return fmt.Errorf("a watch of %s shows a %T", v.name, item)
+	}
+	if err := named(obj); err != nil {
+		return err
 	}
 	v.slim(obj)
 	key := client.ObjectKeyFromObject(obj)
