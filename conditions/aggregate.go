@@ -97,11 +97,14 @@ type group struct {
 // objects of all others, and how much room is left.
 func grouped(all []told, room int, others string) (lines []string, left int) {
 	var groups []group
+	index := map[[2]string]int{} // thousands of objects may each have a message of their own
 	for _, t := range all {
-		at := slices.IndexFunc(groups, func(g group) bool { return g.kind == t.kind && g.message == t.message })
-		if at < 0 {
+		key := [2]string{t.kind, t.message}
+		at, known := index[key]
+		if !known {
+			at = len(groups)
 			groups = append(groups, group{kind: t.kind, message: t.message})
-			at = len(groups) - 1
+			index[key] = at
 		}
 		groups[at].names = append(groups[at].names, t.name)
 	}

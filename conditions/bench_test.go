@@ -27,6 +27,20 @@ func BenchmarkAggregate(b *testing.B) {
 	}
 }
 
+// BenchmarkAggregateOfMany sums up ten thousand Machines on their way, each of
+// which waits for something of its own.
+func BenchmarkAggregateOfMany(b *testing.B) {
+	var objects []Object
+	for i := range 10_000 {
+		c := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "NotReady", Message: fmt.Sprintf("waiting for host %d", i)}
+		objects = append(objects, Object{Kind: "Machine", Name: fmt.Sprintf("m-%d", i), Conditions: []metav1.Condition{c}})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		Aggregate(objects, "Ready", "MachinesReady", AggregateOptions{})
+	}
+}
+
 func BenchmarkSet(b *testing.B) {
 	o := &object{}
 	for i := range 15 {
