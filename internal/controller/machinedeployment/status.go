@@ -101,6 +101,7 @@ func (s *state) group() scaling.Group {
 	}
 	if len(s.blocked) > 0 {
 		g.Blocked = blockedBecause(s.blocked)
+		return g // a MachineSet could only say the same
 	}
 	if blocked := blockedSets(s); blocked != "" {
 		g.Blocked += "\n" + blocked
