@@ -25,10 +25,10 @@ import (
 const (
 	name = "machinedeployment"
 
-	// clusterGrace is how long after its creation a MachineDeployment keeps quiet
-	// about a Cluster that is not there: one applied with it comes a moment
-	// later. Times of creation are cut to whole seconds, hence two.
-	clusterGrace = 2 * time.Second
+	// grace is how long after its creation a MachineDeployment keeps quiet about
+	// a Cluster or a template that is not there: what is applied with it comes a
+	// moment later. Times of creation are cut to whole seconds, hence two.
+	grace = 2 * time.Second
 )
 
 // Reconciler has what the controller needs from outside. All fields are
@@ -79,8 +79,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		return ctrl.Result{}, commit(ctx)
 	}
 	if s.cluster == nil && md.DeletionTimestamp.IsZero() {
-		if age := s.now.Sub(md.CreationTimestamp.Time); age < clusterGrace {
-			return ctrl.Result{RequeueAfter: clusterGrace - max(age, 0)}, nil
+		if left := s.graceLeft(); left > 0 {
+			return ctrl.Result{RequeueAfter: left}, nil
 		}
 		report(s, nil) // the creation of the Cluster wakes us
 		return ctrl.Result{}, commit(ctx)
@@ -89,7 +89,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
 	}
 	defer func() {
-		report(s, err)
+		if !s.quiet || err != nil {
+			report(s, err)
+		}
 		err = errors.Join(err, commit(ctx))
 	}()
 	if !md.DeletionTimestamp.IsZero() {

@@ -381,9 +381,24 @@ func TestReconcileKeepsQuietAboutAClusterThatMayStillCome(t *testing.T) {
 	md.CreationTimestamp = metav1.NewTime(noon)
 	w := newWorld(t, md)
 	w.reconcile()
-	if w.result.RequeueAfter != clusterGrace {
-		t.Errorf("back in %s, want %s", w.result.RequeueAfter, clusterGrace)
+	if w.result.RequeueAfter != grace {
+		t.Errorf("back in %s, want %s", w.result.RequeueAfter, grace)
 	}
+}
+
+func TestReconcileKeepsQuietAboutATemplateThatMayStillCome(t *testing.T) {
+	t.Parallel()
+	md := deployment(1)
+	md.CreationTimestamp = metav1.NewTime(noon.Add(-time.Second))
+	w := newWorld(t, crd("hosttemplates.x.io"), cluster(), md)
+	w.reconcile()
+	if w.result.RequeueAfter != grace-time.Second {
+		t.Errorf("back in %s, want %s", w.result.RequeueAfter, grace-time.Second)
+	}
+	if err := w.c.Create(t.Context(), ownedTemplate()); err != nil {
+		t.Fatal(err)
+	}
+	w.reconcile("create MachineSet md-n1", "patch status of MachineDeployment md")
 }
 
 func TestReconcileLeavesAPausedDeploymentAlone(t *testing.T) {

@@ -35,6 +35,7 @@ type state struct {
 	// blocked says why no Machine can be made from the templates. Phase "own the
 	// templates" finds it out.
 	blocked  []string
+	quiet    bool  // what blocks may go by itself in a moment: nothing is reported yet
 	unusable error // why the kind of a template cannot be used, which nothing wakes us for
 }
 
@@ -99,6 +100,11 @@ func (s *state) counted(set *clusterv1.MachineSet) rollout.Set {
 		}
 	}
 	return c
+}
+
+// graceLeft is how much longer to keep quiet about what is missing.
+func (s *state) graceLeft() time.Duration {
+	return grace - max(0, s.now.Sub(s.deployment.CreationTimestamp.Time))
 }
 
 // want is how many Machines there shall be.

@@ -57,9 +57,14 @@ func (r *Reconciler) ownTemplates(ctx context.Context, s *state) (phase.Next, er
 		return phase.Continue(), nil
 	}
 	spec := s.deployment.Spec.Template.Spec
-	return phase.Continue(), errors.Join(
+	err := errors.Join(
 		r.adoptTemplate(ctx, s, spec.Bootstrap.ConfigRef, claim.Bootstrap, "spec.template.spec.bootstrap.configRef"),
 		r.adoptTemplate(ctx, s, spec.InfrastructureRef, claim.MachineInfrastructure, "spec.template.spec.infrastructureRef"))
+	if left := s.graceLeft(); left > 0 && len(s.blocked) > 0 && len(s.sets) == 0 && s.deployment.DeletionTimestamp.IsZero() {
+		s.quiet = true
+		return phase.Wait(left), err
+	}
+	return phase.Continue(), err
 }
 
 // adopt takes MachineSets that match and that nobody controls.
