@@ -32,7 +32,7 @@ const fieldOwner = "capstan"
 // by the API server before the first is created, so that a mistake in one of
 // them leaves nothing behind.
 //
-// An object that is there already and is as it would be made is left alone:
+// An object that is there already and has all that is asked for is left alone:
 // whoever was interrupted goes on by saying the same again. One that differs, or
 // is being deleted, is an error.
 func (c *Client) Create(ctx context.Context, doc []byte, progress func(Event)) error {
@@ -90,9 +90,9 @@ func (c *Client) create(ctx context.Context, obj *unstructured.Unstructured, opt
 	return true, nil
 }
 
-// checkSame returns an error unless the live object is as want would be made.
-// The API server itself says what want would change, so that defaults do not
-// count as differences.
+// checkSame returns an error unless the live object has all that want says. The
+// API server itself tells what want would change, so that defaults, and what
+// controllers add, do not count as differences.
 func (c *Client) checkSame(ctx context.Context, want *unstructured.Unstructured) error {
 	what := fmt.Sprintf("%s %s", want.GetKind(), client.ObjectKeyFromObject(want))
 	live := &unstructured.Unstructured{}
