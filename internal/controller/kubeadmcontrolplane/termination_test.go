@@ -127,8 +127,12 @@ func TestTheReplacementOfAMachineThatNeverJoinedEndsItsMember(t *testing.T) {
 	}
 	l.settle()
 	l.want(l.controlPlane(), "EtcdClusterHealthy True Healthy", "Available True Available")
-	if len(l.machines()) != 3 || len(l.etcd.list) != 3 {
-		t.Errorf("%d machines, %d members; events %q", len(l.machines()), len(l.etcd.list), l.said)
+	if diff := cmp.Diff([]string{"remove "}, l.etcd.log); diff != "" {
+		t.Errorf("etcd (-want +got)\n%s", diff)
+	}
+	want := []string{"delete cp-3: it is unhealthy", "create a machine that joins: have 2, want 3"}
+	if diff := cmp.Diff(want, l.said[3:]); diff != "" {
+		t.Errorf("events (-want +got)\n%s", diff)
 	}
 }
 
