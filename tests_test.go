@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -43,6 +44,38 @@ func TestTestsAreSmallAndDoNotSleep(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestThePageOnSecurityNamesTests holds what it says to what is shown.
+func TestThePageOnSecurityNamesTests(t *testing.T) {
+	page, err := os.ReadFile("docs/book/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := map[string]bool{}
+	for _, name := range regexp.MustCompile(`\bTest\w+`).FindAllString(string(page), -1) {
+		missing[name] = true
+	}
+	if len(missing) == 0 {
+		t.Error("it names no test")
+	}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err = filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(p, "_test.go") {
+			return err
+		}
+		src, err := os.ReadFile(p)
+		for _, m := range declared.FindAllSubmatch(src, -1) {
+			delete(missing, string(m[1]))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range missing {
+		t.Errorf("there is no %s", name)
 	}
 }
 
