@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/utils/clock"
 )
 
 func TestDiagnosticsAskForAuthenticationWhereOthersReachThem(t *testing.T) {
@@ -113,7 +112,7 @@ func TestOnlyWhomTheAPIServerLetsReadsDiagnostics(t *testing.T) {
 
 func TestDiagnosticsAreServedByTLS(t *testing.T) {
 	t.Parallel()
-	cert, err := ownCertificate(clock.RealClock{})
+	cert, err := ownCertificate()
 	if err != nil {
 		t.Fatal(err)
 	}
