@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -177,42 +176,6 @@ func (b *Backend) DeleteCluster(_ context.Context, uid types.UID) error {
 	return nil
 }
 
-// Kept is what there is of one cluster.
-type Kept struct {
-	Cluster  types.NamespacedName
-	UID      types.UID
-	Machines []types.UID
-}
-
-// Kept lists all there is, so that what nobody asks for any more can be
-// deleted.
-func (b *Backend) Kept() ([]Kept, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var out []Kept
-	for key, c := range b.clusters {
-		out = append(out, Kept{Cluster: key, UID: c.uid})
-	}
-	for key, r := range b.known {
-		out = append(out, Kept{Cluster: key, UID: r.UID})
-	}
-	for i := range out {
-		files, err := b.machineFiles(out[i].UID)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range files {
-			uid := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(f), machinePrefix), ".json")
-			out[i].Machines = append(out[i].Machines, types.UID(uid))
-		}
-	}
-	return out, nil
-}
-
-func (b *Backend) machineFiles(uid types.UID) ([]string, error) {
-	return filepath.Glob(filepath.Join(b.clusterDir(uid), machinePrefix+"*.json"))
-}
-
 // EnsureMachine starts the machine, or finds it started, and tells how far it
 // is. It goes as far as it can without waiting for time to pass; what happens
 // later is told by Events.
@@ -325,7 +288,7 @@ func (b *Backend) unfinished(uid types.UID) error {
 	if err := readJSON(file, &r); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	machines, err := b.machineFiles(uid)
+	machines, err := filepath.Glob(filepath.Join(b.clusterDir(uid), machinePrefix+"*.json"))
 	if err != nil || len(machines) == 0 {
 		return err
 	}

@@ -314,27 +314,6 @@ func TestADeletedClusterIsGone(t *testing.T) {
 	}
 }
 
-func TestAllThatIsKeptIsListed(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	l.controlPlane(2)
-	want := []Kept{{Cluster: l.cluster.Key(), UID: l.cluster.UID, Machines: []types.UID{"uid-cp-1", "uid-cp-2"}}}
-	got, err := l.b.Kept()
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("error %v (-want +got):\n%s", err, diff)
-	}
-	if err := l.b.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if l.b, err = New(Options{Dir: l.dir}); err != nil {
-		t.Fatal(err)
-	}
-	got, err = l.b.Kept()
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("before anything was opened: error %v (-want +got):\n%s", err, diff)
-	}
-}
-
 func TestADamagedClusterDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -112,7 +112,7 @@ var setups = []struct {
 		}).Setup(ctx, s.mgr)
 	}},
 	{Local, "localcluster", func(_ context.Context, s *shared) error {
-		return (&localcluster.Reconciler{Mgmt: s.mgmt, Live: s.mgr.GetAPIReader(), Backend: s.backend, Clock: s.clock, Recorder: s.recorder("localcluster")}).Setup(s.mgr)
+		return (&localcluster.Reconciler{Mgmt: s.mgmt, Backend: s.backend, Clock: s.clock, Recorder: s.recorder("localcluster")}).Setup(s.mgr)
 	}},
 	{Local, "localmachine", func(_ context.Context, s *shared) error {
 		return (&localmachine.Reconciler{Mgmt: s.mgmt, Live: s.mgr.GetAPIReader(), Backend: s.backend, Clock: s.clock, Recorder: s.recorder("localmachine"), Patience: s.patience}).Setup(s.mgr)

@@ -11,7 +11,6 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
@@ -31,15 +30,12 @@ type Backend interface {
 	EnsureCluster(ctx context.Context, want simulated.Cluster) (clusterv1.APIEndpoint, error)
 	// DeleteCluster removes that of a LocalCluster; there need be none.
 	DeleteCluster(ctx context.Context, uid types.UID) error
-	// Kept lists what there is.
-	Kept() ([]simulated.Kept, error)
 }
 
 // Reconciler has what the controller needs from outside. All fields are
 // required; Setup checks them.
 type Reconciler struct {
 	Mgmt     client.Client // the management cluster
-	Live     client.Reader // the same, past the cache
 	Backend  Backend
 	Clock    clock.PassiveClock // of conditions
 	Recorder events.EventRecorder
@@ -51,14 +47,11 @@ const formerFinalizer = "localcluster.infrastructure.capstan.dev"
 
 // Setup registers the controller and its watches.
 func (r *Reconciler) Setup(mgr ctrl.Manager) error {
-	if r.Mgmt == nil || r.Live == nil || r.Backend == nil || r.Clock == nil || r.Recorder == nil {
-		return errors.New("localcluster: Mgmt, Live, Backend, Clock and Recorder are required")
-	}
-	if err := mgr.Add(ctrlmanager.RunnableFunc(r.sweep)); err != nil {
-		return err
+	if r.Mgmt == nil || r.Backend == nil || r.Clock == nil || r.Recorder == nil {
+		return errors.New("localcluster: Mgmt, Backend, Clock and Recorder are required")
 	}
 	return controller.For(mgr, "localcluster", &infrav1.LocalCluster{}).
-		WatchesSource(r.removals(mgr.GetCache())).
+		WatchesSource(controller.Removed(mgr.GetCache(), &infrav1.LocalCluster{}, r.removed)).
 		Watches(&clusterv1.Cluster{}, ofCluster, clusterMatters()).
 		Concurrency(10).
 		Complete(r)

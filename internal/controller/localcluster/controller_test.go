@@ -32,7 +32,6 @@ var key = client.ObjectKey{Namespace: "ns", Name: "demo-infra"}
 type backend struct {
 	wanted  []simulated.Cluster
 	deleted []types.UID
-	kept    []simulated.Kept
 	err     error
 	panics  bool
 }
@@ -49,8 +48,6 @@ func (b *backend) DeleteCluster(_ context.Context, uid types.UID) error {
 	b.deleted = append(b.deleted, uid)
 	return b.err
 }
-
-func (b *backend) Kept() ([]simulated.Kept, error) { return b.kept, b.err }
 
 // The simulated infrastructure is a backend.
 var _ Backend = (*simulated.Backend)(nil)
@@ -77,7 +74,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			w.writes = append(w.writes, verb)
 			return nil
 		})).Build()
-	w.r = &Reconciler{Mgmt: w.c, Live: w.c, Backend: w.backend, Recorder: w.events, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
+	w.r = &Reconciler{Mgmt: w.c, Backend: w.backend, Recorder: w.events, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
 	return w
 }
 
@@ -281,36 +278,11 @@ func TestDeletionRemovesTheInfrastructureFirst(t *testing.T) {
 	}
 }
 
-// deaf answers no list.
-type deaf struct{ client.Reader }
-
-func (deaf) List(context.Context, client.ObjectList, ...client.ListOption) error {
-	return errors.New("no answer")
-}
-
-func TestWhatHasGoneUnseenIsSwept(t *testing.T) {
+func TestWhatWentWithoutItsFinalizerIsRemoved(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, cluster(), local())
-	name := func(namespace, name string) types.NamespacedName {
-		return types.NamespacedName{Namespace: namespace, Name: name}
-	}
-	w.backend.kept = []simulated.Kept{
-		{Cluster: name("ns", "demo"), UID: "lc"}, {Cluster: name("ns", "old"), UID: "gone"}, {Cluster: name("other", "demo"), UID: "lost"},
-	}
-	if err := w.r.sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]types.UID{"gone", "lost"}, w.backend.deleted); diff != "" {
-		t.Errorf("swept (-want +got):\n%s", diff)
-	}
-	w.backend.deleted, w.backend.err = nil, errors.New("disk failure")
-	if err := w.r.sweep(t.Context()); err != nil {
-		t.Errorf("a failure ends the manager: %v", err)
-	}
-	w = newWorld(t)
-	w.backend.kept = []simulated.Kept{{Cluster: name("ns", "demo"), UID: "lc"}}
-	w.r.Live = deaf{w.c}
-	if err := w.r.sweep(t.Context()); err != nil || len(w.backend.deleted) > 0 {
-		t.Errorf("swept %v without an answer, error %v", w.backend.deleted, err)
+	w := newWorld(t)
+	w.r.removed(t.Context(), local())
+	if diff := cmp.Diff([]types.UID{"lc"}, w.backend.deleted); diff != "" {
+		t.Errorf("removed (-want +got):\n%s", diff)
 	}
 }

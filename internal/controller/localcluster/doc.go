@@ -5,7 +5,8 @@
 // Watches: LocalCluster; Cluster, by reference.
 // Writes: LocalCluster finalizer, spec.controlPlaneEndpoint, status; the
 // infrastructure behind Backend.
-// Sweeps: the infrastructure of LocalClusters that have gone without it.
+// Removes, too, the infrastructure of a LocalCluster that was deleted and lost
+// its finalizer.
 // Order of deletion: the endpoint with all that runs behind it, then the
 // finalizer.
 // Invariant: a LocalCluster that is managed from outside, or that no Cluster

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
@@ -52,6 +53,14 @@ func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
 	}
 	finalizer.Remove(s.local, infrav1.LocalClusterFinalizer, formerFinalizer)
 	return phase.Continue(), nil
+}
+
+// removed takes the endpoint of a LocalCluster away that went without its
+// finalizer.
+func (r *Reconciler) removed(ctx context.Context, lc *infrav1.LocalCluster) {
+	if err := r.Backend.DeleteCluster(ctx, lc.UID); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Deleting the infrastructure of a LocalCluster that has gone", "LocalCluster", klog.KObj(lc))
+	}
 }
 
 func provisioned(lc *infrav1.LocalCluster) bool {

@@ -11,7 +11,6 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -32,8 +31,6 @@ type Backend interface {
 	EnsureMachine(ctx context.Context, want simulated.Machine) (simulated.MachineStatus, error)
 	// DeleteMachine removes a machine; there need be none.
 	DeleteMachine(ctx context.Context, cluster types.NamespacedName, uid types.UID) error
-	// Kept lists what there is.
-	Kept() ([]simulated.Kept, error)
 	// Events tells of machines that got further by themselves, until ctx ends.
 	Events(ctx context.Context) <-chan simulated.Event
 }
@@ -59,11 +56,8 @@ func (r *Reconciler) Setup(mgr ctrl.Manager) error {
 	if r.Mgmt == nil || r.Live == nil || r.Backend == nil || r.Clock == nil || r.Recorder == nil {
 		return errors.New("localmachine: Mgmt, Live, Backend, Clock and Recorder are required")
 	}
-	if err := mgr.Add(ctrlmanager.RunnableFunc(r.sweep)); err != nil {
-		return err
-	}
 	return controller.For(mgr, "localmachine", &infrav1.LocalMachine{}).
-		WatchesSource(r.removals(mgr.GetCache())).
+		WatchesSource(controller.Removed(mgr.GetCache(), &infrav1.LocalMachine{}, r.removed)).
 		Watches(&clusterv1.Machine{}, ofMachine, machineMatters()).
 		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
 		WatchesSource(source.Func(r.followBackend)).

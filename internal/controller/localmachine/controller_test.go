@@ -37,7 +37,6 @@ type backend struct {
 	wanted  []simulated.Machine
 	deleted []types.NamespacedName
 	uids    []types.UID // that were deleted
-	kept    []simulated.Kept
 	answer  simulated.MachineStatus
 	err     error
 	events  chan simulated.Event
@@ -47,8 +46,6 @@ func (b *backend) EnsureMachine(_ context.Context, want simulated.Machine) (simu
 	b.wanted = append(b.wanted, want)
 	return b.answer, b.err
 }
-
-func (b *backend) Kept() ([]simulated.Kept, error) { return b.kept, nil }
 
 func (b *backend) DeleteMachine(_ context.Context, cluster types.NamespacedName, uid types.UID) error {
 	b.deleted, b.uids = append(b.deleted, cluster), append(b.uids, uid)
@@ -456,16 +453,12 @@ func TestEventsOfTheBackendWakeTheirMachines(t *testing.T) {
 	}
 }
 
-func TestMachinesThatHaveGoneUnseenAreSwept(t *testing.T) {
+func TestAMachineThatWentWithoutItsFinalizerIsRemoved(t *testing.T) {
 	t.Parallel()
 	lm := local()
-	w := newWorld(t, cluster(), machine(), lm)
-	demo := types.NamespacedName{Namespace: "ns", Name: "demo"}
-	w.backend.kept = []simulated.Kept{{Cluster: demo, UID: "c", Machines: []types.UID{lm.UID, "gone"}}, {Cluster: types.NamespacedName{Namespace: "other", Name: "x"}, UID: "x"}}
-	if err := w.r.sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]types.UID{"gone"}, w.backend.uids); diff != "" || w.backend.deleted[0] != demo {
-		t.Errorf("swept of %v (-want +got):\n%s", w.backend.deleted, diff)
+	w := newWorld(t)
+	w.r.removed(t.Context(), lm)
+	if diff := cmp.Diff([]types.UID{lm.UID}, w.backend.uids); diff != "" || w.backend.deleted[0].Name != "demo" {
+		t.Errorf("removed from %v (-want +got):\n%s", w.backend.deleted, diff)
 	}
 }

@@ -6,7 +6,8 @@
 // Watches: LocalMachine; Machine, by reference; Cluster, by label; Backend.
 // Writes: LocalMachine finalizer, spec.providerID, status; the infrastructure
 // behind Backend.
-// Sweeps: the machines of LocalMachines that have gone without them.
+// Removes, too, the machine of a LocalMachine that was deleted and lost its
+// finalizer.
 // Waits for: the Machine that owns it, the cluster's infrastructure, bootstrap
 // data. Deletion waits for none of them.
 // Invariant: providerID and provisioned are set together, once the machine has

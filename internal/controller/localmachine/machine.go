@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -153,4 +155,13 @@ func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
 	}
 	finalizer.Remove(s.local, infrav1.LocalMachineFinalizer, formerFinalizer)
 	return phase.Continue(), nil
+}
+
+// removed takes the machine of a LocalMachine away that went without its
+// finalizer.
+func (r *Reconciler) removed(ctx context.Context, lm *infrav1.LocalMachine) {
+	cluster := types.NamespacedName{Namespace: lm.Namespace, Name: lm.Labels[clusterv1.ClusterNameLabel]}
+	if err := r.Backend.DeleteMachine(ctx, cluster, lm.UID); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Deleting the machine of a LocalMachine that has gone", "LocalMachine", klog.KObj(lm))
+	}
 }

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+func TestOnlyWhatSomebodyDeletedIsRemoved(t *testing.T) {
+	t.Parallel()
+	type deletion = event.TypedDeleteEvent[*clusterv1.Machine]
+	paused := func(status metav1.ConditionStatus) *clusterv1.Machine {
+		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.Now())}}
+		conditions.Set(m, time.Now(), metav1.Condition{Type: clusterv1.PausedCondition, Status: status, Reason: "R"})
+		return m
+	}
+	for name, tc := range map[string]struct {
+		event deletion
+		want  bool
+	}{
+		"what was being deleted":            {deletion{Object: paused(metav1.ConditionFalse)}, true},
+		"what was moved elsewhere":          {deletion{Object: paused(metav1.ConditionTrue)}, false},
+		"what vanished in one step":         {deletion{Object: &clusterv1.Machine{}}, false},
+		"what is not there after a restore": {deletion{Object: paused(metav1.ConditionFalse), DeleteStateUnknown: true}, false},
+	} {
+		if got := wanted(tc.event); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
