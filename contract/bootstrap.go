@@ -20,6 +20,7 @@ func BootstrapConfigFor(version string) (BootstrapConfig, error) {
 
 // Template lists what every <Kind>Template has.
 type Template struct {
+	Object      Field[map[string]any] // whole; it need not have a spec
 	Spec        Field[map[string]any]
 	Labels      Field[map[string]string]
 	Annotations Field[map[string]string]
@@ -27,6 +28,7 @@ type Template struct {
 
 // AnyTemplate is the same in every contract version.
 var AnyTemplate = Template{
+	Object:      At[map[string]any]("spec.template"),
 	Spec:        At[map[string]any]("spec.template.spec"),
 	Labels:      At[map[string]string]("spec.template.metadata.labels"),
 	Annotations: At[map[string]string]("spec.template.metadata.annotations"),

@@ -38,12 +38,14 @@ func Instantiate(c Copy) (*Object, error) {
 	if !ok || kind == "" {
 		return nil, fmt.Errorf("%s %s/%s is not a template: its kind must end in %s", t.GetKind(), t.GetNamespace(), t.GetName(), clusterv1.TemplateSuffix)
 	}
-	spec, ok, err := contract.AnyTemplate.Spec.Get(t.Unstructured)
+	if _, ok, err := contract.AnyTemplate.Object.Get(t.Unstructured); err != nil {
+		return nil, err
+	} else if !ok {
+		return nil, fmt.Errorf("%s %s/%s has no %s: add it to the template", t.GetKind(), t.GetNamespace(), t.GetName(), contract.AnyTemplate.Object)
+	}
+	spec, specified, err := contract.AnyTemplate.Spec.Get(t.Unstructured)
 	if err != nil {
 		return nil, err
-	}
-	if !ok {
-		return nil, fmt.Errorf("%s %s/%s has no %s: add it to the template", t.GetKind(), t.GetNamespace(), t.GetName(), contract.AnyTemplate.Spec)
 	}
 	labels, _, err := contract.AnyTemplate.Labels.Get(t.Unstructured)
 	if err != nil {
@@ -53,7 +55,10 @@ func Instantiate(c Copy) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	obj := &unstructured.Unstructured{Object: map[string]any{"spec": runtime.DeepCopyJSON(spec)}}
+	obj := &unstructured.Unstructured{Object: map[string]any{}}
+	if specified {
+		obj.Object["spec"] = runtime.DeepCopyJSON(spec)
+	}
 	obj.SetAPIVersion(t.GetAPIVersion())
 	obj.SetKind(kind)
 	obj.SetNamespace(t.GetNamespace())
