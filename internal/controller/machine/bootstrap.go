@@ -49,7 +49,8 @@ func (r *Reconciler) bootstrap(ctx context.Context, s *state) (phase.Next, error
 	case err != nil:
 		return phase.Continue(), err
 	case !ok || secret == "":
-		return phase.Continue(), ref.Failed(fmt.Errorf("%s %s/%s says its data is there, but %s is empty: its provider must set it", ref.Ref.Kind, m.Namespace, ref.Ref.Name, c.DataSecretName))
+		s.dataLacks = c.DataSecretName.String() // its provider sets it, which wakes us
+		return phase.Continue(), nil
 	}
 	m.Spec.Bootstrap.DataSecretName = &secret
 	m.Status.Initialization.BootstrapDataSecretCreated = new(true)

@@ -126,13 +126,11 @@ func TestReconcile(t *testing.T) {
 		},
 		"a host without provider ID": {
 			objects: []client.Object{cluster(), machine(), config(nil), host("", map[string]any{"initialization": map[string]any{"provisioned": true}})},
-			want:    map[string]string{"InfrastructureReady": "Unknown InternalError: Host ns/m0 says it is provisioned, but spec.providerID is empty: its provider must set it"},
-			wantErr: "spec.providerID is empty",
+			want:    map[string]string{"InfrastructureReady": "False NotReady: Waiting for Host m0 to set spec.providerID"},
 		},
 		"bootstrap data without a name": {
 			objects: []client.Object{cluster(), machine(), config(map[string]any{"initialization": map[string]any{"dataSecretCreated": true}}), object(hostRef, nil)},
-			want:    map[string]string{"BootstrapConfigReady": "Unknown InternalError: Config ns/m0 says its data is there, but status.dataSecretName is empty: its provider must set it"},
-			wantErr: "status.dataSecretName is empty",
+			want:    map[string]string{"BootstrapConfigReady": "False NotReady: Waiting for Config m0 to set status.dataSecretName"},
 		},
 		"data that the user brings": {
 			objects: []client.Object{cluster(), machine(func(m *clusterv1.Machine) { m.Spec.Bootstrap = clusterv1.Bootstrap{DataSecretName: new("mine")} }), object(hostRef, nil)},

@@ -39,7 +39,18 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, 
 	if err != nil || (!provisioned && !provisionedBefore) {
 		return phase.Continue(), err
 	}
-	if err := copyHost(s, c, provisioned); err != nil {
+	id, _, err := c.ProviderID.Get(ref.Obj.Unstructured)
+	if err != nil {
+		return phase.Continue(), ref.Failed(err)
+	}
+	if id == "" { // if it was provisioned once, what is known stays
+		if !provisionedBefore {
+			s.hostLacks = c.ProviderID.String() // its provider sets it, which wakes us
+		}
+		return phase.Continue(), nil
+	}
+	m.Spec.ProviderID = id
+	if err := copyHost(s, c); err != nil {
 		return phase.Continue(), ref.Failed(err)
 	}
 	if !provisionedBefore {
@@ -51,19 +62,8 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, 
 }
 
 // copyHost copies what the infrastructure machine says to the Machine.
-func copyHost(s *state, c contract.InfraMachine, provisioned bool) error {
+func copyHost(s *state, c contract.InfraMachine) error {
 	m, obj := s.machine, s.infraMachine.Obj.Unstructured
-	id, _, err := c.ProviderID.Get(obj)
-	if err != nil {
-		return err
-	}
-	if id == "" {
-		if !provisioned {
-			return nil // it was provisioned once; what is known stays
-		}
-		return fmt.Errorf("%s %s/%s says it is provisioned, but %s is empty: its provider must set it", obj.GetKind(), obj.GetNamespace(), obj.GetName(), c.ProviderID)
-	}
-	m.Spec.ProviderID = id
 	addresses, ok, err := c.Addresses.Get(obj)
 	if err != nil {
 		return err

@@ -28,6 +28,7 @@ type state struct {
 	specBefore *clusterv1.MachineSpec // as it was read
 
 	bootstrapConfig, infraMachine provider.Reference
+	dataLacks, hostLacks          string // the field that is awaited of what says that it is done
 	nodeState
 	stage stage // of the deletion
 }

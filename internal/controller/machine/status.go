@@ -61,7 +61,7 @@ func bootstrapConfigReady(s *state) metav1.Condition {
 	}
 	created := ptr.Deref(m.Status.Initialization.BootstrapDataSecretCreated, false)
 	return referred(s, ref, referredTo{
-		target: target, ready: created,
+		target: target, ready: created, lacks: s.dataLacks,
 		awaited: fmt.Sprintf("Waiting for %s to create bootstrap data", ref),
 		gone:    "its bootstrap data is still there",
 	})
@@ -69,7 +69,7 @@ func bootstrapConfigReady(s *state) metav1.Condition {
 
 func infrastructureReady(s *state) metav1.Condition {
 	return referred(s, s.infraMachine, referredTo{
-		target: clusterv1.MachineInfrastructureReadyCondition, ready: ptr.Deref(s.machine.Status.Initialization.InfrastructureProvisioned, false),
+		target: clusterv1.MachineInfrastructureReadyCondition, ready: ptr.Deref(s.machine.Status.Initialization.InfrastructureProvisioned, false), lacks: s.hostLacks,
 		awaited: fmt.Sprintf("Waiting for %s to be provisioned", s.infraMachine),
 		gone:    "delete the Machine to replace it",
 	})
@@ -80,6 +80,7 @@ type referredTo struct {
 	target  string
 	ready   bool   // the object has done its part at least once
 	awaited string // until then
+	lacks   string // the field that it has not set, though it says that it is done
 	gone    string // what its disappearance means
 }
 
@@ -101,6 +102,9 @@ func referred(s *state, ref provider.Reference, to referredTo) metav1.Condition 
 		return conditions.New(to.target, metav1.ConditionUnknown, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist", ref))
 	case ref.Missing:
 		return conditions.New(to.target, metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist: create it, or correct the reference", ref))
+	}
+	if to.lacks != "" {
+		return conditions.New(to.target, metav1.ConditionFalse, clusterv1.NotReadyReason, fmt.Sprintf("Waiting for %s to set %s", ref, to.lacks))
 	}
 	reported, err := conditions.FromUnstructured(ref.Obj.Unstructured)
 	if err != nil {
