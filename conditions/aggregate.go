@@ -141,6 +141,9 @@ func Names(names []string) string {
 	return fmt.Sprintf("%s, ... (%d more)", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
 }
 
+// Count is how many there are of a kind, in words: 1 Machine, 2 Machines.
+func Count(n int, kind string) string { return fmt.Sprintf("%d %s", n, plural(kind, n)) }
+
 func plural(kind string, n int) string {
 	if n == 1 || kind == "" {
 		return kind

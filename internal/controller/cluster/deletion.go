@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -76,13 +77,13 @@ func (s *state) left() string {
 	var parts []string
 	count := func(kind string, n int) {
 		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, kind))
+			parts = append(parts, conditions.Count(n, kind))
 		}
 	}
-	count("MachineDeployments", len(s.deployments))
-	count("MachineSets", s.allSets)
-	count("MachinePools", len(s.pools))
-	count("worker Machines", len(s.workers))
+	count("MachineDeployment", len(s.deployments))
+	count("MachineSet", s.allSets)
+	count("MachinePool", len(s.pools))
+	count("worker Machine", len(s.workers))
 	return strings.Join(parts, ", ") + " to be deleted"
 }
 
@@ -104,7 +105,7 @@ func (r *Reconciler) deleteControlPlaneMachines(ctx context.Context, s *state) (
 	if len(s.controllers) == 0 {
 		return phase.Continue(), nil
 	}
-	s.stage = stage{clusterv1.ClusterDeletingWaitingForControlPlaneDeletionReason, fmt.Sprintf("Waiting for %d control plane Machines to be deleted", len(s.controllers))}
+	s.stage = stage{clusterv1.ClusterDeletingWaitingForControlPlaneDeletionReason, fmt.Sprintf("Waiting for %s to be deleted", conditions.Count(len(s.controllers), "control plane Machine"))}
 	var errs []error
 	for _, m := range s.controllers {
 		if m.DeletionTimestamp.IsZero() {

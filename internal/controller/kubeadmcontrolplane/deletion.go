@@ -23,7 +23,7 @@ func waitForWorkers(_ context.Context, s *state) (phase.Next, error) {
 	}
 	s.deleting = deleting{
 		controlplanev1.KubeadmControlPlaneDeletingWaitingForWorkersDeletionReason,
-		fmt.Sprintf("KubeadmControlPlane deletion blocked because %d worker Machine(s) still exist: %s", len(s.workers), conditions.Names(s.workers)),
+		fmt.Sprintf("KubeadmControlPlane deletion blocked by %s: %s", conditions.Count(len(s.workers), "worker Machine"), conditions.Names(s.workers)),
 	}
 	return phase.Wait(0), nil // their end wakes us
 }
@@ -50,7 +50,7 @@ func (r *Reconciler) deleteMachines(ctx context.Context, s *state) (phase.Next, 
 	}
 	s.deleting = deleting{
 		controlplanev1.KubeadmControlPlaneDeletingWaitingForMachineDeletionReason,
-		fmt.Sprintf("Deleting %d Machine(s): %s", len(names), conditions.Names(names)),
+		fmt.Sprintf("Deleting %s: %s", conditions.Count(len(names), "Machine"), conditions.Names(names)),
 	}
 	return phase.Wait(0), errors.Join(errs...) // their end wakes us
 }

@@ -138,7 +138,7 @@ func deleting(s *state) metav1.Condition {
 		slices.Sort(names)
 		c.Message = "Waiting for MachineSets to be deleted: " + conditions.Names(names)
 		if n := len(s.machines); n > 0 {
-			c.Message += fmt.Sprintf(", with %d Machines", n)
+			c.Message += ", with " + conditions.Count(n, "Machine")
 		}
 	}
 	return c

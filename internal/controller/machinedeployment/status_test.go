@@ -90,7 +90,7 @@ func TestReport(t *testing.T) {
 				"Available":   "False NotAvailable Deletion in progress",
 				"ScalingUp":   "False NotScalingUp",
 				"ScalingDown": "True ScalingDown Scaling down from 1 to 0 replicas",
-				"Deleting":    "True Deleting Waiting for MachineSets to be deleted: md-1, with 1 Machines",
+				"Deleting":    "True Deleting Waiting for MachineSets to be deleted: md-1, with 1 Machine",
 			},
 		},
 	}

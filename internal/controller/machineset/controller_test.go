@@ -305,7 +305,7 @@ func TestReconcileDeletesItsMachinesBeforeItGoes(t *testing.T) {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 	c := conditions.Get(w.set(), clusterv1.MachineSetDeletingCondition)
-	if c.Status != metav1.ConditionTrue || c.Message != "Waiting for 1 Machines to be deleted: a" {
+	if c.Status != metav1.ConditionTrue || c.Message != "Waiting for 1 Machine to be deleted: a" {
 		t.Errorf("condition %+v", c)
 	}
 	m := get(w, &clusterv1.Machine{}, "a")

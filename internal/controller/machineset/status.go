@@ -52,7 +52,7 @@ func deleting(s *state) metav1.Condition {
 			names = append(names, m.Name)
 		}
 		slices.Sort(names)
-		c.Message = fmt.Sprintf("Waiting for %d Machines to be deleted: %s", len(names), conditions.Names(names))
+		c.Message = fmt.Sprintf("Waiting for %s to be deleted: %s", conditions.Count(len(names), "Machine"), conditions.Names(names))
 	}
 	return c
 }

@@ -83,7 +83,7 @@ func TestReport(t *testing.T) {
 			want: map[string]string{
 				"ScalingUp":   "False NotScalingUp",
 				"ScalingDown": "True ScalingDown Scaling down from 1 to 0 replicas",
-				"Deleting":    "True Deleting Waiting for 1 Machines to be deleted: a",
+				"Deleting":    "True Deleting Waiting for 1 Machine to be deleted: a",
 			},
 		},
 	}
