@@ -92,6 +92,9 @@ func detach(ctx context.Context, env *Env, o upOptions) error {
 	defer stop()
 	if err := follow(env, r); err != nil {
 		_ = cmd.Wait() // its exit status says nothing that err does not
+		if up, other := alreadyUp(ctx, env, o); up || other != nil {
+			return other // another start on the directory was faster
+		}
 		return fmt.Errorf("%w (log: %s)", err, o.log())
 	}
 	return cmd.Process.Release()

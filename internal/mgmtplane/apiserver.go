@@ -79,6 +79,9 @@ func (c *completed) flags(in apiServerInput) []string {
 		"--authorization-mode=RBAC",
 		"--profiling=false",
 		"--shutdown-delay-duration=0s",
+		// Without it the watches of a manager that runs elsewhere keep their
+		// connection, and a stop waits connectionsTimeout for it.
+		"--shutdown-watch-termination-grace-period=2s",
 		// One machine, few clients that are all ours: fairness between them
 		// costs CPU on each request and buys nothing.
 		"--enable-priority-and-fairness=false",

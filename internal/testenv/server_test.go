@@ -140,15 +140,7 @@ func TestGarbageOfAKindDefinedLaterIsCollected(t *testing.T) {
 		t.Fatal(err)
 	}
 	group := env.Namespace + ".example.com"
-	crd := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "widgets." + group},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}}}},
-		},
-	}
+	crd := widgets(group)
 	if err := env.Client.Create(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
@@ -172,6 +164,19 @@ func TestGarbageOfAKindDefinedLaterIsCollected(t *testing.T) {
 		t.Fatal(err)
 	}
 	testenv.Eventually(t, gone(t, env, child))
+}
+
+// widgets defines the kind Widget in this group.
+func widgets(group string) *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "widgets." + group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}}}},
+		},
+	}
 }
 
 func TestANamespaceGoesWithAllThatIsInIt(t *testing.T) {
