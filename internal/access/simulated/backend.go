@@ -88,6 +88,7 @@ type Backend struct {
 	random    func() float64
 	listeners *apiserver.Listeners
 	events    hub
+	waking    owned // by the timers of machines
 
 	mu       sync.Mutex // guards all below
 	clusters map[types.NamespacedName]*cluster
@@ -143,6 +144,7 @@ func (b *Backend) Close() error {
 	for _, c := range open {
 		errs = append(errs, c.close())
 	}
+	b.waking.end()
 	b.events.close()
 	return errors.Join(append(errs, b.listeners.Close())...)
 }

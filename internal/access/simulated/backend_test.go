@@ -314,6 +314,24 @@ func TestADeletedClusterIsGone(t *testing.T) {
 	}
 }
 
+func TestCloseWaitsForThoseWhoTellOfEvents(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	events := l.b.Events(t.Context())
+	l.controlPlane(1) // nobody reads of it
+	if err := l.b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case e, open := <-events:
+		if open {
+			t.Errorf("got %v after the end", e)
+		}
+	default:
+		t.Error("somebody still tells of events")
+	}
+}
+
 func TestADamagedClusterDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

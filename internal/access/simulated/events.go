@@ -28,9 +28,35 @@ type Event struct {
 // hub gives events to its subscribers. It never blocks who publishes: what a
 // subscriber has not read yet is kept once.
 type hub struct {
+	pumps owned
+
 	mu     sync.Mutex // guards all below
 	subs   map[*subscriber]bool
 	closed bool
+}
+
+// owned are goroutines that somebody waits for.
+type owned struct {
+	mu      sync.Mutex // guards closed, and running against starting late
+	closed  bool
+	running sync.WaitGroup
+}
+
+// start runs f, unless its owner has ended.
+func (o *owned) start(f func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.closed {
+		o.running.Go(f)
+	}
+}
+
+// end starts no more, and waits for those that run.
+func (o *owned) end() {
+	o.mu.Lock()
+	o.closed = true
+	o.mu.Unlock()
+	o.running.Wait()
 }
 
 type subscriber struct {
@@ -38,11 +64,12 @@ type subscriber struct {
 	pending []Event
 	queued  map[Event]bool
 	wake    chan struct{} // holds one; full while there is something pending
+	ended   chan struct{} // closed when there will be no more
 }
 
 func (h *hub) subscribe(ctx context.Context) <-chan Event {
 	out := make(chan Event)
-	s := &subscriber{queued: map[Event]bool{}, wake: make(chan struct{}, 1)}
+	s := &subscriber{queued: map[Event]bool{}, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -53,13 +80,13 @@ func (h *hub) subscribe(ctx context.Context) <-chan Event {
 		h.subs = map[*subscriber]bool{}
 	}
 	h.subs[s] = true
-	go func() {
+	h.pumps.start(func() {
 		defer close(out)
 		s.pump(ctx, out)
 		h.mu.Lock()
 		delete(h.subs, s)
 		h.mu.Unlock()
-	}()
+	})
 	return out
 }
 
@@ -74,20 +101,17 @@ func (h *hub) publish(e Event) {
 // close ends all subscriptions.
 func (h *hub) close() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return
+	if !h.closed {
+		h.closed = true
+		for s := range h.subs {
+			close(s.ended)
+		}
+		h.subs = nil
 	}
-	h.closed = true
-	for s := range h.subs {
-		s.mu.Lock()
-		close(s.wake)
-		s.mu.Unlock()
-	}
-	h.subs = nil
+	h.mu.Unlock()
+	h.pumps.end()
 }
 
-// add is called with the hub's lock, so that wake is still open.
 func (s *subscriber) add(e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,14 +143,15 @@ func (s *subscriber) pump(ctx context.Context, out chan<- Event) {
 		select {
 		case <-ctx.Done():
 			return
-		case _, open := <-s.wake:
-			if !open {
-				return
-			}
+		case <-s.ended:
+			return
+		case <-s.wake:
 		}
 		for e, ok := s.next(); ok; e, ok = s.next() {
 			select {
 			case out <- e:
+			case <-s.ended:
+				return
 			case <-ctx.Done():
 				return
 			}

@@ -5,12 +5,14 @@ package localmachine
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -45,6 +47,8 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	// Patience joins status writes that come close together; nil writes each at once.
 	Patience *patch.Patience
+
+	following sync.WaitGroup // of the backend
 }
 
 // formerFinalizer is what the finalizer was called while its name had no path,
@@ -55,6 +59,9 @@ const formerFinalizer = "localmachine.infrastructure.capstan.dev"
 func (r *Reconciler) Setup(mgr ctrl.Manager) error {
 	if r.Mgmt == nil || r.Live == nil || r.Backend == nil || r.Clock == nil || r.Recorder == nil {
 		return errors.New("localmachine: Mgmt, Live, Backend, Clock and Recorder are required")
+	}
+	if err := mgr.Add(ctrlmanager.RunnableFunc(r.unfollow)); err != nil {
+		return err
 	}
 	return controller.For(mgr, "localmachine", &infrav1.LocalMachine{}).
 		WatchesSource(controller.Removed(mgr.GetCache(), &infrav1.LocalMachine{}, r.removed)).

@@ -442,12 +442,17 @@ func TestEventsOfTheBackendWakeTheirMachines(t *testing.T) {
 	w := newWorld(t)
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
-	if err := w.r.followBackend(t.Context(), queue); err != nil {
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := w.r.followBackend(ctx, queue); err != nil {
 		t.Fatal(err)
 	}
 	w.backend.events <- simulated.Event{Kind: simulated.ClusterChanged, NamespacedName: types.NamespacedName{Namespace: "ns", Name: "demo"}}
 	w.backend.events <- simulated.Event{Kind: simulated.MachineChanged, NamespacedName: key}
 	close(w.backend.events)
+	cancel()
+	if err := w.r.unfollow(ctx); err != nil || queue.Len() != 1 { // it has waited for all that was told
+		t.Fatalf("%d woken, error %v, want one", queue.Len(), err)
+	}
 	if got, _ := queue.Get(); got.NamespacedName != key {
 		t.Errorf("woken: %v, want %v", got, key)
 	}

@@ -43,15 +43,24 @@ func clusterMatters() predicate.Predicate {
 	})
 }
 
-// followBackend wakes the LocalMachines that the backend tells of.
+// followBackend wakes the LocalMachines that the backend tells of, until ctx
+// ends; unfollow waits for it.
 func (r *Reconciler) followBackend(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	told := r.Backend.Events(ctx)
-	go func() { // ends with ctx, which ends the events
+	r.following.Go(func() {
 		for ev := range told {
 			if ev.Kind == simulated.MachineChanged {
 				queue.Add(reconcile.Request{NamespacedName: ev.NamespacedName})
 			}
 		}
-	}()
+	})
+	return nil
+}
+
+// unfollow ends when nothing follows the backend any more. It implements
+// manager.Runnable.
+func (r *Reconciler) unfollow(ctx context.Context) error {
+	<-ctx.Done()
+	r.following.Wait()
 	return nil
 }
