@@ -67,7 +67,7 @@ func New(t testing.TB) *World {
 func (w *World) run(backend *simulated.Backend) {
 	providers := provider.New(w.Mgmt, nil)
 	clusters := &connections{mgmt: w.Mgmt, clock: w.Clock, open: map[client.ObjectKey]client.Client{}}
-	add(w, "cluster", &clusterv1.ClusterList{}, &cluster.Reconciler{Mgmt: w.Mgmt, Providers: providers, Workload: clusters, Clock: w.Clock, Recorder: w})
+	add(w, "cluster", &clusterv1.ClusterList{}, &cluster.Reconciler{Mgmt: w.Mgmt, Live: w.Mgmt, Providers: providers, Workload: clusters, Clock: w.Clock, Recorder: w})
 	add(w, "localcluster", &infrav1.LocalClusterList{}, &localcluster.Reconciler{Mgmt: w.Mgmt, Backend: backend, Clock: w.Clock, Recorder: w})
 	add(w, "kubeadmcontrolplane", &controlplanev1.KubeadmControlPlaneList{}, &kubeadmcontrolplane.Reconciler{
 		Mgmt: w.Mgmt, Live: w.Mgmt, Providers: providers, Workload: clusters, Etcd: &etcd.Dialer{Clock: w.Clock}, Clock: w.Clock, Recorder: w, Name: w.Name,

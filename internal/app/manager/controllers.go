@@ -79,7 +79,7 @@ var setups = []struct {
 	setup          func(context.Context, *shared) error
 }{
 	{Core, "cluster", func(ctx context.Context, s *shared) error {
-		return (&cluster.Reconciler{Mgmt: s.mgmt, Providers: s.providers, Workload: s.workload, Clock: s.clock, Recorder: s.recorder("cluster"), Patience: s.patience}).Setup(ctx, s.mgr)
+		return (&cluster.Reconciler{Mgmt: s.mgmt, Live: s.mgr.GetAPIReader(), Providers: s.providers, Workload: s.workload, Clock: s.clock, Recorder: s.recorder("cluster"), Patience: s.patience}).Setup(ctx, s.mgr)
 	}},
 	{Core, "machine", func(ctx context.Context, s *shared) error {
 		return (&machine.Reconciler{Mgmt: s.mgmt, Providers: s.providers, Workload: s.workload, Clock: s.clock, Recorder: s.recorder("machine"), Patience: s.patience}).Setup(ctx, s.mgr)

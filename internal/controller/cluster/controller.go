@@ -37,6 +37,7 @@ const (
 // required; Setup checks them.
 type Reconciler struct {
 	Mgmt      client.Client      // the management cluster
+	Live      client.Reader      // the management cluster without a cache: Secrets that users bring
 	Providers *provider.Objects  // infrastructure and control plane objects
 	Workload  workload.Clusters  // the state of connections
 	Clock     clock.PassiveClock // of conditions
@@ -49,8 +50,8 @@ type Reconciler struct {
 
 // Setup registers the controller, its index and its watches.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || r.Providers == nil || r.Workload == nil || r.Clock == nil || r.Recorder == nil {
-		return errors.New("cluster: Mgmt, Providers, Workload, Clock and Recorder are required")
+	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Workload == nil || r.Clock == nil || r.Recorder == nil {
+		return errors.New("cluster: Mgmt, Live, Providers, Workload, Clock and Recorder are required")
 	}
 	if err := provider.Index(ctx, mgr.GetFieldIndexer(), &clusterv1.Cluster{}, refs); err != nil {
 		return err
@@ -88,7 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 		report(s, err)
 		err = errors.Join(err, commit(ctx))
 		if at := s.deadline(); err == nil && !at.IsZero() {
-			res.RequeueAfter = at.Sub(s.now)
+			res.RequeueAfter = phase.Sooner(res.RequeueAfter, at.Sub(s.now))
 		}
 	}()
 	if !cluster.DeletionTimestamp.IsZero() {

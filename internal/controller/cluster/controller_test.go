@@ -109,7 +109,7 @@ func run(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) (*clus
 		t.Fatal(err)
 	}
 	r := &Reconciler{
-		Mgmt: c, Providers: provider.New(c, nil), Clock: testclock.NewFakePassiveClock(now), Recorder: &events.FakeRecorder{},
+		Mgmt: c, Live: c, Providers: provider.New(c, nil), Clock: testclock.NewFakePassiveClock(now), Recorder: &events.FakeRecorder{},
 		Workload: connections{health: workload.Health{Connected: true, LastProbeSuccess: now}},
 	}
 	_, err := r.Reconcile(t.Context(), cluster)
@@ -384,6 +384,20 @@ func TestAClusterWithoutControlPlaneObjectGetsAKubeconfig(t *testing.T) {
 	cfg, err := kubeconfig.FromSecret(secret)
 	if err != nil || cfg.Host != "https://10.0.0.1:6443" {
 		t.Errorf("host %v, error %v", cfg, err)
+	}
+}
+
+func TestAKubeconfigThatAUserBringsWithoutALabelIsFound(t *testing.T) {
+	cluster := newCluster(func(c *clusterv1.Cluster) { c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{} })
+	brought := kubeconfig.Secret(key, []byte("theirs"), nil)
+	brought.Labels = nil
+	_, c, err := run(t, interceptor.Funcs{}, cluster, network(), brought)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var secret corev1.Secret
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(brought), &secret); err != nil || secret.Labels[clusterv1.ClusterNameLabel] != "demo" || string(secret.Data["value"]) != "theirs" {
+		t.Errorf("labels %v, %v: the cache, by which clusters are connected to, does not show it", secret.Labels, err)
 	}
 }
 

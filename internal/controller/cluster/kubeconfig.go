@@ -6,11 +6,11 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capstan-dev/capstan/internal/access/secrets"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
@@ -25,19 +25,19 @@ func (r *Reconciler) kubeconfig(ctx context.Context, s *state) (phase.Next, erro
 		return phase.Continue(), nil
 	}
 	key := client.ObjectKeyFromObject(c)
-	secret := &corev1.Secret{}
-	err := r.Mgmt.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: certs.SecretName(key.Name, certs.Kubeconfig)}, secret)
+	store := secrets.Store{Mgmt: r.Mgmt, Live: r.Live}
+	_, err := store.Find(ctx, c, certs.Kubeconfig)
 	if err == nil || !apierrors.IsNotFound(err) {
 		return phase.Continue(), err
 	}
-	err = r.Mgmt.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: certs.SecretName(key.Name, certs.CA)}, secret)
+	secret, err := store.Find(ctx, c, certs.CA)
 	if apierrors.IsNotFound(err) {
-		return phase.Continue(), nil // its bootstrap provider has yet to make it; the first Machine wakes us
+		return phase.LookAgain(secrets.Interval), nil // its bootstrap provider, or a user, has yet to bring one of the two
 	}
 	if err != nil {
-		return phase.Continue(), fmt.Errorf("get certificate authority: %w", err)
+		return phase.Continue(), err
 	}
-	authority, err := certs.FromSecret(secret, certs.CA)
+	authority, err := certs.WithKey(secret, certs.CA)
 	if err != nil {
 		return phase.Continue(), err
 	}

@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capstan-dev/capstan/internal/access/secrets"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
 
@@ -26,7 +27,7 @@ func (r *Reconciler) certificates(ctx context.Context, s *state, generate bool) 
 		s.certsSeen = err == nil && missing == ""
 	}()
 	for _, n := range s.needs(&pairs) {
-		p, err := r.certificate(ctx, s, n.purpose, generate && !n.external)
+		p, err := r.certificate(ctx, s, n.purpose, generate && !n.external, n.external && n.purpose == certs.Etcd)
 		switch {
 		case apierrors.IsNotFound(err):
 			return pairs, fmt.Sprintf("%s/%s", s.cluster.Namespace, certs.SecretName(s.cluster.Name, n.purpose)), nil
@@ -36,6 +37,13 @@ func (r *Reconciler) certificates(ctx context.Context, s *state, generate bool) 
 		*n.into = kubeadm.Pair(p)
 	}
 	return pairs, "", nil
+}
+
+// awaitSecret waits for a Secret that others make: a watch shows it if they
+// label it, and a look now and then if they do not.
+func (s *state) awaitSecret(name string) (phase.Next, error) {
+	s.waiting = fmt.Sprintf("Waiting for Secret %s with certificates of the cluster", name)
+	return phase.Wait(secrets.Interval), nil
 }
 
 // need is one pair that a machine needs.
@@ -61,18 +69,21 @@ func (s *state) needs(pairs *kubeadm.Pairs) []need {
 	return needs
 }
 
-func (r *Reconciler) certificate(ctx context.Context, s *state, purpose certs.Purpose, generate bool) (certs.Pair, error) {
-	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: certs.SecretName(s.cluster.Name, purpose)}
-	err := r.Mgmt.Get(ctx, key, secret)
+func (r *Reconciler) certificate(ctx context.Context, s *state, purpose certs.Purpose, generate, keyless bool) (certs.Pair, error) {
+	store := secrets.Store{Mgmt: r.Mgmt, Live: r.Live}
+	find := store.Find
+	if generate { // what is missing is made
+		find = store.Get
+	}
+	secret, err := find(ctx, s.cluster, purpose)
 	if apierrors.IsNotFound(err) && generate {
 		return r.generate(ctx, s, purpose)
 	}
-	if apierrors.IsNotFound(err) {
+	if err != nil {
 		return certs.Pair{}, err
 	}
-	if err != nil {
-		return certs.Pair{}, fmt.Errorf("get Secret %s: %w", key, err)
+	if s.machine.controlPlane && !keyless {
+		return certs.WithKey(secret, purpose)
 	}
 	return certs.FromSecret(secret, purpose)
 }
@@ -93,10 +104,8 @@ func (r *Reconciler) generate(ctx context.Context, s *state, purpose certs.Purpo
 	secret := p.Secret(client.ObjectKeyFromObject(s.cluster), purpose, &ref)
 	ctrl.LoggerFrom(ctx).Info("Creating certificate", "purpose", purpose, "Secret", secret.Name)
 	err = r.Mgmt.Create(ctx, secret)
-	if apierrors.IsAlreadyExists(err) { // the cache did not show it yet
-		if err = r.Live.Get(ctx, client.ObjectKeyFromObject(secret), secret); err == nil {
-			return certs.FromSecret(secret, purpose)
-		}
+	if apierrors.IsAlreadyExists(err) { // the cache does not show it: not yet, or for want of a label
+		return r.certificate(ctx, s, purpose, false, false)
 	}
 	if err != nil {
 		return certs.Pair{}, fmt.Errorf("create Secret %s/%s: %w", secret.Namespace, secret.Name, err)

@@ -230,7 +230,7 @@ func TestWhatCannotBeMadeIsSaid(t *testing.T) {
 		"a version too old":       {version: "v1.21.0", want: "the configuration for kubeadm init cannot be made: kubernetes before v1.22 cannot be set up: its kubeadm does not know kubeadm.k8s.io/v1beta3"},
 		"a certificate of rubbish": {
 			etcd: broken,
-			want: `bootstrap data: secret ns/demo-etcd, key "tls.key": it holds no PEM block of the expected kind; put the PEM encoded private key of the certificate in tls.crt there, or remove it if the authority is an external one`,
+			want: `bootstrap data: secret ns/demo-etcd, key "tls.key": it holds no PEM block of the expected kind; put the PEM encoded private key of the certificate in tls.crt there, or remove it if etcd is external`,
 		},
 		"a file from no Secret": {
 			spec: bootstrapv1.KubeadmConfigSpec{Files: []bootstrapv1.File{{Path: "/f", ContentFrom: bootstrapv1.FileSource{Secret: bootstrapv1.SecretFileSource{Name: "none", Key: "k"}}}}},

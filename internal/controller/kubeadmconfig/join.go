@@ -26,7 +26,7 @@ func (r *Reconciler) init(ctx context.Context, s *state) (phase.Next, error) {
 		return phase.Continue(), err
 	}
 	if missing != "" {
-		return s.await("Waiting for Secret %s with certificates of the cluster", missing)
+		return s.awaitSecret(missing)
 	}
 	spec, err := r.resolve(ctx, s)
 	if err != nil {
@@ -66,7 +66,7 @@ func (r *Reconciler) join(ctx context.Context, s *state) (phase.Next, error) {
 		return phase.Continue(), err
 	}
 	if missing != "" {
-		return s.await("Waiting for Secret %s with certificates of the cluster", missing)
+		return s.awaitSecret(missing)
 	}
 	spec, err := r.resolve(ctx, s)
 	if err != nil {

@@ -3,6 +3,7 @@
 package kubeadmconfig
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -11,12 +12,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/secrets"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 	"github.com/capstan-dev/capstan/internal/pure/nodesync"
@@ -103,15 +108,16 @@ func TestAMachineWaitsForWhatIsNamed(t *testing.T) {
 		noCA    bool
 		spec    bootstrapv1.KubeadmConfigSpec
 		want    string
+		again   time.Duration // it looks by itself: no watch shows a Secret that a user did not label
 	}{
 		"the infrastructure":        {cluster: cluster(func(c *clusterv1.Cluster) { c.Status = clusterv1.ClusterStatus{} }), machine: controlPlane("m"), want: "Waiting for the infrastructure of Cluster demo to be provisioned"},
 		"a worker for kubeadm init": {cluster: cluster(), machine: worker("m"), want: "Waiting for the control plane of Cluster demo to be initialized"},
 		"the endpoint":              {cluster: cluster(initialized, noEndpoint), machine: worker("m"), want: "Waiting for Cluster demo to have a spec.controlPlaneEndpoint"},
 		"the endpoint, with a file": {cluster: cluster(initialized, noEndpoint), machine: worker("m"), spec: byFile(), want: "Waiting for Cluster demo to have a spec.controlPlaneEndpoint"},
 		"the connection":            {cluster: cluster(initialized), machine: worker("m"), down: true, want: "Waiting for the connection to the workload cluster of Cluster demo"},
-		"the certificate authority": {cluster: cluster(initialized), machine: worker("m"), noCA: true, want: "Waiting for Secret ns/demo-ca with certificates of the cluster"},
+		"the certificate authority": {cluster: cluster(initialized), machine: worker("m"), noCA: true, want: "Waiting for Secret ns/demo-ca with certificates of the cluster", again: secrets.Interval},
 		"an external etcd's client": {
-			cluster: cluster(initialized), machine: controlPlane("m"), want: "Waiting for Secret ns/demo-apiserver-etcd-client with certificates of the cluster",
+			cluster: cluster(initialized), machine: controlPlane("m"), want: "Waiting for Secret ns/demo-apiserver-etcd-client with certificates of the cluster", again: secrets.Interval,
 			spec: bootstrapv1.KubeadmConfigSpec{ClusterConfiguration: bootstrapv1.ClusterConfiguration{Etcd: bootstrapv1.Etcd{External: bootstrapv1.ExternalEtcd{Endpoints: []string{"https://e:2379"}}}}},
 		},
 	}
@@ -124,8 +130,8 @@ func TestAMachineWaitsForWhatIsNamed(t *testing.T) {
 			}
 			w := newWorld(t, objects...)
 			w.down = tc.down
-			if res := w.run("m"); res.RequeueAfter != 0 {
-				t.Errorf("polls in %v: a watch is to wake it", res.RequeueAfter)
+			if res := w.run("m"); res.RequeueAfter != tc.again {
+				t.Errorf("looks again in %v, want %v: else a watch is to wake it", res.RequeueAfter, tc.again)
 			}
 			if got := states(w.config("m"))[1]; got != "DataSecretAvailable=False NotAvailable: "+tc.want {
 				t.Errorf("condition %q, want %q", got, tc.want)
@@ -269,5 +275,52 @@ func TestFilesAndPasswordsComeFromWhereTheyAreKept(t *testing.T) {
 	}
 	if stored := w.config("w1").Spec; stored.Files[0].Content != "" || stored.Users[0].Passwd != "" {
 		t.Error("what the Secret holds was copied into the spec")
+	}
+}
+
+func TestSecretsWithoutALabelAreFoundByTheirNames(t *testing.T) {
+	t.Parallel()
+	config := configFor(controlPlane("m"), func(c *bootstrapv1.KubeadmConfig) {
+		c.Spec.ClusterConfiguration.Etcd.External = bootstrapv1.ExternalEtcd{Endpoints: []string{"https://e:2379"}, CAFile: "/ca", CertFile: "/crt", KeyFile: "/key"}
+	})
+	w := newWorld(t, cluster(initialized), controlPlane("m"), config)
+	// The cache shows what carries the label alone.
+	w.r.Mgmt = interceptor.NewClient(w.mgmt.(client.WithWatch), interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		err := c.Get(ctx, key, obj, opts...)
+		if _, ok := obj.(*corev1.Secret); ok && err == nil && obj.GetLabels()[clusterv1.ClusterNameLabel] == "" {
+			return apierrors.NewNotFound(corev1.Resource("secrets"), key.Name)
+		}
+		return err
+	}})
+	w.r.Live = w.mgmt
+	for _, o := range certSecrets() {
+		o.SetLabels(nil)
+		if s := o.(*corev1.Secret); s.Name == "demo-etcd" {
+			delete(s.Data, "tls.key") // an etcd of somebody else's keeps it
+		}
+		if err := w.mgmt.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if res := w.run("m"); res.RequeueAfter != secrets.Interval {
+		t.Errorf("looks for its etcd's client again in %v, want %v", res.RequeueAfter, secrets.Interval)
+	}
+	pair, err := certs.NewCA(certs.ECDSAP256, "x", time.Now(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	brought := pair.Secret(types.NamespacedName{Namespace: "ns", Name: "demo"}, certs.APIServerEtcdClient, nil)
+	brought.Labels = nil
+	if err := w.mgmt.Create(t.Context(), brought); err != nil {
+		t.Fatal(err)
+	}
+	w.run("m")
+	if got := states(w.config("m"))[1]; got != "DataSecretAvailable=True Available" {
+		t.Errorf("condition %q", got)
+	}
+	for _, name := range []string{"demo-ca", "demo-etcd", "demo-proxy", "demo-sa", "demo-apiserver-etcd-client"} {
+		if got := w.secret(name).Labels[clusterv1.ClusterNameLabel]; got != "demo" {
+			t.Errorf("Secret %s has the label %q: its changes wake nobody", name, got)
+		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +16,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/secrets"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
@@ -29,12 +29,15 @@ import (
 // cache; its event comes first.
 const cacheLag = 100 * time.Millisecond
 
-// repairInterval is how often a Secret that somebody has to repair is looked
-// at: whoever brings it need not make us its owner, by which we would know.
-const repairInterval = 30 * time.Second
+// repairInterval is how often something that somebody has to repair is looked
+// at where no watch of ours shows it.
+const repairInterval = secrets.Interval
 
 // errNotInCache says that an object exists and the cache does not show it yet.
 var errNotInCache = errors.New("not in the cache yet")
+
+// errAwaited says that a user has to bring an object.
+var errAwaited = errors.New("does not exist")
 
 // ownTemplate makes the infrastructure template go with the Cluster.
 func (r *Reconciler) ownTemplate(ctx context.Context, s *state) (phase.Next, error) {
@@ -74,9 +77,14 @@ func (r *Reconciler) certificates(ctx context.Context, s *state) (phase.Next, er
 		pairs[purpose] = pair
 	}
 	s.pairs = pairs
-	if s.certsErr != nil && controlplane.Initialized(s.kcp) {
+	switch {
+	case s.certsErr == nil:
+		return phase.Continue(), nil
+	case controlplane.Initialized(s.kcp):
 		s.due(s.now.Add(repairInterval))
 		return phase.Continue(), nil // what exists can go on; the conditions tell
+	case errors.Is(s.certsErr, errAwaited):
+		return phase.Wait(repairInterval), nil
 	}
 	return phase.Continue(), s.certsErr
 }
@@ -89,20 +97,24 @@ func purposes(s *state) []certs.Purpose {
 	return all
 }
 
+func (r *Reconciler) secrets() secrets.Store { return secrets.Store{Mgmt: r.Mgmt, Live: r.Live} }
+
 func (r *Reconciler) pair(ctx context.Context, s *state, purpose certs.Purpose) (certs.Pair, error) {
-	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: certs.SecretName(s.cluster.Name, purpose)}
-	var secret corev1.Secret
-	err := r.Mgmt.Get(ctx, key, &secret)
-	if err == nil {
-		return certs.FromSecret(&secret, purpose)
-	}
-	if !apierrors.IsNotFound(err) {
-		return certs.Pair{}, fmt.Errorf("get Secret %s: %w", key, err)
-	}
 	brought := !controlplane.ManagesEtcd(s.kcp) && (purpose == certs.Etcd || purpose == certs.APIServerEtcdClient)
-	switch {
+	find := r.secrets().Get
+	if brought || controlplane.Initialized(s.kcp) { // else what is missing is made
+		find = r.secrets().Find
+	}
+	secret, err := find(ctx, s.cluster, purpose, s.kcp)
+	switch key := s.cluster.Namespace + "/" + certs.SecretName(s.cluster.Name, purpose); {
+	case err == nil && brought && purpose == certs.Etcd:
+		return certs.FromSecret(secret, purpose) // somebody else signs with its key
+	case err == nil:
+		return certs.WithKey(secret, purpose)
+	case !apierrors.IsNotFound(err):
+		return certs.Pair{}, err
 	case brought:
-		return certs.Pair{}, fmt.Errorf("secret %s does not exist: etcd is external, so create it with keys %s and %s (a CA needs no key) and label %s", key, certs.CertKey, certs.PrivateKeyKey, clusterv1.ClusterNameLabel)
+		return certs.Pair{}, fmt.Errorf("secret %s %w: etcd is external, so create it with keys %s and %s (a CA needs no key)", key, errAwaited, certs.CertKey, certs.PrivateKeyKey)
 	case controlplane.Initialized(s.kcp):
 		return certs.Pair{}, fmt.Errorf("secret %s has gone, and the cluster was made with what it held: restore it from a backup, or from the files under /etc/kubernetes/pki of a control plane machine", key)
 	}
@@ -121,7 +133,7 @@ func (r *Reconciler) generate(ctx context.Context, s *state, purpose certs.Purpo
 		return certs.Pair{}, err
 	}
 	secret := pair.Secret(s.key(), purpose, &ref)
-	if err := r.create(ctx, s, secret); err != nil {
+	if err := r.create(ctx, s, secret, purpose); err != nil {
 		return certs.Pair{}, err
 	}
 	ctrl.LoggerFrom(ctx).Info("Created certificate", "Secret", secret.Name)
@@ -130,35 +142,18 @@ func (r *Reconciler) generate(ctx context.Context, s *state, purpose certs.Purpo
 
 // create makes a Secret. If it exists, either the cache is behind, or somebody
 // brought one without the label by which the cache knows it.
-func (r *Reconciler) create(ctx context.Context, s *state, secret *corev1.Secret) error {
-	key := client.ObjectKeyFromObject(secret)
+func (r *Reconciler) create(ctx context.Context, s *state, secret *corev1.Secret, purpose certs.Purpose) error {
 	err := r.Mgmt.Create(ctx, secret)
-	if !apierrors.IsAlreadyExists(err) {
-		if err != nil {
-			return fmt.Errorf("create Secret %s: %w", key, err)
+	if apierrors.IsAlreadyExists(err) {
+		if _, err := r.secrets().Find(ctx, s.cluster, purpose, s.kcp); err != nil {
+			return err
 		}
-		return nil
+		return errNotInCache
 	}
-	var live corev1.Secret
-	if err := r.Live.Get(ctx, key, &live); err != nil {
-		return fmt.Errorf("get Secret %s: %w", key, err)
+	if err != nil {
+		return fmt.Errorf("create Secret %s: %w", client.ObjectKeyFromObject(secret), err)
 	}
-	if v := claim.ToShare(s.cluster).Judge(&live); v.Holder != "" {
-		return fmt.Errorf("secret %s, which Cluster %s needs, is held by %s: delete it, or remove that owner or label", key, s.cluster.Name, v.Holder)
-	}
-	if !hasLabel(&live, s.cluster.Name) {
-		labelled := live.DeepCopy()
-		labels := maps.Clone(labelled.Labels)
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[clusterv1.ClusterNameLabel] = s.cluster.Name
-		labelled.Labels = labels
-		if err := r.Mgmt.Patch(ctx, labelled, client.MergeFrom(&live)); err != nil {
-			return fmt.Errorf("label Secret %s: %w", key, err)
-		}
-	}
-	return errNotInCache
+	return nil
 }
 
 func hasLabel(obj client.Object, cluster string) bool {
@@ -169,13 +164,12 @@ func hasLabel(obj client.Object, cluster string) bool {
 // client certificate's life is over. One that somebody else brought is theirs.
 func (r *Reconciler) kubeconfig(ctx context.Context, s *state) (phase.Next, error) {
 	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: certs.SecretName(s.cluster.Name, certs.Kubeconfig)}
-	var secret corev1.Secret
-	err := r.Mgmt.Get(ctx, key, &secret)
-	if client.IgnoreNotFound(err) != nil {
-		return phase.Continue(), fmt.Errorf("get Secret %s: %w", key, err)
-	}
+	secret, err := r.secrets().Get(ctx, s.cluster, certs.Kubeconfig, s.kcp)
 	if err == nil {
-		return r.renewKubeconfig(ctx, s, &secret)
+		return r.renewKubeconfig(ctx, s, secret)
+	}
+	if !apierrors.IsNotFound(err) {
+		return phase.Continue(), err
 	}
 	data, err := r.newKubeconfig(s)
 	if err != nil {
@@ -185,7 +179,7 @@ func (r *Reconciler) kubeconfig(ctx context.Context, s *state) (phase.Next, erro
 	if err != nil {
 		return phase.Continue(), err
 	}
-	if err := r.create(ctx, s, kubeconfig.Secret(s.key(), data, &ref)); err != nil {
+	if err := r.create(ctx, s, kubeconfig.Secret(s.key(), data, &ref), certs.Kubeconfig); err != nil {
 		if errors.Is(err, errNotInCache) {
 			return phase.Wait(cacheLag), nil
 		}
@@ -225,7 +219,7 @@ func (r *Reconciler) renewKubeconfig(ctx context.Context, s *state, secret *core
 
 func (r *Reconciler) newKubeconfig(s *state) ([]byte, error) {
 	if !s.pairs[certs.CA].HasKey() {
-		return nil, fmt.Errorf("the key of the cluster's CA is not known here: create the kubeconfig yourself, under key %s and with label %s", kubeconfig.DataKey, clusterv1.ClusterNameLabel)
+		return nil, fmt.Errorf("the key of the cluster's CA is not known here: create the kubeconfig yourself, under key %s", kubeconfig.DataKey)
 	}
 	return kubeconfig.New(kubeconfig.Options{
 		Cluster: s.cluster.Name, Server: "https://" + s.cluster.Spec.ControlPlaneEndpoint.String(),

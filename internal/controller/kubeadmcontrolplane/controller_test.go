@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
@@ -20,6 +21,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
 
 func TestFinalizerIsStoredBeforeAnythingElse(t *testing.T) {
@@ -285,6 +287,76 @@ func TestRubbishInASecretIsNamed(t *testing.T) {
 	message := conditions.Message(kcp, "CertificatesAvailable")
 	if !strings.HasPrefix(message, `secret ns/demo-ca, key "tls.crt": it holds no PEM block`) || strings.Contains(message, "hunter2") {
 		t.Errorf("message %q", message)
+	}
+}
+
+func TestKeyOfTheAuthorityIsNeeded(t *testing.T) {
+	t.Parallel()
+	for name, empty := range map[string]bool{"an empty key": true, "no key": false} {
+		l := newLab(t, 1)
+		l.settle()
+		var s corev1.Secret
+		l.must(l.Mgmt.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "demo-ca"}, &s))
+		if delete(s.Data, "tls.key"); empty {
+			s.Data["tls.key"] = nil
+		}
+		l.must(l.Mgmt.Update(t.Context(), &s))
+		if _, err := l.once(); err != nil {
+			t.Fatal(err)
+		}
+		kcp := l.controlPlane()
+		l.want(kcp, "CertificatesAvailable False NotAvailable")
+		want := `secret ns/demo-ca, key "tls.key": it is missing or empty; put the PEM encoded private key of the certificate in tls.crt there`
+		if got := conditions.Message(kcp, "CertificatesAvailable"); got != want {
+			t.Errorf("%s: message %q", name, got)
+		}
+	}
+}
+
+func TestExternalEtcdsSecretsAreAwaitedAndFoundWithoutALabel(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1, func(_ *clusterv1.Cluster, kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External = bootstrapv1.ExternalEtcd{Endpoints: []string{"https://e:2379"}}
+	})
+	res, err := l.once()
+	if err != nil || res.RequeueAfter != repairInterval {
+		t.Errorf("looks again in %v, %v; want %v", res.RequeueAfter, err, repairInterval)
+	}
+	l.want(l.controlPlane(), "CertificatesAvailable False NotAvailable")
+	pair, err := certs.NewCA(certs.ECDSAP256, "etcd", l.clock.Now(), 0)
+	l.must(err)
+	for purpose, pair := range map[certs.Purpose]certs.Pair{certs.Etcd: {Cert: pair.Cert}, certs.APIServerEtcdClient: pair} {
+		s := pair.Secret(types.NamespacedName{Namespace: namespace, Name: "demo"}, purpose, nil)
+		s.Labels = nil
+		l.must(l.Mgmt.Create(t.Context(), s))
+	}
+	if _, err := l.once(); err != nil {
+		t.Fatal(err)
+	}
+	l.want(l.controlPlane(), "CertificatesAvailable True Available")
+	var s corev1.Secret
+	l.must(l.Mgmt.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "demo-etcd"}, &s))
+	if s.Labels[clusterv1.ClusterNameLabel] != "demo" || len(s.OwnerReferences) != 0 {
+		t.Errorf("labels %v, owners %v", s.Labels, s.OwnerReferences)
+	}
+}
+
+func TestKubeconfigIsRenewedAfterARestoreWithNewUIDs(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	l.settle()
+	key := client.ObjectKey{Namespace: namespace, Name: "demo-kubeconfig"}
+	var before, after corev1.Secret
+	l.must(l.Mgmt.Get(t.Context(), key, &before))
+	before.OwnerReferences[0].UID = "from-before-the-restore"
+	l.must(l.Mgmt.Update(t.Context(), &before))
+	l.clock.Step(200 * 24 * time.Hour)
+	if _, err := l.once(); err != nil {
+		t.Fatal(err)
+	}
+	l.must(l.Mgmt.Get(t.Context(), key, &after))
+	if string(after.Data["value"]) == string(before.Data["value"]) || after.OwnerReferences[0].UID != l.controlPlane().UID {
+		t.Errorf("not renewed: owners %+v", after.OwnerReferences)
 	}
 }
 

@@ -53,10 +53,23 @@ func FromSecret(s *corev1.Secret, purpose Purpose) (Pair, error) {
 	} else {
 		field, err = p.check(purpose)
 	}
-	if err == nil {
-		return p, nil
+	if err != nil {
+		return Pair{}, inSecret(s, purpose, field, err)
 	}
-	return Pair{}, fmt.Errorf("secret %s/%s, key %q: %w; %s", s.Namespace, s.Name, field, err, remedy(purpose, field))
+	return p, nil
+}
+
+// WithKey is FromSecret of a pair whose key is needed, too.
+func WithKey(s *corev1.Secret, purpose Purpose) (Pair, error) {
+	p, err := FromSecret(s, purpose)
+	if err == nil && !p.HasKey() {
+		return Pair{}, inSecret(s, purpose, PrivateKeyKey, errors.New("it is missing or empty"))
+	}
+	return p, err
+}
+
+func inSecret(s *corev1.Secret, purpose Purpose, field string, err error) error {
+	return fmt.Errorf("secret %s/%s, key %q: %w; %s", s.Namespace, s.Name, field, err, remedy(purpose, field))
 }
 
 func remedy(purpose Purpose, field string) string {
@@ -70,6 +83,9 @@ func remedy(purpose Purpose, field string) string {
 	case field == CertKey:
 		return "put a PEM encoded certificate there"
 	default:
-		return "put the PEM encoded private key of the certificate in " + CertKey + " there, or remove it if the authority is an external one"
+		if purpose == Etcd {
+			return "put the PEM encoded private key of the certificate in " + CertKey + " there, or remove it if etcd is external"
+		}
+		return "put the PEM encoded private key of the certificate in " + CertKey + " there"
 	}
 }
