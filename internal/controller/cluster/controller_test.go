@@ -162,6 +162,38 @@ func TestFailureDomainsThatAreReportedNoMoreAreGone(t *testing.T) {
 	}
 }
 
+func TestFailuresThatProvidersReportAreShown(t *testing.T) {
+	failing := network()
+	failing.Object["status"].(map[string]any)["failureReason"] = "CreateError"
+	failing.Object["status"].(map[string]any)["failureMessage"] = "no quota\x1b[2J"
+	odd := brain()
+	odd.Object["status"].(map[string]any)["failureReason"] = []any{"no text"}
+	kept := newCluster(func(c *clusterv1.Cluster) {
+		c.Status.Deprecated = &clusterv1.ClusterDeprecatedStatus{V1Beta1: &clusterv1.ClusterV1Beta1DeprecatedStatus{FailureReason: new("Earlier")}}
+	})
+	for name, tc := range map[string]struct {
+		cluster *clusterv1.Cluster
+		infra   *unstructured.Unstructured
+		want    *clusterv1.ClusterV1Beta1DeprecatedStatus
+	}{
+		"reported":         {newCluster(), failing, &clusterv1.ClusterV1Beta1DeprecatedStatus{FailureReason: new("CreateError"), FailureMessage: new(`Net demo: no quota\x1b[2J`)}},
+		"reported no more": {kept, network(), &clusterv1.ClusterV1Beta1DeprecatedStatus{FailureReason: new("Earlier")}},
+		"never reported":   {newCluster(), network(), nil},
+	} {
+		got, _, err := run(t, interceptor.Funcs{}, tc.cluster, tc.infra, odd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shown *clusterv1.ClusterV1Beta1DeprecatedStatus
+		if got.Status.Deprecated != nil {
+			shown = got.Status.Deprecated.V1Beta1
+		}
+		if diff := cmp.Diff(tc.want, shown); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 func TestAControlPlaneMayTellItsVersionAlone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status map[string]any

@@ -14,6 +14,8 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 )
@@ -29,6 +31,7 @@ func report(s *state, failed error) {
 	}
 	countControlPlane(s)
 	countWorkers(s)
+	noteFailures(s)
 	set(infrastructureReady(s))
 	set(controlPlaneInitialized(s))
 	set(controlPlaneAvailable(s))
@@ -43,6 +46,33 @@ func report(s *state, failed error) {
 	c.Status.Phase = string(phaseOf(s))
 	if failed == nil {
 		c.Status.ObservedGeneration = generation
+	}
+}
+
+// noteFailures shows what providers report of failures; it stays until something
+// else is reported.
+func noteFailures(s *state) {
+	status := &s.cluster.Status
+	for _, ref := range []provider.Reference{s.infra, s.controlPlane} {
+		if ref.Obj == nil {
+			continue
+		}
+		reason, message := contract.AnyFailure.Of(ref.Obj.Unstructured)
+		if reason == "" && message == "" {
+			continue
+		}
+		if status.Deprecated == nil {
+			status.Deprecated = &clusterv1.ClusterDeprecatedStatus{}
+		}
+		if status.Deprecated.V1Beta1 == nil {
+			status.Deprecated.V1Beta1 = &clusterv1.ClusterV1Beta1DeprecatedStatus{}
+		}
+		if reason != "" {
+			status.Deprecated.V1Beta1.FailureReason = &reason
+		}
+		if message != "" {
+			status.Deprecated.V1Beta1.FailureMessage = &message
+		}
 	}
 }
 

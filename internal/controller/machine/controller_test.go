@@ -206,6 +206,19 @@ func errText(err error) string {
 	return err.Error()
 }
 
+func TestFailuresThatProvidersReportAreShown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster(), machine(), config(nil), object(hostRef, map[string]any{"status": map[string]any{"failureReason": "CreateError", "failureMessage": "no quota"}}))
+	m, _, err := w.reconcile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &clusterv1.MachineDeprecatedStatus{V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{FailureReason: new("CreateError"), FailureMessage: new("Host m0: no quota")}}
+	if diff := cmp.Diff(want, m.Status.Deprecated); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+}
+
 func TestFinalizerIsStoredBeforeAnythingElse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster(), machine(func(m *clusterv1.Machine) { m.Finalizers, m.Labels, m.OwnerReferences = nil, nil, nil }), config(nil), object(hostRef, nil))

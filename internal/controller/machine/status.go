@@ -28,6 +28,7 @@ func report(s *state, failed error) {
 		c.ObservedGeneration = generation
 		conditions.Set(m, s.now, c)
 	}
+	noteFailures(s)
 	set(bootstrapConfigReady(s))
 	set(infrastructureReady(s))
 	for _, c := range nodeConditions(s) {
@@ -47,6 +48,33 @@ func report(s *state, failed error) {
 	}
 	if failed == nil {
 		m.Status.ObservedGeneration = generation
+	}
+}
+
+// noteFailures shows what providers report of failures; it stays until something
+// else is reported.
+func noteFailures(s *state) {
+	status := &s.machine.Status
+	for _, ref := range []provider.Reference{s.bootstrapConfig, s.infraMachine} {
+		if ref.Obj == nil {
+			continue
+		}
+		reason, message := contract.AnyFailure.Of(ref.Obj.Unstructured)
+		if reason == "" && message == "" {
+			continue
+		}
+		if status.Deprecated == nil {
+			status.Deprecated = &clusterv1.MachineDeprecatedStatus{}
+		}
+		if status.Deprecated.V1Beta1 == nil {
+			status.Deprecated.V1Beta1 = &clusterv1.MachineV1Beta1DeprecatedStatus{}
+		}
+		if reason != "" {
+			status.Deprecated.V1Beta1.FailureReason = &reason
+		}
+		if message != "" {
+			status.Deprecated.V1Beta1.FailureMessage = &message
+		}
 	}
 }
 

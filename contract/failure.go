@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+)
+
+// Failure is how providers say that an operator has to step in. The contract
+// v1beta2 has no such fields, but a provider may still report them; whoever
+// refers to the object shows them in status.deprecated.v1beta1, and nothing
+// depends on them.
+type Failure struct {
+	Reason  Field[string]
+	Message Field[string]
+}
+
+// AnyFailure is the same for all roles and contract versions.
+var AnyFailure = Failure{At[string]("status.failureReason"), At[string]("status.failureMessage")}
+
+// Bounds of what a provider may say of a failure; that of the message is the
+// API's.
+const (
+	maxFailureReason  = 256
+	maxFailureMessage = 10240
+)
+
+// Of is what obj reports, the message with the kind and the name of obj before
+// it; empty what it does not report.
+func (f Failure) Of(obj *unstructured.Unstructured) (reason, message string) {
+	reason, _, _ = f.Reason.Get(obj) // what is no text says nothing
+	if m, _, _ := f.Message.Get(obj); m != "" {
+		message = plaintext.Line(obj.GetKind()+" "+obj.GetName()+": "+m, maxFailureMessage)
+	}
+	return plaintext.Line(reason, maxFailureReason), message
+}
