@@ -38,7 +38,10 @@ const (
 	issuer = "https://kubernetes.default.svc.cluster.local"
 	// gcSyncPeriod is how often the garbage collector looks for new kinds. It
 	// asks a cached answer (see changedDiscovery), so that often costs nothing.
-	gcSyncPeriod = time.Second
+	// It is as well how long the collector waits for the kinds that it has
+	// found before it complains: the first to ask for a kind of others after a
+	// start is sent away for a second, until the API server has its objects.
+	gcSyncPeriod = 3 * time.Second
 	// discoverySettles is for how long after the last change of a definition
 	// discovery is read again.
 	discoverySettles = 5 * time.Second

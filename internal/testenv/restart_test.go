@@ -3,12 +3,15 @@
 package testenv_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -30,6 +33,35 @@ func logged(t *testing.T, dir, text string) []string {
 		}
 	}
 	return found
+}
+
+func TestKindsOfOthersDoNotDelayTheCollectorAtAStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := startOn(t, dir)
+	c := connect(t, dir)
+	if err := apiextensionsv1.AddToScheme(c.Scheme()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		if err := c.Create(t.Context(), widgets(fmt.Sprintf("g%d.example.com", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(datadir.Dir(dir).Log()); err != nil {
+		t.Fatal(err)
+	}
+	p = startOn(t, dir)
+	synced(t, dir)
+	if err := p.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := logged(t, dir, "timed out waiting for dependency graph builder"); len(got) > 0 {
+		t.Errorf("logged %q", got)
+	}
 }
 
 func TestAStopEndsTheWatchesOfOthers(t *testing.T) {
@@ -106,4 +138,15 @@ func TestSocketsOfAKilledPlaneAreSwept(t *testing.T) {
 	if got := folders(); len(got) != 1 {
 		t.Errorf("folders %v after the stop: want what is not a plane's alone", got)
 	}
+}
+
+// synced waits until the garbage collector has said that it knows all kinds.
+func synced(t *testing.T, dir string) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		if len(logged(t, dir, "Garbage collector: all resource monitors have synced")) == 0 {
+			return errors.New("the garbage collector does not know all kinds yet")
+		}
+		return nil
+	})
 }
