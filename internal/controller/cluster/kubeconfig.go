@@ -42,7 +42,7 @@ func (r *Reconciler) kubeconfig(ctx context.Context, s *state) (phase.Next, erro
 		return phase.Continue(), err
 	}
 	data, err := kubeconfig.New(kubeconfig.Options{
-		Cluster: key.Name, Server: "https://" + c.Spec.ControlPlaneEndpoint.String(), CA: authority, Now: s.now,
+		Cluster: key.Name, Server: "https://" + c.Spec.ControlPlaneEndpoint.String(), CA: authority, Algorithm: certs.Chosen(""), Now: s.now,
 	})
 	if err != nil {
 		return phase.Continue(), fmt.Errorf("make kubeconfig: %w", err)

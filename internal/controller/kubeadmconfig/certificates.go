@@ -93,7 +93,7 @@ func (r *Reconciler) certificate(ctx context.Context, s *state, purpose certs.Pu
 func (r *Reconciler) generate(ctx context.Context, s *state, purpose certs.Purpose) (certs.Pair, error) {
 	c := s.config.Spec.ClusterConfiguration
 	validity := time.Duration(c.CACertificateValidityPeriodDays) * 24 * time.Hour
-	p, err := certs.New(purpose, certs.Algorithm(c.EncryptionAlgorithm), s.now, validity)
+	p, err := certs.New(purpose, certs.Chosen(c.EncryptionAlgorithm), s.now, validity)
 	if err != nil {
 		return certs.Pair{}, fmt.Errorf("make the certificate for %s: %w", purpose, err)
 	}

@@ -124,7 +124,7 @@ func (r *Reconciler) pair(ctx context.Context, s *state, purpose certs.Purpose) 
 func (r *Reconciler) generate(ctx context.Context, s *state, purpose certs.Purpose) (certs.Pair, error) {
 	config := s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration
 	validity := time.Duration(config.CACertificateValidityPeriodDays) * 24 * time.Hour
-	pair, err := certs.New(purpose, certs.Algorithm(config.EncryptionAlgorithm), s.now, validity)
+	pair, err := certs.New(purpose, certs.Chosen(config.EncryptionAlgorithm), s.now, validity)
 	if err != nil {
 		return certs.Pair{}, fmt.Errorf("make certificate %s: %w", purpose, err)
 	}
@@ -223,6 +223,6 @@ func (r *Reconciler) newKubeconfig(s *state) ([]byte, error) {
 	}
 	return kubeconfig.New(kubeconfig.Options{
 		Cluster: s.cluster.Name, Server: "https://" + s.cluster.Spec.ControlPlaneEndpoint.String(),
-		CA: s.pairs[certs.CA], Algorithm: certs.Algorithm(s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.EncryptionAlgorithm), Now: s.now,
+		CA: s.pairs[certs.CA], Algorithm: certs.Chosen(s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.EncryptionAlgorithm), Now: s.now,
 	})
 }

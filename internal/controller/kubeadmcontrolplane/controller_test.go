@@ -3,7 +3,10 @@
 package kubeadmcontrolplane
 
 import (
+	"crypto/ecdsa"
+	"crypto/rsa"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +25,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 )
 
 func TestFinalizerIsStoredBeforeAnythingElse(t *testing.T) {
@@ -287,6 +291,41 @@ func TestRubbishInASecretIsNamed(t *testing.T) {
 	message := conditions.Message(kcp, "CertificatesAvailable")
 	if !strings.HasPrefix(message, `secret ns/demo-ca, key "tls.crt": it holds no PEM block`) || strings.Contains(message, "hunter2") {
 		t.Errorf("message %q", message)
+	}
+}
+
+func TestKeysAreOfTheAlgorithmThatIsChosen(t *testing.T) {
+	t.Parallel()
+	for algorithm, want := range map[bootstrapv1.EncryptionAlgorithmType]string{"": "*rsa.PrivateKey 2048", bootstrapv1.EncryptionAlgorithmECDSAP256: "*ecdsa.PrivateKey 256"} {
+		l := newLab(t, 1, func(_ *clusterv1.Cluster, kcp *controlplanev1.KubeadmControlPlane) {
+			kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.EncryptionAlgorithm = algorithm
+		})
+		l.settle()
+		keys := map[string][]byte{}
+		for _, name := range []string{"demo-ca", "demo-etcd", "demo-proxy", "demo-sa", "demo-kubeconfig"} {
+			var s corev1.Secret
+			l.must(l.Mgmt.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &s))
+			keys[name] = s.Data["tls.key"]
+			if name == "demo-kubeconfig" {
+				cfg, err := kubeconfig.FromSecret(&s)
+				l.must(err)
+				keys[name] = cfg.KeyData
+			}
+		}
+		for name, data := range keys {
+			key, err := certs.ParseKey(data)
+			l.must(err)
+			got := fmt.Sprintf("%T", key)
+			switch k := key.(type) {
+			case *rsa.PrivateKey:
+				got += fmt.Sprintf(" %d", k.N.BitLen())
+			case *ecdsa.PrivateKey:
+				got += fmt.Sprintf(" %d", k.Curve.Params().BitSize)
+			}
+			if got != want {
+				t.Errorf("%q: the key of %s is a %s, want %s", algorithm, name, got, want)
+			}
+		}
 	}
 }
 

@@ -72,6 +72,7 @@ func newLab(t *testing.T, replicas int32, change ...func(*clusterv1.Cluster, *co
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo", UID: "cluster"}}}}
 	kcp.Spec.Replicas, kcp.Spec.Version = &replicas, "v1.35.0"
 	kcp.Spec.MachineTemplate.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachineTemplate", Name: "small"}
+	kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.EncryptionAlgorithm = bootstrapv1.EncryptionAlgorithmECDSAP256 // keys of RSA take long
 	for _, c := range change {
 		c(cluster, kcp)
 	}

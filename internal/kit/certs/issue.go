@@ -3,6 +3,7 @@
 package certs
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -18,7 +19,8 @@ import (
 )
 
 // Algorithm is a key's algorithm, with the values of the API's
-// encryptionAlgorithm. The zero value is ECDSA-P256.
+// encryptionAlgorithm. The zero value is ECDSA-P256, for keys that no user
+// chooses; see Chosen for those that one may.
 type Algorithm string
 
 // The algorithms that keys can have.
@@ -29,6 +31,12 @@ const (
 	RSA3072   Algorithm = "RSA-3072"
 	RSA4096   Algorithm = "RSA-4096"
 )
+
+// Chosen is the algorithm that a user asks for by the API's
+// encryptionAlgorithm: RSA-2048 if by nothing, as the API documents.
+func Chosen[T ~string](encryptionAlgorithm T) Algorithm {
+	return cmp.Or(Algorithm(encryptionAlgorithm), RSA2048)
+}
 
 // skew is how long before now a certificate is already valid, because the
 // clocks of the machines that check it may be behind ours.
