@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -18,17 +19,20 @@ const (
 	clientSocket, peerSocket = "etcd.sock", "peer.sock"
 	// maxSocketPath is what sockaddr_un holds on Linux, less the final zero.
 	maxSocketPath = 107
+	// inURLs means something in a list of URLs, which is how the API server is
+	// told of the socket.
+	inURLs = ",%?#"
 	// socketsPrefix begins the names of folders of sockets in the folder of
 	// temporary files. A plane locks its own for as long as it lives.
 	socketsPrefix = "capstan-sockets-"
 )
 
 // socketDir is DIR/run, or a folder with a short name where that path would
-// not fit a socket's address.
+// not fit a socket's address, or a URL.
 func (c *completed) socketDir(p *Plane) (string, error) {
 	sweepSockets()
 	dir := filepath.Join(string(c.dir), "run")
-	if len(filepath.Join(dir, clientSocket)) <= maxSocketPath {
+	if len(filepath.Join(dir, clientSocket)) <= maxSocketPath && !strings.ContainsAny(dir, inURLs) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return "", fmt.Errorf("make folder of sockets: %w", err)
 		}

@@ -157,13 +157,18 @@ func handshake(addr string) error {
 	return conn.Close()
 }
 
-func TestALongPathIsNoHindrance(t *testing.T) {
+func TestAPathIsNoHindrance(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), strings.Repeat("long-", 20), "data")
-	p := startOn(t, dir)
-	put(t, dir, "far")
-	if err := p.Stop(); err != nil {
-		t.Fatal(err)
+	for name, folder := range map[string]string{"long": strings.Repeat("long-", 20), "odd": "a, b#c?d%zz"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), folder, "data")
+			p := startOn(t, dir)
+			put(t, dir, "far")
+			if err := p.Stop(); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 }
 
