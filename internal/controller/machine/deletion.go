@@ -216,6 +216,7 @@ func (r *Reconciler) deleteNode(ctx context.Context, s *state) (phase.Next, erro
 	s.stage.at(clusterv1.MachineDeletingDeletingNodeReason, "Deleting Node %s", nodeName)
 	left, bounded := remaining(s.machine.DeletionTimestamp.Time, s.machine.Spec.Deletion.NodeDeletionTimeoutSeconds, s.now)
 	if s.stage.workload == nil && s.nodeErr == nil {
+		left = max(left, s.untried) // the time may have run out while nobody was there
 		if bounded && left <= 0 {
 			r.event(s, corev1.EventTypeWarning, "FailedDeleteNode", "DeleteNode", "Node %s is left behind: its workload cluster is not connected", nodeName)
 			return phase.Continue(), nil

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/workload"
 )
 
 // held keeps an object from vanishing when it is deleted.
@@ -370,23 +371,30 @@ func TestDeletingTheNode(t *testing.T) {
 	limit := func(seconds int32) func(*clusterv1.Machine) {
 		return func(m *clusterv1.Machine) { m.Spec.Deletion.NodeDeletionTimeoutSeconds = new(seconds) }
 	}
+	lost := &workload.Health{Since: now.Add(-time.Hour), LastProbeSuccess: now.Add(-30 * time.Second)}
 	tests := map[string]struct {
 		machine      func(*clusterv1.Machine)
-		disconnected bool
+		disconnected *workload.Health // nil: connected
 		wantErr      bool
 		want         string // of Deleting; gone if the Machine is gone
 	}{
-		"a failure is tried again":              {limit(60), false, true, "True DeletingNode: Deleting Node n0: boom"},
-		"a failure is given up when time is up": {limit(10), false, false, "gone"},
-		"zero means for ever":                   {limit(0), false, true, "True DeletingNode: Deleting Node n0: boom"},
-		"a lost connection is waited for":       {limit(60), true, false, "True DeletingNode: Waiting for a connection to the workload cluster, to delete Node n0"},
-		"a lost connection is given up too":     {limit(10), true, false, "gone"},
+		"a failure is tried again":              {limit(60), nil, true, "True DeletingNode: Deleting Node n0: boom"},
+		"a failure is given up when time is up": {limit(10), nil, false, "gone"},
+		"zero means for ever":                   {limit(0), nil, true, "True DeletingNode: Deleting Node n0: boom"},
+		"a lost connection is waited for":       {limit(60), lost, false, "True DeletingNode: Waiting for a connection to the workload cluster, to delete Node n0"},
+		"a lost connection is given up too":     {limit(10), lost, false, "gone"},
+		"after a restart one is waited for":     {limit(10), &workload.Health{Since: now.Add(-time.Second), Failures: 1}, false, "True DeletingNode: Waiting for a connection to the workload cluster, to delete Node n0"},
+		"before the cluster is known, too":      {limit(10), &workload.Health{}, false, "True DeletingNode: Waiting for a connection to the workload cluster, to delete Node n0"},
+		"but not of a cluster that fails":       {limit(10), &workload.Health{Since: now.Add(-time.Second), Failures: workload.Persistent}, false, "gone"},
+		"nor for long":                          {limit(10), &workload.Health{Since: now.Add(-time.Minute)}, false, "gone"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, cluster(), plane(), controlPlaneMachine(), machine(running, tc.machine, deletedSince(30*time.Second)), node())
-			w.workload.health.Connected = !tc.disconnected
+			if tc.disconnected != nil {
+				w.workload.health = *tc.disconnected
+			}
 			w.workload.client = interceptor.NewClient(w.nodes.(client.WithWatch), interceptor.Funcs{
 				Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
 					return errors.New("boom")

@@ -93,7 +93,7 @@ func (r *Reconciler) lookNode(ctx context.Context, s *state) (client.Client, err
 	s.connected, s.lastProbe = health.Connected, health.LastProbeSuccess
 	workloadClient, err := r.Workload.Client(ctx, key)
 	if errors.Is(err, workload.ErrNotConnected) {
-		s.connected = false
+		s.connected, s.untried = false, untried(health, s.now)
 		s.graceEnds = health.GraceStarts(ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false)).Add(r.grace())
 		if s.lastProbe.IsZero() {
 			s.awaited = fmt.Sprintf("Waiting for a connection to the workload cluster of Cluster %s", s.cluster.Name)
@@ -114,6 +114,18 @@ func (r *Reconciler) lookNode(ctx context.Context, s *state) (client.Client, err
 		s.awaited = fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", id)
 	}
 	return workloadClient, nil
+}
+
+// untried is how much longer a process that has just started may need to find
+// out whether a cluster answers.
+func untried(h workload.Health, now time.Time) time.Duration {
+	switch {
+	case !h.LastProbeSuccess.IsZero() || h.Failures >= workload.Persistent:
+		return 0
+	case h.Since.IsZero():
+		return firstContact // it has not heard of the cluster yet
+	}
+	return max(0, h.Since.Add(firstContact).Sub(now))
 }
 
 func (r *Reconciler) grace() time.Duration {

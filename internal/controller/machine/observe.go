@@ -40,8 +40,9 @@ type nodeState struct {
 	awaited   string // what is waited for before the Node can be looked at
 	nodeErr   error
 	connected bool
-	lastProbe time.Time // last success; zero if this process has seen none
-	graceEnds time.Time // when a lost connection makes the state unknown
+	untried   time.Duration // how much longer this process may need to find out whether the cluster answers
+	lastProbe time.Time     // last success; zero if this process has seen none
+	graceEnds time.Time     // when a lost connection makes the state unknown
 }
 
 // observe reads what concerns every Machine from the management cluster's cache.
