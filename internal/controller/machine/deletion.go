@@ -39,6 +39,7 @@ func (s *stage) at(reason, format string, args ...any) {
 // deletion lists what happens to a Machine that is deleted, in order.
 func (r *Reconciler) deletion() []phase.Phase[*state] {
 	return []phase.Phase[*state]{
+		phase.Do("look around", r.lookAround),
 		phase.Do("pre-drain hooks", waitForPreDrainHooks),
 		phase.Do("drain", r.drain),
 		phase.Do("volumes", r.waitForVolumes),
@@ -53,13 +54,22 @@ func (r *Reconciler) deletion() []phase.Phase[*state] {
 // delete takes the Machine down, as far as is possible now.
 func (r *Reconciler) delete(ctx context.Context, s *state) (ctrl.Result, error) {
 	s.stage.at(clusterv1.MachineDeletingReason, "")
+	res, err := phase.InOrder(ctx, s, r.deletion()...)
+	if err != nil && s.stage.reason == clusterv1.MachineDeletingReason {
+		s.stage.at(clusterv1.MachineDeletingInternalErrorReason, "%v", err)
+	}
+	return res, err
+}
+
+// lookAround finds out what there is to delete, and whether the Node is part
+// of it.
+func (r *Reconciler) lookAround(ctx context.Context, s *state) (phase.Next, error) {
 	for _, ref := range []*provider.Reference{&s.bootstrapConfig, &s.infraMachine} {
 		if !ref.Ref.IsDefined() {
 			continue
 		}
 		if err := r.look(ctx, s, ref); err != nil && !ref.Gone() {
-			s.stage.at(clusterv1.MachineDeletingInternalErrorReason, "%v", err)
-			return ctrl.Result{}, err
+			return phase.Continue(), err
 		}
 	}
 	var err error
@@ -69,18 +79,10 @@ func (r *Reconciler) delete(ctx context.Context, s *state) (ctrl.Result, error) 
 	if s.node != nil {
 		s.machine.Status.NodeRef.Name = s.node.Name // once its host has gone, nothing else may lead to it
 	}
-	if s.stage.sparesNode, err = r.sparesNode(ctx, s); err != nil {
-		s.stage.at(clusterv1.MachineDeletingInternalErrorReason, "%v", err)
-		return ctrl.Result{}, err
-	}
-	if s.stage.sparesNode != "" {
+	if s.stage.sparesNode, err = r.sparesNode(ctx, s); err == nil && s.stage.sparesNode != "" {
 		ctrl.LoggerFrom(ctx).V(2).Info("Skipping drain and deletion of the Node", "reason", s.stage.sparesNode)
 	}
-	res, err := phase.InOrder(ctx, s, r.deletion()...)
-	if err != nil && s.stage.reason == clusterv1.MachineDeletingReason {
-		s.stage.at(clusterv1.MachineDeletingInternalErrorReason, "%v", err)
-	}
-	return res, err
+	return phase.Continue(), err
 }
 
 // sparesNode says why the Node is left alone, or nothing if it is drained and
