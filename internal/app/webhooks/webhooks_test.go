@@ -260,13 +260,14 @@ func TestMachineConfigsAreCheckedOnlyWhenTheyHoldWhatIsChecked(t *testing.T) {
 // calls for the Machines of controllers against the function.
 func TestEveryMachineThatIsRefusedIsAskedAbout(t *testing.T) {
 	t.Parallel()
-	const ref = "bootstrap: {configRef: {apiGroup: g, kind: K, name: m}}"
+	const infra = "infrastructureRef: {apiGroup: infrastructure.g, kind: I, name: m}"
+	const ref = "bootstrap: {configRef: {apiGroup: bootstrap.g, kind: K, name: m}}, " + infra
 	tests := map[string]struct {
 		obj, old string
 		want     bool
 	}{
 		"as controllers make it":         {obj: "spec: {clusterName: c, version: v1.34.1, " + ref + "}"},
-		"as controllers change it":       {obj: "spec: {clusterName: c, providerID: x, bootstrap: {dataSecretName: s, configRef: {apiGroup: g, kind: K, name: m}}}", old: "spec: {clusterName: c, " + ref + "}"},
+		"as controllers change it":       {obj: "spec: {clusterName: c, providerID: x, bootstrap: {dataSecretName: s, configRef: {apiGroup: bootstrap.g, kind: K, name: m}}, " + infra + "}", old: "spec: {clusterName: c, " + ref + "}"},
 		"without version":                {obj: "spec: {clusterName: c, " + ref + "}"},
 		"with a Secret":                  {obj: "spec: {clusterName: c, bootstrap: {dataSecretName: s}}", want: true},
 		"without bootstrap":              {obj: "spec: {clusterName: c, bootstrap: {}}", want: true},
@@ -277,6 +278,8 @@ func TestEveryMachineThatIsRefusedIsAskedAbout(t *testing.T) {
 		"with a zero before the version": {obj: "spec: {clusterName: c, version: v01.34.1, " + ref + "}", want: true},
 		"with two lines of version":      {obj: "spec: {clusterName: c, version: \"v1.34.1\\nx\", " + ref + "}", want: true},
 		"with taints":                    {obj: "spec: {clusterName: c, taints: [{key: node.kubernetes.io/x}], " + ref + "}", want: true},
+		"of a group of Cluster API":      {obj: "spec: {clusterName: c, bootstrap: {configRef: {apiGroup: cluster.x-k8s.io, kind: Cluster, name: m}}, " + infra + "}", want: true},
+		"of a template":                  {obj: "spec: {clusterName: c, bootstrap: {configRef: {apiGroup: bootstrap.g, kind: KTemplate, name: m}}, " + infra + "}", want: true},
 		"of another cluster":             {obj: "spec: {clusterName: d, " + ref + "}", old: "spec: {clusterName: c, " + ref + "}", want: true},
 	}
 	for name, tc := range tests {
