@@ -14,7 +14,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/secrets"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
@@ -154,10 +153,6 @@ func (r *Reconciler) create(ctx context.Context, s *state, secret *corev1.Secret
 		return fmt.Errorf("create Secret %s: %w", client.ObjectKeyFromObject(secret), err)
 	}
 	return nil
-}
-
-func hasLabel(obj client.Object, cluster string) bool {
-	return obj.GetLabels()[clusterv1.ClusterNameLabel] == cluster
 }
 
 // kubeconfig makes the admin kubeconfig, and makes it again when half of its
