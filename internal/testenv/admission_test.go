@@ -35,7 +35,7 @@ func read(t *testing.T, env *testenv.Env, text string) *unstructured.Unstructure
 const (
 	core     = "apiVersion: cluster.x-k8s.io/v1beta2\n"
 	kcp      = "apiVersion: controlplane.cluster.x-k8s.io/v1beta2\nkind: KubeadmControlPlane\n"
-	machines = "{spec: {clusterName: c, version: 1.34.1, bootstrap: {dataSecretName: s}, infrastructureRef: {apiGroup: g.io, kind: K, name: thing}}}"
+	machines = "{spec: {clusterName: c, version: 1.34.1, bootstrap: {dataSecretName: s}, infrastructureRef: {apiGroup: g.io, kind: KTemplate, name: thing}}}"
 	infra    = "machineTemplate: {spec: {infrastructureRef: {apiGroup: g.io, kind: K, name: thing}}}"
 )
 
