@@ -248,24 +248,22 @@ func TestReconcileSaysWhatBlocksCreation(t *testing.T) {
 
 func TestAControlPlaneWakesWhoWaitsForIt(t *testing.T) {
 	t.Parallel()
-	set := func(name, conditionType string) *clusterv1.MachineSet {
+	set := func(name string, have *int32) *clusterv1.MachineSet {
 		s := machineSet(1)
-		s.Name = name
-		if conditionType != "" {
-			conditions.Set(s, time.Now(), metav1.Condition{Type: conditionType, Status: metav1.ConditionTrue, Reason: "R"})
-		}
+		s.Name, s.Status.Replicas = name, have
 		return s
 	}
-	foreign := set("foreign", clusterv1.MachineSetScalingUpCondition)
+	mends, foreign := set("mends", new(int32(1))), set("foreign", nil)
+	conditions.Set(mends, time.Now(), metav1.Condition{Type: clusterv1.MachineSetRemediatingCondition, Status: metav1.ConditionTrue, Reason: "R"})
 	foreign.Spec.ClusterName = "d"
-	w := newWorld(t, set("grows", clusterv1.MachineSetScalingUpCondition), set("mends", clusterv1.MachineSetRemediatingCondition), set("rests", ""), foreign)
+	w := newWorld(t, set("grows", new(int32(0))), mends, set("new", nil), set("rests", new(int32(1))), set("shrinks", new(int32(2))), foreign)
 	cp := plane("v1.36.0")
 	cp.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "c"})
 	var got []string
 	for _, req := range w.r.ofControlPlane(t.Context(), cp) {
 		got = append(got, req.Name)
 	}
-	if diff := cmp.Diff([]string{"grows", "mends"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"grows", "mends", "new"}, got); diff != "" {
 		t.Errorf("woken (-want +got):\n%s", diff)
 	}
 }

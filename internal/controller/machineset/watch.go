@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -36,13 +37,14 @@ func (r *Reconciler) ofOrphan(ctx context.Context, obj client.Object) []reconcil
 	}, client.InNamespace(m.Namespace), client.MatchingFields{index.ClusterName: m.Spec.ClusterName})
 }
 
-// ofControlPlane wakes the sets that may be waiting for a control plane. A set
-// that has found out this moment that it must wait is woken by the status that
-// it writes.
+// ofControlPlane wakes the sets that may be waiting for a control plane: by what
+// they want and have, since the condition that says so may not be written yet.
+// One that has found out this moment that it must wait is woken by the status
+// that it writes.
 func (r *Reconciler) ofControlPlane(ctx context.Context, obj client.Object) []reconcile.Request {
 	cluster := obj.GetLabels()[clusterv1.ClusterNameLabel]
 	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.MachineSetList{}, func(set *clusterv1.MachineSet) bool {
-		return conditions.IsTrue(set, clusterv1.MachineSetScalingUpCondition) || conditions.IsTrue(set, clusterv1.MachineSetRemediatingCondition)
+		return ptr.Deref(set.Status.Replicas, 0) < ptr.Deref(set.Spec.Replicas, 1) || conditions.IsTrue(set, clusterv1.MachineSetRemediatingCondition)
 	}, client.InNamespace(obj.GetNamespace()), client.MatchingFields{index.ClusterName: cluster})
 }
 
