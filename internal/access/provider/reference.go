@@ -3,6 +3,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
@@ -64,4 +66,16 @@ func (o *Objects) Look(ctx context.Context, namespace string, r *Reference, w Wa
 		return reconcile.TerminalError(r.Err) // until the reference is another
 	}
 	return r.Err
+}
+
+// Failure is what the objects behind references report of failures, as
+// contract.Failure has it; of several, the last.
+func Failure(refs ...Reference) (reason, message string) {
+	for _, ref := range refs {
+		if ref.Obj != nil {
+			r, m := contract.AnyFailure.Of(ref.Obj.Unstructured)
+			reason, message = cmp.Or(r, reason), cmp.Or(m, message)
+		}
+	}
+	return reason, message
 }

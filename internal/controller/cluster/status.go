@@ -14,7 +14,6 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
@@ -52,28 +51,21 @@ func report(s *state, failed error) {
 // noteFailures shows what providers report of failures; it stays until something
 // else is reported.
 func noteFailures(s *state) {
-	status := &s.cluster.Status
-	for _, ref := range []provider.Reference{s.infra, s.controlPlane} {
-		if ref.Obj == nil {
-			continue
-		}
-		reason, message := contract.AnyFailure.Of(ref.Obj.Unstructured)
-		if reason == "" && message == "" {
-			continue
-		}
-		if status.Deprecated == nil {
-			status.Deprecated = &clusterv1.ClusterDeprecatedStatus{}
-		}
-		if status.Deprecated.V1Beta1 == nil {
-			status.Deprecated.V1Beta1 = &clusterv1.ClusterV1Beta1DeprecatedStatus{}
-		}
-		if reason != "" {
-			status.Deprecated.V1Beta1.FailureReason = &reason
-		}
-		if message != "" {
-			status.Deprecated.V1Beta1.FailureMessage = &message
-		}
+	reason, message := provider.Failure(s.infra, s.controlPlane)
+	if reason == "" && message == "" {
+		return
 	}
+	shown := clusterv1.ClusterV1Beta1DeprecatedStatus{}
+	if d := s.cluster.Status.Deprecated; d != nil && d.V1Beta1 != nil {
+		shown = *d.V1Beta1
+	}
+	if reason != "" {
+		shown.FailureReason = &reason
+	}
+	if message != "" {
+		shown.FailureMessage = &message
+	}
+	s.cluster.Status.Deprecated = &clusterv1.ClusterDeprecatedStatus{V1Beta1: &shown}
 }
 
 // deadline is when time alone changes the status next; zero if it never does.

@@ -54,28 +54,21 @@ func report(s *state, failed error) {
 // noteFailures shows what providers report of failures; it stays until something
 // else is reported.
 func noteFailures(s *state) {
-	status := &s.machine.Status
-	for _, ref := range []provider.Reference{s.bootstrapConfig, s.infraMachine} {
-		if ref.Obj == nil {
-			continue
-		}
-		reason, message := contract.AnyFailure.Of(ref.Obj.Unstructured)
-		if reason == "" && message == "" {
-			continue
-		}
-		if status.Deprecated == nil {
-			status.Deprecated = &clusterv1.MachineDeprecatedStatus{}
-		}
-		if status.Deprecated.V1Beta1 == nil {
-			status.Deprecated.V1Beta1 = &clusterv1.MachineV1Beta1DeprecatedStatus{}
-		}
-		if reason != "" {
-			status.Deprecated.V1Beta1.FailureReason = &reason
-		}
-		if message != "" {
-			status.Deprecated.V1Beta1.FailureMessage = &message
-		}
+	reason, message := provider.Failure(s.bootstrapConfig, s.infraMachine)
+	if reason == "" && message == "" {
+		return
 	}
+	shown := clusterv1.MachineV1Beta1DeprecatedStatus{}
+	if d := s.machine.Status.Deprecated; d != nil && d.V1Beta1 != nil {
+		shown = *d.V1Beta1
+	}
+	if reason != "" {
+		shown.FailureReason = &reason
+	}
+	if message != "" {
+		shown.FailureMessage = &message
+	}
+	s.machine.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &shown}
 }
 
 func bootstrapConfigReady(s *state) metav1.Condition {
