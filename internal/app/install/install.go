@@ -157,12 +157,38 @@ func installCRDs(ctx context.Context, c apiextensions.CustomResourceDefinitionIn
 		return nil, err
 	}
 	pending := map[string]bool{}
+	var halfway []*apiextensionsv1.CustomResourceDefinition
 	for _, crd := range crds {
-		if live[crd.Name] == nil || !established(live[crd.Name]) {
+		switch was := live[crd.Name]; {
+		case was == nil:
 			pending[crd.Name] = true
+		case !established(was):
+			pending[crd.Name] = true
+			halfway = append(halfway, was)
 		}
 	}
+	if err := each(halfway, func(crd *apiextensionsv1.CustomResourceDefinition) error { return nudge(ctx, c, crd) }); err != nil {
+		return nil, err
+	}
 	return waitEstablished(ctx, c, pending)
+}
+
+// nudge has a definition established whose names are accepted, and no more, as
+// an API server leaves it that ends in between: the next one does that upon a
+// change of it, and would wait for one for ever. What is changed is a date.
+func nudge(ctx context.Context, c apiextensions.CustomResourceDefinitionInterface, crd *apiextensionsv1.CustomResourceDefinition) error {
+	live, err := c.Get(ctx, crd.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("get CustomResourceDefinition %s: %w", crd.Name, err)
+	}
+	for i := range live.Status.Conditions {
+		date := &live.Status.Conditions[i].LastTransitionTime
+		date.Time = date.Add(-time.Second)
+	}
+	if _, err := c.UpdateStatus(ctx, live, metav1.UpdateOptions{FieldManager: "capstan"}); err != nil && !apierrors.IsConflict(err) { // whoever came before has changed it
+		return fmt.Errorf("nudge CustomResourceDefinition %s: %w", crd.Name, err)
+	}
+	return nil
 }
 
 func writeCRD(ctx context.Context, c apiextensions.CustomResourceDefinitionInterface, live, want *apiextensionsv1.CustomResourceDefinition) error {
