@@ -17,14 +17,17 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
+// conditioned is an object that says by a condition whether it is paused.
+type conditioned interface {
+	client.Object
+	conditions.Getter
+}
+
 // Removed calls do for each object that has been deleted, for what stands for
 // it outside: users take finalizers away. It is not called for an object that
 // was only lost sight of, as when a backup is restored, nor for one that was
 // paused, as one that is moved elsewhere: nobody asked for their end.
-func Removed[T interface {
-	client.Object
-	conditions.Getter
-}](c cache.Cache, obj T, do func(context.Context, T)) source.Source {
+func Removed[T conditioned](c cache.Cache, obj T, do func(context.Context, T)) source.Source {
 	return source.Kind(c, obj, handler.TypedFuncs[T, reconcile.Request]{
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			if wanted(e) {
@@ -35,9 +38,6 @@ func Removed[T interface {
 }
 
 // wanted reports whether somebody asked for the end of what was deleted.
-func wanted[T interface {
-	client.Object
-	conditions.Getter
-}](e event.TypedDeleteEvent[T]) bool {
+func wanted[T conditioned](e event.TypedDeleteEvent[T]) bool {
 	return !e.DeleteStateUnknown && !e.Object.GetDeletionTimestamp().IsZero() && !conditions.IsTrue(e.Object, clusterv1.PausedCondition)
 }
