@@ -185,7 +185,11 @@ func nudge(ctx context.Context, c apiextensions.CustomResourceDefinitionInterfac
 		date := &live.Status.Conditions[i].LastTransitionTime
 		date.Time = date.Add(-time.Second)
 	}
-	if _, err := c.UpdateStatus(ctx, live, metav1.UpdateOptions{FieldManager: "capstan"}); err != nil && !apierrors.IsConflict(err) { // whoever came before has changed it
+	_, err = c.UpdateStatus(ctx, live, metav1.UpdateOptions{FieldManager: "capstan"})
+	if apierrors.IsConflict(err) || apierrors.IsForbidden(err) {
+		return nil // it has changed since, or is not ours to change: the wait tells
+	}
+	if err != nil {
 		return fmt.Errorf("nudge CustomResourceDefinition %s: %w", crd.Name, err)
 	}
 	return nil

@@ -3,11 +3,14 @@
 package install
 
 import (
+	"errors"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -42,5 +45,22 @@ func TestADefinitionThatStoppedHalfwayIsEstablished(t *testing.T) {
 	fresh, err := installCRDs(t.Context(), c.ApiextensionsV1().CustomResourceDefinitions(), all[:1])
 	if err != nil || len(fresh) != 1 || fresh[0].Name != halfway.Name {
 		t.Errorf("newly established: %v, error %v", fresh, err)
+	}
+}
+
+// TestWhoMayNotNudgeWaits is about a manager without the right to write the
+// status of definitions: another's API server establishes them by itself.
+func TestWhoMayNotNudgeWaits(t *testing.T) {
+	t.Parallel()
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "hosts.x.io"}}
+	for name, refusal := range map[string]*apierrors.StatusError{
+		"no right":       apierrors.NewForbidden(apiextensionsv1.Resource("customresourcedefinitions"), crd.Name, errors.New("no right")),
+		"changed before": apierrors.NewConflict(apiextensionsv1.Resource("customresourcedefinitions"), crd.Name, errors.New("changed")),
+	} {
+		c := fake.NewSimpleClientset(crd)
+		c.PrependReactor("update", "customresourcedefinitions", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, refusal })
+		if err := nudge(t.Context(), c.ApiextensionsV1().CustomResourceDefinitions(), crd); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
