@@ -18,7 +18,6 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/access/simulated"
 	"github.com/capstan-dev/capstan/internal/controller/cluster"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmconfig"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane"
@@ -27,6 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/machine"
 	"github.com/capstan-dev/capstan/internal/controller/machinedeployment"
 	"github.com/capstan-dev/capstan/internal/controller/machineset"
+	"github.com/capstan-dev/capstan/internal/simulated"
 	"github.com/capstan-dev/capstan/manifests"
 )
 

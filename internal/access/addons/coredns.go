@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/controlplane"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 // coreDNS is the name of CoreDNS' Deployment, ConfigMap and container.
@@ -45,7 +45,7 @@ func UpdateCoreDNS(ctx context.Context, workload client.Client, kcp *controlplan
 	if container == nil {
 		return nil
 	}
-	plan, err := controlplane.PlanDNS(kcp, container.Image)
+	plan, err := kubeadmcontrolplane.PlanDNS(kcp, container.Image)
 	if err != nil || plan == nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func UpdateCoreDNS(ctx context.Context, workload client.Client, kcp *controlplan
 
 type dnsUpdate struct {
 	workload   client.Client
-	plan       *controlplane.DNS
+	plan       *kubeadmcontrolplane.DNS
 	deployment *appsv1.Deployment
 	config     *corev1.ConfigMap
 }
@@ -85,7 +85,7 @@ func (u *dnsUpdate) updateKubeadm(ctx context.Context) error {
 	if err := u.workload.Get(ctx, KubeadmConfig, &config); err != nil {
 		return fmt.Errorf("get ConfigMap %s: %w", KubeadmConfig, err)
 	}
-	updated, err := controlplane.UpdateKubeadmDNS(config.Data[clusterConfigurationKey], u.plan.Spec)
+	updated, err := kubeadmcontrolplane.UpdateKubeadmDNS(config.Data[clusterConfigurationKey], u.plan.Spec)
 	if err != nil {
 		return fmt.Errorf("ConfigMap %s, key %s: %w", KubeadmConfig, clusterConfigurationKey, err)
 	}

@@ -21,8 +21,8 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	"k8s.io/client-go/rest"
 
-	simulated "github.com/capstan-dev/capstan/internal/access/simulated/etcd"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	simulated "github.com/capstan-dev/capstan/internal/simulated/etcd"
 )
 
 func newCA(t *testing.T) certs.Pair {

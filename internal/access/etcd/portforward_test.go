@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/tools/portforward"
 	streaming "k8s.io/streaming/pkg/httpstream"
 
-	simulated "github.com/capstan-dev/capstan/internal/access/simulated/etcd"
+	simulated "github.com/capstan-dev/capstan/internal/simulated/etcd"
 )
 
 // oldServer is an API server that forwards ports over bare SPDY only, to the

@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
-	"github.com/capstan-dev/capstan/internal/access/simulated/apiserver"
-	simulated "github.com/capstan-dev/capstan/internal/access/simulated/etcd"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
+	simulated "github.com/capstan-dev/capstan/internal/simulated/etcd"
 )
 
 // newServer is an API server of today before a cluster's etcd. It counts the

@@ -21,7 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
-	"github.com/capstan-dev/capstan/internal/pure/controlplane"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 // cacheLag is how long to wait for a Secret that is there and not yet in the
@@ -79,7 +79,7 @@ func (r *Reconciler) certificates(ctx context.Context, s *state) (phase.Next, er
 	switch {
 	case s.certsErr == nil:
 		return phase.Continue(), nil
-	case controlplane.Initialized(s.kcp):
+	case kubeadmcontrolplane.Initialized(s.kcp):
 		s.due(s.now.Add(repairInterval))
 		return phase.Continue(), nil // what exists can go on; the conditions tell
 	case errors.Is(s.certsErr, errAwaited):
@@ -90,7 +90,7 @@ func (r *Reconciler) certificates(ctx context.Context, s *state) (phase.Next, er
 
 func purposes(s *state) []certs.Purpose {
 	all := []certs.Purpose{certs.CA, certs.Etcd, certs.FrontProxy, certs.ServiceAccount}
-	if !controlplane.ManagesEtcd(s.kcp) {
+	if !kubeadmcontrolplane.ManagesEtcd(s.kcp) {
 		all = append(all, certs.APIServerEtcdClient)
 	}
 	return all
@@ -99,9 +99,9 @@ func purposes(s *state) []certs.Purpose {
 func (r *Reconciler) secrets() secrets.Store { return secrets.Store{Mgmt: r.Mgmt, Live: r.Live} }
 
 func (r *Reconciler) pair(ctx context.Context, s *state, purpose certs.Purpose) (certs.Pair, error) {
-	brought := !controlplane.ManagesEtcd(s.kcp) && (purpose == certs.Etcd || purpose == certs.APIServerEtcdClient)
+	brought := !kubeadmcontrolplane.ManagesEtcd(s.kcp) && (purpose == certs.Etcd || purpose == certs.APIServerEtcdClient)
 	find := r.secrets().Get
-	if brought || controlplane.Initialized(s.kcp) { // else what is missing is made
+	if brought || kubeadmcontrolplane.Initialized(s.kcp) { // else what is missing is made
 		find = r.secrets().Find
 	}
 	secret, err := find(ctx, s.cluster, purpose, s.kcp)
@@ -114,7 +114,7 @@ func (r *Reconciler) pair(ctx context.Context, s *state, purpose certs.Purpose) 
 		return certs.Pair{}, err
 	case brought:
 		return certs.Pair{}, fmt.Errorf("secret %s %w: etcd is external, so create it with keys %s and %s (a CA needs no key)", key, errAwaited, certs.CertKey, certs.PrivateKeyKey)
-	case controlplane.Initialized(s.kcp):
+	case kubeadmcontrolplane.Initialized(s.kcp):
 		return certs.Pair{}, fmt.Errorf("secret %s has gone, and the cluster was made with what it held: restore it from a backup, or from the files under /etc/kubernetes/pki of a control plane machine", key)
 	}
 	return r.generate(ctx, s, purpose)

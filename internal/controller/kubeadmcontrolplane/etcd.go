@@ -15,7 +15,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
-	"github.com/capstan-dev/capstan/internal/pure/controlplane"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 	"github.com/capstan-dev/capstan/internal/pure/quorum"
 )
 
@@ -204,7 +204,7 @@ func (r *Reconciler) connectEtcd(ctx context.Context, s *state, nodes ...string)
 }
 
 // nodesBut are the nodes whose members can be asked, without that of one machine.
-func nodesBut(s *state, leaving *controlplane.Machine) (nodes []string) {
+func nodesBut(s *state, leaving *kubeadmcontrolplane.Machine) (nodes []string) {
 	for _, m := range s.machines {
 		if m == leaving || m.Node() == "" {
 			continue

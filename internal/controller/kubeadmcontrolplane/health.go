@@ -13,7 +13,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/pure/controlplane"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 	"github.com/capstan-dev/capstan/internal/pure/quorum"
 )
 
@@ -44,7 +44,7 @@ func etcdHealthy(s *state) metav1.Condition {
 }
 
 func componentsHealthy(s *state) metav1.Condition {
-	types := slices.DeleteFunc(controlplane.ComponentConditions(controlplane.ManagesEtcd(s.kcp)), func(t string) bool {
+	types := slices.DeleteFunc(kubeadmcontrolplane.ComponentConditions(kubeadmcontrolplane.ManagesEtcd(s.kcp)), func(t string) bool {
 		return t == controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition
 	})
 	c := sum(s, types, nil, reasons{
@@ -60,7 +60,7 @@ func componentsHealthy(s *state) metav1.Condition {
 
 // sum makes one condition of some conditions of all machines that have a Node.
 func sum(s *state, types, issues []string, r reasons) metav1.Condition {
-	if !controlplane.Initialized(s.kcp) {
+	if !kubeadmcontrolplane.Initialized(s.kcp) {
 		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: r.uninspected, Message: waitingForInit}
 	}
 	var unknown []string
@@ -102,7 +102,7 @@ const patience = 10 * time.Second
 // it is made to survive.
 func available(s *state) metav1.Condition {
 	const t = controlplanev1.KubeadmControlPlaneAvailableCondition
-	if !controlplane.Initialized(s.kcp) {
+	if !kubeadmcontrolplane.Initialized(s.kcp) {
 		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotAvailableReason, "Control plane not yet initialized")
 	}
 	if old := conditions.Get(s.kcp, t); s.client == nil && s.kcp.DeletionTimestamp.IsZero() && old != nil && !s.isDown() {
@@ -138,8 +138,8 @@ func (s *state) unavailable() (issues, notes []string) {
 	if conditions.IsFalse(s.kcp, controlplanev1.KubeadmControlPlaneCertificatesAvailableCondition) {
 		issues = append(issues, "* Control plane certificates are not available")
 	}
-	managed := controlplane.ManagesEtcd(s.kcp)
-	pods := slices.DeleteFunc(controlplane.ComponentConditions(managed), func(t string) bool { return slices.Contains(etcdConditions, t) })
+	managed := kubeadmcontrolplane.ManagesEtcd(s.kcp)
+	pods := slices.DeleteFunc(kubeadmcontrolplane.ComponentConditions(managed), func(t string) bool { return slices.Contains(etcdConditions, t) })
 	working, members := 0, 0
 	for _, m := range s.machines {
 		if s.all(m, pods, &notes) && (!managed || s.all(m, etcdConditions, &notes)) {
@@ -166,7 +166,7 @@ func (s *state) unavailable() (issues, notes []string) {
 
 // all reports whether all conditions of a machine are True, and notes those that
 // have not been for a while.
-func (s *state) all(m *controlplane.Machine, types []string, notes *[]string) bool {
+func (s *state) all(m *kubeadmcontrolplane.Machine, types []string, notes *[]string) bool {
 	good := true
 	for _, t := range types {
 		c := conditions.Get(m, t)

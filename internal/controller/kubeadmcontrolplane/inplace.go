@@ -22,8 +22,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
-	"github.com/capstan-dev/capstan/internal/pure/controlplane"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 // nodeDeletionSeconds is what admission fills in where a Machine says nothing;
@@ -83,7 +83,7 @@ func (r *Reconciler) synchronise(ctx context.Context, s *state) (phase.Next, err
 	return phase.Continue(), errors.Join(errs...)
 }
 
-func (r *Reconciler) synchroniseLabels(ctx context.Context, s *state, m *controlplane.Machine) error {
+func (r *Reconciler) synchroniseLabels(ctx context.Context, s *state, m *kubeadmcontrolplane.Machine) error {
 	wanted := m.Machine.DeepCopy()
 	changed, err := metadata.Sync(wanted, fieldOwner, metadata.Want{Labels: machineLabels(s), Annotations: machineAnnotations(s, m)})
 	if err != nil || !changed {
@@ -112,7 +112,7 @@ func (r *Reconciler) synchroniseLabels(ctx context.Context, s *state, m *control
 
 // passOn brings the labels and annotations that a machine is about to have to an
 // object that it refers to.
-func (r *Reconciler) passOn(ctx context.Context, s *state, m *controlplane.Machine, wanted *clusterv1.Machine, obj client.Object) error {
+func (r *Reconciler) passOn(ctx context.Context, s *state, m *kubeadmcontrolplane.Machine, wanted *clusterv1.Machine, obj client.Object) error {
 	changed, ok := obj.DeepCopyObject().(client.Object)
 	if !ok || !obj.GetDeletionTimestamp().IsZero() || claim.ByMachine(m.Machine).Judge(obj).Holder != "" {
 		return nil
@@ -141,7 +141,7 @@ var ours = []string{
 	clusterv1.MachineCertificatesExpiryDateAnnotation,
 }
 
-func machineAnnotations(s *state, m *controlplane.Machine) map[string]string {
+func machineAnnotations(s *state, m *kubeadmcontrolplane.Machine) map[string]string {
 	annotations := map[string]string{}
 	maps.Copy(annotations, s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations)
 	for _, key := range ours {
@@ -164,7 +164,7 @@ func setInPlaceFields(m *clusterv1.Machine, kcp *controlplanev1.KubeadmControlPl
 
 // readinessGates make the health of the components part of a machine's.
 func readinessGates(kcp *controlplanev1.KubeadmControlPlane, more []clusterv1.MachineReadinessGate) (gates []clusterv1.MachineReadinessGate) {
-	for _, t := range controlplane.ComponentConditions(controlplane.ManagesEtcd(kcp)) {
+	for _, t := range kubeadmcontrolplane.ComponentConditions(kubeadmcontrolplane.ManagesEtcd(kcp)) {
 		gates = append(gates, clusterv1.MachineReadinessGate{ConditionType: t})
 	}
 	for _, g := range more {

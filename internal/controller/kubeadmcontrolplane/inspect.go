@@ -19,7 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/addons"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/controlplane"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 const (
@@ -58,7 +58,7 @@ func (r *Reconciler) inspect(ctx context.Context, s *state) (phase.Next, error) 
 // notConnected keeps what was reported last for a while, and then says that
 // nothing is known.
 func (s *state) notConnected() {
-	if !controlplane.Initialized(s.kcp) {
+	if !kubeadmcontrolplane.Initialized(s.kcp) {
 		return
 	}
 	from := s.health.GraceStarts(true) // it has answered once, or it would not be initialized
@@ -85,7 +85,7 @@ func (s *state) notConnected() {
 
 // initialized latches that kubeadm init has finished.
 func (r *Reconciler) initialized(ctx context.Context, s *state) (bool, error) {
-	if controlplane.Initialized(s.kcp) {
+	if kubeadmcontrolplane.Initialized(s.kcp) {
 		return true, nil
 	}
 	if len(s.machines) == 0 || len(s.machines) == 1 && s.machines[0].Deleting() {
@@ -126,7 +126,7 @@ func (r *Reconciler) inspectMachines(ctx context.Context, s *state) error {
 			return fmt.Errorf("get Node %s of the workload cluster: %w", m.Node(), err)
 		}
 	}
-	if controlplane.ManagesEtcd(s.kcp) {
+	if kubeadmcontrolplane.ManagesEtcd(s.kcp) {
 		s.etcd = r.inspectEtcd(ctx, s, byName, false)
 	}
 	for _, m := range s.machines {
@@ -138,13 +138,13 @@ func (r *Reconciler) inspectMachines(ctx context.Context, s *state) error {
 	return nil
 }
 
-func (r *Reconciler) inspectMachine(s *state, m *controlplane.Machine, node *corev1.Node, pods map[string]*corev1.Pod) {
-	seen := controlplane.Seen{
+func (r *Reconciler) inspectMachine(s *state, m *kubeadmcontrolplane.Machine, node *corev1.Node, pods map[string]*corev1.Pod) {
+	seen := kubeadmcontrolplane.Seen{
 		Deleting: m.Deleting(), NodeName: m.Node(), Node: node, Pods: map[string]*corev1.Pod{},
-		Taints: controlplane.TaintsOf(m.Config), ManagesEtcd: controlplane.ManagesEtcd(s.kcp),
+		Taints: kubeadmcontrolplane.TaintsOf(m.Config), ManagesEtcd: kubeadmcontrolplane.ManagesEtcd(s.kcp),
 		Member: s.etcd.member(m.Node()), MemberErr: s.etcd.err(m.Node()),
 	}
-	for _, c := range controlplane.Components {
+	for _, c := range kubeadmcontrolplane.Components {
 		seen.Pods[c.Name] = pods[c.Name+"-"+m.Node()]
 	}
 	first := !conditions.Has(m, reported(s)[0])
@@ -152,7 +152,7 @@ func (r *Reconciler) inspectMachine(s *state, m *controlplane.Machine, node *cor
 		conditions.Set(m.Machine, s.now, c)
 	}
 	// In memory they are there all the same: decisions are made from them.
-	if first && node != nil && !m.Deleting() && len(controlplane.Unhealthy(m, seen.ManagesEtcd)) > 0 {
+	if first && node != nil && !m.Deleting() && len(kubeadmcontrolplane.Unhealthy(m, seen.ManagesEtcd)) > 0 {
 		if at := node.CreationTimestamp.Add(firstReport); at.After(s.now) {
 			s.pending[m.Name] = true
 			s.due(at)
@@ -162,7 +162,7 @@ func (r *Reconciler) inspectMachine(s *state, m *controlplane.Machine, node *cor
 
 // reported are the types of the conditions that are reported on machines.
 func reported(s *state) (types []string) {
-	for _, c := range (controlplane.Seen{ManagesEtcd: controlplane.ManagesEtcd(s.kcp)}).Conditions() {
+	for _, c := range (kubeadmcontrolplane.Seen{ManagesEtcd: kubeadmcontrolplane.ManagesEtcd(s.kcp)}).Conditions() {
 		types = append(types, c.Type)
 	}
 	return types
@@ -172,17 +172,17 @@ func reported(s *state) (types []string) {
 // something to report.
 func judge(_ context.Context, s *state) (phase.Next, error) {
 	for _, m := range s.machines {
-		m.Verdict = controlplane.Judge(s.kcp, m, s.now)
+		m.Verdict = kubeadmcontrolplane.Judge(s.kcp, m, s.now)
 		conditions.Set(m.Machine, s.now, upToDate(m))
 		if m.Node() == "" && m.UpToDate && !conditions.Has(m, reported(s)[0]) {
 			s.pending[m.Name] = true // with its first report
 		}
 	}
-	s.due(controlplane.RolloutDue(s.kcp, s.machines, s.now))
+	s.due(kubeadmcontrolplane.RolloutDue(s.kcp, s.machines, s.now))
 	return phase.Continue(), nil
 }
 
-func upToDate(m *controlplane.Machine) metav1.Condition {
+func upToDate(m *kubeadmcontrolplane.Machine) metav1.Condition {
 	if m.UpToDate {
 		return metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineUpToDateReason}
 	}

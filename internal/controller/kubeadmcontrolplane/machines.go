@@ -22,17 +22,17 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
-	"github.com/capstan-dev/capstan/internal/pure/controlplane"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 var configKind = bootstrapv1.GroupVersion.WithKind("KubeadmConfig").GroupKind()
 
 // scaleUp makes a machine: its bootstrap config, its infrastructure, itself, all
 // of one name. If that fails halfway, what was made is deleted again.
-func (r *Reconciler) scaleUp(ctx context.Context, s *state, a controlplane.Create) (err error) {
+func (r *Reconciler) scaleUp(ctx context.Context, s *state, a kubeadmcontrolplane.Create) (err error) {
 	random := strings.TrimPrefix(r.Name(""), "-")
-	name, err := controlplane.Name(s.kcp, s.cluster.Name, random)
+	name, err := kubeadmcontrolplane.Name(s.kcp, s.cluster.Name, random)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (r *Reconciler) scaleUp(ctx context.Context, s *state, a controlplane.Creat
 	if err := r.Mgmt.Create(ctx, m, client.FieldOwner(fieldOwner)); err != nil {
 		return fmt.Errorf("create Machine %s: %w", client.ObjectKeyFromObject(m), err)
 	}
-	fresh := &controlplane.Machine{Machine: m, Verdict: controlplane.Verdict{UpToDate: true}}
+	fresh := &kubeadmcontrolplane.Machine{Machine: m, Verdict: kubeadmcontrolplane.Verdict{UpToDate: true}}
 	conditions.Set(m, s.now, upToDate(fresh)) // for our own counters; it is reported later
 	s.machines = append(s.machines, fresh)
 	delete(s.kcp.Annotations, controlplanev1.RemediationInProgressAnnotation) // the machine carries it on
@@ -106,7 +106,7 @@ func (r *Reconciler) createConfig(ctx context.Context, s *state, m *clusterv1.Ma
 			Annotations:     s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations,
 			OwnerReferences: []metav1.OwnerReference{keeper},
 		},
-		Spec: controlplane.ConfigSpec(s.kcp, init),
+		Spec: kubeadmcontrolplane.ConfigSpec(s.kcp, init),
 	}
 	if err := r.Mgmt.Create(ctx, config, client.FieldOwner(fieldOwner)); err != nil {
 		return ref, fmt.Errorf("create KubeadmConfig %s: %w", client.ObjectKeyFromObject(config), err)
@@ -147,7 +147,7 @@ func (r *Reconciler) sweep(ctx context.Context, s *state) error {
 
 // scaleDown asks for the deletion of a machine. Its etcd member is removed when
 // it has been drained, before its infrastructure goes.
-func (r *Reconciler) scaleDown(ctx context.Context, s *state, a controlplane.Delete) error {
+func (r *Reconciler) scaleDown(ctx context.Context, s *state, a kubeadmcontrolplane.Delete) error {
 	m := a.Machine
 	if err := s.commitNow(ctx, m); err != nil { // after the deletion it would be a conflict
 		return err

@@ -23,7 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
-	"github.com/capstan-dev/capstan/internal/pure/controlplane"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 // fieldOwner signs what the controller writes on Machines and what they refer to.
@@ -36,7 +36,7 @@ type state struct {
 	cluster *clusterv1.Cluster // nil if there is none; without a UID if it has gone while we are to be deleted
 	now     time.Time
 
-	machines []*controlplane.Machine                // ours, the oldest first
+	machines []*kubeadmcontrolplane.Machine         // ours, the oldest first
 	workers  []string                               // names of the Cluster's other machines
 	orphans  []*clusterv1.Machine                   // of the control plane, controlled by nobody
 	commits  map[string]func(context.Context) error // of machines, by name
@@ -48,7 +48,7 @@ type state struct {
 	health   workload.Health                        // of the connection
 	client   client.Client                          // of the workload cluster; nil while not connected
 	etcd     inspection                             // of etcd; zero where nobody asked
-	action   controlplane.Action                    // planned
+	action   kubeadmcontrolplane.Action             // planned
 	blocked  []string                               // what stands in the way of it
 	held     []string                               // which machines may not terminate yet, and why
 	deleting deleting                               // how far the deletion is
@@ -115,7 +115,7 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 			}
 		}
 	}
-	controlplane.Sort(s.machines)
+	kubeadmcontrolplane.Sort(s.machines)
 	return s, nil
 }
 
@@ -149,7 +149,7 @@ func (r *Reconciler) observeTemplate(ctx context.Context, s *state) error {
 func (r *Reconciler) observeMachine(ctx context.Context, s *state, m *clusterv1.Machine) error {
 	s.commits[m.Name] = patch.Remember(r.Mgmt, m, patch.Locked, patch.As(fieldOwner))
 	s.before[m.Name] = m.Status.DeepCopy()
-	out := &controlplane.Machine{Machine: m}
+	out := &kubeadmcontrolplane.Machine{Machine: m}
 	s.machines = append(s.machines, out)
 	if ref := m.Spec.InfrastructureRef; ref.IsDefined() {
 		infra, err := r.Providers.Get(ctx, m.Namespace, ref)
@@ -174,9 +174,9 @@ func (r *Reconciler) observeMachine(ctx context.Context, s *state, m *clusterv1.
 	return nil
 }
 
-func clonedFrom(infra *provider.Object) *controlplane.Source {
+func clonedFrom(infra *provider.Object) *kubeadmcontrolplane.Source {
 	a := infra.GetAnnotations()
-	from := controlplane.Source{Name: a[clusterv1.TemplateClonedFromNameAnnotation], GroupKind: a[clusterv1.TemplateClonedFromGroupKindAnnotation]}
+	from := kubeadmcontrolplane.Source{Name: a[clusterv1.TemplateClonedFromNameAnnotation], GroupKind: a[clusterv1.TemplateClonedFromGroupKindAnnotation]}
 	if from.Name == "" || from.GroupKind == "" {
 		return nil
 	}
@@ -201,7 +201,7 @@ func (r *Reconciler) commitMachines(ctx context.Context, s *state) error {
 }
 
 // commitNow writes what changed on a machine before something else is done to it.
-func (s *state) commitNow(ctx context.Context, m *controlplane.Machine) error {
+func (s *state) commitNow(ctx context.Context, m *kubeadmcontrolplane.Machine) error {
 	commit := s.commits[m.Name]
 	delete(s.commits, m.Name)
 	if commit == nil || s.pending[m.Name] {

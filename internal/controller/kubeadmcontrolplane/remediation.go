@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/controlplane"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 	"github.com/capstan-dev/capstan/internal/pure/quorum"
 )
 
@@ -32,8 +32,8 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	if !s.etcd.asked() {
 		etcdErr = cmp.Or(etcdErr, workload.ErrNotConnected)
 	}
-	cure := controlplane.Remediate(controlplane.Sickness{
-		Facts:   controlplane.Facts{ControlPlane: s.kcp, Cluster: s.cluster, Machines: s.machines, Connected: s.client != nil},
+	cure := kubeadmcontrolplane.Remediate(kubeadmcontrolplane.Sickness{
+		Facts:   kubeadmcontrolplane.Facts{ControlPlane: s.kcp, Cluster: s.cluster, Machines: s.machines, Connected: s.client != nil},
 		Members: s.etcd.members, EtcdErr: etcdErr, Now: s.now,
 	})
 	if cure == nil {
@@ -70,7 +70,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	return phase.Wait(0), nil
 }
 
-func (s *state) remediated(m *controlplane.Machine, reason, message string) {
+func (s *state) remediated(m *kubeadmcontrolplane.Machine, reason, message string) {
 	conditions.Set(m.Machine, s.now, metav1.Condition{
 		Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message,
 	})
@@ -88,7 +88,7 @@ func (s *state) tidyRemediation() error {
 	if !ok {
 		return nil
 	}
-	record, err := controlplane.ParseRecord(value)
+	record, err := kubeadmcontrolplane.ParseRecord(value)
 	if err != nil {
 		return fmt.Errorf("annotation %s: %w; remove it", controlplanev1.RemediationInProgressAnnotation, err)
 	}
@@ -103,8 +103,8 @@ func (s *state) tidyRemediation() error {
 
 // handOverFrom moves the leadership of etcd away from a machine that is still
 // there, so that its end is no election.
-func (r *Reconciler) handOverFrom(ctx context.Context, s *state, m *controlplane.Machine) error {
-	if !controlplane.ManagesEtcd(s.kcp) || !controlplane.Initialized(s.kcp) || s.etcd.member(m.Node()) == nil {
+func (r *Reconciler) handOverFrom(ctx context.Context, s *state, m *kubeadmcontrolplane.Machine) error {
+	if !kubeadmcontrolplane.ManagesEtcd(s.kcp) || !kubeadmcontrolplane.Initialized(s.kcp) || s.etcd.member(m.Node()) == nil {
 		return nil
 	}
 	nodes := nodesBut(s, m)

@@ -14,16 +14,16 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/addons"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/controlplane"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 // scale carries out the one change that package controlplane plans.
 func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
-	s.action, s.blocked = controlplane.Plan(controlplane.Facts{
+	s.action, s.blocked = kubeadmcontrolplane.Plan(kubeadmcontrolplane.Facts{
 		ControlPlane: s.kcp, Cluster: s.cluster, Machines: s.machines,
 		Certificates: s.certsErr == nil, Connected: s.client != nil,
 	})
-	create, isCreate := s.action.(controlplane.Create)
+	create, isCreate := s.action.(kubeadmcontrolplane.Create)
 	if isCreate && s.template == nil {
 		s.blocked = append(s.blocked, s.problem)
 	}
@@ -43,14 +43,14 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 	}
 	var err error
 	switch a := s.action.(type) {
-	case controlplane.Create:
+	case kubeadmcontrolplane.Create:
 		if !create.Init && s.rollingOut() {
 			err = addons.PrepareJoin(ctx, s.client, s.kcp)
 		}
 		if err == nil {
 			err = r.scaleUp(ctx, s, a)
 		}
-	case controlplane.Delete:
+	case kubeadmcontrolplane.Delete:
 		err = r.scaleDown(ctx, s, a)
 	}
 	if err != nil {
@@ -60,14 +60,14 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 }
 
 func (s *state) rollingOut() bool {
-	return slices.ContainsFunc(s.machines, func(m *controlplane.Machine) bool { return !m.UpToDate })
+	return slices.ContainsFunc(s.machines, func(m *kubeadmcontrolplane.Machine) bool { return !m.UpToDate })
 }
 
 // addons brings what kubeadm installs beside the control plane to the version of
 // the machines, once those are all as the spec wants them. The workload cluster
 // is asked only when the spec wants something else than last time.
 func (r *Reconciler) addons(ctx context.Context, s *state) (phase.Next, error) {
-	if s.client == nil || !controlplane.Initialized(s.kcp) || s.action != nil {
+	if s.client == nil || !kubeadmcontrolplane.Initialized(s.kcp) || s.action != nil {
 		return phase.Continue(), nil
 	}
 	config := s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration

@@ -14,7 +14,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
-	"github.com/capstan-dev/capstan/internal/pure/controlplane"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
@@ -37,7 +37,7 @@ func report(s *state, failed error) {
 	} {
 		set(s, c)
 	}
-	if controlplane.ManagesEtcd(s.kcp) {
+	if kubeadmcontrolplane.ManagesEtcd(s.kcp) {
 		set(s, etcdHealthy(s))
 	} else {
 		conditions.Delete(s.kcp, controlplanev1.KubeadmControlPlaneEtcdClusterHealthyCondition)
@@ -72,7 +72,7 @@ func count(s *state) {
 
 func initialized(s *state) metav1.Condition {
 	const t = controlplanev1.KubeadmControlPlaneInitializedCondition
-	if controlplane.Initialized(s.kcp) {
+	if kubeadmcontrolplane.Initialized(s.kcp) {
 		return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneInitializedReason, "")
 	}
 	return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotInitializedReason, waitsFor(s))

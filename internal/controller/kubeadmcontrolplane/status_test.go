@@ -13,7 +13,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/pure/controlplane"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 // reporting is the state of a control plane that wants some machines and has
@@ -25,7 +25,7 @@ func reporting(want int32, reasons ...string) *state {
 	s.cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "h", Port: 6443}
 	s.kcp.Spec.Replicas = &want
 	for _, why := range reasons {
-		m := &controlplane.Machine{Machine: &clusterv1.Machine{}, Verdict: controlplane.Verdict{UpToDate: why == ""}}
+		m := &kubeadmcontrolplane.Machine{Machine: &clusterv1.Machine{}, Verdict: kubeadmcontrolplane.Verdict{UpToDate: why == ""}}
 		if why != "" {
 			m.Why = []string{why}
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/controlplane"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 	"github.com/capstan-dev/capstan/internal/pure/quorum"
 )
 
@@ -95,7 +95,7 @@ func (r *Reconciler) prepareTermination(ctx context.Context, s *state) (phase.Ne
 }
 
 // notYet says why a machine's time has not come.
-func notYet(m *controlplane.Machine) string {
+func notYet(m *kubeadmcontrolplane.Machine) string {
 	if conditions.Reason(m, clusterv1.MachineDeletingCondition) != clusterv1.MachineDeletingWaitingForPreTerminateHookReason {
 		return "its deletion has not come to the hooks yet"
 	}
@@ -109,14 +109,14 @@ func notYet(m *controlplane.Machine) string {
 
 // leave takes a machine out of the control plane, or says why that has to wait:
 // somebody must be left to serve the API, and a majority of etcd's members.
-func (r *Reconciler) leave(ctx context.Context, s *state, m *controlplane.Machine) (why string, err error) {
+func (r *Reconciler) leave(ctx context.Context, s *state, m *kubeadmcontrolplane.Machine) (why string, err error) {
 	if m.Node() == "" {
 		return "", nil // it serves nobody
 	}
-	if controlplane.Initialized(s.kcp) && !controlplane.ComponentsRemain(s.machines, m) {
+	if kubeadmcontrolplane.Initialized(s.kcp) && !kubeadmcontrolplane.ComponentsRemain(s.machines, m) {
 		return "no other machine would be left with healthy control plane components", nil // their Pods wake us
 	}
-	if !controlplane.ManagesEtcd(s.kcp) {
+	if !kubeadmcontrolplane.ManagesEtcd(s.kcp) {
 		return "", nil
 	}
 	if !s.etcd.asked() || s.etcd.listErr != nil {
@@ -131,7 +131,7 @@ func (r *Reconciler) leave(ctx context.Context, s *state, m *controlplane.Machin
 }
 
 // removeMember removes the etcd member of a machine, if a healthy majority is left.
-func (r *Reconciler) removeMember(ctx context.Context, s *state, m *controlplane.Machine, member quorum.Member) (why string, err error) {
+func (r *Reconciler) removeMember(ctx context.Context, s *state, m *kubeadmcontrolplane.Machine, member quorum.Member) (why string, err error) {
 	nodes := nodesBut(s, m)
 	if len(nodes) == 0 {
 		return nobodyToAsk, nil
@@ -177,7 +177,7 @@ func (r *Reconciler) currentMembers(ctx context.Context, s *state, c etcd.Client
 }
 
 // handOver moves the leadership of etcd away from a machine's member.
-func (r *Reconciler) handOver(ctx context.Context, s *state, c etcd.Client, leaving *controlplane.Machine, members []quorum.Member) error {
+func (r *Reconciler) handOver(ctx context.Context, s *state, c etcd.Client, leaving *kubeadmcontrolplane.Machine, members []quorum.Member) error {
 	status, err := c.Status(ctx)
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func (r *Reconciler) handOver(ctx context.Context, s *state, c etcd.Client, leav
 	return fmt.Errorf("no other member could take the leadership of etcd: %w", errors.Join(errs...))
 }
 
-func heirs(s *state, leaving *controlplane.Machine) (all []quorum.Heir) {
+func heirs(s *state, leaving *kubeadmcontrolplane.Machine) (all []quorum.Heir) {
 	for _, m := range s.machines {
 		if m == leaving || m.Node() == "" || m.Deleting() {
 			continue

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+var now = time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC)
+
+// machine makes a healthy machine named by the first word, changed by the others:
+//
+//	old outdated · sick component not healthy · nomember etcd member not healthy
+//	bare no Node · going being deleted · marked to be deleted first · in=DOMAIN
+//	unhealthy a health check wants it replaced
+func machine(words string) *Machine {
+	f := strings.Fields(words)
+	m := &Machine{Machine: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: f[0], Annotations: map[string]string{}}}, Verdict: Verdict{UpToDate: true}}
+	m.CreationTimestamp = metav1.NewTime(now.Add(time.Duration(f[0][0]) * time.Minute).Add(-24 * time.Hour))
+	m.Status.NodeRef.Name = f[0]
+	for _, t := range ComponentConditions(true) {
+		set(m, t, metav1.ConditionTrue)
+	}
+	set(m, controlplanev1.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetCondition, metav1.ConditionTrue)
+	for _, w := range f[1:] {
+		switch domain, ok := strings.CutPrefix(w, "in="); {
+		case ok:
+			m.Spec.FailureDomain = domain
+		case w == "old":
+			m.Verdict = Verdict{Why: []string{"old"}}
+		case w == "sick":
+			set(m, "APIServerPodHealthy", metav1.ConditionFalse)
+		case w == "nomember":
+			set(m, "EtcdMemberHealthy", metav1.ConditionFalse)
+		case w == "bare":
+			m.Status.NodeRef.Name = ""
+		case w == "going":
+			m.DeletionTimestamp = &metav1.Time{Time: now}
+		case w == "marked":
+			m.Annotations[clusterv1.DeleteMachineAnnotation] = ""
+		case w == "chosen":
+			m.Annotations[clusterv1.RemediateMachineAnnotation] = ""
+		case w == "unhealthy":
+			set(m, clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionFalse)
+			set(m, clusterv1.MachineOwnerRemediatedCondition, metav1.ConditionFalse)
+		default:
+			panic("unknown word " + w)
+		}
+	}
+	return m
+}
+
+func set(m *Machine, t string, status metav1.ConditionStatus) {
+	conditions.Set(m.Machine, now, metav1.Condition{Type: t, Status: status, Reason: "X"})
+}
+
+// machines are separated by commas.
+func machines(list string) (all []*Machine) {
+	for words := range strings.SplitSeq(list, ",") {
+		if strings.TrimSpace(words) != "" {
+			all = append(all, machine(words))
+		}
+	}
+	Sort(all)
+	return all
+}
+
+func domains(names ...string) (all []clusterv1.FailureDomain) {
+	for _, n := range names {
+		name, worker := strings.CutSuffix(n, "-worker")
+		all = append(all, clusterv1.FailureDomain{Name: name, ControlPlane: new(!worker)})
+	}
+	return all
+}
+
+func controlPlane(replicas int32, change ...func(*controlplanev1.KubeadmControlPlane)) *controlplanev1.KubeadmControlPlane {
+	kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Name: "cp"}}
+	kcp.Spec.Replicas, kcp.Spec.Version = &replicas, "v1.35.0"
+	kcp.Spec.MachineTemplate.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infra.io", Kind: "HostTemplate", Name: "small"}
+	kcp.Status.Initialization.ControlPlaneInitialized = new(true)
+	for _, c := range change {
+		c(kcp)
+	}
+	return kcp
+}
+
+func withConfig(m *Machine, spec bootstrapv1.KubeadmConfigSpec) *Machine {
+	m.Config = &bootstrapv1.KubeadmConfig{Spec: spec}
+	return m
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/util/version"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+)
+
+// kubeletLocalMode lets kubelets of control plane machines talk to their own
+// API server. From 1.36 on kubeadm knows nothing else.
+const kubeletLocalMode = "ControlPlaneKubeletLocalMode"
+
+// ConfigSpec is the bootstrap config of a machine of the control plane: the
+// one on which kubeadm init runs, or one that joins.
+func ConfigSpec(kcp *controlplanev1.KubeadmControlPlane, init bool) bootstrapv1.KubeadmConfigSpec {
+	spec := *kcp.Spec.KubeadmConfigSpec.DeepCopy()
+	if init {
+		spec.JoinConfiguration = bootstrapv1.JoinConfiguration{}
+	} else {
+		// The ClusterConfiguration stays: a joining machine does not need it,
+		// but a later change of it shows which machines are older.
+		spec.InitConfiguration = bootstrapv1.InitConfiguration{}
+	}
+	spec.ClusterConfiguration.FeatureGates = withKubeletLocalMode(spec.ClusterConfiguration.FeatureGates, kcp.Spec.Version)
+	return spec
+}
+
+// withKubeletLocalMode are feature gates with that one, unless it is there already.
+func withKubeletLocalMode(gates map[string]bool, kubernetes string) map[string]bool {
+	if _, set := gates[kubeletLocalMode]; set || !wantsKubeletLocalMode(kubernetes) {
+		return gates
+	}
+	with := map[string]bool{kubeletLocalMode: true}
+	maps.Copy(with, gates)
+	return with
+}
+
+func wantsKubeletLocalMode(kubernetes string) bool {
+	v, err := version.ParseSemantic(kubernetes)
+	return err == nil && v.Major() == 1 && v.Minor() >= 31 && v.Minor() < 36
+}
+
+// sameConfig reports whether a machine's config says what the control plane
+// wants now. What bootstrapping fills in by itself does not count.
+func sameConfig(kcp *controlplanev1.KubeadmControlPlane, current bootstrapv1.KubeadmConfigSpec) bool {
+	// One that joins has the discovery at least, once its data is made.
+	isInit := !empty(current.InitConfiguration) || empty(current.JoinConfiguration)
+	wanted := ConfigSpec(kcp, false)
+	if isInit {
+		wanted.JoinConfiguration.CACertPath = "" // init has no such field
+	}
+	if equal(asJoin(current), asJoin(wanted)) {
+		return true
+	}
+	// A config for kubeadm init may also match as such, where init and join are
+	// set up differently.
+	return isInit && equal(normal(current), normal(ConfigSpec(kcp, true)))
+}
+
+// asJoin brings a config into the form of one that joins.
+func asJoin(spec bootstrapv1.KubeadmConfigSpec) bootstrapv1.KubeadmConfigSpec {
+	spec = normal(spec)
+	if init := spec.InitConfiguration; !empty(init) {
+		join := &spec.JoinConfiguration
+		join.Timeouts, join.Patches = init.Timeouts, init.Patches
+		join.SkipPhases, join.NodeRegistration = init.SkipPhases, init.NodeRegistration
+		if !empty(init.LocalAPIEndpoint) {
+			join.ControlPlane = &bootstrapv1.JoinControlPlane{LocalAPIEndpoint: init.LocalAPIEndpoint}
+		}
+		spec.InitConfiguration = bootstrapv1.InitConfiguration{}
+	}
+	if cp := spec.JoinConfiguration.ControlPlane; cp != nil && empty(cp.LocalAPIEndpoint) {
+		spec.JoinConfiguration.ControlPlane = nil // set in any case when it is rendered
+	}
+	return spec
+}
+
+// normal takes away what others may have filled in, and what has a default.
+func normal(spec bootstrapv1.KubeadmConfigSpec) bootstrapv1.KubeadmConfigSpec {
+	spec = *spec.DeepCopy()
+	spec.ClusterConfiguration.ControlPlaneEndpoint = ""
+	spec.ClusterConfiguration.DNS = bootstrapv1.DNS{}
+	spec.JoinConfiguration.Discovery = bootstrapv1.Discovery{}
+	// How long a start may take is for the next join to know.
+	spec.InitConfiguration.Timeouts.ControlPlaneComponentHealthCheckSeconds = nil
+	spec.JoinConfiguration.Timeouts.ControlPlaneComponentHealthCheckSeconds = nil
+	if spec.Format == "" {
+		spec.Format = bootstrapv1.CloudConfig
+	}
+	for _, n := range []*bootstrapv1.NodeRegistrationOptions{&spec.InitConfiguration.NodeRegistration, &spec.JoinConfiguration.NodeRegistration} {
+		if n.ImagePullPolicy == "IfNotPresent" {
+			n.ImagePullPolicy = ""
+		}
+	}
+	return spec
+}
+
+// equal compares as the wire does: an empty list is one that is not there,
+// except where the API tells the two apart.
+func equal(a, b bootstrapv1.KubeadmConfigSpec) bool {
+	return reflect.DeepEqual(wire(a), wire(b))
+}
+
+func wire(spec bootstrapv1.KubeadmConfigSpec) (out any) {
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		panic(err) // an API type always has a JSON form
+	}
+	if err := json.Unmarshal(raw, &out); err != nil {
+		panic(err)
+	}
+	return out
+}
+
+func empty(v any) bool { return reflect.ValueOf(v).IsZero() }

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
+)
+
+// registries are those of Kubernetes itself, where CoreDNS moved into a folder
+// of its own with 1.8.0.
+var registries = []string{"registry.k8s.io", "k8s.gcr.io"}
+
+// DNS is a change of CoreDNS.
+type DNS struct {
+	Image    string // to run
+	From, To string // versions of CoreDNS, without a v
+	Spec     bootstrapv1.DNS
+}
+
+// PlanDNS says which image of CoreDNS the control plane wants in the place of
+// the current one; nil if it wants nothing, or what there is. A lower version
+// is refused: a Corefile can be migrated to a newer CoreDNS only.
+func PlanDNS(kcp *controlplanev1.KubeadmControlPlane, current string) (*DNS, error) {
+	if _, skip := kcp.Annotations[controlplanev1.SkipCoreDNSAnnotation]; skip {
+		return nil, nil
+	}
+	config := kcp.Spec.KubeadmConfigSpec.ClusterConfiguration
+	wanted := config.DNS
+	repository, tag := splitImage(current)
+	from, err := dnsVersion(tag)
+	if err != nil {
+		if wanted == (bootstrapv1.DNS{}) && config.ImageRepository == "" {
+			return nil, nil // nobody wants it changed
+		}
+		return nil, fmt.Errorf("version of CoreDNS in image %s: %w", current, err)
+	}
+	repository = cmp.Or(wanted.ImageRepository, config.ImageRepository, repository)
+	tag = cmp.Or(wanted.ImageTag, tag)
+	to, err := dnsVersion(tag)
+	if err != nil {
+		return nil, fmt.Errorf("spec.kubeadmConfigSpec.clusterConfiguration.dns.imageTag: %w", err)
+	}
+	plan := &DNS{Image: dnsImage(repository, to) + ":" + tag, From: from.String(), To: to.String(), Spec: wanted}
+	if plan.Image == current {
+		return nil, nil
+	}
+	if to.LessThan(from) {
+		return nil, fmt.Errorf("CoreDNS cannot go back from %s to %s: correct spec.kubeadmConfigSpec.clusterConfiguration.dns.imageTag", from, to)
+	}
+	return plan, nil
+}
+
+func dnsImage(repository string, v *version.Version) string {
+	if slices.Contains(registries, repository) && v.AtLeast(version.MajorMinor(1, 8)) {
+		return repository + "/coredns/coredns"
+	}
+	return strings.TrimSuffix(repository, "/") + "/coredns"
+}
+
+// splitImage gives the repository without the name of the image, and the tag.
+func splitImage(image string) (repository, tag string) {
+	if i := strings.LastIndexByte(image, '@'); i >= 0 {
+		image = image[:i]
+	}
+	if i := strings.LastIndexByte(image, ':'); i > strings.LastIndexByte(image, '/') {
+		image, tag = image[:i], image[i+1:]
+	}
+	repository = strings.TrimSuffix(image, "/coredns")
+	if base, ok := strings.CutSuffix(repository, "/coredns"); ok && slices.Contains(registries, base) {
+		repository = base
+	}
+	return repository, tag
+}
+
+// dnsVersion reads a tag such as v1.12.0 or 1.12.0_vendor.3.
+func dnsVersion(tag string) (*version.Version, error) {
+	number, _, _ := strings.Cut(strings.TrimPrefix(tag, "v"), "_")
+	v, err := version.ParseSemantic(number)
+	if err != nil {
+		return nil, fmt.Errorf("tag %q is no version", tag)
+	}
+	return v.WithPreRelease("").WithBuildMetadata(""), nil
+}
+
+// UpdateKubeadmDNS brings the DNS of the ClusterConfiguration that kubeadm keeps
+// in the cluster to what the spec wants.
+func UpdateKubeadmDNS(current string, dns bootstrapv1.DNS) (string, error) {
+	docs, err := kubeadm.ParseCluster(current)
+	if err != nil {
+		return "", err
+	}
+	if docs.Cluster.DNS == dns {
+		return current, nil
+	}
+	docs.Cluster.DNS = dns
+	out, err := kubeadm.RenderCluster(docs.APIVersion, *docs.Cluster, docs.Data)
+	return string(out), err
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"fmt"
+	"slices"
+
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+// Facts are what Plan looks at.
+type Facts struct {
+	ControlPlane *controlplanev1.KubeadmControlPlane
+	Cluster      *clusterv1.Cluster
+	Machines     []*Machine // with their verdicts and conditions
+	Certificates bool       // all certificates are there
+	Connected    bool       // the workload cluster can be asked
+}
+
+// Action is one change to make.
+type Action interface{ fmt.Stringer }
+
+// Create makes a machine.
+type Create struct {
+	Init          bool   // it runs kubeadm init; else it joins
+	FailureDomain string // empty for any
+	Why           string
+}
+
+// Delete removes a machine.
+type Delete struct {
+	Machine *Machine
+	Why     string
+}
+
+// String implements Action.
+func (a Create) String() string {
+	what := "create a machine that joins"
+	if a.Init {
+		what = "create the first machine"
+	}
+	if a.FailureDomain != "" {
+		what += " in failure domain " + a.FailureDomain
+	}
+	return what + ": " + a.Why
+}
+
+// String implements Action.
+func (a Delete) String() string { return "delete " + a.Machine.Name + ": " + a.Why }
+
+// Plan returns the one change to make now, or nil, and what stands in its way:
+// if there are objections, the change has to wait.
+//
+// Machines that are not as the spec wants them are replaced one at a time: a
+// new one is made first while there are fewer than spec.replicas and the surge
+// allow, else an old one goes. Without outdated machines their number is
+// brought to spec.replicas. A machine that is being deleted counts until it has
+// gone, so that there is one operation at a time.
+func Plan(f Facts) (Action, []string) {
+	kcp := f.ControlPlane
+	if kcp.Spec.Replicas == nil {
+		return nil, nil
+	}
+	want, have := int(*kcp.Spec.Replicas), len(f.Machines)
+	var outdated []*Machine
+	for _, m := range f.Machines {
+		if !m.UpToDate && !m.Deleting() {
+			outdated = append(outdated, m)
+		}
+	}
+	domains := f.Cluster.Status.FailureDomains
+	switch {
+	case have == 0 && want > 0:
+		return f.create(Create{Init: !Initialized(kcp), FailureDomain: FailureDomain(domains, f.Machines), Why: fmt.Sprintf("have 0, want %d", want)})
+	case len(outdated) > 0 && have < want+surge(kcp):
+		return f.create(Create{FailureDomain: FailureDomain(domains, f.Machines), Why: fmt.Sprintf("%d of %d are not up to date", len(outdated), have)})
+	case len(outdated) > 0:
+		return f.remove(fmt.Sprintf("%d of %d are not up to date", len(outdated), have))
+	case have < want:
+		return f.create(Create{FailureDomain: FailureDomain(domains, f.Machines), Why: fmt.Sprintf("have %d, want %d", have, want)})
+	case have > want:
+		return f.remove(fmt.Sprintf("have %d, want %d", have, want))
+	}
+	return nil, nil
+}
+
+func (f Facts) create(a Create) (Action, []string) { return a, f.objections(nil) }
+
+func (f Facts) remove(why string) (Action, []string) {
+	staying := slices.DeleteFunc(slices.Clone(f.Machines), (*Machine).Deleting)
+	leaver := Leaver(f.Cluster.Status.FailureDomains, staying, ManagesEtcd(f.ControlPlane))
+	if leaver == nil {
+		return nil, nil // all are on their way already
+	}
+	return Delete{leaver, why}, f.objections(leaver)
+}
+
+// surge is how many machines there may be beyond spec.replicas.
+func surge(kcp *controlplanev1.KubeadmControlPlane) int {
+	if s := kcp.Spec.Rollout.Strategy.RollingUpdate.MaxSurge; s != nil && s.IntValue() == 0 {
+		return 0
+	}
+	return 1
+}
+
+// objections are the preflight checks, in the order in which a user would want
+// to hear of them. A machine to delete need not be healthy itself.
+func (f Facts) objections(leaver *Machine) (all []string) {
+	kcp := f.ControlPlane
+	if len(f.Machines) == 0 { // nothing to protect yet
+		if !f.Certificates {
+			all = append(all, "the certificates are not available")
+		}
+		return all
+	}
+	if leaver == nil {
+		if want := f.Cluster.Spec.Topology.Version; want != "" && want != kcp.Spec.Version {
+			all = append(all, fmt.Sprintf("waiting for a version upgrade to %s to be propagated from the Cluster topology", want))
+		}
+		if !f.Certificates {
+			all = append(all, "the certificates are not available")
+		}
+	}
+	for _, m := range f.Machines {
+		if m.Deleting() {
+			all = append(all, fmt.Sprintf("waiting for Machine %s to be deleted", m.Name))
+		}
+	}
+	if !Initialized(kcp) {
+		return append(all, "waiting for the control plane to be initialized")
+	}
+	if _, replacing := kcp.Annotations[controlplanev1.RemediationInProgressAnnotation]; replacing && leaver == nil {
+		return all // the one to come is what makes it better
+	}
+	if !f.Connected {
+		all = append(all, "waiting for a connection to the workload cluster")
+	}
+	for _, m := range f.Machines {
+		if m == leaver || m.Deleting() {
+			continue
+		}
+		if m.Node() == "" {
+			all = append(all, fmt.Sprintf("waiting for Machine %s to have a Node", m.Name))
+			continue
+		}
+		for _, sick := range Unhealthy(m, ManagesEtcd(kcp)) {
+			all = append(all, fmt.Sprintf("waiting for Machine %s to report %s", m.Name, sick))
+		}
+	}
+	return all
+}
+
+// Unhealthy are the conditions of a machine's components that are not True.
+func Unhealthy(m *Machine, managesEtcd bool) (types []string) {
+	for _, t := range ComponentConditions(managesEtcd) {
+		if !conditions.IsTrue(m, t) {
+			types = append(types, t)
+		}
+	}
+	return types
+}
+
+// ComponentConditions are those of the components on one machine.
+func ComponentConditions(managesEtcd bool) []string {
+	types := []string{
+		controlplanev1.KubeadmControlPlaneMachineAPIServerPodHealthyCondition,
+		controlplanev1.KubeadmControlPlaneMachineControllerManagerPodHealthyCondition,
+		controlplanev1.KubeadmControlPlaneMachineSchedulerPodHealthyCondition,
+	}
+	if managesEtcd {
+		types = append(types,
+			controlplanev1.KubeadmControlPlaneMachineEtcdPodHealthyCondition,
+			controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition)
+	}
+	return types
+}

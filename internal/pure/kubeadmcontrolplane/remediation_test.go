@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/quorum"
+)
+
+func TestRemediate(t *testing.T) {
+	t.Parallel()
+	type change = func(*Sickness)
+	record := func(ago time.Duration, count int32) change {
+		return func(s *Sickness) {
+			s.Machines[0].Annotations[controlplanev1.RemediationForAnnotation] = Record{"z", metav1.NewTime(now.Add(-ago)), count}.String()
+		}
+	}
+	spec := func(s *Sickness) *controlplanev1.KubeadmControlPlaneRemediationSpec {
+		return &s.ControlPlane.Spec.Remediation
+	}
+	both := func(all ...change) change {
+		return func(s *Sickness) {
+			for _, c := range all {
+				c(s)
+			}
+		}
+	}
+	tests := map[string]struct {
+		machines string
+		change   change
+		want     string // machine, then reason and message, or "delete"
+		retries  int32
+	}{
+		"nobody is sick":                   {"a,b,c", nil, "", 0},
+		"one of three":                     {"a unhealthy nomember,b,c", nil, "a delete", 0},
+		"the one with the worst trouble":   {"a unhealthy,b unhealthy nomember,c,d,e", nil, "b delete", 0},
+		"the one a user chose":             {"a unhealthy nomember,b unhealthy chosen,c,d,e", nil, "b delete", 0},
+		"one without a Node before others": {"a unhealthy sick,b unhealthy bare,c,d", nil, "b delete", 0},
+		"one is being replaced": {"a unhealthy,b,c", func(s *Sickness) {
+			s.ControlPlane.Annotations = map[string]string{controlplanev1.RemediationInProgressAnnotation: "{}"}
+		}, "", 0},
+		"it is going already":      {"a unhealthy going,b,c", nil, "", 0},
+		"another goes":             {"a unhealthy,b going,c", nil, "a RemediationDeferred KubeadmControlPlane waiting for control plane Machine b deletion to complete before triggering remediation", 0},
+		"another comes up":         {"a unhealthy,b,c bare", nil, "a RemediationDeferred KubeadmControlPlane waiting for control plane Machine c to have a Node before triggering remediation", 0},
+		"the only one":             {"a unhealthy", nil, "a CannotBeRemediated KubeadmControlPlane can't remediate if current replicas are less or equal to 1", 0},
+		"the only one before init": {"a unhealthy bare", func(s *Sickness) { s.ControlPlane.Status.Initialization.ControlPlaneInitialized = nil }, "a delete", 0},
+		"no other works":           {"a unhealthy,b sick,c sick", nil, "a RemediationDeferred KubeadmControlPlane can't remediate this machine because no other machine would be left with healthy control plane components", 0},
+		"etcd not known":           {"a unhealthy,b,c", func(s *Sickness) { s.EtcdErr = errors.New("timeout") }, "a RemediationDeferred KubeadmControlPlane can't remediate while etcd members are not known: timeout", 0},
+		"etcd would lose":          {"a unhealthy,b,c", func(s *Sickness) { s.Members[1].Healthy = false }, "a RemediationDeferred KubeadmControlPlane can't remediate this machine because this could result in etcd losing quorum: etcd would have 1 healthy of 3 members and needs 2", 0},
+		"external etcd is not asked": {"a unhealthy,b,c", func(s *Sickness) {
+			s.EtcdErr = errors.New("none")
+			s.ControlPlane.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"x"}
+		}, "a delete", 0},
+		"not connected":                 {"a unhealthy,b,c", func(s *Sickness) { s.Connected = false }, "a RemediationDeferred KubeadmControlPlane can't remediate while the workload cluster is not connected", 0},
+		"a version is on its way":       {"a unhealthy,b,c", func(s *Sickness) { s.Cluster.Spec.Topology.Version = "v9" }, "a RemediationDeferred Waiting for a version upgrade to v9 to be propagated from Cluster.spec.topology", 0},
+		"a replacement that failed too": {"a unhealthy,b,c", record(time.Minute, 2), "a delete", 3},
+		"one that was healthy for long": {"a unhealthy,b,c", record(2*time.Hour, 2), "a delete", 0},
+		"too soon after the last":       {"a unhealthy,b,c", both(record(time.Minute, 0), func(s *Sickness) { spec(s).RetryPeriodSeconds = new(int32(300)) }), "a RemediationDeferred KubeadmControlPlane can't remediate this machine because the operation already failed in the latest 5m0s (spec.remediation.retryPeriodSeconds)", 0},
+		"too often":                     {"a unhealthy,b,c", both(record(time.Minute, 2), func(s *Sickness) { spec(s).MaxRetry = new(int32(2)) }), "a CannotBeRemediated KubeadmControlPlane can't remediate this machine because the operation already failed 2 times (spec.remediation.maxRetry)", 0},
+		"rubbish in the annotation":     {"a unhealthy,b,c", func(s *Sickness) { s.Machines[0].Annotations[controlplanev1.RemediationForAnnotation] = "x" }, "a CannotBeRemediated Annotation controlplane.cluster.x-k8s.io/remediation-for: it is not the JSON of a remediation", 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := Sickness{Facts: Facts{ControlPlane: controlPlane(3), Cluster: &clusterv1.Cluster{}, Machines: machines(tc.machines), Connected: true}, Now: now}
+			for i, m := range s.Machines {
+				s.Members = append(s.Members, quorum.Member{ID: uint64(i), Name: m.Name, Healthy: !contains(tc.machines, m.Name+" unhealthy")})
+			}
+			if tc.change != nil {
+				tc.change(&s)
+			}
+			got := ""
+			c := Remediate(s)
+			switch {
+			case c != nil && c.Reason == "":
+				got = c.Machine.Name + " delete"
+			case c != nil:
+				got = c.Machine.Name + " " + c.Reason + " " + c.Message
+			}
+			if got != tc.want && !(tc.want != "" && contains(got, tc.want)) {
+				t.Errorf("got  %q\nwant %q", got, tc.want)
+			}
+			if c != nil && c.Reason == "" && c.Record.RetryCount != tc.retries {
+				t.Errorf("retry %d, want %d", c.Record.RetryCount, tc.retries)
+			}
+		})
+	}
+}
+
+func TestRecordSurvivesItsAnnotation(t *testing.T) {
+	t.Parallel()
+	r := Record{"m", metav1.NewTime(now), 2}
+	if got := r.String(); got != `{"machine":"m","timestamp":"2026-01-10T00:00:00Z","retryCount":2}` {
+		t.Errorf("got %s", got)
+	}
+	back, err := ParseRecord(r.String())
+	if err != nil || back.Machine != r.Machine || back.RetryCount != 2 || !back.Timestamp.Equal(&r.Timestamp) {
+		t.Errorf("got %+v, %v", back, err)
+	}
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"path"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
+)
+
+// UpdateKubeadmConfig brings the ClusterConfiguration that kubeadm keeps in the
+// cluster, and reads on each machine that joins, to what the spec wants. What
+// is fixed for the life of a cluster, such as networks, stays, and so does
+// DNS, which is updated on its own. A spec that says nothing about it leaves
+// all but the version to who has made it.
+func UpdateKubeadmConfig(kcp *controlplanev1.KubeadmControlPlane, current string) (string, error) {
+	docs, err := kubeadm.ParseCluster(current)
+	if err != nil {
+		return "", err
+	}
+	wanted := ConfigSpec(kcp, false)
+	from, to := wanted.ClusterConfiguration, docs.Cluster.DeepCopy()
+	if empty(kcp.Spec.KubeadmConfigSpec.ClusterConfiguration) {
+		if !wantsKubeletLocalMode(kcp.Spec.Version) {
+			delete(to.FeatureGates, kubeletLocalMode) // of us, and unknown to this kubeadm
+		}
+		to.FeatureGates = withKubeletLocalMode(to.FeatureGates, kcp.Spec.Version)
+	} else {
+		to.ImageRepository = from.ImageRepository
+		to.FeatureGates = from.FeatureGates
+		to.APIServer, to.ControllerManager, to.Scheduler = from.APIServer, from.ControllerManager, from.Scheduler
+		to.Etcd = from.Etcd
+		to.CertificateValidityPeriodDays = from.CertificateValidityPeriodDays
+		to.CACertificateValidityPeriodDays = from.CACertificateValidityPeriodDays
+		to.EncryptionAlgorithm = from.EncryptionAlgorithm
+	}
+	data := docs.Data
+	data.KubernetesVersion = kcp.Spec.Version
+	if s := wanted.JoinConfiguration.Timeouts.ControlPlaneComponentHealthCheckSeconds; s != nil {
+		data.ControlPlaneTimeoutSeconds = s
+	}
+	api, err := kubeadm.APIVersion(kcp.Spec.Version)
+	if err != nil {
+		return "", err
+	}
+	if api == docs.APIVersion && equality.Semantic.DeepEqual(docs.Cluster, to) && equality.Semantic.DeepEqual(docs.Data, data) {
+		return current, nil // whatever is in it that we do not know stays
+	}
+	out, err := kubeadm.RenderCluster(api, *to, data)
+	if err != nil {
+		return "", err
+	}
+	return string(out), nil
+}
+
+// Image is an image of kubeadm's with the tag of a version of Kubernetes and,
+// unless it is empty, another repository. The registry that Kubernetes has left
+// is replaced by the one it moved to.
+func Image(current, repository, version string) string {
+	name := current
+	if i := strings.LastIndexByte(name, '@'); i >= 0 {
+		name = name[:i]
+	}
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
+		name = name[:i]
+	}
+	switch dir, base := path.Split(name); {
+	case repository != "":
+		name = strings.TrimSuffix(repository, "/") + "/" + base
+	case strings.TrimSuffix(dir, "/") == "k8s.gcr.io":
+		name = "registry.k8s.io/" + base
+	}
+	return name + ":" + strings.ReplaceAll(version, "+", "_") // a tag has no plus
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+)
+
+// Verdict says whether a machine is as the spec wants it, and if not, why.
+type Verdict struct {
+	UpToDate bool
+	Why      []string // one sentence each, without a period
+}
+
+// Judge compares a machine with the spec.
+//
+// A machine is replaced when its version, its infrastructure template or its
+// bootstrap config differ, when its certificates are about to expire, or when
+// spec.rollout.after has passed since it was made. What is not there is never
+// a reason: someone may have deleted it by hand, and a replacement would make
+// it worse. Labels, annotations, timeouts, taints and readiness gates follow
+// in place.
+func Judge(kcp *controlplanev1.KubeadmControlPlane, m *Machine, now time.Time) Verdict {
+	var v Verdict
+	if expiresSoon(kcp, m, now) {
+		v.Why = append(v.Why, "KubeadmControlPlane spec.rollout.before expired")
+	}
+	if after := kcp.Spec.Rollout.After; !after.IsZero() && !after.After(now) && m.CreationTimestamp.Time.Before(after.Time) {
+		v.Why = append(v.Why, "KubeadmControlPlane spec.rollout.after expired")
+	}
+	if m.Spec.Version != kcp.Spec.Version {
+		v.Why = append(v.Why, fmt.Sprintf("Version %s, %s required", m.Spec.Version, kcp.Spec.Version))
+	}
+	if m.Config != nil && !sameConfig(kcp, m.Config.Spec) {
+		v.Why = append(v.Why, "KubeadmConfig is not up-to-date")
+	}
+	if m.Source != nil && *m.Source != wantedSource(kcp) {
+		v.Why = append(v.Why, m.Spec.InfrastructureRef.Kind+" is not up-to-date")
+	}
+	v.UpToDate = len(v.Why) == 0
+	return v
+}
+
+func expiresSoon(kcp *controlplanev1.KubeadmControlPlane, m *Machine, now time.Time) bool {
+	days, expiry := kcp.Spec.Rollout.Before.CertificatesExpiryDays, m.Status.CertificatesExpiryDate
+	return days > 0 && !expiry.IsZero() && now.After(expiry.AddDate(0, 0, -int(days)))
+}
+
+// RolloutDue is when the passing of time alone will make a machine outdated;
+// zero if it never will.
+func RolloutDue(kcp *controlplanev1.KubeadmControlPlane, machines []*Machine, now time.Time) (due time.Time) {
+	consider := func(t time.Time) {
+		if t.After(now) && (due.IsZero() || t.Before(due)) {
+			due = t
+		}
+	}
+	if after := kcp.Spec.Rollout.After; !after.IsZero() && len(machines) > 0 {
+		consider(after.Time)
+	}
+	if days := kcp.Spec.Rollout.Before.CertificatesExpiryDays; days > 0 {
+		for _, m := range machines {
+			if expiry := m.Status.CertificatesExpiryDate; !expiry.IsZero() {
+				consider(expiry.AddDate(0, 0, -int(days)))
+			}
+		}
+	}
+	return due
+}
+
+func wantedSource(kcp *controlplanev1.KubeadmControlPlane) Source {
+	ref := kcp.Spec.MachineTemplate.Spec.InfrastructureRef
+	return Source{Name: ref.Name, GroupKind: schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}.String()}
+}
+
+// Message is the verdict as the message of a condition.
+func (v Verdict) Message() string {
+	var b strings.Builder
+	for i, why := range v.Why {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString("* " + why)
+	}
+	return b.String()
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
+)
+
+// Attributes is what a user wants to do. Without a Resource it is about Path.
+type Attributes struct {
+	Verb      string
+	Group     string
+	Resource  string
+	Sub       string
+	Namespace string
+	Name      string
+	NodeName  string // that Pods are selected by
+	Path      string
+}
+
+// String says it in the words of an API server's refusal.
+func (a Attributes) String() string {
+	if a.Resource == "" {
+		return fmt.Sprintf("cannot %s path %q", a.Verb, a.Path)
+	}
+	where := "at the cluster scope"
+	if a.Namespace != "" {
+		where = fmt.Sprintf("in the namespace %q", a.Namespace)
+	}
+	return fmt.Sprintf("cannot %s resource %q in API group %q %s", a.Verb, a.resource(), a.Group, where)
+}
+
+func (a Attributes) resource() string {
+	if a.Sub != "" {
+		return a.Resource + "/" + a.Sub
+	}
+	return a.Resource
+}
+
+// Authorizer decides what users may do in one cluster.
+type Authorizer struct{ objects *objects.Store }
+
+// NewAuthorizer returns one that reads the RBAC objects of a cluster.
+func NewAuthorizer(o *objects.Store) *Authorizer { return &Authorizer{objects: o} }
+
+// May reports whether a user may do something: administrators everything,
+// others what the built-in rules of their groups or a role bound to them
+// allow.
+func (z *Authorizer) May(u User, a Attributes) bool {
+	if u.In(Masters) || u.In(ClusterAdmins) {
+		return true
+	}
+	node, kubelet := u.node()
+	if kubelet && z.nodeMay(node, a) {
+		return true
+	}
+	for _, group := range u.Groups {
+		if group == Nodes && !kubelet {
+			continue // a member of the group that is no node
+		}
+		for _, g := range builtIn[group] {
+			if (g.namespace == "" || g.namespace == a.Namespace) && allows(g.rules, a) {
+				return true
+			}
+		}
+	}
+	return z.bound(u, a)
+}
+
+var (
+	clusterRoleKind        = kinds.ByType(&rbacv1.ClusterRole{})
+	clusterRoleBindingKind = kinds.ByType(&rbacv1.ClusterRoleBinding{})
+	roleKind               = kinds.ByType(&rbacv1.Role{})
+	roleBindingKind        = kinds.ByType(&rbacv1.RoleBinding{})
+)
+
+// binding has what roles and their bindings, of a cluster or a namespace, have
+// in common.
+type binding struct {
+	RoleRef  rbacv1.RoleRef      `json:"roleRef"`
+	Subjects []rbacv1.Subject    `json:"subjects"`
+	Rules    []rbacv1.PolicyRule `json:"rules"`
+}
+
+func (z *Authorizer) bound(u User, a Attributes) bool {
+	if z.boundIn(clusterRoleBindingKind, "", u, a) {
+		return true
+	}
+	return a.Namespace != "" && z.boundIn(roleBindingKind, a.Namespace, u, a)
+}
+
+func (z *Authorizer) boundIn(k *kinds.Kind, namespace string, u User, a Attributes) bool {
+	entries, _ := z.objects.Entries().List(k.GroupResource(), namespace)
+	for _, e := range entries {
+		var b binding
+		if err := json.Unmarshal(e.Raw, &b); err != nil {
+			continue // stored objects were decoded before; nothing is granted by what is not one
+		}
+		isUser := func(s rbacv1.Subject) bool { return subjectIs(s, namespace, u) }
+		if slices.ContainsFunc(b.Subjects, isUser) && allows(z.rules(b.RoleRef, namespace), a) {
+			return true
+		}
+	}
+	return false
+}
+
+func subjectIs(s rbacv1.Subject, namespace string, u User) bool {
+	switch s.Kind {
+	case rbacv1.UserKind:
+		return s.Name == u.Name
+	case rbacv1.GroupKind:
+		return u.In(s.Name)
+	case rbacv1.ServiceAccountKind:
+		if s.Namespace != "" {
+			namespace = s.Namespace
+		}
+		return u.Name == accountName(namespace, s.Name)
+	}
+	return false
+}
+
+func (z *Authorizer) rules(ref rbacv1.RoleRef, namespace string) []rbacv1.PolicyRule {
+	k := clusterRoleKind
+	if ref.Kind == "Role" {
+		k = roleKind
+	}
+	e, err := z.objects.Entry(k, namespace, ref.Name)
+	if err != nil {
+		return nil
+	}
+	var role binding
+	if err := json.Unmarshal(e.Raw, &role); err != nil {
+		return nil
+	}
+	return role.Rules
+}
+
+// allows reports whether one of the rules covers what is asked.
+func allows(rules []rbacv1.PolicyRule, a Attributes) bool {
+	has := func(list []string, s string) bool { return slices.Contains(list, s) || slices.Contains(list, "*") }
+	return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
+		if !has(r.Verbs, a.Verb) {
+			return false
+		}
+		if a.Resource == "" {
+			return slices.ContainsFunc(r.NonResourceURLs, func(pattern string) bool { return pathMatches(pattern, a.Path) })
+		}
+		resource := has(r.Resources, a.resource()) || (a.Sub != "" && slices.Contains(r.Resources, "*/"+a.Sub))
+		return has(r.APIGroups, a.Group) && resource && (len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, a.Name))
+	})
+}
+
+func pathMatches(pattern, path string) bool {
+	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
+		return strings.HasPrefix(path, prefix)
+	}
+	return pattern == path
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objects
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/patching"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
+)
+
+const maxGeneratedPrefix = 58 // as API servers do: a name of 63 with 5 random
+
+// generations bounds how often another name is generated for one that is
+// taken.
+const generations = 8
+
+// Create stores a new object.
+func (s *Store) Create(k *kinds.Kind, namespace string, u *unstructured.Unstructured, w Writing) (e *store.Entry, err error) {
+	generated := u.GetName() == "" && u.GetGenerateName() != ""
+	for range generations {
+		e, err = s.createOnce(k, namespace, u.DeepCopy(), w)
+		if !generated || !apierrors.IsAlreadyExists(err) {
+			break
+		}
+	}
+	return e, err
+}
+
+func (s *Store) createOnce(k *kinds.Kind, namespace string, u *unstructured.Unstructured, w Writing) (*store.Entry, error) {
+	if err := s.prepareCreate(k, namespace, u, w); err != nil {
+		return nil, err
+	}
+	if w.Manager != "" {
+		tracked, err := patching.Track(k, "", nil, u, w.Manager)
+		if err != nil {
+			return nil, err
+		}
+		u = tracked
+	}
+	return s.insert(k, u, w)
+}
+
+// insert stores a prepared object.
+func (s *Store) insert(k *kinds.Kind, u *unstructured.Unstructured, w Writing) (*store.Entry, error) {
+	key := keyOf(k, u.GetNamespace(), u.GetName())
+	exists := apierrors.NewAlreadyExists(k.GroupResource(), u.GetName())
+	if w.DryRun {
+		if s.raw.Get(key) != nil {
+			return nil, exists
+		}
+		return dryRun(key, u, nil)
+	}
+	e, err := s.raw.Put(key, nil, func(version uint64) (*store.Entry, error) { return encode(u, version) })
+	if errors.Is(err, store.ErrConflict) {
+		return nil, exists
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store %s %s: %w", k.Kind, u.GetName(), err)
+	}
+	if k.Resource == "namespaces" {
+		s.furnish(u.GetName())
+	}
+	return e, nil
+}
+
+// dryRun makes the entry that a write would have made.
+func dryRun(key store.Key, u *unstructured.Unstructured, was *store.Entry) (*store.Entry, error) {
+	version := u.GetResourceVersion()
+	e, err := encode(u, 0)
+	if err != nil {
+		return nil, err
+	}
+	e.Key = key
+	if was != nil {
+		e.Version = was.Version
+	}
+	u.SetResourceVersion(version)
+	e.Raw, err = u.MarshalJSON()
+	return e, err
+}
+
+func (s *Store) prepareCreate(k *kinds.Kind, namespace string, u *unstructured.Unstructured, w Writing) error {
+	if u.GetResourceVersion() != "" {
+		if !w.Trusted {
+			return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+		}
+		u.SetResourceVersion("")
+	}
+	if err := s.placeNew(k, namespace, u); err != nil {
+		return err
+	}
+	u.SetUID(uuid.NewUUID())
+	u.SetCreationTimestamp(metav1.NewTime(s.clock.Now()))
+	u.SetSelfLink("")
+	unset(u, "metadata", "deletionTimestamp")
+	unset(u, "metadata", "deletionGracePeriodSeconds")
+	if k.Generation {
+		u.SetGeneration(1)
+	} else {
+		unset(u, "metadata", "generation")
+	}
+	if k.Status && !w.Trusted {
+		resetNewStatus(k, u)
+	}
+	setDefaults(k, u)
+	return validate(k, nil, u, w)
+}
+
+// placeNew checks and settles name and namespace.
+func (s *Store) placeNew(k *kinds.Kind, namespace string, u *unstructured.Unstructured) error {
+	if u.GetName() == "" {
+		prefix := u.GetGenerateName()
+		if prefix == "" {
+			return invalid(k, "", field.Required(field.NewPath("metadata", "name"), "name or generateName is required"))
+		}
+		u.SetName(prefix[:min(len(prefix), maxGeneratedPrefix)] + rand.String(5))
+	}
+	if errs := checkName(k, u.GetName()); errs != nil {
+		return invalid(k, u.GetName(), field.Invalid(field.NewPath("metadata", "name"), u.GetName(), errs[0]))
+	}
+	if !k.Namespaced {
+		if u.GetNamespace() != "" {
+			return invalid(k, u.GetName(), field.Forbidden(field.NewPath("metadata", "namespace"), "not allowed on this type"))
+		}
+		return nil
+	}
+	if ns := u.GetNamespace(); ns != "" && ns != namespace {
+		return apierrors.NewBadRequest(fmt.Sprintf("the namespace of the provided object does not match the namespace sent on the request: %q, %q", ns, namespace))
+	}
+	u.SetNamespace(namespace)
+	ns, err := s.Entry(namespaceKind, "", namespace)
+	if err != nil {
+		return err
+	}
+	n, err := Parse(ns)
+	if err != nil {
+		return err
+	}
+	if n.GetDeletionTimestamp() != nil {
+		return apierrors.NewForbidden(k.GroupResource(), u.GetName(),
+			fmt.Errorf("unable to create new content in namespace %s because it is being terminated", namespace))
+	}
+	return nil
+}
+
+// checkName returns what is wrong with a name. Names of RBAC objects only have
+// to fit into a path, as in kubeadm:get-nodes.
+func checkName(k *kinds.Kind, name string) []string {
+	switch {
+	case k.Group == "rbac.authorization.k8s.io":
+		return path.IsValidPathSegmentName(name)
+	case k.Resource == "namespaces":
+		return validation.IsDNS1123Label(name)
+	default:
+		return validation.IsDNS1123Subdomain(name)
+	}
+}
+
+// resetNewStatus drops the status a client sent where the kind does not take
+// one at creation. Kubelets register nodes with theirs.
+func resetNewStatus(k *kinds.Kind, u *unstructured.Unstructured) {
+	switch k.Resource {
+	case "nodes", "persistentvolumes":
+	default:
+		delete(u.Object, "status")
+	}
+}
+
+// foldStringData moves the write-only stringData of a Secret into its data.
+func foldStringData(u *unstructured.Unstructured) {
+	plain, ok, _ := unstructured.NestedMap(u.Object, "stringData")
+	if !ok {
+		return
+	}
+	data, _, _ := unstructured.NestedMap(u.Object, "data")
+	if data == nil {
+		data = map[string]any{}
+	}
+	for key, value := range plain {
+		if text, ok := value.(string); ok {
+			data[key] = base64.StdEncoding.EncodeToString([]byte(text))
+		}
+	}
+	u.Object["data"] = data
+	delete(u.Object, "stringData")
+}
+
+func unset(u *unstructured.Unstructured, path ...string) {
+	unstructured.RemoveNestedField(u.Object, path...)
+}
+
+func invalid(k *kinds.Kind, name string, errs ...*field.Error) error {
+	return apierrors.NewInvalid(k.GroupKind(), name, errs)
+}

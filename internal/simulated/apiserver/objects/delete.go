@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objects
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
+)
+
+var namespaceKind = kinds.ByGroupResource(schemaNamespaces)
+
+// immortal are the namespaces that cannot be deleted.
+var immortal = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
+
+// Delete removes an object, or marks it as being deleted if it has finalizers
+// or, as a namespace or under foreground propagation, something left in it.
+// gone tells which. Nothing runs on a simulated node that would have to stop
+// first, so a grace period ends at once.
+func (s *Store) Delete(k *kinds.Kind, namespace, name string, o metav1.DeleteOptions) (e *store.Entry, gone bool, err error) {
+	for range attempts {
+		e, gone, err = s.deleteOnce(k, namespace, name, o)
+		if !errors.Is(err, store.ErrConflict) {
+			return e, gone, err
+		}
+	}
+	return nil, false, conflict(k, name)
+}
+
+func (s *Store) deleteOnce(k *kinds.Kind, namespace, name string, o metav1.DeleteOptions) (*store.Entry, bool, error) {
+	was, err := s.Entry(k, namespace, name)
+	if err != nil {
+		return nil, false, err
+	}
+	latest, err := Parse(was)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := checkPreconditions(k, latest, o.Preconditions); err != nil {
+		return nil, false, err
+	}
+	if k.Resource == "namespaces" && slices.Contains(immortal, name) {
+		return nil, false, apierrors.NewForbidden(k.GroupResource(), name, errors.New("this namespace may not be deleted"))
+	}
+	if len(o.DryRun) > 0 {
+		return was, len(latest.GetFinalizers()) == 0, nil
+	}
+	policy := metav1.DeletePropagationBackground
+	if o.PropagationPolicy != nil {
+		policy = *o.PropagationPolicy
+	} else if o.OrphanDependents != nil && *o.OrphanDependents { //nolint:staticcheck // old clients send it
+		policy = metav1.DeletePropagationOrphan
+	}
+	if policy == metav1.DeletePropagationOrphan {
+		if err := s.orphan(was); err != nil {
+			return nil, false, err
+		}
+	}
+	next := latest.DeepCopy()
+	if policy == metav1.DeletePropagationForeground && len(s.dependents(was)) > 0 {
+		addFinalizer(next, metav1.FinalizerDeleteDependents)
+	}
+	if len(next.GetFinalizers()) == 0 && k.Resource != "namespaces" {
+		e, err := s.remove(k, was, next)
+		return e, err == nil, err
+	}
+	e, err := s.mark(k, was, next)
+	if err != nil {
+		return nil, false, err
+	}
+	s.empty(k, e)
+	if now := s.raw.Get(was.Key); now == nil || now.UID != was.UID {
+		return e, true, nil
+	}
+	return e, false, nil
+}
+
+// mark says that an object is being deleted.
+func (s *Store) mark(k *kinds.Kind, was *store.Entry, next *unstructured.Unstructured) (*store.Entry, error) {
+	if next.GetDeletionTimestamp() != nil {
+		return was, nil
+	}
+	next.SetDeletionTimestamp(new(metav1.NewTime(s.clock.Now())))
+	next.SetDeletionGracePeriodSeconds(new(int64(0)))
+	if g := next.GetGeneration(); g > 0 {
+		next.SetGeneration(g + 1)
+	}
+	if k.Resource == "namespaces" {
+		_ = unstructured.SetNestedField(next.Object, "Terminating", "status", "phase") // a status is an object
+	}
+	return s.raw.Put(was.Key, was, func(version uint64) (*store.Entry, error) { return encode(next, version) })
+}
+
+// empty deletes what must go before an object that is marked: the contents of
+// a namespace, or what it owns.
+func (s *Store) empty(k *kinds.Kind, e *store.Entry) {
+	if k.Resource == "namespaces" {
+		for _, in := range s.raw.Select(func(in *store.Entry) bool { return in.Key.Namespace == e.Key.Name }) {
+			s.deleteEntry(in)
+		}
+	}
+	s.release(e)
+	s.finish(e)
+}
+
+// release deletes what an object owns, but for what has another owner that
+// stays: that only forgets this one.
+func (s *Store) release(owner *store.Entry) {
+	for _, d := range s.dependents(owner) {
+		if !s.ownedByAnother(d, owner) {
+			s.deleteEntry(d)
+		} else if err := s.disown(d, owner); err != nil {
+			s.log.Error(err, "Releasing an object from its owner", "resource", d.Key.Resource.String(), "name", d.Key.Name)
+		}
+	}
+}
+
+// deleteEntry deletes what the server itself decided to delete.
+func (s *Store) deleteEntry(e *store.Entry) {
+	k := kinds.ByGroupResource(e.Key.Resource)
+	if k == nil {
+		return
+	}
+	uid := e.UID
+	_, _, err := s.Delete(k, e.Key.Namespace, e.Key.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		s.log.Error(err, "Collecting an object", "resource", e.Key.Resource.String(), "namespace", e.Key.Namespace, "name", e.Key.Name)
+	}
+}
+
+// remove takes an object out of the store, and what it owned after it.
+func (s *Store) remove(k *kinds.Kind, was *store.Entry, last *unstructured.Unstructured) (*store.Entry, error) {
+	e, err := s.raw.Delete(was.Key, was, func(version uint64) (*store.Entry, error) { return encode(last, version) })
+	if err != nil {
+		if !errors.Is(err, store.ErrConflict) {
+			err = fmt.Errorf("remove %s %s: %w", k.Kind, last.GetName(), err)
+		}
+		return nil, err
+	}
+	s.release(was)
+	for _, uid := range was.Owners {
+		for _, owner := range s.raw.Select(func(e *store.Entry) bool { return e.UID == uid }) {
+			s.finish(owner)
+		}
+	}
+	if was.Key.Namespace != "" {
+		if ns := s.raw.Get(keyOf(namespaceKind, "", was.Key.Namespace)); ns != nil {
+			s.finish(ns)
+		}
+	}
+	return e, nil
+}
+
+// finish takes the last step of a deletion that waited for other objects to
+// go, if they have gone.
+func (s *Store) finish(e *store.Entry) {
+	e = s.raw.Get(e.Key)
+	if e == nil {
+		return
+	}
+	k := kinds.ByGroupResource(e.Key.Resource)
+	u, err := Parse(e)
+	if k == nil || err != nil || u.GetDeletionTimestamp() == nil {
+		return
+	}
+	if k.Resource == "namespaces" {
+		if len(s.raw.Select(func(in *store.Entry) bool { return in.Key.Namespace == e.Key.Name })) > 0 {
+			return
+		}
+		unset(u, "spec", "finalizers")
+	} else if !slices.Contains(u.GetFinalizers(), metav1.FinalizerDeleteDependents) || len(s.dependents(e)) > 0 {
+		return
+	}
+	_, err = s.Update(k, e.Key.Namespace, e.Key.Name, Writing{Trusted: true}, func(latest *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		unset(latest, "spec", "finalizers")
+		latest.SetFinalizers(slices.DeleteFunc(latest.GetFinalizers(), func(f string) bool { return f == metav1.FinalizerDeleteDependents }))
+		return latest, nil
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		s.log.Error(err, "Finishing a deletion", "resource", e.Key.Resource.String(), "name", e.Key.Name)
+	}
+}
+
+// kept reports whether an object without metadata.finalizers must stay though
+// it is being deleted.
+func kept(k *kinds.Kind, u *unstructured.Unstructured) bool {
+	if k.Resource != "namespaces" {
+		return false
+	}
+	f, _, _ := unstructured.NestedSlice(u.Object, "spec", "finalizers")
+	return len(f) > 0
+}
+
+// dependents lists what an object owns.
+func (s *Store) dependents(owner *store.Entry) []*store.Entry {
+	return s.raw.Select(func(e *store.Entry) bool { return slices.Contains(e.Owners, owner.UID) })
+}
+
+// ownedByAnother reports whether e has an owner beside this one.
+func (s *Store) ownedByAnother(e, owner *store.Entry) bool {
+	return len(s.raw.Select(func(o *store.Entry) bool { return o.UID != owner.UID && slices.Contains(e.Owners, o.UID) })) > 0
+}
+
+// orphan makes everything that an object owns forget it.
+func (s *Store) orphan(owner *store.Entry) error {
+	for _, d := range s.dependents(owner) {
+		if err := s.disown(d, owner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// disown makes an object forget an owner.
+func (s *Store) disown(d, owner *store.Entry) error {
+	k := kinds.ByGroupResource(d.Key.Resource)
+	_, err := s.Update(k, d.Key.Namespace, d.Key.Name, Writing{Trusted: true}, func(latest *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		latest.SetOwnerReferences(slices.DeleteFunc(latest.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == owner.UID }))
+		return latest, nil
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("release %s %s from its owner: %w", k.Kind, d.Key.Name, err)
+	}
+	return nil
+}
+
+func checkPreconditions(k *kinds.Kind, latest *unstructured.Unstructured, p *metav1.Preconditions) error {
+	if p == nil {
+		return nil
+	}
+	if p.UID != nil && *p.UID != latest.GetUID() {
+		return apierrors.NewConflict(k.GroupResource(), latest.GetName(), fmt.Errorf(
+			"the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, latest.GetUID()))
+	}
+	if p.ResourceVersion != nil && *p.ResourceVersion != latest.GetResourceVersion() {
+		return apierrors.NewConflict(k.GroupResource(), latest.GetName(), fmt.Errorf(
+			"the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, latest.GetResourceVersion()))
+	}
+	return nil
+}
+
+func addFinalizer(u *unstructured.Unstructured, name string) {
+	if f := u.GetFinalizers(); !slices.Contains(f, name) {
+		u.SetFinalizers(append(f, name))
+	}
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package objects gives the entries of a store the meaning that an API server
+// gives its objects: identity, generations, subresources, finalizers, owners,
+// namespaces, and who manages which field. Errors are those of an API server.
+package objects
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
+)
+
+// Options is what a Store needs. Journal may be nil: then nothing outlives the
+// process.
+type Options struct {
+	Clock   clock.PassiveClock
+	Log     logr.Logger
+	Journal store.Journal
+}
+
+// Store holds the objects of one cluster. It is safe for concurrent use.
+type Store struct {
+	raw   *store.Store
+	clock clock.PassiveClock
+	log   logr.Logger
+
+	evicting sync.Mutex // one eviction at a time, so that each counts the last
+}
+
+// Writing says on whose behalf a write is done, and how.
+type Writing struct {
+	Manager string // who gets to manage the fields; nobody if empty
+	Sub     string // the subresource written through
+	Trusted bool   // the simulation itself: spec and status are written together
+	DryRun  bool   // do everything but keep it
+	// Check may refuse what is about to be stored; was is nil at creation. Nil
+	// refuses nothing.
+	Check func(was, next *unstructured.Unstructured) error
+}
+
+// Open returns the store kept in the journal, or a new one with what every
+// cluster is born with.
+func Open(o Options) (*Store, error) {
+	raw, err := store.Open(o.Journal, parse)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{raw: raw, clock: o.Clock, log: o.Log}
+	if err := s.seed(); err != nil {
+		return nil, fmt.Errorf("create the objects every cluster has: %w", err)
+	}
+	return s, nil
+}
+
+// Entries gives access to versions and events.
+func (s *Store) Entries() *store.Store { return s.raw }
+
+// Entry returns the latest version of an object, or a NotFound error.
+func (s *Store) Entry(k *kinds.Kind, namespace, name string) (*store.Entry, error) {
+	e := s.raw.Get(keyOf(k, namespace, name))
+	if e == nil {
+		return nil, apierrors.NewNotFound(k.GroupResource(), name)
+	}
+	return e, nil
+}
+
+// Parse decodes the object of an entry.
+func Parse(e *store.Entry) (*unstructured.Unstructured, error) {
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(e.Raw); err != nil {
+		return nil, fmt.Errorf("parse stored %s %s/%s: %w", e.Key.Resource, e.Key.Namespace, e.Key.Name, err)
+	}
+	return u, nil
+}
+
+func keyOf(k *kinds.Kind, namespace, name string) store.Key {
+	if !k.Namespaced {
+		namespace = ""
+	}
+	return store.Key{Resource: k.GroupResource(), Namespace: namespace, Name: name}
+}
+
+// encode makes an entry of u at a version.
+func encode(u *unstructured.Unstructured, version uint64) (*store.Entry, error) {
+	u.SetResourceVersion(strconv.FormatUint(version, 10))
+	raw, err := json.Marshal(u.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s %s/%s: %w", u.GetKind(), u.GetNamespace(), u.GetName(), err)
+	}
+	e := &store.Entry{UID: u.GetUID(), Version: version, Labels: u.GetLabels(), Raw: raw}
+	for _, o := range u.GetOwnerReferences() {
+		e.Owners = append(e.Owners, o.UID)
+	}
+	return e, nil
+}
+
+// parse makes an entry of a record of the journal.
+func parse(r store.Record) (*store.Entry, error) {
+	var head struct {
+		Metadata struct {
+			UID             types.UID               `json:"uid"`
+			ResourceVersion string                  `json:"resourceVersion"`
+			Labels          map[string]string       `json:"labels"`
+			OwnerReferences []metav1.OwnerReference `json:"ownerReferences"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(r.Object, &head); err != nil {
+		return nil, err
+	}
+	version, err := strconv.ParseUint(head.Metadata.ResourceVersion, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("resourceVersion %q: %w", head.Metadata.ResourceVersion, err)
+	}
+	e := &store.Entry{
+		Key:     r.Key(),
+		UID:     head.Metadata.UID,
+		Version: version,
+		Labels:  head.Metadata.Labels,
+		Raw:     r.Object,
+	}
+	for _, o := range head.Metadata.OwnerReferences {
+		e.Owners = append(e.Owners, o.UID)
+	}
+	return e, nil
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objects
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/patching"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
+)
+
+// attempts bounds how often a change that names no version is made again on a
+// newer one. Each failure means that another writer got through.
+const attempts = 20
+
+// Change makes a new version of an object from its latest one. It is called
+// again on a newer version if another writer was faster; the object it is
+// given is its own. If what it returns names another resourceVersion than it
+// was given, that is a conflict.
+type Change func(latest *unstructured.Unstructured) (*unstructured.Unstructured, error)
+
+// Update stores what change makes of an object. Nothing is stored if that is
+// what was there before.
+func (s *Store) Update(k *kinds.Kind, namespace, name string, w Writing, change Change) (*store.Entry, error) {
+	for range attempts {
+		e, err := s.updateOnce(k, namespace, name, w, change)
+		if !errors.Is(err, store.ErrConflict) {
+			return e, err
+		}
+	}
+	return nil, conflict(k, name)
+}
+
+func (s *Store) updateOnce(k *kinds.Kind, namespace, name string, w Writing, change Change) (*store.Entry, error) {
+	was, err := s.Entry(k, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	latest, err := Parse(was)
+	if err != nil {
+		return nil, err
+	}
+	next, err := change(latest.DeepCopy())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.prepareUpdate(k, latest, next, w); err != nil {
+		return nil, err
+	}
+	if w.Manager != "" {
+		if next, err = patching.Track(k, w.Sub, latest, next, w.Manager); err != nil {
+			return nil, err
+		}
+	}
+	return s.replace(k, was, latest, next, w)
+}
+
+// replace stores a prepared object over the entry it was made from. It is
+// store.ErrConflict if that is no longer the latest.
+func (s *Store) replace(k *kinds.Kind, was *store.Entry, latest, next *unstructured.Unstructured, w Writing) (*store.Entry, error) {
+	next.SetResourceVersion(latest.GetResourceVersion())
+	raw, err := json.Marshal(next.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s %s: %w", k.Kind, next.GetName(), err)
+	}
+	if bytes.Equal(raw, was.Raw) {
+		return was, nil
+	}
+	if w.DryRun {
+		return dryRun(was.Key, next, was)
+	}
+	if next.GetDeletionTimestamp() != nil && len(next.GetFinalizers()) == 0 && !kept(k, next) {
+		return s.remove(k, was, next)
+	}
+	return s.raw.Put(was.Key, was, func(version uint64) (*store.Entry, error) { return encode(next, version) })
+}
+
+// prepareUpdate settles what a writer may not change, and what follows from
+// what it did change.
+func (s *Store) prepareUpdate(k *kinds.Kind, latest, next *unstructured.Unstructured, w Writing) error {
+	name := latest.GetName()
+	if v := next.GetResourceVersion(); v != "" && v != latest.GetResourceVersion() {
+		return conflict(k, name)
+	}
+	if uid := next.GetUID(); uid != "" && uid != latest.GetUID() {
+		return apierrors.NewConflict(k.GroupResource(), name, fmt.Errorf(
+			"Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, latest.GetUID())) //nolint:staticcheck // the words of an API server
+	}
+	if next.GetName() != name || (k.Namespaced && next.GetNamespace() != "" && next.GetNamespace() != latest.GetNamespace()) {
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", next.GetName(), name))
+	}
+	keepIdentity(latest, next)
+	if err := checkFinalizers(k, latest, next); err != nil {
+		return err
+	}
+	switch {
+	case w.Trusted:
+	case w.Sub == "":
+		if k.Status {
+			carry(next, latest, "status")
+		}
+		if k.Resource == "namespaces" { // its finalizers are written through finalize alone
+			carry(next, latest, "spec")
+		}
+	case w.Sub == "status":
+		keepAllButStatus(k, latest, next)
+	case w.Sub == "approval":
+		conditions, ok, _ := unstructured.NestedFieldCopy(next.Object, "status", "conditions")
+		carry(next, latest, "spec", "status")
+		if ok {
+			_ = unstructured.SetNestedField(next.Object, conditions, "status", "conditions") // a status is an object
+		}
+	}
+	setDefaults(k, next)
+	if k.Generation && !reflect.DeepEqual(latest.Object["spec"], next.Object["spec"]) {
+		next.SetGeneration(latest.GetGeneration() + 1)
+	}
+	return validate(k, latest, next, w)
+}
+
+// keepIdentity gives next the metadata that the server alone writes.
+func keepIdentity(latest, next *unstructured.Unstructured) {
+	next.SetNamespace(latest.GetNamespace())
+	next.SetUID(latest.GetUID())
+	next.SetSelfLink("")
+	next.SetGenerateName(latest.GetGenerateName())
+	from, _ := latest.Object["metadata"].(map[string]any)
+	to, _ := next.Object["metadata"].(map[string]any)
+	for _, name := range []string{"creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"} {
+		if v, ok := from[name]; ok {
+			to[name] = v
+		} else {
+			delete(to, name)
+		}
+	}
+	if _, sent := to["managedFields"]; !sent && from["managedFields"] != nil {
+		to["managedFields"] = from["managedFields"]
+	}
+}
+
+func checkFinalizers(k *kinds.Kind, latest, next *unstructured.Unstructured) error {
+	if latest.GetDeletionTimestamp() == nil {
+		return nil
+	}
+	had := latest.GetFinalizers()
+	for _, f := range next.GetFinalizers() {
+		if !slices.Contains(had, f) {
+			return invalid(k, next.GetName(), field.Forbidden(field.NewPath("metadata", "finalizers"),
+				"no new finalizers can be added if the object is being deleted, found new finalizers "+f))
+		}
+	}
+	return nil
+}
+
+// keepAllButStatus undoes what a write of the status may not do. Labels and
+// the like may be written along with the status of core objects, as kubelets
+// do.
+func keepAllButStatus(k *kinds.Kind, latest, next *unstructured.Unstructured) {
+	managed := next.GetManagedFields()
+	for name := range next.Object {
+		if name != "status" && name != "metadata" {
+			delete(next.Object, name)
+		}
+	}
+	for name, value := range latest.Object {
+		if name != "status" && name != "metadata" {
+			next.Object[name] = value
+		}
+	}
+	if k.Group != "" {
+		carry(next, latest, "metadata")
+		next.SetManagedFields(managed)
+	}
+}
+
+// carry replaces fields of to by those of from.
+func carry(to, from *unstructured.Unstructured, names ...string) {
+	for _, name := range names {
+		if v, ok, _ := unstructured.NestedFieldCopy(from.Object, name); ok {
+			to.Object[name] = v
+		} else {
+			delete(to.Object, name)
+		}
+	}
+}
+
+func conflict(k *kinds.Kind, name string) error {
+	return apierrors.NewConflict(k.GroupResource(), name,
+		errors.New("the object has been modified; please apply your changes to the latest version and try again"))
+}

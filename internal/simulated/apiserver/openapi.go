@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/openapi"
+)
+
+// openAPI answers /openapi/v3 and the documents below it.
+func openAPI(w http.ResponseWriter, r *request, parts []string) error {
+	if len(parts) == 0 || parts[0] != "v3" {
+		return notServed()
+	}
+	if len(parts) == 1 {
+		return respond(w, http.StatusOK, openapi.Index())
+	}
+	d, err := openapi.Of(strings.Join(parts[1:], "/"))
+	if err != nil {
+		return err
+	}
+	if d == nil {
+		return notServed()
+	}
+	w.Header().Set("Etag", `"`+d.Tag+`"`)
+	w.Header().Set("Vary", "Accept")
+	if strings.Contains(r.Header.Get("If-None-Match"), d.Tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	respondRaw(w, http.StatusOK, d.JSON)
+	return nil
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package patching
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
+)
+
+// Track writes into next that manager changed what differs from latest, which
+// is nil at creation. Neither is changed; next may be part of the result.
+func Track(k *kinds.Kind, sub string, latest, next *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
+	fm, err := managers.get(k, sub)
+	if err != nil {
+		return nil, err
+	}
+	if latest == nil {
+		latest = blank(k)
+	}
+	return asUnstructured(fm.UpdateNoErrors(latest.DeepCopy(), next, manager))
+}
+
+// Apply merges what manager wants into latest, which is nil if there is
+// nothing yet. The error is a Conflict when another manager has a field
+// otherwise, unless force takes it over.
+func Apply(k *kinds.Kind, sub string, latest, intent *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
+	fm, err := managers.get(k, sub)
+	if err != nil {
+		return nil, err
+	}
+	if latest == nil {
+		latest = blank(k)
+	}
+	out, err := fm.Apply(latest.DeepCopy(), intent, manager, force)
+	if err != nil {
+		return nil, err
+	}
+	return asUnstructured(out)
+}
+
+func asUnstructured(obj runtime.Object) (*unstructured.Unstructured, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("track fields: unexpected %T", obj)
+	}
+	return u, nil
+}
+
+func blank(k *kinds.Kind) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(k.GroupVersionKind)
+	return u
+}
+
+// managers holds one field manager for each kind and subresource, for all
+// clusters: they have no state but the schema, which is large.
+var managers = fieldManagers{made: map[managerKey]*managedfields.FieldManager{}}
+
+type managerKey struct {
+	gvk schema.GroupVersionKind
+	sub string
+}
+
+type fieldManagers struct {
+	mu   sync.Mutex // guards made
+	made map[managerKey]*managedfields.FieldManager
+}
+
+// converter parses the schema of all kinds when it is first needed.
+var converter = sync.OnceValue(func() managedfields.TypeConverter {
+	return applyconfigurations.NewTypeConverter(scheme.Scheme)
+})
+
+func (m *fieldManagers) get(k *kinds.Kind, sub string) (*managedfields.FieldManager, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := managerKey{k.GroupVersionKind, sub}
+	if fm := m.made[key]; fm != nil {
+		return fm, nil
+	}
+	fm, err := managedfields.NewDefaultFieldManager(converter(), oneVersion{}, oneVersion{}, oneVersion{},
+		k.GroupVersionKind, k.GroupVersion(), sub, ignored(k, sub))
+	if err != nil {
+		return nil, fmt.Errorf("field manager of %s: %w", k.Kind, err)
+	}
+	m.made[key] = fm
+	return fm, nil
+}
+
+// ignored says which fields an apply through sub does not touch, whatever it
+// says about them.
+func ignored(k *kinds.Kind, sub string) map[fieldpath.APIVersion]fieldpath.Filter {
+	var path fieldpath.Path
+	switch {
+	case sub == "" && k.Status:
+		path = fieldpath.MakePathOrDie("status")
+	case sub == "status":
+		path = fieldpath.MakePathOrDie("spec")
+	default:
+		return nil
+	}
+	return map[fieldpath.APIVersion]fieldpath.Filter{
+		fieldpath.APIVersion(k.GroupVersion().String()): fieldpath.NewExcludeSetFilter(fieldpath.NewSet(path)),
+	}
+}
+
+// oneVersion converts, defaults and creates unstructured objects where each
+// group has a single version: there is nothing to convert.
+type oneVersion struct{}
+
+func (oneVersion) Convert(_, _, _ any) error { return nil }
+
+func (oneVersion) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
+	return in, nil
+}
+
+func (oneVersion) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
+	return label, value, nil
+}
+
+func (oneVersion) Default(runtime.Object) {}
+
+func (oneVersion) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(gvk)
+	return u, nil
+}
+
+// maxManagerName is what API servers take.
+const maxManagerName = 128
+
+// ManagerName is what a client that names no manager is called: the first part
+// of its user agent.
+func ManagerName(named, userAgent string) string {
+	if named != "" {
+		return named
+	}
+	userAgent, _, _ = strings.Cut(userAgent, "/")
+	if len(userAgent) > maxManagerName {
+		userAgent = userAgent[:maxManagerName]
+	}
+	if userAgent == "" {
+		return "unknown"
+	}
+	return userAgent
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package patching changes objects by the four kinds of patch that an API
+// server knows, and keeps track of who manages which of their fields.
+package patching
+
+import (
+	"encoding/json"
+	"fmt"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
+)
+
+// maxOperations bounds a JSON patch, as API servers do.
+const maxOperations = 10000
+
+// Patch returns latest changed by a patch of the named type. Server-side apply
+// is not one of them; see Apply.
+func Patch(k *kinds.Kind, latest *unstructured.Unstructured, form types.PatchType, patch []byte) (*unstructured.Unstructured, error) {
+	before, err := json.Marshal(latest.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s %s: %w", k.Kind, latest.GetName(), err)
+	}
+	var after []byte
+	switch form {
+	case types.JSONPatchType:
+		after, err = applyJSON(k, latest.GetName(), before, patch)
+	case types.MergePatchType:
+		after, err = jsonpatch.MergePatch(before, patch)
+		if err != nil {
+			err = apierrors.NewBadRequest(err.Error())
+		}
+	case types.StrategicMergePatchType:
+		after, err = applyStrategic(k, before, patch)
+	default:
+		err = apierrors.NewBadRequest(fmt.Sprintf("unknown Content-Type header for patch: %s", form))
+	}
+	if err != nil {
+		return nil, err
+	}
+	next := &unstructured.Unstructured{}
+	if err := next.UnmarshalJSON(after); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the patched object is not a %s: %v", k.Kind, err))
+	}
+	return next, nil
+}
+
+func applyJSON(k *kinds.Kind, name string, before, patch []byte) ([]byte, error) {
+	ops, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	if len(ops) > maxOperations {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
+			"The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(ops)))
+	}
+	after, err := ops.Apply(before)
+	if err != nil {
+		return nil, apierrors.NewGenericServerResponse(422, "", k.GroupResource(), name, err.Error(), 0, false)
+	}
+	return after, nil
+}
+
+func applyStrategic(k *kinds.Kind, before, patch []byte) ([]byte, error) {
+	typed, err := k.New()
+	if err != nil {
+		return nil, fmt.Errorf("strategic merge patch of %s: %w", k.Kind, err)
+	}
+	after, err := strategicpatch.StrategicMergePatch(before, patch, typed)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return after, nil
+}

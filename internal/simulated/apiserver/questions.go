@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"net/http"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/access"
+)
+
+// answerQuestion answers the kinds that are asked, and not stored.
+func (s *Server) answerQuestion(w http.ResponseWriter, r *request) error {
+	if r.verb != "create" || r.name != "" {
+		return apierrors.NewMethodNotSupported(r.kind.GroupResource(), r.verb)
+	}
+	gvk := r.kind.GroupVersionKind
+	switch r.kind.Kind {
+	case "SelfSubjectReview":
+		var q authenticationv1.SelfSubjectReview
+		if err := receive(r, gvk, &q); err != nil {
+			return err
+		}
+		q.SetGroupVersionKind(gvk)
+		q.Status.UserInfo = userInfo(r.user)
+		return respond(w, http.StatusCreated, &q)
+	case "TokenReview":
+		var q authenticationv1.TokenReview
+		if err := receive(r, gvk, &q); err != nil {
+			return err
+		}
+		q.SetGroupVersionKind(gvk)
+		user, err := s.authn.Token(q.Spec.Token)
+		if q.Spec.Token = ""; err != nil {
+			q.Status.Error = err.Error()
+		} else {
+			q.Status.Authenticated, q.Status.User = true, userInfo(user)
+		}
+		return respond(w, http.StatusCreated, &q)
+	case "SelfSubjectAccessReview":
+		var q authorizationv1.SelfSubjectAccessReview
+		if err := receive(r, gvk, &q); err != nil {
+			return err
+		}
+		q.SetGroupVersionKind(gvk)
+		q.Status.Allowed = s.authz.May(r.user, asked(q.Spec.ResourceAttributes, q.Spec.NonResourceAttributes))
+		return respond(w, http.StatusCreated, &q)
+	case "SubjectAccessReview":
+		var q authorizationv1.SubjectAccessReview
+		if err := receive(r, gvk, &q); err != nil {
+			return err
+		}
+		q.SetGroupVersionKind(gvk)
+		user := access.User{Name: q.Spec.User, UID: q.Spec.UID, Groups: q.Spec.Groups}
+		q.Status.Allowed = s.authz.May(user, asked(q.Spec.ResourceAttributes, q.Spec.NonResourceAttributes))
+		return respond(w, http.StatusCreated, &q)
+	}
+	return notServed()
+}
+
+func userInfo(u access.User) authenticationv1.UserInfo {
+	return authenticationv1.UserInfo{Username: u.Name, UID: u.UID, Groups: u.Groups}
+}
+
+func asked(r *authorizationv1.ResourceAttributes, n *authorizationv1.NonResourceAttributes) access.Attributes {
+	switch {
+	case r != nil:
+		return access.Attributes{Verb: r.Verb, Group: r.Group, Resource: r.Resource, Sub: r.Subresource, Namespace: r.Namespace, Name: r.Name}
+	case n != nil:
+		return access.Attributes{Verb: n.Verb, Path: n.Path}
+	}
+	return access.Attributes{}
+}

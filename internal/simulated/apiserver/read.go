@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/table"
+)
+
+func (s *Server) get(w http.ResponseWriter, r *request) error {
+	e, err := s.objects.Entry(r.kind, r.namespace, r.name)
+	if err != nil {
+		return err
+	}
+	return s.show(w, r, http.StatusOK, e)
+}
+
+// show sends one object in the form the client wants.
+func (s *Server) show(w http.ResponseWriter, r *request, code int, e *store.Entry) error {
+	as, err := acceptable(r.Header.Get("Accept"))
+	if err != nil {
+		return err
+	}
+	switch as {
+	case metaOnly:
+		raw, err := partial(e)
+		if err != nil {
+			return err
+		}
+		respondRaw(w, code, raw)
+	case rows:
+		t, err := s.tableOf(r, []*store.Entry{e})
+		if err != nil {
+			return err
+		}
+		t.ResourceVersion = strconv.FormatUint(e.Version, 10)
+		return respond(w, code, t)
+	default:
+		respondRaw(w, code, e.Raw)
+	}
+	return nil
+}
+
+func (s *Server) list(w http.ResponseWriter, r *request) error {
+	if r.sub != "" {
+		return notServed()
+	}
+	as, err := acceptable(r.Header.Get("Accept"))
+	if err != nil {
+		return err
+	}
+	sel, err := selectionOf(r)
+	if err != nil {
+		return err
+	}
+	entries, version := s.listOf(r.kind, sel)
+	if err := checkVersion(r, version); err != nil {
+		return err
+	}
+	entries, meta, err := page(r, entries, version)
+	if err != nil {
+		return err
+	}
+	if as == rows {
+		t, err := s.tableOf(r, entries)
+		if err != nil {
+			return err
+		}
+		t.ListMeta = meta
+		return respond(w, http.StatusOK, t)
+	}
+	body, err := listBody(r, as, entries, meta)
+	if err != nil {
+		return err
+	}
+	respondRaw(w, http.StatusOK, body)
+	return nil
+}
+
+// listBody puts a list together of objects that are JSON already.
+func listBody(r *request, as form, entries []*store.Entry, meta metav1.ListMeta) ([]byte, error) {
+	head, err := json.Marshal(meta)
+	if err != nil {
+		return nil, err
+	}
+	gv, kind := r.kind.GroupVersion().String(), r.kind.Kind+"List"
+	if as == metaOnly {
+		gv, kind = "meta.k8s.io/v1", "PartialObjectMetadataList"
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, kind, gv, head)
+	for i, e := range entries {
+		raw := e.Raw
+		if as == metaOnly {
+			if raw, err = partial(e); err != nil {
+				return nil, err
+			}
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.Write(raw)
+	}
+	b.WriteString("]}")
+	return b.Bytes(), nil
+}
+
+// checkVersion refuses a list at a version that is not this one: an exact one
+// that has passed, or one that is not there yet.
+func checkVersion(r *request, version uint64) error {
+	text := r.query.Get("resourceVersion")
+	if text == "" || text == "0" || r.query.Get("continue") != "" {
+		return nil
+	}
+	wanted, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("resourceVersion: Invalid value: %q", text))
+	}
+	if wanted > version {
+		return apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", wanted, version), 1)
+	}
+	if r.query.Get("resourceVersionMatch") == string(metav1.ResourceVersionMatchExact) && wanted < version {
+		return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
+	}
+	return nil
+}
+
+// token is where a list in pages goes on. Later pages show the latest objects
+// but keep the version of the first, so that a watch from there misses
+// nothing.
+type token struct {
+	Version   uint64 `json:"rv"`
+	Namespace string `json:"ns,omitempty"`
+	Name      string `json:"name"`
+}
+
+func page(r *request, entries []*store.Entry, version uint64) ([]*store.Entry, metav1.ListMeta, error) {
+	var meta metav1.ListMeta
+	if text := r.query.Get("continue"); text != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(text)
+		var from token
+		if err != nil || json.Unmarshal(raw, &from) != nil {
+			return nil, meta, apierrors.NewBadRequest("continue key is not valid")
+		}
+		version = from.Version
+		entries = slices.DeleteFunc(entries, func(e *store.Entry) bool {
+			return e.Key.Namespace < from.Namespace || (e.Key.Namespace == from.Namespace && e.Key.Name <= from.Name)
+		})
+	}
+	meta.ResourceVersion = strconv.FormatUint(version, 10)
+	limit, _ := strconv.Atoi(r.query.Get("limit"))
+	if limit <= 0 || limit >= len(entries) {
+		return entries, meta, nil
+	}
+	meta.RemainingItemCount = new(int64(len(entries) - limit))
+	last := entries[limit-1].Key
+	raw, err := json.Marshal(token{Version: version, Namespace: last.Namespace, Name: last.Name})
+	if err != nil {
+		return nil, meta, err
+	}
+	meta.Continue = base64.RawURLEncoding.EncodeToString(raw)
+	return entries[:limit], meta, nil
+}
+
+// partial keeps the metadata of an object alone.
+func partial(e *store.Entry) ([]byte, error) {
+	var head struct {
+		metav1.TypeMeta `json:",inline"`
+		Metadata        json.RawMessage `json:"metadata"`
+	}
+	if err := json.Unmarshal(e.Raw, &head); err != nil {
+		return nil, err
+	}
+	head.TypeMeta = metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}
+	return json.Marshal(head)
+}
+
+func (s *Server) tableOf(r *request, entries []*store.Entry) (*metav1.Table, error) {
+	t := table.New(r.kind)
+	for _, e := range entries {
+		u, err := objects.Parse(e)
+		if err != nil {
+			return nil, err
+		}
+		var shown []byte
+		switch metav1.IncludeObjectPolicy(r.query.Get("includeObject")) {
+		case metav1.IncludeNone:
+		case metav1.IncludeObject:
+			shown = e.Raw
+		default:
+			if shown, err = partial(e); err != nil {
+				return nil, err
+			}
+		}
+		t.Rows = append(t.Rows, table.Row(r.kind, u, shown, s.clock.Now()))
+	}
+	return t, nil
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/access"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/patching"
+)
+
+// maxBody is what an API server accepts in one request.
+const maxBody = 3 << 20
+
+// request is what a client asks for.
+type request struct {
+	*http.Request
+	query url.Values
+	user  access.User
+
+	// For a resource; the rest is empty otherwise.
+	verb      string
+	gvr       schema.GroupVersionResource
+	kind      *kinds.Kind // nil if it is not served
+	namespace string
+	name      string
+	sub       string
+	rest      []string // of the path, below the subresource
+}
+
+// parse reads the path of a request.
+func parse(r *http.Request) *request {
+	req := &request{Request: r, query: r.URL.Query(), verb: strings.ToLower(r.Method)}
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	switch {
+	case parts[0] == "api" && len(parts) > 2:
+		req.gvr.Version, parts = parts[1], parts[2:]
+	case parts[0] == "apis" && len(parts) > 3:
+		req.gvr.Group, req.gvr.Version, parts = parts[1], parts[2], parts[3:]
+	default:
+		return req
+	}
+	if parts[0] == "namespaces" && len(parts) > 1 {
+		req.namespace = parts[1]
+		if len(parts) > 2 && !slices.Contains([]string{"status", "finalize"}, parts[2]) {
+			parts = parts[2:]
+		}
+	}
+	req.gvr.Resource = parts[0]
+	if len(parts) > 1 {
+		req.name = parts[1]
+	}
+	if len(parts) > 2 {
+		req.sub = parts[2]
+	}
+	if len(parts) > 3 {
+		req.rest = parts[3:]
+	}
+	req.kind = kinds.ByResource(req.gvr)
+	req.verb = verb(r.Method, req.name != "", req.query.Get("watch"))
+	return req
+}
+
+// verb says what a method means for a resource.
+func verb(method string, named bool, watch string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead:
+		switch {
+		case watch == "true" || watch == "1":
+			return "watch"
+		case named:
+			return "get"
+		}
+		return "list"
+	case http.MethodPost:
+		return "create"
+	case http.MethodPut:
+		return "update"
+	case http.MethodPatch:
+		return "patch"
+	case http.MethodDelete:
+		if named {
+			return "delete"
+		}
+		return "deletecollection"
+	}
+	return strings.ToLower(method)
+}
+
+func (r *request) attributes() access.Attributes {
+	if r.gvr.Resource == "" {
+		return access.Attributes{Verb: r.verb, Path: r.URL.Path}
+	}
+	a := access.Attributes{Verb: r.verb, Group: r.gvr.Group, Resource: r.gvr.Resource, Sub: r.sub, Namespace: r.namespace, Name: r.name}
+	if a.Verb == "list" || a.Verb == "watch" {
+		if byField, err := fields.ParseSelector(r.query.Get("fieldSelector")); err == nil { // an error is told once it may ask at all
+			if name, ok := byField.RequiresExactMatch("metadata.name"); ok && a.Name == "" {
+				a.Name = name
+			}
+			a.NodeName, _ = byField.RequiresExactMatch("spec.nodeName")
+		}
+	}
+	return a
+}
+
+// body reads all of the request, up to the limit.
+func (r *request) body() ([]byte, error) {
+	body, err := io.ReadAll(r.Body)
+	if tooBig, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", tooBig.Limit))
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("read request: %v", err))
+	}
+	return body, nil
+}
+
+// writing says how the client wants its write done.
+func (s *Server) writing(r *request) (objects.Writing, error) {
+	w := objects.Writing{Check: s.authz.Limit(r.user, r.kind), Manager: patching.ManagerName(r.query.Get("fieldManager"), r.UserAgent()), Sub: r.sub}
+	for _, v := range r.query["dryRun"] {
+		if v != metav1.DryRunAll {
+			return w, apierrors.NewBadRequest(fmt.Sprintf("dryRun: Unsupported value: %q: supported values: %q", v, metav1.DryRunAll))
+		}
+		w.DryRun = true
+	}
+	switch v := r.query.Get("fieldValidation"); v {
+	case "", metav1.FieldValidationIgnore, metav1.FieldValidationWarn, metav1.FieldValidationStrict:
+	default:
+		return w, apierrors.NewBadRequest(fmt.Sprintf("fieldValidation: Unsupported value: %q", v))
+	}
+	return w, nil
+}
+
+// impersonated returns the user an administrator wants to be taken for.
+func (s *Server) impersonated(r *http.Request, u access.User) (access.User, error) {
+	name := r.Header.Get("Impersonate-User")
+	if name == "" {
+		return u, nil
+	}
+	if !u.In(access.Masters) && !u.In(access.ClusterAdmins) {
+		return u, apierrors.NewForbidden(schema.GroupResource{Resource: "users"}, name, fmt.Errorf("User %q cannot impersonate users", u.Name)) //nolint:staticcheck // the words of an API server
+	}
+	return access.Proven(name, r.Header.Get("Impersonate-Uid"), r.Header.Values("Impersonate-Group")...), nil
+}
+
+func unauthorized() error { return apierrors.NewUnauthorized("Unauthorized") }
+
+func forbidden(u access.User, r *request) error {
+	a := r.attributes()
+	why := fmt.Errorf("User %q %s", u.Name, a) //nolint:staticcheck // the words of an API server
+	if a.Resource == "" {
+		err := apierrors.NewForbidden(schema.GroupResource{}, "", why)
+		err.ErrStatus.Message = fmt.Sprintf("forbidden: %v", why)
+		return err
+	}
+	return apierrors.NewForbidden(r.gvr.GroupResource(), r.name, why)
+}

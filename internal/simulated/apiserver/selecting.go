@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
+)
+
+// selectable lists the fields that may be selected by, beside name and
+// namespace.
+var selectable = map[string][]string{
+	"pods": {"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
+		"status.phase", "status.podIP", "status.nominatedNodeName"},
+	"nodes":                      {"spec.unschedulable", "spec.providerID"},
+	"namespaces":                 {"status.phase"},
+	"secrets":                    {"type"},
+	"events":                     {"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid", "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "source", "type"},
+	"replicasets":                {"status.replicas"},
+	"replicationcontrollers":     {"status.replicas"},
+	"services":                   {"spec.clusterIP", "spec.type"},
+	"jobs":                       {"status.successful"},
+	"certificatesigningrequests": {"spec.signerName"},
+}
+
+// selection is which objects of a resource, or of one namespace, a client
+// wants.
+type selection struct {
+	namespace string
+	labels    labels.Selector
+	fields    fields.Requirements
+}
+
+func selectionOf(r *request) (selection, error) {
+	sel := selection{namespace: r.namespace}
+	if r.kind.Resource == "namespaces" {
+		sel.namespace = ""
+	}
+	var err error
+	if sel.labels, err = labels.Parse(r.query.Get("labelSelector")); err != nil {
+		return sel, apierrors.NewBadRequest(fmt.Sprintf("unable to parse labelSelector: %v", err))
+	}
+	byField, err := fields.ParseSelector(r.query.Get("fieldSelector"))
+	if err != nil {
+		return sel, apierrors.NewBadRequest(fmt.Sprintf("unable to parse fieldSelector: %v", err))
+	}
+	sel.fields = byField.Requirements()
+	if r.name != "" {
+		sel.fields = append(sel.fields, fields.OneTermEqualSelector("metadata.name", r.name).Requirements()...)
+	}
+	for _, f := range sel.fields {
+		if f.Field != "metadata.name" && f.Field != "metadata.namespace" && !slices.Contains(selectable[r.kind.Resource], f.Field) {
+			return sel, apierrors.NewBadRequest(fmt.Sprintf("%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", f.Field))
+		}
+	}
+	return sel, nil
+}
+
+// matches reports whether an entry, of the right resource, is wanted. It is
+// safe to ask of nil.
+func (sel selection) matches(e *store.Entry) bool {
+	if e == nil || (sel.namespace != "" && e.Key.Namespace != sel.namespace) || !sel.labels.Matches(labels.Set(e.Labels)) {
+		return false
+	}
+	var content map[string]any
+	for _, f := range sel.fields {
+		var value string
+		switch f.Field {
+		case "metadata.name":
+			value = e.Key.Name
+		case "metadata.namespace":
+			value = e.Key.Namespace
+		default:
+			if content == nil {
+				if err := json.Unmarshal(e.Raw, &content); err != nil {
+					return false
+				}
+			}
+			value = fieldValue(content, f.Field)
+		}
+		if (value == f.Value) == (f.Operator == "!=") {
+			return false
+		}
+	}
+	return true
+}
+
+// fieldValue gives a field as selectors see it: empty if it is not there, but
+// "false" or "0" for what has such a zero value.
+func fieldValue(content map[string]any, path string) string {
+	keys := strings.Split(path, ".")
+	if path == "source" {
+		keys = []string{"source", "component"}
+	}
+	v, ok, _ := unstructured.NestedFieldNoCopy(content, keys...)
+	if !ok || v == nil {
+		switch path {
+		case "spec.unschedulable", "spec.hostNetwork":
+			return "false"
+		case "status.replicas", "status.successful":
+			return "0"
+		}
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+// listOf lists the entries a client wants, and the version they are from.
+func (s *Server) listOf(k *kinds.Kind, sel selection) ([]*store.Entry, uint64) {
+	entries, version := s.objects.Entries().List(k.GroupResource(), sel.namespace)
+	return slices.DeleteFunc(entries, func(e *store.Entry) bool { return !sel.matches(e) }), version
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package apiserver pretends the API server of one simulated cluster, in
+// memory. Thousands run in one process. For what kubectl, client-go and
+// controllers of clusters use it behaves as a real one: discovery, selectors,
+// watches, patches of every kind, conflicts, finalizers, ownership, evictions,
+// port-forwarding, and who may do what.
+//
+// Nothing runs behind it: no scheduler, no kubelet, no controllers but those
+// for namespaces and for garbage. Whoever simulates machines writes what those
+// would, through the Store.
+package apiserver
+
+import (
+	"context"
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/access"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
+)
+
+// Store is the cluster's objects, for whoever simulates its machines.
+type Store = objects.Store
+
+// Object is what a Store takes and gives.
+type Object = objects.Object
+
+// Fault is a way in which an API server does not answer.
+type Fault int
+
+// The faults. With Hang a request is taken and never answered; with Refuse
+// connections are closed.
+const (
+	None Fault = iota
+	Hang
+	Refuse
+)
+
+// Options is what a Server needs. Name, Version, Clock and Log are required.
+type Options struct {
+	Name    string             // of the cluster, for logs
+	Version func() string      // the Kubernetes version reported now, as in v1.34.2
+	Clock   clock.PassiveClock // for timestamps and expiry
+	Log     logr.Logger
+	Journal store.Journal // keeps the objects; nil loses them with the process
+
+	// PortForward serves one connection to a port of a Pod until it is closed
+	// or ctx ends. Nil refuses port-forwarding.
+	PortForward func(ctx context.Context, namespace, pod string, port int32, stream io.ReadWriteCloser) error
+
+	// Answer tells how the server behaves now; nil is None. Call Recheck when
+	// the answer changes.
+	Answer func() Fault
+}
+
+// Server is one cluster's API server. It is an http.Handler; Listeners give it
+// an address.
+type Server struct {
+	name        string
+	version     func() string
+	clock       clock.PassiveClock
+	log         logr.Logger
+	portForward func(ctx context.Context, namespace, pod string, port int32, stream io.ReadWriteCloser) error
+	answer      func() Fault
+
+	objects *objects.Store
+	authn   *access.Authenticator
+	authz   *access.Authorizer
+
+	closed context.Context // done when the server is closed
+	close  context.CancelFunc
+
+	mu      sync.Mutex // guards all below
+	tls     *tls.Config
+	conns   map[io.Closer]struct{}
+	recheck chan struct{} // closed and replaced when faults may have changed
+}
+
+// Trust is what makes a server this cluster's.
+type Trust struct {
+	Serving           tls.Certificate
+	ClientCAs         *x509.CertPool
+	ServiceAccountKey crypto.Signer // nil refuses service account tokens
+}
+
+// New returns a server with the objects kept in the journal. It answers once
+// it has been told whom to trust.
+func New(o Options) (*Server, error) {
+	if o.Version == nil || o.Clock == nil {
+		return nil, errors.New("apiserver: Version and Clock are required")
+	}
+	objs, err := objects.Open(objects.Options{Clock: o.Clock, Log: o.Log, Journal: o.Journal})
+	if err != nil {
+		return nil, fmt.Errorf("open the objects of cluster %s: %w", o.Name, err)
+	}
+	s := &Server{
+		name: o.Name, version: o.Version, clock: o.Clock, log: o.Log, portForward: o.PortForward, answer: o.Answer,
+		objects: objs,
+		authn:   access.NewAuthenticator(objs, o.Clock),
+		authz:   access.NewAuthorizer(objs),
+		conns:   map[io.Closer]struct{}{},
+		recheck: make(chan struct{}),
+	}
+	if s.answer == nil {
+		s.answer = func() Fault { return None }
+	}
+	s.closed, s.close = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Store gives access to the cluster's objects without a request.
+func (s *Server) Store() *Store { return s.objects }
+
+// Trust sets, or replaces, the server's certificate and whom it believes.
+func (s *Server) Trust(t Trust) {
+	s.authn.Trust(t.ClientCAs, t.ServiceAccountKey)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tls = &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		NextProtos:   []string{"h2", "http/1.1"},
+		Certificates: []tls.Certificate{t.Serving},
+		ClientAuth:   tls.RequestClientCert, // verified for each request, so that the refusal is a 401
+		ClientCAs:    t.ClientCAs,
+	}
+}
+
+// Token tells who a bearer token belongs to, as a machine that joins with it
+// needs to know. It is access.ErrUnauthorized if the token is not good.
+func (s *Server) Token(token string) (access.User, error) { return s.authn.Token(token) }
+
+// Recheck makes requests that wait, and connections that are open, notice that
+// Answer has changed.
+func (s *Server) Recheck() {
+	refuse := s.answer() == Refuse
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.recheck)
+	s.recheck = make(chan struct{})
+	if refuse {
+		s.drop()
+	}
+}
+
+// Close ends every watch and connection. The store stays as it is.
+func (s *Server) Close() {
+	s.close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop()
+}
+
+// drop closes the connections; the lock must be held.
+func (s *Server) drop() {
+	for c := range s.conns {
+		_ = c.Close() // it is gone either way
+	}
+	clear(s.conns)
+}
+
+func (s *Server) tlsConfig() (*tls.Config, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tls == nil {
+		return nil, fmt.Errorf("cluster %s has no certificate yet", s.name)
+	}
+	return s.tls, nil
+}
+
+// hangPoll is how soon a waiting request sees a fault end that nobody told of
+// by Recheck.
+const hangPoll = 500 * time.Millisecond
+
+// admitted waits while the server hangs. It is false when the request must not
+// be answered at all.
+func (s *Server) admitted(ctx context.Context) bool {
+	for {
+		s.mu.Lock()
+		recheck := s.recheck
+		s.mu.Unlock()
+		switch s.answer() {
+		case None:
+			return true
+		case Refuse:
+			return false
+		}
+		timer := time.NewTimer(hangPoll)
+		select {
+		case <-recheck:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		case <-s.closed.Done():
+			timer.Stop()
+			return false
+		}
+		timer.Stop()
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer s.recoverPanic(w, r)
+	if !s.admitted(r.Context()) {
+		panic(http.ErrAbortHandler)
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	user, err := s.authn.User(r)
+	if err != nil {
+		respondError(w, unauthorized())
+		return
+	}
+	if user, err = s.impersonated(r, user); err != nil {
+		respondError(w, err)
+		return
+	}
+	req := parse(r)
+	req.user = user
+	if !s.authz.May(user, req.attributes()) {
+		respondError(w, forbidden(user, req))
+		return
+	}
+	if err := s.route(w, req); err != nil {
+		respondError(w, err)
+	}
+}
+
+func (s *Server) recoverPanic(w http.ResponseWriter, r *http.Request) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p == http.ErrAbortHandler {
+		panic(p)
+	}
+	s.log.Error(fmt.Errorf("panic: %v", p), "Serving a request", "method", r.Method, "path", r.URL.Path)
+	respondError(w, errors.New("this request caused the simulated API server to panic"))
+}

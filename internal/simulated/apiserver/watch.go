@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
+)
+
+const (
+	// bookmarkEvery is how often a quiet watch is told how far it is.
+	bookmarkEvery = time.Minute
+	// A watch without a time limit ends between once and twice this, so that
+	// clients do not all come back together.
+	watchFor = 30 * time.Minute
+)
+
+// watcher is one watch under way.
+type watcher struct {
+	s         *Server
+	r         *request
+	w         http.ResponseWriter
+	as        form
+	sel       selection
+	bookmarks bool
+	version   uint64 // the client knows everything up to here
+	told      uint64 // the version the client has been told last
+	headed    bool   // a table's columns have been sent
+}
+
+func (s *Server) watch(w http.ResponseWriter, r *request) error {
+	as, err := acceptable(r.Header.Get("Accept"))
+	if err != nil {
+		return err
+	}
+	sel, err := selectionOf(r)
+	if err != nil {
+		return err
+	}
+	o := &watcher{s: s, r: r, w: w, as: as, sel: sel, bookmarks: isTrue(r.query.Get("allowWatchBookmarks"))}
+	initial, err := o.start()
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-cache, private")
+	w.WriteHeader(http.StatusOK)
+	if err := o.sendInitial(initial); err != nil {
+		return nil // the client has left
+	}
+	o.run()
+	return nil
+}
+
+// start finds where the watch begins, and the objects it shows first.
+func (o *watcher) start() ([]*store.Entry, error) {
+	text, initial := o.r.query.Get("resourceVersion"), o.r.query.Get("sendInitialEvents")
+	match := metav1.ResourceVersionMatch(o.r.query.Get("resourceVersionMatch"))
+	if initial != "" && match != metav1.ResourceVersionMatchNotOlderThan {
+		return nil, apierrors.NewBadRequest("resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+	}
+	if initial == "" && match != "" {
+		return nil, apierrors.NewBadRequest("resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+	}
+	wanted := uint64(0)
+	if text != "" {
+		var err error
+		if wanted, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("resourceVersion: Invalid value: %q", text))
+		}
+	}
+	if wanted != 0 && !isTrue(initial) {
+		if now := o.s.objects.Entries().Version(); wanted > now {
+			// It is from another life of the cluster.
+			return nil, apierrors.NewResourceExpired(fmt.Sprintf("too large resource version: %d (%d)", wanted, now))
+		}
+		o.version, o.told = wanted, wanted
+		return nil, nil
+	}
+	entries, version := o.s.listOf(o.r.kind, o.sel)
+	o.version, o.told = version, version
+	if wanted > version {
+		return nil, apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", wanted, version), 1)
+	}
+	if initial != "" && !isTrue(initial) {
+		return nil, nil
+	}
+	return entries, nil
+}
+
+func (o *watcher) sendInitial(entries []*store.Entry) error {
+	for _, e := range entries {
+		if err := o.send(string(store.Added), e); err != nil {
+			return err
+		}
+	}
+	if isTrue(o.r.query.Get("sendInitialEvents")) && o.bookmarks {
+		if err := o.bookmark(map[string]string{metav1.InitialEventsAnnotationKey: "true"}); err != nil {
+			return err
+		}
+	}
+	return o.flush()
+}
+
+// run sends events until the client leaves or its time is over.
+func (o *watcher) run() {
+	limit := watchFor + rand.N(watchFor)
+	if seconds, err := strconv.Atoi(o.r.query.Get("timeoutSeconds")); err == nil && seconds > 0 {
+		limit = time.Duration(seconds) * time.Second
+	}
+	end := time.NewTimer(limit)
+	defer end.Stop()
+	bookmark := time.NewTicker(bookmarkEvery)
+	defer bookmark.Stop()
+	for {
+		events, reached, changed, err := o.s.objects.Entries().Since(o.r.kind.GroupResource(), o.version)
+		if !o.s.admitted(o.r.Context()) {
+			return
+		}
+		if err != nil {
+			o.sendExpired()
+			return
+		}
+		for _, ev := range events {
+			if o.sendEvent(ev) != nil {
+				return
+			}
+		}
+		o.version = reached
+		if len(events) > 0 && o.flush() != nil {
+			return
+		}
+		select {
+		case <-changed:
+		case <-bookmark.C:
+			if o.bookmarks && o.version > o.told && (o.bookmark(nil) != nil || o.flush() != nil) {
+				return
+			}
+		case <-end.C:
+			return
+		case <-o.r.Context().Done():
+			return
+		case <-o.s.closed.Done():
+			return
+		}
+	}
+}
+
+// sendEvent tells a change as the client must see it who sees only the objects
+// it selected: one that it no longer selects is deleted for it.
+func (o *watcher) sendEvent(ev store.Event) error {
+	before, after := o.sel.matches(ev.Prev), o.sel.matches(ev.Entry)
+	switch {
+	case ev.Type == store.Deleted:
+		if !before {
+			return nil
+		}
+		return o.send(string(store.Deleted), ev.Entry)
+	case after && !before:
+		return o.send(string(store.Added), ev.Entry)
+	case after:
+		return o.send(string(store.Modified), ev.Entry)
+	case before:
+		return o.send(string(store.Deleted), ev.Entry)
+	}
+	return nil
+}
+
+func (o *watcher) send(event string, e *store.Entry) error {
+	o.told = max(o.told, e.Version)
+	raw := e.Raw
+	switch o.as {
+	case metaOnly:
+		var err error
+		if raw, err = partial(e); err != nil {
+			return err
+		}
+	case rows:
+		t, err := o.s.tableOf(o.r, []*store.Entry{e})
+		if err != nil {
+			return err
+		}
+		t.ResourceVersion = strconv.FormatUint(e.Version, 10)
+		if o.headed {
+			t.ColumnDefinitions = nil
+		}
+		o.headed = true
+		if raw, err = json.Marshal(t); err != nil {
+			return err
+		}
+	}
+	return o.write(event, raw)
+}
+
+// bookmark tells the client how far it is.
+func (o *watcher) bookmark(annotations map[string]string) error {
+	o.told = o.version
+	meta := map[string]any{"resourceVersion": strconv.FormatUint(o.version, 10)}
+	if annotations != nil {
+		meta["annotations"] = annotations
+	}
+	kind, gv := o.r.kind.Kind, o.r.kind.GroupVersion().String()
+	switch o.as {
+	case metaOnly:
+		kind, gv = "PartialObjectMetadata", "meta.k8s.io/v1"
+	case rows:
+		kind, gv = "Table", "meta.k8s.io/v1"
+	}
+	raw, err := json.Marshal(map[string]any{"kind": kind, "apiVersion": gv, "metadata": meta})
+	if err != nil {
+		return err
+	}
+	return o.write("BOOKMARK", raw)
+}
+
+func (o *watcher) sendExpired() {
+	status := statusOf(apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", o.version, o.s.objects.Entries().Version())))
+	raw, err := json.Marshal(status)
+	if err != nil || o.write("ERROR", raw) != nil {
+		return
+	}
+	_ = o.flush() // the watch ends either way
+}
+
+func (o *watcher) write(event string, raw []byte) error {
+	_, err := fmt.Fprintf(o.w, "{\"type\":%q,\"object\":%s}\n", event, raw)
+	return err
+}
+
+func (o *watcher) flush() error { return http.NewResponseController(o.w).Flush() }
+
+func isTrue(text string) bool { return text == "true" || text == "1" }

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/journal"
+	"github.com/capstan-dev/capstan/internal/simulated/etcd"
+)
+
+// cluster is one simulated cluster.
+type cluster struct {
+	b     *Backend
+	uid   types.UID
+	dir   string
+	place *place
+
+	// What requests to the API server look at, without the lock.
+	answer  atomic.Int32 // an apiserver.Fault
+	version atomic.Value // string
+	members atomic.Pointer[etcd.Cluster]
+
+	mu        sync.Mutex // guards all below
+	record    record
+	kept      record // as it is on disk
+	server    *apiserver.Server
+	listening bool
+	machines  []*machine // in the order in which they came
+	closed    bool
+}
+
+// newCluster opens what is kept of a cluster, or begins one. Called with the
+// backend's lock.
+func newCluster(b *Backend, r record, p *place) (*cluster, error) {
+	c := &cluster{b: b, uid: r.UID, dir: b.clusterDir(r.UID), place: p, record: r}
+	c.record.Host = p.host
+	c.version.Store("v0.0.0")
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.open(); err != nil {
+		return nil, err
+	}
+	return c, c.settle("")
+}
+
+// open makes the API server with its objects, and puts the cluster's keys to
+// work if it has them.
+func (c *cluster) open() error {
+	if c.record.Founder != "" {
+		if err := mustExist(filepath.Join(c.dir, journalFile)); err != nil {
+			return err
+		}
+	}
+	server, err := apiserver.New(apiserver.Options{
+		Name: c.record.key().String(), Clock: c.b.clock, Log: c.b.log,
+		Journal:     journal.At(filepath.Join(c.dir, journalFile), c.b.log),
+		Version:     func() string { return c.version.Load().(string) },
+		Answer:      func() apiserver.Fault { return apiserver.Fault(c.answer.Load()) },
+		PortForward: c.portForward,
+	})
+	if errors.Is(err, journal.ErrDamaged) {
+		err = damaged(err)
+	}
+	if err != nil {
+		return err
+	}
+	c.server = server
+	if c.record.Founder != "" {
+		if err := c.trust(); err != nil {
+			return err
+		}
+	}
+	if c.machines, err = readMachines(c.dir); err != nil {
+		return err
+	}
+	slices.SortFunc(c.machines, func(a, b *machine) int { return a.Index - b.Index })
+	return nil
+}
+
+// ensure takes up what is wanted, and gives the endpoint.
+func (c *cluster) ensure(want Cluster) (clusterv1.APIEndpoint, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return clusterv1.APIEndpoint{}, ErrClosed
+	}
+	have := c.place.endpoint()
+	if !want.Endpoint.IsZero() && (want.Endpoint.Host != have.Host || want.Endpoint.Port != 0 && want.Endpoint.Port != have.Port) {
+		return clusterv1.APIEndpoint{}, fmt.Errorf("controlPlaneEndpoint is %s:%d and cannot become %s:%d", have.Host, have.Port, want.Endpoint.Host, want.Endpoint.Port)
+	}
+	if slices.Equal(c.record.Faults, want.Faults) {
+		return have, nil
+	}
+	c.record.Faults = slices.Clone(want.Faults)
+	return have, c.settle("")
+}
+
+// close stops the cluster and leaves what is kept of it.
+func (c *cluster) close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	for _, m := range c.machines {
+		m.sleep()
+	}
+	c.stopListening()
+	c.server.Close()
+	if e := c.members.Load(); e != nil {
+		e.Close()
+	}
+	return errors.Join(c.keep(), c.place.close())
+}
+
+// remove stops the cluster and deletes all there is of it.
+func (c *cluster) remove() error {
+	err := c.close()
+	return errors.Join(err, removeDir(c.dir))
+}
+
+// keep writes the record down if it has changed.
+func (c *cluster) keep() error {
+	if e := c.members.Load(); e != nil {
+		c.record.Etcd = e.State()
+	}
+	if same(c.record, c.kept) {
+		return nil
+	}
+	if err := writeJSON(filepath.Join(c.dir, clusterFile), c.record); err != nil {
+		return fmt.Errorf("keep the cluster: %w", err)
+	}
+	c.kept = c.record
+	c.kept.Faults = slices.Clone(c.record.Faults)
+	return nil
+}
+
+// same compares what can change in a record.
+func same(a, b record) bool {
+	return a.UID == b.UID && a.Address == b.Address && a.Host == b.Host && a.Machines == b.Machines && a.Founder == b.Founder &&
+		a.External == b.External && slices.Equal(a.Faults, b.Faults) && sameEtcd(a.Etcd, b.Etcd)
+}
+
+func sameEtcd(a, b etcd.State) bool {
+	if a.ClusterID != b.ClusterID || a.Term != b.Term || a.Index != b.Index || a.Leader != b.Leader || len(a.Members) != len(b.Members) {
+		return false
+	}
+	for i := range a.Members {
+		if a.Members[i].ID != b.Members[i].ID || a.Members[i].Down != b.Members[i].Down || a.Members[i].Learner != b.Members[i].Learner {
+			return false
+		}
+	}
+	return true
+}
+
+// settle lets every machine go as far as it can, since what one does may be
+// what another waits for, and tells of those whose status changed; but not of
+// the one whose caller gets it as an answer. At its end everything is kept.
+func (c *cluster) settle(except types.UID) error {
+	var errs []error
+	for again := true; again; {
+		again = false
+		for _, m := range slices.Clone(c.machines) {
+			moved, err := c.advance(m)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("machine %s: %w", m.Name, err))
+			}
+			again = again || moved && err == nil
+		}
+		if err := c.refresh(); err != nil {
+			errs = append(errs, err)
+			break
+		}
+	}
+	for _, m := range c.machines {
+		if s := m.status(); !s.equal(m.told) {
+			m.told = s
+			if m.UID != except {
+				c.b.events.publish(Event{MachineChanged, m.key()})
+			}
+		}
+	}
+	// The cluster first: a machine that is behind it does its steps again, one
+	// that is ahead of it would have no etcd member.
+	errs = append(errs, c.keep())
+	for _, m := range c.machines {
+		if m.dirty {
+			errs = append(errs, c.keepMachine(m))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// refresh makes the API server answer, or not, as its machines let it.
+func (c *cluster) refresh() error {
+	var started, serving []*machine
+	for _, m := range c.machines {
+		if m.did(stepAPIServer) {
+			started = append(started, m)
+		}
+		if c.serves(m) {
+			serving = append(serving, m)
+		}
+	}
+	answer := apiserver.None
+	switch {
+	case slices.Contains(c.record.Faults, infrav1.ClusterFaultAPIServerRefuses):
+		answer = apiserver.Refuse
+	case slices.Contains(c.record.Faults, infrav1.ClusterFaultAPIServerHangs), len(serving) == 0, c.quorum() != nil:
+		answer = apiserver.Hang
+	}
+	if v := lowest(started); v != "" {
+		c.version.Store(v)
+	}
+	listen := len(started) > 0 && answer != apiserver.Refuse
+	was := apiserver.Fault(c.answer.Swap(int32(answer)))
+	changed := was != answer || listen != c.listening
+	if was != answer {
+		c.server.Recheck()
+	}
+	if err := c.listen(listen); err != nil {
+		return err
+	}
+	if changed {
+		c.b.events.publish(Event{ClusterChanged, c.record.key()})
+	}
+	return nil
+}
+
+func (c *cluster) listen(wanted bool) error {
+	if wanted == c.listening {
+		return nil
+	}
+	if !wanted {
+		c.stopListening()
+		return nil
+	}
+	if _, err := c.b.listeners.Open(c.place.addr, c.server); err != nil {
+		return err
+	}
+	c.listening = true
+	return nil
+}
+
+func (c *cluster) stopListening() {
+	c.b.listeners.Shut(c.place.addr)
+	c.listening = false
+}
+
+// answers says whether a client would get an answer now, and why not.
+func (c *cluster) answers() error {
+	at := "https://" + c.place.addr.String()
+	switch {
+	case !c.listening:
+		return &url.Error{Op: "Get", URL: at, Err: fmt.Errorf("dial tcp %s: connect: connection refused", c.place.addr)}
+	case c.answer.Load() != int32(apiserver.None):
+		return &url.Error{Op: "Get", URL: at, Err: context.DeadlineExceeded}
+	}
+	return nil
+}
+
+// serves says whether the machine's API server works.
+func (c *cluster) serves(m *machine) bool {
+	return m.did(stepAPIServer) && !m.has(infrav1.MachineFaultAPIServerHangs) && c.etcdRuns(m)
+}
+
+// etcdRuns says whether the machine's etcd does; where etcd is elsewhere it
+// always does.
+func (c *cluster) etcdRuns(m *machine) bool {
+	e := c.members.Load()
+	if e == nil {
+		return c.record.External
+	}
+	member, ok := e.Member(m.NodeName)
+	return ok && !member.Down
+}
+
+func (c *cluster) quorum() error {
+	if e := c.members.Load(); e != nil {
+		return e.Healthy()
+	}
+	return nil
+}
+
+// etcdChanged is told by the etcd cluster of what clients changed in it.
+func (c *cluster) etcdChanged() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	var errs []error
+	for _, m := range c.machines {
+		errs = append(errs, c.syncPods(m))
+	}
+	if err := errors.Join(append(errs, c.settle(""))...); err != nil {
+		c.b.log.Error(err, "Following a change of etcd", "simulatedCluster", c.record.key())
+	}
+}
+
+// portForward serves the only port anybody forwards to: that of an etcd.
+func (c *cluster) portForward(ctx context.Context, namespace, pod string, port int32, stream io.ReadWriteCloser) error {
+	node, ok := strings.CutPrefix(pod, "etcd-")
+	e := c.members.Load()
+	if !ok || namespace != "kube-system" || port != 2379 || e == nil {
+		return errors.Join(fmt.Errorf("pod %s/%s, port %d: connection refused", namespace, pod, port), stream.Close())
+	}
+	stop := context.AfterFunc(ctx, func() { _ = stream.Close() }) // the client is gone
+	defer stop()
+	return e.Serve(node, etcd.Conn(stream))
+}

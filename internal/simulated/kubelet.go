@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulated
+
+import (
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
+	"github.com/capstan-dev/capstan/internal/simulated/bootstrap"
+)
+
+var podResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+
+// errUnchanged ends a modification that would change nothing.
+var errUnchanged = errors.New("nothing to change")
+
+// syncPods makes the machine's static pods what its processes are.
+func (c *cluster) syncPods(m *machine) error {
+	components := c.components(m)
+	if len(components) == 0 {
+		return nil
+	}
+	store, now := c.server.Store(), c.b.clock.Now()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.NodeName}}
+	if err := store.Load(node); apierrors.IsNotFound(err) {
+		return nil // somebody deleted it, and its pods with it
+	} else if err != nil {
+		return &broken{err}
+	}
+	for _, component := range components {
+		running := c.runs(m, component)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: component + "-" + m.NodeName}}
+		err := objects.Modify(store, pod, func(p *corev1.Pod) error {
+			if !bootstrap.SetRunning(p, running, now) {
+				return errUnchanged
+			}
+			return nil
+		})
+		if apierrors.IsNotFound(err) {
+			docs, configErr := c.clusterConfig()
+			if configErr != nil {
+				return &broken{configErr}
+			}
+			pod = bootstrap.StaticPod(component, node, docs, m.Version, now)
+			bootstrap.SetRunning(pod, running, now)
+			err = store.Add(pod)
+		}
+		if err != nil && !errors.Is(err, errUnchanged) {
+			return &broken{fmt.Errorf("write Pod %s: %w", pod.Name, err)}
+		}
+	}
+	return nil
+}
+
+// runs says whether a component of the machine works.
+func (c *cluster) runs(m *machine, component string) bool {
+	switch component {
+	case "etcd":
+		return c.etcdRuns(m)
+	case "kube-apiserver":
+		return c.etcdRuns(m) && !m.has(infrav1.MachineFaultAPIServerHangs)
+	}
+	return true
+}
+
+// syncFaults makes what has started on a machine follow its faults.
+func (c *cluster) syncFaults(m *machine) error {
+	if e := c.members.Load(); e != nil && m.did(stepEtcd) {
+		e.SetRunning(m.NodeName, !m.has(infrav1.MachineFaultEtcdUnhealthy))
+	}
+	var errs []error
+	if m.did(stepNode) {
+		status := corev1.ConditionTrue
+		if m.has(infrav1.MachineFaultNodeNotReady) {
+			status = corev1.ConditionFalse
+		}
+		errs = append(errs, c.setReady(m.NodeName, status))
+	}
+	// Losing one member may cost the others their quorum, but not their pods.
+	return errors.Join(append(errs, c.syncPods(m))...)
+}
+
+func (c *cluster) setReady(name string, status corev1.ConditionStatus) error {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	err := objects.Modify(c.server.Store(), node, func(n *corev1.Node) error {
+		if !bootstrap.SetReady(n, status, c.b.clock.Now()) {
+			return errUnchanged
+		}
+		return nil
+	})
+	if err != nil && !apierrors.IsNotFound(err) && !errors.Is(err, errUnchanged) {
+		return fmt.Errorf("write Node %s: %w", name, err)
+	}
+	return nil
+}
+
+// bury leaves what a machine leaves that is gone: a dead etcd member and a
+// Node that nobody speaks for.
+func (c *cluster) bury(m *machine) error {
+	if m.NodeName == "" {
+		return nil
+	}
+	if e := c.members.Load(); e != nil && m.did(stepEtcd) {
+		e.SetRunning(m.NodeName, false)
+	}
+	var errs []error
+	for _, component := range c.components(m) {
+		errs = append(errs, c.server.Store().Remove(podResource, metav1.NamespaceSystem, component+"-"+m.NodeName))
+	}
+	if m.did(stepNode) {
+		errs = append(errs, c.setReady(m.NodeName, corev1.ConditionUnknown), c.syncKubeProxy())
+	}
+	return errors.Join(errs...)
+}
+
+// syncKubeProxy makes its DaemonSet count the machines that have a kubelet.
+func (c *cluster) syncKubeProxy() error {
+	nodes := 0
+	for _, m := range c.machines {
+		if m.did(stepNode) {
+			nodes++
+		}
+	}
+	d := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "kube-proxy"}}
+	err := objects.Modify(c.server.Store(), d, func(d *appsv1.DaemonSet) error {
+		if !bootstrap.SetScheduled(d, nodes) {
+			return errUnchanged
+		}
+		return nil
+	})
+	if err != nil && !apierrors.IsNotFound(err) && !errors.Is(err, errUnchanged) {
+		return fmt.Errorf("write DaemonSet kube-proxy: %w", err)
+	}
+	return nil
+}

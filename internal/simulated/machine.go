@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulated
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/simulated/bootstrap"
+)
+
+// Stage is what a machine is at.
+type Stage string
+
+// The stages. Which of them a machine goes through, and in which order,
+// depends on what its user data asks for.
+const (
+	Booting           Stage = "Booting"           // the virtual machine comes up
+	Bootstrapping     Stage = "Bootstrapping"     // kubeadm looks at its configuration, and finds the cluster
+	StartingEtcd      Stage = "StartingEtcd"      // the machine's etcd starts, and becomes a member
+	StartingAPIServer Stage = "StartingAPIServer" // the machine's API server starts
+	RegisteringNode   Stage = "RegisteringNode"   // the kubelet starts and registers
+	Running           Stage = "Running"           // kubeadm has finished
+	Failed            Stage = "Failed"            // kubeadm has failed, and is not run again
+)
+
+// MachineStatus is how far a machine is.
+type MachineStatus struct {
+	// Running says that the virtual machine has come up.
+	Running bool
+	Stage   Stage
+	// Message says what a stage waits for, or why kubeadm failed; else empty.
+	Message    string
+	Addresses  clusterv1.MachineAddresses
+	NodeName   string // empty until kubeadm's configuration has been read
+	ProviderID string
+}
+
+// Done reports whether kubeadm has finished without failing.
+func (s MachineStatus) Done() bool { return s.Stage == Running }
+
+func (s MachineStatus) equal(o MachineStatus) bool {
+	return s.Running == o.Running && s.Stage == o.Stage && s.Message == o.Message && s.NodeName == o.NodeName &&
+		s.ProviderID == o.ProviderID && slices.Equal(s.Addresses, o.Addresses)
+}
+
+// role is what a machine is in its cluster.
+type role string
+
+const (
+	unknown role = "" // until its user data has been read
+	founder role = "init"
+	joiner  role = "join-control-plane"
+	worker  role = "join"
+)
+
+func (r role) controlPlane() bool { return r == founder || r == joiner }
+
+// steps are what a machine of that role does, in order.
+func (r role) steps() []Stage {
+	switch r {
+	case founder: // the kubelet cannot register before there is an API server
+		return []Stage{stepBoot, stepKubeadm, stepEtcd, stepAPIServer, stepNode}
+	case joiner:
+		return []Stage{stepBoot, stepKubeadm, stepNode, stepEtcd, stepAPIServer}
+	case worker:
+		return []Stage{stepBoot, stepKubeadm, stepNode}
+	}
+	return []Stage{stepBoot, stepKubeadm}
+}
+
+// A step has the name of the stage in which it is done.
+const (
+	stepBoot      = Booting
+	stepKubeadm   = Bootstrapping
+	stepEtcd      = StartingEtcd
+	stepAPIServer = StartingAPIServer
+	stepNode      = RegisteringNode
+)
+
+// machine is one machine, as it is kept. Its user data is dropped once it is
+// no longer needed.
+type machine struct {
+	Machine
+	Index   int       `json:"index"`
+	Address string    `json:"address"`
+	Role    role      `json:"role,omitempty"`
+	Steps   int       `json:"steps"`             // how many it has done
+	Due     time.Time `json:"due,omitzero"`      // when the next is done, once it has begun
+	Until   time.Time `json:"until,omitzero"`    // when it gives up waiting
+	Waiting string    `json:"waiting,omitempty"` // for what
+	Failure string    `json:"failure,omitempty"` // why it never will
+	// Set when kubeadm's configuration has been read, and the Node made.
+	NodeName       string `json:"nodeName,omitempty"`
+	NodeProviderID string `json:"nodeProviderID,omitempty"`
+
+	run   *bootstrap.Run
+	dirty bool // there is more to keep than is on disk
+	timer clock.Timer
+	told  MachineStatus
+}
+
+func (m *machine) key() types.NamespacedName { return m.Machine.Key() }
+
+func (m *machine) has(f infrav1.MachineFault) bool { return slices.Contains(m.Faults, f) }
+
+// finished reports whether there is nothing left to do.
+func (m *machine) finished() bool {
+	return m.Failure != "" || m.Role != unknown && m.Steps >= len(m.Role.steps())
+}
+
+// next is the step to do. The machine must not be finished.
+func (m *machine) next() Stage { return m.Role.steps()[m.Steps] }
+
+// did reports whether a step is done.
+func (m *machine) did(step Stage) bool {
+	i := slices.Index(m.Role.steps(), step)
+	return i >= 0 && i < m.Steps
+}
+
+func (m *machine) status() MachineStatus {
+	s := MachineStatus{Running: m.did(stepBoot), NodeName: m.NodeName, ProviderID: m.ProviderID, Message: m.Waiting}
+	switch {
+	case m.Failure != "":
+		s.Stage, s.Message = Failed, m.Failure
+	case m.finished():
+		s.Stage = Running
+	default:
+		s.Stage = m.next()
+	}
+	if m.NodeProviderID != "" {
+		s.ProviderID = m.NodeProviderID
+	}
+	if s.Running {
+		s.Addresses = clusterv1.MachineAddresses{
+			{Type: clusterv1.MachineHostName, Address: m.Name},
+			{Type: clusterv1.MachineInternalIP, Address: m.Address},
+		}
+	}
+	return s
+}
+
+func (m *machine) sleep() {
+	if m.timer != nil {
+		m.timer.Stop()
+		m.timer = nil
+	}
+}
+
+// machineAddress is the nth of a network that nothing is sent to.
+func machineAddress(n int) string {
+	return fmt.Sprintf("10.%d.%d.%d", 64+(n/254/256)%64, (n/254)%256, n%254+1)
+}
+
+// ensureMachine takes up what is wanted.
+func (c *cluster) ensureMachine(want Machine) (MachineStatus, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return MachineStatus{}, ErrNoCluster
+	}
+	m := c.machine(want.UID)
+	if m == nil {
+		if want.Provisioned {
+			return MachineStatus{}, missing(filepath.Join(c.dir, machineFile(want.UID)))
+		}
+		if len(want.BootstrapData) == 0 {
+			return MachineStatus{}, errors.New("there is no bootstrap data to start it with")
+		}
+		m = &machine{Machine: want, Index: c.record.Machines, Address: machineAddress(c.record.Machines)}
+		m.BootstrapData, m.dirty = slices.Clone(want.BootstrapData), true
+		c.record.Machines++
+		c.machines = append(c.machines, m)
+	} else if err := c.update(m, want); err != nil {
+		return MachineStatus{}, err
+	}
+	err := c.settle(m.UID)
+	return m.status(), err
+}
+
+// update takes up what can change on a machine that exists.
+func (c *cluster) update(m *machine, want Machine) error {
+	if slices.Equal(m.Faults, want.Faults) {
+		return nil
+	}
+	m.Faults, m.dirty = slices.Clone(want.Faults), true
+	return c.syncFaults(m)
+}
+
+func (c *cluster) machine(uid types.UID) *machine {
+	for _, m := range c.machines {
+		if m.UID == uid {
+			return m
+		}
+	}
+	return nil
+}
+
+func (c *cluster) deleteMachine(uid types.UID) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.machine(uid)
+	if c.closed {
+		return ErrClosed
+	}
+	if m == nil {
+		return nil
+	}
+	m.sleep()
+	c.machines = slices.DeleteFunc(c.machines, func(o *machine) bool { return o == m })
+	return errors.Join(c.bury(m), removeFile(filepath.Join(c.dir, machineFile(uid))), c.settle(""))
+}
+
+func (c *cluster) keepMachine(m *machine) error {
+	if err := writeJSON(filepath.Join(c.dir, machineFile(m.UID)), m); err != nil {
+		return fmt.Errorf("keep the machine: %w", err)
+	}
+	m.dirty = false
+	return nil
+}
+
+// wake comes from a timer.
+func (c *cluster) wake(uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.machine(uid) == nil {
+		return
+	}
+	if err := c.settle(""); err != nil {
+		c.b.log.Error(err, "Going on with a simulated machine", "simulatedCluster", c.record.key())
+	}
+}
+
+func (c *cluster) wakeAt(m *machine, at time.Time) {
+	m.sleep()
+	uid := m.UID
+	// In a goroutine of its own: a clock may call this from within itself.
+	m.timer = c.b.clock.AfterFunc(at.Sub(c.b.clock.Now()), func() { c.b.waking.start(func() { c.wake(uid) }) })
+}
