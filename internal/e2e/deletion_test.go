@@ -21,6 +21,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/testenv"
 	"github.com/capstan-dev/capstan/manifests"
 )
 
@@ -72,10 +73,18 @@ func TestANamespaceTakesItsClustersWithIt(t *testing.T) {
 	ns.Name = f.Namespace
 	f.must(f.Client.Delete(t.Context(), ns))
 	f.eventually(func() error {
-		if err := f.Client.Get(t.Context(), client.ObjectKeyFromObject(ns), ns); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the namespace is there with %v (%v)", f.objectsOf("c"), err)
+		if left := f.objectsOf("c"); len(left) > 0 {
+			return fmt.Errorf("still there: %v", left)
 		}
 		return f.nobodyListens(lc.Spec.ControlPlaneEndpoint)
+	})
+	// Then it is the turn of the namespace's own controller, which goes through
+	// all kinds of the plane again, one request after the other.
+	testenv.Within(t, 2*patience, func() error {
+		if err := f.Client.Get(t.Context(), client.ObjectKeyFromObject(ns), ns); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("namespace %s is there: %v (%v)", ns.Name, ns.Status.Conditions, err)
+		}
+		return nil
 	})
 }
 
