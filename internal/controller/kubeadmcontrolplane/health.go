@@ -25,7 +25,7 @@ var etcdConditions = []string{
 }
 
 // reasons of a condition that sums up others.
-type reasons struct{ uninspected, down, healthy, sick, unknown string }
+type reasons struct{ uninspected, down, healthy, failing, unknown string }
 
 func etcdHealthy(s *state) metav1.Condition {
 	var issues []string
@@ -36,7 +36,7 @@ func etcdHealthy(s *state) metav1.Condition {
 		uninspected: controlplanev1.KubeadmControlPlaneEtcdClusterInspectionFailedReason,
 		down:        controlplanev1.KubeadmControlPlaneEtcdClusterConnectionDownReason,
 		healthy:     controlplanev1.KubeadmControlPlaneEtcdClusterHealthyReason,
-		sick:        controlplanev1.KubeadmControlPlaneEtcdClusterNotHealthyReason,
+		failing:     controlplanev1.KubeadmControlPlaneEtcdClusterNotHealthyReason,
 		unknown:     controlplanev1.KubeadmControlPlaneEtcdClusterHealthUnknownReason,
 	})
 	c.Type = controlplanev1.KubeadmControlPlaneEtcdClusterHealthyCondition
@@ -51,7 +51,7 @@ func componentsHealthy(s *state) metav1.Condition {
 		uninspected: controlplanev1.KubeadmControlPlaneControlPlaneComponentsInspectionFailedReason,
 		down:        controlplanev1.KubeadmControlPlaneControlPlaneComponentsConnectionDownReason,
 		healthy:     controlplanev1.KubeadmControlPlaneControlPlaneComponentsHealthyReason,
-		sick:        controlplanev1.KubeadmControlPlaneControlPlaneComponentsNotHealthyReason,
+		failing:     controlplanev1.KubeadmControlPlaneControlPlaneComponentsNotHealthyReason,
 		unknown:     controlplanev1.KubeadmControlPlaneControlPlaneComponentsHealthUnknownReason,
 	})
 	c.Type = controlplanev1.KubeadmControlPlaneControlPlaneComponentsHealthyCondition
@@ -85,7 +85,7 @@ func sum(s *state, types, issues []string, r reasons) metav1.Condition {
 	}
 	switch {
 	case len(issues) > 0:
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: r.sick, Message: strings.Join(append(issues, unknown...), "\n")}
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: r.failing, Message: strings.Join(append(issues, unknown...), "\n")}
 	case down:
 		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: r.down, Message: strings.Join(unknown, "\n")}
 	case len(unknown) > 0 || seen == 0:
@@ -94,9 +94,9 @@ func sum(s *state, types, issues []string, r reasons) metav1.Condition {
 	return metav1.Condition{Status: metav1.ConditionTrue, Reason: r.healthy}
 }
 
-// patience is how long a fresh failure of a component is not mentioned while
-// the control plane is available all the same.
-const patience = 10 * time.Second
+// failureGracePeriod is how long a new failure of a component is not mentioned
+// while the control plane is available all the same.
+const failureGracePeriod = 10 * time.Second
 
 // available is True when the control plane can be used and would survive what
 // it is made to survive.
@@ -177,7 +177,7 @@ func (s *state) all(m *kubeadmcontrolplane.Machine, types []string, notes *[]str
 		if c == nil || m.Node() == "" || s.pending[m.Name] {
 			continue
 		}
-		if at := c.LastTransitionTime.Add(patience); at.After(s.now) {
+		if at := c.LastTransitionTime.Add(failureGracePeriod); at.After(s.now) {
 			s.due(at)
 			continue
 		}

@@ -32,18 +32,18 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	if !s.etcd.asked() {
 		etcdErr = cmp.Or(etcdErr, workload.ErrNotConnected)
 	}
-	cure := kubeadmcontrolplane.Remediate(kubeadmcontrolplane.Sickness{
+	remediation := kubeadmcontrolplane.Remediate(kubeadmcontrolplane.RemediationFacts{
 		Facts:   kubeadmcontrolplane.Facts{ControlPlane: s.kcp, Cluster: s.cluster, Machines: s.machines, Connected: s.client != nil},
 		Members: s.etcd.members, EtcdErr: etcdErr, Now: s.now,
 	})
-	if cure == nil {
+	if remediation == nil {
 		return phase.Continue(), nil
 	}
-	m := cure.Machine
+	m := remediation.Machine
 	s.pending[m.Name] = false
-	if cure.Reason != "" {
-		s.due(cure.Retry)
-		s.remediated(m, cure.Reason, cure.Message)
+	if remediation.Reason != "" {
+		s.due(remediation.Retry)
+		s.remediated(m, remediation.Reason, remediation.Message)
 		return phase.Continue(), nil
 	}
 	if err := r.handOverFrom(ctx, s, m); err != nil {
@@ -61,9 +61,9 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	if s.kcp.Annotations == nil {
 		s.kcp.Annotations = map[string]string{}
 	}
-	s.kcp.Annotations[controlplanev1.RemediationInProgressAnnotation] = cure.Record.String()
+	s.kcp.Annotations[controlplanev1.RemediationInProgressAnnotation] = remediation.Record.String()
 	s.kcp.Status.LastRemediation = controlplanev1.LastRemediationStatus{
-		Machine: cure.Record.Machine, Time: cure.Record.Timestamp, RetryCount: new(cure.Record.RetryCount),
+		Machine: remediation.Record.Machine, Time: remediation.Record.Timestamp, RetryCount: new(remediation.Record.RetryCount),
 	}
 	ctrl.LoggerFrom(ctx).Info("Deleting Machine", "Machine", m.Name, "reason", "it is unhealthy")
 	r.event(s, m.Machine, corev1.EventTypeNormal, "SuccessfulDelete", "Remediate", "delete "+m.Name+": it is unhealthy")

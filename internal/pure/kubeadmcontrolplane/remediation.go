@@ -43,17 +43,17 @@ func (r Record) String() string {
 	return string(raw)
 }
 
-// Sickness are the facts about unhealthy machines that Remediate looks at.
-type Sickness struct {
+// RemediationFacts are the facts about unhealthy machines that Remediate looks at.
+type RemediationFacts struct {
 	Facts
 	Members []quorum.Member // of etcd
 	EtcdErr error           // why members are not known; nil if they are
 	Now     time.Time
 }
 
-// Cure is what happens to an unhealthy machine: its deletion, or the reason why
+// Remediation is what happens to an unhealthy machine: its deletion, or the reason why
 // that has to wait.
-type Cure struct {
+type Remediation struct {
 	Machine *Machine
 	Record  Record // to note when the machine is deleted
 	Reason  string // of the condition OwnerRemediated; empty: the machine is deleted
@@ -66,27 +66,27 @@ type Cure struct {
 //
 // A machine is replaced by deleting it, after which a new one is made as in
 // scaling up. That is done only when the rules below have nothing against it.
-func Remediate(s Sickness) *Cure {
-	var sick []*Machine
-	for _, m := range s.Machines {
+func Remediate(f RemediationFacts) *Remediation {
+	var unhealthy []*Machine
+	for _, m := range f.Machines {
 		if conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) && conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
-			sick = append(sick, m)
+			unhealthy = append(unhealthy, m)
 		}
 	}
-	if len(sick) == 0 {
+	if len(unhealthy) == 0 {
 		return nil
 	}
-	target := slices.MinFunc(sick, brokenFirst(ManagesEtcd(s.ControlPlane)))
-	if _, busy := s.ControlPlane.Annotations[controlplanev1.RemediationInProgressAnnotation]; busy || target.Deleting() {
+	target := slices.MinFunc(unhealthy, brokenFirst(ManagesEtcd(f.ControlPlane)))
+	if _, busy := f.ControlPlane.Annotations[controlplanev1.RemediationInProgressAnnotation]; busy || target.Deleting() {
 		return nil
 	}
-	c := &Cure{Machine: target, Record: Record{Machine: target.Name, Timestamp: metav1.NewTime(s.Now.UTC().Truncate(time.Second))}}
+	r := &Remediation{Machine: target, Record: Record{Machine: target.Name, Timestamp: metav1.NewTime(f.Now.UTC().Truncate(time.Second))}}
 	for _, rule := range mayReplace {
-		if rule(s, c); c.Reason != "" {
+		if rule(f, r); r.Reason != "" {
 			break
 		}
 	}
-	return c
+	return r
 }
 
 // brokenFirst orders machines by how much is wrong with them.
@@ -126,50 +126,50 @@ func trueFirst(a, b bool) int {
 
 // mayReplace are the rules, in order; the first that objects is the reason to
 // wait that users are told.
-var mayReplace = []func(Sickness, *Cure){
+var mayReplace = []func(RemediationFacts, *Remediation){
 	versionHasArrived, retriesAreLeft, othersRemain, nobodyComesUp, nobodyGoes, componentsRemain, quorumSurvives,
 }
 
-func (c *Cure) wait(message string, args ...any) {
-	c.Reason, c.Message = controlplanev1.KubeadmControlPlaneMachineRemediationDeferredReason, fmt.Sprintf(message, args...)
+func (r *Remediation) wait(message string, args ...any) {
+	r.Reason, r.Message = controlplanev1.KubeadmControlPlaneMachineRemediationDeferredReason, fmt.Sprintf(message, args...)
 }
 
-func (c *Cure) never(message string, args ...any) {
-	c.Reason, c.Message = controlplanev1.KubeadmControlPlaneMachineCannotBeRemediatedReason, fmt.Sprintf(message, args...)
+func (r *Remediation) never(message string, args ...any) {
+	r.Reason, r.Message = controlplanev1.KubeadmControlPlaneMachineCannotBeRemediatedReason, fmt.Sprintf(message, args...)
 }
 
-func versionHasArrived(s Sickness, c *Cure) {
-	if want := s.Cluster.Spec.Topology.Version; want != "" && want != s.ControlPlane.Spec.Version {
-		c.wait("Waiting for a version upgrade to %s to be propagated from Cluster.spec.topology", want)
+func versionHasArrived(f RemediationFacts, r *Remediation) {
+	if want := f.Cluster.Spec.Topology.Version; want != "" && want != f.ControlPlane.Spec.Version {
+		r.wait("Waiting for a version upgrade to %s to be propagated from Cluster.spec.topology", want)
 	}
 }
 
 // retriesAreLeft limits replacements of replacements: within the minimum
 // healthy period they count as one sequence.
-func retriesAreLeft(s Sickness, c *Cure) {
-	value, ok := c.Machine.Annotations[controlplanev1.RemediationForAnnotation]
+func retriesAreLeft(f RemediationFacts, r *Remediation) {
+	value, ok := r.Machine.Annotations[controlplanev1.RemediationForAnnotation]
 	if !ok {
 		return
 	}
 	last, err := ParseRecord(value)
 	if err != nil {
-		c.never("Annotation %s: %v", controlplanev1.RemediationForAnnotation, err)
+		r.never("Annotation %s: %v", controlplanev1.RemediationForAnnotation, err)
 		return
 	}
-	spec := s.ControlPlane.Spec.Remediation
-	if s.Now.Sub(last.Timestamp.Time) > seconds(spec.MinHealthyPeriodSeconds, controlplanev1.DefaultMinHealthyPeriodSeconds) {
+	spec := f.ControlPlane.Spec.Remediation
+	if f.Now.Sub(last.Timestamp.Time) > seconds(spec.MinHealthyPeriodSeconds, controlplanev1.DefaultMinHealthyPeriodSeconds) {
 		return
 	}
-	if pause := seconds(spec.RetryPeriodSeconds, 0); s.Now.Before(last.Timestamp.Add(pause)) {
-		c.wait("KubeadmControlPlane can't remediate this machine because the operation already failed in the latest %s (spec.remediation.retryPeriodSeconds)", pause)
-		c.Retry = last.Timestamp.Add(pause)
+	if pause := seconds(spec.RetryPeriodSeconds, 0); f.Now.Before(last.Timestamp.Add(pause)) {
+		r.wait("KubeadmControlPlane can't remediate this machine because the operation already failed in the latest %s (spec.remediation.retryPeriodSeconds)", pause)
+		r.Retry = last.Timestamp.Add(pause)
 		return
 	}
 	if spec.MaxRetry != nil && last.RetryCount >= *spec.MaxRetry {
-		c.never("KubeadmControlPlane can't remediate this machine because the operation already failed %d times (spec.remediation.maxRetry)", *spec.MaxRetry)
+		r.never("KubeadmControlPlane can't remediate this machine because the operation already failed %d times (spec.remediation.maxRetry)", *spec.MaxRetry)
 		return
 	}
-	c.Record.RetryCount = last.RetryCount + 1
+	r.Record.RetryCount = last.RetryCount + 1
 }
 
 func seconds(s *int32, otherwise int32) time.Duration {
@@ -182,44 +182,44 @@ func seconds(s *int32, otherwise int32) time.Duration {
 // The rules from here on protect what runs: before kubeadm init has finished,
 // there is nothing to protect.
 
-func othersRemain(s Sickness, c *Cure) {
-	if Initialized(s.ControlPlane) && len(s.Machines) <= 1 {
-		c.never("KubeadmControlPlane can't remediate if current replicas are less or equal to 1")
+func othersRemain(f RemediationFacts, r *Remediation) {
+	if Initialized(f.ControlPlane) && len(f.Machines) <= 1 {
+		r.never("KubeadmControlPlane can't remediate if current replicas are less or equal to 1")
 	}
 }
 
-func nobodyComesUp(s Sickness, c *Cure) {
-	if !Initialized(s.ControlPlane) {
+func nobodyComesUp(f RemediationFacts, r *Remediation) {
+	if !Initialized(f.ControlPlane) {
 		return
 	}
-	for _, m := range s.Machines {
-		sick := conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition)
-		if m != c.Machine && m.Node() == "" && !sick && !m.Deleting() {
-			c.wait("KubeadmControlPlane waiting for control plane Machine %s to have a Node before triggering remediation", m.Name)
+	for _, m := range f.Machines {
+		unhealthy := conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition)
+		if m != r.Machine && m.Node() == "" && !unhealthy && !m.Deleting() {
+			r.wait("KubeadmControlPlane waiting for control plane Machine %s to have a Node before triggering remediation", m.Name)
 			return
 		}
 	}
 }
 
-func nobodyGoes(s Sickness, c *Cure) {
-	for _, m := range s.Machines {
+func nobodyGoes(f RemediationFacts, r *Remediation) {
+	for _, m := range f.Machines {
 		if m.Deleting() {
-			c.wait("KubeadmControlPlane waiting for control plane Machine %s deletion to complete before triggering remediation", m.Name)
+			r.wait("KubeadmControlPlane waiting for control plane Machine %s deletion to complete before triggering remediation", m.Name)
 			return
 		}
 	}
 }
 
-func componentsRemain(s Sickness, c *Cure) {
-	if !Initialized(s.ControlPlane) {
+func componentsRemain(f RemediationFacts, r *Remediation) {
+	if !Initialized(f.ControlPlane) {
 		return
 	}
-	if !s.Connected {
-		c.wait("KubeadmControlPlane can't remediate while the workload cluster is not connected")
+	if !f.Connected {
+		r.wait("KubeadmControlPlane can't remediate while the workload cluster is not connected")
 		return
 	}
-	if !ComponentsRemain(s.Machines, c.Machine) {
-		c.wait("KubeadmControlPlane can't remediate this machine because no other machine would be left with healthy control plane components")
+	if !ComponentsRemain(f.Machines, r.Machine) {
+		r.wait("KubeadmControlPlane can't remediate this machine because no other machine would be left with healthy control plane components")
 	}
 }
 
@@ -232,21 +232,21 @@ func ComponentsRemain(machines []*Machine, leaving *Machine) bool {
 	})
 }
 
-func quorumSurvives(s Sickness, c *Cure) {
-	if !Initialized(s.ControlPlane) || !ManagesEtcd(s.ControlPlane) {
+func quorumSurvives(f RemediationFacts, r *Remediation) {
+	if !Initialized(f.ControlPlane) || !ManagesEtcd(f.ControlPlane) {
 		return
 	}
-	if s.EtcdErr != nil {
-		c.wait("KubeadmControlPlane can't remediate while etcd members are not known: %v", s.EtcdErr)
+	if f.EtcdErr != nil {
+		r.wait("KubeadmControlPlane can't remediate while etcd members are not known: %v", f.EtcdErr)
 		return
 	}
 	var staying []string
-	for _, m := range s.Machines {
-		if m != c.Machine && m.Node() != "" { // who has none is unhealthy too, and not on its way: nobodyComesUp
+	for _, m := range f.Machines {
+		if m != r.Machine && m.Node() != "" { // who has none is unhealthy too, and not on its way: nobodyComesUp
 			staying = append(staying, m.Node())
 		}
 	}
-	if why := (quorum.Replacement{Members: s.Members, Leaving: c.Machine.Node(), Staying: staying}).Objection(); why != "" {
-		c.wait("KubeadmControlPlane can't remediate this machine because this could result in etcd losing quorum: %s", why)
+	if why := (quorum.Replacement{Members: f.Members, Leaving: r.Machine.Node(), Staying: staying}).Objection(); why != "" {
+		r.wait("KubeadmControlPlane can't remediate this machine because this could result in etcd losing quorum: %s", why)
 	}
 }
