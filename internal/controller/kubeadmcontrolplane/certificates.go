@@ -43,18 +43,18 @@ func (r *Reconciler) ownTemplate(ctx context.Context, s *state) (phase.Next, err
 	if s.template == nil {
 		return phase.Continue(), nil // the conditions tell; it is needed only for new machines
 	}
-	return phase.Continue(), r.Providers.Adopt(ctx, s.template, provider.Adoption{Claim: claim.ToShare(s.cluster)})
+	return phase.Continue(), r.Providers.Adopt(ctx, s.template, provider.Adoption{Claim: claim.ToShare(s.Cluster)})
 }
 
 func waitForInfrastructure(_ context.Context, s *state) (phase.Next, error) {
-	if done := s.cluster.Status.Initialization.InfrastructureProvisioned; done == nil || !*done {
+	if done := s.Cluster.Status.Initialization.InfrastructureProvisioned; done == nil || !*done {
 		return phase.Wait(0), nil // the Cluster wakes us
 	}
 	return phase.Continue(), nil
 }
 
 func waitForEndpoint(_ context.Context, s *state) (phase.Next, error) {
-	if s.cluster.Spec.ControlPlaneEndpoint.IsZero() {
+	if s.Cluster.Spec.ControlPlaneEndpoint.IsZero() {
 		return phase.Wait(0), nil // the Cluster wakes us
 	}
 	return phase.Continue(), nil
@@ -79,8 +79,8 @@ func (r *Reconciler) certificates(ctx context.Context, s *state) (phase.Next, er
 	switch {
 	case s.certsErr == nil:
 		return phase.Continue(), nil
-	case kubeadmcontrolplane.Initialized(s.kcp):
-		s.due(s.now.Add(repairInterval))
+	case kubeadmcontrolplane.Initialized(s.ControlPlane):
+		s.due(s.Now.Add(repairInterval))
 		return phase.Continue(), nil // what exists can go on; the conditions tell
 	case errors.Is(s.certsErr, errAwaited):
 		return phase.Wait(repairInterval), nil
@@ -90,7 +90,7 @@ func (r *Reconciler) certificates(ctx context.Context, s *state) (phase.Next, er
 
 func purposes(s *state) []certs.Purpose {
 	all := []certs.Purpose{certs.CA, certs.Etcd, certs.FrontProxy, certs.ServiceAccount}
-	if !kubeadmcontrolplane.ManagesEtcd(s.kcp) {
+	if !kubeadmcontrolplane.ManagesEtcd(s.ControlPlane) {
 		all = append(all, certs.APIServerEtcdClient)
 	}
 	return all
@@ -99,13 +99,13 @@ func purposes(s *state) []certs.Purpose {
 func (r *Reconciler) secrets() secrets.Store { return secrets.Store{Mgmt: r.Mgmt, Live: r.Live} }
 
 func (r *Reconciler) pair(ctx context.Context, s *state, purpose certs.Purpose) (certs.Pair, error) {
-	brought := !kubeadmcontrolplane.ManagesEtcd(s.kcp) && (purpose == certs.Etcd || purpose == certs.APIServerEtcdClient)
+	brought := !kubeadmcontrolplane.ManagesEtcd(s.ControlPlane) && (purpose == certs.Etcd || purpose == certs.APIServerEtcdClient)
 	find := r.secrets().Get
-	if brought || kubeadmcontrolplane.Initialized(s.kcp) { // else what is missing is made
+	if brought || kubeadmcontrolplane.Initialized(s.ControlPlane) { // else what is missing is made
 		find = r.secrets().Find
 	}
-	secret, err := find(ctx, s.cluster, purpose, s.kcp)
-	switch key := s.cluster.Namespace + "/" + certs.SecretName(s.cluster.Name, purpose); {
+	secret, err := find(ctx, s.Cluster, purpose, s.ControlPlane)
+	switch key := s.Cluster.Namespace + "/" + certs.SecretName(s.Cluster.Name, purpose); {
 	case err == nil && brought && purpose == certs.Etcd:
 		return certs.FromSecret(secret, purpose) // somebody else signs with its key
 	case err == nil:
@@ -114,20 +114,20 @@ func (r *Reconciler) pair(ctx context.Context, s *state, purpose certs.Purpose) 
 		return certs.Pair{}, err
 	case brought:
 		return certs.Pair{}, fmt.Errorf("secret %s %w: etcd is external, so create it with keys %s and %s (a CA needs no key)", key, errAwaited, certs.CertKey, certs.PrivateKeyKey)
-	case kubeadmcontrolplane.Initialized(s.kcp):
+	case kubeadmcontrolplane.Initialized(s.ControlPlane):
 		return certs.Pair{}, fmt.Errorf("secret %s has gone, and the cluster was made with what it held: restore it from a backup, or from the files under /etc/kubernetes/pki of a control plane machine", key)
 	}
 	return r.generate(ctx, s, purpose)
 }
 
 func (r *Reconciler) generate(ctx context.Context, s *state, purpose certs.Purpose) (certs.Pair, error) {
-	config := s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration
+	config := s.ControlPlane.Spec.KubeadmConfigSpec.ClusterConfiguration
 	validity := time.Duration(config.CACertificateValidityPeriodDays) * 24 * time.Hour
-	pair, err := certs.New(purpose, certs.Chosen(config.EncryptionAlgorithm), s.now, validity)
+	pair, err := certs.New(purpose, certs.Chosen(config.EncryptionAlgorithm), s.Now, validity)
 	if err != nil {
 		return certs.Pair{}, fmt.Errorf("make certificate %s: %w", purpose, err)
 	}
-	ref, err := owner.Controller(s.kcp, r.Mgmt)
+	ref, err := owner.Controller(s.ControlPlane, r.Mgmt)
 	if err != nil {
 		return certs.Pair{}, err
 	}
@@ -144,7 +144,7 @@ func (r *Reconciler) generate(ctx context.Context, s *state, purpose certs.Purpo
 func (r *Reconciler) create(ctx context.Context, s *state, secret *corev1.Secret, purpose certs.Purpose) error {
 	err := r.Mgmt.Create(ctx, secret)
 	if apierrors.IsAlreadyExists(err) {
-		if _, err := r.secrets().Find(ctx, s.cluster, purpose, s.kcp); err != nil {
+		if _, err := r.secrets().Find(ctx, s.Cluster, purpose, s.ControlPlane); err != nil {
 			return err
 		}
 		return errNotInCache
@@ -158,8 +158,8 @@ func (r *Reconciler) create(ctx context.Context, s *state, secret *corev1.Secret
 // kubeconfig makes the admin kubeconfig, and makes it again when half of its
 // client certificate's life is over. One that somebody else brought is theirs.
 func (r *Reconciler) kubeconfig(ctx context.Context, s *state) (phase.Next, error) {
-	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: certs.SecretName(s.cluster.Name, certs.Kubeconfig)}
-	secret, err := r.secrets().Get(ctx, s.cluster, certs.Kubeconfig, s.kcp)
+	key := client.ObjectKey{Namespace: s.Cluster.Namespace, Name: certs.SecretName(s.Cluster.Name, certs.Kubeconfig)}
+	secret, err := r.secrets().Get(ctx, s.Cluster, certs.Kubeconfig, s.ControlPlane)
 	if err == nil {
 		return r.renewKubeconfig(ctx, s, secret)
 	}
@@ -170,7 +170,7 @@ func (r *Reconciler) kubeconfig(ctx context.Context, s *state) (phase.Next, erro
 	if err != nil {
 		return phase.Continue(), fmt.Errorf("make Secret %s: %w", key, err)
 	}
-	ref, err := owner.Controller(s.kcp, r.Mgmt)
+	ref, err := owner.Controller(s.ControlPlane, r.Mgmt)
 	if err != nil {
 		return phase.Continue(), err
 	}
@@ -185,7 +185,7 @@ func (r *Reconciler) kubeconfig(ctx context.Context, s *state) (phase.Next, erro
 }
 
 func (r *Reconciler) renewKubeconfig(ctx context.Context, s *state, secret *corev1.Secret) (phase.Next, error) {
-	if !metav1.IsControlledBy(secret, s.kcp) {
+	if !metav1.IsControlledBy(secret, s.ControlPlane) {
 		return phase.Continue(), nil
 	}
 	at, ok, err := kubeconfig.RenewAt(secret.Data[kubeconfig.DataKey])
@@ -195,7 +195,7 @@ func (r *Reconciler) renewKubeconfig(ctx context.Context, s *state, secret *core
 	if !ok {
 		return phase.Continue(), nil
 	}
-	if at.After(s.now) {
+	if at.After(s.Now) {
 		s.due(at)
 		return phase.Continue(), nil
 	}
@@ -217,7 +217,7 @@ func (r *Reconciler) newKubeconfig(s *state) ([]byte, error) {
 		return nil, fmt.Errorf("the key of the cluster's CA is not known here: create the kubeconfig yourself, under key %s", kubeconfig.DataKey)
 	}
 	return kubeconfig.New(kubeconfig.Options{
-		Cluster: s.cluster.Name, Server: "https://" + s.cluster.Spec.ControlPlaneEndpoint.String(),
-		CA: s.pairs[certs.CA], Algorithm: certs.Chosen(s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.EncryptionAlgorithm), Now: s.now,
+		Cluster: s.Cluster.Name, Server: "https://" + s.Cluster.Spec.ControlPlaneEndpoint.String(),
+		CA: s.pairs[certs.CA], Algorithm: certs.Chosen(s.ControlPlane.Spec.KubeadmConfigSpec.ClusterConfiguration.EncryptionAlgorithm), Now: s.Now,
 	})
 }

@@ -75,21 +75,21 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 // Reconcile implements reconcile.ObjectReconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (res ctrl.Result, err error) {
 	s, err := r.observe(ctx, kcp)
-	if err != nil || s.cluster == nil {
+	if err != nil || s.Cluster == nil {
 		return ctrl.Result{}, err
 	}
 	commit := patch.Remember(r.Mgmt, kcp, patch.Patiently(r.Patience))
 	added := finalizer.Ensure(kcp, controlplanev1.KubeadmControlPlaneFinalizer)
-	if pause.Requested(s.cluster, kcp) {
+	if pause.Requested(s.Cluster, kcp) {
 		// It has its finalizer all the same: it may have machines already, which
 		// would stay behind if it were deleted before its first reconcile.
-		conditions.Set(kcp, s.now, pause.Condition(s.cluster, kcp))
+		conditions.Set(kcp, s.Now, pause.Condition(s.Cluster, kcp))
 		return ctrl.Result{}, commit(ctx)
 	}
 	if added {
 		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
 	}
-	taken := owner.Has(kcp, clusterKind, s.cluster.Name) && claim.Names(s.cluster.Spec.ControlPlaneRef, controlplanev1.GroupVersion.WithKind(kind), kcp.Name)
+	taken := owner.Has(kcp, clusterKind, s.Cluster.Name) && claim.Names(s.Cluster.Spec.ControlPlaneRef, controlplanev1.GroupVersion.WithKind(kind), kcp.Name)
 	if !taken && kcp.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // its Cluster takes it first, which wakes us
 	}
@@ -132,7 +132,7 @@ func (r *Reconciler) upkeep() []phase.Phase[*state] {
 
 // deletion ends a control plane once nothing depends on it.
 func (r *Reconciler) deletion(s *state) (all []phase.Phase[*state]) {
-	if s.cluster.UID != "" { // else it has gone
+	if s.Cluster.UID != "" { // else it has gone
 		all = append(all, phase.Do("own the infrastructure template", r.ownTemplate))
 	}
 	return append(all,
@@ -144,5 +144,5 @@ func (r *Reconciler) deletion(s *state) (all []phase.Phase[*state]) {
 
 // event tells users what was done.
 func (r *Reconciler) event(s *state, about client.Object, kind, reason, action, note string) {
-	r.Recorder.Eventf(s.kcp, about, kind, reason, action, "%s", note)
+	r.Recorder.Eventf(s.ControlPlane, about, kind, reason, action, "%s", note)
 }

@@ -31,12 +31,12 @@ func waitForWorkers(_ context.Context, s *state) (phase.Next, error) {
 // deleteMachines deletes all machines at once: with the whole control plane
 // going, there is no etcd to keep alive.
 func (r *Reconciler) deleteMachines(ctx context.Context, s *state) (phase.Next, error) {
-	if len(s.machines) == 0 {
+	if len(s.Machines) == 0 {
 		return phase.Continue(), nil
 	}
 	var errs []error
 	var names []string
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		names = append(names, m.Name)
 		delete(m.Annotations, controlplanev1.PreTerminateHookCleanupAnnotation)
 		if m.Deleting() {
@@ -58,6 +58,6 @@ func (r *Reconciler) deleteMachines(ctx context.Context, s *state) (phase.Next, 
 // release lets the control plane go.
 func release(_ context.Context, s *state) (phase.Next, error) {
 	s.deleting = deleting{controlplanev1.KubeadmControlPlaneDeletingDeletionCompletedReason, "Deletion completed"}
-	finalizer.Remove(s.kcp, controlplanev1.KubeadmControlPlaneFinalizer)
+	finalizer.Remove(s.ControlPlane, controlplanev1.KubeadmControlPlaneFinalizer)
 	return phase.Continue(), nil
 }

@@ -71,19 +71,19 @@ func (i inspection) good() bool {
 func (r *Reconciler) inspectEtcd(ctx context.Context, s *state, pods map[string]*corev1.Pod, fresh bool) inspection {
 	var nodes []string
 	var of strings.Builder
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		p := pods["etcd-"+m.Node()]
 		fmt.Fprintf(&of, "%s %s %t %s\n", m.Name, m.Node(), m.Deleting(), stamp(p))
 		if m.Node() != "" && p != nil && p.Status.Phase == corev1.PodRunning {
 			nodes = append(nodes, m.Node())
 		}
 	}
-	last := r.inspected.Get(s.kcp)
+	last := r.inspected.Get(s.ControlPlane)
 	lasts := inspectAgain
 	if last.good() {
 		lasts = inspectionLasts
 	}
-	if !fresh && last.of == of.String() && s.now.Sub(last.at) < lasts {
+	if !fresh && last.of == of.String() && s.Now.Sub(last.at) < lasts {
 		s.due(last.at.Add(lasts))
 		return last
 	}
@@ -91,12 +91,12 @@ func (r *Reconciler) inspectEtcd(ctx context.Context, s *state, pods map[string]
 		return inspection{listErr: errors.New("no etcd Pod is running")} // its event wakes us
 	}
 	i := r.askAll(ctx, s, nodes)
-	i.of, i.at = of.String(), s.now
-	r.inspected.Set(s.kcp, i)
+	i.of, i.at = of.String(), s.Now
+	r.inspected.Set(s.ControlPlane, i)
 	if i.good() {
-		s.due(s.now.Add(inspectionLasts))
+		s.due(s.Now.Add(inspectionLasts))
 	} else {
-		s.due(s.now.Add(inspectAgain))
+		s.due(s.Now.Add(inspectAgain))
 	}
 	return i
 }
@@ -194,7 +194,7 @@ func evaluate(answers []answer) (i inspection) {
 func (r *Reconciler) connectEtcd(ctx context.Context, s *state, nodes ...string) (etcd.Client, error) {
 	ca := s.pairs[certs.Etcd]
 	if !ca.HasKey() {
-		return nil, fmt.Errorf("the key of etcd's CA in Secret %s is not known, so etcd cannot be asked", certs.SecretName(s.cluster.Name, certs.Etcd))
+		return nil, fmt.Errorf("the key of etcd's CA in Secret %s is not known, so etcd cannot be asked", certs.SecretName(s.Cluster.Name, certs.Etcd))
 	}
 	config, err := r.Workload.Config(s.key())
 	if err != nil {
@@ -205,7 +205,7 @@ func (r *Reconciler) connectEtcd(ctx context.Context, s *state, nodes ...string)
 
 // nodesBut are the nodes whose members can be asked, without that of one machine.
 func nodesBut(s *state, leaving *kubeadmcontrolplane.Machine) (nodes []string) {
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		if m == leaving || m.Node() == "" {
 			continue
 		}

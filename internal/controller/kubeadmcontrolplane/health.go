@@ -44,7 +44,7 @@ func etcdHealthy(s *state) metav1.Condition {
 }
 
 func componentsHealthy(s *state) metav1.Condition {
-	types := slices.DeleteFunc(kubeadmcontrolplane.ComponentConditions(kubeadmcontrolplane.ManagesEtcd(s.kcp)), func(t string) bool {
+	types := slices.DeleteFunc(kubeadmcontrolplane.ComponentConditions(kubeadmcontrolplane.ManagesEtcd(s.ControlPlane)), func(t string) bool {
 		return t == controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition
 	})
 	c := sum(s, types, nil, reasons{
@@ -60,12 +60,12 @@ func componentsHealthy(s *state) metav1.Condition {
 
 // sum makes one condition of some conditions of all machines that have a Node.
 func sum(s *state, types, issues []string, r reasons) metav1.Condition {
-	if !kubeadmcontrolplane.Initialized(s.kcp) {
+	if !kubeadmcontrolplane.Initialized(s.ControlPlane) {
 		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: r.uninspected, Message: waitingForInit}
 	}
 	var unknown []string
 	seen, down := 0, false
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		if m.Node() == "" {
 			continue
 		}
@@ -102,10 +102,10 @@ const failureGracePeriod = 10 * time.Second
 // it is made to survive.
 func available(s *state) metav1.Condition {
 	const t = controlplanev1.KubeadmControlPlaneAvailableCondition
-	if !kubeadmcontrolplane.Initialized(s.kcp) {
+	if !kubeadmcontrolplane.Initialized(s.ControlPlane) {
 		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotAvailableReason, "Control plane not yet initialized")
 	}
-	if old := conditions.Get(s.kcp, t); s.client == nil && s.kcp.DeletionTimestamp.IsZero() && old != nil && !s.isDown() {
+	if old := conditions.Get(s.ControlPlane, t); s.client == nil && s.ControlPlane.DeletionTimestamp.IsZero() && old != nil && !s.isDown() {
 		return *old // nothing new is known
 	}
 	if s.isDown() {
@@ -120,7 +120,7 @@ func available(s *state) metav1.Condition {
 
 // isDown reports whether the components are not known any more.
 func (s *state) isDown() bool {
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		for _, t := range reported(s) {
 			if conditions.Reason(m, t) == clusterv1.ConnectionDownReason {
 				return true
@@ -132,16 +132,16 @@ func (s *state) isDown() bool {
 
 // unavailable lists what makes the control plane unavailable, and what does not.
 func (s *state) unavailable() (issues, notes []string) {
-	if !s.kcp.DeletionTimestamp.IsZero() {
+	if !s.ControlPlane.DeletionTimestamp.IsZero() {
 		issues = append(issues, "* Control plane metadata.deletionTimestamp is set")
 	}
-	if conditions.IsFalse(s.kcp, controlplanev1.KubeadmControlPlaneCertificatesAvailableCondition) {
+	if conditions.IsFalse(s.ControlPlane, controlplanev1.KubeadmControlPlaneCertificatesAvailableCondition) {
 		issues = append(issues, "* Control plane certificates are not available")
 	}
-	managed := kubeadmcontrolplane.ManagesEtcd(s.kcp)
+	managed := kubeadmcontrolplane.ManagesEtcd(s.ControlPlane)
 	pods := slices.DeleteFunc(kubeadmcontrolplane.ComponentConditions(managed), func(t string) bool { return slices.Contains(etcdConditions, t) })
 	working, members := 0, 0
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		if s.all(m, pods, &notes) && (!managed || s.all(m, etcdConditions, &notes)) {
 			working++
 		}
@@ -155,7 +155,7 @@ func (s *state) unavailable() (issues, notes []string) {
 	if managed {
 		voting, _ := quorum.Votes(s.etcd.members)
 		if !s.etcd.asked() || s.etcd.listErr != nil {
-			voting = len(s.machines)
+			voting = len(s.Machines)
 		}
 		if needed := quorum.Needed(voting); members < needed {
 			issues = append(issues, fmt.Sprintf("* %d of %d etcd members are healthy, at least %d required for etcd quorum", members, voting, needed))
@@ -177,7 +177,7 @@ func (s *state) all(m *kubeadmcontrolplane.Machine, types []string, notes *[]str
 		if c == nil || m.Node() == "" || s.pending[m.Name] {
 			continue
 		}
-		if at := c.LastTransitionTime.Add(failureGracePeriod); at.After(s.now) {
+		if at := c.LastTransitionTime.Add(failureGracePeriod); at.After(s.Now) {
 			s.due(at)
 			continue
 		}

@@ -39,14 +39,14 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 	if len(s.orphans) == 0 {
 		return phase.Continue(), nil
 	}
-	if len(s.machines) > 0 {
+	if len(s.Machines) > 0 {
 		names := make([]string, 0, len(s.orphans))
 		for _, m := range s.orphans {
 			names = append(names, m.Name)
 		}
 		return phase.Continue(), fmt.Errorf("control plane machines %v of the Cluster have no owner, yet others are owned by this control plane: delete them, or make this control plane their controller", names)
 	}
-	ref, err := owner.Controller(s.kcp, r.Mgmt)
+	ref, err := owner.Controller(s.ControlPlane, r.Mgmt)
 	if err != nil {
 		return phase.Continue(), err
 	}
@@ -69,16 +69,16 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 // at the end: as long as one does not have its labels, they are passed on again.
 func (r *Reconciler) synchronise(ctx context.Context, s *state) (phase.Next, error) {
 	var errs []error
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		if m.Deleting() {
-			m.Spec.Deletion = deletionOf(s.kcp) // what else could still matter
+			m.Spec.Deletion = deletionOf(s.ControlPlane) // what else could still matter
 			continue
 		}
 		if err := r.synchroniseLabels(ctx, s, m); err != nil {
 			errs = append(errs, fmt.Errorf("Machine %s: %w", m.Name, err))
 			continue
 		}
-		setInPlaceFields(m.Machine, s.kcp)
+		setInPlaceFields(m.Machine, s.ControlPlane)
 	}
 	return phase.Continue(), errors.Join(errs...)
 }
@@ -119,17 +119,17 @@ func (r *Reconciler) passOn(ctx context.Context, s *state, m *kubeadmcontrolplan
 	}
 	commit := patch.Remember(r.Mgmt, changed, patch.As(fieldOwner))
 	had := metadata.Want{Labels: m.Labels, Annotations: m.Annotations}
-	metadata.Pass(changed, wanted, had, metadata.Want{Labels: machineLabels(s), Annotations: s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations})
+	metadata.Pass(changed, wanted, had, metadata.Want{Labels: machineLabels(s), Annotations: s.ControlPlane.Spec.MachineTemplate.ObjectMeta.Annotations})
 	return commit(ctx)
 }
 
 // machineLabels are the labels of the machines, and of all that is made for them.
 func machineLabels(s *state) map[string]string {
 	labels := map[string]string{}
-	maps.Copy(labels, s.kcp.Spec.MachineTemplate.ObjectMeta.Labels)
-	labels[clusterv1.ClusterNameLabel] = s.cluster.Name
+	maps.Copy(labels, s.ControlPlane.Spec.MachineTemplate.ObjectMeta.Labels)
+	labels[clusterv1.ClusterNameLabel] = s.Cluster.Name
 	labels[clusterv1.MachineControlPlaneLabel] = ""
-	labels[clusterv1.MachineControlPlaneNameLabel] = fieldrules.AsLabelValue(s.kcp.Name)
+	labels[clusterv1.MachineControlPlaneNameLabel] = fieldrules.AsLabelValue(s.ControlPlane.Name)
 	return labels
 }
 
@@ -143,7 +143,7 @@ var ours = []string{
 
 func machineAnnotations(s *state, m *kubeadmcontrolplane.Machine) map[string]string {
 	annotations := map[string]string{}
-	maps.Copy(annotations, s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations)
+	maps.Copy(annotations, s.ControlPlane.Spec.MachineTemplate.ObjectMeta.Annotations)
 	for _, key := range ours {
 		if value, ok := m.Annotations[key]; ok {
 			annotations[key] = value

@@ -48,7 +48,7 @@ func (r *Reconciler) inspect(ctx context.Context, s *state) (phase.Next, error) 
 	case err != nil:
 		return phase.Continue(), err
 	}
-	s.client = c
+	s.client, s.Connected = c, true
 	if done, err := r.initialized(ctx, s); err != nil || !done {
 		return phase.Continue(), err
 	}
@@ -58,11 +58,11 @@ func (r *Reconciler) inspect(ctx context.Context, s *state) (phase.Next, error) 
 // notConnected keeps what was reported last for a while, and then says that
 // nothing is known.
 func (s *state) notConnected() {
-	if !kubeadmcontrolplane.Initialized(s.kcp) {
+	if !kubeadmcontrolplane.Initialized(s.ControlPlane) {
 		return
 	}
 	from := s.health.GraceStarts(true) // it has answered once, or it would not be initialized
-	if until := from.Add(connectionGrace); until.After(s.now) {
+	if until := from.Add(connectionGrace); until.After(s.Now) {
 		s.due(until)
 		return
 	}
@@ -70,7 +70,7 @@ func (s *state) notConnected() {
 	if s.health.LastProbeSuccess.IsZero() {
 		message = "No successful probe since " + from.UTC().Format(time.RFC3339)
 	}
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		if m.Node() == "" {
 			continue
 		}
@@ -78,28 +78,28 @@ func (s *state) notConnected() {
 			if s.health.LastProbeSuccess.IsZero() && conditions.Reason(m, t) == clusterv1.ConnectionDownReason {
 				continue // the process before ours knew since when
 			}
-			conditions.Set(m.Machine, s.now, metav1.Condition{Type: t, Status: metav1.ConditionUnknown, Reason: clusterv1.ConnectionDownReason, Message: message})
+			conditions.Set(m.Machine, s.Now, metav1.Condition{Type: t, Status: metav1.ConditionUnknown, Reason: clusterv1.ConnectionDownReason, Message: message})
 		}
 	}
 }
 
 // initialized latches that kubeadm init has finished.
 func (r *Reconciler) initialized(ctx context.Context, s *state) (bool, error) {
-	if kubeadmcontrolplane.Initialized(s.kcp) {
+	if kubeadmcontrolplane.Initialized(s.ControlPlane) {
 		return true, nil
 	}
-	if len(s.machines) == 0 || len(s.machines) == 1 && s.machines[0].Deleting() {
+	if len(s.Machines) == 0 || len(s.Machines) == 1 && s.Machines[0].Deleting() {
 		return false, nil // what answers is on its way out
 	}
 	err := s.client.Get(ctx, addons.KubeadmConfig, &corev1.ConfigMap{})
 	if apierrors.IsNotFound(err) {
-		s.due(s.now.Add(initInterval))
+		s.due(s.Now.Add(initInterval))
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("get ConfigMap %s of the workload cluster: %w", addons.KubeadmConfig, err)
 	}
-	s.kcp.Status.Initialization.ControlPlaneInitialized = new(true)
+	s.ControlPlane.Status.Initialization.ControlPlaneInitialized = new(true)
 	ctrl.LoggerFrom(ctx).Info("Control plane is initialized")
 	return true, nil
 }
@@ -114,7 +114,7 @@ func (r *Reconciler) inspectMachines(ctx context.Context, s *state) error {
 		byName[pods.Items[i].Name] = &pods.Items[i]
 	}
 	nodes := map[string]*corev1.Node{}
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		if m.Node() == "" {
 			continue
 		}
@@ -126,10 +126,10 @@ func (r *Reconciler) inspectMachines(ctx context.Context, s *state) error {
 			return fmt.Errorf("get Node %s of the workload cluster: %w", m.Node(), err)
 		}
 	}
-	if kubeadmcontrolplane.ManagesEtcd(s.kcp) {
+	if kubeadmcontrolplane.ManagesEtcd(s.ControlPlane) {
 		s.etcd = r.inspectEtcd(ctx, s, byName, false)
 	}
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		if m.Node() == "" {
 			continue // the Machine tells what it waits for
 		}
@@ -141,7 +141,7 @@ func (r *Reconciler) inspectMachines(ctx context.Context, s *state) error {
 func (r *Reconciler) inspectMachine(s *state, m *kubeadmcontrolplane.Machine, node *corev1.Node, pods map[string]*corev1.Pod) {
 	seen := kubeadmcontrolplane.Seen{
 		Deleting: m.Deleting(), NodeName: m.Node(), Node: node, Pods: map[string]*corev1.Pod{},
-		Taints: kubeadmcontrolplane.TaintsOf(m.Config), ManagesEtcd: kubeadmcontrolplane.ManagesEtcd(s.kcp),
+		Taints: kubeadmcontrolplane.TaintsOf(m.Config), ManagesEtcd: kubeadmcontrolplane.ManagesEtcd(s.ControlPlane),
 		Member: s.etcd.member(m.Node()), MemberErr: s.etcd.err(m.Node()),
 	}
 	for _, c := range kubeadmcontrolplane.Components {
@@ -149,11 +149,11 @@ func (r *Reconciler) inspectMachine(s *state, m *kubeadmcontrolplane.Machine, no
 	}
 	first := !conditions.Has(m, reported(s)[0])
 	for _, c := range seen.Conditions() {
-		conditions.Set(m.Machine, s.now, c)
+		conditions.Set(m.Machine, s.Now, c)
 	}
 	// In memory they are there all the same: decisions are made from them.
 	if first && node != nil && !m.Deleting() && len(kubeadmcontrolplane.Unhealthy(m, seen.ManagesEtcd)) > 0 {
-		if at := node.CreationTimestamp.Add(firstReport); at.After(s.now) {
+		if at := node.CreationTimestamp.Add(firstReport); at.After(s.Now) {
 			s.pending[m.Name] = true
 			s.due(at)
 		}
@@ -162,7 +162,7 @@ func (r *Reconciler) inspectMachine(s *state, m *kubeadmcontrolplane.Machine, no
 
 // reported are the types of the conditions that are reported on machines.
 func reported(s *state) (types []string) {
-	for _, c := range (kubeadmcontrolplane.Seen{ManagesEtcd: kubeadmcontrolplane.ManagesEtcd(s.kcp)}).Conditions() {
+	for _, c := range (kubeadmcontrolplane.Seen{ManagesEtcd: kubeadmcontrolplane.ManagesEtcd(s.ControlPlane)}).Conditions() {
 		types = append(types, c.Type)
 	}
 	return types
@@ -171,14 +171,14 @@ func reported(s *state) (types []string) {
 // judge compares the machines with the spec, and says so on those that have
 // something to report.
 func judge(_ context.Context, s *state) (phase.Next, error) {
-	for _, m := range s.machines {
-		m.Verdict = kubeadmcontrolplane.Judge(s.kcp, m, s.now)
-		conditions.Set(m.Machine, s.now, upToDate(m))
+	for _, m := range s.Machines {
+		m.Verdict = kubeadmcontrolplane.Judge(s.ControlPlane, m, s.Now)
+		conditions.Set(m.Machine, s.Now, upToDate(m))
 		if m.Node() == "" && m.UpToDate && !conditions.Has(m, reported(s)[0]) {
 			s.pending[m.Name] = true // with its first report
 		}
 	}
-	s.due(kubeadmcontrolplane.RolloutDue(s.kcp, s.machines, s.now))
+	s.due(kubeadmcontrolplane.RolloutDue(s.ControlPlane, s.Machines, s.Now))
 	return phase.Continue(), nil
 }
 

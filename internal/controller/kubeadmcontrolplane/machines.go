@@ -32,7 +32,7 @@ var configKind = bootstrapv1.GroupVersion.WithKind("KubeadmConfig").GroupKind()
 // of one name. If that fails halfway, what was made is deleted again.
 func (r *Reconciler) scaleUp(ctx context.Context, s *state, a kubeadmcontrolplane.Create) (err error) {
 	random := strings.TrimPrefix(r.Name(""), "-")
-	name, err := kubeadmcontrolplane.Name(s.kcp, s.cluster.Name, random)
+	name, err := kubeadmcontrolplane.Name(s.ControlPlane, s.Cluster.Name, random)
 	if err != nil {
 		return err
 	}
@@ -57,9 +57,9 @@ func (r *Reconciler) scaleUp(ctx context.Context, s *state, a kubeadmcontrolplan
 		return fmt.Errorf("create Machine %s: %w", client.ObjectKeyFromObject(m), err)
 	}
 	fresh := &kubeadmcontrolplane.Machine{Machine: m, Verdict: kubeadmcontrolplane.Verdict{UpToDate: true}}
-	conditions.Set(m, s.now, upToDate(fresh)) // for our own counters; it is reported later
-	s.machines = append(s.machines, fresh)
-	delete(s.kcp.Annotations, controlplanev1.RemediationInProgressAnnotation) // the machine carries it on
+	conditions.Set(m, s.Now, upToDate(fresh)) // for our own counters; it is reported later
+	s.Machines = append(s.Machines, fresh)
+	delete(s.ControlPlane.Annotations, controlplanev1.RemediationInProgressAnnotation) // the machine carries it on
 	ctrl.LoggerFrom(ctx).Info("Created Machine", "Machine", name, "reason", a.Why)
 	r.event(s, m, corev1.EventTypeNormal, "SuccessfulCreate", "Create", a.String())
 	return nil
@@ -68,33 +68,33 @@ func (r *Reconciler) scaleUp(ctx context.Context, s *state, a kubeadmcontrolplan
 // newMachine makes a Machine with everything it will ever need from its control
 // plane, so that no later write has to add it.
 func (r *Reconciler) newMachine(s *state, name, failureDomain string) (*clusterv1.Machine, error) {
-	mine, err := owner.Controller(s.kcp, r.Mgmt)
+	mine, err := owner.Controller(s.ControlPlane, r.Mgmt)
 	if err != nil {
 		return nil, err
 	}
 	annotations := map[string]string{}
-	maps.Copy(annotations, s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations)
+	maps.Copy(annotations, s.ControlPlane.Spec.MachineTemplate.ObjectMeta.Annotations)
 	annotations[controlplanev1.PreTerminateHookCleanupAnnotation] = ""
-	if replaces, ok := s.kcp.Annotations[controlplanev1.RemediationInProgressAnnotation]; ok {
+	if replaces, ok := s.ControlPlane.Annotations[controlplanev1.RemediationInProgressAnnotation]; ok {
 		annotations[controlplanev1.RemediationForAnnotation] = replaces
 	}
 	m := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace:       s.kcp.Namespace,
+			Namespace:       s.ControlPlane.Namespace,
 			Name:            name,
 			Labels:          machineLabels(s),
 			Annotations:     annotations,
 			Finalizers:      []string{clusterv1.MachineFinalizer},
 			OwnerReferences: []metav1.OwnerReference{mine},
 		},
-		Spec: clusterv1.MachineSpec{ClusterName: s.cluster.Name, Version: s.kcp.Spec.Version, FailureDomain: failureDomain},
+		Spec: clusterv1.MachineSpec{ClusterName: s.Cluster.Name, Version: s.ControlPlane.Spec.Version, FailureDomain: failureDomain},
 	}
-	setInPlaceFields(m, s.kcp)
+	setInPlaceFields(m, s.ControlPlane)
 	return m, nil
 }
 
 func (r *Reconciler) createConfig(ctx context.Context, s *state, m *clusterv1.Machine, init bool, made *lifecycle.Stack) (ref clusterv1.ContractVersionedObjectReference, err error) {
-	keeper, err := owner.Reference(s.kcp, r.Mgmt)
+	keeper, err := owner.Reference(s.ControlPlane, r.Mgmt)
 	if err != nil {
 		return ref, err
 	}
@@ -103,10 +103,10 @@ func (r *Reconciler) createConfig(ctx context.Context, s *state, m *clusterv1.Ma
 			Namespace:       m.Namespace,
 			Name:            m.Name,
 			Labels:          m.Labels,
-			Annotations:     s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations,
+			Annotations:     s.ControlPlane.Spec.MachineTemplate.ObjectMeta.Annotations,
 			OwnerReferences: []metav1.OwnerReference{keeper},
 		},
-		Spec: kubeadmcontrolplane.ConfigSpec(s.kcp, init),
+		Spec: kubeadmcontrolplane.ConfigSpec(s.ControlPlane, init),
 	}
 	if err := r.Mgmt.Create(ctx, config, client.FieldOwner(fieldOwner)); err != nil {
 		return ref, fmt.Errorf("create KubeadmConfig %s: %w", client.ObjectKeyFromObject(config), err)
@@ -118,16 +118,16 @@ func (r *Reconciler) createConfig(ctx context.Context, s *state, m *clusterv1.Ma
 }
 
 func (r *Reconciler) createInfrastructure(ctx context.Context, s *state, m *clusterv1.Machine, made *lifecycle.Stack) (ref clusterv1.ContractVersionedObjectReference, err error) {
-	keeper, err := owner.Reference(s.kcp, r.Mgmt)
+	keeper, err := owner.Reference(s.ControlPlane, r.Mgmt)
 	if err != nil {
 		return ref, err
 	}
 	return r.Providers.Make(ctx, provider.Copy{
 		Template:    s.template,
 		Name:        m.Name,
-		Cluster:     s.cluster.Name,
+		Cluster:     s.Cluster.Name,
 		Labels:      m.Labels,
-		Annotations: s.kcp.Spec.MachineTemplate.ObjectMeta.Annotations,
+		Annotations: s.ControlPlane.Spec.MachineTemplate.ObjectMeta.Annotations,
 		Owner:       &keeper,
 	}, fieldOwner, made)
 }
@@ -135,9 +135,9 @@ func (r *Reconciler) createInfrastructure(ctx context.Context, s *state, m *clus
 // sweep deletes what was made for Machines that then were not created.
 func (r *Reconciler) sweep(ctx context.Context, s *state) error {
 	err := r.Providers.Sweep(ctx, r.Live, provider.Leftovers{
-		Maker:  s.kcp,
-		Kinds:  []schema.GroupKind{configKind, provider.CopyKind(s.kcp.Spec.MachineTemplate.Spec.InfrastructureRef.GroupKind())},
-		Labels: client.MatchingLabels{clusterv1.MachineControlPlaneNameLabel: fieldrules.AsLabelValue(s.kcp.Name)},
+		Maker:  s.ControlPlane,
+		Kinds:  []schema.GroupKind{configKind, provider.CopyKind(s.ControlPlane.Spec.MachineTemplate.Spec.InfrastructureRef.GroupKind())},
+		Labels: client.MatchingLabels{clusterv1.MachineControlPlaneNameLabel: fieldrules.AsLabelValue(s.ControlPlane.Name)},
 	})
 	if _, unusable := errors.AsType[*provider.KindError](err); unusable {
 		return nil // the conditions tell of it, and nothing is created until it is mended

@@ -32,11 +32,8 @@ const fieldOwner = "capi-kubeadmcontrolplane"
 // state is what one reconcile knows. observe reads the management cluster;
 // phases add what they find.
 type state struct {
-	kcp     *controlplanev1.KubeadmControlPlane
-	cluster *clusterv1.Cluster // nil if there is none; without a UID if it has gone while we are to be deleted
-	now     time.Time
+	kubeadmcontrolplane.Facts
 
-	machines []*kubeadmcontrolplane.Machine         // ours, the oldest first
 	workers  []string                               // names of the Cluster's other machines
 	orphans  []*clusterv1.Machine                   // of the control plane, controlled by nobody
 	commits  map[string]func(context.Context) error // of machines, by name
@@ -59,7 +56,7 @@ type state struct {
 // deleting says how far the deletion of the control plane is.
 type deleting struct{ reason, message string }
 
-func (s *state) key() client.ObjectKey { return client.ObjectKeyFromObject(s.cluster) }
+func (s *state) key() client.ObjectKey { return client.ObjectKeyFromObject(s.Cluster) }
 
 // due asks for a reconcile at a time, for what no watch will tell.
 func (s *state) due(at time.Time) {
@@ -72,7 +69,7 @@ func (s *state) wakeFor(res ctrl.Result) ctrl.Result {
 	if s.wake.IsZero() {
 		return res
 	}
-	after := max(s.wake.Sub(s.now), time.Millisecond)
+	after := max(s.wake.Sub(s.Now), time.Millisecond)
 	if res.RequeueAfter == 0 || after < res.RequeueAfter {
 		res.RequeueAfter = after
 	}
@@ -80,23 +77,23 @@ func (s *state) wakeFor(res ctrl.Result) ctrl.Result {
 }
 
 func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (*state, error) {
-	s := &state{kcp: kcp, now: r.Clock.Now(), commits: map[string]func(context.Context) error{}, before: map[string]*clusterv1.MachineStatus{}, pending: map[string]bool{}}
+	s := &state{Facts: kubeadmcontrolplane.Facts{ControlPlane: kcp, Now: r.Clock.Now()}, commits: map[string]func(context.Context) error{}, before: map[string]*clusterv1.MachineStatus{}, pending: map[string]bool{}}
 	var err error
-	if s.cluster, err = owner.Cluster(ctx, r.Mgmt, kcp); err != nil {
+	if s.Cluster, err = owner.Cluster(ctx, r.Mgmt, kcp); err != nil {
 		return s, err
 	}
-	if s.cluster == nil && kcp.DeletionTimestamp.IsZero() {
+	if s.Cluster == nil && kcp.DeletionTimestamp.IsZero() {
 		return s, nil
 	}
-	if s.cluster == nil {
+	if s.Cluster == nil {
 		// It has gone first, or never came. Its name is all that is needed to end.
-		s.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: kcp.Namespace, Name: kcp.Labels[clusterv1.ClusterNameLabel]}}
+		s.Cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: kcp.Namespace, Name: kcp.Labels[clusterv1.ClusterNameLabel]}}
 	}
 	if err := r.observeTemplate(ctx, s); err != nil {
 		return nil, err
 	}
 	var list clusterv1.MachineList
-	err = r.Mgmt.List(ctx, &list, client.InNamespace(kcp.Namespace), client.MatchingFields{index.ClusterName: s.cluster.Name})
+	err = r.Mgmt.List(ctx, &list, client.InNamespace(kcp.Namespace), client.MatchingFields{index.ClusterName: s.Cluster.Name})
 	if err != nil {
 		return nil, fmt.Errorf("list Machines: %w", err)
 	}
@@ -115,18 +112,18 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 			}
 		}
 	}
-	kubeadmcontrolplane.Sort(s.machines)
+	kubeadmcontrolplane.Sort(s.Machines)
 	return s, nil
 }
 
 // observeTemplate tells a template that is not there, or cannot be, from a
 // failure to read it.
 func (r *Reconciler) observeTemplate(ctx context.Context, s *state) error {
-	ref := s.kcp.Spec.MachineTemplate.Spec.InfrastructureRef
+	ref := s.ControlPlane.Spec.MachineTemplate.Spec.InfrastructureRef
 	err := r.Providers.Watch(ctx, ref, provider.Wake{Controller: name, Watcher: r.watcher, List: &controlplanev1.KubeadmControlPlaneList{}})
 	var t *provider.Object
 	if err == nil {
-		t, err = r.Providers.Template(ctx, s.cluster, ref, claim.MachineInfrastructure)
+		t, err = r.Providers.Template(ctx, s.Cluster, ref, claim.MachineInfrastructure)
 	}
 	_, unusable := errors.AsType[*provider.KindError](err)
 	switch {
@@ -138,7 +135,7 @@ func (r *Reconciler) observeTemplate(ctx context.Context, s *state) error {
 		s.problem = "spec.machineTemplate.spec.infrastructureRef: " + err.Error()
 	case unusable:
 		s.problem = "spec.machineTemplate.spec.infrastructureRef: " + err.Error()
-		s.due(s.now.Add(repairInterval)) // CRDs are not watched
+		s.due(s.Now.Add(repairInterval)) // CRDs are not watched
 	default:
 		return err
 	}
@@ -150,7 +147,7 @@ func (r *Reconciler) observeMachine(ctx context.Context, s *state, m *clusterv1.
 	s.commits[m.Name] = patch.Remember(r.Mgmt, m, patch.Locked, patch.As(fieldOwner))
 	s.before[m.Name] = m.Status.DeepCopy()
 	out := &kubeadmcontrolplane.Machine{Machine: m}
-	s.machines = append(s.machines, out)
+	s.Machines = append(s.Machines, out)
 	if ref := m.Spec.InfrastructureRef; ref.IsDefined() {
 		infra, err := r.Providers.Get(ctx, m.Namespace, ref)
 		_, unusable := errors.AsType[*provider.KindError](err)
@@ -187,7 +184,7 @@ func clonedFrom(infra *provider.Object) *kubeadmcontrolplane.Source {
 // complete yet, the status has to wait.
 func (r *Reconciler) commitMachines(ctx context.Context, s *state) error {
 	var errs []error
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		commit := s.commits[m.Name]
 		if commit == nil {
 			continue // made just now

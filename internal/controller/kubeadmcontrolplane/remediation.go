@@ -33,8 +33,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 		etcdErr = cmp.Or(etcdErr, workload.ErrNotConnected)
 	}
 	remediation := kubeadmcontrolplane.Remediate(kubeadmcontrolplane.RemediationFacts{
-		Facts:   kubeadmcontrolplane.Facts{ControlPlane: s.kcp, Cluster: s.cluster, Machines: s.machines, Connected: s.client != nil},
-		Members: s.etcd.members, EtcdErr: etcdErr, Now: s.now,
+		Facts: s.Facts, Members: s.etcd.members, EtcdErr: etcdErr,
 	})
 	if remediation == nil {
 		return phase.Continue(), nil
@@ -58,11 +57,11 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	if client.IgnoreNotFound(err) != nil {
 		return phase.Continue(), fmt.Errorf("delete Machine %s: %w", m.Name, err)
 	}
-	if s.kcp.Annotations == nil {
-		s.kcp.Annotations = map[string]string{}
+	if s.ControlPlane.Annotations == nil {
+		s.ControlPlane.Annotations = map[string]string{}
 	}
-	s.kcp.Annotations[controlplanev1.RemediationInProgressAnnotation] = remediation.Record.String()
-	s.kcp.Status.LastRemediation = controlplanev1.LastRemediationStatus{
+	s.ControlPlane.Annotations[controlplanev1.RemediationInProgressAnnotation] = remediation.Record.String()
+	s.ControlPlane.Status.LastRemediation = controlplanev1.LastRemediationStatus{
 		Machine: remediation.Record.Machine, Time: remediation.Record.Timestamp, RetryCount: new(remediation.Record.RetryCount),
 	}
 	ctrl.LoggerFrom(ctx).Info("Deleting Machine", "Machine", m.Name, "reason", "it is unhealthy")
@@ -71,7 +70,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 }
 
 func (s *state) remediated(m *kubeadmcontrolplane.Machine, reason, message string) {
-	conditions.Set(m.Machine, s.now, metav1.Condition{
+	conditions.Set(m.Machine, s.Now, metav1.Condition{
 		Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message,
 	})
 }
@@ -79,12 +78,12 @@ func (s *state) remediated(m *kubeadmcontrolplane.Machine, reason, message strin
 // tidyRemediation takes back what is not true any more: a machine that is
 // healthy again, and a replacement that has been made.
 func (s *state) tidyRemediation() error {
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		if !m.Deleting() && !conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) {
 			conditions.Delete(m.Machine, clusterv1.MachineOwnerRemediatedCondition)
 		}
 	}
-	value, ok := s.kcp.Annotations[controlplanev1.RemediationInProgressAnnotation]
+	value, ok := s.ControlPlane.Annotations[controlplanev1.RemediationInProgressAnnotation]
 	if !ok {
 		return nil
 	}
@@ -92,9 +91,9 @@ func (s *state) tidyRemediation() error {
 	if err != nil {
 		return fmt.Errorf("annotation %s: %w; remove it", controlplanev1.RemediationInProgressAnnotation, err)
 	}
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		if m.CreationTimestamp.After(record.Timestamp.Time) {
-			delete(s.kcp.Annotations, controlplanev1.RemediationInProgressAnnotation)
+			delete(s.ControlPlane.Annotations, controlplanev1.RemediationInProgressAnnotation)
 			return nil
 		}
 	}
@@ -104,7 +103,7 @@ func (s *state) tidyRemediation() error {
 // handOverFrom moves the leadership of etcd away from a machine that is still
 // there, so that its end is no election.
 func (r *Reconciler) handOverFrom(ctx context.Context, s *state, m *kubeadmcontrolplane.Machine) error {
-	if !kubeadmcontrolplane.ManagesEtcd(s.kcp) || !kubeadmcontrolplane.Initialized(s.kcp) || s.etcd.member(m.Node()) == nil {
+	if !kubeadmcontrolplane.ManagesEtcd(s.ControlPlane) || !kubeadmcontrolplane.Initialized(s.ControlPlane) || s.etcd.member(m.Node()) == nil {
 		return nil
 	}
 	nodes := nodesBut(s, m)

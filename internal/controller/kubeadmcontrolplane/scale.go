@@ -19,17 +19,15 @@ import (
 
 // scale carries out the one change that package controlplane plans.
 func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
-	s.action, s.blocked = kubeadmcontrolplane.Plan(kubeadmcontrolplane.Facts{
-		ControlPlane: s.kcp, Cluster: s.cluster, Machines: s.machines,
-		Certificates: s.certsErr == nil, Connected: s.client != nil,
-	})
+	s.Certificates = s.certsErr == nil
+	s.action, s.blocked = kubeadmcontrolplane.Plan(s.Facts)
 	create, isCreate := s.action.(kubeadmcontrolplane.Create)
 	if isCreate && s.template == nil {
 		s.blocked = append(s.blocked, s.problem)
 	}
 	// A process that ended in the middle of a creation has one still to make, or
 	// the spec has changed since.
-	if isCreate && len(s.blocked) == 0 || s.kcp.Status.ObservedGeneration != s.kcp.Generation {
+	if isCreate && len(s.blocked) == 0 || s.ControlPlane.Status.ObservedGeneration != s.ControlPlane.Generation {
 		if err := r.sweep(ctx, s); err != nil {
 			return phase.Continue(), err
 		}
@@ -45,7 +43,7 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 	switch a := s.action.(type) {
 	case kubeadmcontrolplane.Create:
 		if !create.Init && s.rollingOut() {
-			err = addons.PrepareJoin(ctx, s.client, s.kcp)
+			err = addons.PrepareJoin(ctx, s.client, s.ControlPlane)
 		}
 		if err == nil {
 			err = r.scaleUp(ctx, s, a)
@@ -60,26 +58,26 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 }
 
 func (s *state) rollingOut() bool {
-	return slices.ContainsFunc(s.machines, func(m *kubeadmcontrolplane.Machine) bool { return !m.UpToDate })
+	return slices.ContainsFunc(s.Machines, func(m *kubeadmcontrolplane.Machine) bool { return !m.UpToDate })
 }
 
 // addons brings what kubeadm installs beside the control plane to the version of
 // the machines, once those are all as the spec wants them. The workload cluster
 // is asked only when the spec wants something else than last time.
 func (r *Reconciler) addons(ctx context.Context, s *state) (phase.Next, error) {
-	if s.client == nil || !kubeadmcontrolplane.Initialized(s.kcp) || s.action != nil {
+	if s.client == nil || !kubeadmcontrolplane.Initialized(s.ControlPlane) || s.action != nil {
 		return phase.Continue(), nil
 	}
-	config := s.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration
-	_, skipProxy := s.kcp.Annotations[controlplanev1.SkipKubeProxyAnnotation]
-	_, skipDNS := s.kcp.Annotations[controlplanev1.SkipCoreDNSAnnotation]
-	at := fmt.Sprint(s.kcp.Spec.Version, config.ImageRepository, config.DNS, skipProxy, skipDNS)
-	if r.addonsAt.Get(s.kcp) == at {
+	config := s.ControlPlane.Spec.KubeadmConfigSpec.ClusterConfiguration
+	_, skipProxy := s.ControlPlane.Annotations[controlplanev1.SkipKubeProxyAnnotation]
+	_, skipDNS := s.ControlPlane.Annotations[controlplanev1.SkipCoreDNSAnnotation]
+	at := fmt.Sprint(s.ControlPlane.Spec.Version, config.ImageRepository, config.DNS, skipProxy, skipDNS)
+	if r.addonsAt.Get(s.ControlPlane) == at {
 		return phase.Continue(), nil
 	}
-	if err := errors.Join(addons.UpdateKubeProxy(ctx, s.client, s.kcp), addons.UpdateCoreDNS(ctx, s.client, s.kcp)); err != nil {
+	if err := errors.Join(addons.UpdateKubeProxy(ctx, s.client, s.ControlPlane), addons.UpdateCoreDNS(ctx, s.client, s.ControlPlane)); err != nil {
 		return phase.Continue(), err
 	}
-	r.addonsAt.Set(s.kcp, at)
+	r.addonsAt.Set(s.ControlPlane, at)
 	return phase.Continue(), nil
 }

@@ -33,35 +33,35 @@ func report(s *state, failed error) {
 		scalingDown(s),
 		remediating(s),
 		deletingCondition(s, failed),
-		pause.Condition(s.cluster, s.kcp),
+		pause.Condition(s.Cluster, s.ControlPlane),
 	} {
 		set(s, c)
 	}
-	if kubeadmcontrolplane.ManagesEtcd(s.kcp) {
+	if kubeadmcontrolplane.ManagesEtcd(s.ControlPlane) {
 		set(s, etcdHealthy(s))
 	} else {
-		conditions.Delete(s.kcp, controlplanev1.KubeadmControlPlaneEtcdClusterHealthyCondition)
+		conditions.Delete(s.ControlPlane, controlplanev1.KubeadmControlPlaneEtcdClusterHealthyCondition)
 	}
 	set(s, available(s)) // last: it is made from the others
 	if failed == nil {
-		s.kcp.Status.ObservedGeneration = s.kcp.Generation
+		s.ControlPlane.Status.ObservedGeneration = s.ControlPlane.Generation
 	}
 }
 
 func set(s *state, c metav1.Condition) {
-	c.ObservedGeneration = s.kcp.Generation
-	conditions.Set(s.kcp, s.now, c)
+	c.ObservedGeneration = s.ControlPlane.Generation
+	conditions.Set(s.ControlPlane, s.Now, c)
 }
 
 // count fills the counters, which the scale subresource and the Cluster read.
 func count(s *state) {
-	machines := make([]*clusterv1.Machine, 0, len(s.machines))
-	for _, m := range s.machines {
+	machines := make([]*clusterv1.Machine, 0, len(s.Machines))
+	for _, m := range s.Machines {
 		machines = append(machines, m.Machine)
 	}
 	c := scaling.Count(machines)
-	st := &s.kcp.Status
-	st.Selector = clusterv1.ClusterNameLabel + "=" + s.cluster.Name + "," + clusterv1.MachineControlPlaneLabel
+	st := &s.ControlPlane.Status
+	st.Selector = clusterv1.ClusterNameLabel + "=" + s.Cluster.Name + "," + clusterv1.MachineControlPlaneLabel
 	st.Replicas, st.ReadyReplicas, st.AvailableReplicas, st.UpToDateReplicas = &c.Replicas, &c.Ready, &c.Available, &c.UpToDate
 	st.Versions = c.Versions
 	st.Version = ""
@@ -72,7 +72,7 @@ func count(s *state) {
 
 func initialized(s *state) metav1.Condition {
 	const t = controlplanev1.KubeadmControlPlaneInitializedCondition
-	if kubeadmcontrolplane.Initialized(s.kcp) {
+	if kubeadmcontrolplane.Initialized(s.ControlPlane) {
 		return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneInitializedReason, "")
 	}
 	return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotInitializedReason, waitsFor(s))
@@ -80,15 +80,15 @@ func initialized(s *state) metav1.Condition {
 
 // waitsFor says what a control plane that is not initialized waits for.
 func waitsFor(s *state) string {
-	infra := s.cluster.Status.Initialization.InfrastructureProvisioned
+	infra := s.Cluster.Status.Initialization.InfrastructureProvisioned
 	switch {
 	case infra == nil || !*infra:
 		return "Waiting for the Cluster's infrastructure to be provisioned"
 	case s.certsErr != nil:
 		return ""
-	case s.cluster.Spec.ControlPlaneEndpoint.IsZero():
+	case s.Cluster.Spec.ControlPlaneEndpoint.IsZero():
 		return "Waiting for the Cluster's spec.controlPlaneEndpoint to be set"
-	case len(s.machines) > 0 && !s.health.Connected:
+	case len(s.Machines) > 0 && !s.health.Connected:
 		return s.slowStart()
 	}
 	return ""
@@ -106,14 +106,14 @@ const (
 // slowStart says why the workload cluster does not answer, once it should have.
 // Until that is known, which is so after a restart too, it says what it said.
 func (s *state) slowStart() string {
-	if at := s.machines[0].CreationTimestamp.Add(firstContact); at.After(s.now) {
+	if at := s.Machines[0].CreationTimestamp.Add(firstContact); at.After(s.Now) {
 		s.due(at)
 		return ""
 	}
 	if why := s.health.Why(); why != "" {
 		return "Waiting for the workload cluster to answer: " + why
 	}
-	return conditions.Message(s.kcp, controlplanev1.KubeadmControlPlaneInitializedCondition)
+	return conditions.Message(s.ControlPlane, controlplanev1.KubeadmControlPlaneInitializedCondition)
 }
 
 func certificatesAvailable(s *state) metav1.Condition {
@@ -124,7 +124,7 @@ func certificatesAvailable(s *state) metav1.Condition {
 	case s.pairs != nil:
 		return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneCertificatesAvailableReason, "")
 	}
-	if old := conditions.Get(s.kcp, t); old != nil {
+	if old := conditions.Get(s.ControlPlane, t); old != nil {
 		return *old
 	}
 	return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneCertificatesNotAvailableReason, waitsFor(s))
@@ -132,9 +132,9 @@ func certificatesAvailable(s *state) metav1.Condition {
 
 func machinesReady(s *state) metav1.Condition {
 	described := objects(s)
-	for i, m := range s.machines {
+	for i, m := range s.Machines {
 		at := m.CreationTimestamp.Add(comingUp)
-		if at.After(s.now) && !conditions.IsTrue(m, clusterv1.MachineReadyCondition) && !m.Deleting() {
+		if at.After(s.Now) && !conditions.IsTrue(m, clusterv1.MachineReadyCondition) && !m.Deleting() {
 			s.due(at)
 			described[i].Conditions = []metav1.Condition{{Type: clusterv1.MachineReadyCondition, Status: metav1.ConditionUnknown, Message: "Machine is coming up"}}
 		}
@@ -161,13 +161,13 @@ func machinesUpToDate(s *state) metav1.Condition {
 }
 
 func objects(s *state) []conditions.Object {
-	return conditions.Objects("Machine", s.machines...)
+	return conditions.Objects("Machine", s.Machines...)
 }
 
 func rollingOut(s *state) metav1.Condition {
 	const t = controlplanev1.KubeadmControlPlaneRollingOutCondition
 	outdated, why := 0, []string{}
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		if !conditions.IsFalse(m, clusterv1.MachineUpToDateCondition) {
 			continue
 		}
@@ -194,13 +194,13 @@ func replicas(n int) string {
 
 func scalingUp(s *state) metav1.Condition {
 	const t = controlplanev1.KubeadmControlPlaneScalingUpCondition
-	if s.kcp.Spec.Replicas == nil {
+	if s.ControlPlane.Spec.Replicas == nil {
 		return conditions.New(t, metav1.ConditionUnknown, controlplanev1.KubeadmControlPlaneScalingUpWaitingForReplicasSetReason, "Waiting for spec.replicas set")
 	}
-	want, have := wanted(s), len(s.machines)
+	want, have := wanted(s), len(s.Machines)
 	if have >= want {
 		message := ""
-		if s.problem != "" && s.kcp.DeletionTimestamp.IsZero() {
+		if s.problem != "" && s.ControlPlane.DeletionTimestamp.IsZero() {
 			message = "Scaling up would be blocked because " + s.problem
 		}
 		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotScalingUpReason, message)
@@ -215,10 +215,10 @@ func scalingUp(s *state) metav1.Condition {
 
 func scalingDown(s *state) metav1.Condition {
 	const t = controlplanev1.KubeadmControlPlaneScalingDownCondition
-	if s.kcp.Spec.Replicas == nil {
+	if s.ControlPlane.Spec.Replicas == nil {
 		return conditions.New(t, metav1.ConditionUnknown, controlplanev1.KubeadmControlPlaneScalingDownWaitingForReplicasSetReason, "Waiting for spec.replicas set")
 	}
-	want, have := wanted(s), len(s.machines)
+	want, have := wanted(s), len(s.Machines)
 	if have <= want {
 		// A machine that somebody deletes is not one too many, yet it goes.
 		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotScalingDownReason, strings.Join(s.held, "\n"))
@@ -229,10 +229,10 @@ func scalingDown(s *state) metav1.Condition {
 
 // wanted is how many machines there are to be; none when all is deleted.
 func wanted(s *state) int {
-	if !s.kcp.DeletionTimestamp.IsZero() {
+	if !s.ControlPlane.DeletionTimestamp.IsZero() {
 		return 0
 	}
-	return int(*s.kcp.Spec.Replicas)
+	return int(*s.ControlPlane.Spec.Replicas)
 }
 
 func because(message string, blocked []string) string {
@@ -245,7 +245,7 @@ func because(message string, blocked []string) string {
 func remediating(s *state) metav1.Condition {
 	const t = controlplanev1.KubeadmControlPlaneRemediatingCondition
 	var under []string
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		if conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
 			under = append(under, fmt.Sprintf("* Machine %s: %s", m.Name, conditions.Message(m, clusterv1.MachineOwnerRemediatedCondition)))
 		}
@@ -259,7 +259,7 @@ func remediating(s *state) metav1.Condition {
 func deletingCondition(s *state, failed error) metav1.Condition {
 	const t = controlplanev1.KubeadmControlPlaneDeletingCondition
 	switch {
-	case s.kcp.DeletionTimestamp.IsZero():
+	case s.ControlPlane.DeletionTimestamp.IsZero():
 		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotDeletingReason, "")
 	case s.deleting.reason == "" && failed != nil:
 		return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneDeletingInternalErrorReason, "Looking for what is left to delete failed")

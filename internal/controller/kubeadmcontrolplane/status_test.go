@@ -20,17 +20,17 @@ import (
 // others, of which those with a reason are not up to date.
 func reporting(want int32, reasons ...string) *state {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	s := &state{kcp: &controlplanev1.KubeadmControlPlane{}, cluster: &clusterv1.Cluster{}, now: now}
-	s.cluster.Status.Initialization.InfrastructureProvisioned = new(true)
-	s.cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "h", Port: 6443}
-	s.kcp.Spec.Replicas = &want
+	s := &state{Facts: kubeadmcontrolplane.Facts{ControlPlane: &controlplanev1.KubeadmControlPlane{}, Cluster: &clusterv1.Cluster{}, Now: now}}
+	s.Cluster.Status.Initialization.InfrastructureProvisioned = new(true)
+	s.Cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "h", Port: 6443}
+	s.ControlPlane.Spec.Replicas = &want
 	for _, why := range reasons {
 		m := &kubeadmcontrolplane.Machine{Machine: &clusterv1.Machine{}, Verdict: kubeadmcontrolplane.Verdict{UpToDate: why == ""}}
 		if why != "" {
 			m.Why = []string{why}
 		}
 		conditions.Set(m, now, upToDate(m))
-		s.machines = append(s.machines, m)
+		s.Machines = append(s.Machines, m)
 	}
 	return s
 }
@@ -38,7 +38,7 @@ func reporting(want int32, reasons ...string) *state {
 func TestWhatAControlPlaneSaysOfItsMachines(t *testing.T) {
 	t.Parallel()
 	going := func(s *state) *state {
-		s.kcp.DeletionTimestamp = new(metav1.NewTime(s.now))
+		s.ControlPlane.DeletionTimestamp = new(metav1.NewTime(s.Now))
 		return s
 	}
 	type change = func(*state)
@@ -56,13 +56,13 @@ func TestWhatAControlPlaneSaysOfItsMachines(t *testing.T) {
 		"too few":                               {reporting(3, ""), nil, scalingUp, "True ScalingUp Scaling up from 1 to 3 replicas"},
 		"too few, blocked":                      {reporting(3, ""), blocked("a", "b"), scalingUp, "True ScalingUp Scaling up from 1 to 3 replicas is blocked because:\n* a\n* b"},
 		"too few, no template":                  {reporting(1), problem, scalingUp, "True ScalingUp Scaling up from 0 to 1 replica is blocked because:\n* the template is not there"},
-		"no number":                             {reporting(1), func(s *state) { s.kcp.Spec.Replicas = nil }, scalingUp, "Unknown WaitingForReplicasSet Waiting for spec.replicas set"},
+		"no number":                             {reporting(1), func(s *state) { s.ControlPlane.Spec.Replicas = nil }, scalingUp, "Unknown WaitingForReplicasSet Waiting for spec.replicas set"},
 		"too few, deleted":                      {going(reporting(3)), problem, scalingUp, "False NotScalingUp "},
 		"none too many":                         {reporting(3, ""), nil, scalingDown, "False NotScalingDown "},
 		"none too many, one waits to terminate": {reporting(1, ""), held("a"), scalingDown, "False NotScalingDown a"},
 		"too many":                              {reporting(1, "", ""), nil, scalingDown, "True ScalingDown Scaling down from 2 to 1 replica"},
 		"too many, one waits to terminate":      {reporting(1, "", ""), func(s *state) { blocked("a")(s); held("b")(s) }, scalingDown, "True ScalingDown Scaling down from 2 to 1 replica is blocked because:\n* a\n* b"},
-		"too many, no number":                   {reporting(1, ""), func(s *state) { s.kcp.Spec.Replicas = nil }, scalingDown, "Unknown WaitingForReplicasSet Waiting for spec.replicas set"},
+		"too many, no number":                   {reporting(1, ""), func(s *state) { s.ControlPlane.Spec.Replicas = nil }, scalingDown, "Unknown WaitingForReplicasSet Waiting for spec.replicas set"},
 		"deleted":                               {going(reporting(1, "")), nil, scalingDown, "True ScalingDown Scaling down from 1 to 0 replicas"},
 		"none outdated":                         {reporting(1, ""), nil, rollingOut, "False NotRollingOut "},
 		"one outdated":                          {reporting(2, "", "a"), nil, rollingOut, "True RollingOut Rolling out 1 not up-to-date replica\n* a"},
@@ -72,9 +72,9 @@ func TestWhatAControlPlaneSaysOfItsMachines(t *testing.T) {
 			"True InternalError Looking for what is left to delete failed"},
 		"being deleted": {going(reporting(1)), func(s *state) { s.deleting = deleting{"WaitingForWorkersDeletion", "a"} },
 			func(s *state) metav1.Condition { return deletingCondition(s, errors.New("x")) }, "True WaitingForWorkersDeletion a"},
-		"before the infrastructure": {reporting(1), func(s *state) { s.cluster.Status.Initialization.InfrastructureProvisioned = nil }, initialized,
+		"before the infrastructure": {reporting(1), func(s *state) { s.Cluster.Status.Initialization.InfrastructureProvisioned = nil }, initialized,
 			"False NotInitialized Waiting for the Cluster's infrastructure to be provisioned"},
-		"before the endpoint": {reporting(1), func(s *state) { s.cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{} }, initialized,
+		"before the endpoint": {reporting(1), func(s *state) { s.Cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{} }, initialized,
 			"False NotInitialized Waiting for the Cluster's spec.controlPlaneEndpoint to be set"},
 		"without certificates":     {reporting(1), func(s *state) { s.certsErr = errors.New("no CA") }, certificatesAvailable, "False NotAvailable no CA"},
 		"certificates not yet due": {reporting(1), nil, certificatesAvailable, "False NotAvailable "},

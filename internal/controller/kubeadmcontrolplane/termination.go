@@ -43,8 +43,8 @@ func (r *Reconciler) removeOrphans(ctx context.Context, s *state) (phase.Next, e
 		if err := errors.Join(c.Remove(ctx, orphan.ID), c.Close()); err != nil {
 			return phase.Continue(), err
 		}
-		r.inspected.Forget(client.ObjectKeyFromObject(s.kcp))
-		s.due(s.now)
+		r.inspected.Forget(client.ObjectKeyFromObject(s.ControlPlane))
+		s.due(s.Now)
 		return phase.Wait(0), nil
 	}
 	return phase.Continue(), nil
@@ -56,7 +56,7 @@ func (s *state) orphanMembers() []quorum.Member {
 		return nil
 	}
 	var nodes []string
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		nodes = append(nodes, m.Node())
 	}
 	return quorum.Orphans(s.etcd.members, nodes)
@@ -69,11 +69,11 @@ const nobodyToAsk = "no other etcd member is healthy"
 // machine's infrastructure. One goes at a time; one that has to wait does not
 // keep the others, for which it may be waiting.
 func (r *Reconciler) prepareTermination(ctx context.Context, s *state) (phase.Next, error) {
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		if _, held := m.Annotations[controlplanev1.PreTerminateHookCleanupAnnotation]; !held || !m.Deleting() {
 			continue
 		}
-		if len(s.machines) > 1 && s.cluster.DeletionTimestamp.IsZero() {
+		if len(s.Machines) > 1 && s.Cluster.DeletionTimestamp.IsZero() {
 			if why := notYet(m); why != "" {
 				ctrl.LoggerFrom(ctx).V(2).Info("Waiting before a machine may terminate", "Machine", m.Name, "reason", why)
 				continue // the Machine wakes us
@@ -113,10 +113,10 @@ func (r *Reconciler) leave(ctx context.Context, s *state, m *kubeadmcontrolplane
 	if m.Node() == "" {
 		return "", nil // it serves nobody
 	}
-	if kubeadmcontrolplane.Initialized(s.kcp) && !kubeadmcontrolplane.ComponentsRemain(s.machines, m) {
+	if kubeadmcontrolplane.Initialized(s.ControlPlane) && !kubeadmcontrolplane.ComponentsRemain(s.Machines, m) {
 		return "no other machine would be left with healthy control plane components", nil // their Pods wake us
 	}
-	if !kubeadmcontrolplane.ManagesEtcd(s.kcp) {
+	if !kubeadmcontrolplane.ManagesEtcd(s.ControlPlane) {
 		return "", nil
 	}
 	if !s.etcd.asked() || s.etcd.listErr != nil {
@@ -147,7 +147,7 @@ func (r *Reconciler) removeMember(ctx context.Context, s *state, m *kubeadmcontr
 		return "", err
 	}
 	if why := quorum.MayRemove(members, member.ID); why != "" {
-		s.due(s.now.Add(inspectAgain))
+		s.due(s.Now.Add(inspectAgain))
 		return why, nil
 	}
 	if err := r.handOver(ctx, s, c, m, members); err != nil {
@@ -156,7 +156,7 @@ func (r *Reconciler) removeMember(ctx context.Context, s *state, m *kubeadmcontr
 	if err := c.Remove(ctx, member.ID); err != nil {
 		return "", err
 	}
-	r.inspected.Forget(client.ObjectKeyFromObject(s.kcp))
+	r.inspected.Forget(client.ObjectKeyFromObject(s.ControlPlane))
 	ctrl.LoggerFrom(ctx).Info("Removed etcd member", "Machine", m.Name, "member", member.Name)
 	return "", nil
 }
@@ -198,7 +198,7 @@ func (r *Reconciler) handOver(ctx context.Context, s *state, c etcd.Client, leav
 }
 
 func heirs(s *state, leaving *kubeadmcontrolplane.Machine) (all []quorum.Heir) {
-	for _, m := range s.machines {
+	for _, m := range s.Machines {
 		if m == leaving || m.Node() == "" || m.Deleting() {
 			continue
 		}

@@ -5,19 +5,21 @@ package kubeadmcontrolplane
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// Facts are what Plan looks at.
+// Facts are what is known of a control plane; what is decided is decided from them.
 type Facts struct {
+	Now          time.Time
 	ControlPlane *controlplanev1.KubeadmControlPlane
-	Cluster      *clusterv1.Cluster
-	Machines     []*Machine // with their verdicts and conditions
-	Certificates bool       // all certificates are there
-	Connected    bool       // the workload cluster can be asked
+	Cluster      *clusterv1.Cluster // nil if there is none; without a UID if it has gone while the control plane is deleted
+	Machines     []*Machine         // the oldest first, with their verdicts and conditions
+	Certificates bool               // all certificates are there
+	Connected    bool               // the workload cluster can be asked
 }
 
 // Action is one change to make.

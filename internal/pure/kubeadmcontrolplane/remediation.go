@@ -48,7 +48,6 @@ type RemediationFacts struct {
 	Facts
 	Members []quorum.Member // of etcd
 	EtcdErr error           // why members are not known; nil if they are
-	Now     time.Time
 }
 
 // Remediation is what happens to an unhealthy machine: its deletion, or the reason why

@@ -69,7 +69,7 @@ func TestRemediate(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := RemediationFacts{Facts: Facts{ControlPlane: controlPlane(3), Cluster: &clusterv1.Cluster{}, Machines: machines(tc.machines), Connected: true}, Now: now}
+			f := RemediationFacts{Facts: Facts{ControlPlane: controlPlane(3), Cluster: &clusterv1.Cluster{}, Machines: machines(tc.machines), Connected: true, Now: now}}
 			for i, m := range f.Machines {
 				f.Members = append(f.Members, quorum.Member{ID: uint64(i), Name: m.Name, Healthy: !contains(tc.machines, m.Name+" unhealthy")})
 			}
