@@ -45,7 +45,7 @@ func (r *Reconciler) deleteWorkers(ctx context.Context, s *state) (phase.Next, e
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return phase.Wait(0), err
+		return phase.Continue(), err
 	}
 	if len(s.deployments)+s.allSets+len(s.pools)+len(s.workers) > 0 {
 		return phase.Wait(0), nil
@@ -136,10 +136,10 @@ func (r *Reconciler) deleteReferred(ctx context.Context, s *state, ref *provider
 	}
 	if err != nil {
 		s.stage.message += ": " + err.Error()
-		return phase.Wait(0), err
+		return phase.Continue(), err
 	}
 	if err := r.Providers.Remove(ctx, ref, claim.ByCluster(s.cluster)); err != nil {
-		return phase.Wait(0), err
+		return phase.Continue(), err
 	}
 	if ref.Held() {
 		ctrl.LoggerFrom(ctx).Info("Leaving alone what the Cluster refers to", ref.Ref.Kind, ref.Ref.Name, "reason", ref.Err.Error())

@@ -33,7 +33,7 @@ func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error)
 	}
 	at, err := r.Backend.EnsureCluster(ctx, want)
 	if err != nil {
-		return phase.Wait(0), err
+		return phase.Continue(), err
 	}
 	lc.Spec.ControlPlaneEndpoint = at
 	if !provisioned(lc) {
@@ -49,7 +49,7 @@ func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error)
 func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
 	ctrl.LoggerFrom(ctx).Info("Deleting infrastructure", "endpoint", s.local.Spec.ControlPlaneEndpoint.String())
 	if err := r.Backend.DeleteCluster(ctx, s.local.UID); err != nil {
-		return phase.Wait(0), err
+		return phase.Continue(), err
 	}
 	finalizer.Remove(s.local, infrav1.LocalClusterFinalizer, formerFinalizer)
 	return phase.Continue(), nil

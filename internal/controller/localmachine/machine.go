@@ -77,10 +77,10 @@ func (r *Reconciler) readBootstrapData(ctx context.Context, s *state) (phase.Nex
 	case s.provisioned() && apierrors.IsNotFound(err):
 		return phase.Continue(), nil
 	default:
-		return phase.Wait(0), fmt.Errorf("get Secret %s named by Machine %s: %w", key, s.machine.Name, err)
+		return phase.Continue(), fmt.Errorf("get Secret %s named by Machine %s: %w", key, s.machine.Name, err)
 	}
 	if len(s.data.value) == 0 && !s.provisioned() {
-		return phase.Wait(0), fmt.Errorf("Secret %s named by Machine %s has no bootstrap data under the key \"value\"", key, s.machine.Name) //nolint:staticcheck // a kind's name
+		return phase.Continue(), fmt.Errorf("Secret %s named by Machine %s has no bootstrap data under the key \"value\"", key, s.machine.Name) //nolint:staticcheck // a kind's name
 	}
 	return phase.Continue(), nil
 }
@@ -97,13 +97,13 @@ func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
 	started := conditions.Has(s.local, infrav1.BootstrapExecSucceededCondition)
 	seen, err := r.Backend.EnsureMachine(ctx, wanted(s))
 	if errors.Is(err, simulated.ErrNoCluster) && !s.provisioned() {
-		return phase.Wait(0), fmt.Errorf("start the machine: LocalCluster of Cluster %s has not been provisioned here: %w", s.cluster.Name, err)
+		return phase.Continue(), fmt.Errorf("start the machine: LocalCluster of Cluster %s has not been provisioned here: %w", s.cluster.Name, err)
 	}
 	if err != nil {
 		if !errors.Is(err, simulated.ErrClosed) { // then it runs again after the restart
 			s.stopped = err
 		}
-		return phase.Wait(0), err
+		return phase.Continue(), err
 	}
 	s.seen = &seen
 	if !started {
@@ -150,7 +150,7 @@ func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
 	if key := s.clusterKey(); key.Name != "" { // without a cluster it was never started
 		ctrl.LoggerFrom(ctx).Info("Deleting machine", "providerID", s.local.Spec.ProviderID)
 		if err := r.Backend.DeleteMachine(ctx, key, s.local.UID); err != nil {
-			return phase.Wait(0), err
+			return phase.Continue(), err
 		}
 	}
 	finalizer.Remove(s.local, infrav1.LocalMachineFinalizer, formerFinalizer)

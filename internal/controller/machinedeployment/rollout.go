@@ -71,7 +71,7 @@ func (r *Reconciler) ownTemplates(ctx context.Context, s *state) (phase.Next, er
 func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 	mine, err := owner.Controller(s.deployment, r.Mgmt)
 	if err != nil {
-		return phase.Next{}, err
+		return phase.Continue(), err
 	}
 	var errs []error
 	for _, set := range s.orphans {
@@ -136,7 +136,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (phase.Next, error) 
 		}
 	}
 	if err := errors.Join(append(errs, s.unusable)...); err != nil {
-		return phase.Next{}, err
+		return phase.Continue(), err
 	}
 	if plan.Current != "" {
 		r.setRevision(s.deployment, plan.Revision)

@@ -42,7 +42,7 @@ func standalone(set *clusterv1.MachineSet) bool { return metav1.GetControllerOfN
 func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 	mine, err := owner.Controller(s.set, r.Mgmt)
 	if err != nil {
-		return phase.Next{}, err
+		return phase.Continue(), err
 	}
 	var errs []error
 	for _, m := range s.orphans {

@@ -46,7 +46,10 @@ func (p Phase[S]) run(ctx context.Context, s S) (next Next, err error) {
 	return p.do(ctx, s)
 }
 
-// Next is what a phase wants to happen after it. The zero value continues.
+// Next is what a phase wants to happen after it: Continue, LookAgain or Wait. A
+// phase that fails returns its error with Continue, or with LookAgain if there
+// is a time at which it may go better: an error alone decides whether the
+// phases after it run.
 type Next struct {
 	stop  bool
 	after time.Duration
