@@ -32,7 +32,7 @@ const (
 const maxMessage = 1024
 
 // level is that of a call that goes well. Hooks that tell of a step in the life
-// of a Cluster come seldom, and something is done about them; the others are
+// of a Cluster come rarely, and something is done about them; the others are
 // questions, asked at any time.
 func level(d catalog.Descriptor) int {
 	if d.Blocking || (d.RequestType != nil && clusterField(d.RequestType) != nil && !d.Cacheable) {

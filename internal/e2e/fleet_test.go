@@ -27,8 +27,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// patience is how long one step of a cluster may take on a busy machine.
-const patience = time.Minute
+// stepTimeout is how long one step of a cluster may take on a busy machine.
+const stepTimeout = time.Minute
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
@@ -95,7 +95,7 @@ func (f fleet) key(name string) client.ObjectKey {
 // eventually waits for a step of a cluster.
 func (f fleet) eventually(check func() error) {
 	f.Helper()
-	testenv.Within(f.T, patience, check)
+	testenv.Within(f.T, stepTimeout, check)
 }
 
 // becomes waits until a cluster is all that its objects ask for.

@@ -47,7 +47,7 @@ func TestWhatIsLeftOutIsDefaulted(t *testing.T) {
 		"the selector of a set":     {core + "kind: MachineSet\nspec: {clusterName: c, selector: {matchLabels: {}}, template: " + machines + "}\n", "spec.selector", "matchLabels:\n  cluster.x-k8s.io/set-name: some\n"},
 		"the strategy of a group":   {core + "kind: MachineDeployment\nspec: {clusterName: c, selector: {matchLabels: {}}, template: " + machines + "}\n", "spec.rollout", "strategy:\n  rollingUpdate:\n    maxSurge: 1\n    maxUnavailable: 0\n  type: RollingUpdate\n"},
 		"the replicas of a group":   {core + "kind: MachineDeployment\nspec: {clusterName: c, selector: {matchLabels: {}}, template: " + machines + "}\n", "spec.replicas", "1\n"},
-		"the patience of a check":   {core + "kind: MachineHealthCheck\nspec: {clusterName: c, selector: {matchLabels: {a: b}}}\n", "spec.checks", "nodeStartupTimeoutSeconds: 600\n"},
+		"the timeouts of a check":   {core + "kind: MachineHealthCheck\nspec: {clusterName: c, selector: {matchLabels: {a: b}}}\n", "spec.checks", "nodeStartupTimeoutSeconds: 600\n"},
 		"the strategy of a plane":   {kcp + "spec: {version: 1.34.1, " + infra + "}\n", "spec.rollout", "strategy:\n  rollingUpdate:\n    maxSurge: 1\n  type: RollingUpdate\n"},
 		"the version of a plane":    {kcp + "spec: {version: 1.34.1, " + infra + "}\n", "spec.version", "v1.34.1\n"},
 		"the strategy of resources": {"apiVersion: addons.cluster.x-k8s.io/v1beta2\nkind: ClusterResourceSet\nspec: {clusterSelector: {matchLabels: {a: b}}, resources: [{kind: Secret, name: s}]}\n", "spec.strategy", "ApplyOnce\n"},

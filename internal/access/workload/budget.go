@@ -28,7 +28,7 @@ const (
 	perByte   = 4       // what a byte of an answer costs
 	perStruct = 1 << 10 // what a struct in an answer costs beside its bytes
 
-	patience = 50 * time.Millisecond // before a second attempt to get a share
+	firstBackoff = 50 * time.Millisecond // before a second attempt to get a share
 )
 
 // Errors that say that a cluster wants more than it can have.
@@ -118,14 +118,14 @@ type claimKey struct{}
 func (b *budget) holding(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	for patience := patience; ; patience *= 2 {
+	for backoff := firstBackoff; ; backoff *= 2 {
 		c := b.claim()
 		err := do(context.WithValue(ctx, claimKey{}, c))
 		c.close()
 		if !errors.Is(err, errBusy) {
 			return err
 		}
-		wait := time.NewTimer(patience + rand.N(patience))
+		wait := time.NewTimer(backoff + rand.N(backoff))
 		select {
 		case <-wait.C:
 		case <-ctx.Done():

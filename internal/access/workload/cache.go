@@ -26,8 +26,8 @@ import (
 )
 
 // attempts is how many clusters are connected to at once, for clusters that
-// are tried for the first time and for those that failed before, each. A
-// crowd of dead clusters thus never delays a new one.
+// are tried for the first time and for those that failed before, each. Any
+// number of dead clusters thus never delays a new one.
 const attempts = 32
 
 // Options say what a Cache needs from outside.

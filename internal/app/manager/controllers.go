@@ -47,10 +47,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated"
 )
 
-// statusPatience is how long a status write that nobody waits for may be put
+// statusDebounce is how long a status write that nobody waits for may be put
 // off. While a cluster comes up its objects change every few milliseconds, and
 // each change would be written up to the Cluster.
-const statusPatience = 500 * time.Millisecond
+const statusDebounce = 500 * time.Millisecond
 
 // shared is what the controllers of one manager have in common.
 type shared struct {
@@ -60,7 +60,7 @@ type shared struct {
 	mgmt      client.Client
 	providers *provider.Objects
 	workload  *workload.Cache
-	patience  *patch.Patience
+	debounce  *patch.StatusDebounce
 	backend   *simulated.Backend // nil without the local provider
 
 	extensions runtimeExtensions // empty without the core provider
@@ -79,19 +79,19 @@ var setups = []struct {
 	setup          func(context.Context, *shared) error
 }{
 	{Core, "cluster", func(ctx context.Context, s *shared) error {
-		return (&cluster.Reconciler{Mgmt: s.mgmt, Live: s.mgr.GetAPIReader(), Providers: s.providers, Workload: s.workload, Clock: s.clock, Recorder: s.recorder("cluster"), Patience: s.patience}).Setup(ctx, s.mgr)
+		return (&cluster.Reconciler{Mgmt: s.mgmt, Live: s.mgr.GetAPIReader(), Providers: s.providers, Workload: s.workload, Clock: s.clock, Recorder: s.recorder("cluster"), Debounce: s.debounce}).Setup(ctx, s.mgr)
 	}},
 	{Core, "machine", func(ctx context.Context, s *shared) error {
-		return (&machine.Reconciler{Mgmt: s.mgmt, Providers: s.providers, Workload: s.workload, Clock: s.clock, Recorder: s.recorder("machine"), Patience: s.patience}).Setup(ctx, s.mgr)
+		return (&machine.Reconciler{Mgmt: s.mgmt, Providers: s.providers, Workload: s.workload, Clock: s.clock, Recorder: s.recorder("machine"), Debounce: s.debounce}).Setup(ctx, s.mgr)
 	}},
 	{Core, "machineset", func(ctx context.Context, s *shared) error {
 		return (&machineset.Reconciler{
-			Mgmt: s.mgmt, Live: s.mgr.GetAPIReader(), Providers: s.providers, Clock: s.clock, Recorder: s.recorder("machineset"), Name: names.Random, Patience: s.patience,
+			Mgmt: s.mgmt, Live: s.mgr.GetAPIReader(), Providers: s.providers, Clock: s.clock, Recorder: s.recorder("machineset"), Name: names.Random, Debounce: s.debounce,
 		}).Setup(ctx, s.mgr)
 	}},
 	{Core, "machinedeployment", func(ctx context.Context, s *shared) error {
 		return (&machinedeployment.Reconciler{
-			Mgmt: s.mgmt, Providers: s.providers, Clock: s.clock, Recorder: s.recorder("machinedeployment"), Name: names.Random, Patience: s.patience,
+			Mgmt: s.mgmt, Providers: s.providers, Clock: s.clock, Recorder: s.recorder("machinedeployment"), Name: names.Random, Debounce: s.debounce,
 		}).Setup(ctx, s.mgr)
 	}},
 	{Core, "extensionconfig", func(_ context.Context, s *shared) error {
@@ -108,14 +108,14 @@ var setups = []struct {
 	{Kubeadm, "kubeadmcontrolplane", func(ctx context.Context, s *shared) error {
 		return (&kubeadmcontrolplane.Reconciler{
 			Mgmt: s.mgmt, Live: s.mgr.GetAPIReader(), Providers: s.providers, Workload: s.workload, Etcd: &etcd.Dialer{Clock: s.clock},
-			Clock: s.clock, Recorder: s.recorder("kubeadmcontrolplane"), Name: names.Random, Patience: s.patience,
+			Clock: s.clock, Recorder: s.recorder("kubeadmcontrolplane"), Name: names.Random, Debounce: s.debounce,
 		}).Setup(ctx, s.mgr)
 	}},
 	{Local, "localcluster", func(_ context.Context, s *shared) error {
 		return (&localcluster.Reconciler{Mgmt: s.mgmt, Backend: s.backend, Clock: s.clock, Recorder: s.recorder("localcluster")}).Setup(s.mgr)
 	}},
 	{Local, "localmachine", func(_ context.Context, s *shared) error {
-		return (&localmachine.Reconciler{Mgmt: s.mgmt, Live: s.mgr.GetAPIReader(), Backend: s.backend, Clock: s.clock, Recorder: s.recorder("localmachine"), Patience: s.patience}).Setup(s.mgr)
+		return (&localmachine.Reconciler{Mgmt: s.mgmt, Live: s.mgr.GetAPIReader(), Backend: s.backend, Clock: s.clock, Recorder: s.recorder("localmachine"), Debounce: s.debounce}).Setup(s.mgr)
 	}},
 	{Local, "localmachinetemplate", func(_ context.Context, s *shared) error {
 		return (&localmachinetemplate.Reconciler{Mgmt: s.mgmt}).Setup(s.mgr)
@@ -127,7 +127,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, c clock.
 	if err := index.Register(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	s := &shared{mgr: mgr, options: o, clock: c, mgmt: controller.Client(mgr), patience: patch.NewPatience(statusPatience, c)}
+	s := &shared{mgr: mgr, options: o, clock: c, mgmt: controller.Client(mgr), debounce: patch.NewStatusDebounce(statusDebounce, c)}
 	s.providers = provider.New(s.mgmt, mgr.GetCache())
 	s.workload = workload.New(workload.Options{Mgmt: s.mgmt, Secrets: s.mgmt, Clock: c})
 	if err := s.workload.Setup(mgr); err != nil {

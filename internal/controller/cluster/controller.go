@@ -42,8 +42,8 @@ type Reconciler struct {
 	Workload  workload.Clusters  // the state of connections
 	Clock     clock.PassiveClock // of conditions
 	Recorder  events.EventRecorder
-	// Patience joins status writes that come close together; nil writes each at once.
-	Patience *patch.Patience
+	// Debounce joins status writes that come close together; nil writes each at once.
+	Debounce *patch.StatusDebounce
 
 	watcher provider.Watcher // set by Setup
 }
@@ -74,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	commit := patch.Remember(r.Mgmt, cluster, patch.Patiently(r.Patience))
+	commit := patch.Remember(r.Mgmt, cluster, patch.Debounced(r.Debounce))
 	added := finalizer.Ensure(cluster, clusterv1.ClusterFinalizer)
 	if pause.Requested(cluster, cluster) {
 		// It has its finalizer all the same: what its user created for it would

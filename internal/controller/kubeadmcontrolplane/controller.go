@@ -39,8 +39,8 @@ type Reconciler struct {
 	Etcd      etcd.Connector
 	Clock     clock.PassiveClock
 	Recorder  events.EventRecorder
-	// Patience joins status writes that come close together; nil writes each at once.
-	Patience *patch.Patience
+	// Debounce joins status writes that come close together; nil writes each at once.
+	Debounce *patch.StatusDebounce
 	// Name makes a name that is not taken: the prefix, a dash and five random letters.
 	Name func(prefix string) string
 
@@ -78,7 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, kcp *controlplanev1.KubeadmC
 	if err != nil || s.Cluster == nil {
 		return ctrl.Result{}, err
 	}
-	commit := patch.Remember(r.Mgmt, kcp, patch.Patiently(r.Patience))
+	commit := patch.Remember(r.Mgmt, kcp, patch.Debounced(r.Debounce))
 	added := finalizer.Ensure(kcp, controlplanev1.KubeadmControlPlaneFinalizer)
 	if pause.Requested(s.Cluster, kcp) {
 		// It has its finalizer all the same: it may have machines already, which

@@ -45,8 +45,8 @@ type Reconciler struct {
 	Backend  Backend
 	Clock    clock.PassiveClock // of conditions
 	Recorder events.EventRecorder
-	// Patience joins status writes that come close together; nil writes each at once.
-	Patience *patch.Patience
+	// Debounce joins status writes that come close together; nil writes each at once.
+	Debounce *patch.StatusDebounce
 
 	following sync.WaitGroup // of the backend
 }
@@ -83,7 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, lm *infrav1.LocalMachine) (_
 		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the Machine controller to set the owner of the LocalMachine")
 		return ctrl.Result{}, nil
 	}
-	commit := patch.Remember(r.Mgmt, lm, patch.Patiently(r.Patience))
+	commit := patch.Remember(r.Mgmt, lm, patch.Debounced(r.Debounce))
 	added := finalizer.Ensure(lm, infrav1.LocalMachineFinalizer, formerFinalizer)
 	if pause.Requested(s.cluster, lm) {
 		// It has its finalizer all the same: deleted before the pause ends, it

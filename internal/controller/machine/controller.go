@@ -45,8 +45,8 @@ type Reconciler struct {
 	Workload  workload.Clusters  // Nodes
 	Clock     clock.PassiveClock // of conditions and timeouts
 	Recorder  events.EventRecorder
-	// Patience joins status writes that come close together; nil writes each at once.
-	Patience *patch.Patience
+	// Debounce joins status writes that come close together; nil writes each at once.
+	Debounce *patch.StatusDebounce
 	// RemoteGrace is how long after the last answer of a workload cluster its
 	// Nodes are reported as they were. Zero means five minutes.
 	RemoteGrace time.Duration
@@ -80,7 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (res c
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	commit := patch.Remember(r.Mgmt, m, patch.Locked, patch.Patiently(r.Patience)) // conditions of a Machine have several writers
+	commit := patch.Remember(r.Mgmt, m, patch.Locked, patch.Debounced(r.Debounce)) // conditions of a Machine have several writers
 	added := finalizer.Ensure(m, clusterv1.MachineFinalizer)
 	if pause.Requested(s.cluster, m) {
 		// It has its finalizer all the same: deleted before the pause ends, it

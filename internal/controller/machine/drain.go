@@ -28,7 +28,7 @@ const (
 	evictionBudget = 10 * time.Second
 
 	// Pods of workload clusters are not watched, there may be a great many, so
-	// what leaves a Node is looked for: after firstLook, then ever more seldom.
+	// what leaves a Node is looked for: after firstLook, then with backoff.
 	firstLook, lastLook = time.Second, 20 * time.Second
 
 	podsPerPage = 100

@@ -38,8 +38,8 @@ type Reconciler struct {
 	Providers *provider.Objects  // templates
 	Clock     clock.PassiveClock // of conditions and spec.rollout.after
 	Recorder  events.EventRecorder
-	// Patience joins status writes that come close together; nil writes each at once.
-	Patience *patch.Patience
+	// Debounce joins status writes that come close together; nil writes each at once.
+	Debounce *patch.StatusDebounce
 	// Name makes a name that is not taken: the prefix, a dash and five random letters.
 	Name func(prefix string) string
 
@@ -70,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	commit := patch.Remember(r.Mgmt, md, patch.Patiently(r.Patience))
+	commit := patch.Remember(r.Mgmt, md, patch.Debounced(r.Debounce))
 	added := finalizer.Ensure(md, clusterv1.MachineDeploymentFinalizer)
 	if pause.Requested(s.cluster, md) {
 		// It has its finalizer all the same: deleted before the pause ends, it

@@ -40,8 +40,8 @@ type Reconciler struct {
 	Providers *provider.Objects  // templates, bootstrap and infrastructure objects, control planes
 	Clock     clock.PassiveClock // of conditions
 	Recorder  events.EventRecorder
-	// Patience joins status writes that come close together; nil writes each at once.
-	Patience *patch.Patience
+	// Debounce joins status writes that come close together; nil writes each at once.
+	Debounce *patch.StatusDebounce
 	// Name makes a name that is not taken: the prefix, a dash and five random letters.
 	Name func(prefix string) string
 
@@ -73,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	commit := patch.Remember(r.Mgmt, set, patch.Patiently(r.Patience))
+	commit := patch.Remember(r.Mgmt, set, patch.Debounced(r.Debounce))
 	added := finalizer.Ensure(set, clusterv1.MachineSetFinalizer)
 	if pause.Requested(s.cluster, set) {
 		// It has its finalizer all the same: deleted before the pause ends, it

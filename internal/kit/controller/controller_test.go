@@ -136,9 +136,9 @@ func TestNothingIsWaitedForThatHasGoneAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			if p.wait(t.Context(), request) == 0 {
-				t.Error("the cache is believed at once")
+				t.Error("a stale cache is acted on at once")
 			}
-			clock.SetTime(time.Unix(0, 0).Add(patience))
+			clock.SetTime(time.Unix(0, 0).Add(liveReadAfter))
 			if after := p.wait(t.Context(), request); after != 0 {
 				t.Errorf("wait %s for what will never come", after)
 			}

@@ -23,12 +23,12 @@ const (
 	minCacheDelay = 10 * time.Millisecond
 	maxCacheDelay = time.Second
 
-	// patience is how long the cache is waited for before the API server is
+	// liveReadAfter is how long the cache is waited for before the API server is
 	// asked whether there is still something to wait for: an object may have
 	// gone again without the cache ever showing it. A cache may lag for minutes
-	// when the machine is overloaded; who believed it then would make every
-	// Machine twice.
-	patience = 5 * time.Second
+	// when the machine is overloaded, and acting on a stale cache creates
+	// duplicates, so time alone never ends the wait.
+	liveReadAfter = 5 * time.Second
 )
 
 // Client returns the manager's client for use in reconcilers. What a reconcile
@@ -101,7 +101,7 @@ func (p *pending) shown(ctx context.Context, w *written) bool {
 // API server is asked once in a while.
 func (p *pending) gone(ctx context.Context, w *written) bool {
 	now := p.clock.Now()
-	if now.Sub(w.asked) < patience {
+	if now.Sub(w.asked) < liveReadAfter {
 		return false
 	}
 	w.asked = now

@@ -35,7 +35,7 @@ type commit struct {
 	before     client.Object
 	owner      string
 	lockStatus bool
-	patience   *Patience
+	debounce   *StatusDebounce
 }
 
 // Remember notes obj as it is and returns a function that writes what has
@@ -72,8 +72,8 @@ func (p *commit) write(ctx context.Context) error {
 			return err
 		}
 	}
-	if p.patience != nil {
-		p.patience.done(p.obj.GetUID())
+	if p.debounce != nil {
+		p.debounce.done(p.obj.GetUID())
 	}
 	if len(diff) > 0 {
 		if hasList(diff) {

@@ -17,8 +17,8 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// Patience joins status writes of one object that come in quick succession and
-// that nobody waits for: counters, and conditions that are not good news. Such
+// StatusDebounce joins status writes of one object that come in quick succession
+// and that nobody waits for: counters, and conditions that are not good news. Such
 // a write is put off for a moment; whatever comes in between goes out
 // with it. Everything else is written at once, and takes what was put off along.
 //
@@ -26,8 +26,8 @@ import (
 // hundred clusters come up at once every step of theirs takes seconds, and
 // telling each of them would be half of the work.
 //
-// A Patience of nil, or of zero length, puts nothing off.
-type Patience struct {
+// A StatusDebounce of nil, or of zero length, puts nothing off.
+type StatusDebounce struct {
 	length time.Duration
 	clock  clock.PassiveClock
 
@@ -35,14 +35,14 @@ type Patience struct {
 	since map[types.UID]time.Time
 }
 
-// NewPatience makes a Patience that puts writes off for at most that long.
-func NewPatience(length time.Duration, c clock.PassiveClock) *Patience {
-	return &Patience{length: length, clock: c, since: map[types.UID]time.Time{}}
+// NewStatusDebounce makes a StatusDebounce that puts writes off for at most that long.
+func NewStatusDebounce(length time.Duration, c clock.PassiveClock) *StatusDebounce {
+	return &StatusDebounce{length: length, clock: c, since: map[types.UID]time.Time{}}
 }
 
-// Patiently lets a commit put off the status write. It then returns a
+// Debounced lets a commit put off the status write. It then returns a
 // PostponedError, which kit/controller turns into another reconcile.
-func Patiently(p *Patience) Option { return func(c *commit) { c.patience = p } }
+func Debounced(d *StatusDebounce) Option { return func(c *commit) { c.debounce = d } }
 
 // PostponedError says that a status was not written yet, and when to come again.
 type PostponedError struct{ After time.Duration }
@@ -51,9 +51,11 @@ type PostponedError struct{ After time.Duration }
 func (e *PostponedError) Error() string { return fmt.Sprintf("status is written in %s", e.After) }
 
 const (
-	// crowd is how many objects double the time that writes may wait.
-	crowd = 20
-	// longest is how long a write may wait in the largest crowd.
+	// loadFactor is how many objects with a write put off double the time that
+	// writes may wait.
+	loadFactor = 20
+	// longest is how long a write may wait, however many others do: users who
+	// watch a fleet come up still see each object move.
 	longest = 10 * time.Second
 )
 
@@ -62,41 +64,41 @@ const (
 const maxPostponed = 10_000
 
 // postpone returns how long a write may still wait; 0 means that it is due.
-func (p *Patience) postpone(uid types.UID) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := p.clock.Now()
-	since, ok := p.since[uid]
-	others := len(p.since)
+func (d *StatusDebounce) postpone(uid types.UID) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.clock.Now()
+	since, ok := d.since[uid]
+	others := len(d.since)
 	if ok {
 		others--
 	}
-	length := max(p.length, min(longest, p.length+p.length*time.Duration(others)/crowd))
+	length := max(d.length, min(longest, d.length+d.length*time.Duration(others)/loadFactor))
 	if !ok {
-		if len(p.since) >= maxPostponed {
-			maps.DeleteFunc(p.since, func(_ types.UID, t time.Time) bool { return now.Sub(t) > time.Minute })
+		if len(d.since) >= maxPostponed {
+			maps.DeleteFunc(d.since, func(_ types.UID, t time.Time) bool { return now.Sub(t) > time.Minute })
 		}
-		p.since[uid] = now
+		d.since[uid] = now
 		return length
 	}
 	return max(0, length-now.Sub(since))
 }
 
-func (p *Patience) done(uid types.UID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.since, uid)
+func (d *StatusDebounce) done(uid types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.since, uid)
 }
 
-// patient are the fields of a status that tell, and that nothing else waits for.
-var patient = []string{
+// informative are the fields of a status that only inform: nothing waits for them.
+var informative = []string{
 	"conditions", "observedGeneration", "phase", "lastUpdated", "selector", "versions", "version", "nodeInfo",
 	"replicas", "readyReplicas", "availableReplicas", "upToDateReplicas", "controlPlane", "workers",
 }
 
 // mayWait reports whether a change of status can be put off.
 func (p *commit) mayWait(status any) bool {
-	if p.patience == nil || p.patience.length == 0 || !p.obj.GetDeletionTimestamp().IsZero() {
+	if p.debounce == nil || p.debounce.length == 0 || !p.obj.GetDeletionTimestamp().IsZero() {
 		return false
 	}
 	fields, ok := status.(map[string]any)
@@ -104,7 +106,7 @@ func (p *commit) mayWait(status any) bool {
 		return false
 	}
 	for field := range fields {
-		if !slices.Contains(patient, field) {
+		if !slices.Contains(informative, field) {
 			return false
 		}
 	}
@@ -116,7 +118,7 @@ func (p *commit) mayWait(status any) bool {
 func goodNews(before, after client.Object) bool {
 	was, ok := before.(conditions.Getter)
 	if !ok {
-		return true // what is not known to be patient is not put off
+		return true // what is not known to be informative is not put off
 	}
 	is := after.(conditions.Getter)
 	return slices.ContainsFunc([]string{clusterv1.ReadyCondition, clusterv1.AvailableCondition}, func(t string) bool {
@@ -129,7 +131,7 @@ func (p *commit) putOff(status any) error {
 	if !p.mayWait(status) {
 		return nil
 	}
-	if after := p.patience.postpone(p.obj.GetUID()); after > 0 {
+	if after := p.debounce.postpone(p.obj.GetUID()); after > 0 {
 		return &PostponedError{after}
 	}
 	return nil

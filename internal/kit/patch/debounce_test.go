@@ -21,7 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-func TestPatience(t *testing.T) {
+func TestStatusDebounce(t *testing.T) {
 	set := func(m *clusterv1.Machine, conditionType string, status metav1.ConditionStatus) {
 		conditions.Set(m, time.Unix(0, 0), metav1.Condition{Type: conditionType, Status: status})
 	}
@@ -45,13 +45,13 @@ func TestPatience(t *testing.T) {
 			}
 			c, writes := counting(t, m)
 			clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
-			p := NewPatience(time.Second, clock)
+			d := NewStatusDebounce(time.Second, clock)
 			reconcile := func() error {
 				live := &clusterv1.Machine{}
 				if err := c.Get(t.Context(), client.ObjectKeyFromObject(m), live); err != nil {
 					t.Fatal(err)
 				}
-				commit := Remember(c, live, Patiently(p))
+				commit := Remember(c, live, Debounced(d))
 				tc.change(live)
 				return commit(t.Context())
 			}
@@ -89,25 +89,25 @@ func counting(t *testing.T, m *clusterv1.Machine) (client.Client, *int) {
 	}).Build(), &writes
 }
 
-func TestInACrowdWritesWaitLonger(t *testing.T) {
+func TestUnderLoadWritesWaitLonger(t *testing.T) {
 	clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
-	p := NewPatience(time.Second, clock)
+	d := NewStatusDebounce(time.Second, clock)
 	tests := []struct {
 		others int
 		want   time.Duration
 	}{{0, time.Second}, {20, 2 * time.Second}, {60, 4 * time.Second}, {1000, 10 * time.Second}}
 	for _, tc := range tests {
-		for i := len(p.since); i < tc.others; i++ {
-			p.postpone(types.UID(fmt.Sprint(i)))
+		for i := len(d.since); i < tc.others; i++ {
+			d.postpone(types.UID(fmt.Sprint(i)))
 		}
-		if got := p.postpone("one"); got != tc.want {
+		if got := d.postpone("one"); got != tc.want {
 			t.Errorf("with %d others: wait %s, want %s", tc.others, got, tc.want)
 		}
-		p.done("one")
+		d.done("one")
 	}
-	p.postpone("one")
+	d.postpone("one")
 	clock.SetTime(time.Unix(10, 0))
-	if got := p.postpone("one"); got != 0 {
+	if got := d.postpone("one"); got != 0 {
 		t.Errorf("after ten seconds: wait %s, want none", got)
 	}
 }
