@@ -154,7 +154,7 @@ func (b *bench) delete(ctx context.Context, r *Result) error {
 	defer tick.Stop()
 	for {
 		left := metav1.PartialObjectMetadataList{}
-		left.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("ClusterList"))
+		left.SetGroupVersionKind(clusterv1.GroupVersion().WithKind("ClusterList"))
 		if err := b.mgmt.List(ctx, &left, client.InNamespace(namespace)); err != nil {
 			return fmt.Errorf("list Clusters: %w", err)
 		}

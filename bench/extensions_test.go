@@ -59,7 +59,7 @@ func newCalling(tb testing.TB, http2 bool) *calling {
 	c.request = &hooksv1.BeforeClusterCreateRequest{Cluster: *c.cluster}
 	c.request.Settings = map[string]string{"region": "eu", "tier": "gold"}
 	sent := c.request.DeepCopy()
-	sent.SetGroupVersionKind(hooksv1.GroupVersion.WithKind("BeforeClusterCreateRequest"))
+	sent.SetGroupVersionKind(hooksv1.GroupVersion().WithKind("BeforeClusterCreateRequest"))
 	var err error
 	if c.body, err = json.Marshal(sent); err != nil {
 		tb.Fatal(err)
@@ -108,7 +108,7 @@ func newClient(tb testing.TB, servers map[string]*httptest.Server) *extensions.C
 		config.Spec.ClientConfig.CABundle = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 		config.Status.Handlers = []runtimev1.ExtensionHandler{{
 			Name:           "h." + name,
-			RequestHook:    runtimev1.GroupVersionHook{APIVersion: hooksv1.GroupVersion.String(), Hook: "BeforeClusterCreate"},
+			RequestHook:    runtimev1.GroupVersionHook{APIVersion: hooksv1.GroupVersion().String(), Hook: "BeforeClusterCreate"},
 			TimeoutSeconds: 30,
 		}}
 		if err := registry.Set(config); err != nil {
@@ -121,7 +121,7 @@ func newClient(tb testing.TB, servers map[string]*httptest.Server) *extensions.C
 // fleetCluster is a Cluster as a fleet has them: of a class, with variables.
 func fleetCluster() *clusterv1.Cluster {
 	c := &clusterv1.Cluster{
-		TypeMeta: metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster"},
+		TypeMeta: metav1.TypeMeta{APIVersion: clusterv1.GroupVersion().String(), Kind: "Cluster"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "demo", Namespace: "default", UID: "9d3f7a7e-8a44-4d6a-9e0c-1f6a3a1f0001", ResourceVersion: "123456",
 			Labels: map[string]string{"env": "prod", "team": "a"}, CreationTimestamp: metav1.Unix(1_790_000_000, 0),

@@ -70,7 +70,7 @@ func (c *Client) Create(ctx context.Context, doc []byte, progress func(Event)) e
 }
 
 func rank(obj *unstructured.Unstructured) int {
-	if obj.GroupVersionKind().GroupKind() == clusterv1.GroupVersion.WithKind(clusterv1.ClusterKind).GroupKind() {
+	if obj.GroupVersionKind().GroupKind() == clusterv1.GroupVersion().WithKind(clusterv1.ClusterKind).GroupKind() {
 		return 1
 	}
 	return 0

@@ -26,7 +26,7 @@ func TestAClusterThatCannotBeWatchedIsReadNowAndThen(t *testing.T) {
 	ended.Stop()
 	for name, watching := range map[string]func() (watch.Interface, error){
 		"watching is forbidden": func() (watch.Interface, error) {
-			return nil, apierrors.NewForbidden(schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "clusters"}, "", nil)
+			return nil, apierrors.NewForbidden(schema.GroupResource{Group: clusterv1.GroupVersion().Group, Resource: "clusters"}, "", nil)
 		},
 		"each watch ends at once": func() (watch.Interface, error) { return ended, nil },
 	} {

@@ -27,7 +27,9 @@ type Template struct {
 }
 
 // AnyTemplate is the same in every contract version.
-var AnyTemplate = Template{
+func AnyTemplate() Template { return anyTemplate }
+
+var anyTemplate = Template{
 	Object:      At[map[string]any]("spec.template"),
 	Spec:        At[map[string]any]("spec.template.spec"),
 	Labels:      At[map[string]string]("spec.template.metadata.labels"),

@@ -18,7 +18,9 @@ type Failure struct {
 }
 
 // AnyFailure is the same for all roles and contract versions.
-var AnyFailure = Failure{At[string]("status.failureReason"), At[string]("status.failureMessage")}
+func AnyFailure() Failure { return anyFailure }
+
+var anyFailure = Failure{At[string]("status.failureReason"), At[string]("status.failureMessage")}
 
 // Bounds of what a provider may say of a failure; that of the message is the
 // API's.

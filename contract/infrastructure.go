@@ -125,7 +125,7 @@ type TemplateNodeInfo struct {
 var infraMachineTemplates = map[string]InfraMachineTemplate{V1Beta1: infraMachineTemplate, V1Beta2: infraMachineTemplate}
 
 var infraMachineTemplate = InfraMachineTemplate{
-	Template: AnyTemplate,
+	Template: anyTemplate,
 	Capacity: At[corev1.ResourceList]("status.capacity"),
 	NodeInfo: At[TemplateNodeInfo]("status.nodeInfo"),
 }

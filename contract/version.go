@@ -18,7 +18,7 @@ const (
 )
 
 // Versions lists the contract versions that are understood, newest first.
-var Versions = []string{V1Beta2, V1Beta1}
+func Versions() []string { return []string{V1Beta2, V1Beta1} }
 
 // labelPrefix begins the label by which a CRD says which of its API versions
 // follow a contract version: cluster.x-k8s.io/v1beta2: v1beta1_v1beta2.
@@ -33,7 +33,7 @@ func CRDName(group, kind string) string {
 // Choose picks, from the labels of a CRD, the newest contract version that is
 // understood, and the latest API version that follows it.
 func Choose(crdLabels map[string]string) (contractVersion, apiVersion string, err error) {
-	for _, v := range Versions {
+	for _, v := range Versions() {
 		list, ok := crdLabels[labelPrefix+v]
 		if !ok {
 			continue
@@ -46,7 +46,7 @@ func Choose(crdLabels map[string]string) (contractVersion, apiVersion string, er
 	}
 	for label := range crdLabels {
 		if v, ok := strings.CutPrefix(label, labelPrefix); ok && versionLike(v) {
-			return "", "", fmt.Errorf("label %s: contract %s is not supported; use a provider version for one of %s", label, v, strings.Join(Versions, ", "))
+			return "", "", fmt.Errorf("label %s: contract %s is not supported; use a provider version for one of %s", label, v, strings.Join(Versions(), ", "))
 		}
 	}
 	return "", "", fmt.Errorf("no label %s%s says which API version follows the contract; install the provider's CRDs with their labels", labelPrefix, V1Beta2)
@@ -62,7 +62,7 @@ func versionLike(s string) bool {
 func pick[T any](role, version string, values map[string]T) (T, error) {
 	v, ok := values[version]
 	if !ok {
-		return v, fmt.Errorf("contract version %q of %s is not supported: use one of %s", version, role, strings.Join(Versions, ", "))
+		return v, fmt.Errorf("contract version %q of %s is not supported: use one of %s", version, role, strings.Join(Versions(), ", "))
 	}
 	return v, nil
 }

@@ -65,7 +65,7 @@ func TestEveryRoleKnowsEveryVersionAndNoOther(t *testing.T) {
 		"control plane":  func(v string) error { _, err := ControlPlaneFor(v); return err },
 	}
 	for role, get := range roles {
-		for _, v := range Versions {
+		for _, v := range Versions() {
 			if err := get(v); err != nil {
 				t.Errorf("%s %s: %v", role, v, err)
 			}

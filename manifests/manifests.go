@@ -87,7 +87,7 @@ func label(crd *apiextensionsv1.CustomResourceDefinition) error {
 		crd.Labels = map[string]string{}
 	}
 	crd.Labels[clusterctlv1.ClusterctlLabel] = ""
-	if crd.Spec.Group == clusterctlv1.GroupVersion.Group {
+	if crd.Spec.Group == clusterctlv1.GroupVersion().Group {
 		crd.Labels[clusterctlv1.ClusterctlCoreLabel] = clusterctlv1.ClusterctlCoreLabelInventoryValue
 		return nil
 	}

@@ -195,7 +195,7 @@ var (
 // examples are of all hooks; a new hook needs one.
 var examples = map[string]example{
 	"Discovery": {&hooksv1.DiscoveryRequest{}, &hooksv1.DiscoveryResponse{CommonResponse: success, Handlers: []hooksv1.ExtensionHandler{
-		{Name: "quota", RequestHook: hooksv1.GroupVersionHook{APIVersion: hooksv1.GroupVersion.String(), Hook: "BeforeClusterCreate"}, TimeoutSeconds: new(int32(5)), FailurePolicy: new(hooksv1.FailurePolicyIgnore)},
+		{Name: "quota", RequestHook: hooksv1.GroupVersionHook{APIVersion: hooksv1.GroupVersion().String(), Hook: "BeforeClusterCreate"}, TimeoutSeconds: new(int32(5)), FailurePolicy: new(hooksv1.FailurePolicyIgnore)},
 	}}},
 	"BeforeClusterCreate":          {&hooksv1.BeforeClusterCreateRequest{CommonRequest: settings, Cluster: cluster}, &hooksv1.BeforeClusterCreateResponse{CommonRetryResponse: blocks}},
 	"AfterControlPlaneInitialized": {&hooksv1.AfterControlPlaneInitializedRequest{Cluster: cluster}, &hooksv1.AfterControlPlaneInitializedResponse{CommonResponse: success}},

@@ -100,7 +100,7 @@ func validateTopology(ctx context.Context, req *hooksv1.ValidateTopologyRequest,
 
 // controlPlanes calls visit with the registry of each template of a control plane.
 func controlPlanes(visit func(*mutation.Template, *string) error) mutation.Visit {
-	return mutation.For(controlplanev1.GroupVersion.WithKind("KubeadmControlPlaneTemplate"), func(_ context.Context, t *mutation.Template, cp *controlplanev1.KubeadmControlPlaneTemplate) error {
+	return mutation.For(controlplanev1.GroupVersion().WithKind("KubeadmControlPlaneTemplate"), func(_ context.Context, t *mutation.Template, cp *controlplanev1.KubeadmControlPlaneTemplate) error {
 		return visit(t, &cp.Spec.Template.Spec.KubeadmConfigSpec.ClusterConfiguration.ImageRepository)
 	})
 }

@@ -72,7 +72,7 @@ func start(t *testing.T) func(path string, req, resp any) {
 }
 
 func path(hook, handler string) string {
-	return catalog.GroupVersionHook{Group: hooksv1.GroupVersion.Group, Version: hooksv1.GroupVersion.Version, Hook: hook}.Path(handler)
+	return catalog.GroupVersionHook{Group: hooksv1.GroupVersion().Group, Version: hooksv1.GroupVersion().Version, Hook: hook}.Path(handler)
 }
 
 func TestEveryHookHasAHandler(t *testing.T) {

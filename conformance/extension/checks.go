@@ -24,7 +24,7 @@ func notBlocking(s *session) []*handler { return s.those(func(h *handler) bool {
 func answering(hooks ...string) scope {
 	return func(s *session) []*handler {
 		return s.those(func(h *handler) bool {
-			return h.hook.Group == hooksv1.GroupVersion.Group && slices.Contains(hooks, h.hook.Hook)
+			return h.hook.Group == hooksv1.GroupVersion().Group && slices.Contains(hooks, h.hook.Hook)
 		})
 	}
 }

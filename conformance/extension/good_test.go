@@ -90,7 +90,7 @@ func good(t *testing.T) http.Handler {
 }
 
 func controlPlane(visit func(registry *string) error) mutation.Visit {
-	return mutation.For(controlplanev1.GroupVersion.WithKind("KubeadmControlPlaneTemplate"), func(_ context.Context, _ *mutation.Template, cp *controlplanev1.KubeadmControlPlaneTemplate) error {
+	return mutation.For(controlplanev1.GroupVersion().WithKind("KubeadmControlPlaneTemplate"), func(_ context.Context, _ *mutation.Template, cp *controlplanev1.KubeadmControlPlaneTemplate) error {
 		return visit(&cp.Spec.Template.Spec.KubeadmConfigSpec.ClusterConfiguration.ImageRepository)
 	})
 }

@@ -87,7 +87,7 @@ func parse(text []byte) (request, error) {
 // builtin is the built-in request of a hook.
 func builtin(hook catalog.GroupVersionHook) (request, error) {
 	text, err := Request(hook)
-	if err != nil || hook.GroupVersion() != hooksv1.GroupVersion {
+	if err != nil || hook.GroupVersion() != hooksv1.GroupVersion() {
 		return nil, skip("the suite has no request for %s: give one", hook)
 	}
 	return decode[request](text)

@@ -29,7 +29,7 @@ func threeVersions(t *testing.T) *catalog.Catalog {
 }
 
 func upgradeOf(version string) catalog.GroupVersionHook {
-	return catalog.GroupVersionHook{Group: hooksv1.GroupVersion.Group, Version: version, Hook: "BeforeClusterUpgrade"}
+	return catalog.GroupVersionHook{Group: hooksv1.GroupVersion().Group, Version: version, Hook: "BeforeClusterUpgrade"}
 }
 
 func typeMeta(gv schema.GroupVersion, kind string) metav1.TypeMeta {
@@ -61,7 +61,7 @@ func TestRequestsGoDownStepByStep(t *testing.T) {
 			Steps: []v1alpha2.Step{{Version: "v1.35.0", ControlPlane: true}, {Version: "v1.36.0", ControlPlane: true, Workers: true}},
 		},
 		"v1alpha1": &hooksv1.BeforeClusterUpgradeRequest{ // cannot say reason either
-			TypeMeta:      typeMeta(hooksv1.GroupVersion, "BeforeClusterUpgradeRequest"),
+			TypeMeta:      typeMeta(hooksv1.GroupVersion(), "BeforeClusterUpgradeRequest"),
 			CommonRequest: hooksv1.CommonRequest{Settings: map[string]string{"region": "north"}},
 			Cluster:       cluster, FromKubernetesVersion: "v1.34.0", ToKubernetesVersion: "v1.36.0",
 			ControlPlaneUpgrades: []hooksv1.UpgradeStepInfo{{Version: "v1.35.0"}, {Version: "v1.36.0"}},

@@ -21,13 +21,15 @@ const (
 // V1Alpha1 are the hooks of hooks.runtime.cluster.x-k8s.io/v1alpha1.
 func V1Alpha1() Version {
 	return Version{
-		GroupVersion: hooksv1.GroupVersion,
+		GroupVersion: hooksv1.GroupVersion(),
 		Hooks:        slices.Concat(discovery(), creation(), upgrade(), deletion(), mutation(), inPlace(), plan()),
 	}
 }
 
 // Default is the catalog of all published hooks. There is one for all callers.
-var Default = sync.OnceValue(func() *Catalog {
+func Default() *Catalog { return published() }
+
+var published = sync.OnceValue(func() *Catalog {
 	c, err := New(V1Alpha1())
 	if err != nil {
 		panic("the catalog of the published hooks is broken: " + err.Error())

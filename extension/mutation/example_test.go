@@ -15,7 +15,7 @@ import (
 // registry that a variable of the cluster names.
 func ExampleGeneratePatches() {
 	handle := func(ctx context.Context, req *hooksv1.GeneratePatchesRequest, resp *hooksv1.GeneratePatchesResponse) error {
-		kind := controlplanev1.GroupVersion.WithKind("KubeadmControlPlaneTemplate")
+		kind := controlplanev1.GroupVersion().WithKind("KubeadmControlPlaneTemplate")
 		return mutation.GeneratePatches(ctx, req, resp, mutation.For(kind, func(_ context.Context, t *mutation.Template, cp *controlplanev1.KubeadmControlPlaneTemplate) error {
 			host, found, err := mutation.Variable[string](t.Variables, "imageRepository.host")
 			if err != nil || !found {

@@ -74,7 +74,7 @@ func (h Holder) MachinePool() bool { return h.core("MachinePool") }
 
 func (h Holder) core(kind string) bool {
 	group, _, _ := strings.Cut(h.APIVersion, "/")
-	return h.Kind == kind && group == clusterv1.GroupVersion.Group
+	return h.Kind == kind && group == clusterv1.GroupVersion().Group
 }
 
 // Selector chooses templates.

@@ -107,7 +107,7 @@ func TestEditSaysWhatWentWrong(t *testing.T) {
 
 func TestForGivesTemplatesOfOneVersionTheirType(t *testing.T) {
 	t.Parallel()
-	gvk := controlplanev1.GroupVersion.WithKind("KubeadmControlPlaneTemplate")
+	gvk := controlplanev1.GroupVersion().WithKind("KubeadmControlPlaneTemplate")
 	visit := func(_ context.Context, t *mutation.Template, k *controlplanev1.KubeadmControlPlaneTemplate) error {
 		k.Spec.Template.Spec.KubeadmConfigSpec.ClusterConfiguration.ImageRepository = "registry.example.com/" + t.Builtins.Cluster.Name
 		return nil

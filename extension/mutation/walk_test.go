@@ -315,7 +315,7 @@ func TestValidateTopologySeesEveryTemplate(t *testing.T) {
 func TestObjectsOfGoTypesAreTemplatesToo(t *testing.T) {
 	t.Parallel()
 	kcp := &controlplanev1.KubeadmControlPlaneTemplate{}
-	kcp.SetGroupVersionKind(controlplanev1.GroupVersion.WithKind("KubeadmControlPlaneTemplate"))
+	kcp.SetGroupVersionKind(controlplanev1.GroupVersion().WithKind("KubeadmControlPlaneTemplate"))
 	req := &hooksv1.GeneratePatchesRequest{Items: []hooksv1.GeneratePatchesRequestItem{{UID: "1", Object: runtime.RawExtension{Object: kcp}}}}
 	resp := &hooksv1.GeneratePatchesResponse{}
 	err := mutation.GeneratePatches(t.Context(), req, resp, func(_ context.Context, t *mutation.Template) error {

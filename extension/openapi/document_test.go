@@ -136,7 +136,7 @@ func TestADeprecatedHookSaysSo(t *testing.T) {
 	if got, want := description(d), "Deprecated since v1.4.0 (2026-11-20): use g/v2/H. It does."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	d.GroupVersionHook = catalog.GroupVersionHook{Group: hooksv1.GroupVersion.Group, Version: "v1alpha1", Hook: "Discovery"}
+	d.GroupVersionHook = catalog.GroupVersionHook{Group: hooksv1.GroupVersion().Group, Version: "v1alpha1", Hook: "Discovery"}
 	d.RequestType, d.ResponseType = reflect.TypeFor[hooksv1.DiscoveryRequest](), reflect.TypeFor[hooksv1.DiscoveryResponse]()
 	s, err := known()
 	if err != nil {

@@ -138,7 +138,7 @@ func TestWhatIsToleratedReachesTheHandler(t *testing.T) {
 					tc.change(r)
 				}
 			})
-			if code != 200 || got.Cluster.Namespace != "ns" || got.Cluster.Name != "c1" || got.Kind != "BeforeClusterCreateRequest" || got.APIVersion != hooksv1.GroupVersion.String() {
+			if code != 200 || got.Cluster.Namespace != "ns" || got.Cluster.Name != "c1" || got.Kind != "BeforeClusterCreateRequest" || got.APIVersion != hooksv1.GroupVersion().String() {
 				t.Errorf("code %d, got %s %s %s: %s", code, got.APIVersion, got.Kind, got.Cluster.Name, text)
 			}
 		})
@@ -183,7 +183,7 @@ func TestTheAnswerSaysHowTheHandlerEnded(t *testing.T) {
 				if got.Status != tc.wantStatus || got.Message != tc.wantMessage || got.RetryAfterSeconds != tc.wantRetry {
 					t.Errorf("got %s %q %d, want %s %q %d", got.Status, got.Message, got.RetryAfterSeconds, tc.wantStatus, tc.wantMessage, tc.wantRetry)
 				}
-				if got.Kind != "BeforeClusterCreateResponse" || got.APIVersion != hooksv1.GroupVersion.String() {
+				if got.Kind != "BeforeClusterCreateResponse" || got.APIVersion != hooksv1.GroupVersion().String() {
 					t.Errorf("the response is a %s %s", got.APIVersion, got.Kind)
 				}
 			}

@@ -240,7 +240,7 @@ func (s *Server) CABundle() []byte { return s.tls.bundle }
 // reached from there.
 func (s *Server) ExtensionConfig(name string) *runtimev1.ExtensionConfig {
 	return &runtimev1.ExtensionConfig{
-		TypeMeta:   metav1.TypeMeta{APIVersion: runtimev1.GroupVersion.String(), Kind: "ExtensionConfig"},
+		TypeMeta:   metav1.TypeMeta{APIVersion: runtimev1.GroupVersion().String(), Kind: "ExtensionConfig"},
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       runtimev1.ExtensionConfigSpec{ClientConfig: runtimev1.ClientConfig{URL: s.URL(), CABundle: s.CABundle()}},
 	}

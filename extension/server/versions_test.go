@@ -45,7 +45,7 @@ func twoVersions(t *testing.T) *catalog.Catalog {
 		}
 	}
 	c, err := catalog.New(older, catalog.Version{
-		GroupVersion: schema.GroupVersion{Group: hooksv1.GroupVersion.Group, Version: "v1alpha2"},
+		GroupVersion: schema.GroupVersion{Group: hooksv1.GroupVersion().Group, Version: "v1alpha2"},
 		Hooks:        []catalog.Hook{{Func: BeforeClusterDelete, Summary: "Delete."}},
 		Conversions: []catalog.Conversion{catalog.Convert(BeforeClusterDelete, hooksv1.BeforeClusterDelete,
 			func(*deleteRequest, *hooksv1.BeforeClusterDeleteRequest) error { return nil },

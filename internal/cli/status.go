@@ -147,7 +147,7 @@ func (s *planeStatus) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	list, err := m.Resource(clusterv1.GroupVersion.WithResource("clusters")).List(ctx, metav1.ListOptions{Limit: 1})
+	list, err := m.Resource(clusterv1.GroupVersion().WithResource("clusters")).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
 		return fmt.Errorf("count clusters: %w", err)
 	}

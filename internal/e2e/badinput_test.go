@@ -112,8 +112,8 @@ var mistakes = map[string]struct {
 			f.create("c", shape{})
 			m := f.machine("lone")
 			m.Spec.ClusterName = "c"
-			m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfig", Name: "nowhere"}
-			m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachine", Name: "nowhere"}
+			m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion().Group, Kind: "KubeadmConfig", Name: "nowhere"}
+			m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion().Group, Kind: "LocalMachine", Name: "nowhere"}
 			f.must(f.Client.Create(f.Context(), m))
 		},
 		told: []told{

@@ -22,7 +22,7 @@ func TestALowerVersionIsRefusedUnlessItIsAskedFor(t *testing.T) {
 	f := newFleet(t)
 	cp := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: "alone"}}
 	cp.Spec.Version = "v1.36.3"
-	cp.Spec.MachineTemplate.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachineTemplate", Name: "none"}
+	cp.Spec.MachineTemplate.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion().Group, Kind: "LocalMachineTemplate", Name: "none"}
 	if err := f.Client.Create(t.Context(), cp); err != nil {
 		t.Fatal(err)
 	}

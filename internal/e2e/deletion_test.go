@@ -80,7 +80,7 @@ func TestANamespaceTakesItsClustersWithIt(t *testing.T) {
 	})
 	// Then it is the turn of the namespace's own controller, which goes through
 	// all kinds of the plane again, one request after the other.
-	testenv.Within(t, 2*patience, func() error {
+	testenv.Within(t, 2*stepTimeout, func() error {
 		if err := f.Client.Get(t.Context(), client.ObjectKeyFromObject(ns), ns); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("namespace %s is there: %v (%v)", ns.Name, ns.Status.Conditions, err)
 		}

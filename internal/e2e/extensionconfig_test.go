@@ -86,11 +86,11 @@ func (x *extension) answer(names ...string) { x.names.Store(&names) }
 
 func (x *extension) discover(w http.ResponseWriter) {
 	x.asked.Add(1)
-	response := &hooksv1.DiscoveryResponse{TypeMeta: metav1.TypeMeta{APIVersion: hooksv1.GroupVersion.String(), Kind: "DiscoveryResponse"}}
+	response := &hooksv1.DiscoveryResponse{TypeMeta: metav1.TypeMeta{APIVersion: hooksv1.GroupVersion().String(), Kind: "DiscoveryResponse"}}
 	response.Status = hooksv1.ResponseStatusSuccess
 	for _, name := range *x.names.Load() {
 		response.Handlers = append(response.Handlers, hooksv1.ExtensionHandler{
-			Name: name, RequestHook: hooksv1.GroupVersionHook{APIVersion: hooksv1.GroupVersion.String(), Hook: "BeforeClusterCreate"},
+			Name: name, RequestHook: hooksv1.GroupVersionHook{APIVersion: hooksv1.GroupVersion().String(), Hook: "BeforeClusterCreate"},
 		})
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -33,10 +33,10 @@ func refTo(group, kind, name string) reference {
 }
 
 var (
-	core      = clusterv1.GroupVersion.Group
-	infra     = infrav1.GroupVersion.Group
-	bootstrap = bootstrapv1.GroupVersion.Group
-	planes    = controlplanev1.GroupVersion.Group
+	core      = clusterv1.GroupVersion().Group
+	infra     = infrav1.GroupVersion().Group
+	bootstrap = bootstrapv1.GroupVersion().Group
+	planes    = controlplanev1.GroupVersion().Group
 )
 
 // TestWhoMayOnlyEditClustersTakesNothing tries, from the account of a user who
@@ -69,7 +69,7 @@ func TestWhoMayOnlyEditClustersTakesNothing(t *testing.T) {
 		"a template of its":                    {infra: refTo(infra, "LocalMachineTemplate", "prod-workers"), refused: "is a template"},
 		"the whole Cluster":                    {infra: refTo(core, "Cluster", "prod"), refused: "Cluster API's own"},
 		"its workers":                          {plane: refTo(core, "MachineDeployment", "prod-workers"), refused: "Cluster API's own"},
-		"an extension of the whole plane":      {infra: refTo(runtimev1.GroupVersion.Group, "ExtensionConfig", f.Namespace), refused: "Cluster API's own"},
+		"an extension of the whole plane":      {infra: refTo(runtimev1.GroupVersion().Group, "ExtensionConfig", f.Namespace), refused: "Cluster API's own"},
 		"what is in no namespace":              {infra: refTo(globes, "GlobeCluster", f.Namespace), told: "its objects are in no namespace"},
 	}
 	for i, name := range slices.Sorted(maps.Keys(tries)) {

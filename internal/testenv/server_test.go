@@ -123,7 +123,7 @@ func TestGarbageOfOurKindsIsCollected(t *testing.T) {
 		t.Fatal(err)
 	}
 	child := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "child", OwnerReferences: []metav1.OwnerReference{
-		{APIVersion: infrav1.GroupVersion.String(), Kind: "LocalMachineTemplate", Name: parent.Name, UID: parent.UID}}}}
+		{APIVersion: infrav1.GroupVersion().String(), Kind: "LocalMachineTemplate", Name: parent.Name, UID: parent.UID}}}}
 	if err := env.Client.Create(t.Context(), child); err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestTheManagerRoleIsAggregated(t *testing.T) {
 		if err := env.Client.Get(t.Context(), client.ObjectKey{Name: manifests.ManagerRole}, &role); err != nil {
 			return err
 		}
-		for _, group := range []string{"cluster.x-k8s.io", infrav1.GroupVersion.Group} {
+		for _, group := range []string{"cluster.x-k8s.io", infrav1.GroupVersion().Group} {
 			if !slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.APIGroups, group) }) {
 				return fmt.Errorf("role %s has no rule for group %s", role.Name, group)
 			}

@@ -15,14 +15,16 @@ import (
 )
 
 // GroupVersion is the group and version of the types here.
-var GroupVersion = schema.GroupVersion{Group: "controlplane.cluster.x-k8s.io", Version: "v1beta2"}
+func GroupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: "controlplane.cluster.x-k8s.io", Version: "v1beta2"}
+}
 
 // AddToScheme adds the types here to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion,
+	s.AddKnownTypes(GroupVersion(),
 		&KubeadmControlPlane{}, &KubeadmControlPlaneList{},
 		&KubeadmControlPlaneTemplate{}, &KubeadmControlPlaneTemplateList{},
 	)
-	metav1.AddToGroupVersion(s, GroupVersion)
+	metav1.AddToGroupVersion(s, GroupVersion())
 	return nil
 }

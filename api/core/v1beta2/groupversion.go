@@ -14,11 +14,13 @@ import (
 )
 
 // GroupVersion is the group and version of the types here.
-var GroupVersion = schema.GroupVersion{Group: "cluster.x-k8s.io", Version: "v1beta2"}
+func GroupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: "cluster.x-k8s.io", Version: "v1beta2"}
+}
 
 // AddToScheme adds the types here to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion,
+	s.AddKnownTypes(GroupVersion(),
 		&Cluster{}, &ClusterList{},
 		&ClusterClass{}, &ClusterClassList{},
 		&Machine{}, &MachineList{},
@@ -28,6 +30,6 @@ func AddToScheme(s *runtime.Scheme) error {
 		&MachineHealthCheck{}, &MachineHealthCheckList{},
 		&MachineDrainRule{}, &MachineDrainRuleList{},
 	)
-	metav1.AddToGroupVersion(s, GroupVersion)
+	metav1.AddToGroupVersion(s, GroupVersion())
 	return nil
 }

@@ -15,11 +15,13 @@ import (
 )
 
 // GroupVersion is the group and version of the types here.
-var GroupVersion = schema.GroupVersion{Group: "hooks.runtime.cluster.x-k8s.io", Version: "v1alpha1"}
+func GroupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: "hooks.runtime.cluster.x-k8s.io", Version: "v1alpha1"}
+}
 
 // AddToScheme adds the requests and responses here to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion,
+	s.AddKnownTypes(GroupVersion(),
 		&DiscoveryRequest{}, &DiscoveryResponse{},
 		&BeforeClusterCreateRequest{}, &BeforeClusterCreateResponse{},
 		&AfterControlPlaneInitializedRequest{}, &AfterControlPlaneInitializedResponse{},
@@ -38,6 +40,6 @@ func AddToScheme(s *runtime.Scheme) error {
 		&UpdateMachineRequest{}, &UpdateMachineResponse{},
 		&GenerateUpgradePlanRequest{}, &GenerateUpgradePlanResponse{},
 	)
-	metav1.AddToGroupVersion(s, GroupVersion)
+	metav1.AddToGroupVersion(s, GroupVersion())
 	return nil
 }

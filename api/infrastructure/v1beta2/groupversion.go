@@ -9,11 +9,13 @@ import (
 )
 
 // GroupVersion is the group and version of the types here.
-var GroupVersion = schema.GroupVersion{Group: "infrastructure.capstan.dev", Version: "v1beta2"}
+func GroupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: "infrastructure.capstan.dev", Version: "v1beta2"}
+}
 
 // AddToScheme adds the types here to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion,
+	s.AddKnownTypes(GroupVersion(),
 		&LocalCluster{}, &LocalClusterList{},
 		&LocalClusterTemplate{}, &LocalClusterTemplateList{},
 		&LocalMachine{}, &LocalMachineList{},
@@ -21,6 +23,6 @@ func AddToScheme(s *runtime.Scheme) error {
 		&LocalMachinePool{}, &LocalMachinePoolList{},
 		&LocalMachinePoolTemplate{}, &LocalMachinePoolTemplateList{},
 	)
-	metav1.AddToGroupVersion(s, GroupVersion)
+	metav1.AddToGroupVersion(s, GroupVersion())
 	return nil
 }

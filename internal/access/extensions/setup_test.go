@@ -72,7 +72,7 @@ func newCatalog(t testing.TB) *catalog.Catalog {
 		}
 	}
 	c, err := catalog.New(published, catalog.Version{
-		GroupVersion: schema.GroupVersion{Group: hooksv1.GroupVersion.Group, Version: "v1alpha2"},
+		GroupVersion: schema.GroupVersion{Group: hooksv1.GroupVersion().Group, Version: "v1alpha2"},
 		Hooks:        []catalog.Hook{{Func: BeforeClusterUpgrade}},
 		Conversions: []catalog.Conversion{catalog.Convert(BeforeClusterUpgrade, hooksv1.BeforeClusterUpgrade,
 			func(in *BeforeClusterUpgradeRequest, out *hooksv1.BeforeClusterUpgradeRequest) error {
@@ -203,7 +203,7 @@ func (w *world) set(t testing.TB, configs ...*runtimev1.ExtensionConfig) {
 
 func demo() *clusterv1.Cluster {
 	return &clusterv1.Cluster{
-		TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster"},
+		TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion().String(), Kind: "Cluster"},
 		ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "default", UID: "demo-uid"},
 	}
 }

@@ -38,20 +38,20 @@ func Instantiate(c Copy) (*Object, error) {
 	if !ok || kind == "" {
 		return nil, fmt.Errorf("%s %s/%s is not a template: its kind must end in %s", t.GetKind(), t.GetNamespace(), t.GetName(), clusterv1.TemplateSuffix)
 	}
-	if _, ok, err := contract.AnyTemplate.Object.Get(t.Unstructured); err != nil {
+	if _, ok, err := contract.AnyTemplate().Object.Get(t.Unstructured); err != nil {
 		return nil, err
 	} else if !ok {
-		return nil, fmt.Errorf("%s %s/%s has no %s: add it to the template", t.GetKind(), t.GetNamespace(), t.GetName(), contract.AnyTemplate.Object)
+		return nil, fmt.Errorf("%s %s/%s has no %s: add it to the template", t.GetKind(), t.GetNamespace(), t.GetName(), contract.AnyTemplate().Object)
 	}
-	spec, specified, err := contract.AnyTemplate.Spec.Get(t.Unstructured)
+	spec, specified, err := contract.AnyTemplate().Spec.Get(t.Unstructured)
 	if err != nil {
 		return nil, err
 	}
-	labels, _, err := contract.AnyTemplate.Labels.Get(t.Unstructured)
+	labels, _, err := contract.AnyTemplate().Labels.Get(t.Unstructured)
 	if err != nil {
 		return nil, err
 	}
-	annotations, _, err := contract.AnyTemplate.Annotations.Get(t.Unstructured)
+	annotations, _, err := contract.AnyTemplate().Annotations.Get(t.Unstructured)
 	if err != nil {
 		return nil, err
 	}

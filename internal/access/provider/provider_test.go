@@ -132,7 +132,7 @@ func TestGetRefusesWhatIsNoProviders(t *testing.T) {
 func TestAdoptWritesOnceAndThenNothing(t *testing.T) {
 	t.Parallel()
 	h := host("h0")
-	h.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "s", UID: "s"}})
+	h.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: "MachineSet", Name: "s", UID: "s"}})
 	patches := 0
 	c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(good(), h).
 		WithInterceptorFuncs(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
@@ -143,7 +143,7 @@ func TestAdoptWritesOnceAndThenNothing(t *testing.T) {
 	maker := h.GetOwnerReferences()[0]
 	a := Adoption{
 		Claim: claim.Claim{
-			Owner: metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m", UID: "m", Controller: new(true), BlockOwnerDeletion: new(true)},
+			Owner: metav1.OwnerReference{APIVersion: clusterv1.GroupVersion().String(), Kind: "Machine", Name: "m", UID: "m", Controller: new(true), BlockOwnerDeletion: new(true)},
 			Maker: &maker, Cluster: "demo",
 		},
 		Drop: func(r metav1.OwnerReference) bool { return r.Kind == "MachineSet" },
@@ -169,7 +169,7 @@ func TestAdoptWritesOnceAndThenNothing(t *testing.T) {
 }
 
 func owned(obj *unstructured.Unstructured, cluster string, controls bool) *unstructured.Unstructured {
-	o := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: cluster, UID: "u"}
+	o := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion().String(), Kind: "Cluster", Name: cluster, UID: "u"}
 	if controls {
 		o.Controller = new(true)
 	}

@@ -73,7 +73,7 @@ func (o *Objects) Look(ctx context.Context, namespace string, r *Reference, w Wa
 func Failure(refs ...Reference) (reason, message string) {
 	for _, ref := range refs {
 		if ref.Obj != nil {
-			r, m := contract.AnyFailure.Of(ref.Obj.Unstructured)
+			r, m := contract.AnyFailure().Of(ref.Obj.Unstructured)
 			reason, message = cmp.Or(r, reason), cmp.Or(m, message)
 		}
 	}

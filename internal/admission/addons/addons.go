@@ -30,7 +30,7 @@ var (
 )
 
 func target(kind, resource string, when map[string]string) webhook.Target {
-	return webhook.Target{Kind: addonsv1.GroupVersion.WithKind(kind), Resource: resource, When: when}
+	return webhook.Target{Kind: addonsv1.GroupVersion().WithKind(kind), Resource: resource, When: when}
 }
 
 // DefaultClusterResourceSet sets what the user left out.

@@ -85,5 +85,5 @@ const (
 )
 
 func target(kind, resource string, when map[string]string) webhook.Target {
-	return webhook.Target{Kind: clusterv1.GroupVersion.WithKind(kind), Resource: resource, When: when}
+	return webhook.Target{Kind: clusterv1.GroupVersion().WithKind(kind), Resource: resource, When: when}
 }

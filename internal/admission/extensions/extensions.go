@@ -43,7 +43,7 @@ const (
 func Webhooks(c *catalog.Catalog) []webhook.Webhook {
 	target := func(name, condition string) webhook.Target {
 		return webhook.Target{
-			Kind: runtimev1.GroupVersion.WithKind("ExtensionConfig"), Resource: "extensionconfigs",
+			Kind: runtimev1.GroupVersion().WithKind("ExtensionConfig"), Resource: "extensionconfigs",
 			Scope: admissionregistrationv1.ClusterScope, When: map[string]string{name: condition},
 		}
 	}

@@ -42,7 +42,7 @@ func Webhooks(c client.Reader) []webhook.Webhook {
 
 func target(kind, resource string, operations ...admissionregistrationv1.OperationType) webhook.Target {
 	return webhook.Target{
-		Kind: ipamv1.GroupVersion.WithKind(kind), Resource: resource, Operations: operations,
+		Kind: ipamv1.GroupVersion().WithKind(kind), Resource: resource, Operations: operations,
 		When: map[string]string{"spec-changed": webhook.SpecChanged},
 	}
 }

@@ -24,8 +24,8 @@ import (
 // scale is about.
 func Webhooks(c client.Reader) []webhook.Webhook {
 	return []webhook.Webhook{
-		webhook.Check(target(bootstrapv1.GroupVersion.WithKind("KubeadmConfig"), "kubeadmconfigs", configChanged("spec")), ValidateKubeadmConfig),
-		webhook.Check(target(bootstrapv1.GroupVersion.WithKind("KubeadmConfigTemplate"), "kubeadmconfigtemplates", configChanged("spec.template.?spec")), ValidateKubeadmConfigTemplate),
+		webhook.Check(target(bootstrapv1.GroupVersion().WithKind("KubeadmConfig"), "kubeadmconfigs", configChanged("spec")), ValidateKubeadmConfig),
+		webhook.Check(target(bootstrapv1.GroupVersion().WithKind("KubeadmConfigTemplate"), "kubeadmconfigtemplates", configChanged("spec.template.?spec")), ValidateKubeadmConfigTemplate),
 
 		webhook.Default(target(controlPlane("KubeadmControlPlane"), "kubeadmcontrolplanes", map[string]string{"defaults-missing": controlPlaneLacks}), DefaultKubeadmControlPlane),
 		webhook.Check(target(controlPlane("KubeadmControlPlane"), "kubeadmcontrolplanes", changed), ValidateKubeadmControlPlane),
@@ -66,7 +66,7 @@ func configChanged(spec string) map[string]string {
 }
 
 func controlPlane(kind string) schema.GroupVersionKind {
-	return controlplanev1.GroupVersion.WithKind(kind)
+	return controlplanev1.GroupVersion().WithKind(kind)
 }
 
 func target(kind schema.GroupVersionKind, resource string, when map[string]string) webhook.Target {

@@ -92,5 +92,5 @@ func template[T any, P interface {
 }
 
 func target(kind, resource string) webhook.Target {
-	return webhook.Target{Kind: infrav1.GroupVersion.WithKind(kind), Resource: resource}
+	return webhook.Target{Kind: infrav1.GroupVersion().WithKind(kind), Resource: resource}
 }

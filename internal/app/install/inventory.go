@@ -37,7 +37,7 @@ var inventory = []part{
 }
 
 var (
-	providersResource = clusterctlv1.GroupVersion.WithResource("providers")
+	providersResource = clusterctlv1.GroupVersion().WithResource("providers")
 	namespaces        = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
 
@@ -115,7 +115,7 @@ func (p part) written(obj *unstructured.Unstructured) *unstructured.Unstructured
 	if obj.Object == nil {
 		obj.Object = map[string]any{}
 	}
-	obj.SetGroupVersionKind(clusterctlv1.GroupVersion.WithKind("Provider"))
+	obj.SetGroupVersionKind(clusterctlv1.GroupVersion().WithKind("Provider"))
 	obj.SetNamespace(manifests.Namespace)
 	obj.SetName(p.label)
 	obj.SetLabels(merge(obj.GetLabels(), map[string]string{

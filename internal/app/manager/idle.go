@@ -24,9 +24,9 @@ import (
 // groups are those whose kinds a provider acts on. Addresses and their claims
 // are not among them: they are for IPAM providers, which are others' programs.
 var groups = map[string][]schema.GroupVersion{
-	Core:    {clusterv1.GroupVersion, addonsv1.GroupVersion, runtimev1.GroupVersion},
-	Kubeadm: {bootstrapv1.GroupVersion, controlplanev1.GroupVersion},
-	Local:   {infrav1.GroupVersion},
+	Core:    {clusterv1.GroupVersion(), addonsv1.GroupVersion(), runtimev1.GroupVersion()},
+	Kubeadm: {bootstrapv1.GroupVersion(), controlplanev1.GroupVersion()},
+	Local:   {infrav1.GroupVersion()},
 }
 
 // read are the kinds without a controller of their own that those of other

@@ -145,9 +145,9 @@ func (p *Plane) awaitCollector(ctx context.Context) {
 	defer cancel()
 	var kinds []schema.GroupVersionResource
 	for _, name := range []string{"clusters", "machines", "machinesets", "machinedeployments"} {
-		kinds = append(kinds, clusterv1.GroupVersion.WithResource(name))
+		kinds = append(kinds, clusterv1.GroupVersion().WithResource(name))
 	}
-	kinds = append(kinds, controlplanev1.GroupVersion.WithResource("kubeadmcontrolplanes"), bootstrapv1.GroupVersion.WithResource("kubeadmconfigs"))
+	kinds = append(kinds, controlplanev1.GroupVersion().WithResource("kubeadmcontrolplanes"), bootstrapv1.GroupVersion().WithResource("kubeadmconfigs"))
 	_ = p.mgmt.AwaitCollector(ctx, kinds...) // it only ends late
 }
 

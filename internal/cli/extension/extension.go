@@ -27,7 +27,7 @@ import (
 )
 
 // kind is what clients forget of an ExtensionConfig that they read.
-var kind = runtimev1.GroupVersion.WithKind("ExtensionConfig")
+var kind = runtimev1.GroupVersion().WithKind("ExtensionConfig")
 
 // New returns the command extension with all commands below it.
 func New(env *command.Env) *cobra.Command {

@@ -28,7 +28,7 @@ import (
 const statsPath = "/capstan/v1/extensions"
 
 // discoveryRow is the hook of the first row of each extension.
-var discoveryRow = hookText(runtimev1.GroupVersionHook{APIVersion: hooksv1.GroupVersion.String(), Hook: "Discovery"})
+var discoveryRow = hookText(runtimev1.GroupVersionHook{APIVersion: hooksv1.GroupVersion().String(), Hook: "Discovery"})
 
 // maxErrorWidth is how much of an error the table shows; -o json has it whole.
 const maxErrorWidth = 120

@@ -275,7 +275,7 @@ func TestWhatIsWrongWithAReferenceIsSaid(t *testing.T) {
 			metav1.Condition{Status: "False", Reason: "NotReady", Message: "spec.infrastructureRef: Net ns/demo is held by Cluster prod: refer to another object, or remove that owner or label"}, false,
 		},
 		"a kind that is no provider's": {
-			newCluster(func(c *clusterv1.Cluster) { c.Spec.InfrastructureRef.APIGroup = clusterv1.GroupVersion.Group }), []client.Object{brain()},
+			newCluster(func(c *clusterv1.Cluster) { c.Spec.InfrastructureRef.APIGroup = clusterv1.GroupVersion().Group }), []client.Object{brain()},
 			metav1.Condition{Status: "Unknown", Reason: "InternalError", Message: "spec.infrastructureRef: kind Net.cluster.x-k8s.io: group cluster.x-k8s.io is Cluster API's own, and not a provider's, so it cannot be the infrastructure of a Cluster"}, true,
 		},
 		"rubbish in the status": {
@@ -301,7 +301,7 @@ func TestWhatIsWrongWithAReferenceIsSaid(t *testing.T) {
 }
 
 func heldByProd(obj *unstructured.Unstructured) *unstructured.Unstructured {
-	obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "prod", UID: "p", Controller: new(true)}})
+	obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: "Cluster", Name: "prod", UID: "p", Controller: new(true)}})
 	return obj
 }
 

@@ -212,18 +212,18 @@ func annotated(key, value string) func(*runtimev1.ExtensionConfig) {
 
 func discoveredBefore(config *runtimev1.ExtensionConfig) {
 	config.Status.Handlers = []runtimev1.ExtensionHandler{{
-		Name: "old.ext", RequestHook: runtimev1.GroupVersionHook{APIVersion: hooksv1.GroupVersion.String(), Hook: "BeforeClusterCreate"}, TimeoutSeconds: 10, FailurePolicy: runtimev1.FailurePolicyFail,
+		Name: "old.ext", RequestHook: runtimev1.GroupVersionHook{APIVersion: hooksv1.GroupVersion().String(), Hook: "BeforeClusterCreate"}, TimeoutSeconds: 10, FailurePolicy: runtimev1.FailurePolicyFail,
 	}}
 }
 
 func answers(name string) hooksv1.ExtensionHandler {
-	return hooksv1.ExtensionHandler{Name: name, RequestHook: hooksv1.GroupVersionHook{APIVersion: hooksv1.GroupVersion.String(), Hook: "BeforeClusterCreate"}}
+	return hooksv1.ExtensionHandler{Name: name, RequestHook: hooksv1.GroupVersionHook{APIVersion: hooksv1.GroupVersion().String(), Hook: "BeforeClusterCreate"}}
 }
 
 func says(handlers ...hooksv1.ExtensionHandler) func(context.Context, *runtimev1.ExtensionConfig) (*hooksv1.DiscoveryResponse, error) {
 	return func(context.Context, *runtimev1.ExtensionConfig) (*hooksv1.DiscoveryResponse, error) {
 		answer := &hooksv1.DiscoveryResponse{Handlers: handlers}
-		answer.SetGroupVersionKind(hooksv1.GroupVersion.WithKind("DiscoveryResponse"))
+		answer.SetGroupVersionKind(hooksv1.GroupVersion().WithKind("DiscoveryResponse"))
 		answer.Status = hooksv1.ResponseStatusSuccess
 		return answer, nil
 	}

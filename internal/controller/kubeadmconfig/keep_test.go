@@ -86,7 +86,7 @@ func pool() *clusterv1.MachinePool {
 	p.Spec.ClusterName = "demo"
 	p.Spec.Template.Spec.ClusterName = "demo"
 	p.Spec.Template.Spec.Version = "v1.36.3"
-	p.Spec.Template.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfig", Name: "p1"}
+	p.Spec.Template.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion().Group, Kind: "KubeadmConfig", Name: "p1"}
 	return p
 }
 
@@ -214,7 +214,7 @@ func TestASecretInTheWay(t *testing.T) {
 		},
 		"another config's, which its Machine names too": {
 			secret: dataSecret("w1", func(s *corev1.Secret) {
-				s.OwnerReferences = []metav1.OwnerReference{{APIVersion: bootstrapv1.GroupVersion.String(), Kind: "KubeadmConfig", Name: "other", UID: "o", Controller: new(true)}}
+				s.OwnerReferences = []metav1.OwnerReference{{APIVersion: bootstrapv1.GroupVersion().String(), Kind: "KubeadmConfig", Name: "other", UID: "o", Controller: new(true)}}
 			}),
 			wantErr: "Secret ns/w1, which is to hold the bootstrap data, is held by KubeadmConfig other: delete the Secret, or rename the KubeadmConfig",
 		},

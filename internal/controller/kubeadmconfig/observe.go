@@ -76,13 +76,13 @@ func (r *Reconciler) observe(ctx context.Context, config *bootstrapv1.KubeadmCon
 }
 
 // configKind is what a machine refers to.
-var configKind = bootstrapv1.GroupVersion.WithKind("KubeadmConfig")
+var configKind = bootstrapv1.GroupVersion().WithKind("KubeadmConfig")
 
 // machineOf reads the machine among the owners of the config, and the name of
 // its Cluster. One that does not refer to the config is none of its owners.
 func (r *Reconciler) machineOf(ctx context.Context, config *bootstrapv1.KubeadmConfig) (*machine, string, error) {
 	for _, ref := range config.OwnerReferences {
-		if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || gv.Group != clusterv1.GroupVersion.Group {
+		if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || gv.Group != clusterv1.GroupVersion().Group {
 			continue
 		}
 		key := client.ObjectKey{Namespace: config.Namespace, Name: ref.Name}

@@ -30,7 +30,7 @@ func TestInitOnAServer(t *testing.T) {
 		return metav1.ObjectMeta{Namespace: env.Namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}
 	}
 	cluster := &clusterv1.Cluster{ObjectMeta: meta("demo")}
-	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane", Name: "not-there"}
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion().Group, Kind: "KubeadmControlPlane", Name: "not-there"}
 	cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "192.0.2.1", Port: 6443}
 	machine := &clusterv1.Machine{ObjectMeta: meta("m1")}
 	machine.Labels[clusterv1.MachineControlPlaneLabel] = ""
@@ -38,7 +38,7 @@ func TestInitOnAServer(t *testing.T) {
 		ClusterName: "demo", Version: "v1.36.3",
 		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.capstan.dev", Kind: "LocalMachine", Name: "not-there"},
 		Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{
-			APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfig", Name: "m1",
+			APIGroup: bootstrapv1.GroupVersion().Group, Kind: "KubeadmConfig", Name: "m1",
 		}},
 	}
 	config := &bootstrapv1.KubeadmConfig{ObjectMeta: meta("m1")}

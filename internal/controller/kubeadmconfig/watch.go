@@ -26,11 +26,11 @@ func (r *Reconciler) ofMachine(ctx context.Context, obj client.Object) []reconci
 	if controlPlane && !m.DeletionTimestamp.IsZero() {
 		return r.unfinished(ctx, m.Namespace, m.Spec.ClusterName)
 	}
-	return controller.Referred(m.Namespace, m.Spec.Bootstrap.ConfigRef, bootstrapv1.GroupVersion.WithKind("KubeadmConfig"))
+	return controller.Referred(m.Namespace, m.Spec.Bootstrap.ConfigRef, bootstrapv1.GroupVersion().WithKind("KubeadmConfig"))
 }
 
 func ofMachinePool(_ context.Context, obj client.Object) []reconcile.Request {
-	return controller.Referred(obj.GetNamespace(), obj.(*clusterv1.MachinePool).Spec.Template.Spec.Bootstrap.ConfigRef, bootstrapv1.GroupVersion.WithKind("KubeadmConfig"))
+	return controller.Referred(obj.GetNamespace(), obj.(*clusterv1.MachinePool).Spec.Template.Spec.Bootstrap.ConfigRef, bootstrapv1.GroupVersion().WithKind("KubeadmConfig"))
 }
 
 // ofCluster names the configs of a Cluster: all of them, for a pause concerns

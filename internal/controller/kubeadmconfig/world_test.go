@@ -67,7 +67,7 @@ func cluster(change ...func(*clusterv1.Cluster)) *clusterv1.Cluster {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo", UID: "cluster"},
 		Spec: clusterv1.ClusterSpec{
 			ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "api.example", Port: 6443},
-			ControlPlaneRef:      clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane", Name: "cp"},
+			ControlPlaneRef:      clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion().Group, Kind: "KubeadmControlPlane", Name: "cp"},
 			ClusterNetwork: clusterv1.ClusterNetwork{
 				ServiceDomain: "cluster.local",
 				Services:      clusterv1.NetworkRanges{CIDRBlocks: []string{"10.96.0.0/16"}},
@@ -87,7 +87,7 @@ func initialized(c *clusterv1.Cluster) { c.Status.Initialization.ControlPlaneIni
 func worker(name string) *clusterv1.Machine {
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "machine"}}
 	m.Spec.ClusterName, m.Spec.Version = "demo", "v1.36.3"
-	m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfig", Name: name}
+	m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion().Group, Kind: "KubeadmConfig", Name: name}
 	return m
 }
 
@@ -105,7 +105,7 @@ func configFor(m client.Object, change ...func(*bootstrapv1.KubeadmConfig)) *boo
 	c := &bootstrapv1.KubeadmConfig{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: m.GetName(), UID: "config", Generation: 1,
 		Labels:          map[string]string{clusterv1.ClusterNameLabel: "demo"},
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: kind, Name: m.GetName(), UID: m.GetUID()}},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: kind, Name: m.GetName(), UID: m.GetUID()}},
 	}}
 	for _, f := range change {
 		f(c)

@@ -89,7 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, kcp *controlplanev1.KubeadmC
 	if added {
 		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
 	}
-	taken := owner.Has(kcp, clusterKind, s.Cluster.Name) && claim.Names(s.Cluster.Spec.ControlPlaneRef, controlplanev1.GroupVersion.WithKind(kind), kcp.Name)
+	taken := owner.Has(kcp, clusterKind, s.Cluster.Name) && claim.Names(s.Cluster.Spec.ControlPlaneRef, controlplanev1.GroupVersion().WithKind(kind), kcp.Name)
 	if !taken && kcp.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // its Cluster takes it first, which wakes us
 	}

@@ -415,7 +415,7 @@ func TestATemplateOfAnotherClusterIsNotUsed(t *testing.T) {
 	l := newLab(t, 1)
 	template := &infrav1.LocalMachineTemplate{}
 	l.must(l.Mgmt.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "small"}, template))
-	template.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "prod", UID: "p"}}
+	template.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: "Cluster", Name: "prod", UID: "p"}}
 	l.must(l.Mgmt.Update(t.Context(), template))
 	l.settle()
 	want := "Scaling up from 0 to 1 replica is blocked because:\n* spec.machineTemplate.spec.infrastructureRef: LocalMachineTemplate ns/small is held by Cluster prod: refer to another object, or remove that owner or label"

@@ -30,7 +30,7 @@ import (
 // to write anything else would only be undone.
 const nodeDeletionSeconds = 10
 
-var clusterKind = schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: clusterv1.ClusterKind}
+var clusterKind = schema.GroupKind{Group: clusterv1.GroupVersion().Group, Kind: clusterv1.ClusterKind}
 
 // adopt takes machines of the control plane that nobody controls, such as those
 // that outlived an earlier KubeadmControlPlane. A mixture is refused: machines

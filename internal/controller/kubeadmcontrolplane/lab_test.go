@@ -65,13 +65,13 @@ func newLab(t *testing.T, replicas int32, change ...func(*clusterv1.Cluster, *co
 	l := &lab{T: t, clock: testclock.NewFakeClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)), etcd: &members{}, stuck: map[string]bool{}}
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo", UID: "cluster"}}
 	cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "127.64.0.1", Port: 6443}
-	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: kind, Name: "cp"}
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion().Group, Kind: kind, Name: "cp"}
 	cluster.Status.Initialization.InfrastructureProvisioned = new(true)
 	kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cp", UID: "kcp", Generation: 1,
 		Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}, Finalizers: []string{controlplanev1.KubeadmControlPlaneFinalizer},
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo", UID: "cluster"}}}}
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: "Cluster", Name: "demo", UID: "cluster"}}}}
 	kcp.Spec.Replicas, kcp.Spec.Version = &replicas, "v1.35.0"
-	kcp.Spec.MachineTemplate.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachineTemplate", Name: "small"}
+	kcp.Spec.MachineTemplate.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion().Group, Kind: "LocalMachineTemplate", Name: "small"}
 	kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.EncryptionAlgorithm = bootstrapv1.EncryptionAlgorithmECDSAP256 // keys of RSA take long
 	for _, c := range change {
 		c(cluster, kcp)
@@ -95,7 +95,7 @@ func (l *lab) management(objects ...client.Object) client.Client {
 	if err != nil {
 		l.Fatal(err)
 	}
-	for _, name := range []string{"localmachines." + infrav1.GroupVersion.Group, "localmachinetemplates." + infrav1.GroupVersion.Group, "kubeadmconfigs." + bootstrapv1.GroupVersion.Group} {
+	for _, name := range []string{"localmachines." + infrav1.GroupVersion().Group, "localmachinetemplates." + infrav1.GroupVersion().Group, "kubeadmconfigs." + bootstrapv1.GroupVersion().Group} {
 		objects = append(objects, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{
 			Name: name, Labels: map[string]string{"cluster.x-k8s.io/v1beta2": "v1beta2"}}})
 	}

@@ -26,7 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
-var configKind = bootstrapv1.GroupVersion.WithKind("KubeadmConfig").GroupKind()
+var configKind = bootstrapv1.GroupVersion().WithKind("KubeadmConfig").GroupKind()
 
 // scaleUp makes a machine: its bootstrap config, its infrastructure, itself, all
 // of one name. If that fails halfway, what was made is deleted again.

@@ -50,7 +50,7 @@ func ofCluster(_ context.Context, obj client.Object) []reconcile.Request {
 }
 
 func requestFor(cluster *clusterv1.Cluster) []reconcile.Request {
-	return controller.Referred(cluster.Namespace, cluster.Spec.ControlPlaneRef, controlplanev1.GroupVersion.WithKind(kind))
+	return controller.Referred(cluster.Namespace, cluster.Spec.ControlPlaneRef, controlplanev1.GroupVersion().WithKind(kind))
 }
 
 // clusterMatters passes changes of a Cluster that a control plane looks at.

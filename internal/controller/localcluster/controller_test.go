@@ -102,7 +102,7 @@ func (w *world) reconcile() (*infrav1.LocalCluster, error) {
 func cluster() *clusterv1.Cluster {
 	return &clusterv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo", UID: "c"},
-		Spec:       clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalCluster", Name: key.Name}},
+		Spec:       clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion().Group, Kind: "LocalCluster", Name: key.Name}},
 	}
 }
 
@@ -111,7 +111,7 @@ func local(with ...func(*infrav1.LocalCluster)) *infrav1.LocalCluster {
 	lc := &infrav1.LocalCluster{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: key.Namespace, Name: key.Name, UID: "lc", Finalizers: []string{infrav1.LocalClusterFinalizer},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo", UID: "c"}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: "Cluster", Name: "demo", UID: "c"}},
 		},
 		Spec: infrav1.LocalClusterSpec{
 			FailureDomains: []clusterv1.FailureDomain{{Name: "a", ControlPlane: new(true)}},

@@ -20,8 +20,8 @@ import (
 
 // ownerKind is what owns a LocalCluster, localKind what it refers to.
 var (
-	ownerKind = clusterv1.GroupVersion.WithKind(clusterv1.ClusterKind).GroupKind()
-	localKind = infrav1.GroupVersion.WithKind("LocalCluster")
+	ownerKind = clusterv1.GroupVersion().WithKind(clusterv1.ClusterKind).GroupKind()
+	localKind = infrav1.GroupVersion().WithKind("LocalCluster")
 )
 
 // state is what one reconcile knows.

@@ -125,7 +125,7 @@ func machine(with ...func(*clusterv1.Machine)) *clusterv1.Machine {
 		Spec: clusterv1.MachineSpec{
 			ClusterName: "demo", Version: "v1.34.2", FailureDomain: "a",
 			Bootstrap:         clusterv1.Bootstrap{DataSecretName: new("m0-data")},
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachine", Name: "m0"},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion().Group, Kind: "LocalMachine", Name: "m0"},
 		},
 	}
 	for _, f := range with {
@@ -147,7 +147,7 @@ func local(with ...func(*infrav1.LocalMachine)) *infrav1.LocalMachine {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "m0", UID: "lm", Finalizers: []string{infrav1.LocalMachineFinalizer},
 			Labels:          map[string]string{clusterv1.ClusterNameLabel: "demo"},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m0", UID: "m"}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: "Machine", Name: "m0", UID: "m"}},
 		},
 		Spec: infrav1.LocalMachineSpec{Simulated: &infrav1.LocalMachineSimulated{
 			VM: infrav1.SimulatedStage{StartupMilliseconds: new(int32(5))}, Faults: []infrav1.MachineFault{infrav1.MachineFaultNodeNotReady},

@@ -20,8 +20,8 @@ import (
 
 // ownerKind is what owns a LocalMachine, localKind what it refers to.
 var (
-	ownerKind = clusterv1.GroupVersion.WithKind("Machine").GroupKind()
-	localKind = infrav1.GroupVersion.WithKind("LocalMachine")
+	ownerKind = clusterv1.GroupVersion().WithKind("Machine").GroupKind()
+	localKind = infrav1.GroupVersion().WithKind("LocalMachine")
 )
 
 // state is what one reconcile knows.

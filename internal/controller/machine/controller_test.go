@@ -229,7 +229,7 @@ func TestFinalizerIsStoredBeforeAnythingElse(t *testing.T) {
 	if diff := cmp.Diff([]string{"patch Machine"}, w.writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
-	wantOwner := []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo", UID: "cluster"}}
+	wantOwner := []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: "Cluster", Name: "demo", UID: "cluster"}}
 	if diff := cmp.Diff(wantOwner, m.OwnerReferences); diff != "" || m.Labels[clusterv1.ClusterNameLabel] != "demo" || len(m.Finalizers) != 1 {
 		t.Errorf("labels %v, finalizers %v, owners (-want +got):\n%s", m.Labels, m.Finalizers, diff)
 	}
@@ -268,7 +268,7 @@ func TestOwnersAreTakenOver(t *testing.T) {
 	t.Parallel()
 	made := func(ref clusterv1.ContractVersionedObjectReference) *unstructured.Unstructured {
 		return object(ref, nil, func(u *unstructured.Unstructured) {
-			u.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "set", UID: "set"}})
+			u.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: "MachineSet", Name: "set", UID: "set"}})
 		})
 	}
 	w := newWorld(t, cluster(), machine(), made(configRef), made(hostRef))

@@ -429,7 +429,7 @@ func TestHooksHoldEvenWhenTheNodeIsSpared(t *testing.T) {
 func TestTheHostOfAnotherMachineIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	theirs := provisioned()
-	theirs.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "other", UID: "other", Controller: new(true)}})
+	theirs.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: "Machine", Name: "other", UID: "other", Controller: new(true)}})
 	w := newWorld(t, cluster(), machine(deletedSince(0)), theirs)
 	if m, _, err := w.reconcile(); err != nil || m != nil {
 		t.Fatalf("machine %v, error %v", m, err)

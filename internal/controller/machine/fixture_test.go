@@ -191,7 +191,7 @@ func machine(change ...func(*clusterv1.Machine)) *clusterv1.Machine {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "m0", UID: "machine", Generation: 1, Finalizers: []string{clusterv1.MachineFinalizer},
 			Labels:          map[string]string{clusterv1.ClusterNameLabel: "demo", clusterv1.MachineSetNameLabel: "set"},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "set", UID: "set", Controller: new(true)}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: "MachineSet", Name: "set", UID: "set", Controller: new(true)}},
 		},
 		Spec: clusterv1.MachineSpec{ClusterName: "demo", Version: "v1.36.0", InfrastructureRef: hostRef, Bootstrap: clusterv1.Bootstrap{ConfigRef: configRef}},
 	}

@@ -176,7 +176,7 @@ func machine(name, set string, status metav1.ConditionStatus) *clusterv1.Machine
 	m := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: name, Labels: map[string]string{"app": "x"}, Finalizers: []string{clusterv1.MachineFinalizer},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: set, UID: types.UID("uid-" + set), Controller: new(true)}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: "MachineSet", Name: set, UID: types.UID("uid-" + set), Controller: new(true)}},
 		},
 		Spec: clusterv1.MachineSpec{ClusterName: "c", Version: "v1.35.0"},
 	}
@@ -298,7 +298,7 @@ func TestReconcileHoldsARolloutWhoseTemplateDoesNotExist(t *testing.T) {
 func TestReconcileTakesNoTemplateOfAnotherCluster(t *testing.T) {
 	t.Parallel()
 	template := ownedTemplate()
-	template.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "prod", UID: "p"}})
+	template.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: "Cluster", Name: "prod", UID: "p"}})
 	w := newWorld(t, crd("hosttemplates.x.io"), template, cluster(), deployment(1))
 	w.reconcile("patch status of MachineDeployment md")
 	const want = "Scaling up from 0 to 1 replicas is blocked because:\n* spec.template.spec.infrastructureRef: HostTemplate ns/ht is held by Cluster prod: refer to another object, or remove that owner or label"

@@ -140,12 +140,12 @@ func TestReconcileDeletesWhatAnInterruptedCreationLeft(t *testing.T) {
 		host := thing("Host", "ms-lost", nil)
 		host.SetLabels(machineLabels(machineSet(0)))
 		host.SetUID("uid-lost")
-		host.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "ms", UID: "uid-ms"}})
+		host.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: "MachineSet", Name: "ms", UID: "uid-ms"}})
 		return host
 	}
 	taken := thing("Host", "other", nil)
 	taken.SetLabels(machineLabels(machineSet(0)))
-	taken.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "other", UID: "m", Controller: new(true)}})
+	taken.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: "Machine", Name: "other", UID: "m", Controller: new(true)}})
 	settled := machineSet(0)
 	settled.Status.ObservedGeneration = settled.Generation
 	tests := map[string]struct {
@@ -183,8 +183,8 @@ func TestReconcileSaysWhatBlocksCreation(t *testing.T) {
 	bootless := machineSet(1)
 	bootless.Spec.Template.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{}
 	foreign, stolen := machineSet(1), template("HostTemplate", "ht")
-	foreign.Spec.Template.Spec.Bootstrap.ConfigRef.APIGroup = clusterv1.GroupVersion.Group
-	stolen.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "prod", UID: "p"}})
+	foreign.Spec.Template.Spec.Bootstrap.ConfigRef.APIGroup = clusterv1.GroupVersion().Group
+	stolen.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: "Cluster", Name: "prod", UID: "p"}})
 	const head = "Scaling up from 0 to 1 replicas is blocked because:\n* "
 	tests := map[string]struct {
 		w       *world

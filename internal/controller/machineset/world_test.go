@@ -147,7 +147,7 @@ func machineSet(n int32) *clusterv1.MachineSet {
 			Finalizers: []string{clusterv1.MachineSetFinalizer},
 			Labels:     map[string]string{clusterv1.ClusterNameLabel: "c", clusterv1.MachineDeploymentNameLabel: "md"},
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment", Name: "md", UID: "uid-md", Controller: new(true), BlockOwnerDeletion: new(true),
+				APIVersion: clusterv1.GroupVersion().String(), Kind: "MachineDeployment", Name: "md", UID: "uid-md", Controller: new(true), BlockOwnerDeletion: new(true),
 			}},
 		},
 		Spec: clusterv1.MachineSetSpec{
@@ -175,7 +175,7 @@ func machine(name string) *clusterv1.Machine {
 			Namespace: "ns", Name: name, UID: types.UID("uid-" + name), Labels: machineLabels(set), Annotations: map[string]string{"note": "1"},
 			Finalizers: []string{clusterv1.MachineFinalizer},
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "ms", UID: "uid-ms", Controller: new(true), BlockOwnerDeletion: new(true),
+				APIVersion: clusterv1.GroupVersion().String(), Kind: "MachineSet", Name: "ms", UID: "uid-ms", Controller: new(true), BlockOwnerDeletion: new(true),
 			}},
 		},
 		Spec: set.Spec.Template.Spec,

@@ -119,7 +119,7 @@ func Name(obj metav1.Object, gk schema.GroupKind) string {
 
 // OfCluster returns a reference to a Cluster without the controller mark.
 func OfCluster(c *clusterv1.Cluster) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: clusterv1.ClusterKind, Name: c.Name, UID: c.UID}
+	return metav1.OwnerReference{APIVersion: clusterv1.GroupVersion().String(), Kind: clusterv1.ClusterKind, Name: c.Name, UID: c.UID}
 }
 
 // Label sets the cluster-name label of obj and reports whether it was another.

@@ -71,7 +71,7 @@ func ToShare(c *clusterv1.Cluster) Claim {
 
 func controller(kind string, obj metav1.Object) metav1.OwnerReference {
 	return metav1.OwnerReference{
-		APIVersion: clusterv1.GroupVersion.String(), Kind: kind, Name: obj.GetName(), UID: obj.GetUID(),
+		APIVersion: clusterv1.GroupVersion().String(), Kind: kind, Name: obj.GetName(), UID: obj.GetUID(),
 		Controller: new(true), BlockOwnerDeletion: new(true),
 	}
 }
@@ -143,11 +143,11 @@ func (c Claim) besides(o metav1.OwnerReference) bool { return isCluster(c.Owner)
 // core kinds, and control planes.
 func holds(o metav1.OwnerReference) bool {
 	group := groupKind(o).Group
-	return group == clusterv1.GroupVersion.Group || serves(group, "controlplane")
+	return group == clusterv1.GroupVersion().Group || serves(group, "controlplane")
 }
 
 func isCluster(o metav1.OwnerReference) bool {
-	return groupKind(o) == schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: clusterv1.ClusterKind}
+	return groupKind(o) == schema.GroupKind{Group: clusterv1.GroupVersion().Group, Kind: clusterv1.ClusterKind}
 }
 
 func same(a, b metav1.OwnerReference) bool { return a.Name == b.Name && groupKind(a) == groupKind(b) }

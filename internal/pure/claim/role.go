@@ -34,7 +34,7 @@ var others = map[Role][]string{
 
 // ours are the groups of Cluster API of which no kind is a provider's.
 var ours = []string{
-	clusterv1.GroupVersion.Group, "runtime.cluster.x-k8s.io", "addons.cluster.x-k8s.io", "ipam.cluster.x-k8s.io", "clusterctl.cluster.x-k8s.io",
+	clusterv1.GroupVersion().Group, "runtime.cluster.x-k8s.io", "addons.cluster.x-k8s.io", "ipam.cluster.x-k8s.io", "clusterctl.cluster.x-k8s.io",
 }
 
 // Kind says why no object of a kind can have the role, or returns nil.

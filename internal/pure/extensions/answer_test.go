@@ -13,7 +13,7 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 )
 
-var createdKind = hooksv1.GroupVersion.WithKind("BeforeClusterCreateResponse")
+var createdKind = hooksv1.GroupVersion().WithKind("BeforeClusterCreateResponse")
 
 func created(status hooksv1.ResponseStatus, message string, retryAfter int32) *hooksv1.BeforeClusterCreateResponse {
 	out := &hooksv1.BeforeClusterCreateResponse{}

@@ -41,7 +41,7 @@ func Cluster(c *clusterv1.Cluster) clusterv1.Cluster {
 	meta := c.ObjectMeta
 	meta.ManagedFields = nil
 	out := clusterv1.Cluster{ObjectMeta: *meta.DeepCopy(), Spec: *c.Spec.DeepCopy()}
-	out.TypeMeta = metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster"}
+	out.TypeMeta = metav1.TypeMeta{APIVersion: clusterv1.GroupVersion().String(), Kind: "Cluster"}
 	delete(out.Annotations, corev1.LastAppliedConfigAnnotation)
 	delete(out.Annotations, conversionData)
 	if len(out.Annotations) == 0 {

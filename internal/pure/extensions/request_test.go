@@ -126,7 +126,7 @@ func catalogName(t *testing.T, h catalog.Hook) string {
 func newer(t *testing.T) catalog.Version {
 	t.Helper()
 	return catalog.Version{
-		GroupVersion: schema.GroupVersion{Group: hooksv1.GroupVersion.Group, Version: "v1beta1"},
+		GroupVersion: schema.GroupVersion{Group: hooksv1.GroupVersion().Group, Version: "v1beta1"},
 		Hooks:        []catalog.Hook{{Func: AfterClusterUpgrade}, {Func: BeforeClusterDelete}},
 		Conversions: []catalog.Conversion{
 			catalog.Convert(AfterClusterUpgrade, hooksv1.AfterClusterUpgrade,

@@ -19,7 +19,7 @@ import (
 
 // GroupVersion is the group of the published hooks in a version that is not
 // published.
-var GroupVersion = schema.GroupVersion{Group: hooksv1.GroupVersion.Group, Version: "v1alpha2"}
+var GroupVersion = schema.GroupVersion{Group: hooksv1.GroupVersion().Group, Version: "v1alpha2"}
 
 // BeforeClusterUpgradeRequest has one list of steps and a new field, Reason.
 type BeforeClusterUpgradeRequest struct {

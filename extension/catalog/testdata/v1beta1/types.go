@@ -18,7 +18,7 @@ import (
 
 // GroupVersion is the group of the published hooks in a version that is not
 // published.
-var GroupVersion = schema.GroupVersion{Group: hooksv1.GroupVersion.Group, Version: "v1beta1"}
+var GroupVersion = schema.GroupVersion{Group: hooksv1.GroupVersion().Group, Version: "v1beta1"}
 
 // BeforeClusterUpgradeRequest moves the versions into Plan.
 type BeforeClusterUpgradeRequest struct {
