@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -138,34 +139,91 @@ func equal(want, have *int32) bool {
 	return want == nil || (have != nil && *have == *want)
 }
 
-// delete takes all clusters away and waits until they are gone.
+// delete takes all clusters away and waits until they are gone; what garbage
+// collection still does after that is counted too.
 func (b *bench) delete(ctx context.Context, r *Result) error {
-	begin := time.Now()
 	var list clusterv1.ClusterList
 	if err := b.mgmt.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("list Clusters: %w", err)
 	}
-	for i := range list.Items {
-		if err := b.mgmt.Delete(ctx, &list.Items[i]); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete Cluster %s: %w", list.Items[i].Name, err)
-		}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	gone := make(chan string, len(list.Items))
+	if err := b.watchGone(ctx, list.ResourceVersion, gone, cancel); err != nil {
+		return err
 	}
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		left := metav1.PartialObjectMetadataList{}
-		left.SetGroupVersionKind(clusterv1.GroupVersion().WithKind("ClusterList"))
-		if err := b.mgmt.List(ctx, &left, client.InNamespace(namespace)); err != nil {
-			return fmt.Errorf("list Clusters: %w", err)
-		}
-		if len(left.Items) == 0 {
-			r.DeleteSeconds = round(time.Since(begin).Seconds())
-			return nil
-		}
+	before, err := b.snap(ctx)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	if err := b.deleteAll(ctx, list.Items, gone, cancel); err != nil {
+		return err
+	}
+	r.Deletion.Seconds = round(time.Since(begin).Seconds())
+	if err := pause(ctx, seconds(b.scenario.SettleSeconds)); err != nil {
+		return err
+	}
+	after, err := b.snap(ctx)
+	if err != nil {
+		return err
+	}
+	q, n := after.requests.since(before.requests), float64(b.scenario.Clusters)
+	r.Deletion.CPUSeconds = round(after.cpu - before.cpu)
+	r.Deletion.Requests, r.Deletion.RequestsPerCluster = q.sum(counted), round(q.sum(counted)/n)
+	r.Deletion.Conflicts = q.sum(isConflict)
+	r.Deletion.ByVerbAndResource = q.counts(counted)
+	return nil
+}
+
+// deleteAll asks for the end of all clusters and waits for it.
+func (b *bench) deleteAll(ctx context.Context, clusters []clusterv1.Cluster, gone <-chan string, fail context.CancelCauseFunc) error {
+	asked := make(chan *clusterv1.Cluster, len(clusters))
+	for i := range clusters {
+		asked <- &clusters[i]
+	}
+	close(asked)
+	var asking sync.WaitGroup
+	for range creators {
+		asking.Go(func() {
+			for c := range asked {
+				if err := b.mgmt.Delete(ctx, c); client.IgnoreNotFound(err) != nil {
+					fail(fmt.Errorf("delete Cluster %s: %w", c.Name, err))
+				}
+			}
+		})
+	}
+	defer asking.Wait()
+	for left := len(clusters); left > 0; left-- {
 		select {
-		case <-tick.C:
+		case <-gone:
+		case <-b.plane.gone:
+			return fmt.Errorf("%d Clusters are still there: the plane has ended", left)
 		case <-ctx.Done():
-			return fmt.Errorf("%d Clusters are still there: %w", len(left.Items), ctx.Err())
+			return fmt.Errorf("%d Clusters are still there: %w", left, context.Cause(ctx))
 		}
 	}
+	return nil
+}
+
+// watchGone sends the name of each cluster that ends after a resourceVersion.
+func (b *bench) watchGone(ctx context.Context, since string, gone chan<- string, fail context.CancelCauseFunc) error {
+	w, err := b.mgmt.Watch(ctx, &clusterv1.ClusterList{}, client.InNamespace(namespace), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: since}})
+	if err != nil {
+		return fmt.Errorf("watch Clusters: %w", err)
+	}
+	go func() {
+		defer w.Stop()
+		for e := range w.ResultChan() {
+			switch e.Type {
+			case watch.Error:
+				fail(apierrors.FromObject(e.Object))
+				return
+			case watch.Deleted:
+				gone <- e.Object.(*clusterv1.Cluster).Name
+			}
+		}
+		fail(errors.New("watch Clusters: the plane has ended the watch"))
+	}()
+	return nil
 }

@@ -34,10 +34,10 @@ type Result struct {
 	MachinesCreated    int     `json:"machinesCreated"`
 	MachinesReplaced   int     `json:"machinesReplaced"`
 
-	Extensions    Warmth  `json:"extensions"`
-	Idle          Window  `json:"idle"`
-	Restart       Restart `json:"restart"`
-	DeleteSeconds float64 `json:"deleteSeconds,omitempty"`
+	Extensions Warmth   `json:"extensions"`
+	Idle       Window   `json:"idle"`
+	Restart    Restart  `json:"restart"`
+	Deletion   Deletion `json:"deletion"`
 
 	ByVerbAndResource []Count `json:"byVerbAndResource"`
 }
@@ -77,6 +77,17 @@ type Restart struct {
 	Writes       []Count `json:"writes"`
 }
 
+// Deletion is what it costs to take all clusters away.
+type Deletion struct {
+	// Seconds is from the first delete to all Clusters gone.
+	Seconds            float64 `json:"seconds"`
+	CPUSeconds         float64 `json:"cpuSeconds"`
+	Requests           float64 `json:"requests"`
+	RequestsPerCluster float64 `json:"requestsPerCluster"`
+	Conflicts          float64 `json:"conflicts"`
+	ByVerbAndResource  []Count `json:"byVerbAndResource"`
+}
+
 func summarise(took []time.Duration) Spread {
 	slices.Sort(took)
 	at := func(q float64) float64 { return round(took[int(q*float64(len(took)-1))].Seconds()) }
@@ -99,6 +110,10 @@ func (r *Result) check(l Limits) error {
 	over("CPU seconds per cluster", r.CPUSecondsPerCluster, l.CPUPerCluster)
 	over("peak of resident memory in MiB", float64(r.PeakMiB), float64(l.PeakMiB))
 	over("cores when idle", r.Idle.Cores, l.IdleCores)
+	over("seconds from restart to ready", r.Restart.ReadySeconds, l.RestartReadySeconds)
+	over("CPU seconds of a restart", r.Restart.CPUSeconds, l.RestartCPUSeconds)
+	over("seconds to all clusters deleted", r.Deletion.Seconds, l.DeleteSeconds)
+	over("API requests to delete a cluster", r.Deletion.RequestsPerCluster, l.DeleteRequestsPerCluster)
 	over("seconds to all extensions discovered", r.Extensions.DiscoveredSeconds, l.ExtensionWarmUp)
 	over("seconds from start to all extensions asked", r.Extensions.WarmUpSeconds, l.ExtensionWarmUp)
 	return errors.Join(errs...)
@@ -135,11 +150,18 @@ func (r *Result) table(out io.Writer) error {
 		}
 	}
 	if s.Delete {
-		row("delete all", "%.1f s", r.DeleteSeconds)
+		d := r.Deletion
+		row("delete all", "%.1f s, CPU %.1f s, %.0f requests, %.1f per cluster, %.0f conflicts", d.Seconds, d.CPUSeconds, d.Requests, d.RequestsPerCluster, d.Conflicts)
 	}
-	row("requests by verb and resource", "")
-	for _, c := range r.ByVerbAndResource {
-		row("", "%.0f\t%s\t%s", c.Count, c.Verb, c.Resource)
+	list := func(title string, counts []Count) {
+		row(title, "")
+		for _, c := range counts {
+			row("", "%.0f\t%s\t%s", c.Count, c.Verb, c.Resource)
+		}
+	}
+	list("requests by verb and resource", r.ByVerbAndResource)
+	if s.Delete {
+		list("those of the deletion", r.Deletion.ByVerbAndResource)
 	}
 	return w.Flush()
 }

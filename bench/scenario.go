@@ -42,13 +42,17 @@ type Scenario struct {
 
 // Limits are upper bounds; 0 means none.
 type Limits struct {
-	ReadySeconds       float64 `json:"readySeconds"`
-	WallSeconds        float64 `json:"wallSeconds"`
-	RequestsPerCluster float64 `json:"requestsPerCluster"`
-	CPUPerCluster      float64 `json:"cpuSecondsPerCluster"`
-	PeakMiB            int64   `json:"peakMiB"`
-	IdleCores          float64 `json:"idleCores"`
-	ExtensionWarmUp    float64 `json:"extensionWarmUpSeconds"`
+	ReadySeconds             float64 `json:"readySeconds"`
+	WallSeconds              float64 `json:"wallSeconds"`
+	RequestsPerCluster       float64 `json:"requestsPerCluster"`
+	CPUPerCluster            float64 `json:"cpuSecondsPerCluster"`
+	PeakMiB                  int64   `json:"peakMiB"`
+	IdleCores                float64 `json:"idleCores"`
+	RestartReadySeconds      float64 `json:"restartReadySeconds"`
+	RestartCPUSeconds        float64 `json:"restartCPUSeconds"`
+	DeleteSeconds            float64 `json:"deleteSeconds"`
+	DeleteRequestsPerCluster float64 `json:"deleteRequestsPerCluster"`
+	ExtensionWarmUp          float64 `json:"extensionWarmUpSeconds"`
 }
 
 func load(path string) (*Scenario, error) {
