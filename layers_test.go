@@ -22,10 +22,10 @@ const module = "github.com/capstan-dev/capstan/"
 var layers = []layer{
 	{name: "api", dirs: []string{"api/"}, may: []string{"api"}},
 	{name: "leaf", dirs: []string{"contract", "conditions", "extension", "manifests", "internal/kit/"}, may: []string{"api", "leaf"}},
-	{name: "pure", dirs: []string{"internal/pure/"}, may: []string{"api", "leaf", "pure"}, pure: true},
+	{name: "pure", dirs: []string{"internal/pure/", "clusterctl/tree"}, may: []string{"api", "leaf", "pure"}, pure: true},
 	{name: "access", dirs: []string{"internal/access/", "internal/simulated", "internal/mgmtplane"}, may: []string{"api", "leaf", "pure", "access"}},
 	{name: "controller", dirs: []string{"internal/controller/", "internal/admission/"}, may: []string{"api", "leaf", "pure", "access"}},
-	{name: "library", dirs: []string{"clusterctl", "conformance/extension", "internal/dashboard"}, may: []string{"api", "leaf", "pure", "access", "library"}},
+	{name: "library", dirs: []string{"clusterctl", "conformance/extension"}, may: []string{"api", "leaf", "pure", "access", "library"}},
 	{name: "app", dirs: []string{"internal/app", "internal/cli"}, may: []string{"api", "leaf", "pure", "access", "controller", "library", "app"}},
 	{name: "author", dirs: []string{"cmd/sample-extension"}, may: []string{"api", "leaf"}},
 	{name: "cmd", dirs: []string{"cmd/"}, may: []string{"app"}},

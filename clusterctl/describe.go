@@ -15,13 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/clustertree"
+	"github.com/capstan-dev/capstan/clusterctl/tree"
 )
 
-// ReadTree reads everything that belongs to a Cluster, for clustertree.Build.
+// ReadTree reads everything that belongs to a Cluster, for tree.Build.
 // An object that is referred to but does not exist is left out.
-func (c *Client) ReadTree(ctx context.Context, key client.ObjectKey) (clustertree.Input, error) {
-	in := clustertree.Input{Templates: map[string][]clustertree.Object{}}
+func (c *Client) ReadTree(ctx context.Context, key client.ObjectKey) (tree.Input, error) {
+	in := tree.Input{Templates: map[string][]tree.Object{}}
 	cluster := &clusterv1.Cluster{}
 	err := explain(c.mgmt.Get(ctx, key, cluster), clusterv1.ClusterKind)
 	if apierrors.IsNotFound(err) {
@@ -43,7 +43,7 @@ func (c *Client) ReadTree(ctx context.Context, key client.ObjectKey) (clustertre
 }
 
 // readSets reads the kinds that hold machines, and the templates they use.
-func (c *Client) readSets(ctx context.Context, key client.ObjectKey, in *clustertree.Input) error {
+func (c *Client) readSets(ctx context.Context, key client.ObjectKey, in *tree.Input) error {
 	var deployments clusterv1.MachineDeploymentList
 	var sets clusterv1.MachineSetList
 	var pools clusterv1.MachinePoolList
@@ -53,7 +53,7 @@ func (c *Client) readSets(ctx context.Context, key client.ObjectKey, in *cluster
 		}
 	}
 	var errs []error
-	note := func(into *[]clustertree.Object, obj client.Object, kind string, template *clusterv1.MachineSpec) {
+	note := func(into *[]tree.Object, obj client.Object, kind string, template *clusterv1.MachineSpec) {
 		o, err := object(obj, kind)
 		errs = append(errs, err)
 		*into = append(*into, o)
@@ -80,7 +80,7 @@ func (c *Client) readSets(ctx context.Context, key client.ObjectKey, in *cluster
 	return errors.Join(errs...)
 }
 
-func (c *Client) readMachines(ctx context.Context, key client.ObjectKey, in *clustertree.Input) error {
+func (c *Client) readMachines(ctx context.Context, key client.ObjectKey, in *tree.Input) error {
 	var machines clusterv1.MachineList
 	if err := c.list(ctx, key, &machines); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (c *Client) readMachines(ctx context.Context, key client.ObjectKey, in *clu
 		if err != nil {
 			return err
 		}
-		row := clustertree.Machine{Object: o}
+		row := tree.Machine{Object: o}
 		if row.Infrastructure, err = c.referred(ctx, key.Namespace, m.Spec.InfrastructureRef); err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (c *Client) list(ctx context.Context, key client.ObjectKey, into client.Obj
 }
 
 // referred reads the object behind a reference; nil when there is none.
-func (c *Client) referred(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (*clustertree.Object, error) {
+func (c *Client) referred(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (*tree.Object, error) {
 	if ref.Name == "" {
 		return nil, nil
 	}
@@ -147,16 +147,16 @@ type shown struct {
 	} `json:"status"`
 }
 
-func object(obj client.Object, kind string) (clustertree.Object, error) {
+func object(obj client.Object, kind string) (tree.Object, error) {
 	var s shown
 	raw, err := json.Marshal(obj)
 	if err == nil {
 		err = json.Unmarshal(raw, &s)
 	}
 	if err != nil {
-		return clustertree.Object{}, fmt.Errorf("read %s %s: %w", kind, client.ObjectKeyFromObject(obj), err)
+		return tree.Object{}, fmt.Errorf("read %s %s: %w", kind, client.ObjectKeyFromObject(obj), err)
 	}
-	return clustertree.Object{
+	return tree.Object{
 		Kind:       kind,
 		Namespace:  obj.GetNamespace(),
 		Name:       obj.GetName(),
@@ -166,7 +166,7 @@ func object(obj client.Object, kind string) (clustertree.Object, error) {
 		Labels:     obj.GetLabels(),
 		Owners:     obj.GetOwnerReferences(),
 		Conditions: s.Status.Conditions,
-		Replicas: clustertree.Counters{
+		Replicas: tree.Counters{
 			Desired:   s.Spec.Replicas,
 			Current:   s.Status.Replicas,
 			Ready:     s.Status.ReadyReplicas,

@@ -10,14 +10,14 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capstan-dev/capstan/clusterctl/tree"
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/pure/clustertree"
 )
 
 type describeClusterOptions struct {
 	mgmt       command.MgmtFlags
 	namespace  string
-	tree       clustertree.Options
+	tree       tree.Options
 	conditions string
 	color      bool
 	output     string
@@ -81,11 +81,11 @@ func runDescribeCluster(ctx context.Context, env *Env, o describeClusterOptions,
 		return err
 	}
 	o.tree.Alone = filter.named
-	tree := clustertree.Build(in, o.tree)
+	root := tree.Build(in, o.tree)
 	if o.output == "json" {
 		enc := json.NewEncoder(env.Out)
 		enc.SetIndent("", "  ")
-		return enc.Encode(tree)
+		return enc.Encode(root)
 	}
-	return writeTree(env.Out, tree, treeStyle{now: env.Now(), color: o.color, conditions: filter})
+	return writeTree(env.Out, root, treeStyle{now: env.Now(), color: o.color, conditions: filter})
 }

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl/tree"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/plaintext"
-	"github.com/capstan-dev/capstan/internal/pure/clustertree"
 )
 
 // treeStyle says how a tree is shown.
@@ -51,7 +51,7 @@ func parseConditionFilter(s string) (conditionFilter, error) {
 }
 
 // check refuses a selector that can choose nothing of in, as a mistyped one.
-func (f conditionFilter) check(in *clustertree.Input) error {
+func (f conditionFilter) check(in *tree.Input) error {
 	kinds := []string{"Cluster", "MachineDeployment", "MachineSet", "MachinePool", "Machine"}
 	known := map[string]bool{"all": true}
 	for _, o := range in.Objects() {
@@ -73,7 +73,7 @@ func (f conditionFilter) check(in *clustertree.Input) error {
 
 // match reports whether the conditions of o are asked for, and whether only
 // those that need attention are.
-func (f conditionFilter) match(o *clustertree.Object) (show, attention bool) {
+func (f conditionFilter) match(o *tree.Object) (show, attention bool) {
 	for _, selector := range []string{selectorOf(o), strings.ToLower(o.Kind), "all"} {
 		if attention, ok := f[selector]; ok {
 			return true, attention
@@ -83,20 +83,20 @@ func (f conditionFilter) match(o *clustertree.Object) (show, attention bool) {
 }
 
 // named reports whether o itself is asked for by its name.
-func (f conditionFilter) named(o *clustertree.Object) bool {
+func (f conditionFilter) named(o *tree.Object) bool {
 	_, ok := f[selectorOf(o)]
 	return ok
 }
 
 // selectorOf is the selector of one object.
-func selectorOf(o *clustertree.Object) string { return strings.ToLower(o.Kind + "/" + o.Name) }
+func selectorOf(o *tree.Object) string { return strings.ToLower(o.Kind + "/" + o.Name) }
 
 var treeHeader = []string{"NAME", "REPLICAS", "AVAILABLE", "READY", "UP TO DATE", "STATUS", "REASON", "SINCE", "MESSAGE"}
 
 const messageColumn = 8
 
 // writeTree prints a tree as a table without borders.
-func writeTree(w io.Writer, root *clustertree.Node, s treeStyle) error {
+func writeTree(w io.Writer, root *tree.Node, s treeStyle) error {
 	t := &table{rows: [][]string{treeHeader}}
 	t.node(root, "", "", s)
 	return t.write(w, s.color)
@@ -106,7 +106,7 @@ type table struct{ rows [][]string }
 
 // node adds the rows of n and of what is below it. first and rest are what
 // stands before the name in its first and in all later lines.
-func (t *table) node(n *clustertree.Node, first, rest string, s treeStyle) {
+func (t *table) node(n *tree.Node, first, rest string, s treeStyle) {
 	name := n.Title
 	if n.Role != "" {
 		name = n.Role + " - " + name
@@ -149,7 +149,7 @@ func (t *table) add(cells []string, below string) {
 	}
 }
 
-func (t *table) conditions(o *clustertree.Object, below string, s treeStyle) {
+func (t *table) conditions(o *tree.Object, below string, s treeStyle) {
 	show, attention := s.conditions.match(o)
 	if !show {
 		return
@@ -180,7 +180,7 @@ func needsAttention(c *metav1.Condition) bool {
 	return c.Status != good
 }
 
-func objectCells(n *clustertree.Node, now time.Time) []string {
+func objectCells(n *tree.Node, now time.Time) []string {
 	o := n.Object
 	cells := make([]string, len(treeHeader))
 	if o.Kind == "Machine" {

@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/capstan-dev/capstan/clusterctl/tree"
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/pure/clustertree"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -31,30 +31,30 @@ func owned(kind, name string) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{Kind: kind, Name: name}}
 }
 
-func machine(name, ownerKind, ownerName string, status metav1.ConditionStatus, message string) clustertree.Machine {
+func machine(name, ownerKind, ownerName string, status metav1.ConditionStatus, message string) tree.Machine {
 	reason := "Ready"
 	if status != metav1.ConditionTrue {
 		reason = "NotReady"
 	}
-	return clustertree.Machine{
-		Object: clustertree.Object{Kind: "Machine", Name: name, Owners: owned(ownerKind, ownerName), Conditions: []metav1.Condition{
+	return tree.Machine{
+		Object: tree.Object{Kind: "Machine", Name: name, Owners: owned(ownerKind, ownerName), Conditions: []metav1.Condition{
 			condition("Available", status, reason, ""), condition("Ready", status, reason, message), condition("UpToDate", "True", "UpToDate", ""),
 		}},
-		Infrastructure: &clustertree.Object{Kind: "LocalMachine", Name: name, Conditions: []metav1.Condition{condition("Ready", status, "VM"+reason, message)}},
+		Infrastructure: &tree.Object{Kind: "LocalMachine", Name: name, Conditions: []metav1.Condition{condition("Ready", status, "VM"+reason, message)}},
 	}
 }
 
-func demo() clustertree.Input {
+func demo() tree.Input {
 	three, two := int32(3), int32(2)
-	return clustertree.Input{
-		Cluster:        clustertree.Object{Kind: "Cluster", Name: "demo", Conditions: []metav1.Condition{condition("Available", "False", "NotAvailable", "* WorkersAvailable:\n  * MachineDeployment w: 1 of 2")}},
-		Infrastructure: &clustertree.Object{Kind: "LocalCluster", Name: "demo", Conditions: []metav1.Condition{condition("Ready", "True", "Ready", "")}},
-		ControlPlane: &clustertree.Object{Kind: "KubeadmControlPlane", Name: "cp", Conditions: []metav1.Condition{condition("Available", "True", "Available", ""), condition("Remediating", "True", "Remediating", "one")},
-			Replicas: clustertree.Counters{Desired: &three, Current: &three, Ready: &three, Available: &three, UpToDate: &three}},
-		MachineDeployments: []clustertree.Object{{Kind: "MachineDeployment", Name: "w", Conditions: []metav1.Condition{condition("Available", "False", "NotAvailable", "1 of 2")},
-			Replicas: clustertree.Counters{Desired: &two, Current: &two, Ready: new(int32(1))}}},
-		MachineSets: []clustertree.Object{{Kind: "MachineSet", Name: "w-1", Owners: owned("MachineDeployment", "w")}},
-		Machines: []clustertree.Machine{
+	return tree.Input{
+		Cluster:        tree.Object{Kind: "Cluster", Name: "demo", Conditions: []metav1.Condition{condition("Available", "False", "NotAvailable", "* WorkersAvailable:\n  * MachineDeployment w: 1 of 2")}},
+		Infrastructure: &tree.Object{Kind: "LocalCluster", Name: "demo", Conditions: []metav1.Condition{condition("Ready", "True", "Ready", "")}},
+		ControlPlane: &tree.Object{Kind: "KubeadmControlPlane", Name: "cp", Conditions: []metav1.Condition{condition("Available", "True", "Available", ""), condition("Remediating", "True", "Remediating", "one")},
+			Replicas: tree.Counters{Desired: &three, Current: &three, Ready: &three, Available: &three, UpToDate: &three}},
+		MachineDeployments: []tree.Object{{Kind: "MachineDeployment", Name: "w", Conditions: []metav1.Condition{condition("Available", "False", "NotAvailable", "1 of 2")},
+			Replicas: tree.Counters{Desired: &two, Current: &two, Ready: new(int32(1))}}},
+		MachineSets: []tree.Object{{Kind: "MachineSet", Name: "w-1", Owners: owned("MachineDeployment", "w")}},
+		Machines: []tree.Machine{
 			machine("cp-1", "KubeadmControlPlane", "cp", "True", ""), machine("cp-2", "KubeadmControlPlane", "cp", "True", ""), machine("cp-3", "KubeadmControlPlane", "cp", "True", ""),
 			machine("w-1-a", "MachineSet", "w-1", "True", ""), machine("w-1-b", "MachineSet", "w-1", "False", "* NodeHealthy: waiting"),
 			machine("lone", "Cluster", "demo", "True", ""),
@@ -65,14 +65,14 @@ func demo() clustertree.Input {
 func TestWriteTree(t *testing.T) {
 	tests := map[string]struct {
 		file       string
-		options    clustertree.Options
+		options    tree.Options
 		conditions string
 	}{
-		"quiet by default":                 {file: "quiet.txt", options: clustertree.Options{Grouping: true}},
-		"every object":                     {file: "everything.txt", options: clustertree.Options{ShowMachineSets: true, Echo: true}},
-		"conditions that need attention":   {file: "attention.txt", options: clustertree.Options{Grouping: true}, conditions: "kubeadmcontrolplane/CP+"},
-		"a machine that is named":          {file: "machine.txt", options: clustertree.Options{Grouping: true}, conditions: "machine/cp-2"},
-		"all conditions of the deployment": {file: "conditions.txt", options: clustertree.Options{Grouping: true}, conditions: "MachineDeployment"},
+		"quiet by default":                 {file: "quiet.txt", options: tree.Options{Grouping: true}},
+		"every object":                     {file: "everything.txt", options: tree.Options{ShowMachineSets: true, Echo: true}},
+		"conditions that need attention":   {file: "attention.txt", options: tree.Options{Grouping: true}, conditions: "kubeadmcontrolplane/CP+"},
+		"a machine that is named":          {file: "machine.txt", options: tree.Options{Grouping: true}, conditions: "machine/cp-2"},
+		"all conditions of the deployment": {file: "conditions.txt", options: tree.Options{Grouping: true}, conditions: "MachineDeployment"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestWriteTree(t *testing.T) {
 			}
 			tc.options.Alone = filter.named
 			var out bytes.Buffer
-			if err := writeTree(&out, clustertree.Build(demo(), tc.options), treeStyle{now: noon, conditions: filter}); err != nil {
+			if err := writeTree(&out, tree.Build(demo(), tc.options), treeStyle{now: noon, conditions: filter}); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, tc.file, out.String())
@@ -97,7 +97,7 @@ func TestConditionsCannotCommandTheTerminal(t *testing.T) {
 	in.Cluster.Conditions = []metav1.Condition{condition("Available"+hostile, "False", "Reason"+hostile+"\nforged", hostile+"\nCluster/forged   Available: True")}
 	in.Infrastructure.Conditions[0].Reason = hostile
 	var out bytes.Buffer
-	if err := writeTree(&out, clustertree.Build(in, clustertree.Options{}), treeStyle{now: noon, conditions: conditionFilter{"all": false}}); err != nil {
+	if err := writeTree(&out, tree.Build(in, tree.Options{}), treeStyle{now: noon, conditions: conditionFilter{"all": false}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range out.String() {
@@ -117,7 +117,7 @@ func TestTheTreeForProgramsStaysAsItIs(t *testing.T) {
 	in.Cluster.Namespace, in.Cluster.UID, in.Cluster.Created = "fleet", "1", metav1.NewTime(noon)
 	in.Cluster.Labels = map[string]string{"tier": "gold"}
 	in.Machines = in.Machines[2:5]
-	got, err := json.MarshalIndent(clustertree.Build(in, clustertree.Options{Grouping: true}), "", "  ")
+	got, err := json.MarshalIndent(tree.Build(in, tree.Options{Grouping: true}), "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clustertree arranges the objects of one Cluster as the tree that
+// Package tree arranges the objects of one Cluster as the tree that
 // users think in: infrastructure, control plane, workers, and their machines.
 //
 // It is pure: the caller reads the objects, Build arranges them, and whoever
 // shows the tree (describe, a console) renders it.
-package clustertree
+package tree
 
 import (
 	"cmp"

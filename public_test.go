@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capstan
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestPublicPackagesAreForOthers holds what other programs may import to two
+// rules: they can name every type that they meet there, and they cannot change
+// it for everybody.
+func TestPublicPackagesAreForOthers(t *testing.T) {
+	for _, pkg := range publicPackages(t) {
+		for _, name := range pkg.Scope().Names() {
+			obj := pkg.Scope().Lookup(name)
+			if !obj.Exported() {
+				continue
+			}
+			if _, ok := obj.(*types.Var); ok {
+				t.Errorf("%s.%s is a variable, which any importer could assign: make it a function or a constant", pkg.Path(), name)
+			}
+			seen := map[types.Type]bool{}
+			for _, chain := range internalTypes(obj.Type(), name, seen) {
+				t.Errorf("%s: %s, which others cannot name", pkg.Path(), chain)
+			}
+		}
+	}
+}
+
+// internalTypes lists how an importer of typ meets a type of an internal
+// package: through fields, parameters, results, elements and methods.
+func internalTypes(typ types.Type, chain string, seen map[types.Type]bool) (found []string) {
+	if seen[typ] {
+		return nil
+	}
+	seen[typ] = true
+	in := func(typ types.Type, step string, args ...any) {
+		found = append(found, internalTypes(typ, chain+" -> "+fmt.Sprintf(step, args...), seen)...)
+	}
+	switch typ := typ.(type) {
+	case *types.Alias:
+		in(types.Unalias(typ), "what it is")
+	case *types.Named:
+		for a := range typ.TypeArgs().Types() {
+			in(a, "a type argument")
+		}
+		path := ""
+		if p := typ.Obj().Pkg(); p != nil {
+			path = p.Path()
+		}
+		switch {
+		case !strings.HasPrefix(path, module):
+			return found // of others, who answer for it themselves
+		case strings.Contains(path, "/internal/"):
+			return append(found, chain+" is "+typ.String())
+		}
+		for m := range typ.Methods() {
+			if m.Exported() {
+				in(m.Signature(), "%s", m.Name())
+			}
+		}
+		in(typ.Underlying(), "%s", typ.Obj().Name())
+	case *types.Struct:
+		for f := range typ.Fields() {
+			if f.Exported() {
+				in(f.Type(), "%s", f.Name())
+			}
+		}
+	case *types.Interface:
+		for m := range typ.Methods() {
+			in(m.Signature(), "%s", m.Name())
+		}
+		for e := range typ.EmbeddedTypes() {
+			in(e, "an embedded type")
+		}
+	case *types.Signature:
+		for p := range typ.TypeParams().TypeParams() {
+			in(p.Constraint(), "type parameter %s", p.Obj().Name())
+		}
+		in(typ.Params(), "its parameters")
+		in(typ.Results(), "its results")
+	case *types.Tuple:
+		for v := range typ.Variables() {
+			in(v.Type(), "%s", v.Name())
+		}
+	case *types.Union:
+		for term := range typ.Terms() {
+			in(term.Type(), "a term")
+		}
+	case *types.Map:
+		in(typ.Key(), "its key")
+		in(typ.Elem(), "its element")
+	case interface{ Elem() types.Type }: // array, channel, pointer, slice
+		in(typ.Elem(), "its element")
+	}
+	return found
+}
+
+// publicPackages are the packages that others may import, as the compiler
+// exports them.
+func publicPackages(t *testing.T) []*types.Package {
+	t.Helper()
+	var paths []string
+	walk(t, func(dir, _ string, f *ast.File) {
+		if f.Name.Name != "main" && !strings.HasPrefix(dir, "internal/") && !slices.Contains(paths, "./"+dir) {
+			paths = append(paths, "./"+dir)
+		}
+	})
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}, paths...)...)
+	cmd.Stderr = t.Output()
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list -export: %v", err)
+	}
+	exports := map[string]string{}
+	for s := bufio.NewScanner(bytes.NewReader(out)); s.Scan(); {
+		path, file, _ := strings.Cut(s.Text(), "\t")
+		exports[path] = file
+	}
+	importer := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	var packages []*types.Package
+	for _, path := range paths {
+		p, err := importer.Import(module + strings.TrimPrefix(path, "./"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, p)
+	}
+	return packages
+}
