@@ -248,8 +248,8 @@ func TestLabelsThatCouldNotBePassedOnArePassedOnLater(t *testing.T) {
 				kcp.Spec.MachineTemplate.ObjectMeta.Labels = map[string]string{"new": "y"}
 			})
 			l.reject = func(obj client.Object) error {
-				_, config := obj.(*bootstrapv1.KubeadmConfig)
-				if infra := obj.GetObjectKind().GroupVersionKind().Kind == "LocalMachine"; config && tc.config || infra && tc.infrastructure {
+				kind := obj.GetObjectKind().GroupVersionKind().Kind
+				if kind == "KubeadmConfig" && tc.config || kind == "LocalMachine" && tc.infrastructure {
 					return quota
 				}
 				return nil

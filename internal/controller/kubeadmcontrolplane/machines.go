@@ -6,11 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,9 +17,8 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/machines"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
-	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
@@ -29,32 +26,17 @@ import (
 var configKind = bootstrapv1.GroupVersion().WithKind("KubeadmConfig").GroupKind()
 
 // scaleUp makes a machine: its bootstrap config, its infrastructure, itself, all
-// of one name. If that fails halfway, what was made is deleted again.
-func (r *Reconciler) scaleUp(ctx context.Context, s *state, a kubeadmcontrolplane.Create) (err error) {
+// of one name.
+func (r *Reconciler) scaleUp(ctx context.Context, s *state, a kubeadmcontrolplane.Create) error {
 	random := strings.TrimPrefix(r.Name(""), "-")
 	name, err := kubeadmcontrolplane.Name(s.ControlPlane, s.Cluster.Name, random)
 	if err != nil {
 		return err
 	}
-	var made lifecycle.Stack
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, made.Unwind(context.WithoutCancel(ctx)))
-			r.event(s, nil, corev1.EventTypeWarning, "FailedScaleUp", "Create", a.String())
-		}
-	}()
-	m, err := r.newMachine(s, name, a.FailureDomain)
+	m, err := r.factory().Make(ctx, order(s, name, a))
 	if err != nil {
+		r.event(s, nil, corev1.EventTypeWarning, "FailedScaleUp", "Create", a.String())
 		return err
-	}
-	if m.Spec.Bootstrap.ConfigRef, err = r.createConfig(ctx, s, m, a.Init, &made); err != nil {
-		return err
-	}
-	if m.Spec.InfrastructureRef, err = r.createInfrastructure(ctx, s, m, &made); err != nil {
-		return err
-	}
-	if err := r.Mgmt.Create(ctx, m, client.FieldOwner(fieldOwner)); err != nil {
-		return fmt.Errorf("create Machine %s: %w", client.ObjectKeyFromObject(m), err)
 	}
 	fresh := &kubeadmcontrolplane.Machine{Machine: m, Verdict: kubeadmcontrolplane.Verdict{UpToDate: true}}
 	conditions.Set(m, s.Now, upToDate(fresh)) // for our own counters; it is reported later
@@ -65,71 +47,21 @@ func (r *Reconciler) scaleUp(ctx context.Context, s *state, a kubeadmcontrolplan
 	return nil
 }
 
-// newMachine makes a Machine with everything it will ever need from its control
-// plane, so that no later write has to add it.
-func (r *Reconciler) newMachine(s *state, name, failureDomain string) (*clusterv1.Machine, error) {
-	mine, err := owner.Controller(s.ControlPlane, r.Mgmt)
-	if err != nil {
-		return nil, err
+// order is the machine that an action asks for.
+func order(s *state, name string, a kubeadmcontrolplane.Create) machines.Order {
+	t := kubeadmcontrolplane.MachineTemplate(s.ControlPlane, s.Cluster.Name)
+	t.Spec.FailureDomain = a.FailureDomain
+	return machines.Order{
+		Name:                   name,
+		Template:               t,
+		Bootstrap:              &bootstrapv1.KubeadmConfig{Spec: kubeadmcontrolplane.ConfigSpec(s.ControlPlane, a.Init)},
+		InfrastructureTemplate: s.template,
 	}
-	annotations := map[string]string{}
-	maps.Copy(annotations, s.ControlPlane.Spec.MachineTemplate.ObjectMeta.Annotations)
-	annotations[controlplanev1.PreTerminateHookCleanupAnnotation] = ""
-	if replaces, ok := s.ControlPlane.Annotations[controlplanev1.RemediationInProgressAnnotation]; ok {
-		annotations[controlplanev1.RemediationForAnnotation] = replaces
-	}
-	m := &clusterv1.Machine{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace:       s.ControlPlane.Namespace,
-			Name:            name,
-			Labels:          machineLabels(s),
-			Annotations:     annotations,
-			Finalizers:      []string{clusterv1.MachineFinalizer},
-			OwnerReferences: []metav1.OwnerReference{mine},
-		},
-		Spec: clusterv1.MachineSpec{ClusterName: s.Cluster.Name, Version: s.ControlPlane.Spec.Version, FailureDomain: failureDomain},
-	}
-	setInPlaceFields(m, s.ControlPlane)
-	return m, nil
 }
 
-func (r *Reconciler) createConfig(ctx context.Context, s *state, m *clusterv1.Machine, init bool, made *lifecycle.Stack) (ref clusterv1.ContractVersionedObjectReference, err error) {
-	keeper, err := owner.Reference(s.ControlPlane, r.Mgmt)
-	if err != nil {
-		return ref, err
-	}
-	config := &bootstrapv1.KubeadmConfig{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace:       m.Namespace,
-			Name:            m.Name,
-			Labels:          m.Labels,
-			Annotations:     s.ControlPlane.Spec.MachineTemplate.ObjectMeta.Annotations,
-			OwnerReferences: []metav1.OwnerReference{keeper},
-		},
-		Spec: kubeadmcontrolplane.ConfigSpec(s.ControlPlane, init),
-	}
-	if err := r.Mgmt.Create(ctx, config, client.FieldOwner(fieldOwner)); err != nil {
-		return ref, fmt.Errorf("create KubeadmConfig %s: %w", client.ObjectKeyFromObject(config), err)
-	}
-	made.Push("creation of KubeadmConfig "+config.Name, func(ctx context.Context) error {
-		return client.IgnoreNotFound(r.Mgmt.Delete(ctx, config))
-	})
-	return clusterv1.ContractVersionedObjectReference{APIGroup: configKind.Group, Kind: configKind.Kind, Name: config.Name}, nil
-}
-
-func (r *Reconciler) createInfrastructure(ctx context.Context, s *state, m *clusterv1.Machine, made *lifecycle.Stack) (ref clusterv1.ContractVersionedObjectReference, err error) {
-	keeper, err := owner.Reference(s.ControlPlane, r.Mgmt)
-	if err != nil {
-		return ref, err
-	}
-	return r.Providers.Make(ctx, provider.Copy{
-		Template:    s.template,
-		Name:        m.Name,
-		Cluster:     s.Cluster.Name,
-		Labels:      m.Labels,
-		Annotations: s.ControlPlane.Spec.MachineTemplate.ObjectMeta.Annotations,
-		Owner:       &keeper,
-	}, fieldOwner, made)
+// factory makes the machines, and keeps them in step.
+func (r *Reconciler) factory() machines.Factory {
+	return machines.Factory{Mgmt: r.Mgmt, Providers: r.Providers, FieldOwner: fieldOwner}
 }
 
 // sweep deletes what was made for Machines that then were not created.

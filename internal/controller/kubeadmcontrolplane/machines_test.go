@@ -12,7 +12,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 // half makes what comes before a Machine, as a process does that ends then.
@@ -20,13 +20,13 @@ func (l *lab) half(name string, infrastructure bool) {
 	l.Helper()
 	s, err := l.observe(l.Context(), l.controlPlane())
 	l.must(err)
-	m, err := l.newMachine(s, name, "")
-	l.must(err)
-	_, err = l.createConfig(l.Context(), s, m, false, &lifecycle.Stack{})
-	l.must(err)
+	o := order(s, name, kubeadmcontrolplane.Create{})
+	host := &infrav1.LocalMachine{}
+	o.Template.Dress(o.Bootstrap, name)
+	o.Template.Dress(host, name)
+	l.must(l.Mgmt.Create(l.Context(), o.Bootstrap))
 	if infrastructure {
-		_, err = l.createInfrastructure(l.Context(), s, m, &lifecycle.Stack{})
-		l.must(err)
+		l.must(l.Mgmt.Create(l.Context(), host))
 	}
 }
 

@@ -138,13 +138,13 @@ func TestReconcileDeletesWhatAnInterruptedCreationLeft(t *testing.T) {
 	t.Parallel()
 	left := func() *unstructured.Unstructured {
 		host := thing("Host", "ms-lost", nil)
-		host.SetLabels(machineLabels(machineSet(0)))
+		host.SetLabels(machine("").Labels)
 		host.SetUID("uid-lost")
 		host.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: "MachineSet", Name: "ms", UID: "uid-ms"}})
 		return host
 	}
 	taken := thing("Host", "other", nil)
-	taken.SetLabels(machineLabels(machineSet(0)))
+	taken.SetLabels(machine("").Labels)
 	taken.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: "Machine", Name: "other", UID: "m", Controller: new(true)}})
 	settled := machineSet(0)
 	settled.Status.ObservedGeneration = settled.Generation

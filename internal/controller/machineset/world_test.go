@@ -169,19 +169,21 @@ func machineSet(n int32) *clusterv1.MachineSet {
 
 // machine returns a Machine as the set makes it.
 func machine(name string) *clusterv1.Machine {
-	set := machineSet(0)
 	m := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: name, UID: types.UID("uid-" + name), Labels: machineLabels(set), Annotations: map[string]string{"note": "1"},
+			Namespace: "ns", Name: name, UID: types.UID("uid-" + name), Annotations: map[string]string{"note": "1"},
+			Labels: map[string]string{
+				"app": "x", clusterv1.ClusterNameLabel: "c", clusterv1.MachineSetNameLabel: "ms", clusterv1.MachineDeploymentNameLabel: "md",
+			},
 			Finalizers: []string{clusterv1.MachineFinalizer},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: clusterv1.GroupVersion().String(), Kind: "MachineSet", Name: "ms", UID: "uid-ms", Controller: new(true), BlockOwnerDeletion: new(true),
 			}},
 		},
-		Spec: set.Spec.Template.Spec,
+		Spec: machineSet(0).Spec.Template.Spec,
 	}
 	m.Spec.Bootstrap.ConfigRef, m.Spec.InfrastructureRef = ref("Boot", name), ref("Host", name)
-	setInPlaceFields(m, set)
+	m.Spec.Deletion.NodeDeletionTimeoutSeconds = new(int32(10))
 	return m
 }
 

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package machines makes Machines with what they refer to, and keeps them in step
+// with their template. What they have is decided by package machinetemplate; here
+// it is carried out, for MachineSets, control planes, and whoever else has
+// Machines.
+package machines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
+	"github.com/capstan-dev/capstan/internal/pure/machinetemplate"
+)
+
+// Factory makes Machines, and keeps them in step.
+type Factory struct {
+	Mgmt      client.Client     // the management cluster
+	Providers *provider.Objects // bootstrap and infrastructure objects
+	// FieldOwner signs what is written. Labels and annotations that it has put on
+	// a Machine are the ones it may take away.
+	FieldOwner string
+}
+
+// Order is a Machine to be made.
+type Order struct {
+	Name     string // of the Machine, and of all that is made for it
+	Template machinetemplate.Template
+	// BootstrapTemplate and InfrastructureTemplate are what the objects are made
+	// from that the Machine refers to; nil makes none.
+	BootstrapTemplate, InfrastructureTemplate *provider.Object
+	// Bootstrap is a bootstrap config that needs no template: its spec. Make gives
+	// it its metadata.
+	Bootstrap client.Object
+}
+
+// Make makes a Machine after what it refers to: the bootstrap config, then the
+// infrastructure. All of them have from the beginning what is known by then. If
+// that fails halfway, what was made is deleted again; what a process leaves that
+// ends halfway, provider.Objects.Sweep finds.
+func (f Factory) Make(ctx context.Context, o Order) (_ *clusterv1.Machine, err error) {
+	var made lifecycle.Stack
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, made.Unwind(context.WithoutCancel(ctx)))
+		}
+	}()
+	m := o.Template.Machine(o.Name)
+	if o.Bootstrap != nil {
+		if m.Spec.Bootstrap.ConfigRef, err = f.create(ctx, o, &made); err != nil {
+			return nil, err
+		}
+	}
+	if o.BootstrapTemplate != nil {
+		if m.Spec.Bootstrap.ConfigRef, err = f.instantiate(ctx, o, o.BootstrapTemplate, &made); err != nil {
+			return nil, err
+		}
+	}
+	if o.InfrastructureTemplate != nil {
+		if m.Spec.InfrastructureRef, err = f.instantiate(ctx, o, o.InfrastructureTemplate, &made); err != nil {
+			return nil, err
+		}
+	}
+	if err := f.Mgmt.Create(ctx, m, client.FieldOwner(f.FieldOwner)); err != nil {
+		return nil, fmt.Errorf("create Machine %s: %w", client.ObjectKeyFromObject(m), err)
+	}
+	return m, nil
+}
+
+// create makes the bootstrap config that needs no template.
+func (f Factory) create(ctx context.Context, o Order, made *lifecycle.Stack) (ref clusterv1.ContractVersionedObjectReference, err error) {
+	obj := o.Bootstrap
+	gvk, err := apiutil.GVKForObject(obj, f.Mgmt.Scheme())
+	if err != nil {
+		return ref, fmt.Errorf("kind of %T: %w", obj, err)
+	}
+	o.Template.Dress(obj, o.Name)
+	if err := f.Mgmt.Create(ctx, obj, client.FieldOwner(f.FieldOwner)); err != nil {
+		return ref, fmt.Errorf("create %s %s: %w", gvk.Kind, client.ObjectKeyFromObject(obj), err)
+	}
+	made.Push("creation of "+gvk.Kind+" "+o.Name, func(ctx context.Context) error {
+		return client.IgnoreNotFound(f.Mgmt.Delete(ctx, obj, client.Preconditions{UID: new(obj.GetUID())}))
+	})
+	return clusterv1.ContractVersionedObjectReference{APIGroup: gvk.Group, Kind: gvk.Kind, Name: o.Name}, nil
+}
+
+// instantiate makes the object that a Machine refers to from its template.
+func (f Factory) instantiate(ctx context.Context, o Order, from *provider.Object, made *lifecycle.Stack) (clusterv1.ContractVersionedObjectReference, error) {
+	t := o.Template
+	return f.Providers.Make(ctx, provider.Copy{
+		Template:    from,
+		Name:        o.Name,
+		Cluster:     t.Spec.ClusterName,
+		Labels:      t.Labels,
+		Annotations: t.Annotations,
+		Owner:       &t.Maker,
+	}, client.FieldOwner(f.FieldOwner), made)
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machines
+
+import (
+	"context"
+	"errors"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
+	"github.com/capstan-dev/capstan/internal/pure/machinetemplate"
+)
+
+// Sync brings what may change in place to a Machine, and labels and annotations
+// on to what it refers to. The Machine is written last: as long as it lacks
+// something, an interrupted attempt is made again, and once it lacks nothing,
+// nobody needs to look at the others.
+func (f Factory) Sync(ctx context.Context, m *clusterv1.Machine, t machinetemplate.Template) error {
+	if t.InStep(m) {
+		return nil
+	}
+	commit := patch.Remember(f.Mgmt, m, patch.As(f.FieldOwner))
+	err := f.Prepare(ctx, m, t)
+	return errors.Join(err, commit(ctx))
+}
+
+// Prepare is Sync for a caller that writes the Machine itself, with what else it
+// has to say, under the same field owner: it writes what the Machine refers to,
+// and then changes m. As long as that fails, m does not get the labels and
+// annotations that the others lack; the rest concerns it alone.
+func (f Factory) Prepare(ctx context.Context, m *clusterv1.Machine, t machinetemplate.Template) error {
+	to, err := t.Follow(m, f.FieldOwner)
+	if err != nil || to == m {
+		return err
+	}
+	m.Spec = to.Spec
+	if !machinetemplate.Relabelled(m, to) {
+		return nil
+	}
+	for _, ref := range []clusterv1.ContractVersionedObjectReference{m.Spec.Bootstrap.ConfigRef, m.Spec.InfrastructureRef} {
+		if err := f.pass(ctx, t, ref, m, to); err != nil {
+			return err
+		}
+	}
+	m.Labels, m.Annotations = to.Labels, to.Annotations
+	return nil
+}
+
+// pass brings labels and annotations on to an object that a Machine refers to,
+// if it is there and is the Machine's.
+func (f Factory) pass(ctx context.Context, t machinetemplate.Template, ref clusterv1.ContractVersionedObjectReference, from, to *clusterv1.Machine) error {
+	if !ref.IsDefined() {
+		return nil
+	}
+	obj, err := f.Providers.Get(ctx, from.Namespace, ref)
+	if kind, ok := errors.AsType[*provider.KindError](err); ok && (kind.NoCRD || kind.Foreign) {
+		return nil // there is no such object
+	}
+	if err != nil {
+		return client.IgnoreNotFound(err) // the Machine tells
+	}
+	if !obj.GetDeletionTimestamp().IsZero() || claim.ByMachine(from).Judge(obj).Holder != "" {
+		return nil
+	}
+	commit := patch.Remember(f.Mgmt, obj.Unstructured, patch.As(f.FieldOwner))
+	t.Pass(obj, from, to)
+	return commit(ctx)
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machinetemplate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+const manager = "us"
+
+// template returns one that uses every field.
+func template(change ...func(*Template)) Template {
+	t := Template{
+		Maker:       metav1.OwnerReference{APIVersion: "x.io/v1", Kind: "Maker", Name: "mk", UID: "uid"},
+		Namespace:   "ns",
+		Labels:      map[string]string{"app": "x"},
+		Annotations: map[string]string{"note": "1"},
+		Own:         map[string]string{"hook": ""},
+		Spec: clusterv1.MachineSpec{
+			ClusterName: "c", Version: "v1.36.0", FailureDomain: "a",
+			ReadinessGates: []clusterv1.MachineReadinessGate{{ConditionType: "Gate"}},
+			Taints:         []clusterv1.MachineTaint{{Key: "t", Propagation: clusterv1.MachineTaintPropagationAlways}},
+		},
+	}
+	for _, f := range change {
+		f(&t)
+	}
+	return t
+}
+
+// signed notes that the manager has put labels and annotations there.
+func signed(m *clusterv1.Machine, fields string) *clusterv1.Machine {
+	m.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: manager, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":` + fields + `}`)}}}
+	return m
+}
+
+func TestANewMachineHasAllFromTheBeginning(t *testing.T) {
+	t.Parallel()
+	from := template()
+	want := &clusterv1.Machine{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "m",
+			Labels:      map[string]string{"app": "x"},
+			Annotations: map[string]string{"note": "1", "hook": ""},
+			Finalizers:  []string{clusterv1.MachineFinalizer},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "x.io/v1", Kind: "Maker", Name: "mk", UID: "uid", Controller: new(true), BlockOwnerDeletion: new(true),
+			}},
+		},
+		Spec: from.Spec,
+	}
+	want.Spec.Deletion.NodeDeletionTimeoutSeconds = new(int32(10))
+	got := from.Machine("m")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Machine (-want +got):\n%s", diff)
+	}
+	if !from.InStep(got) {
+		t.Error("it is not in step from the beginning")
+	}
+	got.Labels["app"], got.Spec.Taints[0].Key = "y", "u"
+	if diff := cmp.Diff(template(), from); diff != "" {
+		t.Errorf("a change to it changed the template (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatIsMadeForAMachineBelongsToTheMaker(t *testing.T) {
+	t.Parallel()
+	got := &metav1.ObjectMeta{}
+	template().Dress(got, "m")
+	want := &metav1.ObjectMeta{
+		Namespace: "ns", Name: "m", Labels: map[string]string{"app": "x"}, Annotations: map[string]string{"note": "1"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "x.io/v1", Kind: "Maker", Name: "mk", UID: "uid"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("metadata (-want +got):\n%s", diff)
+	}
+}
+
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	machine := func(change ...func(*clusterv1.Machine)) *clusterv1.Machine {
+		m := signed(template().Machine("m"), `{"f:labels":{"f:app":{}},"f:annotations":{"f:note":{},"f:hook":{}}}`)
+		for _, f := range change {
+			f(m)
+		}
+		return m
+	}
+	going := func(m *clusterv1.Machine) { m.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0))) }
+	tests := map[string]struct {
+		machine  *clusterv1.Machine
+		template Template
+		want     *clusterv1.Machine
+		same     bool // the very same Machine, untouched
+	}{
+		"a Machine as it was made needs nothing": {machine(), template(), machine(), true},
+		"labels and annotations come and go": {
+			machine(),
+			template(func(t *Template) {
+				t.Labels, t.Annotations, t.Own = map[string]string{"team": "red"}, nil, map[string]string{"other": ""}
+			}),
+			machine(func(m *clusterv1.Machine) {
+				m.Labels, m.Annotations = map[string]string{"team": "red"}, map[string]string{"other": ""}
+			}), false,
+		},
+		"those of others stay": {
+			machine(func(m *clusterv1.Machine) { m.Labels["theirs"], m.Annotations["theirs"] = "x", "y" }), template(),
+			machine(func(m *clusterv1.Machine) { m.Labels["theirs"], m.Annotations["theirs"] = "x", "y" }), false,
+		},
+		"an own annotation wins": {
+			machine(), template(func(t *Template) { t.Annotations["hook"] = "theirs" }), machine(), true,
+		},
+		"fields follow": {
+			machine(),
+			template(func(t *Template) {
+				t.Spec.MinReadySeconds, t.Spec.Taints, t.Spec.ReadinessGates = new(int32(7)), nil, nil
+				t.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(60))
+			}),
+			machine(func(m *clusterv1.Machine) {
+				m.Spec.MinReadySeconds, m.Spec.Taints, m.Spec.ReadinessGates = new(int32(7)), nil, nil
+				m.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(60))
+			}), false,
+		},
+		"what cannot change in place does not": {
+			machine(), template(func(t *Template) { t.Spec.Version, t.Spec.FailureDomain = "v1.99.0", "b" }), machine(), true,
+		},
+		"nor do the references of the template": {
+			machine(func(m *clusterv1.Machine) { m.Spec.InfrastructureRef.Name = "m" }), template(func(t *Template) {
+				t.Spec.MinReadySeconds, t.Spec.InfrastructureRef.Name = new(int32(1)), "template"
+			}),
+			machine(func(m *clusterv1.Machine) { m.Spec.InfrastructureRef.Name, m.Spec.MinReadySeconds = "m", new(int32(1)) }), false,
+		},
+		"of a Machine that goes only the timeouts follow": {
+			machine(going),
+			template(func(t *Template) {
+				t.Labels, t.Spec.Taints, t.Spec.Deletion.NodeDrainTimeoutSeconds = nil, nil, new(int32(5))
+			}),
+			machine(going, func(m *clusterv1.Machine) { m.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(5)) }), false,
+		},
+		"and nothing else makes it differ": {machine(going), template(func(t *Template) { t.Labels = nil }), machine(going), true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := tc.machine.DeepCopy()
+			got, err := tc.template.Follow(tc.machine, manager)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("Machine (-want +got):\n%s", diff)
+			}
+			if (got == tc.machine) != tc.same {
+				t.Errorf("the very same Machine: %v, want %v", got == tc.machine, tc.same)
+			}
+			if diff := cmp.Diff(before, tc.machine); diff != "" {
+				t.Errorf("the Machine itself has changed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFollowTellsOfARecordThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	m := signed(template().Machine("m"), `{`)
+	m.Labels["app"] = "y"
+	if _, err := template().Follow(m, manager); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestPassBringsOnWhatTheMachineGetsAndLoses(t *testing.T) {
+	t.Parallel()
+	from := signed(template().Machine("m"), `{"f:labels":{"f:app":{}},"f:annotations":{"f:note":{},"f:hook":{}}}`)
+	t2 := template(func(t *Template) {
+		t.Labels, t.Annotations = map[string]string{"team": "red"}, map[string]string{"why": "2"}
+	})
+	to, err := t2.Follow(from, manager)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !Relabelled(from, to) || Relabelled(from, from.DeepCopy()) {
+		t.Error("a Machine that has got labels is not told from one that has not")
+	}
+	obj := &metav1.ObjectMeta{Labels: map[string]string{"app": "x", "theirs": "l"}, Annotations: map[string]string{"note": "1", "theirs": "a"}}
+	t2.Pass(obj, from, to)
+	want := &metav1.ObjectMeta{Labels: map[string]string{"team": "red", "theirs": "l"}, Annotations: map[string]string{"why": "2", "theirs": "a"}}
+	if diff := cmp.Diff(want, obj); diff != "" {
+		t.Errorf("metadata (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scaling
+
+import (
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/machinetemplate"
+)
+
+// MachineTemplate is what the Machines of a set have.
+func MachineTemplate(set *clusterv1.MachineSet) machinetemplate.Template {
+	t := machinetemplate.Template{
+		Maker: metav1.OwnerReference{
+			APIVersion: clusterv1.GroupVersion().String(), Kind: "MachineSet", Name: set.Name, UID: set.UID,
+		},
+		Namespace:   set.Namespace,
+		Labels:      map[string]string{},
+		Annotations: set.Spec.Template.Annotations,
+		Spec:        set.Spec.Template.Spec,
+	}
+	maps.Copy(t.Labels, set.Spec.Template.Labels)
+	t.Labels[clusterv1.ClusterNameLabel] = set.Spec.ClusterName
+	t.Labels[clusterv1.MachineSetNameLabel] = fieldrules.AsLabelValue(set.Name)
+	if md, ok := set.Labels[clusterv1.MachineDeploymentNameLabel]; ok {
+		t.Labels[clusterv1.MachineDeploymentNameLabel] = md
+	}
+	t.Spec.ClusterName = set.Spec.ClusterName
+	return t
+}
