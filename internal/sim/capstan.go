@@ -3,29 +3,28 @@
 package sim
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
+	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/controller/cluster"
-	"github.com/capstan-dev/capstan/internal/controller/kubeadmconfig"
-	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane"
-	"github.com/capstan-dev/capstan/internal/controller/localcluster"
-	"github.com/capstan-dev/capstan/internal/controller/localmachine"
-	"github.com/capstan-dev/capstan/internal/controller/machine"
-	"github.com/capstan-dev/capstan/internal/controller/machinedeployment"
-	"github.com/capstan-dev/capstan/internal/controller/machineset"
+	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/simulated"
 	"github.com/capstan-dev/capstan/manifests"
 )
@@ -34,11 +33,9 @@ import (
 // machines.
 func New(t testing.TB) *World {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	crds, err := manifests.CRDs()
-	if err := errors.Join(err,
-		corev1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), clusterv1.AddToScheme(scheme),
-		bootstrapv1.AddToScheme(scheme), controlplanev1.AddToScheme(scheme), infrav1.AddToScheme(scheme)); err != nil {
+	scheme, err := controllers.Scheme()
+	crds, crdErr := manifests.CRDs()
+	if err := errors.Join(err, crdErr, apiextensionsv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	var installed []client.Object
@@ -48,7 +45,7 @@ func New(t testing.TB) *World {
 	w := newWorld(t, scheme, []client.ObjectList{
 		&clusterv1.ClusterList{}, &infrav1.LocalClusterList{}, &controlplanev1.KubeadmControlPlaneList{}, &clusterv1.MachineDeploymentList{},
 		&clusterv1.MachineSetList{}, &clusterv1.MachineList{}, &clusterv1.MachinePoolList{}, &bootstrapv1.KubeadmConfigList{}, &infrav1.LocalMachineList{},
-		&infrav1.LocalMachineTemplateList{}, &bootstrapv1.KubeadmConfigTemplateList{}, &corev1.SecretList{}, &corev1.ConfigMapList{},
+		&infrav1.LocalMachineTemplateList{}, &bootstrapv1.KubeadmConfigTemplateList{}, &corev1.SecretList{}, &corev1.ConfigMapList{}, &runtimev1.ExtensionConfigList{},
 	}, installed)
 	backend, err := simulated.New(simulated.Options{Dir: t.TempDir(), Clock: w.Clock, Log: logr.Discard(), Random: func() float64 { return 0 }})
 	if err != nil {
@@ -64,21 +61,23 @@ func New(t testing.TB) *World {
 }
 
 // run adds the controllers.
-func (w *World) run(backend *simulated.Backend) {
-	providers := provider.New(w.Mgmt, nil)
-	clusters := &connections{mgmt: w.Mgmt, clock: w.Clock, open: map[client.ObjectKey]client.Client{}}
-	add(w, "cluster", &clusterv1.ClusterList{}, &cluster.Reconciler{Mgmt: w.Mgmt, Live: w.Mgmt, Providers: providers, Workload: clusters, Clock: w.Clock, Recorder: w})
-	add(w, "localcluster", &infrav1.LocalClusterList{}, &localcluster.Reconciler{Mgmt: w.Mgmt, Backend: backend, Clock: w.Clock, Recorder: w})
-	add(w, "kubeadmcontrolplane", &controlplanev1.KubeadmControlPlaneList{}, &kubeadmcontrolplane.Reconciler{
-		Mgmt: w.Mgmt, Live: w.Mgmt, Providers: providers, Workload: clusters, Etcd: &etcd.Dialer{Clock: w.Clock}, Clock: w.Clock, Recorder: w, Name: w.Name,
-	})
-	add(w, "machinedeployment", &clusterv1.MachineDeploymentList{}, &machinedeployment.Reconciler{
-		Mgmt: w.Mgmt, Providers: providers, Clock: w.Clock, Recorder: w, Name: w.Name,
-	})
-	add(w, "machineset", &clusterv1.MachineSetList{}, &machineset.Reconciler{
-		Mgmt: w.Mgmt, Live: w.Mgmt, Providers: providers, Clock: w.Clock, Recorder: w, Name: w.Name,
-	})
-	add(w, "machine", &clusterv1.MachineList{}, &machine.Reconciler{Mgmt: w.Mgmt, Providers: providers, Workload: clusters, Clock: w.Clock, Recorder: w})
-	add(w, "kubeadmconfig", &bootstrapv1.KubeadmConfigList{}, &kubeadmconfig.Reconciler{Mgmt: w.Mgmt, Live: w.Mgmt, Providers: providers, Workload: clusters, Clock: w.Clock})
-	add(w, "localmachine", &infrav1.LocalMachineList{}, &localmachine.Reconciler{Mgmt: w.Mgmt, Live: w.Mgmt, Backend: backend, Clock: w.Clock, Recorder: w})
+func (w *World) run(backend controllers.Backend) {
+	known := catalog.Default()
+	outside := controllers.Outside{
+		Mgmt: w.Mgmt, Live: w.Mgmt, Providers: provider.New(w.Mgmt, nil),
+		Workload: &connections{mgmt: w.Mgmt, clock: w.Clock, open: map[client.ObjectKey]client.Client{}}, Etcd: &etcd.Dialer{Clock: w.Clock},
+		Backend: backend, Extensions: controllers.Extensions{Catalog: known, Registry: extensions.NewRegistry(known), Client: unasked{}},
+		Clock: w.Clock, Recorder: func(string) events.EventRecorder { return w }, Name: w.Name, Random: func() float64 { return 0.5 },
+	}
+	for _, c := range controllers.All() {
+		w.controllers = append(w.controllers, entry{c, c.Stepped(outside)})
+	}
+}
+
+// unasked stands for runtime extensions, none of which is reached from here.
+type unasked struct{}
+
+// Discover implements extensionconfig.Extensions.
+func (unasked) Discover(_ context.Context, config *runtimev1.ExtensionConfig) (*hooksv1.DiscoveryResponse, error) {
+	return nil, fmt.Errorf("extension %s is not asked in a simulation", config.Name)
 }

@@ -11,7 +11,6 @@
 package sim
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,18 +20,18 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/builder"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 )
 
@@ -56,9 +55,8 @@ type World struct {
 
 // entry is one controller.
 type entry struct {
-	name string
-	list client.ObjectList
-	run  func(context.Context, client.Object) (ctrl.Result, error)
+	controllers.Controller
+	step controller.Stepped
 }
 
 // newWorld makes an empty world with the given kinds.
@@ -89,14 +87,6 @@ func newWorld(t testing.TB, scheme *runtime.Scheme, kinds []client.ObjectList, o
 	return w
 }
 
-// add puts a controller into the world. Controllers run in the order in which
-// they are added.
-func add[T client.Object](w *World, name string, list client.ObjectList, r reconcile.ObjectReconciler[T]) {
-	w.controllers = append(w.controllers, entry{name, list, func(ctx context.Context, obj client.Object) (ctrl.Result, error) {
-		return r.Reconcile(ctx, obj.(T))
-	}})
-}
-
 // Run lets every controller work until nothing changes any more. What then
 // still fails ends the test.
 func (w *World) Run() {
@@ -116,13 +106,13 @@ func (w *World) Run() {
 }
 
 // round calls every controller once for each of its objects, and returns the
-// last error that is not a conflict.
+// last error.
 func (w *World) round() (last error) {
 	for _, c := range w.controllers {
-		for _, obj := range w.objects(c.list) {
-			_, err := c.run(w.t.Context(), obj)
-			if err != nil && !apierrors.IsConflict(err) {
-				last = fmt.Errorf("controller %s, %s: %w", c.name, client.ObjectKeyFromObject(obj), err)
+		for _, obj := range w.objects(listOf(w.Mgmt.Scheme(), c.Kind)) {
+			key := client.ObjectKeyFromObject(obj)
+			if _, err := c.step(w.t.Context(), key); err != nil {
+				last = fmt.Errorf("controller %s, %s: %w", c.Name, key, err)
 			}
 		}
 	}
@@ -228,4 +218,16 @@ func itemOf(scheme *runtime.Scheme, list client.ObjectList) client.Object {
 		panic(err)
 	}
 	return obj.(client.Object)
+}
+
+func listOf(scheme *runtime.Scheme, obj client.Object) client.ObjectList {
+	gvk, err := apiutil.GVKForObject(obj, scheme)
+	if err != nil {
+		panic(err)
+	}
+	list, err := scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err != nil {
+		panic(err)
+	}
+	return list.(client.ObjectList)
 }

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/capstan-dev/capstan/internal/app/controllers"
 )
 
 func TestDiagnosticsAskForAuthenticationWhereOthersReachThem(t *testing.T) {
@@ -50,7 +52,7 @@ func TestDiagnosticsAskForAuthenticationWhereOthersReachThem(t *testing.T) {
 			if served.SecureServing != tc.want || (served.FilterProvider != nil) != tc.want || profiles != tc.want {
 				t.Errorf("secure %v, filter %v, profiles %v: want %v", served.SecureServing, served.FilterProvider != nil, profiles, tc.want)
 			}
-			_, err = Options{Providers: []string{Core}, PprofAddress: tc.address, InsecureDiagnostics: tc.insecure}.complete()
+			_, err = Options{Providers: []string{controllers.Core}, PprofAddress: tc.address, InsecureDiagnostics: tc.insecure}.complete()
 			if (err != nil) != tc.want || err != nil && !strings.Contains(err.Error(), "--insecure-diagnostics") {
 				t.Errorf("profiles: %v", err)
 			}

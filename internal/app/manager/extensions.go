@@ -18,25 +18,19 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 	"github.com/capstan-dev/capstan/internal/access/services"
+	"github.com/capstan-dev/capstan/internal/app/controllers"
 )
-
-// runtimeExtensions is what controllers need to know and call extensions.
-type runtimeExtensions struct {
-	catalog  *catalog.Catalog
-	registry *extensions.Registry
-	client   *extensions.Client
-}
 
 // openExtensions makes the client of runtime extensions. Its registry is filled
 // by the controller of ExtensionConfigs, which runs with the core provider.
-func (s *shared) openExtensions(ctx context.Context) error {
-	if !slices.Contains(s.options.Providers, Core) {
-		return nil
+func (s *shared) openExtensions(ctx context.Context) (x controllers.Extensions, err error) {
+	if !slices.Contains(s.options.Providers, controllers.Core) {
+		return x, nil
 	}
 	log := s.options.Log.WithName("extensions")
 	tracer, err := openTracing(ctx, s.options.TracingEndpoint, log)
 	if err != nil {
-		return err
+		return x, err
 	}
 	opts := transport.Options{
 		ClientCertFile: s.options.ExtensionClientCertFile, ClientKeyFile: s.options.ExtensionClientKeyFile, Clock: clock.RealClock{},
@@ -47,26 +41,25 @@ func (s *shared) openExtensions(ctx context.Context) error {
 	}
 	pool, err := transport.New(opts)
 	if err != nil {
-		return fmt.Errorf("set up calls to runtime extensions: %w", err)
+		return x, fmt.Errorf("set up calls to runtime extensions: %w", err)
 	}
-	x := runtimeExtensions{catalog: catalog.Default()}
-	x.registry = extensions.NewRegistry(x.catalog)
-	x.client, err = extensions.New(extensions.Options{
-		Catalog: x.catalog, Registry: x.registry, Transport: pool, Namespaces: namespaceLabels(s.mgr.GetClient()), Clock: s.clock, Tracer: tracer.provider(),
+	known := catalog.Default()
+	registry := extensions.NewRegistry(known)
+	calls, err := extensions.New(extensions.Options{
+		Catalog: known, Registry: registry, Transport: pool, Namespaces: namespaceLabels(s.mgr.GetClient()), Clock: s.clock, Tracer: tracer.provider(),
 	})
 	if err != nil {
-		return err
+		return x, err
 	}
-	s.extensions = x
 	if err := s.mgr.Add(everyReplica(func(ctx context.Context) error {
 		<-ctx.Done()
 		pool.Close()
 		return tracer.close(context.WithoutCancel(ctx))
 	})); err != nil {
-		return err
+		return x, err
 	}
-	return s.mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error {
-		s.options.ExtensionPages.show(x.client)
+	return controllers.Extensions{Catalog: known, Registry: registry, Client: calls}, s.mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error {
+		s.options.ExtensionPages.show(calls)
 		<-ctx.Done()
 		s.options.ExtensionPages.show(nil)
 		return nil

@@ -18,15 +18,16 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 )
 
 // groups are those whose kinds a provider acts on. Addresses and their claims
 // are not among them: they are for IPAM providers, which are others' programs.
 var groups = map[string][]schema.GroupVersion{
-	Core:    {clusterv1.GroupVersion(), addonsv1.GroupVersion(), runtimev1.GroupVersion()},
-	Kubeadm: {bootstrapv1.GroupVersion(), controlplanev1.GroupVersion()},
-	Local:   {infrav1.GroupVersion()},
+	controllers.Core:    {clusterv1.GroupVersion(), addonsv1.GroupVersion(), runtimev1.GroupVersion()},
+	controllers.Kubeadm: {bootstrapv1.GroupVersion(), controlplanev1.GroupVersion()},
+	controllers.Local:   {infrav1.GroupVersion()},
 }
 
 // read are the kinds without a controller of their own that those of other
@@ -62,10 +63,7 @@ func idleKinds(scheme *runtime.Scheme, provider string) (idle []schema.GroupVers
 }
 
 func hasController(provider, kind string) bool {
-	for _, entry := range setups {
-		if entry.provider == provider && entry.name == strings.ToLower(kind) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(controllers.All(), func(c controllers.Controller) bool {
+		return c.Provider == provider && c.Name == strings.ToLower(kind)
+	})
 }

@@ -9,19 +9,20 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/manifests"
 )
 
 func TestKindsThatNoControllerActsOnAreWarnedOf(t *testing.T) {
 	t.Parallel()
-	scheme, err := newScheme()
+	scheme, err := controllers.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for provider, want := range map[string][]string{
-		Core:    {"ClusterClass", "MachineHealthCheck", "MachinePool", "ClusterResourceSet", "ClusterResourceSetBinding"},
-		Kubeadm: {"KubeadmControlPlaneTemplate"},
-		Local:   {"LocalClusterTemplate", "LocalMachinePool", "LocalMachinePoolTemplate"},
+		controllers.Core:    {"ClusterClass", "MachineHealthCheck", "MachinePool", "ClusterResourceSet", "ClusterResourceSetBinding"},
+		controllers.Kubeadm: {"KubeadmControlPlaneTemplate"},
+		controllers.Local:   {"LocalClusterTemplate", "LocalMachinePool", "LocalMachinePoolTemplate"},
 	} {
 		var got []string
 		for _, w := range idleWarnings(scheme, provider) {
@@ -50,11 +51,11 @@ func TestIdleKindsAreInstalled(t *testing.T) {
 	for _, crd := range crds {
 		plurals[crd.Spec.Names.Kind] = crd.Spec.Names.Plural
 	}
-	scheme, err := newScheme()
+	scheme, err := controllers.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, provider := range AllProviders {
+	for _, provider := range controllers.Providers() {
 		for _, w := range idleWarnings(scheme, provider) {
 			if plurals[w.Kind.Kind] != w.Resource {
 				t.Errorf("the plural of %s is %q, not %q", w.Kind.Kind, plurals[w.Kind.Kind], w.Resource)

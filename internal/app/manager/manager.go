@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package manager starts Capstan's controllers and webhooks against one API
-// server: the plane in this process or any Kubernetes cluster. It holds the one
-// list of controllers; which of them run is decided by Options.Providers.
+// server: the plane in this process or any Kubernetes cluster. Which of them run
+// is decided by Options.Providers.
 package manager
 
 import (
@@ -30,17 +30,8 @@ import (
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/app/controllers"
 )
-
-// Providers that can be chosen.
-const (
-	Core    = "core"    // clusters, machines and their sets
-	Kubeadm = "kubeadm" // bootstrap data and control planes by kubeadm
-	Local   = "local"   // machines of the local provider
-)
-
-// AllProviders is what runs when nothing is chosen.
-var AllProviders = []string{Core, Kubeadm, Local}
 
 // Options says what to run and where it listens. The zero value runs every
 // provider on all namespaces, without leader election and without listeners.
@@ -86,18 +77,18 @@ type Options struct {
 // complete checks and defaults the options.
 func (o Options) complete() (Options, error) {
 	if o.Providers == nil {
-		o.Providers = AllProviders
+		o.Providers = controllers.Providers()
 	}
 	if len(o.Providers) == 0 {
-		return o, fmt.Errorf("no provider is chosen: choose among %v", AllProviders)
+		return o, fmt.Errorf("no provider is chosen: choose among %v", controllers.Providers())
 	}
 	for _, p := range o.Providers {
-		if !slices.Contains(AllProviders, p) {
-			return o, fmt.Errorf("provider %q is not known: choose among %v", p, AllProviders)
+		if !slices.Contains(controllers.Providers(), p) {
+			return o, fmt.Errorf("provider %q is not known: choose among %v", p, controllers.Providers())
 		}
 	}
-	o.Providers = slices.DeleteFunc(slices.Clone(AllProviders), func(p string) bool { return !slices.Contains(o.Providers, p) }) // each once
-	if slices.Contains(o.Providers, Local) && o.SimulatedDir == "" {
+	o.Providers = slices.DeleteFunc(slices.Clone(controllers.Providers()), func(p string) bool { return !slices.Contains(o.Providers, p) }) // each once
+	if slices.Contains(o.Providers, controllers.Local) && o.SimulatedDir == "" {
 		return o, errors.New("the local provider needs a directory for the state of its simulated machines")
 	}
 	if o.ExtensionPages == nil {
@@ -196,7 +187,7 @@ type filtered struct {
 func (f filtered) WatchFilter() string { return f.watchFilter }
 
 func managerOptions(o Options) (ctrlmanager.Options, error) {
-	scheme, err := newScheme()
+	scheme, err := controllers.Scheme()
 	if err != nil {
 		return ctrlmanager.Options{}, err
 	}
@@ -228,7 +219,7 @@ func managerOptions(o Options) (ctrlmanager.Options, error) {
 		},
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 	}
-	if slices.Contains(o.Providers, Core) {
+	if slices.Contains(o.Providers, controllers.Core) {
 		maps.Copy(opts.Metrics.ExtraHandlers, o.ExtensionPages.Handlers())
 	}
 	if o.Namespace != metav1.NamespaceAll {

@@ -19,6 +19,7 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/app/install"
 	"github.com/capstan-dev/capstan/internal/app/manager"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
@@ -99,7 +100,7 @@ func Start(ctx context.Context, o Options) (*Plane, error) {
 		o.Progress = func(string) {}
 	}
 	if o.Providers == nil {
-		o.Providers = manager.AllProviders
+		o.Providers = controllers.Providers()
 	}
 	p := &Plane{errs: make(chan error, 1)}
 	if err := p.start(ctx, o); err != nil {
@@ -112,12 +113,12 @@ func Start(ctx context.Context, o Options) (*Plane, error) {
 
 func (p *Plane) start(ctx context.Context, o Options) error {
 	for _, name := range o.Providers {
-		if !slices.Contains(manager.AllProviders, name) {
-			return fmt.Errorf("provider %q is not known: choose among %v", name, manager.AllProviders)
+		if !slices.Contains(controllers.Providers(), name) {
+			return fmt.Errorf("provider %q is not known: choose among %v", name, controllers.Providers())
 		}
 	}
 	var handlers map[string]http.Handler
-	if slices.Contains(o.Providers, manager.Core) {
+	if slices.Contains(o.Providers, controllers.Core) {
 		handlers = p.pages.Handlers()
 	}
 	mgmt, err := mgmtplane.Start(ctx, mgmtplane.Options{

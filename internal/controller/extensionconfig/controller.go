@@ -79,7 +79,7 @@ type Reconciler struct {
 }
 
 // Setup registers the controller, its watches and the warm-up of the registry.
-func (r *Reconciler) Setup(mgr ctrl.Manager) error {
+func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 	if r.Mgmt == nil || r.Live == nil || r.Extensions == nil || r.Registry == nil || r.Catalog == nil || r.Clock == nil || r.Recorder == nil || r.Random == nil {
 		return errors.New("extensionconfig: Mgmt, Live, Extensions, Registry, Catalog, Clock, Recorder and Random are required")
 	}

@@ -50,7 +50,7 @@ type Reconciler struct {
 func (r *Reconciler) Forget(key client.ObjectKey) { r.upkeep.Forget(key) }
 
 // Setup registers the controller and its watches.
-func (r *Reconciler) Setup(mgr ctrl.Manager) error {
+func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Workload == nil || r.Clock == nil {
 		return errors.New("kubeadmconfig: Mgmt, Live, Providers, Workload and Clock are required")
 	}

@@ -146,7 +146,7 @@ func TestWhatDoesNotConcernUsWakesNobody(t *testing.T) {
 
 func TestSetupNamesWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	if err := (&Reconciler{}).Setup(nil); err == nil || !strings.Contains(err.Error(), "Workload") {
+	if err := (&Reconciler{}).Setup(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "Workload") {
 		t.Errorf("Setup = %v, want an error that names the fields", err)
 	}
 }

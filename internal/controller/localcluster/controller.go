@@ -46,7 +46,7 @@ type Reconciler struct {
 const formerFinalizer = "localcluster.infrastructure.capstan.dev"
 
 // Setup registers the controller and its watches.
-func (r *Reconciler) Setup(mgr ctrl.Manager) error {
+func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 	if r.Mgmt == nil || r.Backend == nil || r.Clock == nil || r.Recorder == nil {
 		return errors.New("localcluster: Mgmt, Backend, Clock and Recorder are required")
 	}

@@ -24,7 +24,7 @@ type Reconciler struct {
 }
 
 // Setup registers the controller.
-func (r *Reconciler) Setup(mgr ctrl.Manager) error {
+func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 	if r.Mgmt == nil {
 		return errors.New("localmachinetemplate: Mgmt is required")
 	}

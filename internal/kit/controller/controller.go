@@ -94,17 +94,8 @@ func (b *Builder[T]) Complete(r reconcile.ObjectReconciler[T]) error {
 // A reconciler that remembers objects has a method Forget, which is told when one
 // has gone.
 func (b *Builder[T]) Build(r reconcile.ObjectReconciler[T]) (ctrlcontroller.Controller, error) {
-	w := &runner[T]{
-		name:    b.name,
-		filter:  watchFilter(b.mgr),
-		mgmt:    b.mgr.GetClient(),
-		inner:   r,
-		make:    func() T { return reflect.New(reflect.TypeOf(b.obj).Elem()).Interface().(T) },
-		pending: newPending(b.mgr.GetClient(), b.mgr.GetAPIReader(), clock.RealClock{}),
-		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, time.Second),
-		backoff: newBackoff(),
-		forget:  forgetting(r),
-	}
+	w := newRunner(b.name, b.obj, r, newPending(b.mgr.GetClient(), b.mgr.GetAPIReader(), clock.RealClock{}))
+	w.filter = watchFilter(b.mgr)
 	c, err := b.build.WithOptions(ctrlcontroller.Options{
 		MaxConcurrentReconciles: b.concurrency,
 		// controller-runtime's queue of its own can lock up at the end when many
@@ -146,13 +137,26 @@ func Ours(mgr ctrl.Manager) func(client.Object) bool {
 type runner[T client.Object] struct {
 	name    string
 	filter  string // of the label cluster.x-k8s.io/watch-filter; "" takes every object
-	mgmt    client.Client
+	mgmt    client.Reader
 	inner   reconcile.ObjectReconciler[T]
 	make    func() T
 	pending *pending
 	retries workqueue.TypedRateLimiter[reconcile.Request] // of conflicts
 	backoff *backoff                                      // of failures
 	forget  func(client.ObjectKey)
+}
+
+func newRunner[T client.Object](name string, obj T, r reconcile.ObjectReconciler[T], p *pending) *runner[T] {
+	return &runner[T]{
+		name:    name,
+		mgmt:    p.cache,
+		inner:   r,
+		make:    func() T { return reflect.New(reflect.TypeOf(obj).Elem()).Interface().(T) },
+		pending: p,
+		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, time.Second),
+		backoff: newBackoff(),
+		forget:  forgetting(r),
+	}
 }
 
 // Reconcile implements reconcile.Reconciler.

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package controllers is the one list of controllers. Who runs them says what
+// they reach outside: a manager gives them an API server, informers and queues,
+// a world in memory (package sim) a store, and a clock that it steps.
+package controllers
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	ipamv1 "github.com/capstan-dev/capstan/api/ipam/v1beta2"
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/extension/catalog"
+	"github.com/capstan-dev/capstan/internal/access/etcd"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/controller/cluster"
+	"github.com/capstan-dev/capstan/internal/controller/extensionconfig"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmconfig"
+	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane"
+	"github.com/capstan-dev/capstan/internal/controller/localcluster"
+	"github.com/capstan-dev/capstan/internal/controller/localmachine"
+	"github.com/capstan-dev/capstan/internal/controller/localmachinetemplate"
+	"github.com/capstan-dev/capstan/internal/controller/machine"
+	"github.com/capstan-dev/capstan/internal/controller/machinedeployment"
+	"github.com/capstan-dev/capstan/internal/controller/machineset"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+)
+
+// Providers that can be chosen.
+const (
+	Core    = "core"    // clusters, machines and their sets
+	Kubeadm = "kubeadm" // bootstrap data and control planes by kubeadm
+	Local   = "local"   // machines of the local provider
+)
+
+// Providers are those that can be chosen, and all that run when none is.
+func Providers() []string { return []string{Core, Kubeadm, Local} }
+
+// Outside is what the controllers reach beyond their own decisions. What only
+// the controllers of one provider need may be missing if it is not chosen.
+type Outside struct {
+	Mgmt      client.Client     // the management cluster
+	Live      client.Reader     // the same, past the cache
+	Providers *provider.Objects // infrastructure, bootstrap and control plane objects
+	Workload  workload.Clusters
+	Etcd      etcd.Connector // of workload clusters; for Kubeadm
+	Backend   Backend        // for Local
+
+	Extensions Extensions // for Core
+
+	Clock    clock.PassiveClock
+	Recorder func(controller string) events.EventRecorder
+	Name     func(prefix string) string // a name that is not taken
+	Random   func() float64             // in [0,1)
+	NewToken func() (bootstrapv1.BootstrapTokenString, error)
+	Debounce *patch.StatusDebounce // nil writes each status at once
+}
+
+// Backend is the infrastructure of the local provider.
+type Backend interface {
+	localcluster.Backend
+	localmachine.Backend
+}
+
+// Extensions are how runtime extensions are found and asked.
+type Extensions struct {
+	Catalog  *catalog.Catalog
+	Registry extensionconfig.Registry
+	Client   extensionconfig.Extensions
+}
+
+// Controller is one of the list.
+type Controller struct {
+	Provider string
+	Name     string        // that of its kind, in lower case; admission warns of kinds without a controller
+	Kind     client.Object // empty; of what it reconciles
+
+	// Setup lets a manager run it.
+	Setup func(context.Context, ctrl.Manager, Outside) error
+	// Stepped makes one for somebody who calls it for each object himself.
+	Stepped func(Outside) controller.Stepped
+}
+
+// All lists the controllers, in the order in which a world steps them.
+func All() []Controller {
+	return []Controller{
+		entry(Core, &clusterv1.Cluster{}, func(o Outside, name string) reconciler[*clusterv1.Cluster] {
+			return &cluster.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}
+		}),
+		entry(Local, &infrav1.LocalCluster{}, func(o Outside, name string) reconciler[*infrav1.LocalCluster] {
+			return &localcluster.Reconciler{Mgmt: o.Mgmt, Backend: o.Backend, Clock: o.Clock, Recorder: o.Recorder(name)}
+		}),
+		entry(Kubeadm, &controlplanev1.KubeadmControlPlane{}, func(o Outside, name string) reconciler[*controlplanev1.KubeadmControlPlane] {
+			return &kubeadmcontrolplane.Reconciler{
+				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Etcd: o.Etcd,
+				Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce,
+			}
+		}),
+		entry(Core, &clusterv1.MachineDeployment{}, func(o Outside, name string) reconciler[*clusterv1.MachineDeployment] {
+			return &machinedeployment.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce}
+		}),
+		entry(Core, &clusterv1.MachineSet{}, func(o Outside, name string) reconciler[*clusterv1.MachineSet] {
+			return &machineset.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce}
+		}),
+		entry(Core, &clusterv1.Machine{}, func(o Outside, name string) reconciler[*clusterv1.Machine] {
+			return &machine.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}
+		}),
+		entry(Kubeadm, &bootstrapv1.KubeadmConfig{}, func(o Outside, _ string) reconciler[*bootstrapv1.KubeadmConfig] {
+			return &kubeadmconfig.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, NewToken: o.NewToken}
+		}),
+		entry(Local, &infrav1.LocalMachine{}, func(o Outside, name string) reconciler[*infrav1.LocalMachine] {
+			return &localmachine.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Backend: o.Backend, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}
+		}),
+		entry(Local, &infrav1.LocalMachineTemplate{}, func(o Outside, _ string) reconciler[*infrav1.LocalMachineTemplate] {
+			return &localmachinetemplate.Reconciler{Mgmt: o.Mgmt}
+		}),
+		entry(Core, &runtimev1.ExtensionConfig{}, func(o Outside, name string) reconciler[*runtimev1.ExtensionConfig] {
+			return &extensionconfig.Reconciler{
+				Mgmt: o.Mgmt, Live: o.Live, Extensions: o.Extensions.Client, Registry: o.Extensions.Registry, Catalog: o.Extensions.Catalog,
+				Clock: o.Clock, Recorder: o.Recorder(name), Random: o.Random,
+			}
+		}),
+	}
+}
+
+// reconciler is what the packages of controllers give.
+type reconciler[T client.Object] interface {
+	reconcile.ObjectReconciler[T]
+	Setup(context.Context, ctrl.Manager) error
+}
+
+func entry[T client.Object](of string, kind T, build func(Outside, string) reconciler[T]) Controller {
+	name := strings.ToLower(reflect.TypeOf(kind).Elem().Name())
+	return Controller{
+		Provider: of, Name: name, Kind: kind,
+		Setup: func(ctx context.Context, mgr ctrl.Manager, o Outside) error { return build(o, name).Setup(ctx, mgr) },
+		Stepped: func(o Outside) controller.Stepped {
+			return controller.Step(name, kind, build(o, name), o.Mgmt, o.Clock)
+		},
+	}
+}
+
+// Scheme knows the types of everything that controllers and webhooks touch.
+func Scheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	return scheme, errors.Join(
+		admissionregistrationv1.AddToScheme(scheme),
+		corev1.AddToScheme(scheme),
+		clusterv1.AddToScheme(scheme),
+		bootstrapv1.AddToScheme(scheme),
+		controlplanev1.AddToScheme(scheme),
+		infrav1.AddToScheme(scheme),
+		addonsv1.AddToScheme(scheme),
+		ipamv1.AddToScheme(scheme), // a webhook reads claims
+		runtimev1.AddToScheme(scheme),
+		discoveryv1.AddToScheme(scheme),
+	)
+}
