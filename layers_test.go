@@ -23,13 +23,14 @@ var layers = []layer{
 	{name: "api", dirs: []string{"api/"}, may: []string{"api"}},
 	{name: "leaf", dirs: []string{"contract", "conditions", "extension", "manifests", "internal/kit/"}, may: []string{"api", "leaf"}},
 	{name: "pure", dirs: []string{"internal/pure/", "clusterctl/tree"}, may: []string{"api", "leaf", "pure"}, pure: true},
-	{name: "access", dirs: []string{"internal/access/", "internal/simulated", "internal/mgmtplane"}, may: []string{"api", "leaf", "pure", "access"}},
+	{name: "access", dirs: []string{"internal/access/", "internal/mgmtplane"}, may: []string{"api", "leaf", "pure", "access"}},
+	{name: "simulated", dirs: []string{"internal/simulated"}, may: []string{"api", "leaf", "pure", "access", "simulated"}},
 	{name: "controller", dirs: []string{"internal/controller/", "internal/admission/"}, may: []string{"api", "leaf", "pure", "access"}},
 	{name: "library", dirs: []string{"clusterctl", "conformance/extension"}, may: []string{"api", "leaf", "pure", "access", "library"}},
-	{name: "app", dirs: []string{"internal/app", "internal/cli"}, may: []string{"api", "leaf", "pure", "access", "controller", "library", "app"}},
+	{name: "app", dirs: []string{"internal/app", "internal/cli"}, may: []string{"api", "leaf", "pure", "access", "simulated", "controller", "library", "app"}},
 	{name: "author", dirs: []string{"cmd/sample-extension"}, may: []string{"api", "leaf"}},
 	{name: "cmd", dirs: []string{"cmd/"}, may: []string{"app"}},
-	{name: "testing", dirs: []string{"conformance", "bench", "internal/sim", "internal/testenv", "internal/e2e", "internal/builder"}, may: []string{"api", "leaf", "pure", "access", "controller", "library", "app", "testing"}},
+	{name: "testing", dirs: []string{"conformance", "bench", "internal/sim", "internal/testenv", "internal/e2e", "internal/builder"}, may: []string{"api", "leaf", "pure", "access", "simulated", "controller", "library", "app", "testing"}},
 }
 
 // only says which packages alone may import something from outside.

@@ -23,6 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/extensions"
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/simulated"
@@ -56,17 +57,17 @@ func New(t testing.TB) *World {
 			t.Errorf("close the simulated machines: %v", err)
 		}
 	})
-	w.run(backend)
+	w.run(host.Backends{Simulated: backend})
 	return w
 }
 
 // run adds the controllers.
-func (w *World) run(backend controllers.Backend) {
+func (w *World) run(backends host.Backends) {
 	known := catalog.Default()
 	outside := controllers.Outside{
 		Mgmt: w.Mgmt, Live: w.Mgmt, Providers: provider.New(w.Mgmt, nil),
 		Workload: &connections{mgmt: w.Mgmt, clock: w.Clock, open: map[client.ObjectKey]client.Client{}}, Etcd: &etcd.Dialer{Clock: w.Clock},
-		Backend: backend, Extensions: controllers.Extensions{Catalog: known, Registry: extensions.NewRegistry(known), Client: unasked{}},
+		Backends: backends, Extensions: controllers.Extensions{Catalog: known, Registry: extensions.NewRegistry(known), Client: unasked{}},
 		Clock: w.Clock, Recorder: func(string) events.EventRecorder { return w }, Name: w.Name, Random: func() float64 { return 0.5 },
 	}
 	for _, c := range controllers.All() {

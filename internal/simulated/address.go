@@ -71,14 +71,6 @@ func (b *Backend) place(r record, want clusterv1.APIEndpoint) (*place, error) {
 	return nil, fmt.Errorf("no free address from %s on: %w", candidate(h.Sum32()), errors.Join(errs...))
 }
 
-// CheckEndpoint says why a cluster cannot be reached where somebody asks for
-// it. There is no choice but of the addresses that clusters get anyway: all
-// others may be somebody else's.
-func CheckEndpoint(e clusterv1.APIEndpoint) error {
-	_, err := addressOf(e)
-	return err
-}
-
 func addressOf(e clusterv1.APIEndpoint) (netip.AddrPort, error) {
 	port := cmp.Or(e.Port, apiServerPort)
 	ip, err := netip.ParseAddr(e.Host)

@@ -50,11 +50,11 @@ func TestOnlyAddressesOfTheirOwnAreGiven(t *testing.T) {
 		{Host: "127.66.1.2", Port: -1}:           theirs,
 	} {
 		uid := types.UID(fileName(types.UID(endpoint.String())))
-		_, err := l.b.EnsureCluster(t.Context(), Cluster{Namespace: "ns", Name: string(uid), UID: uid, Endpoint: endpoint})
+		_, err := l.b.ensureCluster(clusterSpec{Namespace: "ns", Name: string(uid), UID: uid, Endpoint: endpoint})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want %q", endpoint, err, want)
 		}
-		if checked := CheckEndpoint(endpoint); (checked == nil) != (err == nil) {
+		if checked := l.b.CheckEndpoint(endpoint); (checked == nil) != (err == nil) {
 			t.Errorf("%s: got %v before and %v after", endpoint, checked, err)
 		}
 	}
@@ -91,10 +91,10 @@ func TestAKeptAddressOfOthersIsNotListenedOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.EnsureCluster(t.Context(), l.cluster); err == nil || !strings.Contains(err.Error(), address+" is not an address for simulated clusters: delete the Cluster") {
+		if _, err := b.ensureCluster(l.cluster); err == nil || !strings.Contains(err.Error(), address+" is not an address for simulated clusters: delete the Cluster") {
 			t.Errorf("%s: got %v, want it refused", address, err)
 		}
-		if err := b.DeleteCluster(t.Context(), l.cluster.UID); err != nil {
+		if err := b.deleteCluster(l.cluster.UID); err != nil {
 			t.Errorf("%s: %v", address, err)
 		}
 		if err := b.Close(); err != nil {

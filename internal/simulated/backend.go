@@ -3,7 +3,6 @@
 package simulated
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,14 +17,9 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
 )
-
-// ErrNoCluster means that a machine's cluster has not been ensured, or is gone.
-var ErrNoCluster = errors.New("the simulated cluster does not exist")
-
-// ErrClosed means that the backend has been closed.
-var ErrClosed = errors.New("the simulated infrastructure is closed")
 
 // Options is what a Backend needs.
 type Options struct {
@@ -40,8 +34,8 @@ type Options struct {
 	Random func() float64
 }
 
-// Cluster is what a simulated cluster is wanted to be.
-type Cluster struct {
+// clusterSpec is what a simulated cluster is wanted to be.
+type clusterSpec struct {
 	Namespace, Name string
 	UID             types.UID
 	// Endpoint is where it is wanted; zero leaves the choice to the backend.
@@ -51,12 +45,12 @@ type Cluster struct {
 }
 
 // Key is the cluster's namespace and name.
-func (c Cluster) Key() types.NamespacedName {
+func (c clusterSpec) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
 }
 
-// Machine is what a simulated machine is wanted to be.
-type Machine struct {
+// machineSpec is what a simulated machine is wanted to be.
+type machineSpec struct {
 	Namespace, Name string
 	UID             types.UID
 	Cluster         string // the name of its Cluster, in the same namespace
@@ -75,7 +69,7 @@ type Machine struct {
 }
 
 // Key is the machine's namespace and name.
-func (m Machine) Key() types.NamespacedName {
+func (m machineSpec) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
 }
 
@@ -122,11 +116,6 @@ func New(o Options) (*Backend, error) {
 	return b, nil
 }
 
-// Events gives the keys of machines and clusters whose status changed by
-// itself, until ctx ends. Each caller gets all of them; a key that changes
-// again before it was read comes once.
-func (b *Backend) Events(ctx context.Context) <-chan Event { return b.events.subscribe(ctx) }
-
 // Close stops everything. What was kept can be opened again.
 func (b *Backend) Close() error {
 	b.mu.Lock()
@@ -149,9 +138,9 @@ func (b *Backend) Close() error {
 	return errors.Join(append(errs, b.listeners.Close())...)
 }
 
-// EnsureCluster makes the cluster's address, and gives it. Nothing listens
+// ensureCluster makes the cluster's address, and gives it. Nothing listens
 // there until a machine has run kubeadm init.
-func (b *Backend) EnsureCluster(_ context.Context, want Cluster) (clusterv1.APIEndpoint, error) {
+func (b *Backend) ensureCluster(want clusterSpec) (clusterv1.APIEndpoint, error) {
 	if want.Namespace == "" || want.Name == "" || want.UID == "" {
 		return clusterv1.APIEndpoint{}, errors.New("ensure a simulated cluster: namespace, name and UID are needed")
 	}
@@ -166,9 +155,9 @@ func (b *Backend) EnsureCluster(_ context.Context, want Cluster) (clusterv1.APIE
 	return endpoint, nil
 }
 
-// DeleteCluster stops the cluster and forgets it with all its machines. It is
+// deleteCluster stops the cluster and forgets it with all its machines. It is
 // fine if there is none.
-func (b *Backend) DeleteCluster(_ context.Context, uid types.UID) error {
+func (b *Backend) deleteCluster(uid types.UID) error {
 	if uid == "" {
 		return errors.New("delete a simulated cluster: its UID is needed")
 	}
@@ -178,10 +167,10 @@ func (b *Backend) DeleteCluster(_ context.Context, uid types.UID) error {
 	return nil
 }
 
-// EnsureMachine starts the machine, or finds it started, and tells how far it
+// ensureMachine starts the machine, or finds it started, and tells how far it
 // is. It goes as far as it can without waiting for time to pass; what happens
-// later is told by Events.
-func (b *Backend) EnsureMachine(_ context.Context, want Machine) (MachineStatus, error) {
+// later is told by MachineChanges.
+func (b *Backend) ensureMachine(want machineSpec) (MachineStatus, error) {
 	if want.Namespace == "" || want.Name == "" || want.UID == "" {
 		return MachineStatus{}, errors.New("ensure a simulated machine: namespace, name and UID are needed")
 	}
@@ -196,12 +185,12 @@ func (b *Backend) EnsureMachine(_ context.Context, want Machine) (MachineStatus,
 	return s, nil
 }
 
-// DeleteMachine stops the machine and forgets it: its static pods vanish, its
+// deleteMachine stops the machine and forgets it: its static pods vanish, its
 // etcd member dies and stays a member, and its Node stays and is not ready. It
 // is fine if there is no such machine.
-func (b *Backend) DeleteMachine(_ context.Context, clusterKey types.NamespacedName, uid types.UID) error {
+func (b *Backend) deleteMachine(clusterKey types.NamespacedName, uid types.UID) error {
 	c, err := b.cluster(clusterKey)
-	if errors.Is(err, ErrNoCluster) {
+	if errors.Is(err, host.ErrNoCluster) {
 		return nil
 	}
 	if _, ok := errors.AsType[lost](err); ok {
@@ -227,18 +216,18 @@ func (b *Backend) cluster(key types.NamespacedName) (*cluster, error) {
 	b.mu.Unlock()
 	switch {
 	case closed:
-		return nil, ErrClosed
+		return nil, host.ErrClosed
 	case c != nil:
 		return c, nil
 	case kept.UID == "":
-		return nil, ErrNoCluster
+		return nil, host.ErrNoCluster
 	}
-	return b.openCluster(Cluster{Namespace: key.Namespace, Name: key.Name, UID: kept.UID})
+	return b.openCluster(clusterSpec{Namespace: key.Namespace, Name: key.Name, UID: kept.UID})
 }
 
 // openCluster finds the cluster, or what is kept of it, or makes a new one.
 // One of the same name and another UID is from an earlier life, and goes.
-func (b *Backend) openCluster(want Cluster) (*cluster, error) {
+func (b *Backend) openCluster(want clusterSpec) (*cluster, error) {
 	key := want.Key()
 	b.mu.Lock()
 	other := b.known[key].UID
@@ -254,7 +243,7 @@ func (b *Backend) openCluster(want Cluster) (*cluster, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return nil, ErrClosed
+		return nil, host.ErrClosed
 	}
 	if c := b.clusters[key]; c != nil {
 		return c, nil
@@ -302,7 +291,7 @@ func (b *Backend) drop(uid types.UID) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return ErrClosed
+		return host.ErrClosed
 	}
 	for key, c := range b.clusters {
 		if c.uid != uid {

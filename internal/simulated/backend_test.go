@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +17,7 @@ import (
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
@@ -33,20 +33,14 @@ func TestNothingListensBeforeInit(t *testing.T) {
 		t.Errorf("got a worker at %+v, want it to wait for the API server", s)
 	}
 	// Once there is one, it goes on by itself.
-	events := l.b.Events(t.Context())
+	events := l.b.MachineChanges(t.Context())
 	l.mustRun("cp-1", l.initData())
 	l.token(goodID, nil)
 	if s := l.ensure(l.machine("w-1", l.workerData())); s.Stage != Failed || !strings.Contains(s.Message, `token id "abcdef" is invalid`) {
 		t.Errorf("got the worker at %+v, want it to have failed before there was a token", s)
 	}
-	got := []Event{<-events, <-events}
-	slices.SortFunc(got, func(a, b Event) int { return strings.Compare(string(a.Kind), string(b.Kind)) })
-	want := []Event{
-		{ClusterChanged, types.NamespacedName{Namespace: "ns", Name: "prod"}},
-		{MachineChanged, types.NamespacedName{Namespace: "ns", Name: "w-1"}},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
+	if got := <-events; got != (types.NamespacedName{Namespace: "ns", Name: "w-1"}) {
+		t.Errorf("told of %s, want the worker", got)
 	}
 }
 
@@ -157,7 +151,7 @@ func TestADeletedMachineLeavesItsNodeAndItsMember(t *testing.T) {
 	l := newLab(t)
 	machines := l.controlPlane(3)
 	key := l.cluster.Key()
-	if err := l.b.DeleteMachine(t.Context(), key, machines[0].UID); err != nil {
+	if err := l.b.deleteMachine(key, machines[0].UID); err != nil {
 		t.Fatal(err)
 	}
 	if got := nodeReady(l.node("cp-1")); got != corev1.ConditionUnknown {
@@ -181,7 +175,7 @@ func TestADeletedMachineLeavesItsNodeAndItsMember(t *testing.T) {
 	if s := l.ensure(l.machine("cp-4", l.controlPlaneData())); !s.Done() {
 		t.Errorf("got %+v once the dead member was removed, want it done", s)
 	}
-	if err := l.b.DeleteMachine(t.Context(), key, "uid-nobody"); err != nil {
+	if err := l.b.deleteMachine(key, "uid-nobody"); err != nil {
 		t.Errorf("deleting a machine that is not there: %v", err)
 	}
 }
@@ -212,7 +206,7 @@ func TestTheLastAPIServerTakesTheClusterWithIt(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	m := l.mustRun("cp-1", l.initData())
-	if err := l.b.DeleteMachine(t.Context(), l.cluster.Key(), m.UID); err != nil {
+	if err := l.b.deleteMachine(l.cluster.Key(), m.UID); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := net.Dial("tcp", l.server()); err == nil || !strings.Contains(err.Error(), "connection refused") {
@@ -291,12 +285,12 @@ func TestADeletedClusterIsGone(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	m := l.mustRun("cp-1", l.initData())
-	if err := l.b.DeleteCluster(t.Context(), "another"); err != nil {
+	if err := l.b.deleteCluster("another"); err != nil {
 		t.Fatal(err)
 	}
 	l.node("cp-1") // that was not meant
 	for range 2 {
-		if err := l.b.DeleteCluster(t.Context(), l.cluster.UID); err != nil {
+		if err := l.b.deleteCluster(l.cluster.UID); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -306,10 +300,10 @@ func TestADeletedClusterIsGone(t *testing.T) {
 	if left, err := os.ReadDir(l.dir); err != nil || len(left) > 0 {
 		t.Errorf("got %v, %v left in the directory, want nothing", left, err)
 	}
-	if _, err := l.b.EnsureMachine(t.Context(), m); err == nil || !strings.Contains(err.Error(), ErrNoCluster.Error()) {
-		t.Errorf("got %v, want %v", err, ErrNoCluster)
+	if _, err := l.b.ensureMachine(m); err == nil || !strings.Contains(err.Error(), host.ErrNoCluster.Error()) {
+		t.Errorf("got %v, want %v", err, host.ErrNoCluster)
 	}
-	if err := l.b.DeleteMachine(t.Context(), l.cluster.Key(), m.UID); err != nil {
+	if err := l.b.deleteMachine(l.cluster.Key(), m.UID); err != nil {
 		t.Errorf("deleting a machine of a deleted cluster: %v", err)
 	}
 }
@@ -317,7 +311,7 @@ func TestADeletedClusterIsGone(t *testing.T) {
 func TestCloseWaitsForThoseWhoTellOfEvents(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	events := l.b.Events(t.Context())
+	events := l.b.MachineChanges(t.Context())
 	l.controlPlane(1) // nobody reads of it
 	if err := l.b.Close(); err != nil {
 		t.Fatal(err)
@@ -337,8 +331,8 @@ func TestADamagedClusterDoesNotStopTheOthers(t *testing.T) {
 	l := newLab(t)
 	l.controlPlane(1)
 	good := l.cluster
-	bad := Cluster{Namespace: "ns", Name: "bad", UID: good.UID + "-bad"}
-	if _, err := l.b.EnsureCluster(t.Context(), bad); err != nil {
+	bad := clusterSpec{Namespace: "ns", Name: "bad", UID: good.UID + "-bad"}
+	if _, err := l.b.ensureCluster(bad); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(l.b.clusterDir(bad.UID), clusterFile)
@@ -347,14 +341,14 @@ func TestADamagedClusterDoesNotStopTheOthers(t *testing.T) {
 	}
 	l.restart()
 	l.node("cp-1")
-	_, err := l.b.EnsureCluster(t.Context(), bad)
+	_, err := l.b.ensureCluster(bad)
 	if err == nil || !strings.Contains(err.Error(), "simulated cluster ns/bad: "+file+": the file is damaged: put a copy of the file back, or delete the Cluster") || strings.Contains(err.Error(), "SECRET") {
 		t.Errorf("got %v, want an error that names the file and not its content", err)
 	}
-	if err := l.b.DeleteCluster(t.Context(), bad.UID); err != nil {
+	if err := l.b.deleteCluster(bad.UID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.b.EnsureCluster(t.Context(), bad); err != nil {
+	if _, err := l.b.ensureCluster(bad); err != nil {
 		t.Errorf("after the damaged one was deleted: %v", err)
 	}
 }
@@ -399,7 +393,7 @@ func TestTheVersionIsTheLowestOfTheControlPlane(t *testing.T) {
 		t.Errorf("got kubelet %s, want that of the machine's image", got)
 	}
 	l.removeMember("cp-2", "cp-1")
-	if err := l.b.DeleteMachine(t.Context(), l.cluster.Key(), old.UID); err != nil {
+	if err := l.b.deleteMachine(l.cluster.Key(), old.UID); err != nil {
 		t.Fatal(err)
 	}
 	if got := served(); got != "v1.37.0" {

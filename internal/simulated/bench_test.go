@@ -3,7 +3,6 @@
 package simulated
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"testing"
@@ -23,9 +22,9 @@ func BenchmarkIdleClusters(b *testing.B) {
 		before, goroutines := heap(), runtime.NumGoroutine()
 		b.StartTimer()
 		for i := range clusters {
-			l.cluster = Cluster{Namespace: "ns", Name: fmt.Sprintf("c-%d", i), UID: types.UID(fmt.Sprintf("bench-%d", i))}
+			l.cluster = clusterSpec{Namespace: "ns", Name: fmt.Sprintf("c-%d", i), UID: types.UID(fmt.Sprintf("bench-%d", i))}
 			var err error
-			if l.endpoint, err = l.b.EnsureCluster(context.Background(), l.cluster); err != nil {
+			if l.endpoint, err = l.b.ensureCluster(l.cluster); err != nil {
 				b.Fatal(err)
 			}
 			l.bringUp(i)
@@ -43,7 +42,7 @@ func BenchmarkIdleClusters(b *testing.B) {
 
 func (l *lab) bringUp(i int) {
 	l.t.Helper()
-	for _, m := range []Machine{l.machine("cp", l.initData()), l.machine("w", l.workerData())} {
+	for _, m := range []machineSpec{l.machine("cp", l.initData()), l.machine("w", l.workerData())} {
 		m.Cluster, m.UID = l.cluster.Name, types.UID(fmt.Sprintf("%s-%d", m.Name, i))
 		if s := l.ensure(m); !s.Done() {
 			l.t.Fatalf("machine %s is at %s: %s", m.Name, s.Stage, s.Message)

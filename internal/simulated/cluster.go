@@ -19,6 +19,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/journal"
 	"github.com/capstan-dev/capstan/internal/simulated/etcd"
@@ -97,11 +98,11 @@ func (c *cluster) open() error {
 }
 
 // ensure takes up what is wanted, and gives the endpoint.
-func (c *cluster) ensure(want Cluster) (clusterv1.APIEndpoint, error) {
+func (c *cluster) ensure(want clusterSpec) (clusterv1.APIEndpoint, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return clusterv1.APIEndpoint{}, ErrClosed
+		return clusterv1.APIEndpoint{}, host.ErrClosed
 	}
 	have := c.place.endpoint()
 	if !want.Endpoint.IsZero() && (want.Endpoint.Host != have.Host || want.Endpoint.Port != 0 && want.Endpoint.Port != have.Port) {
@@ -196,7 +197,7 @@ func (c *cluster) settle(except types.UID) error {
 		if s := m.status(); !s.equal(m.told) {
 			m.told = s
 			if m.UID != except {
-				c.b.events.publish(Event{MachineChanged, m.key()})
+				c.b.events.publish(m.key())
 			}
 		}
 	}
@@ -234,17 +235,10 @@ func (c *cluster) refresh() error {
 	}
 	listen := len(started) > 0 && answer != apiserver.Refuse
 	was := apiserver.Fault(c.answer.Swap(int32(answer)))
-	changed := was != answer || listen != c.listening
 	if was != answer {
 		c.server.Recheck()
 	}
-	if err := c.listen(listen); err != nil {
-		return err
-	}
-	if changed {
-		c.b.events.publish(Event{ClusterChanged, c.record.key()})
-	}
-	return nil
+	return c.listen(listen)
 }
 
 func (c *cluster) listen(wanted bool) error {

@@ -63,27 +63,27 @@ func TestDamageToAnyFileIsToldAndTheClusterCanBeDeleted(t *testing.T) {
 	}
 }
 
-func tellsAndDeletes(t *testing.T, b *Backend, c Cluster, worker Machine, name, how string) {
+func tellsAndDeletes(t *testing.T, b *Backend, c clusterSpec, worker machineSpec, name, how string) {
 	t.Helper()
-	_, err := b.EnsureCluster(t.Context(), c)
-	founder := Machine{Namespace: "ns", Name: "cp-1", UID: "uid-cp-1", Cluster: "prod", Provisioned: true}
+	_, err := b.ensureCluster(c)
+	founder := machineSpec{Namespace: "ns", Name: "cp-1", UID: "uid-cp-1", Cluster: "prod", Provisioned: true}
 	if how == "gone" && strings.HasPrefix(name, machinePrefix) { // the cluster is well; which machine it is about knows the machine
 		if err != nil {
 			t.Errorf("%s %s: %v", name, how, err)
 		}
-		if _, err = b.EnsureMachine(t.Context(), worker); name == machineFile(founder.UID) {
-			_, err = b.EnsureMachine(t.Context(), founder)
+		if _, err = b.ensureMachine(worker); name == machineFile(founder.UID) {
+			_, err = b.ensureMachine(founder)
 		}
 	}
 	if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "put a copy of the file back, or delete the Cluster") {
 		t.Errorf("%s %s: got %v, want an error that names the file and what to do", name, how, err)
 	}
-	for _, m := range []Machine{worker, founder} {
-		if err := b.DeleteMachine(t.Context(), c.Key(), m.UID); err != nil {
+	for _, m := range []machineSpec{worker, founder} {
+		if err := b.deleteMachine(c.Key(), m.UID); err != nil {
 			t.Errorf("%s %s: deleting machine %s: %v", name, how, m.Name, err)
 		}
 	}
-	if err := b.DeleteCluster(t.Context(), c.UID); err != nil {
+	if err := b.deleteCluster(c.UID); err != nil {
 		t.Errorf("%s %s: deleting the cluster: %v", name, how, err)
 	}
 	if left, err := os.ReadDir(b.dir); err != nil || len(left) > 0 {

@@ -9,23 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Kind says what an event is about.
-type Kind string
-
-// The kinds of events.
-const (
-	ClusterChanged Kind = "Cluster"
-	MachineChanged Kind = "Machine"
-)
-
-// Event says that the status of a machine, or whether a cluster answers, has
-// changed.
-type Event struct {
-	Kind Kind
-	types.NamespacedName
-}
-
-// hub gives events to its subscribers. It never blocks who publishes: what a
+// hub names machines that changed to its subscribers. It never blocks who publishes: what a
 // subscriber has not read yet is kept once.
 type hub struct {
 	pumps owned
@@ -61,15 +45,15 @@ func (o *owned) end() {
 
 type subscriber struct {
 	mu      sync.Mutex
-	pending []Event
-	queued  map[Event]bool
+	pending []types.NamespacedName
+	queued  map[types.NamespacedName]bool
 	wake    chan struct{} // holds one; full while there is something pending
 	ended   chan struct{} // closed when there will be no more
 }
 
-func (h *hub) subscribe(ctx context.Context) <-chan Event {
-	out := make(chan Event)
-	s := &subscriber{queued: map[Event]bool{}, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+func (h *hub) subscribe(ctx context.Context) <-chan types.NamespacedName {
+	out := make(chan types.NamespacedName)
+	s := &subscriber{queued: map[types.NamespacedName]bool{}, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -90,7 +74,7 @@ func (h *hub) subscribe(ctx context.Context) <-chan Event {
 	return out
 }
 
-func (h *hub) publish(e Event) {
+func (h *hub) publish(e types.NamespacedName) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s := range h.subs {
@@ -112,7 +96,7 @@ func (h *hub) close() {
 	h.pumps.end()
 }
 
-func (s *subscriber) add(e Event) {
+func (s *subscriber) add(e types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.queued[e] {
@@ -126,11 +110,11 @@ func (s *subscriber) add(e Event) {
 	}
 }
 
-func (s *subscriber) next() (Event, bool) {
+func (s *subscriber) next() (types.NamespacedName, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.pending) == 0 {
-		return Event{}, false
+		return types.NamespacedName{}, false
 	}
 	e := s.pending[0]
 	s.pending = s.pending[1:]
@@ -138,7 +122,7 @@ func (s *subscriber) next() (Event, bool) {
 	return e, true
 }
 
-func (s *subscriber) pump(ctx context.Context, out chan<- Event) {
+func (s *subscriber) pump(ctx context.Context, out chan<- types.NamespacedName) {
 	for {
 		select {
 		case <-ctx.Done():

@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -25,7 +26,7 @@ func stage(milliseconds, jitter int32) infrav1.SimulatedStage {
 }
 
 // await reads events until the machine is at a stage.
-func (l *lab) await(ctx context.Context, events <-chan Event, m Machine, want Stage) MachineStatus {
+func (l *lab) await(ctx context.Context, events <-chan types.NamespacedName, m machineSpec, want Stage) MachineStatus {
 	l.t.Helper()
 	for {
 		select {
@@ -45,7 +46,7 @@ func TestStagesTakeTheirTime(t *testing.T) {
 	defer cancel()
 	clock := testclock.NewFakeClock(time.Now())
 	l := newLabWith(t, clock)
-	events := l.b.Events(ctx)
+	events := l.b.MachineChanges(ctx)
 	m := l.machine("cp-1", l.initData())
 	// Random is one half: 50 percent of jitter adds a quarter.
 	m.VM, m.Etcd, m.APIServer, m.Node = stage(1000, 0), stage(2000, 50), stage(3000, 0), stage(4000, 0)
@@ -71,7 +72,7 @@ func TestStagesTakeTheirTime(t *testing.T) {
 	}
 	clock.Step(time.Second)
 	l.restart() // in the middle of it: the time that has passed counts
-	events = l.b.Events(ctx)
+	events = l.b.MachineChanges(ctx)
 	if s := l.ensure(m); s.Stage != StartingAPIServer {
 		t.Errorf("got %+v after the restart, want the API server to start still", s)
 	}
@@ -88,7 +89,7 @@ func TestAMachineThatWaitsGivesUp(t *testing.T) {
 	defer cancel()
 	clock := testclock.NewFakeClock(time.Now())
 	l := newLabWith(t, clock)
-	events := l.b.Events(ctx)
+	events := l.b.MachineChanges(ctx)
 	m := l.machine("w-1", l.workerData())
 	if s := l.ensure(m); s.Stage != Bootstrapping {
 		t.Fatalf("got %+v, want it to look for the API server", s)
@@ -208,7 +209,7 @@ func TestAClustersEndpointHangsOrRefuses(t *testing.T) {
 	set := func(faults ...infrav1.ClusterFault) {
 		t.Helper()
 		l.cluster.Faults = faults
-		if _, err := l.b.EnsureCluster(t.Context(), l.cluster); err != nil {
+		if _, err := l.b.ensureCluster(l.cluster); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -227,23 +228,23 @@ func TestAClustersEndpointHangsOrRefuses(t *testing.T) {
 func TestEndpointsAreKeptApart(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	other := Cluster{Namespace: "ns", Name: "other", UID: l.cluster.UID + "-other", Endpoint: clusterv1.APIEndpoint{Host: "127.65.43.21", Port: 6443}}
-	got, err := l.b.EnsureCluster(t.Context(), other)
+	other := clusterSpec{Namespace: "ns", Name: "other", UID: l.cluster.UID + "-other", Endpoint: clusterv1.APIEndpoint{Host: "127.65.43.21", Port: 6443}}
+	got, err := l.b.ensureCluster(other)
 	if err != nil || got != other.Endpoint {
 		t.Errorf("got endpoint %v, %v, want the one that was asked for", got, err)
 	}
-	third := Cluster{Namespace: "ns", Name: "third", UID: "third", Endpoint: clusterv1.APIEndpoint{Host: "127.65.43.21"}}
-	if _, err := l.b.EnsureCluster(t.Context(), third); err == nil || !strings.Contains(err.Error(), "belongs to another cluster") {
+	third := clusterSpec{Namespace: "ns", Name: "third", UID: "third", Endpoint: clusterv1.APIEndpoint{Host: "127.65.43.21"}}
+	if _, err := l.b.ensureCluster(third); err == nil || !strings.Contains(err.Error(), "belongs to another cluster") {
 		t.Errorf("got %v, want another cluster's endpoint refused", err)
 	}
 	other.Endpoint.Host = "127.65.43.22"
-	if _, err := l.b.EnsureCluster(t.Context(), other); err == nil || !strings.Contains(err.Error(), "cannot become") {
+	if _, err := l.b.ensureCluster(other); err == nil || !strings.Contains(err.Error(), "cannot become") {
 		t.Errorf("got %v, want the change of an endpoint refused", err)
 	}
 	// One of the same name and another UID is a new cluster.
 	l.controlPlane(1)
 	l.cluster.UID += "-again"
-	if _, err := l.b.EnsureCluster(t.Context(), l.cluster); err != nil {
+	if _, err := l.b.ensureCluster(l.cluster); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := net.Dial("tcp", l.server()); err == nil {
@@ -256,9 +257,9 @@ func TestManyMachinesComeUpSideBySide(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	l := newLab(t)
-	events := l.b.Events(ctx)
+	events := l.b.MachineChanges(ctx)
 	l.controlPlane(1)
-	var wanted []Machine
+	var wanted []machineSpec
 	for i := range 10 {
 		m := l.machine(fmt.Sprintf("w-%d", i), l.workerData())
 		if i < 4 {
@@ -270,7 +271,7 @@ func TestManyMachinesComeUpSideBySide(t *testing.T) {
 	var running sync.WaitGroup
 	for _, m := range wanted {
 		running.Go(func() {
-			if _, err := l.b.EnsureMachine(ctx, m); err != nil {
+			if _, err := l.b.ensureMachine(m); err != nil {
 				t.Error(err)
 			}
 		})

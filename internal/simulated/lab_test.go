@@ -38,7 +38,7 @@ type lab struct {
 	b        *Backend
 	dir      string
 	clock    clock.WithDelayedExecution
-	cluster  Cluster
+	cluster  clusterSpec
 	endpoint clusterv1.APIEndpoint
 	pki      map[certs.Purpose]certs.Pair
 }
@@ -49,7 +49,7 @@ func newLabWith(t testing.TB, c clock.WithDelayedExecution) *lab {
 	t.Helper()
 	l := &lab{t: t, dir: t.TempDir(), clock: c, pki: map[certs.Purpose]certs.Pair{}}
 	// The UID decides the address: tests that run side by side have their own.
-	l.cluster = Cluster{Namespace: "ns", Name: "prod", UID: types.UID("cluster-" + t.Name())}
+	l.cluster = clusterSpec{Namespace: "ns", Name: "prod", UID: types.UID("cluster-" + t.Name())}
 	for _, p := range []certs.Purpose{certs.CA, certs.Etcd, certs.FrontProxy, certs.ServiceAccount} {
 		pair, err := certs.New(p, "", time.Now(), 0)
 		if err != nil {
@@ -74,7 +74,7 @@ func (l *lab) start() {
 		l.t.Fatal(err)
 	}
 	l.b = b
-	if l.endpoint, err = b.EnsureCluster(context.Background(), l.cluster); err != nil {
+	if l.endpoint, err = b.ensureCluster(l.cluster); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -160,16 +160,16 @@ func (l *lab) controlPlaneData() []byte {
 }
 
 // machine is one of the cluster, by its name.
-func (l *lab) machine(name string, data []byte) Machine {
-	return Machine{
+func (l *lab) machine(name string, data []byte) machineSpec {
+	return machineSpec{
 		Namespace: "ns", Name: name, UID: types.UID("uid-" + name), Cluster: "prod",
 		ProviderID: "simulated://ns/prod/" + name, BootstrapData: data,
 	}
 }
 
-func (l *lab) ensure(m Machine) MachineStatus {
+func (l *lab) ensure(m machineSpec) MachineStatus {
 	l.t.Helper()
-	s, err := l.b.EnsureMachine(context.Background(), m)
+	s, err := l.b.ensureMachine(m)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func (l *lab) ensure(m Machine) MachineStatus {
 }
 
 // mustRun ensures a machine that has to come up at once.
-func (l *lab) mustRun(name string, data []byte) Machine {
+func (l *lab) mustRun(name string, data []byte) machineSpec {
 	l.t.Helper()
 	m := l.machine(name, data)
 	if s := l.ensure(m); !s.Done() {
@@ -187,9 +187,9 @@ func (l *lab) mustRun(name string, data []byte) Machine {
 }
 
 // controlPlane starts machines cp-1, cp-2, … and makes a token for joining.
-func (l *lab) controlPlane(n int) []Machine {
+func (l *lab) controlPlane(n int) []machineSpec {
 	l.t.Helper()
-	out := []Machine{l.mustRun("cp-1", l.initData())}
+	out := []machineSpec{l.mustRun("cp-1", l.initData())}
 	l.token(goodID, nil)
 	for i := 1; i < n; i++ {
 		out = append(out, l.mustRun(fmt.Sprintf("cp-%d", i+1), l.controlPlaneData()))
@@ -295,7 +295,7 @@ func (l *lab) versions() map[string]string {
 	return out
 }
 
-func fault(m Machine, faults ...infrav1.MachineFault) Machine {
+func fault(m machineSpec, faults ...infrav1.MachineFault) machineSpec {
 	m.Faults = faults
 	return m
 }

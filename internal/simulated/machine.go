@@ -14,6 +14,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/simulated/bootstrap"
 )
 
@@ -89,7 +90,7 @@ const (
 // machine is one machine, as it is kept. Its user data is dropped once it is
 // no longer needed.
 type machine struct {
-	Machine
+	machineSpec
 	Index   int       `json:"index"`
 	Address string    `json:"address"`
 	Role    role      `json:"role,omitempty"`
@@ -108,7 +109,7 @@ type machine struct {
 	told  MachineStatus
 }
 
-func (m *machine) key() types.NamespacedName { return m.Machine.Key() }
+func (m *machine) key() types.NamespacedName { return m.machineSpec.Key() }
 
 func (m *machine) has(f infrav1.MachineFault) bool { return slices.Contains(m.Faults, f) }
 
@@ -161,11 +162,11 @@ func machineAddress(n int) string {
 }
 
 // ensureMachine takes up what is wanted.
-func (c *cluster) ensureMachine(want Machine) (MachineStatus, error) {
+func (c *cluster) ensureMachine(want machineSpec) (MachineStatus, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return MachineStatus{}, ErrNoCluster
+		return MachineStatus{}, host.ErrNoCluster
 	}
 	m := c.machine(want.UID)
 	if m == nil {
@@ -175,7 +176,7 @@ func (c *cluster) ensureMachine(want Machine) (MachineStatus, error) {
 		if len(want.BootstrapData) == 0 {
 			return MachineStatus{}, errors.New("there is no bootstrap data to start it with")
 		}
-		m = &machine{Machine: want, Index: c.record.Machines, Address: machineAddress(c.record.Machines)}
+		m = &machine{machineSpec: want, Index: c.record.Machines, Address: machineAddress(c.record.Machines)}
 		m.BootstrapData, m.dirty = slices.Clone(want.BootstrapData), true
 		c.record.Machines++
 		c.machines = append(c.machines, m)
@@ -187,7 +188,7 @@ func (c *cluster) ensureMachine(want Machine) (MachineStatus, error) {
 }
 
 // update takes up what can change on a machine that exists.
-func (c *cluster) update(m *machine, want Machine) error {
+func (c *cluster) update(m *machine, want machineSpec) error {
 	if slices.Equal(m.Faults, want.Faults) {
 		return nil
 	}
@@ -209,7 +210,7 @@ func (c *cluster) deleteMachine(uid types.UID) error {
 	defer c.mu.Unlock()
 	m := c.machine(uid)
 	if c.closed {
-		return ErrClosed
+		return host.ErrClosed
 	}
 	if m == nil {
 		return nil

@@ -3,10 +3,14 @@
 package local
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/host"
 )
 
 func TestTemplatesDoNotChange(t *testing.T) {
@@ -26,7 +30,7 @@ func TestTemplatesDoNotChange(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, w := range Webhooks() {
+			for _, w := range Webhooks(host.Backends{}) {
 				if w.Mutating || w.Kind.Kind == "LocalCluster" || w.Kind.Kind == "LocalMachinePoolTemplate" {
 					continue // not of templates, or its machines are one level further down
 				}
@@ -44,10 +48,20 @@ func TestTemplatesDoNotChange(t *testing.T) {
 	}
 }
 
+// backend lets clusters listen on their own addresses.
+type backend struct{ host.Backend }
+
+func (backend) CheckEndpoint(at clusterv1.APIEndpoint) error {
+	if at.Host == "0.0.0.0" {
+		return errors.New("0.0.0.0 is everybody's")
+	}
+	return nil
+}
+
 func TestAClusterListensOnlyWhereClustersMay(t *testing.T) {
 	t.Parallel()
-	const refused = `LocalCluster.infrastructure.capstan.dev "c" is invalid: spec.controlPlaneEndpoint: Forbidden: controlPlaneEndpoint 0.0.0.0:6443 is not for simulated clusters: leave it empty to get one, or choose `
-	const everywhere, own = `{"spec": {"controlPlaneEndpoint": {"host": "0.0.0.0", "port": 6443}}}`, `{"spec": {"controlPlaneEndpoint": {"host": "127.64.1.1", "port": 6443}}}`
+	const refused = `LocalCluster.infrastructure.capstan.dev "c" is invalid: spec.controlPlaneEndpoint: Forbidden: 0.0.0.0 is everybody's`
+	const everywhere, own = `{"spec": {"simulated": {}, "controlPlaneEndpoint": {"host": "0.0.0.0", "port": 6443}}}`, `{"spec": {"simulated": {}, "controlPlaneEndpoint": {"host": "127.64.1.1", "port": 6443}}}`
 	for name, tc := range map[string]struct {
 		obj, old string
 		want     string
@@ -58,13 +72,14 @@ func TestAClusterListensOnlyWhereClustersMay(t *testing.T) {
 		"changed to everywhere":          {obj: everywhere, old: own, want: refused},
 		"stored before, changed in else": {obj: everywhere, old: everywhere},
 		"mended":                         {obj: own, old: everywhere},
+		"where nobody can say whether":   {obj: `{"spec": {"controlPlaneEndpoint": {"host": "127.64.1.1", "port": 6443}}}`, want: `LocalCluster.infrastructure.capstan.dev "c" is invalid: spec.controlPlaneEndpoint: Forbidden: spec asks for no kind of machines: set spec.simulated`},
 		"managed by others":              {obj: `{"metadata": {"annotations": {"cluster.x-k8s.io/managed-by": "them"}}, "spec": {"controlPlaneEndpoint": {"host": "0.0.0.0", "port": 6443}}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			req := &admissionv1.AdmissionRequest{Name: "c", Namespace: "ns"}
 			req.Object.Raw, req.OldObject.Raw = []byte(tc.obj), []byte(tc.old)
-			got := endpoint().Admit(t.Context(), req)
+			got := endpoint(host.Backends{Simulated: backend{}}).Admit(t.Context(), req)
 			if got.Allowed != (tc.want == "") || got.Result != nil && !strings.HasPrefix(got.Result.Message, tc.want) {
 				t.Errorf("allowed %v: %v, want %q", got.Allowed, got.Result, tc.want)
 			}

@@ -18,15 +18,16 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
-	"github.com/capstan-dev/capstan/internal/simulated"
 )
 
-// Webhooks are the webhooks of the kinds here.
-func Webhooks() []webhook.Webhook {
+// Webhooks are the webhooks of the kinds here. Backends say where a cluster may
+// listen.
+func Webhooks(backends host.Backends) []webhook.Webhook {
 	return []webhook.Webhook{
 		localCluster(),
-		endpoint(),
+		endpoint(backends),
 		webhook.Finalizer[infrav1.LocalMachine](target("LocalMachine", "localmachines"), infrav1.LocalMachineFinalizer),
 		template("LocalClusterTemplate", "localclustertemplates", func(t *infrav1.LocalClusterTemplate) any { return t.Spec.Template.Spec }),
 		template("LocalMachineTemplate", "localmachinetemplates", func(t *infrav1.LocalMachineTemplate) any { return t.Spec.Template.Spec }),
@@ -53,7 +54,7 @@ func localCluster() webhook.Webhook {
 // endpoint keeps a LocalCluster from being reached where others are: its
 // author may be a tenant, and the listener is this host's. One that others
 // manage listens nowhere here.
-func endpoint() webhook.Webhook {
+func endpoint(backends host.Backends) webhook.Webhook {
 	const at = "object.?spec.?controlPlaneEndpoint"
 	on := target("LocalCluster", "localclusters")
 	on.When = map[string]string{
@@ -65,7 +66,11 @@ func endpoint() webhook.Webhook {
 		if _, managed := c.Annotations[clusterv1.ManagedByAnnotation]; managed || chosen.IsZero() || old != nil && old.Spec.ControlPlaneEndpoint == chosen {
 			return nil
 		}
-		if err := simulated.CheckEndpoint(chosen); err != nil {
+		backend, err := backends.OfCluster(c.Spec)
+		if err == nil {
+			err = backend.CheckEndpoint(chosen)
+		}
+		if err != nil {
 			return field.ErrorList{field.Forbidden(field.NewPath("spec", "controlPlaneEndpoint"), err.Error())}
 		}
 		return nil

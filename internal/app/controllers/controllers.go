@@ -30,6 +30,7 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/controller/cluster"
@@ -64,7 +65,7 @@ type Outside struct {
 	Providers *provider.Objects // infrastructure, bootstrap and control plane objects
 	Workload  workload.Clusters
 	Etcd      etcd.Connector // of workload clusters; for Kubeadm
-	Backend   Backend        // for Local
+	Backends  host.Backends  // for Local
 
 	Extensions Extensions // for Core
 
@@ -74,12 +75,6 @@ type Outside struct {
 	Random   func() float64             // in [0,1)
 	NewToken func() (bootstrapv1.BootstrapTokenString, error)
 	Debounce *patch.StatusDebounce // nil writes each status at once
-}
-
-// Backend is the infrastructure of the local provider.
-type Backend interface {
-	localcluster.Backend
-	localmachine.Backend
 }
 
 // Extensions are how runtime extensions are found and asked.
@@ -108,7 +103,7 @@ func All() []Controller {
 			return &cluster.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}
 		}),
 		entry(Local, &infrav1.LocalCluster{}, func(o Outside, name string) reconciler[*infrav1.LocalCluster] {
-			return &localcluster.Reconciler{Mgmt: o.Mgmt, Backend: o.Backend, Clock: o.Clock, Recorder: o.Recorder(name)}
+			return &localcluster.Reconciler{Mgmt: o.Mgmt, Backends: o.Backends, Clock: o.Clock, Recorder: o.Recorder(name)}
 		}),
 		entry(Kubeadm, &controlplanev1.KubeadmControlPlane{}, func(o Outside, name string) reconciler[*controlplanev1.KubeadmControlPlane] {
 			return &kubeadmcontrolplane.Reconciler{
@@ -129,10 +124,10 @@ func All() []Controller {
 			return &kubeadmconfig.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, NewToken: o.NewToken}
 		}),
 		entry(Local, &infrav1.LocalMachine{}, func(o Outside, name string) reconciler[*infrav1.LocalMachine] {
-			return &localmachine.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Backend: o.Backend, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}
+			return &localmachine.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Backends: o.Backends, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}
 		}),
 		entry(Local, &infrav1.LocalMachineTemplate{}, func(o Outside, _ string) reconciler[*infrav1.LocalMachineTemplate] {
-			return &localmachinetemplate.Reconciler{Mgmt: o.Mgmt}
+			return &localmachinetemplate.Reconciler{Mgmt: o.Mgmt, Backends: o.Backends}
 		}),
 		entry(Core, &runtimev1.ExtensionConfig{}, func(o Outside, name string) reconciler[*runtimev1.ExtensionConfig] {
 			return &extensionconfig.Reconciler{

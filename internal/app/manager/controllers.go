@@ -15,6 +15,7 @@ import (
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/capstan-dev/capstan/internal/access/etcd"
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
@@ -38,7 +39,7 @@ type shared struct {
 }
 
 // setupControllers sets up the controllers of the chosen providers.
-func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, c clock.PassiveClock) error {
+func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends host.Backends, c clock.PassiveClock) error {
 	if err := index.Register(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -50,14 +51,11 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, c clock.
 	}
 	outside := controllers.Outside{
 		Mgmt: mgmt, Live: mgr.GetAPIReader(), Providers: provider.New(mgmt, mgr.GetCache()),
-		Workload: connections, Etcd: &etcd.Dialer{Clock: c},
+		Workload: connections, Etcd: &etcd.Dialer{Clock: c}, Backends: backends,
 		Clock: c, Recorder: func(name string) events.EventRecorder { return mgr.GetEventRecorder("capstan-" + name) },
 		Name: names.Random, Random: rand.Float64, Debounce: patch.NewStatusDebounce(statusDebounce, c),
 	}
 	var err error
-	if outside.Backend, err = s.openBackend(); err != nil {
-		return err
-	}
 	if outside.Extensions, err = s.openExtensions(ctx); err != nil {
 		return err
 	}
@@ -72,17 +70,17 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, c clock.
 	return nil
 }
 
-// openBackend opens the state of the simulated machines, and closes it with the
-// manager.
-func (s *shared) openBackend() (controllers.Backend, error) {
-	if !slices.Contains(s.options.Providers, controllers.Local) {
-		return nil, nil
+// openBackends opens the infrastructure of the local provider, and closes it
+// with the manager.
+func openBackends(mgr ctrl.Manager, o Options) (host.Backends, error) {
+	if !slices.Contains(o.Providers, controllers.Local) {
+		return host.Backends{}, nil
 	}
-	backend, err := simulated.New(simulated.Options{Dir: s.options.SimulatedDir, Log: s.options.Log.WithName("simulated")})
+	backend, err := simulated.New(simulated.Options{Dir: o.SimulatedDir, Log: o.Log.WithName("simulated")})
 	if err != nil {
-		return nil, fmt.Errorf("open the state of simulated machines: %w", err)
+		return host.Backends{}, fmt.Errorf("open the state of simulated machines: %w", err)
 	}
-	return backend, s.mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error {
+	return host.Backends{Simulated: backend}, mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error {
 		<-ctx.Done()
 		return backend.Close()
 	}))

@@ -157,10 +157,14 @@ func (m *Manager) setup(ctx context.Context, o Options) error {
 	if err := m.mgr.AddReadyzCheck("caches", m.readyz); err != nil {
 		return err
 	}
-	if err := setupControllers(ctx, m.mgr, o, clock.RealClock{}); err != nil {
+	backends, err := openBackends(m.mgr, o)
+	if err != nil {
 		return err
 	}
-	if err := setupWebhooks(ctx, m.mgr, o, clock.RealClock{}); err != nil {
+	if err := setupControllers(ctx, m.mgr, o, backends, clock.RealClock{}); err != nil {
+		return err
+	}
+	if err := setupWebhooks(ctx, m.mgr, o, backends, clock.RealClock{}); err != nil {
 		return err
 	}
 	return m.mgr.Add(announcer{m})

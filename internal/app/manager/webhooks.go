@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/app/webhooks"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
@@ -166,7 +167,7 @@ func webhookAuthority(ctx context.Context, c client.Client, now time.Time) (cert
 
 // setupWebhooks opens the listener, tells the API server of the webhooks of the
 // chosen providers, and adds their server to the manager.
-func setupWebhooks(ctx context.Context, mgr ctrl.Manager, o Options, c clock.PassiveClock) error {
+func setupWebhooks(ctx context.Context, mgr ctrl.Manager, o Options, backends host.Backends, c clock.PassiveClock) error {
 	if o.Webhooks.Listen == "" {
 		return nil
 	}
@@ -186,7 +187,7 @@ func setupWebhooks(ctx context.Context, mgr ctrl.Manager, o Options, c clock.Pas
 	s := &webhookServer{listener: listener, certs: &servingCert{authority: authority, host: cmp.Or(o.Webhooks.Host, host), clock: c}}
 	var served []webhook.Webhook
 	for _, provider := range o.Providers {
-		all := append(webhooks.Of(live, provider), idleWarnings(mgr.GetScheme(), provider)...)
+		all := append(webhooks.Of(live, backends, provider), idleWarnings(mgr.GetScheme(), provider)...)
 		if err := s.register(ctx, live, registration+provider, all); err != nil {
 			return errors.Join(err, listener.Close())
 		}

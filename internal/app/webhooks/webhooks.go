@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/extension/catalog"
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/admission/addons"
 	"github.com/capstan-dev/capstan/internal/admission/core"
 	"github.com/capstan-dev/capstan/internal/admission/extensions"
@@ -20,8 +21,9 @@ import (
 )
 
 // Of returns the webhooks of providers: core, kubeadm and local. c reads what
-// few of them need to know beyond the object itself.
-func Of(c client.Reader, providers ...string) []webhook.Webhook {
+// few of them need to know beyond the object itself; backends are those of the
+// local provider.
+func Of(c client.Reader, backends host.Backends, providers ...string) []webhook.Webhook {
 	var all []webhook.Webhook
 	if slices.Contains(providers, "core") {
 		all = slices.Concat(all, core.Webhooks(), addons.Webhooks(), ipam.Webhooks(c), extensions.Webhooks(catalog.Default()))
@@ -30,7 +32,7 @@ func Of(c client.Reader, providers ...string) []webhook.Webhook {
 		all = slices.Concat(all, kubeadm.Webhooks(c))
 	}
 	if slices.Contains(providers, "local") {
-		all = slices.Concat(all, local.Webhooks())
+		all = slices.Concat(all, local.Webhooks(backends))
 	}
 	return all
 }

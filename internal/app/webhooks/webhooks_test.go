@@ -20,10 +20,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 )
 
-func all() []webhook.Webhook { return Of(nil, "core", "kubeadm", "local") }
+func all() []webhook.Webhook { return Of(nil, host.Backends{}, "core", "kubeadm", "local") }
 
 func find(t *testing.T, kind string, mutating bool) webhook.Webhook {
 	t.Helper()
@@ -345,12 +346,12 @@ func TestNamesAndPathsAreUniqueAndQualified(t *testing.T) {
 func TestProvidersChooseTheirWebhooks(t *testing.T) {
 	t.Parallel()
 	for provider, want := range map[string]string{"core": "cluster.x-k8s.io", "kubeadm": "bootstrap.cluster.x-k8s.io", "local": "infrastructure.capstan.dev"} {
-		got := Of(nil, provider)
+		got := Of(nil, host.Backends{}, provider)
 		if len(got) == 0 || got[0].Kind.Group != want {
 			t.Errorf("%s: %d webhooks, the first of %v", provider, len(got), got)
 		}
 	}
-	if got := Of(nil); len(got) != 0 {
+	if got := Of(nil, host.Backends{}); len(got) != 0 {
 		t.Errorf("no provider: %v", got)
 	}
 }
@@ -375,7 +376,7 @@ func TestMalformedReviewsAreRefused(t *testing.T) {
 		"another subresource":        func(r *admissionv1.AdmissionRequest) { r.SubResource = "status" },
 		"another kind":               func(r *admissionv1.AdmissionRequest) { r.Kind.Kind = "Secret" },
 	}
-	for _, w := range Of(fake.NewClientBuilder().Build(), "core", "kubeadm", "local") {
+	for _, w := range Of(fake.NewClientBuilder().Build(), host.Backends{}, "core", "kubeadm", "local") {
 		whole := func() *admissionv1.AdmissionRequest {
 			resource, sub, _ := strings.Cut(w.Resource, "/")
 			req := &admissionv1.AdmissionRequest{

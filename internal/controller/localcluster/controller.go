@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -15,28 +14,19 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/simulated"
 )
-
-// Backend is the infrastructure. simulated.Backend is one.
-type Backend interface {
-	// EnsureCluster makes what a cluster needs, or finds it made, and tells
-	// where its control plane is reached.
-	EnsureCluster(ctx context.Context, want simulated.Cluster) (clusterv1.APIEndpoint, error)
-	// DeleteCluster removes that of a LocalCluster; there need be none.
-	DeleteCluster(ctx context.Context, uid types.UID) error
-}
 
 // Reconciler has what the controller needs from outside. All fields are
 // required; Setup checks them.
 type Reconciler struct {
 	Mgmt     client.Client // the management cluster
-	Backend  Backend
+	Backends host.Backends
 	Clock    clock.PassiveClock // of conditions
 	Recorder events.EventRecorder
 }
@@ -47,8 +37,8 @@ const formerFinalizer = "localcluster.infrastructure.capstan.dev"
 
 // Setup registers the controller and its watches.
 func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || r.Backend == nil || r.Clock == nil || r.Recorder == nil {
-		return errors.New("localcluster: Mgmt, Backend, Clock and Recorder are required")
+	if r.Mgmt == nil || len(r.Backends.All()) == 0 || r.Clock == nil || r.Recorder == nil {
+		return errors.New("localcluster: Mgmt, Backends, Clock and Recorder are required")
 	}
 	return controller.For(mgr, "localcluster", &infrav1.LocalCluster{}).
 		WatchesSource(controller.Removed(mgr.GetCache(), &infrav1.LocalCluster{}, r.removed)).

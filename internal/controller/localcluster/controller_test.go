@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,35 +21,34 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/builder"
-	"github.com/capstan-dev/capstan/internal/simulated"
 )
 
 var key = client.ObjectKey{Namespace: "ns", Name: "demo-infra"}
 
 // backend remembers what it was asked for.
 type backend struct {
-	wanted  []simulated.Cluster
-	deleted []types.UID
+	host.Backend // nothing else is asked
+
+	wanted  []host.Cluster
+	deleted []host.ID
 	err     error
 	panics  bool
 }
 
-func (b *backend) EnsureCluster(_ context.Context, want simulated.Cluster) (clusterv1.APIEndpoint, error) {
+func (b *backend) EnsureCluster(_ context.Context, want host.Cluster) (host.ClusterStatus, error) {
 	b.wanted = append(b.wanted, want)
 	if b.panics {
 		panic("index out of range")
 	}
-	return clusterv1.APIEndpoint{Host: "127.64.0.1", Port: 6443}, b.err
+	return host.ClusterStatus{Endpoint: clusterv1.APIEndpoint{Host: "127.64.0.1", Port: 6443}, Message: "it is at 127.64.0.1:6443"}, b.err
 }
 
-func (b *backend) DeleteCluster(_ context.Context, uid types.UID) error {
-	b.deleted = append(b.deleted, uid)
+func (b *backend) DeleteCluster(_ context.Context, id host.ID) error {
+	b.deleted = append(b.deleted, id)
 	return b.err
 }
-
-// The simulated infrastructure is a backend.
-var _ Backend = (*simulated.Backend)(nil)
 
 // world is a management cluster with one reconciler, and what it wrote.
 type world struct {
@@ -74,7 +72,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			w.writes = append(w.writes, verb)
 			return nil
 		})).Build()
-	w.r = &Reconciler{Mgmt: w.c, Backend: w.backend, Recorder: w.events, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
+	w.r = &Reconciler{Mgmt: w.c, Backends: host.Backends{Simulated: w.backend}, Recorder: w.events, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
 	return w
 }
 
@@ -137,7 +135,7 @@ func TestReconcileProvidesTheEndpoint(t *testing.T) {
 	if diff := cmp.Diff([]string{"patch", "patch status of"}, w.writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
-	want := []simulated.Cluster{{Namespace: "ns", Name: "demo", UID: "lc", Faults: []infrav1.ClusterFault{infrav1.ClusterFaultAPIServerHangs}}}
+	want := []host.Cluster{{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "demo"}, ID: "lc", Spec: local().Spec}}
 	if diff := cmp.Diff(want, w.backend.wanted); diff != "" {
 		t.Errorf("asked the infrastructure for (-want +got):\n%s", diff)
 	}
@@ -149,7 +147,7 @@ func TestReconcileProvidesTheEndpoint(t *testing.T) {
 			t.Errorf("%s is %t", c, is)
 		}
 	}
-	if got := <-w.events.Events; got != "Normal Provisioned control plane endpoint is 127.64.0.1:6443" {
+	if got := <-w.events.Events; got != "Normal Provisioned it is at 127.64.0.1:6443" {
 		t.Errorf("event %q", got)
 	}
 	if _, err := w.reconcile(); err != nil || len(w.writes) > 0 {
@@ -251,13 +249,13 @@ func TestDeletionRemovesTheInfrastructureFirst(t *testing.T) {
 	tests := map[string]struct {
 		lc   *infrav1.LocalCluster
 		err  error
-		want []types.UID
+		want []host.ID
 		gone bool
 	}{
-		"of a Cluster":              {local(deleted), nil, []types.UID{"lc"}, true},
-		"of a Cluster that is gone": {local(deleted, func(lc *infrav1.LocalCluster) { lc.OwnerReferences[0].Name = "lost" }), nil, []types.UID{"lc"}, true},
-		"of none":                   {local(deleted, func(lc *infrav1.LocalCluster) { lc.OwnerReferences = nil }), nil, []types.UID{"lc"}, true},
-		"again if it fails":         {local(deleted), errors.New("busy"), []types.UID{"lc"}, false},
+		"of a Cluster":              {local(deleted), nil, []host.ID{"lc"}, true},
+		"of a Cluster that is gone": {local(deleted, func(lc *infrav1.LocalCluster) { lc.OwnerReferences[0].Name = "lost" }), nil, []host.ID{"lc"}, true},
+		"of none":                   {local(deleted, func(lc *infrav1.LocalCluster) { lc.OwnerReferences = nil }), nil, []host.ID{"lc"}, true},
+		"again if it fails":         {local(deleted), errors.New("busy"), []host.ID{"lc"}, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -282,7 +280,31 @@ func TestWhatWentWithoutItsFinalizerIsRemoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.r.removed(t.Context(), local())
-	if diff := cmp.Diff([]types.UID{"lc"}, w.backend.deleted); diff != "" {
+	if diff := cmp.Diff([]host.ID{"lc"}, w.backend.deleted); diff != "" {
 		t.Errorf("removed (-want +got):\n%s", diff)
+	}
+}
+
+func TestAKindOfMachinesThatIsNotHereIsNamed(t *testing.T) {
+	t.Parallel()
+	const want = "spec.simulated asks for machines that cannot run here: choose another kind, or have a manager reconcile this that runs them"
+	deleted := func(lc *infrav1.LocalCluster) { lc.DeletionTimestamp = new(metav1.Now()) }
+	for name, tc := range map[string]struct {
+		lc        *infrav1.LocalCluster
+		condition string
+	}{
+		"to make it":   {local(), clusterv1.ReadyCondition},
+		"to delete it": {local(deleted), clusterv1.DeletingCondition},
+	} {
+		w := newWorld(t, cluster(), tc.lc)
+		w.r.Backends = host.Backends{}
+		lc, err := w.reconcile()
+		if err != nil || lc == nil || conditions.Message(lc, tc.condition) != want {
+			t.Errorf("%s: LocalCluster %v, error %v, want it to say %q", name, lc, err, want)
+		}
+	}
+	w := newWorld(t, cluster(), local(deleted, func(lc *infrav1.LocalCluster) { lc.Spec.Simulated = nil }))
+	if lc, err := w.reconcile(); err != nil || lc != nil || len(w.backend.deleted) > 0 {
+		t.Errorf("of no kind: LocalCluster %v, error %v, deleted %v, want it gone", lc, err, w.backend.deleted)
 	}
 }

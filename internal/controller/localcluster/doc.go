@@ -4,7 +4,7 @@
 //
 // Watches: LocalCluster; Cluster, by reference.
 // Writes: LocalCluster finalizer, spec.controlPlaneEndpoint, status; the
-// infrastructure behind Backend.
+// infrastructure behind one of Backends.
 // Removes, too, the infrastructure of a LocalCluster that was deleted and lost
 // its finalizer.
 // Order of deletion: the endpoint with all that runs behind it, then the

@@ -4,6 +4,7 @@ package localcluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,15 +12,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
-	"github.com/capstan-dev/capstan/internal/simulated"
 )
 
 // endpoint makes the endpoint, and keeps what is behind it as it is wanted.
 func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error) {
-	lc, key := s.local, s.key()
+	lc := s.local
 	// A second LocalCluster with the same owner would take the place of the
 	// first.
 	if ref := s.cluster.Spec.InfrastructureRef; !claim.Names(ref, localKind, lc.Name) {
@@ -27,18 +28,19 @@ func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error)
 		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the Cluster to refer to the LocalCluster")
 		return phase.Wait(0), nil
 	}
-	want := simulated.Cluster{Namespace: key.Namespace, Name: key.Name, UID: lc.UID, Endpoint: lc.Spec.ControlPlaneEndpoint}
-	if lc.Spec.Simulated != nil {
-		want.Faults = lc.Spec.Simulated.Faults
+	backend, err := r.Backends.OfCluster(lc.Spec)
+	if err != nil {
+		s.waiting = err.Error() // for another spec: no use in trying again
+		return phase.Wait(0), nil
 	}
-	at, err := r.Backend.EnsureCluster(ctx, want)
+	made, err := backend.EnsureCluster(ctx, host.Cluster{NamespacedName: s.key(), ID: host.ClusterID(lc), Spec: lc.Spec})
 	if err != nil {
 		return phase.Continue(), err
 	}
-	lc.Spec.ControlPlaneEndpoint = at
+	lc.Spec.ControlPlaneEndpoint = made.Endpoint
 	if !provisioned(lc) {
-		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", "endpoint", at.String())
-		r.Recorder.Eventf(lc, s.cluster, corev1.EventTypeNormal, "Provisioned", "Provision", "control plane endpoint is %s", at.String())
+		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", "endpoint", made.Endpoint.String())
+		r.Recorder.Eventf(lc, s.cluster, corev1.EventTypeNormal, "Provisioned", "Provision", "%s", made.Message)
 	}
 	lc.Status.Initialization.Provisioned = new(true)
 	lc.Status.FailureDomains = lc.Spec.FailureDomains
@@ -47,9 +49,16 @@ func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error)
 
 // remove takes the endpoint away, with all that runs behind it.
 func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
-	ctrl.LoggerFrom(ctx).Info("Deleting infrastructure", "endpoint", s.local.Spec.ControlPlaneEndpoint.String())
-	if err := r.Backend.DeleteCluster(ctx, s.local.UID); err != nil {
-		return phase.Continue(), err
+	backend, err := r.Backends.OfCluster(s.local.Spec)
+	if err != nil && !errors.Is(err, host.ErrNotChosen) {
+		s.waiting = err.Error() // what runs for it is where it was made
+		return phase.Wait(0), nil
+	}
+	if err == nil {
+		ctrl.LoggerFrom(ctx).Info("Deleting infrastructure", "endpoint", s.local.Spec.ControlPlaneEndpoint.String())
+		if err := backend.DeleteCluster(ctx, host.ClusterID(s.local)); err != nil {
+			return phase.Continue(), err
+		}
 	}
 	finalizer.Remove(s.local, infrav1.LocalClusterFinalizer, formerFinalizer)
 	return phase.Continue(), nil
@@ -58,7 +67,11 @@ func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
 // removed takes the endpoint of a LocalCluster away that went without its
 // finalizer.
 func (r *Reconciler) removed(ctx context.Context, lc *infrav1.LocalCluster) {
-	if err := r.Backend.DeleteCluster(ctx, lc.UID); err != nil {
+	backend, err := r.Backends.OfCluster(lc.Spec)
+	if err == nil {
+		err = backend.DeleteCluster(ctx, host.ClusterID(lc))
+	}
+	if err != nil && !errors.Is(err, host.ErrNotChosen) {
 		ctrl.LoggerFrom(ctx).Error(err, "Deleting the infrastructure of a LocalCluster that has gone", "LocalCluster", klog.KObj(lc))
 	}
 }

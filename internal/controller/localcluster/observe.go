@@ -29,7 +29,7 @@ type state struct {
 	local   *infrav1.LocalCluster
 	cluster *clusterv1.Cluster // that owns it; nil if none does, or if it has gone
 	now     time.Time
-	waiting string // what the endpoint waits for; empty if it does not
+	waiting string // what has to change first; empty if nothing has
 	failed  error  // what the reconcile ended with
 }
 

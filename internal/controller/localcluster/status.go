@@ -40,7 +40,10 @@ func deleting(s *state) metav1.Condition {
 		return c
 	}
 	c.Status, c.Reason = metav1.ConditionTrue, clusterv1.DeletingReason
-	if s.failed != nil {
+	switch {
+	case s.waiting != "":
+		c.Message = s.waiting
+	case s.failed != nil:
 		c.Message = "Waiting for the infrastructure to be deleted: " + s.failed.Error()
 	}
 	return c

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,37 +17,26 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/simulated"
 )
-
-// Backend is the infrastructure. simulated.Backend is one.
-type Backend interface {
-	// EnsureMachine starts a machine, or finds it started, and tells how far
-	// it is. It does not wait for it.
-	EnsureMachine(ctx context.Context, want simulated.Machine) (simulated.MachineStatus, error)
-	// DeleteMachine removes a machine; there need be none.
-	DeleteMachine(ctx context.Context, cluster types.NamespacedName, uid types.UID) error
-	// Events tells of machines that got further by themselves, until ctx ends.
-	Events(ctx context.Context) <-chan simulated.Event
-}
 
 // Reconciler has what the controller needs from outside. All fields are
 // required; Setup checks them.
 type Reconciler struct {
 	Mgmt     client.Client // the management cluster
 	Live     client.Reader // the same, past the cache
-	Backend  Backend
+	Backends host.Backends
 	Clock    clock.PassiveClock // of conditions
 	Recorder events.EventRecorder
 	// Debounce joins status writes that come close together; nil writes each at once.
 	Debounce *patch.StatusDebounce
 
-	following sync.WaitGroup // of the backend
+	following sync.WaitGroup // of the backends
 }
 
 // formerFinalizer is what the finalizer was called while its name had no path,
@@ -57,8 +45,8 @@ const formerFinalizer = "localmachine.infrastructure.capstan.dev"
 
 // Setup registers the controller and its watches.
 func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || r.Live == nil || r.Backend == nil || r.Clock == nil || r.Recorder == nil {
-		return errors.New("localmachine: Mgmt, Live, Backend, Clock and Recorder are required")
+	if r.Mgmt == nil || r.Live == nil || len(r.Backends.All()) == 0 || r.Clock == nil || r.Recorder == nil {
+		return errors.New("localmachine: Mgmt, Live, Backends, Clock and Recorder are required")
 	}
 	if err := mgr.Add(ctrlmanager.RunnableFunc(r.unfollow)); err != nil {
 		return err
@@ -67,7 +55,7 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 		WatchesSource(controller.Removed(mgr.GetCache(), &infrav1.LocalMachine{}, r.removed)).
 		Watches(&clusterv1.Machine{}, ofMachine, machineMatters()).
 		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
-		WatchesSource(source.Func(r.followBackend)).
+		WatchesSource(source.Func(r.followBackends)).
 		Concurrency(20).
 		Complete(r)
 }

@@ -26,41 +26,40 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/builder"
-	"github.com/capstan-dev/capstan/internal/simulated"
 )
 
 var key = client.ObjectKey{Namespace: "ns", Name: "m0"}
 
 // backend remembers what it was asked for, and answers as told.
 type backend struct {
-	wanted  []simulated.Machine
+	host.Backend // nothing else is asked
+
+	wanted  []host.Machine
 	deleted []types.NamespacedName
-	uids    []types.UID // that were deleted
-	answer  simulated.MachineStatus
+	ids     []host.ID // that were deleted
+	answer  host.MachineStatus
 	err     error
-	events  chan simulated.Event
+	changes chan types.NamespacedName
 }
 
-func (b *backend) EnsureMachine(_ context.Context, want simulated.Machine) (simulated.MachineStatus, error) {
+func (b *backend) EnsureMachine(_ context.Context, want host.Machine) (host.MachineStatus, error) {
 	b.wanted = append(b.wanted, want)
 	return b.answer, b.err
 }
 
-func (b *backend) DeleteMachine(_ context.Context, cluster types.NamespacedName, uid types.UID) error {
-	b.deleted, b.uids = append(b.deleted, cluster), append(b.uids, uid)
+func (b *backend) DeleteMachine(_ context.Context, cluster types.NamespacedName, id host.ID) error {
+	b.deleted, b.ids = append(b.deleted, cluster), append(b.ids, id)
 	return b.err
 }
 
-func (b *backend) Events(context.Context) <-chan simulated.Event { return b.events }
+func (b *backend) MachineChanges(context.Context) <-chan types.NamespacedName { return b.changes }
 
-var running = simulated.MachineStatus{
-	Running: true, Stage: simulated.Running, NodeName: "m0", ProviderID: "simulated://ns/demo/m0",
+var running = host.MachineStatus{
+	Stage: host.Done, Message: "machine is Node m0", ProviderID: "any://ns/demo/m0",
 	Addresses: clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: "10.64.0.1"}},
 }
-
-// The simulated infrastructure is a backend.
-var _ Backend = (*simulated.Backend)(nil)
 
 // world is a management cluster with one reconciler, and what it wrote.
 type world struct {
@@ -78,14 +77,14 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	if err := errors.Join(clusterv1.AddToScheme(scheme), infrav1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, backend: &backend{answer: running, events: make(chan simulated.Event)}, events: events.NewFakeRecorder(10)}
+	w := &world{t: t, backend: &backend{answer: running, changes: make(chan types.NamespacedName)}, events: events.NewFakeRecorder(10)}
 	w.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&infrav1.LocalMachine{}, &clusterv1.Cluster{}, &clusterv1.Machine{}).
 		WithInterceptorFuncs(builder.Writes(func(verb string, _ client.Object) error {
 			w.writes = append(w.writes, verb)
 			return nil
 		})).Build()
-	w.r = &Reconciler{Mgmt: w.c, Live: w.c, Backend: w.backend, Recorder: w.events, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
+	w.r = &Reconciler{Mgmt: w.c, Live: w.c, Backends: host.Backends{Simulated: w.backend}, Recorder: w.events, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
 	return w
 }
 
@@ -169,15 +168,14 @@ func TestReconcileProvisionsTheMachine(t *testing.T) {
 	if diff := cmp.Diff([]string{"patch", "patch status of"}, w.writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
-	want := []simulated.Machine{{
-		Namespace: "ns", Name: "m0", UID: "lm", Cluster: "demo", ProviderID: "simulated://ns/demo/m0", FailureDomain: "a", Version: "v1.34.2",
-		BootstrapData: []byte("#cloud-config"), BootstrapFormat: "cloud-config",
-		VM: infrav1.SimulatedStage{StartupMilliseconds: new(int32(5))}, Faults: []infrav1.MachineFault{infrav1.MachineFaultNodeNotReady},
+	want := []host.Machine{{
+		NamespacedName: key, ID: "lm", Cluster: "demo", FailureDomain: "a", Version: "v1.34.2",
+		BootstrapData: []byte("#cloud-config"), BootstrapFormat: "cloud-config", Spec: local().Spec,
 	}}
 	if diff := cmp.Diff(want, w.backend.wanted); diff != "" {
 		t.Errorf("asked the infrastructure for (-want +got):\n%s", diff)
 	}
-	if lm.Spec.ProviderID != "simulated://ns/demo/m0" || !ptr.Deref(lm.Status.Initialization.Provisioned, false) || len(lm.Status.Addresses) != 1 || lm.Status.FailureDomain != "a" {
+	if lm.Spec.ProviderID != "any://ns/demo/m0" || !ptr.Deref(lm.Status.Initialization.Provisioned, false) || len(lm.Status.Addresses) != 1 || lm.Status.FailureDomain != "a" {
 		t.Errorf("spec %+v, status %+v", lm.Spec, lm.Status)
 	}
 	for _, c := range []string{clusterv1.ReadyCondition, infrav1.VMProvisionedCondition, infrav1.BootstrapExecSucceededCondition} {
@@ -255,20 +253,20 @@ func TestReconcileSaysWhatItWaitsFor(t *testing.T) {
 func TestReconcileReportsHowFarTheMachineIs(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		seen            simulated.MachineStatus
+		seen            host.MachineStatus
 		vm, bootstrap   metav1.ConditionStatus
 		reason, message string
 		event           string
 	}{
 		"booting": {
-			simulated.MachineStatus{Stage: simulated.Booting}, metav1.ConditionFalse, "", "", "", "",
+			host.MachineStatus{Stage: host.Booting, Message: "the machine to boot"}, metav1.ConditionFalse, "", "", "", "",
 		},
 		"joining": {
-			simulated.MachineStatus{Running: true, Stage: simulated.Bootstrapping, Message: "kubeadm join: no route"}, metav1.ConditionTrue, metav1.ConditionFalse,
-			infrav1.BootstrapExecRunningReason, "Waiting for kubeadm to read its configuration and to find the cluster: kubeadm join: no route", "",
+			host.MachineStatus{Stage: host.Bootstrapping, Message: "the cluster to be found: no route"}, metav1.ConditionTrue, metav1.ConditionFalse,
+			infrav1.BootstrapExecRunningReason, "Waiting for the cluster to be found: no route", "",
 		},
 		"failed": {
-			simulated.MachineStatus{Running: true, Stage: simulated.Failed, Message: "kubeadm join: token has expired"}, metav1.ConditionTrue, metav1.ConditionFalse,
+			host.MachineStatus{Stage: host.Failed, Message: "kubeadm join: token has expired"}, metav1.ConditionTrue, metav1.ConditionFalse,
 			infrav1.BootstrapExecFailedReason, "kubeadm join: token has expired", "Warning BootstrapFailed kubeadm join: token has expired",
 		},
 	}
@@ -281,7 +279,7 @@ func TestReconcileReportsHowFarTheMachineIs(t *testing.T) {
 			if err != nil || ptr.Deref(lm.Status.Initialization.Provisioned, false) || lm.Spec.ProviderID != "" {
 				t.Fatalf("error %v, status %+v", err, lm.Status)
 			}
-			if c := conditions.Get(lm, infrav1.VMProvisionedCondition); c == nil || c.Status != tc.vm {
+			if c := conditions.Get(lm, infrav1.VMProvisionedCondition); c == nil || c.Status != tc.vm || tc.bootstrap == "" && c.Message != "Waiting for the machine to boot" {
 				t.Errorf("VMProvisioned %+v, want %s", c, tc.vm)
 			}
 			c := conditions.Get(lm, infrav1.BootstrapExecSucceededCondition)
@@ -313,8 +311,8 @@ func TestAMachineThatDoesNotRunAnyMoreSaysWhy(t *testing.T) {
 		want string
 	}{
 		"its files are lost":     {errors.New("objects.jsonl: the file is damaged"), "The machine does not run: objects.jsonl: the file is damaged"},
-		"its cluster is gone":    {simulated.ErrNoCluster, "The machine does not run: " + simulated.ErrNoCluster.Error()},
-		"the process is stopped": {simulated.ErrClosed, ""},
+		"its cluster is gone":    {host.ErrNoCluster, "The machine does not run: " + host.ErrNoCluster.Error()},
+		"the process is stopped": {host.ErrClosed, ""},
 	} {
 		w := newWorld(t, cluster(), machine(), data(), local())
 		lm, err := w.reconcile()
@@ -443,12 +441,11 @@ func TestEventsOfTheBackendWakeTheirMachines(t *testing.T) {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := w.r.followBackend(ctx, queue); err != nil {
+	if err := w.r.followBackends(ctx, queue); err != nil {
 		t.Fatal(err)
 	}
-	w.backend.events <- simulated.Event{Kind: simulated.ClusterChanged, NamespacedName: types.NamespacedName{Namespace: "ns", Name: "demo"}}
-	w.backend.events <- simulated.Event{Kind: simulated.MachineChanged, NamespacedName: key}
-	close(w.backend.events)
+	w.backend.changes <- key
+	close(w.backend.changes)
 	cancel()
 	if err := w.r.unfollow(ctx); err != nil || queue.Len() != 1 { // it has waited for all that was told
 		t.Fatalf("%d woken, error %v, want one", queue.Len(), err)
@@ -463,7 +460,38 @@ func TestAMachineThatWentWithoutItsFinalizerIsRemoved(t *testing.T) {
 	lm := local()
 	w := newWorld(t)
 	w.r.removed(t.Context(), lm)
-	if diff := cmp.Diff([]types.UID{lm.UID}, w.backend.uids); diff != "" || w.backend.deleted[0].Name != "demo" {
+	if diff := cmp.Diff([]host.ID{"lm"}, w.backend.ids); diff != "" || w.backend.deleted[0].Name != "demo" {
 		t.Errorf("removed from %v (-want +got):\n%s", w.backend.deleted, diff)
+	}
+}
+
+func TestAKindOfMachinesThatIsNotHereIsNamed(t *testing.T) {
+	t.Parallel()
+	const want = "spec.simulated asks for machines that cannot run here: choose another kind, or have a manager reconcile this that runs them"
+	deleted := func(lm *infrav1.LocalMachine) { lm.DeletionTimestamp = new(metav1.Now()) }
+	for name, tc := range map[string]struct {
+		local  *infrav1.LocalMachine
+		reason string
+	}{
+		"to start it":  {local(), infrav1.VMNotProvisionedReason},
+		"to run it on": {local(func(lm *infrav1.LocalMachine) { lm.Status.Initialization.Provisioned = new(true) }), infrav1.VMNotProvisionedReason},
+		"to delete it": {local(deleted), infrav1.VMDeletingReason},
+	} {
+		w := newWorld(t, cluster(), machine(), data(), tc.local)
+		w.r.Backends = host.Backends{}
+		lm, err := w.reconcile()
+		if err != nil || lm == nil {
+			t.Fatalf("%s: LocalMachine %v, error %v", name, lm, err)
+		}
+		if c := conditions.Get(lm, infrav1.VMProvisionedCondition); c == nil || c.Status != metav1.ConditionFalse || c.Reason != tc.reason || c.Message != want {
+			t.Errorf("%s: VMProvisioned %+v, want %s: %s", name, c, tc.reason, want)
+		}
+		if !conditions.IsFalse(lm, clusterv1.ReadyCondition) {
+			t.Errorf("%s: ready %+v", name, conditions.Get(lm, clusterv1.ReadyCondition))
+		}
+	}
+	w := newWorld(t, cluster(), machine(), data(), local(deleted, func(lm *infrav1.LocalMachine) { lm.Spec.Simulated = nil }))
+	if lm, err := w.reconcile(); err != nil || lm != nil || len(w.backend.deleted) > 0 {
+		t.Errorf("of no kind: LocalMachine %v, error %v, deleted from %v, want it gone", lm, err, w.backend.deleted)
 	}
 }

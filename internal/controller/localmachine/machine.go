@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,18 +19,21 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
-	"github.com/capstan-dev/capstan/internal/simulated"
 )
-
-// ProviderIDScheme begins the providerID of simulated machines.
-const ProviderIDScheme = "simulated://"
 
 // waitForOthers ends the reconcile while the machine cannot start yet. Watches
 // wake it.
 func (r *Reconciler) waitForOthers(ctx context.Context, s *state) (phase.Next, error) {
+	backend, err := r.Backends.OfMachine(s.local.Spec)
+	if err != nil {
+		s.waiting = bootstrapWait{infrav1.VMNotProvisionedReason, err.Error()} // for another spec: no use in trying again
+		return phase.Wait(0), nil
+	}
+	s.backend = backend
 	if s.provisioned() {
 		return phase.Continue(), nil
 	}
@@ -95,12 +97,12 @@ func bootstrapHolder(s *state, secret *corev1.Secret) string {
 // run starts the machine, or looks how far it is.
 func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
 	started := conditions.Has(s.local, infrav1.BootstrapExecSucceededCondition)
-	seen, err := r.Backend.EnsureMachine(ctx, wanted(s))
-	if errors.Is(err, simulated.ErrNoCluster) && !s.provisioned() {
+	seen, err := s.backend.EnsureMachine(ctx, wanted(s))
+	if errors.Is(err, host.ErrNoCluster) && !s.provisioned() {
 		return phase.Continue(), fmt.Errorf("start the machine: LocalCluster of Cluster %s has not been provisioned here: %w", s.cluster.Name, err)
 	}
 	if err != nil {
-		if !errors.Is(err, simulated.ErrClosed) { // then it runs again after the restart
+		if !errors.Is(err, host.ErrClosed) { // then it runs again after the restart
 			s.stopped = err
 		}
 		return phase.Continue(), err
@@ -109,18 +111,19 @@ func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
 	if !started {
 		ctrl.LoggerFrom(ctx).Info("Starting machine", "version", s.machine.Spec.Version)
 	}
+	done := seen.Stage == host.Done
 	switch {
-	case seen.Stage == simulated.Failed && conditions.Reason(s.local, infrav1.BootstrapExecSucceededCondition) != infrav1.BootstrapExecFailedReason:
+	case seen.Stage == host.Failed && conditions.Reason(s.local, infrav1.BootstrapExecSucceededCondition) != infrav1.BootstrapExecFailedReason:
 		r.Recorder.Eventf(s.local, s.machine, corev1.EventTypeWarning, "BootstrapFailed", "Bootstrap", "%s", seen.Message)
-	case seen.Done() && !s.provisioned():
+	case done && !s.provisioned():
 		ctrl.LoggerFrom(ctx).Info("Machine is provisioned", "providerID", seen.ProviderID)
-		r.Recorder.Eventf(s.local, s.machine, corev1.EventTypeNormal, "Provisioned", "Provision", "machine is Node %s", seen.NodeName)
+		r.Recorder.Eventf(s.local, s.machine, corev1.EventTypeNormal, "Provisioned", "Provision", "%s", seen.Message)
 	}
-	if seen.Done() && !s.provisioned() {
+	if done && !s.provisioned() {
 		s.local.Spec.ProviderID = seen.ProviderID
 		s.local.Status.Initialization.Provisioned = new(true)
 	}
-	if seen.Running {
+	if seen.Up() {
 		s.local.Status.Addresses = seen.Addresses
 		s.local.Status.FailureDomain = s.machine.Spec.FailureDomain
 	}
@@ -128,28 +131,28 @@ func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
 }
 
 // wanted is the machine as it is asked for.
-func wanted(s *state) simulated.Machine {
-	lm, key := s.local, s.clusterKey()
-	want := simulated.Machine{
-		Namespace: lm.Namespace, Name: lm.Name, UID: lm.UID, Cluster: key.Name,
-		ProviderID:      ProviderIDScheme + strings.Join([]string{lm.Namespace, key.Name, lm.Name}, "/"),
+func wanted(s *state) host.Machine {
+	return host.Machine{
+		NamespacedName: client.ObjectKeyFromObject(s.local), ID: host.MachineID(s.local), Cluster: s.clusterKey().Name,
 		FailureDomain:   s.machine.Spec.FailureDomain,
 		Version:         s.machine.Spec.Version,
 		Provisioned:     s.provisioned(),
 		BootstrapData:   s.data.value,
 		BootstrapFormat: s.data.format,
+		Spec:            s.local.Spec,
 	}
-	if sim := lm.Spec.Simulated; sim != nil {
-		want.VM, want.Node, want.Etcd, want.APIServer, want.Faults = sim.VM, sim.Node, sim.Etcd, sim.APIServer, sim.Faults
-	}
-	return want
 }
 
 // remove takes the machine away, whatever state it is in.
 func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
-	if key := s.clusterKey(); key.Name != "" { // without a cluster it was never started
+	backend, err := r.Backends.OfMachine(s.local.Spec)
+	if err != nil && !errors.Is(err, host.ErrNotChosen) {
+		s.waiting = bootstrapWait{infrav1.VMDeletingReason, err.Error()} // what runs for it is where it was made
+		return phase.Wait(0), nil
+	}
+	if key := s.clusterKey(); err == nil && key.Name != "" { // without a cluster it was never started
 		ctrl.LoggerFrom(ctx).Info("Deleting machine", "providerID", s.local.Spec.ProviderID)
-		if err := r.Backend.DeleteMachine(ctx, key, s.local.UID); err != nil {
+		if err := backend.DeleteMachine(ctx, key, host.MachineID(s.local)); err != nil {
 			return phase.Continue(), err
 		}
 	}
@@ -161,7 +164,11 @@ func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
 // finalizer.
 func (r *Reconciler) removed(ctx context.Context, lm *infrav1.LocalMachine) {
 	cluster := types.NamespacedName{Namespace: lm.Namespace, Name: lm.Labels[clusterv1.ClusterNameLabel]}
-	if err := r.Backend.DeleteMachine(ctx, cluster, lm.UID); err != nil {
+	backend, err := r.Backends.OfMachine(lm.Spec)
+	if err == nil {
+		err = backend.DeleteMachine(ctx, cluster, host.MachineID(lm))
+	}
+	if err != nil && !errors.Is(err, host.ErrNotChosen) {
 		ctrl.LoggerFrom(ctx).Error(err, "Deleting the machine of a LocalMachine that has gone", "LocalMachine", klog.KObj(lm))
 	}
 }

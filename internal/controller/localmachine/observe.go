@@ -13,9 +13,9 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
-	"github.com/capstan-dev/capstan/internal/simulated"
 )
 
 // ownerKind is what owns a LocalMachine, localKind what it refers to.
@@ -32,11 +32,12 @@ type state struct {
 	now     time.Time
 
 	// What the phases found.
-	waiting bootstrapWait            // why the machine is not started yet; zero if it is
-	data    bootstrapData            // to start it with
-	seen    *simulated.MachineStatus // how far it is; nil if it was not looked at
-	stopped error                    // why it does not run, though it has once; nil if it was not looked at
-	failed  error                    // what the reconcile ended with
+	backend host.Backend        // that it asks for; nil if that is not here
+	waiting bootstrapWait       // why nothing is done for the machine yet; zero if something is
+	data    bootstrapData       // to start it with
+	seen    *host.MachineStatus // how far it is; nil if it was not looked at
+	stopped error               // why it does not run, though it has once; nil if it was not looked at
+	failed  error               // what the reconcile ended with
 }
 
 // bootstrapWait is the reason of a condition, and what it says.

@@ -3,15 +3,13 @@
 package localmachine
 
 import (
-	"fmt"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
-	"github.com/capstan-dev/capstan/internal/simulated"
 )
 
 // report fills the conditions from the state. It is pure.
@@ -34,20 +32,17 @@ func report(s *state) {
 func vmProvisioned(s *state) *metav1.Condition {
 	c := &metav1.Condition{Type: infrav1.VMProvisionedCondition, Status: metav1.ConditionFalse, Reason: infrav1.VMNotProvisionedReason}
 	switch {
+	case s.waiting.reason != "":
+		c.Reason, c.Message = s.waiting.reason, s.waiting.message
 	case !s.local.DeletionTimestamp.IsZero():
 		c.Reason = infrav1.VMDeletingReason
 		if s.failed != nil {
 			c.Message = "Waiting for the machine to be deleted: " + s.failed.Error()
 		}
-	case s.waiting.reason != "":
-		c.Reason, c.Message = s.waiting.reason, s.waiting.message
-	case s.seen != nil && s.seen.Running:
+	case s.seen != nil && s.seen.Up():
 		c.Status, c.Reason = metav1.ConditionTrue, infrav1.VMProvisionedReason
 	case s.seen != nil:
-		c.Message = "Waiting for the machine to boot"
-		if s.seen.Message != "" {
-			c.Message += ": " + s.seen.Message
-		}
+		c.Message = "Waiting for " + s.seen.Message
 	case s.stopped != nil && s.provisioned():
 		c.Message = "The machine does not run: " + s.stopped.Error()
 	case s.failed != nil && !s.provisioned():
@@ -58,31 +53,20 @@ func vmProvisioned(s *state) *metav1.Condition {
 	return c
 }
 
-// doing says in words what a machine is at.
-var doing = map[simulated.Stage]string{
-	simulated.Bootstrapping:     "kubeadm to read its configuration and to find the cluster",
-	simulated.StartingEtcd:      "the machine's etcd to become a healthy member",
-	simulated.StartingAPIServer: "the machine's API server to answer",
-	simulated.RegisteringNode:   "the kubelet to register the Node",
-}
-
 // bootstrapExecSucceeded is nil until the machine runs, and when nothing new
 // is known.
 func bootstrapExecSucceeded(s *state) *metav1.Condition {
-	if s.seen == nil || (!s.seen.Running && s.seen.Stage != simulated.Failed) {
+	if s.seen == nil || !s.seen.Up() {
 		return nil
 	}
 	c := &metav1.Condition{Type: infrav1.BootstrapExecSucceededCondition, Status: metav1.ConditionFalse, Reason: infrav1.BootstrapExecRunningReason}
 	switch {
-	case s.seen.Done() || s.provisioned():
+	case s.seen.Stage == host.Done || s.provisioned():
 		c.Status, c.Reason = metav1.ConditionTrue, infrav1.BootstrapExecSucceededReason
-	case s.seen.Stage == simulated.Failed:
+	case s.seen.Stage == host.Failed:
 		c.Reason, c.Message = infrav1.BootstrapExecFailedReason, s.seen.Message
 	default:
-		c.Message = fmt.Sprintf("Waiting for %s", doing[s.seen.Stage])
-		if s.seen.Message != "" {
-			c.Message += ": " + s.seen.Message
-		}
+		c.Message = "Waiting for " + s.seen.Message
 	}
 	return c
 }

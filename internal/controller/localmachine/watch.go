@@ -14,7 +14,6 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
-	"github.com/capstan-dev/capstan/internal/simulated"
 )
 
 // ofMachine names the LocalMachine that a Machine refers to.
@@ -43,21 +42,21 @@ func clusterMatters() predicate.Predicate {
 	})
 }
 
-// followBackend wakes the LocalMachines that the backend tells of, until ctx
+// followBackends wakes the LocalMachines that the backends tell of, until ctx
 // ends; unfollow waits for it.
-func (r *Reconciler) followBackend(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	told := r.Backend.Events(ctx)
-	r.following.Go(func() {
-		for ev := range told {
-			if ev.Kind == simulated.MachineChanged {
-				queue.Add(reconcile.Request{NamespacedName: ev.NamespacedName})
+func (r *Reconciler) followBackends(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	for _, backend := range r.Backends.All() {
+		changed := backend.MachineChanges(ctx)
+		r.following.Go(func() {
+			for name := range changed {
+				queue.Add(reconcile.Request{NamespacedName: name})
 			}
-		}
-	})
+		})
+	}
 	return nil
 }
 
-// unfollow ends when nothing follows the backend any more. It implements
+// unfollow ends when nothing follows the backends any more. It implements
 // manager.Runnable.
 func (r *Reconciler) unfollow(ctx context.Context) error {
 	<-ctx.Done()

@@ -10,23 +10,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
-	"github.com/capstan-dev/capstan/internal/simulated/bootstrap"
 )
 
 // Reconciler has what the controller needs from outside. All fields are
 // required; Setup checks them.
 type Reconciler struct {
-	Mgmt client.Client // the management cluster
+	Mgmt     client.Client // the management cluster
+	Backends host.Backends
 }
 
 // Setup registers the controller.
 func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil {
-		return errors.New("localmachinetemplate: Mgmt is required")
+	if r.Mgmt == nil || len(r.Backends.All()) == 0 {
+		return errors.New("localmachinetemplate: Mgmt and Backends are required")
 	}
 	return controller.For(mgr, "localmachinetemplate", &infrav1.LocalMachineTemplate{}).Concurrency(2).Complete(r)
 }
@@ -40,13 +41,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, t *infrav1.LocalMachineTempl
 	if err != nil || pause.Requested(cluster, t) {
 		return ctrl.Result{}, err
 	}
+	backend, err := r.Backends.OfMachine(t.Spec.Template.Spec)
+	if err != nil { // its machines say so
+		ctrl.LoggerFrom(ctx).V(2).Info("Not knowing what the machines will have to offer", "reason", err.Error())
+		return ctrl.Result{}, nil
+	}
 	commit := patch.Remember(r.Mgmt, t)
-	report(t)
+	report(t, backend.Offer(t.Spec.Template.Spec))
 	return ctrl.Result{}, commit(ctx)
 }
 
-// report fills the status. It is pure. Simulated machines are all alike.
-func report(t *infrav1.LocalMachineTemplate) {
-	t.Status.Capacity = bootstrap.Capacity()
-	t.Status.NodeInfo = infrav1.NodeInfo{Architecture: bootstrap.Architecture, OperatingSystem: bootstrap.OperatingSystem}
+// report fills the status. It is pure.
+func report(t *infrav1.LocalMachineTemplate, o host.Offer) {
+	t.Status.Capacity, t.Status.NodeInfo = o.Capacity, o.NodeInfo
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,8 +15,16 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/builder"
 )
+
+// backend offers machines of one size.
+type backend struct{ host.Backend }
+
+func (backend) Offer(infrav1.LocalMachineSpec) host.Offer {
+	return host.Offer{Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}, NodeInfo: infrav1.NodeInfo{OperatingSystem: "linux"}}
+}
 
 func TestATemplateTellsItsCapacityOnce(t *testing.T) {
 	t.Parallel()
@@ -22,11 +32,13 @@ func TestATemplateTellsItsCapacityOnce(t *testing.T) {
 	if err := errors.Join(clusterv1.AddToScheme(scheme), infrav1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
+	made := &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "t"}}
+	made.Spec.Template.Spec.Simulated = &infrav1.LocalMachineSimulated{}
 	writes := 0
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&infrav1.LocalMachineTemplate{}).
-		WithObjects(&infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "t"}}).
+		WithObjects(made).
 		WithInterceptorFuncs(builder.Writes(func(string, client.Object) error { writes++; return nil })).Build()
-	r := &Reconciler{Mgmt: c}
+	r := &Reconciler{Mgmt: c, Backends: host.Backends{Simulated: backend{}}}
 	tmpl := &infrav1.LocalMachineTemplate{}
 	for range 2 {
 		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "t"}, tmpl); err != nil {
@@ -39,10 +51,26 @@ func TestATemplateTellsItsCapacityOnce(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(tmpl), tmpl); err != nil {
 		t.Fatal(err)
 	}
-	if tmpl.Status.Capacity.Cpu().Value() != 4 || tmpl.Status.Capacity.Pods().Value() != 110 || tmpl.Status.NodeInfo.OperatingSystem != "linux" {
+	if tmpl.Status.Capacity.Cpu().Value() != 4 || tmpl.Status.NodeInfo.OperatingSystem != "linux" {
 		t.Errorf("status %+v", tmpl.Status)
 	}
 	if writes != 1 {
 		t.Errorf("%d writes, want 1", writes)
+	}
+}
+
+func TestATemplateOfNoKindThatIsHereTellsNothing(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clusterv1.AddToScheme(scheme), infrav1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	tmpl := &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "t"}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(builder.Writes(func(verb string, _ client.Object) error {
+		t.Errorf("it was written: %s", verb)
+		return nil
+	})).Build()
+	if _, err := (&Reconciler{Mgmt: c}).Reconcile(t.Context(), tmpl); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package host is the infrastructure of this host as the local provider's
+// controllers see it: what they ask of a kind of machines, in words that are
+// true of every kind, and which kind a spec asks for.
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+)
+
+var (
+	// ErrNoCluster means that a machine's cluster has not been ensured, or is
+	// gone.
+	ErrNoCluster = errors.New("the infrastructure of its cluster does not exist")
+	// ErrClosed means that the backend stops with its process. What ran runs
+	// again after the next start.
+	ErrClosed = errors.New("the infrastructure is closed")
+	// ErrNotChosen means that a spec asks for no kind of machines: nothing was
+	// ever made for it.
+	ErrNotChosen = errors.New("spec asks for no kind of machines")
+)
+
+// Backend is one kind of infrastructure. Its methods may be called by several
+// goroutines.
+type Backend interface {
+	// CheckEndpoint says why no cluster may be reached at an address that its
+	// author asks for.
+	CheckEndpoint(at clusterv1.APIEndpoint) error
+	// EnsureCluster makes what a cluster needs, or finds it made.
+	EnsureCluster(ctx context.Context, want Cluster) (ClusterStatus, error)
+	// DeleteCluster removes that again, with all machines; there need be none.
+	DeleteCluster(ctx context.Context, id ID) error
+
+	// EnsureMachine starts a machine, or finds it started, and tells how far
+	// it is. It does not wait for it.
+	EnsureMachine(ctx context.Context, want Machine) (MachineStatus, error)
+	// DeleteMachine removes a machine; there need be none.
+	DeleteMachine(ctx context.Context, cluster types.NamespacedName, id ID) error
+	// MachineChanges names machines whose status changed by itself, until ctx
+	// ends.
+	MachineChanges(ctx context.Context) <-chan types.NamespacedName
+
+	// Offer is what a machine of that spec will have to offer.
+	Offer(spec infrav1.LocalMachineSpec) Offer
+}
+
+// ID names what a backend keeps for one object. Nothing but ClusterID and
+// MachineID says what it is made of.
+type ID string
+
+// ClusterID names the infrastructure of a LocalCluster.
+func ClusterID(c *infrav1.LocalCluster) ID { return ID(c.UID) }
+
+// MachineID names the machine of a LocalMachine.
+func MachineID(m *infrav1.LocalMachine) ID { return ID(m.UID) }
+
+// Cluster is what a cluster's infrastructure is wanted to be.
+type Cluster struct {
+	types.NamespacedName // of the Cluster
+	ID                   ID
+	// Spec is its author's. A backend reads the endpoint, which it chooses if
+	// it is empty, and its own part.
+	Spec infrav1.LocalClusterSpec
+}
+
+// ClusterStatus is what became of a cluster's infrastructure.
+type ClusterStatus struct {
+	// Endpoint is where its API server is reached.
+	Endpoint clusterv1.APIEndpoint
+	// Message says that in a sentence.
+	Message string
+}
+
+// Machine is what a machine is wanted to be.
+type Machine struct {
+	types.NamespacedName // of the LocalMachine
+	ID                   ID
+	Cluster              string // the name of its Cluster, in the same namespace
+	FailureDomain        string
+	Version              string // of Kubernetes on its image; the backend's choice if empty
+
+	// Provisioned says that it has run its bootstrap data once: it is not
+	// started another time.
+	Provisioned     bool
+	BootstrapData   []byte // never logged, nor put into an error
+	BootstrapFormat string // cloud-config if empty
+
+	// Spec is its author's. A backend reads its own part.
+	Spec infrav1.LocalMachineSpec
+}
+
+// Stage is what a machine is at.
+type Stage string
+
+// The stages, in their order; a machine ends in one of the last two.
+const (
+	Booting       Stage = "Booting"       // the machine itself comes up
+	Bootstrapping Stage = "Bootstrapping" // it runs its bootstrap data
+	Done          Stage = "Done"          // its bootstrap data has run
+	Failed        Stage = "Failed"        // its bootstrap data has failed, and is not run again
+)
+
+// MachineStatus is how far a machine is.
+type MachineStatus struct {
+	Stage Stage
+	// Message says, in the stages before the last, what is waited for; of the
+	// last two, what the machine has become and why it failed.
+	Message string
+	// Addresses and ProviderID are known once it has come up.
+	Addresses  clusterv1.MachineAddresses
+	ProviderID string
+}
+
+// Up reports whether the machine itself has come up.
+func (s MachineStatus) Up() bool { return s.Stage != Booting }
+
+// Offer is what machines have that are not there yet, for an autoscaler.
+type Offer struct {
+	Capacity corev1.ResourceList
+	NodeInfo infrav1.NodeInfo
+}
+
+// Backends are the kinds of infrastructure, each under the name of the field of
+// spec that asks for it. One that is nil is not here.
+type Backends struct {
+	Simulated Backend
+}
+
+// OfCluster is the backend that a LocalCluster asks for. An error lasts until
+// its spec changes or the process is started anew.
+func (b Backends) OfCluster(spec infrav1.LocalClusterSpec) (Backend, error) {
+	return choose(choice{"simulated", spec.Simulated != nil, b.Simulated})
+}
+
+// OfMachine is the backend that a LocalMachine asks for, as OfCluster is.
+func (b Backends) OfMachine(spec infrav1.LocalMachineSpec) (Backend, error) {
+	return choose(choice{"simulated", spec.Simulated != nil, b.Simulated})
+}
+
+// All are the backends that are here.
+func (b Backends) All() []Backend {
+	var all []Backend
+	for _, backend := range []Backend{b.Simulated} {
+		if backend != nil {
+			all = append(all, backend)
+		}
+	}
+	return all
+}
+
+// choice is one kind of infrastructure, and whether a spec asks for it.
+type choice struct {
+	field   string
+	asked   bool
+	backend Backend
+}
+
+func choose(choices ...choice) (Backend, error) {
+	var fields []string
+	for _, c := range choices {
+		if c.asked && c.backend == nil {
+			return nil, fmt.Errorf("spec.%s asks for machines that cannot run here: choose another kind, or have a manager reconcile this that runs them", c.field)
+		}
+		if c.asked {
+			return c.backend, nil
+		}
+		fields = append(fields, "spec."+c.field)
+	}
+	return nil, fmt.Errorf("%w: set %s", ErrNotChosen, strings.Join(fields, " or "))
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulated
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/simulated/bootstrap"
+)
+
+// providerIDScheme begins the provider ID of simulated machines.
+const providerIDScheme = "simulated://"
+
+var _ host.Backend = (*Backend)(nil)
+
+// CheckEndpoint implements host.Backend. There is no choice but of the
+// addresses that clusters get anyway: all others may be somebody else's.
+func (b *Backend) CheckEndpoint(at clusterv1.APIEndpoint) error {
+	_, err := addressOf(at)
+	return err
+}
+
+// EnsureCluster implements host.Backend.
+func (b *Backend) EnsureCluster(_ context.Context, want host.Cluster) (host.ClusterStatus, error) {
+	c := clusterSpec{Namespace: want.Namespace, Name: want.Name, UID: types.UID(want.ID), Endpoint: want.Spec.ControlPlaneEndpoint}
+	if s := want.Spec.Simulated; s != nil {
+		c.Faults = s.Faults
+	}
+	at, err := b.ensureCluster(c)
+	return host.ClusterStatus{Endpoint: at, Message: "control plane endpoint is " + at.String()}, err
+}
+
+// DeleteCluster implements host.Backend.
+func (b *Backend) DeleteCluster(_ context.Context, id host.ID) error {
+	return b.deleteCluster(types.UID(id))
+}
+
+// EnsureMachine implements host.Backend.
+func (b *Backend) EnsureMachine(_ context.Context, want host.Machine) (host.MachineStatus, error) {
+	m := machineSpec{
+		Namespace: want.Namespace, Name: want.Name, UID: types.UID(want.ID), Cluster: want.Cluster,
+		ProviderID:    providerIDScheme + strings.Join([]string{want.Namespace, want.Cluster, want.Name}, "/"),
+		FailureDomain: want.FailureDomain, Version: want.Version,
+		Provisioned: want.Provisioned, BootstrapData: want.BootstrapData, BootstrapFormat: want.BootstrapFormat,
+	}
+	if s := want.Spec.Simulated; s != nil {
+		m.VM, m.Node, m.Etcd, m.APIServer, m.Faults = s.VM, s.Node, s.Etcd, s.APIServer, s.Faults
+	}
+	s, err := b.ensureMachine(m)
+	if err != nil {
+		return host.MachineStatus{}, err
+	}
+	return s.told(), nil
+}
+
+// DeleteMachine implements host.Backend.
+func (b *Backend) DeleteMachine(_ context.Context, cluster types.NamespacedName, id host.ID) error {
+	return b.deleteMachine(cluster, types.UID(id))
+}
+
+// MachineChanges implements host.Backend. Each caller gets all names; a
+// machine that changes again before its name was read comes once.
+func (b *Backend) MachineChanges(ctx context.Context) <-chan types.NamespacedName {
+	return b.events.subscribe(ctx)
+}
+
+// Offer implements host.Backend. Simulated machines are all alike.
+func (b *Backend) Offer(infrav1.LocalMachineSpec) host.Offer {
+	return host.Offer{
+		Capacity: bootstrap.Capacity(),
+		NodeInfo: infrav1.NodeInfo{Architecture: bootstrap.Architecture, OperatingSystem: bootstrap.OperatingSystem},
+	}
+}
+
+// doing says in words what a machine waits for.
+var doing = map[Stage]string{
+	Booting:           "the machine to boot",
+	Bootstrapping:     "kubeadm to read its configuration and to find the cluster",
+	StartingEtcd:      "the machine's etcd to become a healthy member",
+	StartingAPIServer: "the machine's API server to answer",
+	RegisteringNode:   "the kubelet to register the Node",
+}
+
+// told is the status as it is told outside.
+func (s MachineStatus) told() host.MachineStatus {
+	out := host.MachineStatus{Stage: host.Bootstrapping, Message: doing[s.Stage], Addresses: s.Addresses, ProviderID: s.ProviderID}
+	switch s.Stage {
+	case Failed:
+		out.Stage, out.Message = host.Failed, s.Message
+		return out
+	case Running:
+		out.Stage, out.Message = host.Done, fmt.Sprintf("machine is Node %s", s.NodeName)
+		return out
+	case Booting:
+		out.Stage = host.Booting
+	}
+	if s.Message != "" {
+		out.Message += ": " + s.Message
+	}
+	return out
+}
