@@ -7,12 +7,15 @@ import (
 	"bytes"
 	"fmt"
 	"go/ast"
+	"go/doc"
 	"go/importer"
+	"go/parser"
 	"go/token"
 	"go/types"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -35,6 +38,28 @@ func TestPublicPackagesAreForOthers(t *testing.T) {
 			for _, chain := range internalTypes(obj.Type(), name, seen) {
 				t.Errorf("%s: %s, which others cannot name", pkg.Path(), chain)
 			}
+		}
+	}
+}
+
+// TestLibrariesShowHowTheyAreUsed wants an example that runs, for the packages
+// whose authors write programs against them.
+func TestLibrariesShowHowTheyAreUsed(t *testing.T) {
+	for _, dir := range []string{"clusterctl", "clusterctl/tree", "conditions", "contract", "extension/catalog", "extension/mutation"} {
+		names, err := filepath.Glob(dir + "/*_test.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var files []*ast.File
+		for _, name := range names {
+			f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, f)
+		}
+		if !slices.ContainsFunc(doc.Examples(files...), func(e *doc.Example) bool { return e.Output != "" }) {
+			t.Errorf("%s has no example with an output", dir)
 		}
 	}
 }
