@@ -4,53 +4,68 @@ package capstan
 
 import (
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 )
 
-// TestHeavyImportsStayWhereTheyAre keeps an API server and etcd out of
-// everything but the program that runs them: whoever imports our types or our
-// libraries must not carry them.
-func TestHeavyImportsStayWhereTheyAre(t *testing.T) {
-	heavy := []string{"k8s.io/kubernetes", "go.etcd.io/etcd/server/v3"}
-	for _, pkg := range []string{"./api/...", "./contract/...", "./conditions/...", "./clusterctl/...", "./manifests/...", "./extension/...", "./conformance/extension/...", "./internal/cli/...", "./internal/app/manager/...", "./cmd/capstan-manager"} {
-		for _, dep := range deps(t, pkg) {
-			if hasPrefix(dep, heavy) {
-				t.Errorf("%s reaches %s; only cmd/capstan may", pkg, dep)
+// reach says what packages must not reach, however far away it is.
+var reach = map[string]struct {
+	public    bool     // all packages that others may import
+	from      []string // and these
+	forbidden []string
+}{
+	// Whoever imports our types or our libraries must not carry an API server
+	// and etcd; only the program that runs them does.
+	"an API server": {
+		public:    true,
+		from:      []string{"./internal/cli/...", "./internal/app/manager/...", "./cmd/capstan-manager"},
+		forbidden: []string{"k8s.io/kubernetes", "go.etcd.io/etcd/server/v3"},
+	},
+	// What holds types only, and the programs of extension authors, are light.
+	"a client": {
+		from:      []string{"./api/...", "./contract/...", "./conditions/...", "./extension/...", "./cmd/sample-extension"},
+		forbidden: []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "k8s.io/apiserver"},
+	},
+	// testing adds flags to a program, and ties what takes a *testing.T to go
+	// test: libraries take an interface, or return results.
+	"testing": {public: true, from: []string{"./cmd/sample-extension"}, forbidden: []string{"testing"}},
+	// peer/ has a module of its own to compare with upstream.
+	"upstream": {from: []string{"./..."}, forbidden: []string{"sigs.k8s.io/cluster-api"}},
+}
+
+func TestWhatMustNotBeReached(t *testing.T) {
+	for name, r := range reach {
+		t.Run(name, func(t *testing.T) {
+			from := r.from
+			if r.public {
+				for _, dir := range publicDirs(t) {
+					from = append(from, "./"+dir)
+				}
 			}
-		}
-	}
-}
-
-// TestTypesAreLight keeps clients and controllers out of what holds types only,
-// and out of the programs of extension authors.
-func TestTypesAreLight(t *testing.T) {
-	for _, pkg := range []string{"./api/...", "./contract/...", "./conditions/...", "./extension/...", "./cmd/sample-extension"} {
-		for _, dep := range deps(t, pkg) {
-			if hasPrefix(dep, []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "k8s.io/apiserver"}) {
-				t.Errorf("%s reaches %s", pkg, dep)
+			for pkg, deps := range deps(t, from) {
+				for _, dep := range deps {
+					if hasPrefix(dep, r.forbidden) {
+						t.Errorf("%s reaches %s", pkg, dep)
+					}
+				}
 			}
-		}
+		})
 	}
 }
 
-// TestUpstreamIsNotImported keeps upstream's code out of this module; peer/ has
-// a module of its own to compare with it.
-func TestUpstreamIsNotImported(t *testing.T) {
-	all := deps(t, "./...")
-	if i := slices.IndexFunc(all, func(p string) bool { return hasPrefix(p, []string{"sigs.k8s.io/cluster-api"}) }); i >= 0 {
-		t.Errorf("%s is imported", all[i])
-	}
-}
-
-func deps(t *testing.T, pkg string) []string {
+// deps lists, for each package that is named, all that it reaches.
+func deps(t *testing.T, packages []string) map[string][]string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", pkg)
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-f", `{{.ImportPath}} {{join .Deps " "}}`}, packages...)...)
 	cmd.Stderr = t.Output()
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("go list -deps %s: %v", pkg, err)
+		t.Fatalf("go list %s: %v", strings.Join(packages, " "), err)
 	}
-	return strings.Fields(string(out))
+	found := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		found[fields[0]] = fields[1:]
+	}
+	return found
 }

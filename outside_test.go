@@ -9,23 +9,40 @@ import (
 	"testing"
 )
 
-const outsideMain = `package outside
+// outsideUse names what other programs are made of, and runs the suite for
+// extensions both as a program and as a test.
+const outsideUse = `package outside
 
 import (
-	_ "github.com/capstan-dev/capstan/api/core/v1beta2"
-	_ "github.com/capstan-dev/capstan/clusterctl"
-	_ "github.com/capstan-dev/capstan/conditions"
-	_ "github.com/capstan-dev/capstan/contract"
-	_ "github.com/capstan-dev/capstan/extension/catalog"
-	_ "github.com/capstan-dev/capstan/extension/mutation"
-	_ "github.com/capstan-dev/capstan/extension/openapi"
-	_ "github.com/capstan-dev/capstan/extension/server"
-	_ "github.com/capstan-dev/capstan/manifests"
+	"context"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/clusterctl"
+	"github.com/capstan-dev/capstan/clusterctl/tree"
+	conformance "github.com/capstan-dev/capstan/conformance/extension"
 )
+
+func read(ctx context.Context, c *clusterctl.Client, key client.ObjectKey) (*tree.Node, error) {
+	var in tree.Input
+	in, err := c.ReadTree(ctx, key)
+	return tree.Build(in, tree.Options{}), err
+}
+
+func check(ctx context.Context, url string) (conformance.Report, error) {
+	r := conformance.Run(ctx, conformance.Config{URL: url})
+	return r, r.Err()
+}
+
+func TestExtension(t *testing.T) {
+	conformance.Test(t, conformance.Config{URL: "https://127.0.0.1:9443"})
+}
 `
 
-// TestOthersCanImportUs builds a module that has none of our replace lines. It
-// breaks when go.mod requires a version that exists only through one of them.
+// TestOthersCanImportUs builds a module that imports all that is public and has
+// none of our replace lines. It breaks when go.mod requires a version that
+// exists only through one of them, and when a type cannot be named outside.
 func TestOthersCanImportUs(t *testing.T) {
 	root, err := os.Getwd()
 	if err != nil {
@@ -35,11 +52,16 @@ func TestOthersCanImportUs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	imports := "package outside\n\nimport (\n"
+	for _, pkg := range publicDirs(t) {
+		imports += "\t_ \"" + module + pkg + "\"\n"
+	}
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"go.mod":     "module outside.example\n\ngo 1.26.0\n\nrequire github.com/capstan-dev/capstan v0.0.0\n\nreplace github.com/capstan-dev/capstan => " + root + "\n",
-		"go.sum":     string(sums),
-		"outside.go": outsideMain,
+		"go.mod":      "module outside.example\n\ngo 1.26.0\n\nrequire github.com/capstan-dev/capstan v0.0.0\n\nreplace github.com/capstan-dev/capstan => " + root + "\n",
+		"go.sum":      string(sums),
+		"outside.go":  imports + ")\n",
+		"use_test.go": outsideUse,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -137,13 +137,11 @@ func internalTypes(typ types.Type, chain string, seen map[types.Type]bool) (foun
 // exports them.
 func publicPackages(t *testing.T) []*types.Package {
 	t.Helper()
-	var paths []string
-	walk(t, func(dir, _ string, f *ast.File) {
-		if f.Name.Name != "main" && !strings.HasPrefix(dir, "internal/") && !slices.Contains(paths, "./"+dir) {
-			paths = append(paths, "./"+dir)
-		}
-	})
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}, paths...)...)
+	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}
+	for _, dir := range publicDirs(t) {
+		args = append(args, "./"+dir)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Stderr = t.Output()
 	out, err := cmd.Output()
 	if err != nil {
@@ -156,12 +154,23 @@ func publicPackages(t *testing.T) []*types.Package {
 	}
 	importer := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
 	var packages []*types.Package
-	for _, path := range paths {
-		p, err := importer.Import(module + strings.TrimPrefix(path, "./"))
+	for _, dir := range publicDirs(t) {
+		p, err := importer.Import(module + dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		packages = append(packages, p)
 	}
 	return packages
+}
+
+// publicDirs are the folders of the packages that others may import.
+func publicDirs(t *testing.T) (dirs []string) {
+	t.Helper()
+	walk(t, func(dir, _ string, f *ast.File) {
+		if f.Name.Name != "main" && !strings.HasPrefix(dir, "internal/") && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	})
+	return dirs
 }
