@@ -4,11 +4,6 @@ package capstan
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -131,31 +126,4 @@ func hasPrefix(s string, prefixes []string) bool {
 		}
 	}
 	return false
-}
-
-// walk calls visit for every Go file of the module that is not a test, not
-// generated and not at the root.
-func walk(t *testing.T, visit func(dir, file string, f *ast.File)) {
-	t.Helper()
-	fset := token.NewFileSet()
-	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && (d.Name() == "testdata" || p == "peer" || (p != "." && strings.HasPrefix(d.Name(), "."))) {
-			return filepath.SkipDir
-		}
-		if !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") || strings.HasPrefix(d.Name(), "zz_generated") || !strings.Contains(p, "/") {
-			return nil
-		}
-		f, err := parser.ParseFile(fset, p, nil, parser.ParseComments)
-		if err != nil {
-			return err
-		}
-		visit(path.Dir(p), p, f)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -79,6 +79,21 @@ func TestSizes(t *testing.T) {
 	}
 }
 
+// TestNobodyIsExempt refuses comments that silence a linter: what is right is
+// written so that the linter sees it, and a check that is wrong for us is off
+// for everybody.
+func TestNobodyIsExempt(t *testing.T) {
+	everyFile(t, func(s source) {
+		for n, line := range bytes.Split(s.src, []byte("\n")) {
+			if exemption.Match(line) {
+				t.Errorf("%s:%d: %s", s.file, n+1, bytes.TrimSpace(line))
+			}
+		}
+	})
+}
+
+var exemption = regexp.MustCompile(`//\s*(nolint|lint:|revive:|#nosec)`)
+
 var vagueNames = []string{"base", "common", "helper", "helpers", "misc", "pkg", "shared", "types", "util", "utils"}
 
 func TestNames(t *testing.T) {

@@ -60,7 +60,7 @@ func start(t *testing.T) func(path string, req, resp any) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer answer.Body.Close()
+		defer func() { _ = answer.Body.Close() }()
 		data, err := io.ReadAll(answer.Body)
 		if err != nil || answer.StatusCode != http.StatusOK {
 			t.Fatalf("%s: %s %s %v", path, answer.Status, data, err)

@@ -70,7 +70,7 @@ func (s *session) handshake(ctx context.Context) ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	return conn.ConnectionState().VerifiedChains[0], nil
 }
 
@@ -215,7 +215,7 @@ func (s *session) send(ctx context.Context, e exchange, limit time.Duration) (st
 	if err != nil {
 		return 0, nil, withoutURL(err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	body, err = io.ReadAll(io.LimitReader(resp.Body, transport.DefaultMaxResponseBytes))
 	return resp.StatusCode, body, err
 }
@@ -393,7 +393,7 @@ func (s *session) breakOff(ctx context.Context, h *handler, body []byte) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n",
 		s.base.JoinPath(h.path).EscapedPath(), s.base.Host, jsonType, len(body))
 	_ = conn.SetDeadline(time.Now().Add(grace))

@@ -87,7 +87,7 @@ func runManager(ctx context.Context, env *Env, o managerOptions) error {
 		if err != nil {
 			return fmt.Errorf("make a directory for the state of simulated machines: %w", err)
 		}
-		defer os.RemoveAll(dir)
+		defer func() { _ = os.RemoveAll(dir) }()
 		o.manager.SimulatedDir = dir
 	}
 	if o.install {

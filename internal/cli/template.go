@@ -127,7 +127,7 @@ func readTemplate(ctx context.Context, env *Env, from string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read template: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	return readBounded(f, from)
 }
 
@@ -142,7 +142,7 @@ func download(ctx context.Context, url string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fetch template: %w", err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("fetch template %s: the server answers %s", url, resp.Status)
 	}

@@ -148,7 +148,7 @@ func (c *connection) ask(ctx context.Context, u *url.URL, valid func(body []byte
 	if err != nil {
 		return 0, fmt.Errorf("probe %s: %w", u.Redacted(), plain(err))
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxProbe))
 	switch {
 	case err != nil:

@@ -89,7 +89,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	if reached || resp.StatusCode != http.StatusFound {
 		t.Errorf("reached %v, status %d", reached, resp.StatusCode)
 	}

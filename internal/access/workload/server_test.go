@@ -109,7 +109,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 	case s.hostile != nil && s.hostile(w, r):
 	case r.URL.Path == "/version":
-		fmt.Fprint(w, version)
+		_, _ = fmt.Fprint(w, version)
 	case r.URL.Query().Get("watch") != "":
 		s.watch(w, r)
 	case r.URL.Path == "/api/v1/nodes":

@@ -82,7 +82,7 @@ func (r *Reconciler) readBootstrapData(ctx context.Context, s *state) (phase.Nex
 		return phase.Continue(), fmt.Errorf("get Secret %s named by Machine %s: %w", key, s.machine.Name, err)
 	}
 	if len(s.data.value) == 0 && !s.provisioned() {
-		return phase.Continue(), fmt.Errorf("Secret %s named by Machine %s has no bootstrap data under the key \"value\"", key, s.machine.Name) //nolint:staticcheck // a kind's name
+		return phase.Continue(), fmt.Errorf("Secret %s named by Machine %s has no bootstrap data under the key \"value\"", key, s.machine.Name) // a kind's name
 	}
 	return phase.Continue(), nil
 }

@@ -151,7 +151,7 @@ func BenchmarkIdleClusters(b *testing.B) {
 
 func open(b *testing.B, hc *http.Client, url string) io.Closer {
 	b.Helper()
-	resp, err := hc.Get(url) //nolint:noctx // closed by the caller
+	resp, err := hc.Get(url) // closed by the caller
 	if err != nil {
 		b.Fatal(err)
 	}

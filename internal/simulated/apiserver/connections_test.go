@@ -68,7 +68,7 @@ func TestPortsAreForwarded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer conn.Close() //nolint:errcheck // the end of the test
+			defer func() { _ = conn.Close() }() // the end of the test
 			data, failure := streams(t, conn, "2379", "1")
 			if _, err := io.WriteString(data, "hello"); err != nil {
 				t.Fatal(err)
@@ -159,7 +159,7 @@ func TestARefusingServerClosesConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if resp, err := hc.Get(cfg.Host + "/readyz"); err == nil { //nolint:noctx // it fails at once
+	if resp, err := hc.Get(cfg.Host + "/readyz"); err == nil { // it fails at once
 		_ = resp.Body.Close()
 		t.Errorf("answered %s, want no connection", resp.Status)
 	}

@@ -56,7 +56,7 @@ func (s *Server) forward(w http.ResponseWriter, r *request) error {
 type forwarder struct {
 	s              *Server
 	namespace, pod string
-	ctx            context.Context //nolint:containedctx // that of the connection, which outlives the request
+	ctx            context.Context // that of the connection, which outlives the request
 	running        sync.WaitGroup
 
 	mu      sync.Mutex // guards waiting
@@ -76,12 +76,12 @@ func (f *forwarder) upgrade(w http.ResponseWriter, r *http.Request) (httpstream.
 		}
 		ws, err := upgrader.Upgrade(w, r, nil)
 		if err != nil {
-			return nil, nil //nolint:nilerr // the upgrader has answered
+			return nil, nil // the upgrader has answered
 		}
 		conn, err := spdy.NewServerConnection(portforward.NewTunnelingConnection("server", ws), f.accept)
 		if err != nil {
 			_ = ws.Close()  // it is of no use
-			return nil, nil //nolint:nilerr // the connection is no longer HTTP
+			return nil, nil // the connection is no longer HTTP
 		}
 		return conn, nil
 	}
@@ -89,7 +89,7 @@ func (f *forwarder) upgrade(w http.ResponseWriter, r *http.Request) (httpstream.
 		return nil, apierrors.NewBadRequest("Upgrade request required")
 	}
 	if _, err := httpstream.Handshake(r, w, []string{forwardProtocol}); err != nil {
-		return nil, nil //nolint:nilerr // the handshake has answered
+		return nil, nil // the handshake has answered
 	}
 	return spdy.NewResponseUpgrader().UpgradeResponse(w, r, f.accept), nil
 }
@@ -135,8 +135,8 @@ func (f *forwarder) forget(id string, p *pair) {
 }
 
 func (f *forwarder) serve(p *pair, port int32) {
-	defer p.data.Close()   //nolint:errcheck // the other end notices
-	defer p.errors.Close() //nolint:errcheck // the other end notices
+	defer func() { _ = p.data.Close() }()   // the other end notices
+	defer func() { _ = p.errors.Close() }() // the other end notices
 	defer func() {
 		if v := recover(); v != nil {
 			f.s.log.Error(fmt.Errorf("panic: %v", v), "Forwarding a port", "namespace", f.namespace, "pod", f.pod, "port", port)

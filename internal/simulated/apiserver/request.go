@@ -152,7 +152,7 @@ func (s *Server) impersonated(r *http.Request, u access.User) (access.User, erro
 		return u, nil
 	}
 	if !u.In(access.Masters) && !u.In(access.ClusterAdmins) {
-		return u, apierrors.NewForbidden(schema.GroupResource{Resource: "users"}, name, fmt.Errorf("User %q cannot impersonate users", u.Name)) //nolint:staticcheck // the words of an API server
+		return u, apierrors.NewForbidden(schema.GroupResource{Resource: "users"}, name, fmt.Errorf("User %q cannot impersonate users", u.Name)) // the words of an API server
 	}
 	return access.Proven(name, r.Header.Get("Impersonate-Uid"), r.Header.Values("Impersonate-Group")...), nil
 }
@@ -161,7 +161,7 @@ func unauthorized() error { return apierrors.NewUnauthorized("Unauthorized") }
 
 func forbidden(u access.User, r *request) error {
 	a := r.attributes()
-	why := fmt.Errorf("User %q %s", u.Name, a) //nolint:staticcheck // the words of an API server
+	why := fmt.Errorf("User %q %s", u.Name, a) // the words of an API server
 	if a.Resource == "" {
 		err := apierrors.NewForbidden(schema.GroupResource{}, "", why)
 		err.ErrStatus.Message = fmt.Sprintf("forbidden: %v", why)

@@ -35,7 +35,7 @@ func send(t *testing.T, cfg *rest.Config, method, path, contentType, accept, bod
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
+	defer func() { _ = resp.Body.Close() }() // read to its end
 	got, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ func respondError(w http.ResponseWriter, err error) {
 }
 
 func statusOf(err error) metav1.Status {
-	known, ok := err.(apierrors.APIStatus) //nolint:errorlint // a wrapped one is not for the client as it is
+	known, ok := err.(apierrors.APIStatus) // a wrapped one is not for the client as it is
 	if !ok {
 		known = apierrors.NewInternalError(err)
 	}

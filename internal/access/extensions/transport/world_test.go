@@ -194,7 +194,7 @@ func answer(text string) http.HandlerFunc {
 
 // wantError fails the test unless err is an *Error with this reason whose text
 // holds all texts; it returns it.
-func wantError(t *testing.T, err error, reason Reason, texts ...string) *Error {
+func wantError(t *testing.T, err error, reason Reason, texts ...string) Error {
 	t.Helper()
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -211,5 +211,5 @@ func wantError(t *testing.T, err error, reason Reason, texts ...string) *Error {
 	if text := err.Error(); len(text) > 1500 || strings.ContainsAny(text, "\n\x1b\x00") {
 		t.Errorf("the text is not fit to be printed: %q", text)
 	}
-	return e
+	return *e
 }

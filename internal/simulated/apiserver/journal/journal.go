@@ -84,7 +84,7 @@ func (f *File) Load(apply func(store.Record) error) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close() //nolint:errcheck // only read
+	defer func() { _ = file.Close() }() // only read
 	r := bufio.NewReaderSize(file, 64<<10)
 	if first, err := r.Peek(1); err == nil && first[0] == '{' {
 		return f.loadOld(r, apply)

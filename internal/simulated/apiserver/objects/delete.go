@@ -55,7 +55,7 @@ func (s *Store) deleteOnce(k *kinds.Kind, namespace, name string, o metav1.Delet
 	policy := metav1.DeletePropagationBackground
 	if o.PropagationPolicy != nil {
 		policy = *o.PropagationPolicy
-	} else if o.OrphanDependents != nil && *o.OrphanDependents { //nolint:staticcheck // old clients send it
+	} else if o.OrphanDependents != nil && *o.OrphanDependents { // old clients send it
 		policy = metav1.DeletePropagationOrphan
 	}
 	if policy == metav1.DeletePropagationOrphan {

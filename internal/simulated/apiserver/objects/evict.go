@@ -75,7 +75,7 @@ func (s *Store) checkBudgets(pod *corev1.Pod) error {
 	case 1:
 		return s.checkBudget(&budgets[0], pod)
 	}
-	return apierrors.NewInternalError(fmt.Errorf("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")) //nolint:staticcheck // the words of an API server
+	return apierrors.NewInternalError(fmt.Errorf("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")) // the words of an API server
 }
 
 func (s *Store) checkBudget(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) error {

@@ -94,7 +94,7 @@ func (s *Store) prepareUpdate(k *kinds.Kind, latest, next *unstructured.Unstruct
 	}
 	if uid := next.GetUID(); uid != "" && uid != latest.GetUID() {
 		return apierrors.NewConflict(k.GroupResource(), name, fmt.Errorf(
-			"Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, latest.GetUID())) //nolint:staticcheck // the words of an API server
+			"Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, latest.GetUID())) // the words of an API server
 	}
 	if next.GetName() != name || (k.Namespaced && next.GetNamespace() != "" && next.GetNamespace() != latest.GetNamespace()) {
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", next.GetName(), name))
