@@ -505,6 +505,12 @@ func TestDeletionWaitsForWorkersAndThenTakesAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.want(l.controlPlane(), "Deleting True WaitingForMachineDeletion")
+	for _, m := range l.machines() {
+		// Or each would first tell that it waits for its hook.
+		if _, held := m.Annotations[controlplanev1.PreTerminateHookCleanupAnnotation]; held || !m.DeletionTimestamp.IsZero() {
+			t.Errorf("Machine %s: held %v, deleted %v; want its hook removed before it is deleted", m.Name, held, m.DeletionTimestamp)
+		}
+	}
 	l.settle()
 	err := l.Mgmt.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "cp"}, &controlplanev1.KubeadmControlPlane{})
 	if !apierrors.IsNotFound(err) || len(l.machines()) != 0 || len(l.etcd.log) != 0 {

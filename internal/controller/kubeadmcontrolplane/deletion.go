@@ -38,7 +38,11 @@ func (r *Reconciler) deleteMachines(ctx context.Context, s *state) (phase.Next, 
 	var names []string
 	for _, m := range s.Machines {
 		names = append(names, m.Name)
-		delete(m.Annotations, controlplanev1.PreTerminateHookCleanupAnnotation)
+		if _, held := m.Annotations[controlplanev1.PreTerminateHookCleanupAnnotation]; held {
+			// First of all: a Machine that comes to its hooks tells that it waits.
+			delete(m.Annotations, controlplanev1.PreTerminateHookCleanupAnnotation)
+			continue // its change wakes us
+		}
 		if m.Deleting() {
 			continue
 		}

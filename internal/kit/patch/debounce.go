@@ -21,6 +21,9 @@ import (
 // and that nobody waits for: counters, and conditions that are not good news. Such
 // a write is put off for a moment; whatever comes in between goes out
 // with it. Everything else is written at once, and takes what was put off along.
+// The last write of a deletion, which removes the finalizer, has no status: an
+// object that goes quickly never tells how far it has come, one that does not go
+// tells what it waits for.
 //
 // The more objects have a write put off, the longer each may wait: when a
 // hundred clusters come up at once every step of theirs takes seconds, and
@@ -98,7 +101,7 @@ var informative = []string{
 
 // mayWait reports whether a change of status can be put off.
 func (p *commit) mayWait(status any) bool {
-	if p.debounce == nil || p.debounce.length == 0 || !p.obj.GetDeletionTimestamp().IsZero() {
+	if p.debounce == nil || p.debounce.length == 0 {
 		return false
 	}
 	fields, ok := status.(map[string]any)
@@ -110,20 +113,27 @@ func (p *commit) mayWait(status any) bool {
 			return false
 		}
 	}
-	return !goodNews(p.before, p.obj)
+	return !awaited(p.before, p.obj)
 }
 
-// goodNews reports whether Ready or Available has become True: that is what
-// owners, and users, wait for.
-func goodNews(before, after client.Object) bool {
+// hooks are the reasons why a deletion waits for somebody else, who may be
+// waiting for it to come that far.
+var hooks = []string{clusterv1.MachineDeletingWaitingForPreDrainHookReason, clusterv1.MachineDeletingWaitingForPreTerminateHookReason}
+
+// awaited reports whether a change is one that others wait for: owners and
+// users that Ready or Available becomes True, those who set hooks that a
+// deletion comes to them.
+func awaited(before, after client.Object) bool {
 	was, ok := before.(conditions.Getter)
 	if !ok {
 		return true // what is not known to be informative is not put off
 	}
 	is := after.(conditions.Getter)
-	return slices.ContainsFunc([]string{clusterv1.ReadyCondition, clusterv1.AvailableCondition}, func(t string) bool {
-		return conditions.IsTrue(is, t) && !conditions.IsTrue(was, t)
-	})
+	why := conditions.Reason(is, clusterv1.DeletingCondition)
+	return slices.Contains(hooks, why) && conditions.Reason(was, clusterv1.DeletingCondition) != why ||
+		slices.ContainsFunc([]string{clusterv1.ReadyCondition, clusterv1.AvailableCondition}, func(t string) bool {
+			return conditions.IsTrue(is, t) && !conditions.IsTrue(was, t)
+		})
 }
 
 // putOff returns a PostponedError if the status write can and may still wait.

@@ -35,7 +35,10 @@ func TestStatusDebounce(t *testing.T) {
 		"that it became ready cannot":               {change: func(m *clusterv1.Machine) { set(m, "Ready", metav1.ConditionTrue) }},
 		"what others act on cannot":                 {change: func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "n" }},
 		"with a change of the spec it goes at once": {change: func(m *clusterv1.Machine) { m.Spec.ProviderID = "x"; m.Status.Phase = "Pending" }},
-		"during a deletion nothing waits":           {change: func(m *clusterv1.Machine) { m.Status.Phase = "Deleting" }, deleting: true},
+		"how far a deletion has come can wait":      {change: func(m *clusterv1.Machine) { m.Status.Phase = "Deleting" }, deleting: true, postponed: true},
+		"that a deletion waits for a hook cannot": {change: func(m *clusterv1.Machine) {
+			conditions.Set(m, time.Unix(0, 0), metav1.Condition{Type: "Deleting", Status: metav1.ConditionTrue, Reason: clusterv1.MachineDeletingWaitingForPreTerminateHookReason})
+		}, deleting: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
