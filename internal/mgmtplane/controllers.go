@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
@@ -57,7 +56,7 @@ type controllers struct {
 	// secrets sees service account tokens alone: all others would only fill
 	// the memory.
 	secrets   informers.SharedInformerFactory
-	metadata  metadatainformer.SharedInformerFactory
+	collected *collected
 	informing chan struct{} // closed when informers run
 	loops     []func(context.Context)
 	graph     *garbagecollector.GraphBuilder
@@ -91,7 +90,7 @@ func startControllers(p *Plane, keys pki.Folder) error {
 			running.Wait()
 			c.shared.Shutdown()
 			c.secrets.Shutdown()
-			c.metadata.Shutdown()
+			c.collected.Shutdown()
 			close(done)
 		}()
 		select {
@@ -103,7 +102,7 @@ func startControllers(p *Plane, keys pki.Folder) error {
 	})
 	c.shared.Start(ctx.Done())
 	c.secrets.Start(ctx.Done())
-	c.metadata.Start(ctx.Done())
+	c.collected.Start(ctx.Done())
 	close(c.informing)
 	for _, loop := range c.loops {
 		running.Go(func() { loop(ctx) })
@@ -143,7 +142,7 @@ func newControllers(cfg *rest.Config) (*controllers, error) {
 		secrets: informers.NewSharedInformerFactoryWithOptions(typed, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = "type=" + string(corev1.SecretTypeServiceAccountToken)
 		})),
-		metadata:  metadatainformer.NewSharedInformerFactory(meta, 0),
+		collected: newCollected(meta, restmapper.NewDeferredDiscoveryRESTMapper(cacheddiscovery.NewMemCacheClient(typed.Discovery()))),
 		informing: make(chan struct{}),
 	}, nil
 }
@@ -156,9 +155,8 @@ func (c *controllers) addNamespaces(ctx context.Context, _ pki.Folder) error {
 }
 
 func (c *controllers) addGarbageCollector(ctx context.Context, _ pki.Folder) error {
-	mapper := restmapper.NewDeferredDiscoveryRESTMapper(cacheddiscovery.NewMemCacheClient(c.typed.Discovery()))
-	gc, err := garbagecollector.NewGarbageCollector(ctx, c.typed, c.meta, mapper,
-		garbagecollector.DefaultIgnoredResources(), metadataOnly{c.metadata}, c.informing)
+	gc, err := garbagecollector.NewGarbageCollector(ctx, c.typed, c.collected, c.collected.mapper,
+		garbagecollector.DefaultIgnoredResources(), c.collected, c.informing)
 	if err != nil {
 		return err
 	}
@@ -168,7 +166,7 @@ func (c *controllers) addGarbageCollector(ctx context.Context, _ pki.Folder) err
 		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 		{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"},
 	} {
-		if _, err := c.metadata.ForResource(kind).Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		if _, err := c.collected.SharedInformerFactory.ForResource(kind).Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(any) { changed.mark() },
 			UpdateFunc: func(any, any) { changed.mark() },
 			DeleteFunc: func(any) { changed.mark() },
@@ -218,16 +216,6 @@ func (c *controllers) addServiceAccounts(ctx context.Context, keys pki.Folder) e
 		func(ctx context.Context) { secrets.Run(ctx, 2) },
 	)
 	return nil
-}
-
-// metadataOnly gives the garbage collector informers of metadata for every
-// kind. With typed ones it would keep whole Secrets and ConfigMaps in memory.
-type metadataOnly struct {
-	metadatainformer.SharedInformerFactory
-}
-
-func (m metadataOnly) ForResource(r schema.GroupVersionResource) (informers.GenericInformer, error) {
-	return m.SharedInformerFactory.ForResource(r), nil
 }
 
 // changedDiscovery answers from memory unless a definition has just changed.

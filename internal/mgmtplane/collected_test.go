@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mgmtplane
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// staticMapper knows its kinds from the start.
+type staticMapper struct{ *meta.DefaultRESTMapper }
+
+func (staticMapper) Reset() {}
+
+// metadataOf is an object as the garbage collector sees it; owner may be nil.
+func metadataOf(kind, name string, owner *metav1.OwnerReference) *metav1.PartialObjectMetadata {
+	obj := &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"a": "b"}},
+	}
+	if owner != nil {
+		obj.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+	return obj
+}
+
+func TestTheCollectorReadsFromMemoryWhatOwnsNothing(t *testing.T) {
+	secrets, maps := corev1.SchemeGroupVersion.WithResource("secrets"), corev1.SchemeGroupVersion.WithResource("configmaps")
+	ofMap := &metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: "1"}
+	ofSecret := &metav1.OwnerReference{APIVersion: "v1", Kind: "Secret", Name: "other", UID: "2"}
+	tests := map[string]struct {
+		secret    *metav1.PartialObjectMetadata
+		first     *metav1.PartialObjectMetadata
+		resource  schema.GroupVersionResource
+		name      string
+		wantReads int
+	}{
+		"an object of a kind that owns nothing":                  {secret: metadataOf("Secret", "s", ofMap), resource: secrets, name: "s"},
+		"one that memory does not have":                          {secret: metadataOf("Secret", "s", ofMap), resource: secrets, name: "new", wantReads: 1},
+		"an object of a kind that owns something":                {secret: metadataOf("Secret", "s", ofMap), resource: maps, name: "owner", wantReads: 1},
+		"an object of a kind of which an owner has just come up": {secret: metadataOf("Secret", "s", nil), first: metadataOf("ConfigMap", "unseen", ofSecret), resource: secrets, name: "s", wantReads: 2},
+		"an object of a kind that owns another of the same kind": {secret: metadataOf("Secret", "s", ofSecret), resource: secrets, name: "s", wantReads: 1},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			scheme := metadatafake.NewTestScheme()
+			if err := metav1.AddMetaToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			client := metadatafake.NewSimpleMetadataClient(scheme, tc.secret, metadataOf("ConfigMap", "owner", nil))
+			mapper := meta.NewDefaultRESTMapper(nil)
+			mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
+			mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
+			c := newCollected(client, staticMapper{mapper})
+			for _, r := range []schema.GroupVersionResource{secrets, maps} {
+				if _, err := c.ForResource(r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.Start(t.Context().Done())
+			c.WaitForCacheSync(t.Context().Done())
+			// What comes after that memory does not know.
+			for _, obj := range []*metav1.PartialObjectMetadata{metadataOf("Secret", "new", nil), tc.first} {
+				if obj == nil {
+					continue
+				}
+				client.PrependReactor("get", "*", answer(obj))
+			}
+			if tc.first != nil {
+				if _, err := c.Resource(maps).Namespace("ns").Get(t.Context(), tc.first.Name, metav1.GetOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			obj, err := c.Resource(tc.resource).Namespace("ns").Get(t.Context(), tc.name, metav1.GetOptions{})
+			if err != nil || obj.Name != tc.name {
+				t.Fatalf("%v, %v", obj, err)
+			}
+			reads := 0
+			for _, a := range client.Actions() {
+				if a.GetVerb() == "get" {
+					reads++
+				}
+			}
+			if reads != tc.wantReads {
+				t.Errorf("%d reads, want %d: %v", reads, tc.wantReads, client.Actions())
+			}
+		})
+	}
+}
+
+// answer serves one object that no watch has told of.
+func answer(obj *metav1.PartialObjectMetadata) clienttesting.ReactionFunc {
+	return func(a clienttesting.Action) (bool, runtime.Object, error) {
+		return a.(clienttesting.GetAction).GetName() == obj.Name, obj, nil
+	}
+}
