@@ -19,7 +19,7 @@ import (
 )
 
 // create puts the objects of a cluster into the world, as users do.
-func create(t *testing.T, w *World, name string, controlPlane, workers int32) {
+func create(t *testing.T, w *story, name string, controlPlane, workers int32) {
 	t.Helper()
 	w.Tell("# create %s with %d control plane and %d worker machines", name, controlPlane, workers)
 	doc, err := clusterctl.Generate(clusterctl.GenerateOptions{
@@ -40,7 +40,7 @@ func create(t *testing.T, w *World, name string, controlPlane, workers int32) {
 	w.Run()
 }
 
-func get[T client.Object](t *testing.T, w *World, name string, obj T) T {
+func get[T client.Object](t *testing.T, w *story, name string, obj T) T {
 	t.Helper()
 	if err := w.Mgmt.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, obj); err != nil {
 		t.Fatal(err)
@@ -49,13 +49,12 @@ func get[T client.Object](t *testing.T, w *World, name string, obj T) T {
 }
 
 // change edits an object as a user does, and lets the world come to rest.
-func change[T client.Object](t *testing.T, w *World, name string, obj T, what string, edit func(T)) {
+func change[T client.Object](t *testing.T, w *story, name string, obj T, what string, edit func(T)) {
 	t.Helper()
 	w.Tell("# %s", what)
 	get(t, w, name, obj)
 	before := obj.DeepCopyObject().(client.Object)
 	edit(obj)
-	obj.SetGeneration(obj.GetGeneration() + 1)
 	if err := w.Mgmt.Patch(t.Context(), obj, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
@@ -63,15 +62,15 @@ func change[T client.Object](t *testing.T, w *World, name string, obj T, what st
 }
 
 // end writes how the world looks: the cluster and its machines.
-func end(t *testing.T, w *World) {
+func end(t *testing.T, w *story) {
 	t.Helper()
 	w.Tell("# at rest")
-	for _, obj := range w.objects(&clusterv1.ClusterList{}) {
+	for _, obj := range w.objects("Cluster") {
 		c := obj.(*clusterv1.Cluster)
 		available := conditions.Get(c, clusterv1.AvailableCondition)
 		w.Tell("Cluster %s: %s, Available %s %s", c.Name, c.Status.Phase, available.Status, available.Message)
 	}
-	for _, obj := range w.objects(&clusterv1.MachineList{}) {
+	for _, obj := range w.objects("Machine") {
 		m := obj.(*clusterv1.Machine)
 		ready := conditions.Get(m, clusterv1.ReadyCondition)
 		w.Tell("Machine %s: %s %s, Ready %s %s", m.Name, m.Spec.Version, m.Status.Phase, ready.Status, ready.Message)
@@ -90,10 +89,10 @@ func TestAWorldAtRestWritesNothing(t *testing.T) {
 	t.Parallel()
 	w := New(t)
 	create(t, w, "demo", 3, 1)
-	before := w.writes
+	before := w.store.writes
 	w.Run()
-	if w.writes != before {
-		t.Errorf("%d writes at rest", w.writes-before)
+	if w.store.writes != before {
+		t.Errorf("%d writes at rest", w.store.writes-before)
 	}
 }
 
@@ -188,12 +187,12 @@ func TestAClusterIsDeleted(t *testing.T) {
 }
 
 // left writes what there is still.
-func left(w *World) {
+func left(w *story) {
 	w.Tell("# left")
-	for _, list := range w.kinds {
-		for _, obj := range w.objects(list) {
-			w.Tell("%T %s", obj, obj.GetName())
-		}
+	all, err := w.Objects(w.t.Context())
+	w.must(err)
+	for _, obj := range all {
+		w.Tell("%T %s", obj, obj.GetName())
 	}
 }
 

@@ -5,174 +5,197 @@
 //
 // The management cluster is a fake client; every reconciler is called for every
 // object, in a fixed order, until a round changes nothing. There are no
-// informers and no queues, hence no races. Machines are the simulated ones of
-// the local provider. Owners are garbage-collected as Kubernetes does; CRD
-// validation and admission are not imitated: the server tests show those.
+// informers and no queues, hence no races. Then time goes on to when the next
+// object is due. Owners are garbage-collected as Kubernetes does; CRD validation
+// and admission are not imitated: the server tests show those.
 package sim
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
-	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	testclock "k8s.io/utils/clock/testing"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/extension/catalog"
+	"github.com/capstan-dev/capstan/internal/access/etcd"
+	"github.com/capstan-dev/capstan/internal/access/extensions"
+	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
-	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
-	"github.com/capstan-dev/capstan/internal/kit/index"
 )
 
 // maxRounds is how long a world may take to come to rest; a change rarely
 // needs more than twenty rounds.
 const maxRounds = 300
 
-// World is a management cluster with its controllers.
+// Options is what a world is made of. Clock is required.
+type Options struct {
+	Clock *Clock
+	// Backends go by the same clock. They stay the caller's to close.
+	Backends host.Backends
+	// Objects were in another store, and are in this one from the start.
+	Objects []client.Object
+	// Log receives what the controllers say; the zero value drops it.
+	Log logr.Logger
+}
+
+// World is a management cluster with its controllers. It is not for several
+// goroutines.
 type World struct {
 	Mgmt  client.Client
-	Clock *testclock.FakeClock
+	Clock *Clock
 
-	t           testing.TB
+	store       *store
+	clusters    *connections
+	log         logr.Logger
 	controllers []entry
-	kinds       []client.ObjectList // all kinds, for garbage collection
-	settled     func() bool         // whether the outside has nothing more to say
-	writes      int
-	named       map[string]int
 	story       strings.Builder
 }
 
 // entry is one controller.
 type entry struct {
 	controllers.Controller
+	kind schema.GroupVersionKind
 	step controller.Stepped
 }
 
-// newWorld makes an empty world with the given kinds.
-func newWorld(t testing.TB, scheme *runtime.Scheme, kinds []client.ObjectList, objects []client.Object) *World {
-	w := &World{
-		t:       t,
-		Clock:   testclock.NewFakeClock(time.Now()), // TLS checks certificates by the real time
-		kinds:   kinds,
-		named:   map[string]int{},
-		settled: func() bool { return true },
-	}
-	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithReturnManagedFields()
-	for _, list := range kinds {
-		b = b.WithStatusSubresource(itemOf(scheme, list))
-	}
-	for _, obj := range index.Kinds() {
-		b = b.WithIndex(obj, index.ClusterName, index.Of)
-	}
-	w.Mgmt = b.WithInterceptorFuncs(builder.Writes(func(verb string, obj client.Object) error {
-		w.writes++
-		if verb == "create" {
-			obj.SetUID(types.UID(fmt.Sprintf("uid-%d", w.writes)))
-			obj.SetCreationTimestamp(metav1.NewTime(w.Clock.Now()))
-			obj.SetGeneration(1)
-		}
-		return nil
-	})).Build()
-	return w
-}
-
-// Run lets every controller work until nothing changes any more. What then
-// still fails ends the test.
-func (w *World) Run() {
-	w.t.Helper()
-	for range maxRounds {
-		before := w.writes
-		err := w.round()
-		w.collect()
-		if w.writes == before && w.settled() {
-			if err != nil {
-				w.t.Fatalf("the world is at rest, yet %v\nso far:\n%s", err, w.story.String())
-			}
-			return
-		}
-	}
-	w.t.Fatalf("the world did not come to rest in %d rounds\nso far:\n%s", maxRounds, w.story.String())
-}
-
-// round calls every controller once for each of its objects, and returns the
-// last error.
-func (w *World) round() (last error) {
-	for _, c := range w.controllers {
-		for _, obj := range w.objects(listOf(w.Mgmt.Scheme(), c.Kind)) {
-			key := client.ObjectKeyFromObject(obj)
-			if _, err := c.step(w.t.Context(), key); err != nil {
-				last = fmt.Errorf("controller %s, %s: %w", c.Name, key, err)
-			}
-		}
-	}
-	return last
-}
-
-// objects lists all objects of a kind; the fake client returns them by name.
-func (w *World) objects(list client.ObjectList) []client.Object {
-	w.t.Helper()
-	l := list.DeepCopyObject().(client.ObjectList)
-	if err := w.Mgmt.List(w.t.Context(), l); err != nil {
-		w.t.Fatal(err)
-	}
-	items, err := meta.ExtractList(l)
+// NewWorld makes a world in which all controllers run.
+func NewWorld(o Options) (*World, error) {
+	s, err := newStore(o.Clock, o.Objects)
 	if err != nil {
-		w.t.Fatal(err)
+		return nil, fmt.Errorf("make a store in memory: %w", err)
 	}
-	out := make([]client.Object, len(items))
-	for i := range items {
-		out[i] = items[i].(client.Object)
+	w := &World{
+		Mgmt: s, Clock: o.Clock, store: s, log: o.Log,
+		clusters: &connections{mgmt: s, clock: o.Clock, open: map[client.ObjectKey]*connection{}},
 	}
-	return out
+	known, tokens := catalog.Default(), 0
+	outside := controllers.Outside{
+		Mgmt: s, Live: s, Providers: provider.New(s, nil),
+		Workload: w.clusters, Etcd: &etcd.Dialer{Clock: o.Clock},
+		Backends: o.Backends, Extensions: controllers.Extensions{Catalog: known, Registry: extensions.NewRegistry(known), Client: unasked{}},
+		Clock: o.Clock, Recorder: func(string) events.EventRecorder { return w }, Name: s.name, Random: func() float64 { return 0.5 },
+		NewToken: func() (bootstrapv1.BootstrapTokenString, error) {
+			tokens++
+			return bootstrapv1.BootstrapTokenString{ID: fmt.Sprintf("%06d", tokens), Secret: fmt.Sprintf("%016d", tokens)}, nil
+		},
+	}
+	for _, c := range controllers.All() {
+		kind, err := apiutil.GVKForObject(c.Kind, s.Scheme())
+		if err != nil {
+			return nil, err
+		}
+		w.controllers = append(w.controllers, entry{c, kind, c.Stepped(outside)})
+	}
+	return w, nil
 }
 
-// collect deletes objects whose owners have all gone, as the garbage collector does.
-func (w *World) collect() {
-	w.t.Helper()
-	alive := map[types.UID]bool{}
-	var all []client.Object
-	for _, list := range w.kinds {
-		all = append(all, w.objects(list)...)
+// Objects are all that there are, but for definitions: another world can begin
+// with them.
+func (w *World) Objects(ctx context.Context) ([]client.Object, error) { return w.store.all(ctx) }
+
+// Run lets every controller work until nothing changes any more, while time
+// stands still. What fails then is an error.
+func (w *World) Run(ctx context.Context) error {
+	failing, _, err := w.rest(ctx)
+	return errors.Join(err, failing)
+}
+
+// RunFor lets so much time pass. What fails meanwhile is tried again; what fails
+// at the end is an error.
+func (w *World) RunFor(ctx context.Context, d time.Duration) error {
+	_, err := w.pass(ctx, d, func() bool { return false })
+	return err
+}
+
+// Until lets time pass until something is so, which is looked at whenever the
+// world is at rest. That it has not become so within the limit is an error.
+func (w *World) Until(ctx context.Context, limit time.Duration, is func() bool) error {
+	reached, err := w.pass(ctx, limit, is)
+	if err == nil && !reached {
+		err = fmt.Errorf("what is waited for has not come about in %s", limit)
 	}
-	for _, obj := range all {
-		alive[obj.GetUID()] = true
-	}
-	for _, obj := range all {
-		refs := obj.GetOwnerReferences()
-		orphan := len(refs) > 0
-		for _, r := range refs {
-			orphan = orphan && !alive[r.UID]
+	return err
+}
+
+func (w *World) pass(ctx context.Context, d time.Duration, enough func() bool) (bool, error) {
+	end := w.Clock.Now().Add(d)
+	for {
+		failing, next, err := w.rest(ctx)
+		switch {
+		case err != nil:
+			return false, err
+		case enough():
+			return true, nil
+		case next.IsZero() || next.After(end):
+			w.Clock.SetTime(end)
+			return false, failing
 		}
-		if !orphan || !obj.GetDeletionTimestamp().IsZero() {
-			continue
-		}
-		if err := w.Mgmt.Delete(w.t.Context(), obj); client.IgnoreNotFound(err) != nil {
-			w.t.Fatal(err)
-		}
+		w.Clock.SetTime(next)
 	}
 }
 
-// Name makes a name with a counter in place of random letters.
-func (w *World) Name(prefix string) string {
-	w.named[prefix]++
-	return fmt.Sprintf("%s%d", strings.TrimSuffix(prefix, "-")+"-", w.named[prefix])
+// rest lets the world come to rest. It returns what still fails then, and when
+// something is due next; zero if nothing is.
+func (w *World) rest(ctx context.Context) (failing error, next time.Time, err error) {
+	ctx = ctrl.LoggerInto(ctx, w.log)
+	for range maxRounds {
+		before := w.store.writes
+		if failing, next, err = w.round(ctx); err == nil {
+			err = w.store.collect(ctx)
+		}
+		if err != nil {
+			return nil, next, err
+		}
+		if w.store.writes == before {
+			return failing, sooner(next, w.Clock.due()), nil
+		}
+	}
+	return nil, next, fmt.Errorf("the world did not come to rest in %d rounds", maxRounds)
+}
+
+// round calls every controller once for each of its objects.
+func (w *World) round(ctx context.Context) (failing error, next time.Time, err error) {
+	for _, c := range w.controllers {
+		objects, err := w.store.list(ctx, c.kind)
+		if err != nil {
+			return nil, next, err
+		}
+		for _, obj := range objects {
+			key := client.ObjectKeyFromObject(obj)
+			after, err := c.step(ctx, key)
+			if err != nil {
+				failing = fmt.Errorf("controller %s, %s: %w", c.Name, key, err)
+			}
+			if after > 0 {
+				next = sooner(next, w.Clock.Now().Add(after))
+			}
+		}
+	}
+	return failing, next, nil
 }
 
 // Tell adds a line to the story.
 func (w *World) Tell(format string, args ...any) {
 	fmt.Fprintf(&w.story, format+"\n", args...)
 }
+
+// Story is what was told: events, and what Tell added.
+func (w *World) Story() string { return w.story.String() }
 
 // Eventf implements events.EventRecorder: events are what the story tells.
 func (w *World) Eventf(regarding, _ runtime.Object, _, reason, _, note string, args ...any) {
@@ -187,47 +210,10 @@ func (w *World) Eventf(regarding, _ runtime.Object, _, reason, _, note string, a
 // address is where a simulated cluster answers; it depends on what else runs.
 var address = regexp.MustCompile(`127\.[0-9.]+:[0-9]+`)
 
-// Golden compares the story with testdata/NAME.
-func (w *World) Golden(name string) {
-	w.t.Helper()
-	path := filepath.Join("testdata", name)
-	got := w.story.String()
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		w.t.Fatalf("%v (UPDATE_GOLDEN=1 writes it)", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		w.t.Errorf("story (-want +got):\n%s", diff)
-	}
-}
+// unasked stands for runtime extensions: none is reached from here.
+type unasked struct{}
 
-func itemOf(scheme *runtime.Scheme, list client.ObjectList) client.Object {
-	gvks, _, err := scheme.ObjectKinds(list)
-	if err != nil {
-		panic(err)
-	}
-	gvk := gvks[0]
-	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
-	obj, err := scheme.New(gvk)
-	if err != nil {
-		panic(err)
-	}
-	return obj.(client.Object)
-}
-
-func listOf(scheme *runtime.Scheme, obj client.Object) client.ObjectList {
-	gvk, err := apiutil.GVKForObject(obj, scheme)
-	if err != nil {
-		panic(err)
-	}
-	list, err := scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	if err != nil {
-		panic(err)
-	}
-	return list.(client.ObjectList)
+// Discover implements extensionconfig.Extensions.
+func (unasked) Discover(_ context.Context, config *runtimev1.ExtensionConfig) (*hooksv1.DiscoveryResponse, error) {
+	return nil, fmt.Errorf("extension %s is not asked in a simulation", config.Name)
 }

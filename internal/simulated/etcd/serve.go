@@ -130,6 +130,7 @@ func (c *Cluster) serverConfig(m *Member) (*tls.Config, error) {
 		Certificates: []tls.Certificate{cert},
 		ClientAuth:   tls.RequireAndVerifyClientCert,
 		ClientCAs:    pool,
+		Time:         c.clock.Now, // by which clients date theirs
 	}, nil
 }
 

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/manifests"
+)
+
+// store is an API server's memory, as far as controllers need it.
+type store struct {
+	client.Client
+	clock  *Clock
+	kinds  []schema.GroupVersionKind // that can be stored, but for definitions
+	writes int
+	taken  map[string]bool // names and UIDs of what was there from the start
+	made   int
+	named  map[string]int
+}
+
+// newStore makes a store of the kinds that are installed, with Secrets and
+// ConfigMaps, and with objects that were in another one.
+func newStore(c *Clock, objects []client.Object) (*store, error) {
+	scheme, err := controllers.Scheme()
+	if err == nil {
+		err = apiextensionsv1.AddToScheme(scheme)
+	}
+	if err != nil {
+		return nil, err
+	}
+	crds, err := manifests.CRDs()
+	if err != nil {
+		return nil, err
+	}
+	s := &store{clock: c, taken: map[string]bool{}, named: map[string]int{}}
+	b := fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().WithObjectTracker(tracker{
+		testing.NewFieldManagedObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder(), managedfields.NewDeducedTypeConverter()), s,
+	})
+	for _, crd := range crds {
+		b = b.WithObjects(crd)
+		for _, v := range crd.Spec.Versions {
+			if kind := (schema.GroupVersionKind{Group: crd.Spec.Group, Version: v.Name, Kind: crd.Spec.Names.Kind}); v.Storage && scheme.Recognizes(kind) {
+				s.kinds = append(s.kinds, kind)
+			}
+		}
+	}
+	for _, kind := range s.kinds {
+		obj, err := scheme.New(kind)
+		if err != nil {
+			return nil, err
+		}
+		b = b.WithStatusSubresource(obj.(client.Object))
+	}
+	s.kinds = append(s.kinds, corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	for _, obj := range index.Kinds() {
+		b = b.WithIndex(obj, index.ClusterName, index.Of)
+	}
+	for _, obj := range objects {
+		s.taken[obj.GetName()], s.taken[string(obj.GetUID())] = true, true
+		b = b.WithObjects(obj.DeepCopyObject().(client.Object))
+	}
+	s.Client = b.WithInterceptorFuncs(interceptor.Funcs{Create: s.create}).Build()
+	return s, nil
+}
+
+// create does what the fake client leaves to its caller.
+func (s *store) create(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+	uid := ""
+	for uid == "" || s.taken[uid] {
+		s.made++
+		uid = fmt.Sprintf("uid-%d", s.made)
+	}
+	obj.SetUID(types.UID(uid))
+	obj.SetCreationTimestamp(metav1.NewTime(s.clock.Now()))
+	obj.SetGeneration(1)
+	return c.Create(ctx, obj, opts...)
+}
+
+// list returns the objects of a kind, by name.
+func (s *store) list(ctx context.Context, kind schema.GroupVersionKind) ([]client.Object, error) {
+	list, err := s.Scheme().New(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err != nil {
+		return nil, err
+	}
+	if err := s.List(ctx, list.(client.ObjectList)); err != nil {
+		return nil, fmt.Errorf("list %s: %w", kind.Kind, err)
+	}
+	items, err := meta.ExtractList(list)
+	out := make([]client.Object, len(items))
+	for i := range items {
+		out[i] = items[i].(client.Object)
+	}
+	return out, err
+}
+
+// all lists the objects of all kinds.
+func (s *store) all(ctx context.Context) (all []client.Object, err error) {
+	for _, kind := range s.kinds {
+		some, err := s.list(ctx, kind)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// collect deletes objects whose owners have all gone, as the garbage collector does.
+func (s *store) collect(ctx context.Context) error {
+	all, err := s.all(ctx)
+	if err != nil {
+		return err
+	}
+	alive := map[types.UID]bool{}
+	for _, obj := range all {
+		alive[obj.GetUID()] = true
+	}
+	for _, obj := range all {
+		refs := obj.GetOwnerReferences()
+		if len(refs) == 0 || !obj.GetDeletionTimestamp().IsZero() || slices.ContainsFunc(refs, func(r metav1.OwnerReference) bool { return alive[r.UID] }) {
+			continue
+		}
+		if err := s.Delete(ctx, obj); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("collect %T %s: %w", obj, client.ObjectKeyFromObject(obj), err)
+		}
+	}
+	return nil
+}
+
+// tracker counts writes, and does what an API server does beyond a fake one: it
+// counts generations, and dates deletions by the clock of the world.
+type tracker struct {
+	testing.ObjectTracker
+	store *store
+}
+
+// Create implements testing.ObjectTracker.
+func (t tracker) Create(gvr schema.GroupVersionResource, obj runtime.Object, ns string, opts ...metav1.CreateOptions) error {
+	t.store.writes++
+	return t.ObjectTracker.Create(gvr, obj, ns, opts...)
+}
+
+// Update implements testing.ObjectTracker.
+func (t tracker) Update(gvr schema.GroupVersionResource, obj runtime.Object, ns string, opts ...metav1.UpdateOptions) error {
+	if err := t.amend(gvr, obj, ns); err != nil {
+		return err
+	}
+	return t.ObjectTracker.Update(gvr, obj, ns, opts...)
+}
+
+// Patch implements testing.ObjectTracker.
+func (t tracker) Patch(gvr schema.GroupVersionResource, obj runtime.Object, ns string, opts ...metav1.PatchOptions) error {
+	if err := t.amend(gvr, obj, ns); err != nil {
+		return err
+	}
+	return t.ObjectTracker.Patch(gvr, obj, ns, opts...)
+}
+
+// Delete implements testing.ObjectTracker.
+func (t tracker) Delete(gvr schema.GroupVersionResource, ns, name string, opts ...metav1.DeleteOptions) error {
+	t.store.writes++
+	return t.ObjectTracker.Delete(gvr, ns, name, opts...)
+}
+
+func (t tracker) amend(gvr schema.GroupVersionResource, obj runtime.Object, ns string) error {
+	t.store.writes++
+	next, err := meta.Accessor(obj)
+	if err != nil {
+		return err
+	}
+	stored, err := t.Get(gvr, ns, next.GetName())
+	if err != nil {
+		return err
+	}
+	before, err := meta.Accessor(stored)
+	if err != nil {
+		return err
+	}
+	if before.GetDeletionTimestamp().IsZero() && !next.GetDeletionTimestamp().IsZero() {
+		next.SetDeletionTimestamp(new(metav1.NewTime(t.store.clock.Now().Truncate(time.Second))))
+	}
+	was, err := wanted(stored)
+	if err != nil {
+		return err
+	}
+	is, err := wanted(obj)
+	if err != nil {
+		return err
+	}
+	next.SetGeneration(before.GetGeneration())
+	if !equality.Semantic.DeepEqual(was, is) {
+		next.SetGeneration(before.GetGeneration() + 1)
+	}
+	return nil
+}
+
+// wanted is the part of an object that makes its generations.
+func wanted(obj runtime.Object) (map[string]any, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	maps.DeleteFunc(fields, func(field string, _ any) bool {
+		return slices.Contains([]string{"kind", "apiVersion", "metadata", "status"}, field)
+	})
+	return fields, err
+}
+
+// name makes a name with a counter in place of random letters.
+func (s *store) name(prefix string) string {
+	prefix = strings.TrimSuffix(prefix, "-") + "-"
+	for {
+		s.named[prefix]++
+		if name := fmt.Sprintf("%s%d", prefix, s.named[prefix]); !s.taken[name] {
+			return name
+		}
+	}
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/simulated"
+)
+
+// story is a world whose story a test compares.
+type story struct {
+	*World
+	t        testing.TB
+	machines host.Backends
+}
+
+// New makes a world in which all of Capstan's controllers run on simulated
+// machines.
+func New(t testing.TB) *story {
+	t.Helper()
+	clock := NewClock(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC))
+	backend, err := simulated.New(simulated.Options{Dir: t.TempDir(), Clock: clock, Random: func() float64 { return 0 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := backend.Close(); err != nil {
+			t.Errorf("close the simulated machines: %v", err)
+		}
+	})
+	return fork(t, host.Backends{Simulated: backend}, clock, nil)
+}
+
+// fork makes a world with objects of another one, on the same machines.
+func fork(t testing.TB, machines host.Backends, clock *Clock, objects []client.Object) *story {
+	t.Helper()
+	w, err := NewWorld(Options{Clock: clock, Backends: machines, Objects: objects})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &story{w, t, machines}
+}
+
+// must ends the test if the world is not well.
+func (s *story) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatalf("%v\nso far:\n%s", err, s.Story())
+	}
+}
+
+// Run lets the world come to rest.
+func (s *story) Run() {
+	s.t.Helper()
+	s.must(s.World.Run(s.t.Context()))
+}
+
+// RunFor lets time pass, and tells of it.
+func (s *story) RunFor(d time.Duration) {
+	s.t.Helper()
+	s.Tell("# %s pass", d)
+	s.must(s.World.RunFor(s.t.Context(), d))
+}
+
+// Golden compares the story with testdata/NAME.
+func (s *story) Golden(name string) {
+	s.t.Helper()
+	path := filepath.Join("testdata", name)
+	got := s.Story()
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		s.t.Fatalf("%v (UPDATE_GOLDEN=1 writes it)", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		s.t.Errorf("story (-want +got):\n%s", diff)
+	}
+}
+
+// objects are those of a kind.
+func (s *story) objects(kind string) []client.Object {
+	s.t.Helper()
+	all, err := s.Objects(s.t.Context())
+	s.must(err)
+	var some []client.Object
+	for _, obj := range all {
+		if gvk, err := s.Mgmt.GroupVersionKindFor(obj); err == nil && gvk.Kind == kind {
+			some = append(some, obj)
+		}
+	}
+	return some
+}
