@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -23,6 +24,7 @@ import (
 // Factory makes Machines, and keeps them in step.
 type Factory struct {
 	Mgmt      client.Client     // the management cluster
+	Live      client.Reader     // the same, past the cache
 	Providers *provider.Objects // bootstrap and infrastructure objects
 	// FieldOwner signs what is written. Labels and annotations that it has put on
 	// a Machine are the ones it may take away.
@@ -69,9 +71,24 @@ func (f Factory) Make(ctx context.Context, o Order) (_ *clusterv1.Machine, err e
 		}
 	}
 	if err := f.Mgmt.Create(ctx, m, client.FieldOwner(f.FieldOwner)); err != nil {
-		return nil, fmt.Errorf("create Machine %s: %w", client.ObjectKeyFromObject(m), err)
+		return f.afterAll(ctx, m, fmt.Errorf("create Machine %s: %w", client.ObjectKeyFromObject(m), err), &made)
 	}
 	return m, nil
+}
+
+// afterAll looks whether a Machine is there although its creation has failed: an
+// answer may be lost on its way. Then it was made, and what it refers to must not
+// be taken from it. Where that cannot be found out, all stays for Sweep to judge.
+func (f Factory) afterAll(ctx context.Context, m *clusterv1.Machine, failed error, made *lifecycle.Stack) (*clusterv1.Machine, error) {
+	there := &clusterv1.Machine{}
+	err := f.Live.Get(context.WithoutCancel(ctx), client.ObjectKeyFromObject(m), there)
+	if err == nil && metav1.IsControlledBy(there, &metav1.ObjectMeta{UID: metav1.GetControllerOfNoCopy(m).UID}) {
+		return there, nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		*made = lifecycle.Stack{}
+	}
+	return nil, failed
 }
 
 // create makes the bootstrap config that needs no template.

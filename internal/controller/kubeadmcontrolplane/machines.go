@@ -61,7 +61,7 @@ func order(s *state, name string, a kubeadmcontrolplane.Create) machines.Order {
 
 // factory makes the machines, and keeps them in step.
 func (r *Reconciler) factory() machines.Factory {
-	return machines.Factory{Mgmt: r.Mgmt, Providers: r.Providers, FieldOwner: fieldOwner}
+	return machines.Factory{Mgmt: r.Mgmt, Live: r.Live, Providers: r.Providers, FieldOwner: fieldOwner}
 }
 
 // sweep deletes what was made for Machines that then were not created.

@@ -20,7 +20,7 @@ const fieldOwner = "capi-machineset"
 
 // factory makes the Machines, and keeps them in step.
 func (r *Reconciler) factory() machines.Factory {
-	return machines.Factory{Mgmt: r.Mgmt, Providers: r.Providers, FieldOwner: fieldOwner}
+	return machines.Factory{Mgmt: r.Mgmt, Live: r.Live, Providers: r.Providers, FieldOwner: fieldOwner}
 }
 
 // create makes a Machine from the templates.
