@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -58,7 +59,14 @@ func (r *Reconciler) synchronise(ctx context.Context, s *state) (phase.Next, err
 	var errs []error
 	for _, m := range s.Machines {
 		t := kubeadmcontrolplane.TemplateOf(s.ControlPlane, s.Cluster.Name, m.Machine)
-		if err := r.factory().Prepare(ctx, m.Machine, t); err != nil {
+		err := r.factory().Prepare(ctx, m.Machine, t)
+		if _, unusable := errors.AsType[*provider.KindError](err); unusable {
+			// The machine stays behind, and is tried again: CRDs are not watched.
+			// It must not keep the others from being looked after.
+			s.due(s.Now.Add(repairInterval))
+			continue
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("Machine %s: %w", m.Name, err))
 		}
 	}

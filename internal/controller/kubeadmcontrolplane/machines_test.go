@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
@@ -103,5 +104,36 @@ func TestWhatAnInterruptedCreationLeftIsSwept(t *testing.T) {
 				t.Errorf("objects (-want +got)\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestLabelsWaitForAKindThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	l.settle()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	l.must(l.Mgmt.Get(t.Context(), client.ObjectKey{Name: "localmachines." + infrav1.GroupVersion().Group}, crd))
+	labels := crd.Labels
+	crd.Labels = nil
+	l.must(l.Mgmt.Update(t.Context(), crd))
+	l.change(func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.MachineTemplate.ObjectMeta.Labels = map[string]string{"new": "y"}
+		kcp.Spec.MachineTemplate.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(7))
+	})
+	again, err := l.once()
+	l.must(err)
+	if m := l.machines()[0]; m.Labels["new"] != "" || *m.Spec.Deletion.NodeDrainTimeoutSeconds != 7 {
+		t.Errorf("labels %v, spec %+v: want no new label yet, and the timeout", m.Labels, m.Spec)
+	}
+	if again.RequeueAfter != repairInterval {
+		t.Errorf("looks again after %s, want %s", again.RequeueAfter, repairInterval)
+	}
+	crd.Labels = labels
+	l.must(l.Mgmt.Update(t.Context(), crd))
+	l.settle()
+	host := &infrav1.LocalMachine{}
+	l.must(l.Mgmt.Get(t.Context(), client.ObjectKeyFromObject(l.machines()[0]), host))
+	if m := l.machines()[0]; m.Labels["new"] != "y" || host.Labels["new"] != "y" {
+		t.Errorf("labels of the Machine %v, of its host %v; want the new one on both", m.Labels, host.Labels)
 	}
 }
