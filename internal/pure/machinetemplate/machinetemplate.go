@@ -100,10 +100,18 @@ func (t Template) Follow(m *clusterv1.Machine, manager string) (*clusterv1.Machi
 }
 
 // Pass brings labels and annotations to an object that a Machine refers to, as
-// the Machine itself goes from one state to another by Follow.
+// the Machine itself goes from one state to another by Follow. What the object
+// says of the template that it was made from stays true, whatever ours says.
 func (t Template) Pass(obj metav1.Object, from, to *clusterv1.Machine) {
-	had := metadata.Want{Labels: from.Labels, Annotations: from.Annotations}
-	metadata.Pass(obj, to, had, metadata.Want{Labels: t.Labels, Annotations: t.Annotations})
+	had := metadata.Want{Labels: from.Labels, Annotations: withoutOrigin(from.Annotations)}
+	metadata.Pass(obj, to, had, metadata.Want{Labels: t.Labels, Annotations: withoutOrigin(t.Annotations)})
+}
+
+func withoutOrigin(annotations map[string]string) map[string]string {
+	out := maps.Clone(annotations)
+	delete(out, clusterv1.TemplateClonedFromNameAnnotation)
+	delete(out, clusterv1.TemplateClonedFromGroupKindAnnotation)
+	return out
 }
 
 // Relabelled reports whether Pass has anything to bring on.

@@ -194,3 +194,33 @@ func TestPassBringsOnWhatTheMachineGetsAndLoses(t *testing.T) {
 		t.Errorf("metadata (-want +got):\n%s", diff)
 	}
 }
+
+// TestPassDoesNotForgeTheOrigin shows that a user cannot, by annotations of the
+// template, make infrastructure look as if it were from another template, and so
+// have every machine replaced.
+func TestPassDoesNotForgeTheOrigin(t *testing.T) {
+	t.Parallel()
+	const origin = clusterv1.TemplateClonedFromNameAnnotation
+	forged := template(func(t *Template) { t.Annotations[origin] = "other" })
+	for name, tc := range map[string]struct{ before, after Template }{
+		"when the template names one":         {template(), forged},
+		"when the template names one no more": {forged, template()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			from := signed(tc.before.Machine("m"), `{"f:annotations":{"f:`+origin+`":{}}}`)
+			to, err := tc.after.Follow(from, manager)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !Relabelled(from, to) {
+				t.Fatal("the Machine itself does not follow")
+			}
+			obj := &metav1.ObjectMeta{Annotations: map[string]string{origin: "mine"}}
+			tc.after.Pass(obj, from, to)
+			if got := obj.Annotations[origin]; got != "mine" {
+				t.Errorf("made from %q, want mine", got)
+			}
+		})
+	}
+}
