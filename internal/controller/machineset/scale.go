@@ -51,7 +51,7 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 func (r *Reconciler) act(ctx context.Context, s *state, a scaling.Action) error {
 	switch a := a.(type) {
 	case scaling.Create:
-		name, err := r.machineName(s, a.Name)
+		name, err := scaling.MachineNaming(s.set).Name(a.Name[strings.LastIndex(a.Name, "-")+1:])
 		if err != nil {
 			return err
 		}
@@ -73,17 +73,6 @@ func (r *Reconciler) act(ctx context.Context, s *state, a scaling.Action) error 
 	default:
 		return fmt.Errorf("unknown action %T", a)
 	}
-}
-
-// machineName turns the usual name, set and random part, into the one that
-// spec.machineNaming asks for.
-func (r *Reconciler) machineName(s *state, usual string) (string, error) {
-	return scaling.Naming{
-		Template:   s.set.Spec.MachineNaming.Template,
-		Cluster:    s.set.Spec.ClusterName,
-		MachineSet: s.set.Name,
-		Random:     usual[strings.LastIndex(usual, "-")+1:],
-	}.Name()
 }
 
 // deleteMachines empties a set that is being deleted, and lets it go.

@@ -64,6 +64,13 @@ func TemplateOf(kcp *controlplanev1.KubeadmControlPlane, cluster string, m *clus
 	return t
 }
 
+// Name is the name of the machine with that random part.
+func Name(kcp *controlplanev1.KubeadmControlPlane, cluster, random string) (string, error) {
+	return machinetemplate.Naming{
+		Template: kcp.Spec.MachineNaming.Template, As: "kubeadmControlPlane", Maker: kcp.Name, Cluster: cluster,
+	}.Name(random)
+}
+
 // readinessGates make the health of the components part of a machine's.
 func readinessGates(kcp *controlplanev1.KubeadmControlPlane) (gates []clusterv1.MachineReadinessGate) {
 	for _, t := range ComponentConditions(ManagesEtcd(kcp)) {

@@ -14,8 +14,8 @@ import (
 
 const manager = "us"
 
-// template returns one that uses every field.
-func template(change ...func(*Template)) Template {
+// some returns a template that uses every field.
+func some(change ...func(*Template)) Template {
 	t := Template{
 		Maker:       metav1.OwnerReference{APIVersion: "x.io/v1", Kind: "Maker", Name: "mk", UID: "uid"},
 		Namespace:   "ns",
@@ -42,7 +42,7 @@ func signed(m *clusterv1.Machine, fields string) *clusterv1.Machine {
 
 func TestANewMachineHasAllFromTheBeginning(t *testing.T) {
 	t.Parallel()
-	from := template()
+	from := some()
 	want := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "m",
@@ -64,7 +64,7 @@ func TestANewMachineHasAllFromTheBeginning(t *testing.T) {
 		t.Error("it is not in step from the beginning")
 	}
 	got.Labels["app"], got.Spec.Taints[0].Key = "y", "u"
-	if diff := cmp.Diff(template(), from); diff != "" {
+	if diff := cmp.Diff(some(), from); diff != "" {
 		t.Errorf("a change to it changed the template (-want +got):\n%s", diff)
 	}
 }
@@ -72,7 +72,7 @@ func TestANewMachineHasAllFromTheBeginning(t *testing.T) {
 func TestWhatIsMadeForAMachineBelongsToTheMaker(t *testing.T) {
 	t.Parallel()
 	got := &metav1.ObjectMeta{}
-	template().Dress(got, "m")
+	some().Dress(got, "m")
 	want := &metav1.ObjectMeta{
 		Namespace: "ns", Name: "m", Labels: map[string]string{"app": "x"}, Annotations: map[string]string{"note": "1"},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "x.io/v1", Kind: "Maker", Name: "mk", UID: "uid"}},
@@ -85,7 +85,7 @@ func TestWhatIsMadeForAMachineBelongsToTheMaker(t *testing.T) {
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	machine := func(change ...func(*clusterv1.Machine)) *clusterv1.Machine {
-		m := signed(template().Machine("m"), `{"f:labels":{"f:app":{}},"f:annotations":{"f:note":{},"f:hook":{}}}`)
+		m := signed(some().Machine("m"), `{"f:labels":{"f:app":{}},"f:annotations":{"f:note":{},"f:hook":{}}}`)
 		for _, f := range change {
 			f(m)
 		}
@@ -98,10 +98,10 @@ func TestFollow(t *testing.T) {
 		want     *clusterv1.Machine
 		same     bool // the very same Machine, untouched
 	}{
-		"a Machine as it was made needs nothing": {machine(), template(), machine(), true},
+		"a Machine as it was made needs nothing": {machine(), some(), machine(), true},
 		"labels and annotations come and go": {
 			machine(),
-			template(func(t *Template) {
+			some(func(t *Template) {
 				t.Labels, t.Annotations, t.Own = map[string]string{"team": "red"}, nil, map[string]string{"other": ""}
 			}),
 			machine(func(m *clusterv1.Machine) {
@@ -109,15 +109,15 @@ func TestFollow(t *testing.T) {
 			}), false,
 		},
 		"those of others stay": {
-			machine(func(m *clusterv1.Machine) { m.Labels["theirs"], m.Annotations["theirs"] = "x", "y" }), template(),
+			machine(func(m *clusterv1.Machine) { m.Labels["theirs"], m.Annotations["theirs"] = "x", "y" }), some(),
 			machine(func(m *clusterv1.Machine) { m.Labels["theirs"], m.Annotations["theirs"] = "x", "y" }), false,
 		},
 		"an own annotation wins": {
-			machine(), template(func(t *Template) { t.Annotations["hook"] = "theirs" }), machine(), true,
+			machine(), some(func(t *Template) { t.Annotations["hook"] = "theirs" }), machine(), true,
 		},
 		"fields follow": {
 			machine(),
-			template(func(t *Template) {
+			some(func(t *Template) {
 				t.Spec.MinReadySeconds, t.Spec.Taints, t.Spec.ReadinessGates = new(int32(7)), nil, nil
 				t.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(60))
 			}),
@@ -127,22 +127,22 @@ func TestFollow(t *testing.T) {
 			}), false,
 		},
 		"what cannot change in place does not": {
-			machine(), template(func(t *Template) { t.Spec.Version, t.Spec.FailureDomain = "v1.99.0", "b" }), machine(), true,
+			machine(), some(func(t *Template) { t.Spec.Version, t.Spec.FailureDomain = "v1.99.0", "b" }), machine(), true,
 		},
 		"nor do the references of the template": {
-			machine(func(m *clusterv1.Machine) { m.Spec.InfrastructureRef.Name = "m" }), template(func(t *Template) {
+			machine(func(m *clusterv1.Machine) { m.Spec.InfrastructureRef.Name = "m" }), some(func(t *Template) {
 				t.Spec.MinReadySeconds, t.Spec.InfrastructureRef.Name = new(int32(1)), "template"
 			}),
 			machine(func(m *clusterv1.Machine) { m.Spec.InfrastructureRef.Name, m.Spec.MinReadySeconds = "m", new(int32(1)) }), false,
 		},
 		"of a Machine that goes only the timeouts follow": {
 			machine(going),
-			template(func(t *Template) {
+			some(func(t *Template) {
 				t.Labels, t.Spec.Taints, t.Spec.Deletion.NodeDrainTimeoutSeconds = nil, nil, new(int32(5))
 			}),
 			machine(going, func(m *clusterv1.Machine) { m.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(5)) }), false,
 		},
-		"and nothing else makes it differ": {machine(going), template(func(t *Template) { t.Labels = nil }), machine(going), true},
+		"and nothing else makes it differ": {machine(going), some(func(t *Template) { t.Labels = nil }), machine(going), true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -167,17 +167,17 @@ func TestFollow(t *testing.T) {
 
 func TestFollowTellsOfARecordThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	m := signed(template().Machine("m"), `{`)
+	m := signed(some().Machine("m"), `{`)
 	m.Labels["app"] = "y"
-	if _, err := template().Follow(m, manager); err == nil {
+	if _, err := some().Follow(m, manager); err == nil {
 		t.Error("no error")
 	}
 }
 
 func TestPassBringsOnWhatTheMachineGetsAndLoses(t *testing.T) {
 	t.Parallel()
-	from := signed(template().Machine("m"), `{"f:labels":{"f:app":{}},"f:annotations":{"f:note":{},"f:hook":{}}}`)
-	t2 := template(func(t *Template) {
+	from := signed(some().Machine("m"), `{"f:labels":{"f:app":{}},"f:annotations":{"f:note":{},"f:hook":{}}}`)
+	t2 := some(func(t *Template) {
 		t.Labels, t.Annotations = map[string]string{"team": "red"}, map[string]string{"why": "2"}
 	})
 	to, err := t2.Follow(from, manager)
@@ -201,10 +201,10 @@ func TestPassBringsOnWhatTheMachineGetsAndLoses(t *testing.T) {
 func TestPassDoesNotForgeTheOrigin(t *testing.T) {
 	t.Parallel()
 	const origin = clusterv1.TemplateClonedFromNameAnnotation
-	forged := template(func(t *Template) { t.Annotations[origin] = "other" })
+	forged := some(func(t *Template) { t.Annotations[origin] = "other" })
 	for name, tc := range map[string]struct{ before, after Template }{
-		"when the template names one":         {template(), forged},
-		"when the template names one no more": {forged, template()},
+		"when the template names one":         {some(), forged},
+		"when the template names one no more": {forged, some()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

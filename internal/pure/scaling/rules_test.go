@@ -171,32 +171,3 @@ func TestCount(t *testing.T) {
 		})
 	}
 }
-
-func TestName(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("x", 70)
-	tests := map[string]struct {
-		n             Naming
-		want, wantErr string
-	}{
-		"the usual form":                   {n: Naming{MachineSet: "md-1", Random: "abcde"}, want: "md-1-abcde"},
-		"a long set keeps the random part": {n: Naming{MachineSet: long, Random: "abcde"}, want: long[:58] + "abcde"},
-		"a template":                       {n: Naming{Template: "{{ .cluster.name }}-{{ .random }}", Cluster: "c", Random: "abcde"}, want: "c-abcde"},
-		"a long template is cut at 63":     {n: Naming{Template: "{{ .random }}-" + long, Random: "abcde"}, want: "abcde-" + long[:57]},
-		"an unknown field":                 {n: Naming{Template: "{{ .other }}"}, wantErr: "fill spec.machineNaming.template"},
-		"no template at all":               {n: Naming{Template: "{{"}, wantErr: "read spec.machineNaming.template"},
-		"a name that is none":              {n: Naming{Template: "A_{{ .random }}", Random: "abcde"}, wantErr: `makes the name "A_abcde"`},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, err := tc.n.Name()
-			if (err == nil) != (tc.wantErr == "") || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
-				t.Fatalf("got error %v, want %q", err, tc.wantErr)
-			}
-			if got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
-		})
-	}
-}

@@ -32,3 +32,10 @@ func MachineTemplate(set *clusterv1.MachineSet) machinetemplate.Template {
 	t.Spec.ClusterName = set.Spec.ClusterName
 	return t
 }
+
+// MachineNaming is how the Machines of a set are named.
+func MachineNaming(set *clusterv1.MachineSet) machinetemplate.Naming {
+	return machinetemplate.Naming{
+		Template: set.Spec.MachineNaming.Template, As: "machineSet", Maker: set.Name, Cluster: set.Spec.ClusterName,
+	}
+}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package scaling
+package machinetemplate
 
 import (
 	"fmt"
@@ -10,19 +10,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Naming is what the name of a Machine is made from.
+// Naming is what the names of the Machines of one maker are made from.
 type Naming struct {
-	Template            string // spec.machineNaming.template; empty for the usual form
-	Cluster, MachineSet string
-	Random              string
+	Template string // spec.machineNaming.template; empty for <maker>-<random>
+	As       string // what the template calls the maker, such as machineSet
+	Maker    string
+	Cluster  string
 }
 
-// Name returns the name of a Machine: the template's, or set-random. Names
-// become host names and label values, so a long one is cut, keeping its end if
-// that is the random part.
-func (n Naming) Name() (string, error) {
+// Name is the name of the Machine with that random part. Names become host names
+// and label values, so a long one is cut, keeping its end if that is the random
+// part.
+func (n Naming) Name(random string) (string, error) {
 	if n.Template == "" {
-		return cut(n.MachineSet+"-"+n.Random, n.Random), nil
+		return cut(n.Maker+"-"+random, random), nil
 	}
 	t, err := template.New("name").Option("missingkey=error").Parse(n.Template)
 	if err != nil {
@@ -30,14 +31,14 @@ func (n Naming) Name() (string, error) {
 	}
 	var out strings.Builder
 	err = t.Execute(&out, map[string]any{
-		"cluster":    map[string]any{"name": n.Cluster},
-		"machineSet": map[string]any{"name": n.MachineSet},
-		"random":     n.Random,
+		"cluster": map[string]any{"name": n.Cluster},
+		n.As:      map[string]any{"name": n.Maker},
+		"random":  random,
 	})
 	if err != nil {
 		return "", fmt.Errorf("fill spec.machineNaming.template: %w", err)
 	}
-	name := cut(out.String(), n.Random)
+	name := cut(out.String(), random)
 	if wrong := validation.IsDNS1123Subdomain(name); len(wrong) > 0 {
 		return "", fmt.Errorf("spec.machineNaming.template makes the name %q: %s", name, strings.Join(wrong, ", "))
 	}
