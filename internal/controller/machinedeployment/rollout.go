@@ -121,11 +121,13 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (phase.Next, error) 
 		Deployment: s.deployment,
 		Now:        s.now,
 		Blocked:    s.blocked,
-		Name:       func() string { return r.Name(s.deployment.Name) },
 		FieldOwner: fieldOwner,
 	}
 	for _, set := range s.sets {
 		facts.Sets = append(facts.Sets, s.counted(set))
+	}
+	if facts.Lacking() {
+		facts.Name = r.Name(s.deployment.Name)
 	}
 	plan := rollout.Plan(facts)
 	var errs []error

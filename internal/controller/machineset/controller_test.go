@@ -57,6 +57,31 @@ func TestReconcileMakesAMachineAfterWhatItRefersTo(t *testing.T) {
 	}
 }
 
+func TestReconcileNamesMachinesByTheTemplate(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ template, wantEvent, wantErr string }{
+		"a good one": {template: "{{ .cluster.name }}-of-{{ .random }}", wantEvent: "Normal SuccessfulCreate create c-of-n1: have 0, want 1"},
+		"a bad one":  {template: "{{", wantErr: "scale: read spec.machineNaming.template: template: name:1: unclosed action"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set := machineSet(1)
+			set.Spec.MachineNaming.Template = tc.template
+			w := newWorld(t, cluster(), set, template("BootTemplate", "bt"), template("HostTemplate", "ht"))
+			_, err := w.reconcile()
+			if (err == nil) != (tc.wantErr == "") || err != nil && err.Error() != tc.wantErr {
+				t.Errorf("error %v, want %q", err, tc.wantErr)
+			}
+			if tc.wantErr == "" {
+				get(w, &clusterv1.Machine{}, "c-of-n1")
+				if got := <-w.events.Events; got != tc.wantEvent {
+					t.Errorf("event %q, want %q", got, tc.wantEvent)
+				}
+			}
+		})
+	}
+}
+
 func TestReconcileAtRestWritesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withPlane(), plane("v1.36.0", "v1.36.0"), machineSet(2), template("BootTemplate", "bt"), template("HostTemplate", "ht"))

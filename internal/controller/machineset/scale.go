@@ -23,13 +23,17 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 	if s.unsettled() {
 		errs = append(errs, r.sweep(ctx, s))
 	}
-	acts := scaling.Plan(scaling.Facts{
-		Want:     s.want(),
-		Machines: s.machines,
-		Order:    s.set.Spec.Deletion.Order,
-		Blocked:  s.blocked,
-		Name:     func() string { return r.Name(s.set.Name) },
-	})
+	facts := scaling.Facts{Want: s.want(), Machines: s.machines, Order: s.set.Spec.Deletion.Order, Blocked: s.blocked}
+	for range facts.Missing() {
+		random := r.Name(s.set.Name)
+		name, err := scaling.MachineNaming(s.set).Name(random[strings.LastIndex(random, "-")+1:])
+		if err != nil {
+			errs = append(errs, err)
+			break // it will fail again
+		}
+		facts.Names = append(facts.Names, name)
+	}
+	acts := scaling.Plan(facts)
 	if len(acts) == 0 {
 		if len(s.blocked) > 0 {
 			ctrl.LoggerFrom(ctx).V(2).Info("Waiting to create Machines", "reason", strings.Join(s.blocked, "; "))
@@ -51,11 +55,7 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 func (r *Reconciler) act(ctx context.Context, s *state, a scaling.Action) error {
 	switch a := a.(type) {
 	case scaling.Create:
-		name, err := scaling.MachineNaming(s.set).Name(a.Name[strings.LastIndex(a.Name, "-")+1:])
-		if err != nil {
-			return err
-		}
-		m, err := r.create(ctx, s, name)
+		m, err := r.create(ctx, s, a.Name)
 		if err != nil {
 			r.Recorder.Eventf(s.set, nil, corev1.EventTypeWarning, "FailedCreate", "Create", "%s: %v", a, err)
 			return err

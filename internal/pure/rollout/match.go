@@ -147,14 +147,13 @@ func (p *planner) match() *member {
 	return Current(p.Facts, p.members, func(m *member) *clusterv1.MachineSet { return m.MachineSet })
 }
 
-// chooseCurrent finds the current MachineSet or makes one.
+// chooseCurrent finds the current MachineSet or makes one, if there is a name.
 func (p *planner) chooseCurrent() {
 	p.current = p.match()
-	if p.current != nil {
+	if p.current != nil || p.Name == "" {
 		return
 	}
-	name := p.Name()
-	unique := hash(p.Deployment.Spec.Template) + name[strings.LastIndex(name, "-"):]
-	p.current = &member{isNew: true, Set: Set{MachineSet: newSet(p.Deployment, name, unique)}}
+	unique := hash(p.Deployment.Spec.Template) + "-" + p.Name[strings.LastIndex(p.Name, "-")+1:]
+	p.current = &member{isNew: true, Set: Set{MachineSet: newSet(p.Deployment, p.Name, unique)}}
 	p.members = append(p.members, p.current)
 }

@@ -24,7 +24,8 @@ type Set struct {
 	Available int // Machines that are available and not being deleted
 }
 
-// Facts are what Plan looks at.
+// Facts are what Plan looks at. They are nothing but values: written down, they
+// give the same plan again.
 type Facts struct {
 	Deployment *clusterv1.MachineDeployment
 	Sets       []Set
@@ -32,10 +33,18 @@ type Facts struct {
 	// Blocked says why no Machine can be made from the template now, such as
 	// that what it refers to does not exist; empty when one can.
 	Blocked []string
-	// Name makes the name of a new MachineSet.
-	Name func() string
+	// Name for a new MachineSet; Lacking tells whether one is needed. It ends in a
+	// dash and a random part.
+	Name string
 	// FieldOwner signs the labels and annotations that the controller writes.
 	FieldOwner string
+}
+
+// Lacking reports whether Plan makes a MachineSet, if there is a name for it:
+// none matches the template, and one may be made.
+func (f Facts) Lacking() bool {
+	p := newPlanner(f)
+	return !p.paused() && len(f.Blocked) == 0 && p.match() == nil
 }
 
 // Action is one change to make. String is the line that logs, events and tests show.
@@ -115,7 +124,10 @@ func Plan(f Facts) Result {
 		p.hold()
 		return p.result()
 	}
-	p.chooseCurrent()
+	if p.chooseCurrent(); p.current == nil {
+		p.hold()
+		return p.result()
+	}
 	if f.Deployment.Spec.Rollout.Strategy.Type == clusterv1.OnDeleteMachineDeploymentStrategyType {
 		p.onDelete()
 	} else {

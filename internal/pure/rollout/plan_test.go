@@ -3,7 +3,6 @@
 package rollout
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -92,15 +91,10 @@ func told(s Set, want string) Set {
 
 func plan(md *clusterv1.MachineDeployment, blocked []string, sets ...Set) []string {
 	var out []string
-	for _, a := range Plan(Facts{Deployment: md, Sets: sets, Blocked: blocked, Now: epoch.Add(2 * time.Hour), Name: namer(), FieldOwner: "test"}).Actions {
+	for _, a := range Plan(Facts{Deployment: md, Sets: sets, Blocked: blocked, Now: epoch.Add(2 * time.Hour), Name: "md-n1", FieldOwner: "test"}).Actions {
 		out = append(out, a.String())
 	}
 	return out
-}
-
-func namer() func() string {
-	n := 0
-	return func() string { n++; return fmt.Sprintf("md-n%d", n) }
 }
 
 // planCase is a MachineDeployment with its MachineSets, and what is done.
@@ -433,7 +427,7 @@ func TestWhatChangesInPlaceGoesToEveryMachineSet(t *testing.T) {
 	md.Spec.Template.Labels["team"] = "red"
 	md.Spec.Template.Spec.MinReadySeconds = new(int32(9))
 	md.Spec.Deletion.Order = clusterv1.OldestMachineSetDeletionOrder
-	r := Plan(Facts{Deployment: md, Sets: []Set{old, current}, Name: namer(), FieldOwner: "test"})
+	r := Plan(Facts{Deployment: md, Sets: []Set{old, current}, Name: "md-n1", FieldOwner: "test"})
 	if len(r.Actions) != 2 || r.Current != "new" || r.Revision != "2" {
 		t.Fatalf("result %+v", r)
 	}
@@ -455,9 +449,37 @@ func TestWhatChangesInPlaceGoesToEveryMachineSet(t *testing.T) {
 	}
 }
 
+func TestANameIsNeededWhenAMachineSetIsMade(t *testing.T) {
+	t.Parallel()
+	md, idle := deployment(1), deployment(1, paused)
+	for name, tc := range map[string]struct {
+		f    Facts
+		want bool
+	}{
+		"none matches":          {Facts{Deployment: md, Sets: []Set{set(md, "old", "v1", 1, 1, 1)}}, true},
+		"there is none":         {Facts{Deployment: md}, true},
+		"one matches":           {Facts{Deployment: md, Sets: []Set{set(md, "new", "v2", 1, 1, 1)}}, false},
+		"none may be made":      {Facts{Deployment: md, Blocked: []string{"no template"}}, false},
+		"nothing is rolled out": {Facts{Deployment: idle}, false},
+	} {
+		if got := tc.f.Lacking(); got != tc.want {
+			t.Errorf("%s: lacking %v, want %v", name, got, tc.want)
+		}
+		for _, a := range Plan(tc.f).Actions {
+			if _, made := a.(Create); made {
+				t.Errorf("%s: %s, without a name", name, a)
+			}
+		}
+		tc.f.Name = "md-n1"
+		if made := len(Plan(tc.f).Actions) > 0 && Plan(tc.f).Current == "md-n1"; made != tc.want {
+			t.Errorf("%s: made %v, want %v", name, made, tc.want)
+		}
+	}
+}
+
 func TestTheFirstMachineSetIsComplete(t *testing.T) {
 	t.Parallel()
-	r := Plan(Facts{Deployment: deployment(2), Name: namer()})
+	r := Plan(Facts{Deployment: deployment(2), Name: "md-n1"})
 	s := r.Actions[0].(Create).Set
 	unique := s.Labels[clusterv1.MachineDeploymentUniqueLabel]
 	if !strings.HasSuffix(unique, "-n1") || len(unique) < 6 {
@@ -479,7 +501,7 @@ func TestTheFirstMachineSetIsComplete(t *testing.T) {
 func TestPlanWaitsForRolloutAfter(t *testing.T) {
 	t.Parallel()
 	md := deployment(1, after(3*time.Hour))
-	r := Plan(Facts{Deployment: md, Sets: []Set{set(md, "new", "v2", 1, 1, 1)}, Now: epoch.Add(2 * time.Hour), Name: namer(), FieldOwner: "test"})
+	r := Plan(Facts{Deployment: md, Sets: []Set{set(md, "new", "v2", 1, 1, 1)}, Now: epoch.Add(2 * time.Hour), Name: "md-n1", FieldOwner: "test"})
 	if want := epoch.Add(3 * time.Hour); !r.LookAgain.Equal(want) || len(r.Actions) > 0 {
 		t.Errorf("look again at %s, actions %v; want %s and none", r.LookAgain, r.Actions, want)
 	}

@@ -21,7 +21,6 @@ import (
 type world struct {
 	md      *clusterv1.MachineDeployment
 	sets    []*played
-	name    func() string
 	created int
 }
 
@@ -31,7 +30,7 @@ type played struct {
 }
 
 func (w *world) facts() Facts {
-	f := Facts{Deployment: w.md, Now: epoch, Name: w.name, FieldOwner: "test"}
+	f := Facts{Deployment: w.md, Now: epoch, Name: fmt.Sprintf("md-n%d", w.created+1), FieldOwner: "test"}
 	for _, p := range w.sets {
 		f.Sets = append(f.Sets, p.Set)
 	}
@@ -100,7 +99,7 @@ func TestStory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var story strings.Builder
-			w := &world{md: md, name: namer()}
+			w := &world{md: md}
 			for _, version := range []string{"v1", "v2"} {
 				fmt.Fprintf(&story, "# template at %s\n", version)
 				md.Spec.Template.Spec.Version = version
@@ -137,7 +136,7 @@ func TestRolloutKeepsItsPromises(t *testing.T) {
 		want := rnd.IntN(7) + 1
 		md := deployment(int32(want), pace(fmt.Sprint(rnd.IntN(3)), fmt.Sprint(rnd.IntN(3))))
 		surge, unavailable := Pace(md, want)
-		w := &world{md: md, name: namer()}
+		w := &world{md: md}
 		settle := func(check bool) {
 			for idle, step := 0, 0; idle < 250; step++ {
 				if step > 20000 {

@@ -14,7 +14,7 @@ import (
 
 // BenchmarkPlan chooses ten of 500 Machines to delete.
 func BenchmarkPlan(b *testing.B) {
-	f := Facts{Want: 490, Order: clusterv1.NewestMachineSetDeletionOrder, Name: func() string { return "n" }}
+	f := Facts{Want: 490, Order: clusterv1.NewestMachineSetDeletionOrder}
 	for i := range 500 {
 		f.Machines = append(f.Machines, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
 			Name: fmt.Sprintf("m-%d", i), CreationTimestamp: metav1.NewTime(time.Unix(int64(i*7919%500), 0)),

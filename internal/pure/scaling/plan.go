@@ -35,15 +35,25 @@ func (a Create) String() string { return "create " + a.Name + ": " + a.Why }
 // String implements Action.
 func (a Delete) String() string { return "delete " + a.Name + ": " + a.Why }
 
-// Facts are what Plan looks at.
+// Facts are what Plan looks at. They are nothing but values: written down, they
+// give the same plan again.
 type Facts struct {
 	Want     int
 	Machines []*clusterv1.Machine // all of the set, those being deleted included
 	Order    clusterv1.MachineSetDeletionOrder
 	// Blocked says why no Machine may be created now; empty when one may.
 	Blocked []string
-	// Name makes the name of a new Machine.
-	Name func() string
+	// Names for new Machines; Missing tells how many are needed.
+	Names []string
+}
+
+// Missing is how many Machines Plan creates, if there are names for them.
+func (f Facts) Missing() int {
+	have := len(f.Machines)
+	if len(f.Blocked) > 0 || have >= f.Want {
+		return 0
+	}
+	return min(f.Want-have, Batch(have))
 }
 
 // Plan returns what brings the Machines to the wanted number.
@@ -58,10 +68,8 @@ func Plan(f Facts) []Action {
 	have := len(f.Machines)
 	why := fmt.Sprintf("have %d, want %d", have, f.Want)
 	var acts []Action
-	if have < f.Want && len(f.Blocked) == 0 {
-		for range min(f.Want-have, Batch(have)) {
-			acts = append(acts, Create{f.Name(), why})
-		}
+	for _, name := range f.Names[:min(len(f.Names), f.Missing())] {
+		acts = append(acts, Create{name, why})
 	}
 	if have <= f.Want {
 		return acts

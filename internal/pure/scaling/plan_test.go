@@ -30,6 +30,7 @@ func TestPlan(t *testing.T) {
 	}{
 		"nothing to do":                                  {want: 1, machines: machines(healthyOne("a"))},
 		"all missing ones are created":                   {want: 3, machines: machines(healthyOne("a")), actions: []string{"create n1: have 1, want 3", "create n2: have 1, want 3"}},
+		"no more are created than there are names for":   {want: 9, actions: []string{"create n1: have 0, want 9", "create n2: have 0, want 9"}},
 		"none is created while that is blocked":          {want: 1, blocked: []string{"cp is upgrading"}},
 		"surplus goes although creation is blocked":      {want: 0, machines: machines(healthyOne("a")), blocked: []string{"cp is upgrading"}, actions: []string{"delete a: have 1, want 0"}},
 		"a deleting machine still counts":                {want: 1, machines: machines(deletingOne("a"))},
@@ -48,7 +49,7 @@ func TestPlan(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := texts(Plan(Facts{Want: tc.want, Machines: tc.machines, Order: tc.order, Blocked: tc.blocked, Name: namer()}))
+			got := texts(Plan(Facts{Want: tc.want, Machines: tc.machines, Order: tc.order, Blocked: tc.blocked, Names: names(2)}))
 			if diff := cmp.Diff(tc.actions, got); diff != "" {
 				t.Errorf("actions (-want +got):\n%s", diff)
 			}
@@ -82,8 +83,12 @@ func TestPlanComesInBatches(t *testing.T) {
 			for i := range tc.have {
 				all = append(all, healthyOne(fmt.Sprintf("h%d", i)))
 			}
+			f := Facts{Want: tc.want, Machines: all, Names: names(1000)}
+			if got := f.Missing(); got != tc.creates {
+				t.Errorf("%d names are needed, want %d", got, tc.creates)
+			}
 			creates, deletes := 0, 0
-			for _, a := range Plan(Facts{Want: tc.want, Machines: all, Name: namer()}) {
+			for _, a := range Plan(f) {
 				switch a := a.(type) {
 				case Create:
 					creates++
@@ -106,11 +111,11 @@ func TestPlanComesInBatches(t *testing.T) {
 func TestPlanDoesNotDependOnTheOrderOfItsInput(t *testing.T) {
 	t.Parallel()
 	ms := machines(healthyOne("a"), bare("b"), markedOne("c"), deletingOne("d"), healthyOne("e"))
-	want := texts(Plan(Facts{Want: 2, Machines: ms, Name: namer()}))
+	want := texts(Plan(Facts{Want: 2, Machines: ms, Names: names(5)}))
 	for seed := range uint64(20) {
 		shuffled := slices.Clone(ms)
 		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		if diff := cmp.Diff(want, texts(Plan(Facts{Want: 2, Machines: shuffled, Name: namer()}))); diff != "" {
+		if diff := cmp.Diff(want, texts(Plan(Facts{Want: 2, Machines: shuffled, Names: names(5)}))); diff != "" {
 			t.Fatalf("seed %d: actions (-want +got):\n%s", seed, diff)
 		}
 	}
@@ -122,11 +127,12 @@ func TestPlanDoesNotDependOnTheOrderOfItsInput(t *testing.T) {
 func TestStory(t *testing.T) {
 	t.Parallel()
 	var story strings.Builder
-	world, name := machines(healthyOne("a")), namer()
+	world, free := machines(healthyOne("a")), names(10)
 	for _, want := range []int{3, 1, 0} {
 		fmt.Fprintf(&story, "# want %d\n", want)
 		for round := 1; ; round++ {
-			acts := Plan(Facts{Want: want, Machines: world, Name: name})
+			acts := Plan(Facts{Want: want, Machines: world, Names: free})
+			free = free[creations(acts):]
 			if len(acts) == 0 && len(world) == want {
 				break
 			}
@@ -232,7 +238,18 @@ func atVersion(m *clusterv1.Machine, spec, kubelet string) *clusterv1.Machine {
 	return m
 }
 
-func namer() func() string {
-	n := 0
-	return func() string { n++; return fmt.Sprintf("n%d", n) }
+func names(n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprintf("n%d", i+1))
+	}
+	return all
+}
+
+func creations(acts []Action) (n int) {
+	for _, a := range acts {
+		if _, is := a.(Create); is {
+			n++
+		}
+	}
+	return n
 }
