@@ -4,6 +4,7 @@ package machine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/pure/machinedeletion"
 )
 
 // held keeps an object from vanishing when it is deleted.
@@ -107,6 +109,36 @@ func TestDeletionGoesInOrder(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"Normal SuccessfulDrainNode drained Node n0"}, w.told()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// TestADeletionCanBeReplayed holds for what real clients answer, too.
+func TestADeletionCanBeReplayed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster(), plane(), controlPlaneMachine(), machine(running, deletedSince(time.Minute)), held(provisioned()), node(), pod("p0"))
+	m := &clusterv1.Machine{}
+	if err := w.mgmt.Get(t.Context(), machineKey, m); err != nil {
+		t.Fatal(err)
+	}
+	s, err := w.r.observe(t.Context(), m)
+	if err == nil {
+		_, err = w.r.lookAround(t.Context(), s)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := machinedeletion.Planner.Make(deletionFacts(s), func(q machinedeletion.Question) (machinedeletion.Answer, error) { return w.r.answer(t.Context(), s, q) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := json.Marshal(made)
+	var read machinedeletion.Record
+	if err = errors.Join(err, json.Unmarshal(stored, &read)); err != nil {
+		t.Fatal(err)
+	}
+	again, err := machinedeletion.Planner.Again(read)
+	if diff := cmp.Diff(made.Plan, again); err != nil || diff != "" || made.Plan.Reason != clusterv1.MachineDeletingDrainingNodeReason {
+		t.Errorf("error %v, plan of the record (-first +again):\n%s", err, diff)
 	}
 }
 

@@ -12,6 +12,6 @@
 // spec.unschedulable of the Node.
 // Phases: bootstrap, infrastructure, node, certificates; all run each time.
 // Order of deletion: pre-drain hooks, drain, volumes, pre-terminate hooks,
-// infrastructure, bootstrap, Node.
+// infrastructure, bootstrap, Node; package machinedeletion decides.
 // Invariant: the Node is deleted only after its infrastructure is gone.
 package machine

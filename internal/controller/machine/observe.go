@@ -30,7 +30,7 @@ type state struct {
 	bootstrapConfig, infraMachine provider.Reference
 	dataLacks, hostLacks          string // the field that is awaited of what says that it is done
 	nodeState
-	stage stage // of the deletion
+	deletion deletion
 }
 
 // nodeState is what is known of the Node.

@@ -152,7 +152,7 @@ func deleting(s *state) metav1.Condition {
 	if s.machine.DeletionTimestamp.IsZero() {
 		return conditions.New(target, metav1.ConditionFalse, clusterv1.MachineNotDeletingReason, "")
 	}
-	return conditions.New(target, metav1.ConditionTrue, s.stage.reason, s.stage.message)
+	return conditions.New(target, metav1.ConditionTrue, s.deletion.plan.Reason, s.deletion.plan.Message)
 }
 
 // ready sums up the Machine. The parts of a control plane that have the same to
@@ -179,7 +179,7 @@ func ready(s *state) metav1.Condition {
 	}
 	if !m.DeletionTimestamp.IsZero() {
 		o.Overrides = []metav1.Condition{conditions.New(clusterv1.MachineDeletingCondition, metav1.ConditionTrue,
-			s.stage.reason, "Machine deletion in progress, stage: "+s.stage.reason)}
+			s.deletion.plan.Reason, "Machine deletion in progress, stage: "+s.deletion.plan.Reason)}
 	}
 	return conditions.Summary(m, clusterv1.MachineReadyCondition, o)
 }

@@ -41,6 +41,32 @@ type Facts struct {
 	Now         time.Time
 }
 
+// SelectsNamespaces reports whether a rule asks for the labels of namespaces.
+func (f Facts) SelectsNamespaces() bool {
+	return slices.ContainsFunc(f.Rules, func(rule clusterv1.MachineDrainRule) bool {
+		return slices.ContainsFunc(rule.Spec.Pods, func(p clusterv1.MachineDrainRulePodSelector) bool { return p.NamespaceSelector != nil })
+	})
+}
+
+// DaemonSetsOfPods lists the DaemonSets that own Pods, each once.
+func (f Facts) DaemonSetsOfPods() (all []types.NamespacedName) {
+	for i := range f.Pods {
+		if key := daemonSet(&f.Pods[i]); key != nil && !slices.Contains(all, *key) {
+			all = append(all, *key)
+		}
+	}
+	return all
+}
+
+// daemonSet is the one that owns a Pod; nil for none.
+func daemonSet(pod *corev1.Pod) *types.NamespacedName {
+	o := metav1.GetControllerOfNoCopy(pod)
+	if o == nil || o.Kind != "DaemonSet" {
+		return nil
+	}
+	return &types.NamespacedName{Namespace: pod.Namespace, Name: o.Name}
+}
+
 // Verdict is what becomes of one Pod, and why.
 type Verdict struct {
 	Pod      *corev1.Pod
@@ -95,11 +121,11 @@ func goneOnUnreachable(f Facts, pod *corev1.Pod) (Verdict, bool, error) {
 
 // ofDaemonSet: its DaemonSet would only put it back; without one it is an orphan.
 func ofDaemonSet(f Facts, pod *corev1.Pod) (Verdict, bool, error) {
-	o := metav1.GetControllerOfNoCopy(pod)
-	if o == nil || o.Kind != "DaemonSet" || finished(pod) {
+	key := daemonSet(pod)
+	if key == nil || finished(pod) {
 		return Verdict{}, false, nil
 	}
-	return skip(), f.DaemonSets[types.NamespacedName{Namespace: pod.Namespace, Name: o.Name}], nil
+	return skip(), f.DaemonSets[*key], nil
 }
 
 // mirrored: a static Pod belongs to the kubelet and cannot be evicted.
