@@ -3,7 +3,6 @@
 package provider
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // Reference is an object that another refers to, and what is known of it.
@@ -68,14 +67,14 @@ func (o *Objects) Look(ctx context.Context, namespace string, r *Reference, w Wa
 	return r.Err
 }
 
-// Failure is what the objects behind references report of failures, as
-// contract.Failure has it; of several, the last.
-func Failure(refs ...Reference) (reason, message string) {
-	for _, ref := range refs {
-		if ref.Obj != nil {
-			r, m := contract.AnyFailure().Of(ref.Obj.Unstructured)
-			reason, message = cmp.Or(r, reason), cmp.Or(m, message)
-		}
+// Known is what is known of the object, as a value.
+func (r *Reference) Known() reference.Object {
+	known := reference.Object{Ref: r.Ref, Field: r.Field, Missing: r.Missing, Held: r.Held()}
+	if r.Obj != nil {
+		known.Obj = r.Obj.Unstructured
 	}
-	return reason, message
+	if r.Err != nil {
+		known.Err = r.Err.Error()
+	}
+	return known
 }

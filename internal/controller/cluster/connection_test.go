@@ -19,6 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/pure/clusterstatus"
 )
 
 const (
@@ -77,12 +78,14 @@ func TestRemoteConnectionProbe(t *testing.T) {
 			if tc.was != "" {
 				conditions.Set(s.cluster, ago(time.Hour), parse(tc.was))
 			}
-			got := remoteConnectionProbe(s)
+			f := s.facts(nil)
+			clusterstatus.Report(f)
+			got := conditions.Get(s.cluster, clusterv1.ClusterRemoteConnectionProbeCondition)
 			if text := string(got.Status) + " " + got.Reason + ": " + got.Message; text != tc.want {
 				t.Errorf("%s, want %s", text, tc.want)
 			}
 			var wake time.Duration
-			if at := s.deadline(); !at.IsZero() {
+			if at := clusterstatus.Deadline(f); !at.IsZero() {
 				wake = at.Sub(now)
 			}
 			if wake != tc.wantWake {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
@@ -23,15 +22,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/clusterstatus"
 )
 
-const (
-	name = "cluster"
-
-	// connectionGrace is how long a cluster counts as reachable after the last
-	// probe that succeeded.
-	connectionGrace = 50 * time.Second
-)
+const name = "cluster"
 
 // Reconciler has what the controller needs from outside. All fields are
 // required; Setup checks them.
@@ -86,14 +80,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
 	}
 	defer func() {
-		report(s, err)
+		f := s.facts(err)
+		clusterstatus.Report(f)
 		err = errors.Join(err, commit(ctx))
-		if at := s.deadline(); err == nil && !at.IsZero() {
+		if at := clusterstatus.Deadline(f); err == nil && !at.IsZero() {
 			res.RequeueAfter = phase.Sooner(res.RequeueAfter, at.Sub(s.now))
 		}
 	}()
 	if !cluster.DeletionTimestamp.IsZero() {
-		return r.delete(ctx, s)
+		return phase.InOrder(ctx, s, phase.Do("delete", r.delete))
 	}
 	return phase.All(ctx, s,
 		phase.Do("infrastructure", r.infrastructure),

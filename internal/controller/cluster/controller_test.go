@@ -358,15 +358,6 @@ func TestDeletionGoesInOrder(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftIsCountedInWords(t *testing.T) {
-	t.Parallel()
-	s := &state{deployments: make([]*clusterv1.MachineDeployment, 1), allSets: 2, workers: make([]*clusterv1.Machine, 1)}
-	const want = "1 MachineDeployment, 2 MachineSets, 1 worker Machine to be deleted"
-	if got := s.left(); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func TestDeletionOfAKindThatCannotBeUsed(t *testing.T) {
 	tests := map[string]struct {
 		crd   []client.Object

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
+	"github.com/capstan-dev/capstan/internal/pure/clusterstatus"
 )
 
 // state is what one reconcile knows. observe and the phases fill it; report
@@ -28,17 +28,11 @@ type state struct {
 	health     workload.Health
 
 	infra, controlPlane provider.Reference
-	counters            contract.Replicas         // of the control plane object
+	replicas            contract.Replicas         // of the control plane object
 	versions            []clusterv1.StatusVersion // of the control plane object
 
-	deployments []*clusterv1.MachineDeployment
-	sets        []*clusterv1.MachineSet // standalone ones
-	pools       []*clusterv1.MachinePool
-	controllers []*clusterv1.Machine // of the control plane
-	workers     []*clusterv1.Machine
-	allSets     int // standalone or not
-
-	stage stage // of the deletion
+	members  clusterstatus.Members
+	deletion clusterstatus.Stage
 }
 
 // observe reads what belongs to the Cluster from the management cluster's cache.
@@ -58,26 +52,7 @@ func (r *Reconciler) observe(ctx context.Context, cluster *clusterv1.Cluster) (*
 			return nil, fmt.Errorf("list what belongs to Cluster %s: %w", key, err)
 		}
 	}
-	for i := range deployments.Items {
-		s.deployments = append(s.deployments, &deployments.Items[i])
-	}
-	s.allSets = len(sets.Items)
-	for i := range sets.Items {
-		if metav1.GetControllerOfNoCopy(&sets.Items[i]) == nil {
-			s.sets = append(s.sets, &sets.Items[i])
-		}
-	}
-	for i := range pools.Items {
-		s.pools = append(s.pools, &pools.Items[i])
-	}
-	for i := range machines.Items {
-		m := &machines.Items[i]
-		if _, ok := m.Labels[clusterv1.MachineControlPlaneLabel]; ok {
-			s.controllers = append(s.controllers, m)
-		} else {
-			s.workers = append(s.workers, m)
-		}
-	}
+	s.members = clusterstatus.Sort(deployments.Items, sets.Items, pools.Items, machines.Items)
 	return s, nil
 }
 

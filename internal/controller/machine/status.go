@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // report fills the status from the state. It is pure, and runs after a failure
@@ -54,7 +55,7 @@ func report(s *state, failed error) {
 // noteFailures shows what providers report of failures; it stays until something
 // else is reported.
 func noteFailures(s *state) {
-	reason, message := provider.Failure(s.bootstrapConfig, s.infraMachine)
+	reason, message := reference.Failure(s.bootstrapConfig.Known(), s.infraMachine.Known())
 	if reason == "" && message == "" {
 		return
 	}

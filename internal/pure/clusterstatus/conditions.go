@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package clusterstatus
 
 import (
 	"fmt"
@@ -13,97 +13,79 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
-	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
 // youngMachine is how long a Machine may be without the UpToDate condition
 // before that counts: its owner writes it a moment after the creation.
 const youngMachine = 10 * time.Second
 
-func infrastructureReady(s *state) metav1.Condition {
+func infrastructureReady(f Facts) metav1.Condition {
 	const target = clusterv1.ClusterInfrastructureReadyCondition
-	if !s.infra.Ref.IsDefined() && !s.cluster.Spec.Topology.IsDefined() {
+	if !f.Infrastructure.Defined() && !f.Cluster.Spec.Topology.IsDefined() {
 		return conditions.New(target, metav1.ConditionTrue, clusterv1.ClusterInfrastructureReadyReason, "")
 	}
-	return mirrored(s, s.infra, mirror{
-		source: contract.ReadyCondition, target: target, done: ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false),
-		good: clusterv1.ClusterInfrastructureReadyReason, bad: clusterv1.ClusterInfrastructureNotReadyReason,
-		awaited: fmt.Sprintf("Waiting for %s to be provisioned", s.infra),
+	done := ptr.Deref(f.Cluster.Status.Initialization.InfrastructureProvisioned, false)
+	return f.Infrastructure.Mirror(reference.Mirrored{
+		Source: contract.ReadyCondition, Target: target, Done: done,
+		Good: clusterv1.ClusterInfrastructureReadyReason, Bad: clusterv1.ClusterInfrastructureNotReadyReason,
+		Awaited: fmt.Sprintf("Waiting for %s to be provisioned", f.Infrastructure),
+		Absent:  absent(f, f.Infrastructure, target, done),
 	})
 }
 
-func controlPlaneAvailable(s *state) metav1.Condition {
+func controlPlaneAvailable(f Facts) metav1.Condition {
 	const target = clusterv1.ClusterControlPlaneAvailableCondition
-	initialized := ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false)
-	if !s.controlPlane.Ref.IsDefined() && !s.cluster.Spec.Topology.IsDefined() {
-		if initialized {
+	if !f.ControlPlane.Defined() && !f.Cluster.Spec.Topology.IsDefined() {
+		if f.initialized() {
 			return conditions.New(target, metav1.ConditionTrue, clusterv1.ClusterControlPlaneAvailableReason, "")
 		}
 		return conditions.New(target, metav1.ConditionFalse, clusterv1.ClusterControlPlaneNotAvailableReason, "Waiting for the first control plane Machine to have a Node")
 	}
-	return mirrored(s, s.controlPlane, mirror{
-		source: contract.AvailableCondition, target: target, done: initialized,
-		good: clusterv1.ClusterControlPlaneAvailableReason, bad: clusterv1.ClusterControlPlaneNotAvailableReason,
-		awaited: fmt.Sprintf("Waiting for %s to be initialized", s.controlPlane),
+	return f.ControlPlane.Mirror(reference.Mirrored{
+		Source: contract.AvailableCondition, Target: target, Done: f.initialized(),
+		Good: clusterv1.ClusterControlPlaneAvailableReason, Bad: clusterv1.ClusterControlPlaneNotAvailableReason,
+		Awaited: fmt.Sprintf("Waiting for %s to be initialized", f.ControlPlane),
+		Absent:  absent(f, f.ControlPlane, target, f.initialized()),
 	})
 }
 
-// mirror says how to show a condition of an object that the Cluster refers to.
-type mirror struct {
-	source, target string
-	done           bool   // the object has done its part at least once
-	good, bad      string // reasons while the object has no such condition
-	awaited        string // until then
-}
-
-func mirrored(s *state, ref provider.Reference, m mirror) metav1.Condition {
-	isDeleting := !s.cluster.DeletionTimestamp.IsZero()
+// absent is shown while there is no object to read; done, if it has done its
+// part at least once.
+func absent(f Facts, ref reference.Object, target string, done bool) metav1.Condition {
 	switch {
-	case ref.Held():
-		return conditions.New(m.target, metav1.ConditionFalse, m.bad, ref.Err.Error())
-	case ref.Err != nil:
-		return conditions.New(m.target, metav1.ConditionUnknown, clusterv1.InternalErrorReason, ref.Err.Error())
-	case !ref.Ref.IsDefined():
-		return conditions.New(m.target, metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("Waiting for the topology controller to set %s", ref.Field))
-	case ref.Obj == nil && !ref.Missing: // a deletion that has not come so far
-		if old := conditions.Get(s.cluster, m.target); old != nil {
+	case !ref.Defined():
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("Waiting for the topology controller to set %s", ref.Field))
+	case !ref.Missing: // a deletion that has not come so far
+		if old := conditions.Get(f.Cluster, target); old != nil {
 			return *old
 		}
-		return conditions.New(m.target, metav1.ConditionUnknown, clusterv1.InternalErrorReason, fmt.Sprintf("%s has not been read", ref))
-	case ref.Missing && m.done && !isDeleting:
-		return conditions.New(m.target, metav1.ConditionFalse, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted while the Cluster still exists", ref))
-	case ref.Missing && m.done:
-		return conditions.New(m.target, metav1.ConditionFalse, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted", ref))
-	case ref.Missing:
-		return conditions.New(m.target, metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist: create it, or correct %s", ref, ref.Field))
+		return conditions.New(target, metav1.ConditionUnknown, clusterv1.InternalErrorReason, fmt.Sprintf("%s has not been read", ref))
+	case done && f.Cluster.DeletionTimestamp.IsZero():
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted while the Cluster still exists", ref))
+	case done:
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted", ref))
+	default:
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist: create it, or correct %s", ref, ref.Field))
 	}
-	reported, err := conditions.FromUnstructured(ref.Obj.Unstructured)
-	if err != nil {
-		return conditions.New(m.target, metav1.ConditionUnknown, clusterv1.InvalidConditionReportedReason, err.Error())
-	}
-	fallback := conditions.New("", metav1.ConditionFalse, m.bad, m.awaited)
-	if m.done {
-		fallback = conditions.New("", metav1.ConditionTrue, m.good, "")
-	}
-	return conditions.Mirror(reported, m.source, m.target, fallback)
 }
 
-func controlPlaneInitialized(s *state) metav1.Condition {
+func controlPlaneInitialized(f Facts) metav1.Condition {
 	const target = clusterv1.ClusterControlPlaneInitializedCondition
-	if ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false) {
+	if f.initialized() {
 		return conditions.New(target, metav1.ConditionTrue, clusterv1.ClusterControlPlaneInitializedReason, "")
 	}
-	if s.controlPlane.Err != nil && !s.controlPlane.Held() {
-		return conditions.New(target, metav1.ConditionUnknown, clusterv1.ClusterControlPlaneInitializedInternalErrorReason, s.controlPlane.Err.Error())
+	if f.ControlPlane.Err != "" && !f.ControlPlane.Held {
+		return conditions.New(target, metav1.ConditionUnknown, clusterv1.ClusterControlPlaneInitializedInternalErrorReason, f.ControlPlane.Err)
 	}
 	awaited := "Waiting for the first control plane Machine to have a Node"
 	switch {
-	case s.controlPlane.Held():
-		awaited = s.controlPlane.Err.Error()
-	case s.controlPlane.Missing:
-		awaited = fmt.Sprintf("Waiting for %s to exist", s.controlPlane)
-	case s.controlPlane.Ref.IsDefined():
-		awaited = fmt.Sprintf("Waiting for %s to be initialized", s.controlPlane)
+	case f.ControlPlane.Held:
+		awaited = f.ControlPlane.Err
+	case f.ControlPlane.Missing:
+		awaited = fmt.Sprintf("Waiting for %s to exist", f.ControlPlane)
+	case f.ControlPlane.Defined():
+		awaited = fmt.Sprintf("Waiting for %s to be initialized", f.ControlPlane)
 	}
 	return conditions.New(target, metav1.ConditionFalse, clusterv1.ClusterControlPlaneNotInitializedReason, awaited)
 }
@@ -111,25 +93,24 @@ func controlPlaneInitialized(s *state) metav1.Condition {
 // remoteConnectionProbe tells whether the API server of the cluster answers. A
 // few failures in a row are forgiven, and so is that this process, which may
 // have started just now, has not reached a cluster yet that others have.
-func remoteConnectionProbe(s *state) metav1.Condition {
+func remoteConnectionProbe(f Facts) metav1.Condition {
 	const target = clusterv1.ClusterRemoteConnectionProbeCondition
 	why := ""
-	if w := s.health.Why(); w != "" {
-		why = ": " + w
+	if f.Connection.Why != "" {
+		why = ": " + f.Connection.Why
 	}
-	h, initialized := s.health, ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false)
-	forgiven := s.now.Before(h.GraceStarts(initialized).Add(connectionGrace))
-	if h.LastProbeSuccess.IsZero() {
-		if old := conditions.Get(s.cluster, target); old != nil && (initialized && forgiven || tellsMore(*old, why)) {
+	c, forgiven := f.Connection, f.Now.Before(f.Connection.graceEnds())
+	if c.LastProbe.IsZero() {
+		if old := conditions.Get(f.Cluster, target); old != nil && (f.initialized() && forgiven || tellsMore(*old, why)) {
 			return *old
 		}
 		return conditions.New(target, metav1.ConditionFalse, clusterv1.ClusterRemoteConnectionProbeFailedReason, notEstablished+why)
 	}
-	if forgiven || (h.Connected && h.Failures == 0) {
+	if forgiven || !c.Failing {
 		return conditions.New(target, metav1.ConditionTrue, clusterv1.ClusterRemoteConnectionProbeSucceededReason, "")
 	}
 	return conditions.New(target, metav1.ConditionFalse, clusterv1.ClusterRemoteConnectionProbeFailedReason,
-		fmt.Sprintf("Remote connection probe failed, probe last succeeded at %s%s", h.LastProbeSuccess.UTC().Format(time.RFC3339), why))
+		fmt.Sprintf("Remote connection probe failed, probe last succeeded at %s%s", c.LastProbe.UTC().Format(time.RFC3339), why))
 }
 
 const notEstablished = "Remote connection not established yet"
@@ -142,12 +123,12 @@ func tellsMore(old metav1.Condition, why string) bool {
 }
 
 // ofDescendants sums up the conditions of control plane, workers and machines.
-func ofDescendants(s *state) []metav1.Condition {
-	workers := conditions.Objects("MachineDeployment", s.deployments...)
-	workers = append(workers, conditions.Objects("MachinePool", s.pools...)...)
-	scaling := append(controlPlaneObject(s), workers...)
-	scaling = append(scaling, conditions.Objects("MachineSet", s.sets...)...)
-	rolling := append(controlPlaneObject(s), workers...)
+func ofDescendants(f Facts) []metav1.Condition {
+	workers := conditions.Objects("MachineDeployment", f.Deployments...)
+	workers = append(workers, conditions.Objects("MachinePool", f.Pools...)...)
+	scaling := append(controlPlaneObject(f), workers...)
+	scaling = append(scaling, conditions.Objects("MachineSet", f.StandaloneSets()...)...)
+	rolling := append(controlPlaneObject(f), workers...)
 
 	ready := reasons(clusterv1.NotReadyReason, clusterv1.ReadyUnknownReason, clusterv1.ReadyReason)
 	upToDate := reasons(clusterv1.NotUpToDateReason, clusterv1.UpToDateUnknownReason, clusterv1.UpToDateReason)
@@ -165,10 +146,10 @@ func ofDescendants(s *state) []metav1.Condition {
 	const machine = "Machine"
 	return []metav1.Condition{
 		conditions.Aggregate(workers, clusterv1.AvailableCondition, clusterv1.ClusterWorkersAvailableCondition, available),
-		conditions.Aggregate(conditions.Objects(machine, s.controllers...), clusterv1.MachineReadyCondition, clusterv1.ClusterControlPlaneMachinesReadyCondition, readyOptions),
-		conditions.Aggregate(conditions.Objects(machine, s.workers...), clusterv1.MachineReadyCondition, clusterv1.ClusterWorkerMachinesReadyCondition, readyOptions),
-		conditions.Aggregate(conditions.Objects(machine, judged(s, s.controllers)...), clusterv1.MachineUpToDateCondition, clusterv1.ClusterControlPlaneMachinesUpToDateCondition, upToDateOptions),
-		conditions.Aggregate(conditions.Objects(machine, judged(s, s.workers)...), clusterv1.MachineUpToDateCondition, clusterv1.ClusterWorkerMachinesUpToDateCondition, upToDateOptions),
+		conditions.Aggregate(conditions.Objects(machine, f.ControlPlaneMachines...), clusterv1.MachineReadyCondition, clusterv1.ClusterControlPlaneMachinesReadyCondition, readyOptions),
+		conditions.Aggregate(conditions.Objects(machine, f.Workers...), clusterv1.MachineReadyCondition, clusterv1.ClusterWorkerMachinesReadyCondition, readyOptions),
+		conditions.Aggregate(conditions.Objects(machine, judged(f, f.ControlPlaneMachines)...), clusterv1.MachineUpToDateCondition, clusterv1.ClusterControlPlaneMachinesUpToDateCondition, upToDateOptions),
+		conditions.Aggregate(conditions.Objects(machine, judged(f, f.Workers)...), clusterv1.MachineUpToDateCondition, clusterv1.ClusterWorkerMachinesUpToDateCondition, upToDateOptions),
 		conditions.Aggregate(rolling, clusterv1.RollingOutCondition, clusterv1.ClusterRollingOutCondition,
 			negative(clusterv1.ClusterRollingOutReason, clusterv1.ClusterRollingOutUnknownReason, clusterv1.ClusterNotRollingOutReason)),
 		conditions.Aggregate(scaling, clusterv1.ScalingUpCondition, clusterv1.ClusterScalingUpCondition,
@@ -179,9 +160,9 @@ func ofDescendants(s *state) []metav1.Condition {
 }
 
 // judged leaves out Machines too young to have been judged up to date or not.
-func judged(s *state, machines []*clusterv1.Machine) (out []*clusterv1.Machine) {
+func judged(f Facts, machines []*clusterv1.Machine) (out []*clusterv1.Machine) {
 	for _, m := range machines {
-		if conditions.Has(m, clusterv1.MachineUpToDateCondition) || s.now.Sub(m.CreationTimestamp.Time) >= youngMachine {
+		if conditions.Has(m, clusterv1.MachineUpToDateCondition) || f.Now.Sub(m.CreationTimestamp.Time) >= youngMachine {
 			out = append(out, m)
 		}
 	}
@@ -190,15 +171,15 @@ func judged(s *state, machines []*clusterv1.Machine) (out []*clusterv1.Machine) 
 
 // controlPlaneObject is the control plane as something to aggregate. One that
 // reports no condition of a kind says nothing about it.
-func controlPlaneObject(s *state) []conditions.Object {
-	if s.controlPlane.Obj == nil {
+func controlPlaneObject(f Facts) []conditions.Object {
+	if f.ControlPlane.Obj == nil {
 		return nil
 	}
-	reported, err := conditions.FromUnstructured(s.controlPlane.Obj.Unstructured)
+	reported, err := conditions.FromUnstructured(f.ControlPlane.Obj)
 	if err != nil || !conditions.Has(reported, clusterv1.RollingOutCondition) {
 		return nil
 	}
-	return []conditions.Object{{Kind: s.controlPlane.Ref.Kind, Name: s.controlPlane.Ref.Name, Conditions: reported}}
+	return []conditions.Object{{Kind: f.ControlPlane.Ref.Kind, Name: f.ControlPlane.Ref.Name, Conditions: reported}}
 }
 
 func reasons(issue, unknown, info string) conditions.Reasons {
@@ -207,10 +188,10 @@ func reasons(issue, unknown, info string) conditions.Reasons {
 
 // remediating names the Machines that are being replaced because they are
 // unhealthy, or failing that, those that are unhealthy.
-func remediating(s *state) metav1.Condition {
+func remediating(f Facts) metav1.Condition {
 	const target = clusterv1.ClusterRemediatingCondition
 	var replaced, unhealthy []string
-	for _, m := range append(append([]*clusterv1.Machine{}, s.controllers...), s.workers...) {
+	for _, m := range append(append([]*clusterv1.Machine{}, f.ControlPlaneMachines...), f.Workers...) {
 		if !conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) {
 			continue
 		}
@@ -229,17 +210,17 @@ func remediating(s *state) metav1.Condition {
 	return conditions.New(target, metav1.ConditionFalse, clusterv1.ClusterNotRemediatingReason, "")
 }
 
-func deleting(s *state) metav1.Condition {
+func deleting(f Facts) metav1.Condition {
 	const target = clusterv1.ClusterDeletingCondition
-	if s.cluster.DeletionTimestamp.IsZero() {
+	if f.Cluster.DeletionTimestamp.IsZero() {
 		return conditions.New(target, metav1.ConditionFalse, clusterv1.ClusterNotDeletingReason, "")
 	}
-	return conditions.New(target, metav1.ConditionTrue, s.stage.reason, s.stage.message)
+	return conditions.New(target, metav1.ConditionTrue, f.Deletion.Reason, f.Deletion.Message)
 }
 
 // available sums up the Cluster.
-func available(s *state) metav1.Condition {
-	c := s.cluster
+func available(f Facts) metav1.Condition {
+	c := f.Cluster
 	o := conditions.SummaryOptions{
 		Types: []string{
 			clusterv1.ClusterDeletingCondition, clusterv1.ClusterRemoteConnectionProbeCondition, clusterv1.ClusterInfrastructureReadyCondition,

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterstatus
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
+)
+
+var now = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+
+func object(kind string, fields map[string]any) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: fields}
+	if fields == nil {
+		u.Object = map[string]any{}
+	}
+	u.SetKind(kind)
+	u.SetName("demo")
+	return u
+}
+
+func refers(kind, field string) reference.Object {
+	return reference.Object{Ref: clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: kind, Name: "demo"}, Field: field, Obj: object(kind, nil)}
+}
+
+// facts are those of a Cluster that is on its way, with both its objects.
+func facts(change ...func(*Facts)) Facts {
+	f := Facts{
+		Cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo"}}, Generation: 3, Now: now,
+		Infrastructure: refers("Net", "spec.infrastructureRef"), ControlPlane: refers("Brain", "spec.controlPlaneRef"),
+		Connection: Connection{LastProbe: now, GraceStarts: now},
+	}
+	for _, c := range change {
+		c(&f)
+	}
+	return f
+}
+
+// Changes of facts.
+func provisioned(f *Facts) { f.Cluster.Status.Initialization.InfrastructureProvisioned = new(true) }
+func initialized(f *Facts) { f.Cluster.Status.Initialization.ControlPlaneInitialized = new(true) }
+func deleted(f *Facts)     { f.Cluster.DeletionTimestamp = &metav1.Time{Time: now} }
+func topology(f *Facts)    { f.Cluster.Spec.Topology.ClassRef.Name = "class" }
+func bare(f *Facts)        { f.Infrastructure, f.ControlPlane = reference.Object{}, reference.Object{} }
+func missing(f *Facts) {
+	f.Infrastructure.Obj, f.Infrastructure.Missing, f.ControlPlane.Obj, f.ControlPlane.Missing = nil, true, nil, true
+}
+func unread(f *Facts) { f.Infrastructure.Obj, f.ControlPlane.Obj = nil, nil }
+func held(f *Facts) {
+	unread(f)
+	f.Infrastructure.Held, f.Infrastructure.Err, f.ControlPlane.Held, f.ControlPlane.Err = true, "held by prod", true, "held by prod"
+}
+func unusable(f *Facts) { f.Infrastructure.Err, f.ControlPlane.Err = "no contract", "no contract" }
+func was(conditionType string) func(*Facts) {
+	return func(f *Facts) { conditions.Set(f.Cluster, now, conditions.New(conditionType, "True", "Was", "")) }
+}
+
+func text(c *metav1.Condition) string {
+	if c == nil {
+		return "absent"
+	}
+	return string(c.Status) + " " + c.Reason + ": " + c.Message
+}
+
+func TestWhatIsReferredTo(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		facts                                            Facts
+		infrastructure, planeAvailable, planeInitialized string
+	}{
+		"on its way": {facts(),
+			"False NotReady: Waiting for Net demo to be provisioned", "False NotAvailable: Waiting for Brain demo to be initialized", "False NotInitialized: Waiting for Brain demo to be initialized"},
+		"done": {facts(provisioned, initialized), "True Ready: ", "True Available: ", "True Initialized: "},
+		"nothing, and nothing to come": {facts(bare, provisioned),
+			"True Ready: ", "False NotAvailable: Waiting for the first control plane Machine to have a Node", "False NotInitialized: Waiting for the first control plane Machine to have a Node"},
+		"nothing, with a control plane": {facts(bare, provisioned, initialized), "True Ready: ", "True Available: ", "True Initialized: "},
+		"nothing yet, from a topology": {facts(bare, topology),
+			"False ObjectDoesNotExist: Waiting for the topology controller to set ", "False ObjectDoesNotExist: Waiting for the topology controller to set ", "False NotInitialized: Waiting for the first control plane Machine to have a Node"},
+		"what does not exist": {facts(missing),
+			"False ObjectDoesNotExist: Net demo does not exist: create it, or correct spec.infrastructureRef", "False ObjectDoesNotExist: Brain demo does not exist: create it, or correct spec.controlPlaneRef", "False NotInitialized: Waiting for Brain demo to exist"},
+		"what has gone": {facts(missing, provisioned, initialized),
+			"False ObjectDeleted: Net demo has been deleted while the Cluster still exists", "False ObjectDeleted: Brain demo has been deleted while the Cluster still exists", "True Initialized: "},
+		"what has gone as it shall": {facts(missing, provisioned, initialized, deleted),
+			"False ObjectDeleted: Net demo has been deleted", "False ObjectDeleted: Brain demo has been deleted", "True Initialized: "},
+		"not looked for in a deletion": {facts(unread, initialized, deleted, was(clusterv1.ClusterInfrastructureReadyCondition)),
+			"True Was: ", "Unknown InternalError: Brain demo has not been read", "True Initialized: "},
+		"of somebody else": {facts(held), "False NotReady: held by prod", "False NotAvailable: held by prod", "False NotInitialized: held by prod"},
+		"not to be used":   {facts(unusable), "Unknown InternalError: no contract", "Unknown InternalError: no contract", "Unknown InternalError: no contract"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			Report(tc.facts)
+			want := []string{tc.infrastructure, tc.planeAvailable, tc.planeInitialized}
+			var got []string
+			for _, c := range []string{clusterv1.ClusterInfrastructureReadyCondition, clusterv1.ClusterControlPlaneAvailableCondition, clusterv1.ClusterControlPlaneInitializedCondition} {
+				got = append(got, text(conditions.Get(tc.facts.Cluster, c)))
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPhase(t *testing.T) {
+	t.Parallel()
+	endpoint := func(f *Facts) {
+		f.Cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "10.0.0.1", Port: 6443}
+	}
+	for want, f := range map[clusterv1.ClusterPhase]Facts{
+		clusterv1.ClusterPhasePending:      facts(bare),
+		clusterv1.ClusterPhaseProvisioning: facts(provisioned),
+		clusterv1.ClusterPhaseProvisioned:  facts(provisioned, endpoint),
+		clusterv1.ClusterPhaseDeleting:     facts(provisioned, endpoint, deleted),
+	} {
+		if Report(f); f.Cluster.Status.Phase != string(want) {
+			t.Errorf("phase %s, want %s", f.Cluster.Status.Phase, want)
+		}
+	}
+}
+
+func TestTheStatusIsOfTheGenerationUnlessAPhaseFailed(t *testing.T) {
+	t.Parallel()
+	for want, failed := range map[int64]bool{3: false, 0: true} {
+		f := facts(func(f *Facts) { f.Failed = failed })
+		Report(f)
+		if got := f.Cluster.Status.ObservedGeneration; got != want {
+			t.Errorf("failed %v: observed generation %d, want %d", failed, got, want)
+		}
+	}
+}
+
+// machine is a worker, or one of the control plane, that runs a version.
+func machine(name, version string, change ...func(*clusterv1.Machine)) *clusterv1.Machine {
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now)}}
+	if version != "" {
+		m.Status.NodeInfo = &corev1.NodeSystemInfo{KubeletVersion: version}
+	}
+	for _, c := range change {
+		c(m)
+	}
+	return m
+}
+
+func is(conditionType string, status metav1.ConditionStatus, message string) func(*clusterv1.Machine) {
+	return func(m *clusterv1.Machine) {
+		conditions.Set(m, now, conditions.New(conditionType, status, "R", message))
+	}
+}
+
+func owned(m *clusterv1.Machine) {
+	m.OwnerReferences = []metav1.OwnerReference{{Kind: "MachineSet", Name: "set", Controller: new(true)}}
+}
+
+func TestReplicas(t *testing.T) {
+	t.Parallel()
+	replicas := func(want, have int32) (spec, all, ready, available, upToDate *int32) {
+		return &want, &have, &have, &have, &have
+	}
+	deployment := &clusterv1.MachineDeployment{}
+	st := &deployment.Status
+	deployment.Spec.Replicas, st.Replicas, st.ReadyReplicas, st.AvailableReplicas, st.UpToDateReplicas = replicas(3, 2)
+	st.Versions = []clusterv1.StatusVersion{{Version: "v1.36.0", Replicas: 2}}
+	lone, of := &clusterv1.MachineSet{}, &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Controller: new(true)}}}}
+	lone.Spec.Replicas, lone.Status.Replicas, _, _, _ = replicas(1, 1)
+	of.Spec.Replicas = new(int32(3))
+	pool := &clusterv1.MachinePool{}
+	pool.Spec.Replicas, pool.Status.Replicas, pool.Status.ReadyReplicas, _, _ = replicas(5, 4)
+	ready := is(clusterv1.MachineReadyCondition, "True", "")
+
+	f := facts(bare, func(f *Facts) {
+		f.Members = Members{
+			Deployments: []*clusterv1.MachineDeployment{deployment}, Sets: []*clusterv1.MachineSet{lone, of}, Pools: []*clusterv1.MachinePool{pool},
+			Workers:              []*clusterv1.Machine{machine("w0", "v1.35.0", ready), machine("w1", "v1.35.0", owned)},
+			ControlPlaneMachines: []*clusterv1.Machine{machine("cp0", "v1.36.0", ready, owned), machine("cp1", "")},
+		}
+	})
+	Report(f)
+	if diff := cmp.Diff(&clusterv1.WorkersStatus{
+		DesiredReplicas: new(int32(10)), Replicas: new(int32(8)), ReadyReplicas: new(int32(7)), AvailableReplicas: new(int32(2)), UpToDateReplicas: new(int32(2)),
+		Versions: []clusterv1.StatusVersion{{Version: "v1.35.0", Replicas: 1}, {Version: "v1.36.0", Replicas: 2}},
+	}, f.Cluster.Status.Workers); diff != "" {
+		t.Errorf("workers (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(&clusterv1.ClusterControlPlaneStatus{
+		DesiredReplicas: new(int32(2)), Replicas: new(int32(2)), ReadyReplicas: new(int32(1)), AvailableReplicas: new(int32(0)), UpToDateReplicas: new(int32(0)),
+		Versions: []clusterv1.StatusVersion{{Version: "v1.36.0", Replicas: 1}},
+	}, f.Cluster.Status.ControlPlane); diff != "" {
+		t.Errorf("control plane (-want +got):\n%s", diff)
+	}
+}
+
+func TestReplicasOfAControlPlaneObjectStayWhenItIsNotRead(t *testing.T) {
+	t.Parallel()
+	known := &clusterv1.ClusterControlPlaneStatus{Replicas: new(int32(3))}
+	for name, tc := range map[string]struct {
+		change func(*Facts)
+		want   *clusterv1.ClusterControlPlaneStatus
+	}{
+		"not read":        {unread, known},
+		"reports nothing": {func(*Facts) {}, nil},
+		"there is none":   {bare, nil},
+	} {
+		f := facts(tc.change, func(f *Facts) { f.Cluster.Status.ControlPlane = known })
+		Report(f)
+		if diff := cmp.Diff(tc.want, f.Cluster.Status.ControlPlane); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestConditionsOfMembers(t *testing.T) {
+	t.Parallel()
+	unhealthy := is(clusterv1.MachineHealthCheckSucceededCondition, "False", "")
+	replaced := is(clusterv1.MachineOwnerRemediatedCondition, "False", "Waiting for its deletion")
+	rolling := reference.Object{
+		Ref: clusterv1.ContractVersionedObjectReference{Kind: "Brain", Name: "demo"},
+		Obj: object("Brain", map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"type": "RollingOut", "status": "True", "reason": "RollingOut", "message": "one to go"}}}}),
+	}
+	old := machine("old", "")
+	old.CreationTimestamp = metav1.NewTime(now.Add(-youngMachine))
+	for name, tc := range map[string]struct {
+		change    func(*Facts)
+		condition string
+		want      string
+	}{
+		"no workers are available": {func(*Facts) {}, clusterv1.ClusterWorkersAvailableCondition, "True NoWorkers: "},
+		"a worker that is not ready": {func(f *Facts) {
+			f.Workers = []*clusterv1.Machine{machine("w0", "", is(clusterv1.MachineReadyCondition, "False", "no Node"))}
+		}, clusterv1.ClusterWorkerMachinesReadyCondition, "False NotReady: * Machine w0: no Node"},
+		"a Machine that was just made":     {func(f *Facts) { f.Workers = []*clusterv1.Machine{machine("w0", "")} }, clusterv1.ClusterWorkerMachinesUpToDateCondition, "True NoReplicas: "},
+		"a Machine that nobody has judged": {func(f *Facts) { f.Workers = []*clusterv1.Machine{old} }, clusterv1.ClusterWorkerMachinesUpToDateCondition, "Unknown UpToDateUnknown: * Machine old: Condition UpToDate not yet reported"},
+		"a control plane that rolls out":   {func(f *Facts) { f.ControlPlane = rolling }, clusterv1.ClusterRollingOutCondition, "True RollingOut: * Brain demo: one to go"},
+		"one that tells nothing of it":     {func(*Facts) {}, clusterv1.ClusterRollingOutCondition, "False NotRollingOut: "},
+		"a Machine that is being replaced": {func(f *Facts) {
+			f.Workers = []*clusterv1.Machine{machine("w0", "", unhealthy, replaced), machine("w1", "", unhealthy)}
+		}, clusterv1.ClusterRemediatingCondition, "True Remediating: * Machine w0: Waiting for its deletion"},
+		"an unhealthy one that is not": {func(f *Facts) { f.Workers = []*clusterv1.Machine{machine("w1", "", unhealthy)} }, clusterv1.ClusterRemediatingCondition, "False NotRemediating: Not healthy, and not to be replaced: w1"},
+		"a Cluster that is deleted":    {func(f *Facts) { deleted(f); f.Deletion = Stage{"Waiting", "for workers"} }, clusterv1.ClusterDeletingCondition, "True Waiting: for workers"},
+		"and one that is not":          {func(*Facts) {}, clusterv1.ClusterDeletingCondition, "False NotDeleting: "},
+		"all of it together":           {func(f *Facts) { provisioned(f); initialized(f) }, clusterv1.ClusterAvailableCondition, "True Available: "},
+		"all of it, but for a gate": {func(f *Facts) {
+			provisioned(f)
+			initialized(f)
+			f.Cluster.Spec.AvailabilityGates = []clusterv1.ClusterAvailabilityGate{{ConditionType: "Backup"}}
+		}, clusterv1.ClusterAvailableCondition, "Unknown AvailableUnknown: * Backup: Condition Backup not yet reported"},
+		"a gate that must not be": {func(f *Facts) {
+			provisioned(f)
+			initialized(f)
+			was("Broken")(f)
+			f.Cluster.Spec.AvailabilityGates = []clusterv1.ClusterAvailabilityGate{{ConditionType: "Broken", Polarity: clusterv1.NegativePolarityCondition}}
+		}, clusterv1.ClusterAvailableCondition, "False NotAvailable: * Broken: No additional info provided"},
+		"a topology has one condition more": {func(f *Facts) { provisioned(f); initialized(f); topology(f) }, clusterv1.ClusterAvailableCondition, "Unknown AvailableUnknown: * TopologyReconciled: Condition TopologyReconciled not yet reported"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := facts(tc.change)
+			Report(f)
+			if diff := cmp.Diff(tc.want, text(conditions.Get(f.Cluster, tc.condition))); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.condition, diff)
+			}
+		})
+	}
+}

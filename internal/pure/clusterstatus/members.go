@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterstatus
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// Members are what belongs to a Cluster, beside the objects that it refers to.
+type Members struct {
+	Deployments          []*clusterv1.MachineDeployment
+	Sets                 []*clusterv1.MachineSet // standalone or not
+	Pools                []*clusterv1.MachinePool
+	ControlPlaneMachines []*clusterv1.Machine
+	Workers              []*clusterv1.Machine // the other Machines
+}
+
+// Sort sorts what belongs to a Cluster by its part.
+func Sort(deployments []clusterv1.MachineDeployment, sets []clusterv1.MachineSet, pools []clusterv1.MachinePool, machines []clusterv1.Machine) Members {
+	m := Members{Deployments: pointers(deployments), Sets: pointers(sets), Pools: pointers(pools)}
+	for _, machine := range pointers(machines) {
+		if _, ok := machine.Labels[clusterv1.MachineControlPlaneLabel]; ok {
+			m.ControlPlaneMachines = append(m.ControlPlaneMachines, machine)
+		} else {
+			m.Workers = append(m.Workers, machine)
+		}
+	}
+	return m
+}
+
+func pointers[T any](items []T) (all []*T) {
+	for i := range items {
+		all = append(all, &items[i])
+	}
+	return all
+}
+
+// StandaloneSets are those that nobody but the Cluster manages.
+func (m Members) StandaloneSets() (all []*clusterv1.MachineSet) {
+	for _, set := range m.Sets {
+		if standalone(set) {
+			all = append(all, set)
+		}
+	}
+	return all
+}
+
+// StandaloneWorkers are Machines that nobody but the Cluster manages.
+func (m Members) StandaloneWorkers() (all []*clusterv1.Machine) {
+	for _, worker := range m.Workers {
+		if standalone(worker) {
+			all = append(all, worker)
+		}
+	}
+	return all
+}
+
+func standalone(obj metav1.Object) bool { return metav1.GetControllerOfNoCopy(obj) == nil }

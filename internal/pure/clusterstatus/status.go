@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package clusterstatus tells how a Cluster is: it sums up the objects that the
+// Cluster refers to, its workers and Machines, and the connection to it.
+//
+//   - What an object was seen to have done once stays done: that the
+//     infrastructure is provisioned, and the control plane initialized.
+//   - The endpoint comes from whoever knows it first, and never changes again.
+//   - Replicas of the control plane are what its object says. Without one, the
+//     control plane Machines are counted.
+//   - Of workers, those are counted that nobody else counts: deployments, pools,
+//     and sets and Machines that nobody manages.
+//   - A cluster counts as reachable for 50 seconds after the last probe that
+//     succeeded, and likewise after this process has begun to ask, if it
+//     answered an earlier one.
+package clusterstatus
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
+)
+
+// connectionGrace is how long a cluster counts as reachable after the last
+// probe that succeeded.
+const connectionGrace = 50 * time.Second
+
+// Facts are what the status tells of.
+type Facts struct {
+	Cluster    *clusterv1.Cluster
+	Generation int64 // that the status is about
+	Now        time.Time
+	Failed     bool // this reconcile has: the status is about what was seen
+
+	Infrastructure reference.Object
+	ControlPlane   reference.Object
+	Replicas       contract.Replicas         // that the control plane object counts
+	Versions       []clusterv1.StatusVersion // that it reports
+	Members
+	Connection Connection
+	Deletion   Stage
+}
+
+// Stage is how far a deletion has come.
+type Stage struct{ Reason, Message string }
+
+// Connection is the state of the one to the workload cluster.
+type Connection struct {
+	Failing     bool      // not connected, or the last probe failed
+	LastProbe   time.Time // that succeeded; zero if none did since the process started
+	GraceStarts time.Time // from when on failures are forgiven; zero: they are not
+	Why         string    // it fails, if it does so for long enough to tell
+}
+
+func (c Connection) graceEnds() time.Time { return c.GraceStarts.Add(connectionGrace) }
+
+func (f Facts) initialized() bool {
+	return ptr.Deref(f.Cluster.Status.Initialization.ControlPlaneInitialized, false)
+}
+
+// Report fills the status of the Cluster.
+func Report(f Facts) {
+	c := f.Cluster
+	countControlPlane(f)
+	countWorkers(f)
+	noteFailures(f)
+	set := func(condition metav1.Condition) {
+		condition.ObservedGeneration = f.Generation
+		conditions.Set(c, f.Now, condition)
+	}
+	set(infrastructureReady(f))
+	set(controlPlaneInitialized(f))
+	set(controlPlaneAvailable(f))
+	set(remoteConnectionProbe(f))
+	for _, condition := range ofDescendants(f) {
+		set(condition)
+	}
+	set(remediating(f))
+	set(deleting(f))
+	set(available(f)) // last: it sums up the others
+	set(pause.Condition(c, c))
+	c.Status.Phase = string(phaseOf(f))
+	if !f.Failed {
+		c.Status.ObservedGeneration = f.Generation
+	}
+}
+
+// Deadline is when time alone changes the status next; zero if it never does.
+func Deadline(f Facts) time.Time {
+	if at := f.Connection.graceEnds(); f.Connection.Failing && at.After(f.Now) {
+		return at
+	}
+	return time.Time{}
+}
+
+// noteFailures shows what providers report of failures; it stays until something
+// else is reported.
+func noteFailures(f Facts) {
+	reason, message := reference.Failure(f.Infrastructure, f.ControlPlane)
+	if reason == "" && message == "" {
+		return
+	}
+	shown := clusterv1.ClusterV1Beta1DeprecatedStatus{}
+	if d := f.Cluster.Status.Deprecated; d != nil && d.V1Beta1 != nil {
+		shown = *d.V1Beta1
+	}
+	if reason != "" {
+		shown.FailureReason = &reason
+	}
+	if message != "" {
+		shown.FailureMessage = &message
+	}
+	f.Cluster.Status.Deprecated = &clusterv1.ClusterDeprecatedStatus{V1Beta1: &shown}
+}
+
+func phaseOf(f Facts) clusterv1.ClusterPhase {
+	c := f.Cluster
+	switch {
+	case !c.DeletionTimestamp.IsZero():
+		return clusterv1.ClusterPhaseDeleting
+	case ptr.Deref(c.Status.Initialization.InfrastructureProvisioned, false) && c.Spec.ControlPlaneEndpoint.IsValid():
+		return clusterv1.ClusterPhaseProvisioned
+	case f.Infrastructure.Defined() || f.ControlPlane.Defined():
+		return clusterv1.ClusterPhaseProvisioning
+	}
+	return clusterv1.ClusterPhasePending
+}
+
+// counts are replicas of one kind of machines.
+type counts struct{ desired, current, ready, available, upToDate int32 }
+
+// machine counts one that nobody else counts.
+func (n *counts) machine(m *clusterv1.Machine) {
+	n.desired++
+	n.current++
+	n.ready += one(conditions.IsTrue(m, clusterv1.MachineReadyCondition))
+	n.available += one(conditions.IsTrue(m, clusterv1.MachineAvailableCondition))
+	n.upToDate += one(conditions.IsTrue(m, clusterv1.MachineUpToDateCondition))
+}
+
+func one(yes bool) int32 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// countControlPlane takes the counters of the control plane object, or counts
+// the control plane Machines if there is none.
+func countControlPlane(f Facts) {
+	status := &f.Cluster.Status
+	if f.ControlPlane.Defined() {
+		if f.ControlPlane.Obj == nil {
+			return // what was known stays
+		}
+		r := f.Replicas
+		status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{
+			DesiredReplicas: r.Desired, Replicas: r.Current, ReadyReplicas: r.Ready, AvailableReplicas: r.Available, UpToDateReplicas: r.UpToDate,
+			Versions: f.Versions,
+		}
+		if equality.Semantic.DeepEqual(*status.ControlPlane, clusterv1.ClusterControlPlaneStatus{}) {
+			status.ControlPlane = nil
+		}
+		return
+	}
+	if len(f.ControlPlaneMachines) == 0 {
+		status.ControlPlane = nil
+		return
+	}
+	var n counts
+	versions := versionCount{}
+	for _, m := range f.ControlPlaneMachines {
+		n.machine(m)
+		versions.machine(m)
+	}
+	status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{
+		DesiredReplicas: &n.desired, Replicas: &n.current, ReadyReplicas: &n.ready, AvailableReplicas: &n.available, UpToDateReplicas: &n.upToDate,
+		Versions: versions.list(),
+	}
+}
+
+// countWorkers sums up deployments, pools, standalone sets and Machines.
+func countWorkers(f Facts) {
+	var n counts
+	versions := versionCount{}
+	add := func(desired *int32, status counts, found []clusterv1.StatusVersion) {
+		n.desired += ptr.Deref(desired, 0)
+		n.current += status.current
+		n.ready += status.ready
+		n.available += status.available
+		n.upToDate += status.upToDate
+		versions.add(found)
+	}
+	for _, d := range f.Deployments {
+		st := d.Status
+		add(d.Spec.Replicas, counts{current: ptr.Deref(st.Replicas, 0), ready: ptr.Deref(st.ReadyReplicas, 0), available: ptr.Deref(st.AvailableReplicas, 0), upToDate: ptr.Deref(st.UpToDateReplicas, 0)}, st.Versions)
+	}
+	for _, set := range f.StandaloneSets() {
+		st := set.Status
+		add(set.Spec.Replicas, counts{current: ptr.Deref(st.Replicas, 0), ready: ptr.Deref(st.ReadyReplicas, 0), available: ptr.Deref(st.AvailableReplicas, 0), upToDate: ptr.Deref(st.UpToDateReplicas, 0)}, st.Versions)
+	}
+	for _, p := range f.Pools {
+		st := p.Status
+		add(p.Spec.Replicas, counts{current: ptr.Deref(st.Replicas, 0), ready: ptr.Deref(st.ReadyReplicas, 0), available: ptr.Deref(st.AvailableReplicas, 0), upToDate: ptr.Deref(st.UpToDateReplicas, 0)}, st.Versions)
+	}
+	for _, m := range f.StandaloneWorkers() {
+		n.machine(m)
+		versions.machine(m)
+	}
+	f.Cluster.Status.Workers = &clusterv1.WorkersStatus{
+		DesiredReplicas: &n.desired, Replicas: &n.current, ReadyReplicas: &n.ready, AvailableReplicas: &n.available, UpToDateReplicas: &n.upToDate,
+		Versions: versions.list(),
+	}
+}
+
+// versionCount counts machines by Kubernetes version.
+type versionCount map[string]int32
+
+func (c versionCount) add(found []clusterv1.StatusVersion) {
+	for _, v := range found {
+		c[v.Version] += v.Replicas
+	}
+}
+
+// machine counts the version that its Node runs.
+func (c versionCount) machine(m *clusterv1.Machine) {
+	if m.Status.NodeInfo != nil && m.Status.NodeInfo.KubeletVersion != "" {
+		c[m.Status.NodeInfo.KubeletVersion]++
+	}
+}
+
+// list orders the versions by their names, so that equal counts make equal lists.
+func (c versionCount) list() (out []clusterv1.StatusVersion) {
+	for v, n := range c {
+		out = append(out, clusterv1.StatusVersion{Version: v, Replicas: n})
+	}
+	slices.SortFunc(out, func(a, b clusterv1.StatusVersion) int { return cmp.Compare(a.Version, b.Version) })
+	return out
+}
+
+// bullets makes a list of lines.
+func bullets(lines []string) string {
+	return "* " + strings.Join(lines, "\n* ")
+}

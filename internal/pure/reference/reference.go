@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package reference tells what is known of an object that another refers to,
+// and how to show it in a status.
+package reference
+
+import (
+	"cmp"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/contract"
+)
+
+// Object is an object of a provider that another object refers to.
+type Object struct {
+	Ref   clusterv1.ContractVersionedObjectReference
+	Field string // that holds the reference, as users write it
+	// Obj is nil if there is none, if it was not looked for, or if it belongs to
+	// somebody else.
+	Obj     *unstructured.Unstructured
+	Missing bool   // looked for, and not there
+	Held    bool   // by somebody else, as Err tells
+	Err     string // why it cannot be used
+}
+
+// String names the object for messages.
+func (o Object) String() string { return o.Ref.Kind + " " + o.Ref.Name }
+
+// Defined reports whether there is a reference.
+func (o Object) Defined() bool { return o.Ref.IsDefined() }
+
+// Mirrored says how to show a condition of an object on what refers to it.
+type Mirrored struct {
+	Source, Target string
+	Done           bool             // the object has done its part at least once
+	Good, Bad      string           // reasons, while the object has no such condition
+	Awaited        string           // message until it is done
+	Lacks          string           // a field that it has not set, though it says that it is done
+	Absent         metav1.Condition // while there is no object to read
+}
+
+// Mirror shows a condition of the object.
+func (o Object) Mirror(m Mirrored) metav1.Condition {
+	switch {
+	case o.Held:
+		return conditions.New(m.Target, metav1.ConditionFalse, m.Bad, o.Err)
+	case o.Err != "":
+		return conditions.New(m.Target, metav1.ConditionUnknown, clusterv1.InternalErrorReason, o.Err)
+	case o.Obj == nil:
+		m.Absent.Type = m.Target
+		return m.Absent
+	case m.Lacks != "":
+		return conditions.New(m.Target, metav1.ConditionFalse, m.Bad, fmt.Sprintf("Waiting for %s to set %s", o, m.Lacks))
+	}
+	reported, err := conditions.FromUnstructured(o.Obj)
+	if err != nil {
+		return conditions.New(m.Target, metav1.ConditionUnknown, clusterv1.InvalidConditionReportedReason, err.Error())
+	}
+	fallback := conditions.New("", metav1.ConditionFalse, m.Bad, m.Awaited)
+	if m.Done {
+		fallback = conditions.New("", metav1.ConditionTrue, m.Good, "")
+	}
+	return conditions.Mirror(reported, m.Source, m.Target, fallback)
+}
+
+// Failure is what objects report of failures, as contract.Failure has it; of
+// several, the last.
+func Failure(objects ...Object) (reason, message string) {
+	for _, o := range objects {
+		if o.Obj != nil {
+			r, m := contract.AnyFailure().Of(o.Obj)
+			reason, message = cmp.Or(r, reason), cmp.Or(m, message)
+		}
+	}
+	return reason, message
+}
