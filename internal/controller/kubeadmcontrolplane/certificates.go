@@ -40,10 +40,13 @@ var errAwaited = errors.New("does not exist")
 
 // ownTemplate makes the infrastructure template go with the Cluster.
 func (r *Reconciler) ownTemplate(ctx context.Context, s *state) (phase.Next, error) {
-	if s.template == nil {
-		return phase.Continue(), nil // the conditions tell; it is needed only for new machines
+	switch {
+	case s.template != nil:
+		return phase.Continue(), r.Providers.Adopt(ctx, s.template, provider.Adoption{Claim: claim.ToShare(s.Cluster)})
+	case s.unwatched:
+		return phase.LookAgain(repairInterval), nil
 	}
-	return phase.Continue(), r.Providers.Adopt(ctx, s.template, provider.Adoption{Claim: claim.ToShare(s.Cluster)})
+	return phase.Continue(), nil // the conditions tell; it is needed only for new machines
 }
 
 func waitForInfrastructure(_ context.Context, s *state) (phase.Next, error) {
@@ -63,29 +66,31 @@ func waitForEndpoint(_ context.Context, s *state) (phase.Next, error) {
 // certificates finds the certificates of the cluster, and makes those that are
 // missing until kubeadm has used them: afterwards new ones would not fit.
 func (r *Reconciler) certificates(ctx context.Context, s *state) (phase.Next, error) {
-	pairs := map[certs.Purpose]certs.Pair{}
 	for _, purpose := range purposes(s) {
 		pair, err := r.pair(ctx, s, purpose)
 		if errors.Is(err, errNotInCache) {
 			return phase.Wait(cacheLag), nil
 		}
-		if err != nil {
-			s.certsErr = errors.Join(s.certsErr, err)
-			continue
+		switch {
+		case err != nil:
+			s.Certificates.Err = errors.Join(s.Certificates.Err, err)
+		case purpose == certs.CA:
+			s.ca = pair
+		case purpose == certs.Etcd:
+			s.etcdCA = pair
 		}
-		pairs[purpose] = pair
 	}
-	s.pairs = pairs
-	switch {
-	case s.certsErr == nil:
+	s.Certificates.Checked = true
+	switch err := s.Certificates.Err; {
+	case err == nil:
 		return phase.Continue(), nil
 	case kubeadmcontrolplane.Initialized(s.ControlPlane):
-		s.due(s.Now.Add(repairInterval))
-		return phase.Continue(), nil // what exists can go on; the conditions tell
-	case errors.Is(s.certsErr, errAwaited):
+		return phase.LookAgain(repairInterval), nil // what exists can go on; the conditions tell
+	case errors.Is(err, errAwaited):
 		return phase.Wait(repairInterval), nil
+	default:
+		return phase.Continue(), err
 	}
-	return phase.Continue(), s.certsErr
 }
 
 func purposes(s *state) []certs.Purpose {
@@ -196,8 +201,7 @@ func (r *Reconciler) renewKubeconfig(ctx context.Context, s *state, secret *core
 		return phase.Continue(), nil
 	}
 	if at.After(s.Now) {
-		s.due(at)
-		return phase.Continue(), nil
+		return phase.LookAgain(at.Sub(s.Now)), nil
 	}
 	data, err := r.newKubeconfig(s)
 	if err != nil {
@@ -213,11 +217,11 @@ func (r *Reconciler) renewKubeconfig(ctx context.Context, s *state, secret *core
 }
 
 func (r *Reconciler) newKubeconfig(s *state) ([]byte, error) {
-	if !s.pairs[certs.CA].HasKey() {
+	if !s.ca.HasKey() {
 		return nil, fmt.Errorf("the key of the cluster's CA is not known here: create the kubeconfig yourself, under key %s", kubeconfig.DataKey)
 	}
 	return kubeconfig.New(kubeconfig.Options{
 		Cluster: s.Cluster.Name, Server: "https://" + s.Cluster.Spec.ControlPlaneEndpoint.String(),
-		CA: s.pairs[certs.CA], Algorithm: certs.Chosen(s.ControlPlane.Spec.KubeadmConfigSpec.ClusterConfiguration.EncryptionAlgorithm), Now: s.Now,
+		CA: s.ca, Algorithm: certs.Chosen(s.ControlPlane.Spec.KubeadmConfigSpec.ClusterConfiguration.EncryptionAlgorithm), Now: s.Now,
 	})
 }

@@ -94,9 +94,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, kcp *controlplanev1.KubeadmC
 		return ctrl.Result{}, nil // its Cluster takes it first, which wakes us
 	}
 	defer func() {
-		report(s, err)
-		err = errors.Join(err, r.commitMachines(ctx, s), commit(ctx))
-		res = s.wakeFor(res)
+		res.RequeueAfter = phase.Sooner(res.RequeueAfter, s.report(err))
+		err = errors.Join(err, s.commitMachines(ctx), commit(ctx))
 	}()
 	if !kcp.DeletionTimestamp.IsZero() {
 		return phase.InOrder(ctx, s, r.deletion(s)...)
@@ -121,7 +120,6 @@ func (r *Reconciler) upkeep() []phase.Phase[*state] {
 		phase.Do("adopt machines", r.adopt),
 		phase.Do("update machines in place", r.synchronise),
 		phase.Do("inspect the workload cluster", r.inspect),
-		phase.Do("judge machines", judge),
 		phase.Do("remove etcd members without a machine", r.removeOrphans),
 		phase.Do("prepare machines for termination", r.prepareTermination),
 		phase.Do("remediate", r.remediate),

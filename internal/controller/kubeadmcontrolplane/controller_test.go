@@ -26,6 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 func TestFinalizerIsStoredBeforeAnythingElse(t *testing.T) {
@@ -159,8 +160,8 @@ func TestAtRestEtcdIsLeftAlone(t *testing.T) {
 	if err != nil || l.etcd.asked.Load() != asked+3 || l.writes != writes {
 		t.Errorf("after a restart: asked %d times, wrote %d times, %v", l.etcd.asked.Load()-asked, l.writes-writes, err)
 	}
-	if res.RequeueAfter != inspectionLasts {
-		t.Errorf("looks again after %s, want %s", res.RequeueAfter, inspectionLasts)
+	if res.RequeueAfter != kubeadmcontrolplane.InspectionLasts {
+		t.Errorf("looks again after %s, want %s", res.RequeueAfter, kubeadmcontrolplane.InspectionLasts)
 	}
 }
 
@@ -443,11 +444,11 @@ func TestLostConnectionIsReportedAfterAWhile(t *testing.T) {
 	l.settle()
 	l.down, l.lost = true, l.clock.Now()
 	res, err := l.once()
-	if err != nil || res.RequeueAfter != connectionGrace {
+	if err != nil || res.RequeueAfter != kubeadmcontrolplane.ConnectionGrace {
 		t.Errorf("result %v, %v", res, err)
 	}
 	l.want(l.controlPlane(), "Available True Available", "EtcdClusterHealthy True Healthy")
-	l.clock.Step(connectionGrace + time.Second)
+	l.clock.Step(kubeadmcontrolplane.ConnectionGrace + time.Second)
 	l.settle()
 	l.want(l.controlPlane(), "Available Unknown InspectionFailed", "EtcdClusterHealthy Unknown ConnectionDown", "ControlPlaneComponentsHealthy Unknown ConnectionDown")
 	l.want(l.machines()[0], "APIServerPodHealthy Unknown ConnectionDown")

@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 // waitForWorkers keeps the control plane while there is somebody to serve.
@@ -21,9 +22,9 @@ func waitForWorkers(_ context.Context, s *state) (phase.Next, error) {
 	if len(s.workers) == 0 {
 		return phase.Continue(), nil
 	}
-	s.deleting = deleting{
-		controlplanev1.KubeadmControlPlaneDeletingWaitingForWorkersDeletionReason,
-		fmt.Sprintf("KubeadmControlPlane deletion blocked by %s: %s", conditions.Count(len(s.workers), "worker Machine"), conditions.Names(s.workers)),
+	s.Deletion = kubeadmcontrolplane.Deletion{
+		Reason:  controlplanev1.KubeadmControlPlaneDeletingWaitingForWorkersDeletionReason,
+		Message: fmt.Sprintf("KubeadmControlPlane deletion blocked by %s: %s", conditions.Count(len(s.workers), "worker Machine"), conditions.Names(s.workers)),
 	}
 	return phase.Wait(0), nil // their end wakes us
 }
@@ -52,16 +53,16 @@ func (r *Reconciler) deleteMachines(ctx context.Context, s *state) (phase.Next, 
 			errs = append(errs, fmt.Errorf("delete Machine %s: %w", m.Name, err))
 		}
 	}
-	s.deleting = deleting{
-		controlplanev1.KubeadmControlPlaneDeletingWaitingForMachineDeletionReason,
-		fmt.Sprintf("Deleting %s: %s", conditions.Count(len(names), "Machine"), conditions.Names(names)),
+	s.Deletion = kubeadmcontrolplane.Deletion{
+		Reason:  controlplanev1.KubeadmControlPlaneDeletingWaitingForMachineDeletionReason,
+		Message: fmt.Sprintf("Deleting %s: %s", conditions.Count(len(names), "Machine"), conditions.Names(names)),
 	}
 	return phase.Wait(0), errors.Join(errs...) // their end wakes us
 }
 
 // release lets the control plane go.
 func release(_ context.Context, s *state) (phase.Next, error) {
-	s.deleting = deleting{controlplanev1.KubeadmControlPlaneDeletingDeletionCompletedReason, "Deletion completed"}
+	s.Deletion = kubeadmcontrolplane.Deletion{Reason: controlplanev1.KubeadmControlPlaneDeletingDeletionCompletedReason, Message: "Deletion completed"}
 	finalizer.Remove(s.ControlPlane, controlplanev1.KubeadmControlPlaneFinalizer)
 	return phase.Continue(), nil
 }

@@ -56,6 +56,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 // annotations on to what they refer to. The machines are written with the rest,
 // at the end.
 func (r *Reconciler) synchronise(ctx context.Context, s *state) (phase.Next, error) {
+	next := phase.Continue()
 	var errs []error
 	for _, m := range s.Machines {
 		t := kubeadmcontrolplane.TemplateOf(s.ControlPlane, s.Cluster.Name, m.Machine)
@@ -63,12 +64,12 @@ func (r *Reconciler) synchronise(ctx context.Context, s *state) (phase.Next, err
 		if _, unusable := errors.AsType[*provider.KindError](err); unusable {
 			// The machine stays behind, and is tried again: CRDs are not watched.
 			// It must not keep the others from being looked after.
-			s.due(s.Now.Add(repairInterval))
+			next = phase.LookAgain(repairInterval)
 			continue
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("Machine %s: %w", m.Name, err))
 		}
 	}
-	return phase.Continue(), errors.Join(errs...)
+	return next, errors.Join(errs...)
 }

@@ -16,7 +16,6 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/machines"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
@@ -38,9 +37,7 @@ func (r *Reconciler) scaleUp(ctx context.Context, s *state, a kubeadmcontrolplan
 		r.event(s, nil, corev1.EventTypeWarning, "FailedScaleUp", "Create", a.String())
 		return err
 	}
-	fresh := &kubeadmcontrolplane.Machine{Machine: m, Verdict: kubeadmcontrolplane.Verdict{UpToDate: true}}
-	conditions.Set(m, s.Now, upToDate(fresh)) // for our own counters; it is reported later
-	s.Machines = append(s.Machines, fresh)
+	s.Machines = append(s.Machines, &kubeadmcontrolplane.Machine{Machine: m, Verdict: kubeadmcontrolplane.Verdict{UpToDate: true}})
 	delete(s.ControlPlane.Annotations, controlplanev1.RemediationInProgressAnnotation) // the machine carries it on
 	ctrl.LoggerFrom(ctx).Info("Created Machine", "Machine", name, "reason", a.Why)
 	r.event(s, m, corev1.EventTypeNormal, "SuccessfulCreate", "Create", a.String())

@@ -10,7 +10,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
@@ -34,50 +33,29 @@ const fieldOwner = "capi-kubeadmcontrolplane"
 type state struct {
 	kubeadmcontrolplane.Facts
 
-	workers  []string                               // names of the Cluster's other machines
-	orphans  []*clusterv1.Machine                   // of the control plane, controlled by nobody
-	commits  map[string]func(context.Context) error // of machines, by name
-	before   map[string]*clusterv1.MachineStatus    // of machines, as they were read
-	template *provider.Object                       // of infrastructure machines; nil if it is not there
-	problem  string                                 // with the template
-	pairs    map[certs.Purpose]certs.Pair           // certificates; nil until they are known to be there
-	certsErr error                                  // why they are not
-	health   workload.Health                        // of the connection
-	client   client.Client                          // of the workload cluster; nil while not connected
-	etcd     inspection                             // of etcd; zero where nobody asked
-	action   kubeadmcontrolplane.Action             // planned
-	blocked  []string                               // what stands in the way of it
-	held     []string                               // which machines may not terminate yet, and why
-	deleting deleting                               // how far the deletion is
-	wake     time.Time                              // when something is due that no watch will tell
-	pending  map[string]bool                        // machines whose conditions are not to be written yet
+	kubeadmcontrolplane.Outcome
+
+	owned     []*machine           // the Machines of Facts, with what is to be written
+	workers   []string             // names of the Cluster's other machines
+	orphans   []*clusterv1.Machine // of the control plane, controlled by nobody
+	template  *provider.Object     // of infrastructure machines; nil if it is not there
+	unwatched bool                 // nothing will tell when the template can be used
+	ca        certs.Pair           // of the cluster; without a key until it is known to be there
+	etcdCA    certs.Pair           // the same of etcd
+	client    client.Client        // of the workload cluster; nil while not connected
 }
 
-// deleting says how far the deletion of the control plane is.
-type deleting struct{ reason, message string }
+// machine is one of ours, with the write of what has changed on it.
+type machine struct {
+	*kubeadmcontrolplane.Machine
+	commit func(context.Context) error // nil once it has been written
+}
 
 func (s *state) key() client.ObjectKey { return client.ObjectKeyFromObject(s.Cluster) }
 
-// due asks for a reconcile at a time, for what no watch will tell.
-func (s *state) due(at time.Time) {
-	if !at.IsZero() && (s.wake.IsZero() || at.Before(s.wake)) {
-		s.wake = at
-	}
-}
-
-func (s *state) wakeFor(res ctrl.Result) ctrl.Result {
-	if s.wake.IsZero() {
-		return res
-	}
-	after := max(s.wake.Sub(s.Now), time.Millisecond)
-	if res.RequeueAfter == 0 || after < res.RequeueAfter {
-		res.RequeueAfter = after
-	}
-	return res
-}
-
 func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (*state, error) {
-	s := &state{Facts: kubeadmcontrolplane.Facts{ControlPlane: kcp, Now: r.Clock.Now()}, commits: map[string]func(context.Context) error{}, before: map[string]*clusterv1.MachineStatus{}, pending: map[string]bool{}}
+	s := &state{Facts: kubeadmcontrolplane.Facts{ControlPlane: kcp, Now: r.Clock.Now()}}
+	s.Etcd.Err = workload.ErrNotConnected // until it is asked
 	var err error
 	if s.Cluster, err = owner.Cluster(ctx, r.Mgmt, kcp); err != nil {
 		return s, err
@@ -130,12 +108,12 @@ func (r *Reconciler) observeTemplate(ctx context.Context, s *state) error {
 	case err == nil:
 		s.template = t
 	case apierrors.IsNotFound(err):
-		s.problem = fmt.Sprintf("%s %s, named by spec.machineTemplate.spec.infrastructureRef, does not exist: create it or correct the reference", ref.Kind, ref.Name)
+		s.Template = fmt.Sprintf("%s %s, named by spec.machineTemplate.spec.infrastructureRef, does not exist: create it or correct the reference", ref.Kind, ref.Name)
 	case provider.Refused(err):
-		s.problem = "spec.machineTemplate.spec.infrastructureRef: " + err.Error()
+		s.Template = "spec.machineTemplate.spec.infrastructureRef: " + err.Error()
 	case unusable:
-		s.problem = "spec.machineTemplate.spec.infrastructureRef: " + err.Error()
-		s.due(s.Now.Add(repairInterval)) // CRDs are not watched
+		s.Template = "spec.machineTemplate.spec.infrastructureRef: " + err.Error()
+		s.unwatched = true // CRDs are not watched
 	default:
 		return err
 	}
@@ -144,10 +122,9 @@ func (r *Reconciler) observeTemplate(ctx context.Context, s *state) error {
 
 // observeMachine adds what a machine was made from. What is not there stays nil.
 func (r *Reconciler) observeMachine(ctx context.Context, s *state, m *clusterv1.Machine) error {
-	s.commits[m.Name] = patch.Remember(r.Mgmt, m, patch.Locked, patch.As(fieldOwner))
-	s.before[m.Name] = m.Status.DeepCopy()
-	out := &kubeadmcontrolplane.Machine{Machine: m}
+	out := &kubeadmcontrolplane.Machine{Machine: m, Reported: m.GetConditions(), Health: m.GetConditions()}
 	s.Machines = append(s.Machines, out)
+	s.owned = append(s.owned, &machine{out, patch.Remember(r.Mgmt, m, patch.Locked, patch.As(fieldOwner))})
 	if ref := m.Spec.InfrastructureRef; ref.IsDefined() {
 		infra, err := r.Providers.Get(ctx, m.Namespace, ref)
 		_, unusable := errors.AsType[*provider.KindError](err)
@@ -168,6 +145,7 @@ func (r *Reconciler) observeMachine(ctx context.Context, s *state, m *clusterv1.
 			return fmt.Errorf("get KubeadmConfig %s: %w", key, err)
 		}
 	}
+	out.Verdict = kubeadmcontrolplane.Judge(s.ControlPlane, out, s.Now)
 	return nil
 }
 
@@ -180,29 +158,44 @@ func clonedFrom(infra *provider.Object) *kubeadmcontrolplane.Source {
 	return &from
 }
 
-// commitMachines writes what changed on machines. Of those whose report is not
-// complete yet, the status has to wait.
-func (r *Reconciler) commitMachines(ctx context.Context, s *state) error {
+// report makes the status of the control plane, and says how soon it is to be
+// made again; zero if only a change calls for that.
+func (s *state) report(failed error) (again time.Duration) {
+	s.Failed = failed != nil
+	status, due := kubeadmcontrolplane.Report(s.Facts, s.Outcome)
+	s.ControlPlane.Status = status
+	if due.IsZero() {
+		return 0
+	}
+	return max(due.Sub(s.Now), time.Millisecond)
+}
+
+// commitMachines writes what changed on machines.
+func (s *state) commitMachines(ctx context.Context) error {
 	var errs []error
-	for _, m := range s.Machines {
-		commit := s.commits[m.Name]
-		if commit == nil {
-			continue // made just now
-		}
-		if s.pending[m.Name] {
-			m.Status = *s.before[m.Name]
-		}
-		errs = append(errs, commit(ctx))
+	for _, m := range s.owned {
+		errs = append(errs, s.commit(ctx, m))
 	}
 	return errors.Join(errs...)
 }
 
 // commitNow writes what changed on a machine before something else is done to it.
-func (s *state) commitNow(ctx context.Context, m *kubeadmcontrolplane.Machine) error {
-	commit := s.commits[m.Name]
-	delete(s.commits, m.Name)
-	if commit == nil || s.pending[m.Name] {
+func (s *state) commitNow(ctx context.Context, of *kubeadmcontrolplane.Machine) error {
+	for _, m := range s.owned {
+		if m.Machine == of {
+			return s.commit(ctx, m)
+		}
+	}
+	return nil
+}
+
+func (s *state) commit(ctx context.Context, m *machine) error {
+	commit := m.commit
+	if m.commit = nil; commit == nil {
 		return nil
+	}
+	if all, write := kubeadmcontrolplane.ReportMachine(s.Facts, s.Outcome, m.Machine); write {
+		m.SetConditions(all)
 	}
 	return commit(ctx)
 }

@@ -11,6 +11,7 @@ import (
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 // restart makes l one of a process that has just started, and that is not
@@ -28,7 +29,7 @@ func TestARestartWritesNothing(t *testing.T) {
 	before := l.writes
 	l.restart()
 	res, err := l.once()
-	if err != nil || l.writes != before || res.RequeueAfter != connectionGrace {
+	if err != nil || l.writes != before || res.RequeueAfter != kubeadmcontrolplane.ConnectionGrace {
 		t.Errorf("%d writes, next look after %s, error %v; want none, and a look when the grace ends", l.writes-before, res.RequeueAfter, err)
 	}
 	l.clock.Step(2 * time.Second)
@@ -44,7 +45,7 @@ func TestAClusterThatIsGoneAfterARestartIsReportedAfterAWhile(t *testing.T) {
 	l.settle()
 	l.restart()
 	since := l.start.UTC().Format(time.RFC3339)
-	l.clock.Step(connectionGrace)
+	l.clock.Step(kubeadmcontrolplane.ConnectionGrace)
 	l.settle()
 	l.want(l.controlPlane(), "Available Unknown InspectionFailed", "EtcdClusterHealthy Unknown ConnectionDown", "ControlPlaneComponentsHealthy Unknown ConnectionDown")
 	l.want(l.machines()[0], "APIServerPodHealthy Unknown ConnectionDown")
@@ -57,7 +58,7 @@ func TestAClusterThatIsGoneAfterARestartIsReportedAfterAWhile(t *testing.T) {
 
 	before := l.writes
 	l.restart()
-	l.clock.Step(2 * connectionGrace)
+	l.clock.Step(2 * kubeadmcontrolplane.ConnectionGrace)
 	if _, err := l.once(); err != nil || l.writes != before {
 		t.Errorf("%d writes after the next restart, error %v; want none: since when is known already", l.writes-before, err)
 	}
@@ -71,7 +72,7 @@ func TestARestartDoesNotForgetWhatAControlPlaneWaitsFor(t *testing.T) {
 	l := newLab(t, 1)
 	l.down, l.why, l.stuck["cp-1"] = true, errors.New("connection refused"), true
 	l.settle()
-	l.clock.Step(2 * firstContact)
+	l.clock.Step(2 * kubeadmcontrolplane.FirstContact)
 	l.settle()
 	if got, want := conditions.Message(l.controlPlane(), "Initialized"), "Waiting for the workload cluster to answer: connection refused"; got != want {
 		t.Fatalf("message %q, want %q", got, want)

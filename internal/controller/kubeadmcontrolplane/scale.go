@@ -17,30 +17,26 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
-// scale carries out the one change that package controlplane plans.
+// scale carries out the one change that package kubeadmcontrolplane plans.
 func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
-	s.Certificates = s.certsErr == nil
-	s.action, s.blocked = kubeadmcontrolplane.Plan(s.Facts)
-	create, isCreate := s.action.(kubeadmcontrolplane.Create)
-	if isCreate && s.template == nil {
-		s.blocked = append(s.blocked, s.problem)
-	}
+	s.Action, s.Blocked = kubeadmcontrolplane.Plan(s.Facts)
+	create, isCreate := s.Action.(kubeadmcontrolplane.Create)
 	// A process that ended in the middle of a creation has one still to make, or
 	// the spec has changed since.
-	if isCreate && len(s.blocked) == 0 || s.ControlPlane.Status.ObservedGeneration != s.ControlPlane.Generation {
+	if isCreate && len(s.Blocked) == 0 || s.ControlPlane.Status.ObservedGeneration != s.ControlPlane.Generation {
 		if err := r.sweep(ctx, s); err != nil {
 			return phase.Continue(), err
 		}
 	}
-	if s.action == nil {
+	if s.Action == nil {
 		return phase.Continue(), nil
 	}
-	if len(s.blocked) > 0 {
-		ctrl.LoggerFrom(ctx).V(2).Info("Waiting before machines change", "action", s.action.String(), "reason", strings.Join(s.blocked, "; "))
+	if len(s.Blocked) > 0 {
+		ctrl.LoggerFrom(ctx).V(2).Info("Waiting before machines change", "action", s.Action.String(), "reason", strings.Join(s.Blocked, "; "))
 		return phase.Continue(), nil // whatever stands in the way wakes us when it changes
 	}
 	var err error
-	switch a := s.action.(type) {
+	switch a := s.Action.(type) {
 	case kubeadmcontrolplane.Create:
 		if !create.Init && s.rollingOut() {
 			err = addons.PrepareJoin(ctx, s.client, s.ControlPlane)
@@ -52,7 +48,7 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 		err = r.scaleDown(ctx, s, a)
 	}
 	if err != nil {
-		return phase.Continue(), fmt.Errorf("%s: %w", s.action, err)
+		return phase.Continue(), fmt.Errorf("%s: %w", s.Action, err)
 	}
 	return phase.Continue(), nil
 }
@@ -65,7 +61,7 @@ func (s *state) rollingOut() bool {
 // the machines, once those are all as the spec wants them. The workload cluster
 // is asked only when the spec wants something else than last time.
 func (r *Reconciler) addons(ctx context.Context, s *state) (phase.Next, error) {
-	if s.client == nil || !kubeadmcontrolplane.Initialized(s.ControlPlane) || s.action != nil {
+	if s.client == nil || !kubeadmcontrolplane.Initialized(s.ControlPlane) || s.Action != nil {
 		return phase.Continue(), nil
 	}
 	config := s.ControlPlane.Spec.KubeadmConfigSpec.ClusterConfiguration

@@ -59,7 +59,13 @@ func machine(words string) *Machine {
 }
 
 func set(m *Machine, t string, status metav1.ConditionStatus) {
-	conditions.Set(m.Machine, now, metav1.Condition{Type: t, Status: status, Reason: "X"})
+	report(m, metav1.Condition{Type: t, Status: status, Reason: "X"})
+}
+
+// report lets a machine have a condition already, an hour old.
+func report(m *Machine, c metav1.Condition) {
+	conditions.Set(m.Machine, now.Add(-time.Hour), c)
+	m.Reported, m.Health = m.Machine.GetConditions(), m.Machine.GetConditions()
 }
 
 // machines are separated by commas.

@@ -8,19 +8,64 @@ package kubeadmcontrolplane
 import (
 	"slices"
 	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
 )
 
-// Machine is a machine of a control plane, with what it was made from.
+// Facts are what one reconcile knows of a control plane. All that it decides
+// and reports is made from them, and never from what it reports itself.
+type Facts struct {
+	Now          time.Time
+	ControlPlane *controlplanev1.KubeadmControlPlane // its conditions are those of the last report
+	Cluster      *clusterv1.Cluster                  // nil if there is none; without a UID if it has gone while the control plane is deleted
+	Machines     []*Machine                          // the oldest first
+	Template     string                              // what is wrong with the infrastructure template; empty if nothing is
+	Certificates Certificates
+	Workload     Workload
+	Etcd         Etcd
+}
+
+// Certificates says whether those of the cluster are there. The zero value is
+// that nobody has looked.
+type Certificates struct {
+	Checked bool
+	Err     error // why they cannot be used; nil if they can
+}
+
+// Workload is what the workload cluster shows. The zero value is that nobody
+// has tried to look.
+type Workload struct {
+	Connected bool // it can be asked
+	Inspected bool // Nodes and Pods are what there is; before kubeadm init has finished, nobody looks
+	Nodes     map[string]*corev1.Node
+	Pods      map[string]*corev1.Pod // of the control plane
+
+	// While it cannot be asked:
+	LastProbe time.Time // that succeeded; zero if none has since this process began
+	Since     time.Time // from when on the loss is forgiven for a while
+	Why       string    // it does not answer; empty until that is known
+}
+
+// Machine is a machine of a control plane, with what is known of it.
 type Machine struct {
 	*clusterv1.Machine
-	Source *Source                    // of its infrastructure; nil if not known
-	Config *bootstrapv1.KubeadmConfig // nil if it is not there
-	Verdict
+	Reported conditions.List            // its conditions as they were read
+	Source   *Source                    // of its infrastructure; nil if not known
+	Config   *bootstrapv1.KubeadmConfig // nil if it is not there
+	Health   conditions.List            // Reported, with its components as Assess found them
+	Verdict                             // of Judge
 }
+
+// GetConditions are the conditions as they were read: what a reconcile is about
+// to report decides nothing.
+func (m *Machine) GetConditions() []metav1.Condition { return m.Reported }
 
 // Source is the template that an infrastructure machine was cloned from, as
 // its annotations say.

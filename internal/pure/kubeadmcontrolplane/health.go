@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/pure/quorum"
 )
 
@@ -19,44 +22,130 @@ import (
 // of a control plane.
 const controlPlaneRole = "node-role.kubernetes.io/control-plane"
 
-// Components are the static Pods of a machine and their conditions.
-var Components = []struct{ Name, Condition string }{
+// components are the static Pods of a machine and their conditions.
+var components = []struct{ name, condition string }{
 	{"kube-apiserver", controlplanev1.KubeadmControlPlaneMachineAPIServerPodHealthyCondition},
 	{"kube-controller-manager", controlplanev1.KubeadmControlPlaneMachineControllerManagerPodHealthyCondition},
 	{"kube-scheduler", controlplanev1.KubeadmControlPlaneMachineSchedulerPodHealthyCondition},
 	{"etcd", controlplanev1.KubeadmControlPlaneMachineEtcdPodHealthyCondition},
 }
 
-// Seen is what the workload cluster shows of one machine. Nil is what is not there.
-type Seen struct {
-	Deleting bool // the machine is
-	NodeName string
-	Node     *corev1.Node
-	Pods     map[string]*corev1.Pod // by component
-	Taints   *[]corev1.Taint        // that kubeadm was asked to set; nil for its own
+const (
+	// ConnectionGrace is how long what was reported last stands while the
+	// workload cluster does not answer.
+	ConnectionGrace = 5 * time.Minute
 
-	ManagesEtcd bool
-	Member      *quorum.Member // nil: there is none for the Node
-	MemberErr   error          // why members, or this one, could not be asked
+	// firstReport is how long a machine's first report may wait for all of its
+	// components to be up: static Pods start one after the other, and each would
+	// be a write.
+	firstReport = 20 * time.Second
+)
+
+// Assess finds how the components on a machine are: as the workload cluster
+// shows them, else as was reported last, until it has not answered for too long.
+// It returns the conditions of the machine with theirs.
+func Assess(f Facts, m *Machine) conditions.List {
+	var found []metav1.Condition
+	switch {
+	case m.Node() == "": // the Machine tells what it waits for
+	case f.Workload.Inspected:
+		found = f.see(m).conditions()
+	case !f.Workload.Connected && Initialized(f.ControlPlane) && !f.graceEnds().After(f.Now):
+		found = f.lost(m)
+	}
+	var to clusterv1.Machine
+	to.SetConditions(m.Reported)
+	for _, c := range found {
+		conditions.Set(&to, f.Now, c)
+	}
+	return to.GetConditions()
 }
 
-// Conditions are what a machine's components report, in a fixed order.
-func (s Seen) Conditions() (all []metav1.Condition) {
-	for _, c := range Components {
-		if c.Name == "etcd" && !s.ManagesEtcd {
+// graceEnds is until when the loss of the connection is forgiven.
+func (f Facts) graceEnds() time.Time { return f.Workload.Since.Add(ConnectionGrace) }
+
+// lost says that nothing is known of a machine's components any more.
+func (f Facts) lost(m *Machine) (all []metav1.Condition) {
+	never := f.Workload.LastProbe.IsZero()
+	message := "Last successful probe at " + f.Workload.Since.UTC().Format(time.RFC3339)
+	if never {
+		message = "No successful probe since " + f.Workload.Since.UTC().Format(time.RFC3339)
+	}
+	for _, t := range reported(ManagesEtcd(f.ControlPlane)) {
+		if never && conditions.Reason(m, t) == clusterv1.ConnectionDownReason {
+			continue // the process before ours knew since when
+		}
+		c := unknown(clusterv1.ConnectionDownReason, message)
+		c.Type = t
+		all = append(all, c)
+	}
+	return all
+}
+
+// reported are the types of the conditions that are reported on machines.
+func reported(managesEtcd bool) []string {
+	return append(ComponentConditions(managesEtcd), controlplanev1.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetCondition)
+}
+
+// firstHeld says that a machine's first report waits, and until when if that is
+// known: for a Node, or for the last of its components to be up.
+func (f Facts) firstHeld(m *Machine) (held bool, until time.Time) {
+	managed := ManagesEtcd(f.ControlPlane)
+	switch {
+	case conditions.Has(m, reported(managed)[0]):
+		return false, until
+	case m.Node() == "":
+		return m.UpToDate, until // else there is something to tell now
+	}
+	node := f.Workload.Nodes[m.Node()]
+	if node == nil || m.Deleting() || len(Unhealthy(m, managed)) == 0 {
+		return false, until
+	}
+	until = node.CreationTimestamp.Add(firstReport)
+	return until.After(f.Now), until
+}
+
+// seen is what the workload cluster shows of one machine. Nil is what is not there.
+type seen struct {
+	deleting bool // the machine is
+	nodeName string
+	node     *corev1.Node
+	pods     map[string]*corev1.Pod // by component
+	taints   *[]corev1.Taint        // that kubeadm was asked to set; nil for its own
+
+	managesEtcd bool
+	member      *quorum.Member // nil: there is none for the Node
+	memberErr   error          // why members, or this one, could not be asked
+}
+
+func (f Facts) see(m *Machine) seen {
+	s := seen{
+		deleting: m.Deleting(), nodeName: m.Node(), node: f.Workload.Nodes[m.Node()], pods: map[string]*corev1.Pod{}, taints: taintsOf(m.Config),
+		managesEtcd: ManagesEtcd(f.ControlPlane), member: f.Etcd.Member(m.Node()), memberErr: f.Etcd.memberErr(m.Node()),
+	}
+	for _, c := range components {
+		s.pods[c.name] = f.Workload.Pods[c.name+"-"+m.Node()]
+	}
+	return s
+}
+
+// conditions are what a machine's components report, in a fixed order.
+func (s seen) conditions() (all []metav1.Condition) {
+	for _, c := range components {
+		if c.name == "etcd" && !s.managesEtcd {
 			continue
 		}
-		cond := s.pod(c.Name)
-		cond.Type = c.Condition
+		cond := s.pod(c.name)
+		cond.Type = c.condition
 		all = append(all, cond)
 	}
-	if s.ManagesEtcd {
-		all = append(all, s.member())
+	if s.managesEtcd {
+		all = append(all, s.memberState())
 	}
 	return append(all, s.labelsAndTaints())
 }
 
-func (s Seen) pod(component string) metav1.Condition {
+func (s seen) pod(component string) metav1.Condition {
 	const (
 		running      = controlplanev1.KubeadmControlPlaneMachinePodRunningReason
 		provisioning = controlplanev1.KubeadmControlPlaneMachinePodProvisioningReason
@@ -65,14 +154,14 @@ func (s Seen) pod(component string) metav1.Condition {
 		uninspected  = controlplanev1.KubeadmControlPlaneMachinePodInspectionFailedReason
 		deleting     = controlplanev1.KubeadmControlPlaneMachinePodDeletingReason
 	)
-	p := s.Pods[component]
+	p := s.pods[component]
 	switch {
-	case s.Node == nil && s.Deleting:
+	case s.node == nil && s.deleting:
 		return bad(deleting, "Machine is deleting")
-	case s.Node == nil:
-		return unknown(uninspected, fmt.Sprintf("Node %s does not exist", s.NodeName))
-	case unreachable(s.Node):
-		return unknown(uninspected, fmt.Sprintf("Node %s is unreachable", s.NodeName))
+	case s.node == nil:
+		return unknown(uninspected, fmt.Sprintf("Node %s does not exist", s.nodeName))
+	case unreachable(s.node):
+		return unknown(uninspected, fmt.Sprintf("Node %s is unreachable", s.nodeName))
 	case p == nil:
 		return bad(absent, "Pod does not exist")
 	case !p.DeletionTimestamp.IsZero():
@@ -127,55 +216,55 @@ func waiting(p *corev1.Pod) string {
 	return strings.Join(all, ", ")
 }
 
-func (s Seen) member() metav1.Condition {
-	c := s.memberState()
+func (s seen) memberState() metav1.Condition {
+	c := s.memberIs()
 	c.Type = controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition
 	return c
 }
 
-func (s Seen) memberState() metav1.Condition {
+func (s seen) memberIs() metav1.Condition {
 	const sick = controlplanev1.KubeadmControlPlaneMachineEtcdMemberNotHealthyReason
 	switch {
-	case s.Node == nil && s.Deleting:
+	case s.node == nil && s.deleting:
 		return bad(controlplanev1.KubeadmControlPlaneMachineEtcdMemberDeletingReason, "Machine is deleting")
-	case s.Node == nil:
-		return unknown(controlplanev1.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason, fmt.Sprintf("Node %s does not exist", s.NodeName))
-	case s.Member == nil && s.MemberErr != nil:
-		return unknown(controlplanev1.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason, s.MemberErr.Error())
-	case s.Member == nil:
-		return bad(sick, fmt.Sprintf("Etcd doesn't have a member for Node %s", s.NodeName))
-	case len(s.Member.Alarms) > 0:
-		return bad(sick, "Etcd member reports alarms: "+strings.Join(s.Member.Alarms, ", "))
-	case s.Member.Learner:
+	case s.node == nil:
+		return unknown(controlplanev1.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason, fmt.Sprintf("Node %s does not exist", s.nodeName))
+	case s.member == nil && s.memberErr != nil:
+		return unknown(controlplanev1.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason, s.memberErr.Error())
+	case s.member == nil:
+		return bad(sick, fmt.Sprintf("Etcd doesn't have a member for Node %s", s.nodeName))
+	case len(s.member.Alarms) > 0:
+		return bad(sick, "Etcd member reports alarms: "+strings.Join(s.member.Alarms, ", "))
+	case s.member.Learner:
 		return bad(sick, "Etcd member is a learner that has not caught up yet")
-	case s.MemberErr != nil:
-		return bad(sick, s.MemberErr.Error())
-	case !s.Member.Healthy:
+	case s.memberErr != nil:
+		return bad(sick, s.memberErr.Error())
+	case !s.member.Healthy:
 		return bad(sick, "Etcd member does not answer")
 	}
 	return good(controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyReason)
 }
 
-func (s Seen) labelsAndTaints() metav1.Condition {
+func (s seen) labelsAndTaints() metav1.Condition {
 	c := s.labelsAndTaintsState()
 	c.Type = controlplanev1.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetCondition
 	return c
 }
 
-func (s Seen) labelsAndTaintsState() metav1.Condition {
+func (s seen) labelsAndTaintsState() metav1.Condition {
 	const unset = controlplanev1.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsNotSetReason
 	switch {
-	case s.Node == nil && s.Deleting:
+	case s.node == nil && s.deleting:
 		return bad(controlplanev1.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsDeletingReason, "Machine is deleting")
-	case s.Node == nil:
-		return unknown(controlplanev1.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsInspectionFailedReason, fmt.Sprintf("Node %s does not exist", s.NodeName))
+	case s.node == nil:
+		return unknown(controlplanev1.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsInspectionFailedReason, fmt.Sprintf("Node %s does not exist", s.nodeName))
 	}
 	var missing []string
-	if _, ok := s.Node.Labels[controlPlaneRole]; !ok {
+	if _, ok := s.node.Labels[controlPlaneRole]; !ok {
 		missing = append(missing, "Node is missing label "+controlPlaneRole)
 	}
 	for _, t := range s.wantedTaints() {
-		if !slices.ContainsFunc(s.Node.Spec.Taints, func(have corev1.Taint) bool { return have.MatchTaint(&t) }) {
+		if !slices.ContainsFunc(s.node.Spec.Taints, func(have corev1.Taint) bool { return have.MatchTaint(&t) }) {
 			missing = append(missing, "Node is missing taint "+t.Key+":"+string(t.Effect))
 		}
 	}
@@ -185,15 +274,15 @@ func (s Seen) labelsAndTaintsState() metav1.Condition {
 	return good(controlplanev1.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetReason)
 }
 
-func (s Seen) wantedTaints() []corev1.Taint {
-	if s.Taints != nil {
-		return *s.Taints
+func (s seen) wantedTaints() []corev1.Taint {
+	if s.taints != nil {
+		return *s.taints
 	}
 	return []corev1.Taint{{Key: controlPlaneRole, Effect: corev1.TaintEffectNoSchedule}}
 }
 
-// TaintsOf are the taints that a config asks kubeadm to set; nil for its own.
-func TaintsOf(c *bootstrapv1.KubeadmConfig) *[]corev1.Taint {
+// taintsOf are the taints that a config asks kubeadm to set; nil for its own.
+func taintsOf(c *bootstrapv1.KubeadmConfig) *[]corev1.Taint {
 	if c == nil {
 		return nil
 	}

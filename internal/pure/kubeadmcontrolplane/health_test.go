@@ -70,8 +70,8 @@ func TestPodConditions(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			seen := Seen{Deleting: tc.deleting, NodeName: "n", Node: tc.node, Pods: map[string]*corev1.Pod{"kube-apiserver": tc.pod}}
-			c := conditions.Get(conditions.List(seen.Conditions()), "APIServerPodHealthy")
+			s := seen{deleting: tc.deleting, nodeName: "n", node: tc.node, pods: map[string]*corev1.Pod{"kube-apiserver": tc.pod}}
+			c := conditions.Get(conditions.List(s.conditions()), "APIServerPodHealthy")
 			if got := string(c.Status) + " " + c.Reason + " " + c.Message; got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
@@ -97,14 +97,14 @@ func TestMemberConditions(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			seen := Seen{NodeName: "n", Node: node(), ManagesEtcd: true, Member: tc.member, MemberErr: tc.err}
-			c := conditions.Get(conditions.List(seen.Conditions()), "EtcdMemberHealthy")
+			s := seen{nodeName: "n", node: node(), managesEtcd: true, member: tc.member, memberErr: tc.err}
+			c := conditions.Get(conditions.List(s.conditions()), "EtcdMemberHealthy")
 			if got := string(c.Status) + " " + c.Reason + " " + c.Message; got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
 	}
-	if c := conditions.Get(conditions.List(Seen{Node: node()}.Conditions()), "EtcdMemberHealthy"); c != nil {
+	if c := conditions.Get(conditions.List(seen{node: node()}.conditions()), "EtcdMemberHealthy"); c != nil {
 		t.Errorf("external etcd has %+v", c)
 	}
 }
@@ -126,8 +126,8 @@ func TestLabelsAndTaints(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			seen := Seen{NodeName: "n", Node: tc.node, Taints: tc.taints}
-			c := conditions.Get(conditions.List(seen.Conditions()), "NodeKubeadmLabelsAndTaintsSet")
+			s := seen{nodeName: "n", node: tc.node, taints: tc.taints}
+			c := conditions.Get(conditions.List(s.conditions()), "NodeKubeadmLabelsAndTaintsSet")
 			if got := string(c.Status) + " " + c.Reason + " " + c.Message; got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}

@@ -5,22 +5,10 @@ package kubeadmcontrolplane
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
-	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 )
-
-// Facts are what is known of a control plane; what is decided is decided from them.
-type Facts struct {
-	Now          time.Time
-	ControlPlane *controlplanev1.KubeadmControlPlane
-	Cluster      *clusterv1.Cluster // nil if there is none; without a UID if it has gone while the control plane is deleted
-	Machines     []*Machine         // the oldest first, with their verdicts and conditions
-	Certificates bool               // all certificates are there
-	Connected    bool               // the workload cluster can be asked
-}
 
 // Action is one change to make.
 type Action interface{ fmt.Stringer }
@@ -89,7 +77,13 @@ func Plan(f Facts) (Action, []string) {
 	return nil, nil
 }
 
-func (f Facts) create(a Create) (Action, []string) { return a, f.objections(nil) }
+func (f Facts) create(a Create) (Action, []string) {
+	blocked := f.objections(nil)
+	if f.Template != "" {
+		blocked = append(blocked, f.Template)
+	}
+	return a, blocked
+}
 
 func (f Facts) remove(why string) (Action, []string) {
 	staying := slices.DeleteFunc(slices.Clone(f.Machines), (*Machine).Deleting)
@@ -113,7 +107,7 @@ func surge(kcp *controlplanev1.KubeadmControlPlane) int {
 func (f Facts) objections(leaver *Machine) (all []string) {
 	kcp := f.ControlPlane
 	if len(f.Machines) == 0 { // nothing to protect yet
-		if !f.Certificates {
+		if f.Certificates.Err != nil {
 			all = append(all, "the certificates are not available")
 		}
 		return all
@@ -122,7 +116,7 @@ func (f Facts) objections(leaver *Machine) (all []string) {
 		if want := f.Cluster.Spec.Topology.Version; want != "" && want != kcp.Spec.Version {
 			all = append(all, fmt.Sprintf("waiting for a version upgrade to %s to be propagated from the Cluster topology", want))
 		}
-		if !f.Certificates {
+		if f.Certificates.Err != nil {
 			all = append(all, "the certificates are not available")
 		}
 	}
@@ -137,7 +131,7 @@ func (f Facts) objections(leaver *Machine) (all []string) {
 	if _, replacing := kcp.Annotations[controlplanev1.RemediationInProgressAnnotation]; replacing && leaver == nil {
 		return all // the one to come is what makes it better
 	}
-	if !f.Connected {
+	if !f.Workload.Connected {
 		all = append(all, "waiting for a connection to the workload cluster")
 	}
 	for _, m := range f.Machines {
@@ -158,7 +152,7 @@ func (f Facts) objections(leaver *Machine) (all []string) {
 // Unhealthy are the conditions of a machine's components that are not True.
 func Unhealthy(m *Machine, managesEtcd bool) (types []string) {
 	for _, t := range ComponentConditions(managesEtcd) {
-		if !conditions.IsTrue(m, t) {
+		if !conditions.IsTrue(m.Health, t) {
 			types = append(types, t)
 		}
 	}

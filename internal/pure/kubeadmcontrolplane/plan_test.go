@@ -3,6 +3,7 @@
 package kubeadmcontrolplane
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,7 +28,7 @@ func TestPlan(t *testing.T) {
 		blocked  []string
 	}{
 		"the first":                             {1, "", uninitialized, "create the first machine: have 0, want 1", nil},
-		"the first needs certificates":          {1, "", func(f *Facts) { uninitialized(f); f.Certificates = false }, "create the first machine: have 0, want 1", []string{"the certificates are not available"}},
+		"the first needs certificates":          {1, "", func(f *Facts) { uninitialized(f); f.Certificates.Err = errors.New("no CA") }, "create the first machine: have 0, want 1", []string{"the certificates are not available"}},
 		"all gone after init":                   {1, "", nil, "create a machine that joins: have 0, want 1", nil},
 		"none wanted":                           {0, "", nil, "", nil},
 		"enough":                                {3, "a,b,c", nil, "", nil},
@@ -37,7 +38,7 @@ func TestPlan(t *testing.T) {
 		"nobody joins beside one that comes up": {3, "a,b bare", nil, "create a machine that joins: have 2, want 3", []string{"waiting for Machine b to have a Node"}},
 		"nobody joins beside one that is sick":  {3, "a,b sick", nil, "create a machine that joins: have 2, want 3", []string{"waiting for Machine b to report APIServerPodHealthy"}},
 		"nobody joins beside one that goes":     {3, "a,b going", nil, "create a machine that joins: have 2, want 3", []string{"waiting for Machine b to be deleted"}},
-		"nobody joins unseen":                   {3, "a", func(f *Facts) { f.Connected = false }, "create a machine that joins: have 1, want 3", []string{"waiting for a connection to the workload cluster"}},
+		"nobody joins unseen":                   {3, "a", func(f *Facts) { f.Workload.Connected = false }, "create a machine that joins: have 1, want 3", []string{"waiting for a connection to the workload cluster"}},
 		"a replacement joins beside a sick one": {3, "a,b sick", func(f *Facts) {
 			f.ControlPlane.Annotations = map[string]string{controlplanev1.RemediationInProgressAnnotation: "{}"}
 		}, "create a machine that joins: have 2, want 3", nil},
@@ -60,7 +61,7 @@ func TestPlan(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := Facts{ControlPlane: controlPlane(tc.replicas), Cluster: &clusterv1.Cluster{}, Machines: machines(tc.machines), Certificates: true, Connected: true}
+			f := Facts{ControlPlane: controlPlane(tc.replicas), Cluster: &clusterv1.Cluster{}, Machines: machines(tc.machines), Workload: Workload{Connected: true}}
 			if tc.change != nil {
 				tc.change(&f)
 			}

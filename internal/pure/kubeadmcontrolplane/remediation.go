@@ -43,13 +43,6 @@ func (r Record) String() string {
 	return string(raw)
 }
 
-// RemediationFacts are the facts about unhealthy machines that Remediate looks at.
-type RemediationFacts struct {
-	Facts
-	Members []quorum.Member // of etcd
-	EtcdErr error           // why members are not known; nil if they are
-}
-
 // Remediation is what happens to an unhealthy machine: its deletion, or the reason why
 // that has to wait.
 type Remediation struct {
@@ -65,7 +58,7 @@ type Remediation struct {
 //
 // A machine is replaced by deleting it, after which a new one is made as in
 // scaling up. That is done only when the rules below have nothing against it.
-func Remediate(f RemediationFacts) *Remediation {
+func Remediate(f Facts) *Remediation {
 	var unhealthy []*Machine
 	for _, m := range f.Machines {
 		if conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) && conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
@@ -88,6 +81,21 @@ func Remediate(f RemediationFacts) *Remediation {
 	return r
 }
 
+// Replaced reports whether the replacement that the control plane notes as under
+// way has been made.
+func Replaced(f Facts) (bool, error) {
+	const key = controlplanev1.RemediationInProgressAnnotation
+	value, ok := f.ControlPlane.Annotations[key]
+	if !ok {
+		return false, nil
+	}
+	record, err := ParseRecord(value)
+	if err != nil {
+		return false, fmt.Errorf("annotation %s: %w; remove it", key, err)
+	}
+	return slices.ContainsFunc(f.Machines, func(m *Machine) bool { return m.CreationTimestamp.After(record.Timestamp.Time) }), nil
+}
+
 // brokenFirst orders machines by how much is wrong with them.
 func brokenFirst(managesEtcd bool) func(a, b *Machine) int {
 	types := []string{
@@ -107,7 +115,7 @@ func brokenFirst(managesEtcd bool) func(a, b *Machine) int {
 			trueFirst(a.Node() == "", b.Node() == ""),
 		}
 		for _, t := range types {
-			order = append(order, trueFirst(!conditions.IsTrue(a, t), !conditions.IsTrue(b, t)))
+			order = append(order, trueFirst(!conditions.IsTrue(a.Health, t), !conditions.IsTrue(b.Health, t)))
 		}
 		return cmp.Or(append(order, oldest(a, b))...)
 	}
@@ -125,7 +133,7 @@ func trueFirst(a, b bool) int {
 
 // mayReplace are the rules, in order; the first that objects is the reason to
 // wait that users are told.
-var mayReplace = []func(RemediationFacts, *Remediation){
+var mayReplace = []func(Facts, *Remediation){
 	versionHasArrived, retriesAreLeft, othersRemain, nobodyComesUp, nobodyGoes, componentsRemain, quorumSurvives,
 }
 
@@ -137,7 +145,7 @@ func (r *Remediation) never(message string, args ...any) {
 	r.Reason, r.Message = controlplanev1.KubeadmControlPlaneMachineCannotBeRemediatedReason, fmt.Sprintf(message, args...)
 }
 
-func versionHasArrived(f RemediationFacts, r *Remediation) {
+func versionHasArrived(f Facts, r *Remediation) {
 	if want := f.Cluster.Spec.Topology.Version; want != "" && want != f.ControlPlane.Spec.Version {
 		r.wait("Waiting for a version upgrade to %s to be propagated from Cluster.spec.topology", want)
 	}
@@ -145,7 +153,7 @@ func versionHasArrived(f RemediationFacts, r *Remediation) {
 
 // retriesAreLeft limits replacements of replacements: within the minimum
 // healthy period they count as one sequence.
-func retriesAreLeft(f RemediationFacts, r *Remediation) {
+func retriesAreLeft(f Facts, r *Remediation) {
 	value, ok := r.Machine.Annotations[controlplanev1.RemediationForAnnotation]
 	if !ok {
 		return
@@ -181,13 +189,13 @@ func seconds(s *int32, otherwise int32) time.Duration {
 // The rules from here on protect what runs: before kubeadm init has finished,
 // there is nothing to protect.
 
-func othersRemain(f RemediationFacts, r *Remediation) {
+func othersRemain(f Facts, r *Remediation) {
 	if Initialized(f.ControlPlane) && len(f.Machines) <= 1 {
 		r.never("KubeadmControlPlane can't remediate if current replicas are less or equal to 1")
 	}
 }
 
-func nobodyComesUp(f RemediationFacts, r *Remediation) {
+func nobodyComesUp(f Facts, r *Remediation) {
 	if !Initialized(f.ControlPlane) {
 		return
 	}
@@ -200,7 +208,7 @@ func nobodyComesUp(f RemediationFacts, r *Remediation) {
 	}
 }
 
-func nobodyGoes(f RemediationFacts, r *Remediation) {
+func nobodyGoes(f Facts, r *Remediation) {
 	for _, m := range f.Machines {
 		if m.Deleting() {
 			r.wait("KubeadmControlPlane waiting for control plane Machine %s deletion to complete before triggering remediation", m.Name)
@@ -209,34 +217,34 @@ func nobodyGoes(f RemediationFacts, r *Remediation) {
 	}
 }
 
-func componentsRemain(f RemediationFacts, r *Remediation) {
+func componentsRemain(f Facts, r *Remediation) {
 	if !Initialized(f.ControlPlane) {
 		return
 	}
-	if !f.Connected {
+	if !f.Workload.Connected {
 		r.wait("KubeadmControlPlane can't remediate while the workload cluster is not connected")
 		return
 	}
-	if !ComponentsRemain(f.Machines, r.Machine) {
+	if !componentsRemainWithout(f.Machines, r.Machine) {
 		r.wait("KubeadmControlPlane can't remediate this machine because no other machine would be left with healthy control plane components")
 	}
 }
 
-// ComponentsRemain reports whether, without one of the machines, another would
+// componentsRemainWithout reports whether, without one of the machines, another would
 // be left that can serve the API: one whose components are all healthy. etcd
 // has rules of its own.
-func ComponentsRemain(machines []*Machine, leaving *Machine) bool {
+func componentsRemainWithout(machines []*Machine, leaving *Machine) bool {
 	return slices.ContainsFunc(machines, func(m *Machine) bool {
 		return m != leaving && m.Node() != "" && len(Unhealthy(m, false)) == 0
 	})
 }
 
-func quorumSurvives(f RemediationFacts, r *Remediation) {
+func quorumSurvives(f Facts, r *Remediation) {
 	if !Initialized(f.ControlPlane) || !ManagesEtcd(f.ControlPlane) {
 		return
 	}
-	if f.EtcdErr != nil {
-		r.wait("KubeadmControlPlane can't remediate while etcd members are not known: %v", f.EtcdErr)
+	if f.Etcd.Err != nil {
+		r.wait("KubeadmControlPlane can't remediate while etcd members are not known: %v", f.Etcd.Err)
 		return
 	}
 	var staying []string
@@ -245,7 +253,7 @@ func quorumSurvives(f RemediationFacts, r *Remediation) {
 			staying = append(staying, m.Node())
 		}
 	}
-	if why := (quorum.Replacement{Members: f.Members, Leaving: r.Machine.Node(), Staying: staying}).Objection(); why != "" {
+	if why := (quorum.Replacement{Members: f.Etcd.Members, Leaving: r.Machine.Node(), Staying: staying}).Objection(); why != "" {
 		r.wait("KubeadmControlPlane can't remediate this machine because this could result in etcd losing quorum: %s", why)
 	}
 }

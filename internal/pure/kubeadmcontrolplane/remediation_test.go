@@ -16,17 +16,17 @@ import (
 
 func TestRemediate(t *testing.T) {
 	t.Parallel()
-	type change = func(*RemediationFacts)
+	type change = func(*Facts)
 	record := func(ago time.Duration, count int32) change {
-		return func(f *RemediationFacts) {
+		return func(f *Facts) {
 			f.Machines[0].Annotations[controlplanev1.RemediationForAnnotation] = Record{"z", metav1.NewTime(now.Add(-ago)), count}.String()
 		}
 	}
-	spec := func(f *RemediationFacts) *controlplanev1.KubeadmControlPlaneRemediationSpec {
+	spec := func(f *Facts) *controlplanev1.KubeadmControlPlaneRemediationSpec {
 		return &f.ControlPlane.Spec.Remediation
 	}
 	both := func(all ...change) change {
-		return func(f *RemediationFacts) {
+		return func(f *Facts) {
 			for _, c := range all {
 				c(f)
 			}
@@ -43,35 +43,35 @@ func TestRemediate(t *testing.T) {
 		"the one with the worst trouble":   {"a unhealthy,b unhealthy nomember,c,d,e", nil, "b delete", 0},
 		"the one a user chose":             {"a unhealthy nomember,b unhealthy chosen,c,d,e", nil, "b delete", 0},
 		"one without a Node before others": {"a unhealthy sick,b unhealthy bare,c,d", nil, "b delete", 0},
-		"one is being replaced": {"a unhealthy,b,c", func(f *RemediationFacts) {
+		"one is being replaced": {"a unhealthy,b,c", func(f *Facts) {
 			f.ControlPlane.Annotations = map[string]string{controlplanev1.RemediationInProgressAnnotation: "{}"}
 		}, "", 0},
 		"it is going already":      {"a unhealthy going,b,c", nil, "", 0},
 		"another goes":             {"a unhealthy,b going,c", nil, "a RemediationDeferred KubeadmControlPlane waiting for control plane Machine b deletion to complete before triggering remediation", 0},
 		"another comes up":         {"a unhealthy,b,c bare", nil, "a RemediationDeferred KubeadmControlPlane waiting for control plane Machine c to have a Node before triggering remediation", 0},
 		"the only one":             {"a unhealthy", nil, "a CannotBeRemediated KubeadmControlPlane can't remediate if current replicas are less or equal to 1", 0},
-		"the only one before init": {"a unhealthy bare", func(f *RemediationFacts) { f.ControlPlane.Status.Initialization.ControlPlaneInitialized = nil }, "a delete", 0},
+		"the only one before init": {"a unhealthy bare", func(f *Facts) { f.ControlPlane.Status.Initialization.ControlPlaneInitialized = nil }, "a delete", 0},
 		"no other works":           {"a unhealthy,b sick,c sick", nil, "a RemediationDeferred KubeadmControlPlane can't remediate this machine because no other machine would be left with healthy control plane components", 0},
-		"etcd not known":           {"a unhealthy,b,c", func(f *RemediationFacts) { f.EtcdErr = errors.New("timeout") }, "a RemediationDeferred KubeadmControlPlane can't remediate while etcd members are not known: timeout", 0},
-		"etcd would lose":          {"a unhealthy,b,c", func(f *RemediationFacts) { f.Members[1].Healthy = false }, "a RemediationDeferred KubeadmControlPlane can't remediate this machine because this could result in etcd losing quorum: etcd would have 1 healthy of 3 members and needs 2", 0},
-		"external etcd is not asked": {"a unhealthy,b,c", func(f *RemediationFacts) {
-			f.EtcdErr = errors.New("none")
+		"etcd not known":           {"a unhealthy,b,c", func(f *Facts) { f.Etcd.Err = errors.New("timeout") }, "a RemediationDeferred KubeadmControlPlane can't remediate while etcd members are not known: timeout", 0},
+		"etcd would lose":          {"a unhealthy,b,c", func(f *Facts) { f.Etcd.Members[1].Healthy = false }, "a RemediationDeferred KubeadmControlPlane can't remediate this machine because this could result in etcd losing quorum: etcd would have 1 healthy of 3 members and needs 2", 0},
+		"external etcd is not asked": {"a unhealthy,b,c", func(f *Facts) {
+			f.Etcd.Err = errors.New("none")
 			f.ControlPlane.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"x"}
 		}, "a delete", 0},
-		"not connected":                 {"a unhealthy,b,c", func(f *RemediationFacts) { f.Connected = false }, "a RemediationDeferred KubeadmControlPlane can't remediate while the workload cluster is not connected", 0},
-		"a version is on its way":       {"a unhealthy,b,c", func(f *RemediationFacts) { f.Cluster.Spec.Topology.Version = "v9" }, "a RemediationDeferred Waiting for a version upgrade to v9 to be propagated from Cluster.spec.topology", 0},
+		"not connected":                 {"a unhealthy,b,c", func(f *Facts) { f.Workload.Connected = false }, "a RemediationDeferred KubeadmControlPlane can't remediate while the workload cluster is not connected", 0},
+		"a version is on its way":       {"a unhealthy,b,c", func(f *Facts) { f.Cluster.Spec.Topology.Version = "v9" }, "a RemediationDeferred Waiting for a version upgrade to v9 to be propagated from Cluster.spec.topology", 0},
 		"a replacement that failed too": {"a unhealthy,b,c", record(time.Minute, 2), "a delete", 3},
 		"one that was healthy for long": {"a unhealthy,b,c", record(2*time.Hour, 2), "a delete", 0},
-		"too soon after the last":       {"a unhealthy,b,c", both(record(time.Minute, 0), func(f *RemediationFacts) { spec(f).RetryPeriodSeconds = new(int32(300)) }), "a RemediationDeferred KubeadmControlPlane can't remediate this machine because the operation already failed in the latest 5m0s (spec.remediation.retryPeriodSeconds)", 0},
-		"too often":                     {"a unhealthy,b,c", both(record(time.Minute, 2), func(f *RemediationFacts) { spec(f).MaxRetry = new(int32(2)) }), "a CannotBeRemediated KubeadmControlPlane can't remediate this machine because the operation already failed 2 times (spec.remediation.maxRetry)", 0},
-		"rubbish in the annotation":     {"a unhealthy,b,c", func(f *RemediationFacts) { f.Machines[0].Annotations[controlplanev1.RemediationForAnnotation] = "x" }, "a CannotBeRemediated Annotation controlplane.cluster.x-k8s.io/remediation-for: it is not the JSON of a remediation", 0},
+		"too soon after the last":       {"a unhealthy,b,c", both(record(time.Minute, 0), func(f *Facts) { spec(f).RetryPeriodSeconds = new(int32(300)) }), "a RemediationDeferred KubeadmControlPlane can't remediate this machine because the operation already failed in the latest 5m0s (spec.remediation.retryPeriodSeconds)", 0},
+		"too often":                     {"a unhealthy,b,c", both(record(time.Minute, 2), func(f *Facts) { spec(f).MaxRetry = new(int32(2)) }), "a CannotBeRemediated KubeadmControlPlane can't remediate this machine because the operation already failed 2 times (spec.remediation.maxRetry)", 0},
+		"rubbish in the annotation":     {"a unhealthy,b,c", func(f *Facts) { f.Machines[0].Annotations[controlplanev1.RemediationForAnnotation] = "x" }, "a CannotBeRemediated Annotation controlplane.cluster.x-k8s.io/remediation-for: it is not the JSON of a remediation", 0},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := RemediationFacts{Facts: Facts{ControlPlane: controlPlane(3), Cluster: &clusterv1.Cluster{}, Machines: machines(tc.machines), Connected: true, Now: now}}
+			f := Facts{ControlPlane: controlPlane(3), Cluster: &clusterv1.Cluster{}, Machines: machines(tc.machines), Workload: Workload{Connected: true}, Now: now}
 			for i, m := range f.Machines {
-				f.Members = append(f.Members, quorum.Member{ID: uint64(i), Name: m.Name, Healthy: !contains(tc.machines, m.Name+" unhealthy")})
+				f.Etcd.Members = append(f.Etcd.Members, quorum.Member{ID: uint64(i), Name: m.Name, Healthy: !contains(tc.machines, m.Name+" unhealthy")})
 			}
 			if tc.change != nil {
 				tc.change(&f)

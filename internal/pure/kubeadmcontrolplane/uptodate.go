@@ -52,9 +52,9 @@ func expiresSoon(kcp *controlplanev1.KubeadmControlPlane, m *Machine, now time.T
 	return days > 0 && !expiry.IsZero() && now.After(expiry.AddDate(0, 0, -int(days)))
 }
 
-// RolloutDue is when the passing of time alone will make a machine outdated;
+// rolloutDue is when the passing of time alone will make a machine outdated;
 // zero if it never will.
-func RolloutDue(kcp *controlplanev1.KubeadmControlPlane, machines []*Machine, now time.Time) (due time.Time) {
+func rolloutDue(kcp *controlplanev1.KubeadmControlPlane, machines []*Machine, now time.Time) (due time.Time) {
 	consider := func(t time.Time) {
 		if t.After(now) && (due.IsZero() || t.Before(due)) {
 			due = t

@@ -186,10 +186,10 @@ func TestRolloutDueIsTheNextMoment(t *testing.T) {
 	all := machines("a,b,c")
 	all[0].Status.CertificatesExpiryDate = metav1.NewTime(now.AddDate(0, 0, 9))
 	all[1].Status.CertificatesExpiryDate = metav1.NewTime(now.AddDate(0, 0, 3))
-	if got, want := RolloutDue(kcp, all, now), now.AddDate(0, 0, 2); !got.Equal(want) {
+	if got, want := rolloutDue(kcp, all, now), now.AddDate(0, 0, 2); !got.Equal(want) {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got := RolloutDue(controlPlane(1), all, now); !got.IsZero() {
+	if got := rolloutDue(controlPlane(1), all, now); !got.IsZero() {
 		t.Errorf("got %s without a rollout to come", got)
 	}
 }

@@ -13,11 +13,14 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 	"github.com/capstan-dev/capstan/internal/pure/quorum"
 )
 
 const waitingForInit = "Waiting for Cluster control plane to be initialized"
+
+// failureGracePeriod is how long a new failure of a component is not mentioned
+// while the control plane is available all the same.
+const failureGracePeriod = 10 * time.Second
 
 var etcdConditions = []string{
 	controlplanev1.KubeadmControlPlaneMachineEtcdPodHealthyCondition,
@@ -27,12 +30,12 @@ var etcdConditions = []string{
 // reasons of a condition that sums up others.
 type reasons struct{ uninspected, down, healthy, failing, unknown string }
 
-func etcdHealthy(s *state) metav1.Condition {
+func etcdHealthy(f Facts) metav1.Condition {
 	var issues []string
-	for _, m := range s.orphanMembers() {
-		issues = append(issues, fmt.Sprintf("* Etcd member %s does not have a corresponding Machine", m))
+	for _, o := range Orphans(f) {
+		issues = append(issues, fmt.Sprintf("* Etcd member %s does not have a corresponding Machine", o))
 	}
-	c := sum(s, []string{controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition}, issues, reasons{
+	c := sum(f, []string{controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition}, issues, reasons{
 		uninspected: controlplanev1.KubeadmControlPlaneEtcdClusterInspectionFailedReason,
 		down:        controlplanev1.KubeadmControlPlaneEtcdClusterConnectionDownReason,
 		healthy:     controlplanev1.KubeadmControlPlaneEtcdClusterHealthyReason,
@@ -43,11 +46,11 @@ func etcdHealthy(s *state) metav1.Condition {
 	return c
 }
 
-func componentsHealthy(s *state) metav1.Condition {
-	types := slices.DeleteFunc(kubeadmcontrolplane.ComponentConditions(kubeadmcontrolplane.ManagesEtcd(s.ControlPlane)), func(t string) bool {
+func componentsHealthy(f Facts) metav1.Condition {
+	types := slices.DeleteFunc(ComponentConditions(ManagesEtcd(f.ControlPlane)), func(t string) bool {
 		return t == controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition
 	})
-	c := sum(s, types, nil, reasons{
+	c := sum(f, types, nil, reasons{
 		uninspected: controlplanev1.KubeadmControlPlaneControlPlaneComponentsInspectionFailedReason,
 		down:        controlplanev1.KubeadmControlPlaneControlPlaneComponentsConnectionDownReason,
 		healthy:     controlplanev1.KubeadmControlPlaneControlPlaneComponentsHealthyReason,
@@ -58,20 +61,20 @@ func componentsHealthy(s *state) metav1.Condition {
 	return c
 }
 
-// sum makes one condition of some conditions of all machines that have a Node.
-func sum(s *state, types, issues []string, r reasons) metav1.Condition {
-	if !kubeadmcontrolplane.Initialized(s.ControlPlane) {
+// sum makes one condition of the health of all machines that have a Node.
+func sum(f Facts, types, issues []string, r reasons) metav1.Condition {
+	if !Initialized(f.ControlPlane) {
 		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: r.uninspected, Message: waitingForInit}
 	}
 	var unknown []string
 	seen, down := 0, false
-	for _, m := range s.Machines {
+	for _, m := range f.Machines {
 		if m.Node() == "" {
 			continue
 		}
 		seen++
 		for _, t := range types {
-			c := conditions.Get(m, t)
+			c := conditions.Get(m.Health, t)
 			switch {
 			case c == nil:
 				unknown = append(unknown, fmt.Sprintf("* Machine %s: %s: not yet reported", m.Name, t))
@@ -94,24 +97,21 @@ func sum(s *state, types, issues []string, r reasons) metav1.Condition {
 	return metav1.Condition{Status: metav1.ConditionTrue, Reason: r.healthy}
 }
 
-// failureGracePeriod is how long a new failure of a component is not mentioned
-// while the control plane is available all the same.
-const failureGracePeriod = 10 * time.Second
-
 // available is True when the control plane can be used and would survive what
 // it is made to survive.
-func available(s *state) metav1.Condition {
+func (r *reporter) available() metav1.Condition {
 	const t = controlplanev1.KubeadmControlPlaneAvailableCondition
-	if !kubeadmcontrolplane.Initialized(s.ControlPlane) {
+	if !Initialized(r.ControlPlane) {
 		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotAvailableReason, "Control plane not yet initialized")
 	}
-	if old := conditions.Get(s.ControlPlane, t); s.client == nil && s.ControlPlane.DeletionTimestamp.IsZero() && old != nil && !s.isDown() {
+	down := isDown(r.Facts)
+	if old := conditions.Get(r.ControlPlane, t); !r.Workload.Connected && r.ControlPlane.DeletionTimestamp.IsZero() && old != nil && !down {
 		return *old // nothing new is known
 	}
-	if s.isDown() {
+	if down {
 		return conditions.New(t, metav1.ConditionUnknown, controlplanev1.KubeadmControlPlaneAvailableInspectionFailedReason, "* The workload cluster does not answer")
 	}
-	issues, notes := s.unavailable()
+	issues, notes := r.unavailable()
 	if len(issues) > 0 {
 		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotAvailableReason, strings.Join(issues, "\n"))
 	}
@@ -119,10 +119,10 @@ func available(s *state) metav1.Condition {
 }
 
 // isDown reports whether the components are not known any more.
-func (s *state) isDown() bool {
-	for _, m := range s.Machines {
-		for _, t := range reported(s) {
-			if conditions.Reason(m, t) == clusterv1.ConnectionDownReason {
+func isDown(f Facts) bool {
+	for _, m := range f.Machines {
+		for _, t := range reported(ManagesEtcd(f.ControlPlane)) {
+			if conditions.Reason(m.Health, t) == clusterv1.ConnectionDownReason {
 				return true
 			}
 		}
@@ -131,21 +131,20 @@ func (s *state) isDown() bool {
 }
 
 // unavailable lists what makes the control plane unavailable, and what does not.
-func (s *state) unavailable() (issues, notes []string) {
-	if !s.ControlPlane.DeletionTimestamp.IsZero() {
+func (r *reporter) unavailable() (issues, notes []string) {
+	if !r.ControlPlane.DeletionTimestamp.IsZero() {
 		issues = append(issues, "* Control plane metadata.deletionTimestamp is set")
 	}
-	if conditions.IsFalse(s.ControlPlane, controlplanev1.KubeadmControlPlaneCertificatesAvailableCondition) {
+	if r.certificatesAvailable().Status == metav1.ConditionFalse {
 		issues = append(issues, "* Control plane certificates are not available")
 	}
-	managed := kubeadmcontrolplane.ManagesEtcd(s.ControlPlane)
-	pods := slices.DeleteFunc(kubeadmcontrolplane.ComponentConditions(managed), func(t string) bool { return slices.Contains(etcdConditions, t) })
+	managed := ManagesEtcd(r.ControlPlane)
 	working, members := 0, 0
-	for _, m := range s.Machines {
-		if s.all(m, pods, &notes) && (!managed || s.all(m, etcdConditions, &notes)) {
+	for _, m := range r.Machines {
+		if r.all(m, ComponentConditions(false), &notes) && (!managed || r.all(m, etcdConditions, &notes)) {
 			working++
 		}
-		if conditions.IsTrue(m, controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition) {
+		if conditions.IsTrue(m.Health, controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition) {
 			members++
 		}
 	}
@@ -153,9 +152,9 @@ func (s *state) unavailable() (issues, notes []string) {
 		issues = append(issues, "* There are no Machines with healthy control plane components, at least 1 required")
 	}
 	if managed {
-		voting, _ := quorum.Votes(s.etcd.members)
-		if !s.etcd.asked() || s.etcd.listErr != nil {
-			voting = len(s.Machines)
+		voting, _ := quorum.Votes(r.Etcd.Members)
+		if r.Etcd.Err != nil {
+			voting = len(r.Machines)
 		}
 		if needed := quorum.Needed(voting); members < needed {
 			issues = append(issues, fmt.Sprintf("* %d of %d etcd members are healthy, at least %d required for etcd quorum", members, voting, needed))
@@ -166,19 +165,16 @@ func (s *state) unavailable() (issues, notes []string) {
 
 // all reports whether all conditions of a machine are True, and notes those that
 // have not been for a while.
-func (s *state) all(m *kubeadmcontrolplane.Machine, types []string, notes *[]string) bool {
+func (r *reporter) all(m *Machine, types []string, notes *[]string) bool {
+	held, _ := r.firstHeld(m)
 	good := true
 	for _, t := range types {
-		c := conditions.Get(m, t)
+		c := conditions.Get(m.Health, t)
 		if c != nil && c.Status == metav1.ConditionTrue {
 			continue
 		}
 		good = false
-		if c == nil || m.Node() == "" || s.pending[m.Name] {
-			continue
-		}
-		if at := c.LastTransitionTime.Add(failureGracePeriod); at.After(s.Now) {
-			s.due(at)
+		if c == nil || m.Node() == "" || held || r.later(c.LastTransitionTime.Add(failureGracePeriod)) {
 			continue
 		}
 		*notes = append(*notes, fmt.Sprintf("* Machine %s: %s: %s", m.Name, t, c.Message))

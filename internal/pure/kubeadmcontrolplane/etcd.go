@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/capstan-dev/capstan/internal/pure/quorum"
+)
+
+const (
+	// InspectionLasts is how long a good inspection of etcd holds. An alarm of
+	// etcd shows nowhere else, so it has to be looked for now and then.
+	InspectionLasts = 10 * time.Minute
+
+	// inspectAgain is how soon etcd is asked again when it was not all good.
+	inspectAgain = 3 * time.Second
+)
+
+// Etcd is what the members of etcd said of themselves and of each other.
+type Etcd struct {
+	At         time.Time        // when they were asked; zero if nobody has
+	Members    []quorum.Member  // all of them
+	Err        error            // why Members are not known; nil if they are
+	MemberErrs map[string]error // what is wrong with the member on a Node
+}
+
+// Answer is what the etcd member on one Node said.
+type Answer struct {
+	Node    string
+	Members []quorum.Member // that it knows; whether they are healthy is not said
+	Errors  []string        // that it reports
+	Err     error           // why it did not answer
+}
+
+// Evaluate puts answers together: the members, each healthy if it answered,
+// had nothing to complain of, and knows the same members as the others.
+func Evaluate(at time.Time, answers []Answer) Etcd {
+	e := Etcd{At: at, MemberErrs: map[string]error{}}
+	var errs []error
+	for _, a := range answers {
+		switch {
+		case a.Err != nil:
+			e.MemberErrs[a.Node] = a.Err
+			errs = append(errs, a.Err)
+		case e.Members == nil:
+			e.Members = slices.Clone(a.Members)
+		case !slices.EqualFunc(e.Members, a.Members, func(x, y quorum.Member) bool { return x.ID == y.ID }):
+			e.MemberErrs[a.Node] = fmt.Errorf("etcd member %s knows other members than the others do", a.Node)
+		}
+	}
+	if e.Members == nil {
+		e.Err = errors.Join(errs...)
+		return e
+	}
+	for _, a := range answers {
+		m := e.Member(a.Node)
+		if m == nil || e.MemberErrs[a.Node] != nil {
+			continue
+		}
+		if len(a.Errors) > 0 && len(m.Alarms) == 0 {
+			e.MemberErrs[a.Node] = fmt.Errorf("etcd member reports errors: %s", strings.Join(a.Errors, ", "))
+			continue
+		}
+		m.Healthy = true
+	}
+	return e
+}
+
+// Member is the member of a Node, nil if there is none. One that has never run
+// is nobody's.
+func (e Etcd) Member(node string) *quorum.Member {
+	i := slices.IndexFunc(e.Members, func(m quorum.Member) bool { return node != "" && m.Name == node })
+	if i < 0 {
+		return nil
+	}
+	return &e.Members[i]
+}
+
+// With gives members that were listed later the health they had when each was asked.
+func (e Etcd) With(members []quorum.Member) []quorum.Member {
+	for i, m := range members {
+		if known := e.Member(m.Name); known != nil && known.ID == m.ID {
+			members[i].Healthy = known.Healthy
+		}
+	}
+	return members
+}
+
+// memberErr says what is wrong with the member of a Node.
+func (e Etcd) memberErr(node string) error {
+	if err := e.MemberErrs[node]; err != nil {
+		return err
+	}
+	return e.Err
+}
+
+// Expires is when the members are to be asked again although nothing has
+// happened; zero if nobody has asked them.
+func (e Etcd) Expires() time.Time {
+	voting, healthy := quorum.Votes(e.Members)
+	switch {
+	case e.At.IsZero():
+		return time.Time{}
+	case e.Err == nil && len(e.MemberErrs) == 0 && voting == healthy && voting == len(e.Members):
+		return e.At.Add(InspectionLasts)
+	}
+	return e.At.Add(inspectAgain)
+}
+
+// Askable are the Nodes whose etcd members can be asked, without that of one machine.
+func (f Facts) Askable(leaving *Machine) (nodes []string) {
+	for _, m := range f.Machines {
+		if m == leaving {
+			continue
+		}
+		if member := f.Etcd.Member(m.Node()); member != nil && member.Healthy {
+			nodes = append(nodes, m.Node())
+		}
+	}
+	return nodes
+}

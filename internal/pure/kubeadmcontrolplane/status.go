@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/pure/scaling"
+)
+
+const (
+	// FirstContact is how long nobody expects the first machine to answer.
+	FirstContact = time.Minute
+
+	// comingUp is how long a new machine is not described: it says something
+	// else every moment, and each would be a write.
+	comingUp = 10 * time.Second
+)
+
+// Outcome is what a reconcile decided, and how far it came.
+type Outcome struct {
+	Action      Action       // the change of machines that is due; nil if none is
+	Blocked     []string     // what stands in the way of it
+	Held        []string     // which machines may not terminate yet, and why
+	Remediation *Remediation // nil if no machine is to be replaced
+	Deletion    Deletion     // of the control plane
+	Failed      bool         // it ended with an error
+}
+
+// Deletion says how far the deletion of a control plane is.
+type Deletion struct{ Reason, Message string }
+
+// reporter makes a status, and finds until when it holds.
+type reporter struct {
+	Facts
+	Outcome
+	due time.Time
+}
+
+// later reports whether a time is still to come. The status is then to be made
+// again at that time.
+func (r *reporter) later(at time.Time) bool {
+	if !at.After(r.Now) {
+		return false
+	}
+	if r.due.IsZero() || at.Before(r.due) {
+		r.due = at
+	}
+	return true
+}
+
+// Report makes the status of a control plane, and says when the mere passing of
+// time will change what is known, decided or reported; zero if it never will.
+// What could not be looked at this time stays as it was reported last.
+func Report(f Facts, o Outcome) (controlplanev1.KubeadmControlPlaneStatus, time.Time) {
+	r := &reporter{Facts: f, Outcome: o}
+	next := controlplanev1.KubeadmControlPlane{Status: f.ControlPlane.Status}
+	r.count(&next.Status)
+	all := []metav1.Condition{
+		r.initialized(), r.certificatesAvailable(), componentsHealthy(f), r.machinesReady(), machinesUpToDate(f), rollingOut(f),
+		r.scalingUp(), r.scalingDown(), r.remediating(), r.deleting(), r.available(), pause.Condition(f.Cluster, f.ControlPlane),
+	}
+	if ManagesEtcd(f.ControlPlane) {
+		all = append(all, etcdHealthy(f))
+	} else {
+		conditions.Delete(&next, controlplanev1.KubeadmControlPlaneEtcdClusterHealthyCondition)
+	}
+	for _, c := range all {
+		c.ObservedGeneration = f.ControlPlane.Generation
+		conditions.Set(&next, f.Now, c)
+	}
+	if !o.Failed {
+		next.Status.ObservedGeneration = f.ControlPlane.Generation
+	}
+	r.timers()
+	return next.Status, r.due
+}
+
+// timers are those of what is known and decided, beside those of the conditions.
+func (r *reporter) timers() {
+	r.later(r.Etcd.Expires())
+	if !r.ControlPlane.DeletionTimestamp.IsZero() {
+		return
+	}
+	if Initialized(r.ControlPlane) && !r.Workload.Connected {
+		r.later(r.graceEnds())
+	}
+	for _, m := range r.Machines {
+		if held, until := r.firstHeld(m); held {
+			r.later(until)
+		}
+	}
+	r.later(rolloutDue(r.ControlPlane, r.Machines, r.Now))
+	if r.Remediation != nil {
+		r.later(r.Remediation.Retry)
+	}
+}
+
+// ReportMachine makes the conditions of a machine, or says that they are not to
+// be written yet: those of a new machine come together.
+func ReportMachine(f Facts, o Outcome, m *Machine) (all []metav1.Condition, write bool) {
+	if !f.ControlPlane.DeletionTimestamp.IsZero() {
+		return nil, false // nobody looks at it any more
+	}
+	remediation := o.remediationOf(m)
+	if held, _ := f.firstHeld(m); held && (o.Remediation == nil || o.Remediation.Machine != m) {
+		return nil, false
+	}
+	var to clusterv1.Machine
+	to.SetConditions(m.Health)
+	conditions.Set(&to, f.Now, upToDate(m))
+	if remediation == nil {
+		conditions.Delete(&to, clusterv1.MachineOwnerRemediatedCondition)
+	} else {
+		conditions.Set(&to, f.Now, *remediation)
+	}
+	return to.GetConditions(), true
+}
+
+func upToDate(m *Machine) metav1.Condition {
+	if m.UpToDate {
+		return metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineUpToDateReason}
+	}
+	return metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineNotUpToDateReason, Message: m.Message()}
+}
+
+// remediationOf is the condition OwnerRemediated of a machine: what was decided
+// now, else what it says, unless the machine is healthy again; nil for none.
+func (o Outcome) remediationOf(m *Machine) *metav1.Condition {
+	const t = clusterv1.MachineOwnerRemediatedCondition
+	switch {
+	case o.Remediation != nil && o.Remediation.Machine == m && o.Remediation.Reason != "":
+		return new(conditions.New(t, metav1.ConditionFalse, o.Remediation.Reason, o.Remediation.Message))
+	case !m.Deleting() && !conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition):
+		return nil
+	}
+	return conditions.Get(m, t)
+}
+
+// count fills the counters, which the scale subresource and the Cluster read.
+func (r *reporter) count(st *controlplanev1.KubeadmControlPlaneStatus) {
+	machines := make([]*clusterv1.Machine, 0, len(r.Machines))
+	upToDate := int32(0)
+	for _, m := range r.Machines {
+		machines = append(machines, m.Machine)
+		if m.UpToDate && !m.marked(clusterv1.UpdateInProgressAnnotation) {
+			upToDate++
+		}
+	}
+	c := scaling.Count(machines)
+	st.Selector = clusterv1.ClusterNameLabel + "=" + r.Cluster.Name + "," + clusterv1.MachineControlPlaneLabel
+	st.Replicas, st.ReadyReplicas, st.AvailableReplicas, st.UpToDateReplicas = &c.Replicas, &c.Ready, &c.Available, &upToDate
+	st.Versions = c.Versions
+	st.Version = ""
+	if len(c.Versions) > 0 {
+		st.Version = c.Versions[0].Version
+	}
+}
+
+func (r *reporter) initialized() metav1.Condition {
+	const t = controlplanev1.KubeadmControlPlaneInitializedCondition
+	if Initialized(r.ControlPlane) {
+		return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneInitializedReason, "")
+	}
+	return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotInitializedReason, r.waitsFor())
+}
+
+// waitsFor says what a control plane that is not initialized waits for.
+func (r *reporter) waitsFor() string {
+	infra := r.Cluster.Status.Initialization.InfrastructureProvisioned
+	switch {
+	case infra == nil || !*infra:
+		return "Waiting for the Cluster's infrastructure to be provisioned"
+	case r.Certificates.Err != nil:
+		return ""
+	case r.Cluster.Spec.ControlPlaneEndpoint.IsZero():
+		return "Waiting for the Cluster's spec.controlPlaneEndpoint to be set"
+	case len(r.Machines) > 0 && !r.Workload.Connected:
+		return r.slowStart()
+	}
+	return ""
+}
+
+// slowStart says why the workload cluster does not answer, once it should have.
+// Until that is known, which is so after a restart too, it says what it said.
+func (r *reporter) slowStart() string {
+	if r.later(r.Machines[0].CreationTimestamp.Add(FirstContact)) {
+		return ""
+	}
+	if r.Workload.Why != "" {
+		return "Waiting for the workload cluster to answer: " + r.Workload.Why
+	}
+	return conditions.Message(r.ControlPlane, controlplanev1.KubeadmControlPlaneInitializedCondition)
+}
+
+func (r *reporter) certificatesAvailable() metav1.Condition {
+	const t = controlplanev1.KubeadmControlPlaneCertificatesAvailableCondition
+	switch {
+	case r.Certificates.Err != nil:
+		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneCertificatesNotAvailableReason, r.Certificates.Err.Error())
+	case r.Certificates.Checked:
+		return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneCertificatesAvailableReason, "")
+	}
+	if old := conditions.Get(r.ControlPlane, t); old != nil {
+		return *old
+	}
+	return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneCertificatesNotAvailableReason, r.waitsFor())
+}
+
+func (r *reporter) machinesReady() metav1.Condition {
+	described := conditions.Objects("Machine", r.Machines...)
+	for i, m := range r.Machines {
+		if !conditions.IsTrue(m, clusterv1.MachineReadyCondition) && !m.Deleting() && r.later(m.CreationTimestamp.Add(comingUp)) {
+			described[i].Conditions = []metav1.Condition{{Type: clusterv1.MachineReadyCondition, Status: metav1.ConditionUnknown, Message: "Machine is coming up"}}
+		}
+	}
+	return conditions.Aggregate(described, clusterv1.MachineReadyCondition, controlplanev1.KubeadmControlPlaneMachinesReadyCondition, conditions.AggregateOptions{
+		Reasons: conditions.Reasons{
+			Issue:   controlplanev1.KubeadmControlPlaneMachinesNotReadyReason,
+			Unknown: controlplanev1.KubeadmControlPlaneMachinesReadyUnknownReason,
+			Info:    controlplanev1.KubeadmControlPlaneMachinesReadyReason,
+		},
+		Empty: metav1.Condition{Status: metav1.ConditionTrue, Reason: controlplanev1.KubeadmControlPlaneMachinesReadyNoReplicasReason},
+	})
+}
+
+func machinesUpToDate(f Facts) metav1.Condition {
+	judged := conditions.Objects("Machine", f.Machines...)
+	for i, m := range f.Machines {
+		judged[i].Conditions = []metav1.Condition{upToDate(m)}
+	}
+	return conditions.Aggregate(judged, clusterv1.MachineUpToDateCondition, controlplanev1.KubeadmControlPlaneMachinesUpToDateCondition, conditions.AggregateOptions{
+		Reasons: conditions.Reasons{
+			Issue:   controlplanev1.KubeadmControlPlaneMachinesNotUpToDateReason,
+			Unknown: controlplanev1.KubeadmControlPlaneMachinesUpToDateUnknownReason,
+			Info:    controlplanev1.KubeadmControlPlaneMachinesUpToDateReason,
+		},
+		Empty: metav1.Condition{Status: metav1.ConditionTrue, Reason: controlplanev1.KubeadmControlPlaneMachinesUpToDateNoReplicasReason},
+	})
+}
+
+func rollingOut(f Facts) metav1.Condition {
+	const t = controlplanev1.KubeadmControlPlaneRollingOutCondition
+	outdated, why := 0, []string{}
+	for _, m := range f.Machines {
+		if m.UpToDate {
+			continue
+		}
+		outdated++
+		for _, line := range m.Why {
+			if line = "* " + line; !slices.Contains(why, line) {
+				why = append(why, line)
+			}
+		}
+	}
+	if outdated == 0 {
+		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotRollingOutReason, "")
+	}
+	message := fmt.Sprintf("Rolling out %d not up-to-date %s", outdated, replicas(outdated))
+	return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneRollingOutReason, strings.Join(append([]string{message}, why...), "\n"))
+}
+
+func replicas(n int) string {
+	if n == 1 {
+		return "replica"
+	}
+	return "replicas"
+}
+
+func (r *reporter) scalingUp() metav1.Condition {
+	const t = controlplanev1.KubeadmControlPlaneScalingUpCondition
+	if r.ControlPlane.Spec.Replicas == nil {
+		return conditions.New(t, metav1.ConditionUnknown, controlplanev1.KubeadmControlPlaneScalingUpWaitingForReplicasSetReason, "Waiting for spec.replicas set")
+	}
+	want, have := wanted(r.Facts), len(r.Machines)
+	if have >= want {
+		message := ""
+		if r.Template != "" && r.ControlPlane.DeletionTimestamp.IsZero() {
+			message = "Scaling up would be blocked because " + r.Template
+		}
+		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotScalingUpReason, message)
+	}
+	message := fmt.Sprintf("Scaling up from %d to %d %s", have, want, replicas(want))
+	blocked := slices.Clone(r.Blocked)
+	if r.Template != "" && !slices.Contains(blocked, r.Template) {
+		blocked = append(blocked, r.Template)
+	}
+	return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneScalingUpReason, because(message, blocked))
+}
+
+func (r *reporter) scalingDown() metav1.Condition {
+	const t = controlplanev1.KubeadmControlPlaneScalingDownCondition
+	if r.ControlPlane.Spec.Replicas == nil {
+		return conditions.New(t, metav1.ConditionUnknown, controlplanev1.KubeadmControlPlaneScalingDownWaitingForReplicasSetReason, "Waiting for spec.replicas set")
+	}
+	want, have := wanted(r.Facts), len(r.Machines)
+	if have <= want {
+		// A machine that somebody deletes is not one too many, yet it goes.
+		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotScalingDownReason, strings.Join(r.Held, "\n"))
+	}
+	message := fmt.Sprintf("Scaling down from %d to %d %s", have, want, replicas(want))
+	return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneScalingDownReason, because(message, slices.Concat(r.Blocked, r.Held)))
+}
+
+// wanted is how many machines there are to be; none when all is deleted.
+func wanted(f Facts) int {
+	if !f.ControlPlane.DeletionTimestamp.IsZero() {
+		return 0
+	}
+	return int(*f.ControlPlane.Spec.Replicas)
+}
+
+func because(message string, blocked []string) string {
+	if len(blocked) == 0 {
+		return message
+	}
+	return message + " is blocked because:\n* " + strings.Join(blocked, "\n* ")
+}
+
+func (r *reporter) remediating() metav1.Condition {
+	const t = controlplanev1.KubeadmControlPlaneRemediatingCondition
+	var under []string
+	for _, m := range r.Machines {
+		if c := r.remediationOf(m); c != nil && c.Status == metav1.ConditionFalse {
+			under = append(under, fmt.Sprintf("* Machine %s: %s", m.Name, c.Message))
+		}
+	}
+	if len(under) > 0 {
+		return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneRemediatingReason, strings.Join(under, "\n"))
+	}
+	return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotRemediatingReason, "")
+}
+
+func (r *reporter) deleting() metav1.Condition {
+	const t = controlplanev1.KubeadmControlPlaneDeletingCondition
+	switch {
+	case r.ControlPlane.DeletionTimestamp.IsZero():
+		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotDeletingReason, "")
+	case r.Deletion.Reason == "" && r.Failed:
+		return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneDeletingInternalErrorReason, "Looking for what is left to delete failed")
+	}
+	return conditions.New(t, metav1.ConditionTrue, r.Deletion.Reason, r.Deletion.Message)
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"fmt"
+	"strings"
+
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/pure/quorum"
+)
+
+const nobodyToAsk = "no other etcd member is healthy"
+
+// Orphan is an etcd member without a machine.
+type Orphan struct {
+	quorum.Member
+	Keep string // why it may not be removed now; empty if it may
+}
+
+// Orphans are the etcd members that belong to no machine: they would count for
+// the majority for ever.
+func Orphans(f Facts) (all []Orphan) {
+	if f.Etcd.Err != nil {
+		return nil
+	}
+	var nodes []string
+	for _, m := range f.Machines {
+		nodes = append(nodes, m.Node())
+	}
+	for _, m := range quorum.Orphans(f.Etcd.Members, nodes) {
+		keep := quorum.MayRemove(f.Etcd.Members, m.ID)
+		if keep == "" && len(f.Askable(nil)) == 0 {
+			keep = nobodyToAsk
+		}
+		all = append(all, Orphan{m, keep})
+	}
+	return all
+}
+
+// Termination is what happens to a machine on its way out that is held until
+// its etcd member has gone: it waits, or its member is removed and it is let go.
+type Termination struct {
+	Machine *Machine
+	Early   string         // why its time has not come; the Machine tells when it has
+	Wait    string         // why it may not go although its time has come
+	Member  *quorum.Member // to remove first, if a fresh look allows it; nil if there is none
+}
+
+// Terminations decides about the machines that are held. With the whole cluster
+// going, or all machines, there is no etcd to keep alive.
+func Terminations(f Facts) (all []Termination) {
+	for _, m := range f.Machines {
+		if !m.Deleting() || !m.marked(controlplanev1.PreTerminateHookCleanupAnnotation) {
+			continue
+		}
+		t := Termination{Machine: m}
+		if len(f.Machines) > 1 && f.Cluster.DeletionTimestamp.IsZero() {
+			if t.Early = tooEarly(m); t.Early == "" {
+				t.Member, t.Wait = f.leave(m)
+			}
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// tooEarly says why a machine's time has not come.
+func tooEarly(m *Machine) string {
+	if conditions.Reason(m, clusterv1.MachineDeletingCondition) != clusterv1.MachineDeletingWaitingForPreTerminateHookReason {
+		return "its deletion has not come to the hooks yet"
+	}
+	for key := range m.Annotations {
+		if strings.HasPrefix(key, clusterv1.PreTerminateDeleteHookAnnotationPrefix) && key != controlplanev1.PreTerminateHookCleanupAnnotation {
+			return "hook " + key + " goes first: without its etcd member the Node may stop working"
+		}
+	}
+	return ""
+}
+
+// leave says which etcd member leaves with a machine, or why that has to wait:
+// somebody must be left to serve the API, and to remove the member.
+func (f Facts) leave(m *Machine) (member *quorum.Member, wait string) {
+	switch {
+	case m.Node() == "":
+		return nil, "" // it serves nobody
+	case Initialized(f.ControlPlane) && !componentsRemainWithout(f.Machines, m):
+		return nil, "no other machine would be left with healthy control plane components" // their Pods wake us
+	case !ManagesEtcd(f.ControlPlane):
+		return nil, ""
+	case f.Etcd.Err != nil:
+		// The connection wakes us, or it is known when to ask again.
+		return nil, fmt.Sprintf("the etcd members are not known: %v", f.Etcd.Err)
+	}
+	member = f.Etcd.Member(m.Node())
+	if member != nil && len(f.Askable(m)) == 0 {
+		return nil, nobodyToAsk
+	}
+	return member, ""
+}
+
+// Heirs are the machines that could lead etcd in the place of one that leaves.
+func Heirs(f Facts, leaving *Machine) (all []quorum.Heir) {
+	for _, m := range f.Machines {
+		if m == leaving || m.Node() == "" || m.Deleting() {
+			continue
+		}
+		all = append(all, quorum.Heir{
+			Node:           m.Node(),
+			MemberHealthy:  conditions.IsTrue(m.Health, controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition),
+			MachineHealthy: !conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition),
+			Current:        m.UpToDate,
+			Created:        m.CreationTimestamp.Time,
+		})
+	}
+	return all
+}
