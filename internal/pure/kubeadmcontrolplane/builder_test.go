@@ -12,6 +12,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/pure/quorum"
 )
 
 var now = time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC)
@@ -21,6 +22,10 @@ var now = time.Date(2026, 1, 10, 0, 0, 0, 0, time.UTC)
 //	old outdated · sick component not healthy · nomember etcd member not healthy
 //	bare no Node · going being deleted · marked to be deleted first · in=DOMAIN
 //	unhealthy a health check wants it replaced
+//	held by our hook · drained up to the hooks (and going, and held) · hooked by another hook too
+//	new nothing was reported yet
+//	down an earlier process reported that nothing is known of its components
+//	lost its etcd member is not there (in facts)
 func machine(words string) *Machine {
 	f := strings.Fields(words)
 	m := &Machine{Machine: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: f[0], Annotations: map[string]string{}}}, Verdict: Verdict{UpToDate: true}}
@@ -48,6 +53,24 @@ func machine(words string) *Machine {
 			m.Annotations[clusterv1.DeleteMachineAnnotation] = ""
 		case w == "chosen":
 			m.Annotations[clusterv1.RemediateMachineAnnotation] = ""
+		case w == "down":
+			for _, c := range reported(true) {
+				conditions.Delete(m.Machine, c)
+				report(m, metav1.Condition{Type: c, Status: metav1.ConditionUnknown, Reason: clusterv1.ConnectionDownReason, Message: "before"})
+			}
+		case w == "new":
+			m.SetConditions(nil)
+			m.Reported, m.Health = nil, nil
+		case w == "held":
+			m.Annotations[controlplanev1.PreTerminateHookCleanupAnnotation] = ""
+		case w == "drained":
+			m.DeletionTimestamp = &metav1.Time{Time: now}
+			m.Annotations[controlplanev1.PreTerminateHookCleanupAnnotation] = ""
+			report(m, metav1.Condition{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineDeletingWaitingForPreTerminateHookReason})
+		case w == "hooked":
+			m.Annotations[clusterv1.PreTerminateDeleteHookAnnotationPrefix+"/x"] = ""
+		case w == "lost":
+			m.Labels = map[string]string{w: ""}
 		case w == "unhealthy":
 			set(m, clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionFalse)
 			set(m, clusterv1.MachineOwnerRemediatedCondition, metav1.ConditionFalse)
@@ -77,6 +100,26 @@ func machines(list string) (all []*Machine) {
 	}
 	Sort(all)
 	return all
+}
+
+// facts are those of a control plane that is initialized and connected, and of
+// which nothing is known but what its machines have reported.
+func facts(replicas int32, list string) Facts {
+	f := Facts{
+		Now: now, ControlPlane: controlPlane(replicas), Cluster: &clusterv1.Cluster{}, Machines: machines(list),
+		Certificates: Certificates{Checked: true}, Workload: Workload{Connected: true},
+	}
+	f.Cluster.Status.Initialization.InfrastructureProvisioned = new(true)
+	f.Cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "h", Port: 6443}
+	for _, m := range f.Machines {
+		if _, lost := m.Labels["lost"]; m.Node() == "" || lost {
+			continue
+		}
+		f.Etcd.Members = append(f.Etcd.Members, quorum.Member{
+			ID: uint64(m.Name[0]), Name: m.Name, Healthy: conditions.IsTrue(m, controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition),
+		})
+	}
+	return f
 }
 
 func domains(names ...string) (all []clusterv1.FailureDomain) {

@@ -54,6 +54,11 @@ func TestRemediate(t *testing.T) {
 		"no other works":           {"a unhealthy,b sick,c sick", nil, "a RemediationDeferred KubeadmControlPlane can't remediate this machine because no other machine would be left with healthy control plane components", 0},
 		"etcd not known":           {"a unhealthy,b,c", func(f *Facts) { f.Etcd.Err = errors.New("timeout") }, "a RemediationDeferred KubeadmControlPlane can't remediate while etcd members are not known: timeout", 0},
 		"etcd would lose":          {"a unhealthy,b,c", func(f *Facts) { f.Etcd.Members[1].Healthy = false }, "a RemediationDeferred KubeadmControlPlane can't remediate this machine because this could result in etcd losing quorum: etcd would have 1 healthy of 3 members and needs 2", 0},
+		"the member of another is dead and nobody's": {"a unhealthy nomember,b,c", func(f *Facts) { f.Etcd.Members = append(f.Etcd.Members, members("x!")...) },
+			"a RemediationDeferred KubeadmControlPlane can't remediate this machine because this could result in etcd losing quorum: etcd would have 2 healthy of 4 members and needs 3", 0},
+		"a member has never run": {"a unhealthy nomember,b,c", func(f *Facts) { f.Etcd.Members = append(f.Etcd.Members[:2], members("?")...) },
+			"a RemediationDeferred KubeadmControlPlane can't remediate this machine because this could result in etcd losing quorum: etcd member 3f is a learner that has not caught up yet", 0},
+		"its own has never run": {"a unhealthy bare,b,c", func(f *Facts) { f.Etcd.Members = append(f.Etcd.Members[1:], members("?")...) }, "a delete", 0},
 		"external etcd is not asked": {"a unhealthy,b,c", func(f *Facts) {
 			f.Etcd.Err = errors.New("none")
 			f.ControlPlane.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"x"}
@@ -89,6 +94,35 @@ func TestRemediate(t *testing.T) {
 			}
 			if c != nil && c.Reason == "" && c.Record.RetryCount != tc.retries {
 				t.Errorf("retry %d, want %d", c.Record.RetryCount, tc.retries)
+			}
+		})
+	}
+}
+
+func TestReplaced(t *testing.T) {
+	t.Parallel()
+	record := func(at time.Time) string { return Record{"z", metav1.NewTime(at), 0}.String() }
+	made := machine("a").CreationTimestamp.Time
+	tests := map[string]struct {
+		annotation string
+		want       bool
+		wantErr    string
+	}{
+		"by a newer machine":    {record(made.Add(-time.Second)), true, ""},
+		"not by an older one":   {record(made), false, ""},
+		"nobody is replaced":    {"", false, ""},
+		"nobody knows by which": {"x", false, "annotation controlplane.cluster.x-k8s.io/remediation-in-progress: it is not the JSON of a remediation"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := facts(1, "a")
+			if tc.annotation != "" {
+				f.ControlPlane.Annotations = map[string]string{controlplanev1.RemediationInProgressAnnotation: tc.annotation}
+			}
+			got, err := Replaced(f)
+			if got != tc.want || (err == nil) != (tc.wantErr == "") || err != nil && !contains(err.Error(), tc.wantErr) {
+				t.Errorf("got %t, %v", got, err)
 			}
 		})
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 )
@@ -34,13 +33,15 @@ func text(all conditions.List, t string) string {
 	return string(c.Status) + " " + c.Reason + " " + c.Message
 }
 
+// silent lets the workload cluster not answer.
+func silent(k *known, why string) { k.Workload = Workload{Why: why} }
+
 // reporting is what is known of a control plane that wants some machines and has
 // others, of which those with a reason are not up to date.
 func reporting(want int32, reasons ...string) *known {
-	f := Facts{ControlPlane: &controlplanev1.KubeadmControlPlane{}, Cluster: &clusterv1.Cluster{}, Now: now}
-	f.Cluster.Status.Initialization.InfrastructureProvisioned = new(true)
-	f.Cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "h", Port: 6443}
-	f.ControlPlane.Spec.Replicas = &want
+	f := facts(want, "")
+	uninitialized(&f)
+	f.Certificates = Certificates{}
 	for _, why := range reasons {
 		m := &Machine{Machine: &clusterv1.Machine{}, Verdict: Verdict{UpToDate: why == ""}}
 		if why != "" {
@@ -90,8 +91,20 @@ func TestWhatAControlPlaneSaysOfItsMachines(t *testing.T) {
 			"False NotInitialized Waiting for the Cluster's infrastructure to be provisioned"},
 		"before the endpoint": {reporting(1), func(k *known) { k.Cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{} }, "Initialized",
 			"False NotInitialized Waiting for the Cluster's spec.controlPlaneEndpoint to be set"},
-		"without certificates":     {reporting(1), func(k *known) { k.Certificates.Err = errors.New("no CA") }, "CertificatesAvailable", "False NotAvailable no CA"},
-		"certificates not yet due": {reporting(1), nil, "CertificatesAvailable", "False NotAvailable "},
+		"without certificates": {reporting(1), func(k *known) { k.Certificates.Err = errors.New("no CA") }, "CertificatesAvailable", "False NotAvailable no CA"},
+		"after init":           {reporting(1), func(k *known) { k.ControlPlane.Status.Initialization.ControlPlaneInitialized = new(true) }, "Initialized", "True Initialized "},
+		"once it can be asked": {reporting(1, ""), nil, "Initialized", "False NotInitialized "},
+		"before anybody expects it to answer": {reporting(1, ""), func(k *known) {
+			silent(k, "connection refused")
+			k.Machines[0].CreationTimestamp = metav1.NewTime(now.Add(1 - FirstContact))
+		}, "Initialized", "False NotInitialized "},
+		"it does not answer": {reporting(1, ""), func(k *known) { silent(k, "connection refused") }, "Initialized", "False NotInitialized Waiting for the workload cluster to answer: connection refused"},
+		"it does not answer, and nobody knows yet why": {reporting(1, ""), func(k *known) {
+			silent(k, "")
+			conditions.Set(k.ControlPlane, now, metav1.Condition{Type: "Initialized", Status: metav1.ConditionFalse, Message: "as before"})
+		}, "Initialized", "False NotInitialized as before"},
+		"certificates that are there": {reporting(1), func(k *known) { k.Certificates.Checked = true }, "CertificatesAvailable", "True Available "},
+		"certificates not yet due":    {reporting(1), nil, "CertificatesAvailable", "False NotAvailable "},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
