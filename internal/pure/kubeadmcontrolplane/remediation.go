@@ -164,16 +164,22 @@ func retriesAreLeft(f Facts, r *Remediation) {
 		return
 	}
 	spec := f.ControlPlane.Spec.Remediation
-	if f.Now.Sub(last.Timestamp.Time) > seconds(spec.MinHealthyPeriodSeconds, controlplanev1.DefaultMinHealthyPeriodSeconds) {
+	forgiven := last.Timestamp.Add(seconds(spec.MinHealthyPeriodSeconds, controlplanev1.DefaultMinHealthyPeriodSeconds))
+	if !f.Now.Before(forgiven) {
 		return
 	}
-	if pause := seconds(spec.RetryPeriodSeconds, 0); f.Now.Before(last.Timestamp.Add(pause)) {
+	pause := seconds(spec.RetryPeriodSeconds, 0)
+	again := last.Timestamp.Add(pause)
+	switch {
+	case f.Now.Before(again):
 		r.wait("KubeadmControlPlane can't remediate this machine because the operation already failed in the latest %s (spec.remediation.retryPeriodSeconds)", pause)
-		r.Retry = last.Timestamp.Add(pause)
+		if r.Retry = again; forgiven.Before(again) {
+			r.Retry = forgiven
+		}
 		return
-	}
-	if spec.MaxRetry != nil && last.RetryCount >= *spec.MaxRetry {
+	case spec.MaxRetry != nil && last.RetryCount >= *spec.MaxRetry:
 		r.never("KubeadmControlPlane can't remediate this machine because the operation already failed %d times (spec.remediation.maxRetry)", *spec.MaxRetry)
+		r.Retry = forgiven
 		return
 	}
 	r.Record.RetryCount = last.RetryCount + 1

@@ -99,6 +99,52 @@ func TestRemediate(t *testing.T) {
 	}
 }
 
+func TestTimeAloneMayAllowARemediation(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		period, healthy, most int32 // spec.remediation, in seconds; -1 for none
+		ago                   time.Duration
+		count                 int32
+		reason                string // empty: it begins
+		wait                  time.Duration
+		retries               int32
+	}{
+		"too soon":                               {300, 3600, -1, time.Minute, 0, "RemediationDeferred", 4 * time.Minute, 0},
+		"soon enough":                            {300, 3600, -1, 5 * time.Minute, 0, "", 0, 1},
+		"too soon, but healthy for long":         {300, 120, -1, time.Minute, 0, "RemediationDeferred", time.Minute, 0},
+		"too often":                              {-1, 3600, 2, time.Minute, 2, "CannotBeRemediated", 59 * time.Minute, 0},
+		"too often, by default for an hour":      {-1, -1, 2, time.Minute, 2, "CannotBeRemediated", 59 * time.Minute, 0},
+		"too often, and too soon":                {300, 3600, 2, time.Minute, 2, "RemediationDeferred", 4 * time.Minute, 0},
+		"not even once":                          {-1, 3600, 0, time.Minute, 0, "CannotBeRemediated", 59 * time.Minute, 0},
+		"often, and healthy just long enough":    {300, 3600, 2, time.Hour, 2, "", 0, 0},
+		"often, and healthy for long in between": {300, 3600, 2, 2 * time.Hour, 2, "", 0, 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := facts(3, "a unhealthy nomember,b,c")
+			optional := func(v int32) *int32 {
+				if v < 0 {
+					return nil
+				}
+				return &v
+			}
+			f.ControlPlane.Spec.Remediation = controlplanev1.KubeadmControlPlaneRemediationSpec{
+				RetryPeriodSeconds: optional(tc.period), MinHealthyPeriodSeconds: optional(tc.healthy), MaxRetry: optional(tc.most),
+			}
+			f.Machines[0].Annotations[controlplanev1.RemediationForAnnotation] = Record{"z", metav1.NewTime(now.Add(-tc.ago)), tc.count}.String()
+			r := Remediate(f)
+			wait := time.Duration(0)
+			if !r.Retry.IsZero() {
+				wait = r.Retry.Sub(now)
+			}
+			if r.Reason != tc.reason || wait != tc.wait || r.Reason == "" && r.Record.RetryCount != tc.retries {
+				t.Errorf("got %q, again after %s, retry %d; want %q, %s, %d", r.Reason, wait, r.Record.RetryCount, tc.reason, tc.wait, tc.retries)
+			}
+		})
+	}
+}
+
 func TestReplaced(t *testing.T) {
 	t.Parallel()
 	record := func(at time.Time) string { return Record{"z", metav1.NewTime(at), 0}.String() }
