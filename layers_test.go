@@ -4,6 +4,7 @@ package capstan
 
 import (
 	"go/ast"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -25,7 +26,7 @@ var layers = []layer{
 	{name: "app", dirs: []string{"internal/app", "internal/cli"}, may: []string{"api", "leaf", "pure", "access", "simulated", "controller", "library", "app"}},
 	{name: "author", dirs: []string{"cmd/sample-extension"}, may: []string{"api", "leaf"}},
 	{name: "cmd", dirs: []string{"cmd/"}, may: []string{"app"}},
-	{name: "testing", dirs: []string{"conformance", "bench", "internal/sim", "internal/testenv", "internal/e2e", "internal/builder"}, may: []string{"api", "leaf", "pure", "access", "simulated", "controller", "library", "app", "testing"}},
+	{name: "testing", dirs: []string{"bench", "internal/sim", "internal/testenv", "internal/e2e", "internal/builder"}, may: []string{"api", "leaf", "pure", "access", "simulated", "controller", "library", "app", "testing"}},
 }
 
 // only says which packages alone may import something from outside.
@@ -35,9 +36,44 @@ var only = map[string][]string{
 	"github.com/spf13/cobra": {"internal/cli", "cmd/"},
 }
 
-// impure may not be imported by a pure layer: without them a package cannot
-// wait, call, log or read a file.
-var impure = []string{"context", "net", "net/http", "os", "log", "log/slog", "math/rand", "sigs.k8s.io/controller-runtime", "k8s.io/client-go", "github.com/go-logr/logr"}
+// impure may not be reached by a pure layer: without them a package cannot
+// wait, call, log, guess or read a file.
+var impure = []string{"context", "crypto/rand", "database", "expvar", "io/fs", "log", "math/rand", "net", "os", "plugin", "syscall", "testing", "unsafe"}
+
+// values are the packages from outside that a pure layer may reach: types, and
+// functions of values. They are listed one by one because what they import in
+// turn says nothing: fmt reaches os, and the types of Kubernetes lie in
+// packages that can log.
+var values = []string{
+	"github.com/blang/semver/v4",
+	"github.com/evanphx/json-patch/v5",
+	"github.com/gobuffalo/flect",
+	"go.yaml.in/yaml/v3",
+	"k8s.io/api",
+	"k8s.io/apiextensions-apiserver/pkg/apis",
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema",
+	"k8s.io/apimachinery/pkg/api/equality",
+	"k8s.io/apimachinery/pkg/api/validation",
+	"k8s.io/apimachinery/pkg/apis/meta/v1",
+	"k8s.io/apimachinery/pkg/labels",
+	"k8s.io/apimachinery/pkg/runtime",
+	"k8s.io/apimachinery/pkg/types",
+	"k8s.io/apimachinery/pkg/util/intstr",
+	"k8s.io/apimachinery/pkg/util/validation",
+	"k8s.io/apimachinery/pkg/util/version",
+	"k8s.io/apimachinery/pkg/util/yaml",
+	"k8s.io/apimachinery/pkg/version",
+	"k8s.io/utils/ptr",
+	"sigs.k8s.io/yaml",
+}
+
+// worldly are the functions of packages that are pure otherwise by which the
+// time or the terminal comes in.
+var worldly = map[string][]string{
+	"fmt":                                  {"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"},
+	"k8s.io/apimachinery/pkg/apis/meta/v1": {"Now", "NowMicro"},
+	"time":                                 {"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"},
+}
 
 type layer struct {
 	name      string
@@ -45,67 +81,140 @@ type layer struct {
 	pure      bool
 }
 
-func TestLayers(t *testing.T) {
-	imports := map[string]map[string]string{} // package -> what it imports -> in which file
-	walk(t, func(dir, file string, f *ast.File) {
-		if imports[dir] == nil {
-			imports[dir] = map[string]string{}
+// TestLayersAreThere keeps the table true: what it names exists.
+func TestLayersAreThere(t *testing.T) {
+	used, names := map[string]bool{}, map[string]bool{}
+	walk(t, func(dir, _ string, _ *ast.File) {
+		if l := layerOf(dir); l != nil {
+			used[l.dirs[slices.IndexFunc(l.dirs, func(d string) bool { return hasPrefix(dir, []string{d}) })]] = true
 		}
-		for _, spec := range f.Imports {
-			imports[dir][strings.Trim(spec.Path.Value, `"`)] = file
-		}
-		if l := layerOf(dir); l != nil && l.pure {
-			ast.Inspect(f, func(n ast.Node) bool {
-				if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Now" {
-					if x, ok := s.X.(*ast.Ident); ok && x.Name == "time" {
-						t.Errorf("%s calls time.Now: take the time as a parameter", file)
-					}
-				}
-				return true
-			})
+		for _, where := range only {
+			for _, d := range where {
+				used[d] = used[d] || hasPrefix(dir, []string{d})
+			}
 		}
 	})
-	for dir, imps := range imports {
-		l := layerOf(dir)
-		if l == nil {
-			t.Errorf("%s is in no layer", dir)
-			continue
+	for _, l := range layers {
+		names[l.name] = true
+	}
+	for _, l := range layers {
+		for _, d := range l.dirs {
+			if !used[d] {
+				t.Errorf("layer %s names %s, where no package of its is", l.name, d)
+			}
 		}
-		for imp, file := range imps {
-			if inside, ok := strings.CutPrefix(imp, module); ok {
-				if to := layerOf(inside); to == nil || !slices.Contains(l.may, to.name) {
-					t.Errorf("%s (%s) must not import %s", file, l.name, inside)
-				}
+		for _, other := range l.may {
+			if !names[other] {
+				t.Errorf("layer %s may import %s, which is no layer", l.name, other)
+			}
+		}
+	}
+	for pkg, where := range only {
+		for _, d := range where {
+			if !used[d] {
+				t.Errorf("only %s may import %s, and is not there", d, pkg)
+			}
+		}
+	}
+}
+
+func TestLayers(t *testing.T) {
+	everyFile(t, func(s source) {
+		if s.dir == "." || s.dir == "peer" {
+			return
+		}
+		l := layerOf(s.dir)
+		if l == nil {
+			t.Errorf("%s is in no layer", s.dir)
+			return
+		}
+		for _, imp := range imports(s) {
+			if inside, ok := strings.CutPrefix(imp, module); ok && !mayImport(l, s, inside) {
+				t.Errorf("%s (%s) must not import %s", s.file, l.name, inside)
 			}
 			for pkg, where := range only {
-				if hasPrefix(imp, []string{pkg}) && !hasPrefix(dir, where) {
-					t.Errorf("%s must not import %s: only %v may", file, imp, where)
+				if hasPrefix(imp, []string{pkg}) && !hasPrefix(s.dir, where) && !(s.test && l.name == "testing") {
+					t.Errorf("%s must not import %s: only %v may", s.file, imp, where)
 				}
 			}
 		}
-		if l.pure {
-			for _, chain := range impurities(imports, dir, dir, map[string]bool{}) {
+	})
+}
+
+// mayImport says whether a file of a layer may import a package of ours. A test
+// may import what its package may, the package itself, what tests share, and
+// the simulated counterpart that a client is tried on.
+func mayImport(l *layer, s source, pkg string) bool {
+	to := layerOf(pkg)
+	return to != nil && (slices.Contains(l.may, to.name) || s.test && (pkg == s.dir || to.name == "testing" || to.name == "simulated"))
+}
+
+func TestPurity(t *testing.T) {
+	files := map[string][]source{}
+	everyFile(t, func(s source) {
+		if !s.test {
+			files[s.dir] = append(files[s.dir], s)
+		}
+	})
+	for dir := range files {
+		if l := layerOf(dir); l != nil && l.pure {
+			for _, chain := range impurities(files, dir, dir, map[string]bool{}) {
 				t.Errorf("%s is pure, yet %s", dir, chain)
 			}
 		}
 	}
 }
 
-// impurities lists how dir reaches an impure import, through packages of this
+// impurities lists how dir reaches what is impure, through packages of this
 // module too.
-func impurities(imports map[string]map[string]string, dir, chain string, seen map[string]bool) (found []string) {
+func impurities(files map[string][]source, dir, chain string, seen map[string]bool) (found []string) {
 	if seen[dir] {
 		return nil
 	}
 	seen[dir] = true
-	for imp := range imports[dir] {
-		if inside, ok := strings.CutPrefix(imp, module); ok {
-			found = append(found, impurities(imports, inside, chain+" -> "+inside, seen)...)
-		} else if hasPrefix(imp, impure) {
-			found = append(found, chain+" -> "+imp)
+	for _, s := range files[dir] {
+		for _, imp := range imports(s) {
+			if inside, ok := strings.CutPrefix(imp, module); ok {
+				found = append(found, impurities(files, inside, chain+" -> "+inside, seen)...)
+				continue
+			}
+			outside := strings.Contains(strings.Split(imp, "/")[0], ".")
+			if outside && !hasPrefix(imp, values) || !outside && hasPrefix(imp, impure) {
+				found = append(found, chain+" -> "+imp)
+			}
+		}
+		for _, call := range worldlyCalls(s) {
+			found = append(found, chain+" calls "+call+": take it as a parameter")
 		}
 	}
 	return found
+}
+
+// worldlyCalls lists the worldly functions that a file uses.
+func worldlyCalls(s source) (found []string) {
+	for _, spec := range s.ast.Imports {
+		imp := strings.Trim(spec.Path.Value, `"`)
+		name := path.Base(imp)
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		ast.Inspect(s.ast, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok && slices.Contains(worldly[imp], sel.Sel.Name) {
+				if x, ok := sel.X.(*ast.Ident); ok && x.Name == name {
+					found = append(found, name+"."+sel.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+	return found
+}
+
+func imports(s source) (paths []string) {
+	for _, spec := range s.ast.Imports {
+		paths = append(paths, strings.Trim(spec.Path.Value, `"`))
+	}
+	return paths
 }
 
 func layerOf(dir string) *layer {
