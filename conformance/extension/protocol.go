@@ -22,7 +22,7 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
-	pureext "github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensions"
 )
 
 const (
@@ -64,7 +64,7 @@ func (s *session) handshake(ctx context.Context) ([]*x509.Certificate, error) {
 	if s.base.Scheme != "https" {
 		return nil, fmt.Errorf("the url begins with %s://, not https://", s.base.Scheme)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.limit(pureext.DefaultTimeout))
+	ctx, cancel := context.WithTimeout(ctx, s.limit(extensions.DefaultTimeout))
 	defer cancel()
 	conn, err := s.dial(ctx)
 	if err != nil {
@@ -96,7 +96,7 @@ func discoveryValid(ctx context.Context, s *session, _ *handler) error {
 	if err != nil {
 		return err
 	}
-	found, err := pureext.Handlers(s.config.Catalog, s.config.Name, answered)
+	found, err := extensions.Handlers(s.config.Catalog, s.config.Name, answered)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func discoveryValid(ctx context.Context, s *session, _ *handler) error {
 		return errors.New("it has no handlers")
 	}
 	for _, f := range found {
-		hook, err := pureext.Hook(f.RequestHook)
+		hook, err := extensions.Hook(f.RequestHook)
 		if err != nil {
 			return err
 		}
@@ -314,7 +314,7 @@ func unknownPathNotFound(ctx context.Context, s *session, _ *handler) error {
 	var errs []error
 	for _, path := range slices.Compact(paths) {
 		body := bytes.NewReader(request{"apiVersion": hook.GroupVersion().String(), "kind": hook.Hook + "Request"}.json())
-		status, _, err := s.send(ctx, exchange{method: http.MethodPost, path: path, contentType: jsonType, body: body}, s.limit(pureext.DefaultTimeout))
+		status, _, err := s.send(ctx, exchange{method: http.MethodPost, path: path, contentType: jsonType, body: body}, s.limit(extensions.DefaultTimeout))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: want status 404, got none: %w", path, err))
 			if late(err) {
@@ -332,7 +332,7 @@ func unknownPathNotFound(ctx context.Context, s *session, _ *handler) error {
 // its own affair.
 func largeBodySurvived(ctx context.Context, s *session, _ *handler) error {
 	body := io.MultiReader(strings.NewReader(`{"apiVersion":"`), io.LimitReader(endless('x'), largeBody), strings.NewReader(`"}`))
-	_, _, sent := s.send(ctx, exchange{method: http.MethodPost, path: s.discovery.path, contentType: jsonType, body: body}, s.limit(pureext.DefaultTimeout))
+	_, _, sent := s.send(ctx, exchange{method: http.MethodPost, path: s.discovery.path, contentType: jsonType, body: body}, s.limit(extensions.DefaultTimeout))
 	if _, err := s.discover(ctx); err != nil {
 		return fmt.Errorf("discovery after a body of %d MiB: %w", largeBody>>20, err)
 	}

@@ -19,7 +19,7 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
-	pureext "github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/extensions"
 )
 
 // grace is what an answer may be late, for the way it takes.
@@ -106,7 +106,7 @@ func open(c Config) (*session, error) {
 		return nil, err
 	}
 	s.raw = &http.Client{
-		Transport:     &http.Transport{TLSClientConfig: s.tls, TLSHandshakeTimeout: s.limit(pureext.DefaultTimeout), DialContext: s.connect},
+		Transport:     &http.Transport{TLSClientConfig: s.tls, TLSHandshakeTimeout: s.limit(extensions.DefaultTimeout), DialContext: s.connect},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	d, err := c.Catalog.Lookup(hooksv1.Discovery)
@@ -114,7 +114,7 @@ func open(c Config) (*session, error) {
 		s.close()
 		return nil, err
 	}
-	s.discovery = newHandler(d, "Discovery", "", pureext.DefaultTimeout)
+	s.discovery = newHandler(d, "Discovery", "", extensions.DefaultTimeout)
 	return s, nil
 }
 
@@ -187,8 +187,8 @@ func (s *session) read(h *handler, raw []byte) (answer, error) {
 	if a.response, err = s.config.Catalog.NewResponse(h.hook); err != nil {
 		return answer{}, err
 	}
-	pureext.Clear(a.response) // what the answer leaves out must be seen to be missing
-	return a, pureext.Decode(raw, h.response, a.response)
+	extensions.Clear(a.response) // what the answer leaves out must be seen to be missing
+	return a, extensions.Decode(raw, h.response, a.response)
 }
 
 // start makes a handler's first call, once. A skip is returned as such.

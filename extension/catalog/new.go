@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"go/token"
 	"reflect"
-	stdruntime "runtime"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"time"
@@ -299,7 +299,7 @@ func funcName(f reflect.Value) string {
 	if f.Kind() != reflect.Func || f.IsNil() {
 		return "without a name"
 	}
-	full := stdruntime.FuncForPC(f.Pointer()).Name()
+	full := goruntime.FuncForPC(f.Pointer()).Name()
 	_, name, _ := strings.Cut(full[strings.LastIndex(full, "/")+1:], ".")
 	return name
 }

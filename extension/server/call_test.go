@@ -8,7 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	goruntime "runtime"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -164,7 +164,7 @@ func TestTheAnswerSaysHowTheHandlerEnded(t *testing.T) {
 		"another kind set":           {func(r *createResponse) error { r.Kind, r.APIVersion = "Other", "x/v1"; return nil }, "Success", "", 0},
 		"a panic":                    {func(*createResponse) error { panic("a secret: hunter2") }, "Failure", `handler "before-cluster-create" panicked`, 0},
 		"a panic of the runtime":     {func(*createResponse) error { noMap["x"] = "y"; return nil }, "Failure", `handler "before-cluster-create" panicked: assignment to entry in nil map`, 0},
-		"the end of its goroutine":   {func(*createResponse) error { goruntime.Goexit(); return nil }, "Failure", `handler "before-cluster-create" ended without an answer`, 0},
+		"the end of its goroutine":   {func(*createResponse) error { runtime.Goexit(); return nil }, "Failure", `handler "before-cluster-create" ended without an answer`, 0},
 		"a panic that aborts":        {func(*createResponse) error { panic(http.ErrAbortHandler) }, "Failure", `handler "before-cluster-create" panicked`, 0},
 		"a response larger than fit": {func(r *createResponse) error { r.Message = strings.Repeat("x", 2000); return nil }, "Failure", `the response of handler "before-cluster-create" has 2147 bytes, more than the 2000 that are allowed`, 0},
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	clocktesting "k8s.io/utils/clock/testing"
+	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
@@ -110,7 +110,7 @@ func TestCertificateFilesAreReadAgain(t *testing.T) {
 		write(t, keyFile, leaf.Key)
 	}
 	renew("first")
-	c := clocktesting.NewFakePassiveClock(time.Now())
+	c := testclock.NewFakePassiveClock(time.Now())
 	var log lines
 	s, err := newServer(Options{Address: "127.0.0.1:0", CertFile: certFile, KeyFile: keyFile, Log: log.logger(0)}, c)
 	if err != nil {
@@ -147,7 +147,7 @@ func TestClientCertificatesAreRequiredAndTheirAuthorityIsReadAgain(t *testing.T)
 	file := filepath.Join(t.TempDir(), "clients.crt")
 	before, after := authority(t, "before"), authority(t, "after")
 	write(t, file, before.Cert)
-	c := clocktesting.NewFakePassiveClock(time.Now())
+	c := testclock.NewFakePassiveClock(time.Now())
 	var log lines
 	s, err := newServer(Options{Address: "127.0.0.1:0", ClientCAFile: file, Log: log.logger(0)}, c)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
-	apimachineryversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
@@ -199,7 +199,7 @@ type namedVersion struct {
 	name string
 }
 
-func (v namedVersion) Info() *apimachineryversion.Info {
+func (v namedVersion) Info() *version.Info {
 	info := v.EffectiveVersion.Info()
 	if info == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -84,7 +84,7 @@ func (c *connections) probe(ctx context.Context, cluster client.ObjectKey) *conn
 	cfg, version, err := c.config(ctx, cluster)
 	if err == nil && version != conn.kubeconfig {
 		conn.kubeconfig = version
-		conn.client, err = client.New(cfg, client.Options{Scheme: clientscheme.Scheme})
+		conn.client, err = client.New(cfg, client.Options{Scheme: scheme.Scheme})
 	}
 	if err == nil {
 		err = conn.client.List(ctx, &corev1.NodeList{}, client.Limit(1))

@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	authenticationapi "k8s.io/api/authentication/v1"
-	authorizationapi "k8s.io/api/authorization/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	authentication "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
@@ -32,8 +32,8 @@ const profilesPath = "/debug/pprof/"
 // metrics says how metrics are served: in the clear where only this host can
 // reach them or InsecureDiagnostics says so, and otherwise by TLS to whom the
 // API server knows and lets.
-func (o Options) metrics() (metricsserver.Options, error) {
-	served := metricsserver.Options{BindAddress: o.MetricsAddress, ExtraHandlers: map[string]http.Handler{}}
+func (o Options) metrics() (server.Options, error) {
+	served := server.Options{BindAddress: o.MetricsAddress, ExtraHandlers: map[string]http.Handler{}}
 	if o.MetricsAddress == "0" || o.inTheClear(o.MetricsAddress) {
 		return served, nil
 	}
@@ -86,7 +86,7 @@ const reviewTimeout = 10 * time.Second
 
 // askAPIServer has the API server say who brings a token, and whether he may
 // read the path.
-func askAPIServer(cfg *rest.Config, c *http.Client) (metricsserver.Filter, error) {
+func askAPIServer(cfg *rest.Config, c *http.Client) (server.Filter, error) {
 	authn, err := authentication.NewForConfigAndClient(cfg, c)
 	if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (g *guard) check(r *http.Request) (code int, err error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
 	defer cancel()
-	known, err := g.tokens.Create(ctx, &authenticationapi.TokenReview{Spec: authenticationapi.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+	known, err := g.tokens.Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {
 		return 0, fmt.Errorf("review a token: %w", err)
 	}
@@ -138,13 +138,13 @@ func (g *guard) check(r *http.Request) (code int, err error) {
 		return http.StatusUnauthorized, nil
 	}
 	user := known.Status.User
-	extra := map[string]authorizationapi.ExtraValue{}
+	extra := map[string]authorizationv1.ExtraValue{}
 	for key, value := range user.Extra {
-		extra[key] = authorizationapi.ExtraValue(value)
+		extra[key] = authorizationv1.ExtraValue(value)
 	}
-	may, err := g.access.Create(ctx, &authorizationapi.SubjectAccessReview{Spec: authorizationapi.SubjectAccessReviewSpec{
+	may, err := g.access.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
-		NonResourceAttributes: &authorizationapi.NonResourceAttributes{Path: r.URL.Path, Verb: strings.ToLower(r.Method)},
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: r.URL.Path, Verb: strings.ToLower(r.Method)},
 	}}, metav1.CreateOptions{})
 	if err != nil {
 		return 0, fmt.Errorf("review the access of %s: %w", user.Username, err)

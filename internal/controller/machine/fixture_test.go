@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
-	testingclock "k8s.io/utils/clock/testing"
+	testclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -47,7 +47,7 @@ type world struct {
 	mgmt     client.Client
 	nodes    client.Client
 	workload *workloads
-	clock    *testingclock.FakePassiveClock
+	clock    *testclock.FakePassiveClock
 	events   *events.FakeRecorder
 	r        *Reconciler
 	writes   []string // to the management cluster and the Nodes
@@ -80,7 +80,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			t.Fatal(err)
 		}
 	}
-	w := &world{t: t, clock: testingclock.NewFakePassiveClock(now), events: events.NewFakeRecorder(100)}
+	w := &world{t: t, clock: testclock.NewFakePassiveClock(now), events: events.NewFakeRecorder(100)}
 	mgmt := fake.NewClientBuilder().WithScheme(s).WithStatusSubresource(&clusterv1.Machine{}, &clusterv1.Cluster{}).WithInterceptorFuncs(w.record())
 	nodes := fake.NewClientBuilder().WithScheme(s).WithInterceptorFuncs(w.record()).
 		WithIndex(&corev1.Node{}, workload.NodeByProviderID, func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }).

@@ -18,7 +18,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
-	yamlreader "k8s.io/apimachinery/pkg/util/yaml"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
@@ -134,7 +134,7 @@ func Parse(data []byte) (*Documents, error) {
 		return nil, fmt.Errorf("the kubeadm config is larger than %d KiB", maxConfig>>10)
 	}
 	docs := &Documents{}
-	reader := yamlreader.NewYAMLReader(newLineReader(data))
+	reader := utilyaml.NewYAMLReader(newLineReader(data))
 	for {
 		raw, err := reader.Read()
 		if errors.Is(err, io.EOF) {
