@@ -29,6 +29,11 @@ var reach = map[string]struct {
 	// testing adds flags to a program, and ties what takes a *testing.T to go
 	// test: libraries take an interface, or return results.
 	"testing": {public: true, from: []string{"./cmd/sample-extension"}, forbidden: []string{"testing"}},
+	// Core controllers know providers by contract, whoever made them.
+	"a provider": {
+		from:      []string{"./internal/controller/cluster", "./internal/controller/machine", "./internal/controller/machineset", "./internal/controller/machinedeployment"},
+		forbidden: []string{module + "api/bootstrap", module + "api/controlplane", module + "api/infrastructure"},
+	},
 	// peer/ has a module of its own to compare with upstream.
 	"upstream": {from: []string{"./..."}, forbidden: []string{"sigs.k8s.io/cluster-api"}},
 }

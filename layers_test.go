@@ -84,13 +84,13 @@ type layer struct {
 // TestLayersAreThere keeps the table true: what it names exists.
 func TestLayersAreThere(t *testing.T) {
 	used, names := map[string]bool{}, map[string]bool{}
-	walk(t, func(dir, _ string, _ *ast.File) {
-		if l := layerOf(dir); l != nil {
-			used[l.dirs[slices.IndexFunc(l.dirs, func(d string) bool { return hasPrefix(dir, []string{d}) })]] = true
+	walk(t, func(s source) {
+		if l := layerOf(s.dir); l != nil {
+			used[l.dirs[slices.IndexFunc(l.dirs, func(d string) bool { return hasPrefix(s.dir, []string{d}) })]] = true
 		}
 		for _, where := range only {
 			for _, d := range where {
-				used[d] = used[d] || hasPrefix(dir, []string{d})
+				used[d] = used[d] || hasPrefix(s.dir, []string{d})
 			}
 		}
 	})
@@ -183,15 +183,61 @@ func impurities(files map[string][]source, dir, chain string, seen map[string]bo
 				found = append(found, chain+" -> "+imp)
 			}
 		}
-		for _, call := range worldlyCalls(s) {
+		for _, call := range uses(s, worldly) {
 			found = append(found, chain+" calls "+call+": take it as a parameter")
 		}
 	}
 	return found
 }
 
-// worldlyCalls lists the worldly functions that a file uses.
-func worldlyCalls(s source) (found []string) {
+// TestNothingTicks keeps tickers and polls out of what controllers are made
+// of: they are woken by watches, and by timers where a deadline exists.
+func TestNothingTicks(t *testing.T) {
+	ticks := map[string][]string{
+		"k8s.io/apimachinery/pkg/util/wait": {
+			"BackoffUntil", "Forever", "JitterUntil", "JitterUntilWithContext", "NonSlidingUntil", "PollImmediateUntil",
+			"PollUntilContextCancel", "PollUntilContextTimeout", "Until", "UntilWithContext",
+		},
+		"time": {"NewTicker", "Sleep", "Tick"},
+	}
+	graph, reached := importGraph(t), map[string]bool{}
+	for dir := range graph {
+		if hasPrefix(dir, []string{"internal/controller"}) {
+			follow(graph, dir, reached)
+		}
+	}
+	walk(t, func(s source) {
+		if !reached[s.dir] {
+			return
+		}
+		for _, call := range uses(s, ticks) {
+			t.Errorf("%s calls %s: watch for what it needs", s.file, call)
+		}
+	})
+}
+
+// TestStatusIsWrittenInOnePlace leaves the status of objects to the commit of a
+// reconcile, which writes it once, if it changed.
+func TestStatusIsWrittenInOnePlace(t *testing.T) {
+	walk(t, func(s source) {
+		if l := layerOf(s.dir); l == nil || l.name != "controller" {
+			return
+		}
+		ast.Inspect(s.ast, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok && slices.Contains([]string{"Apply", "Create", "Patch", "Update"}, sel.Sel.Name) {
+				if call, ok := sel.X.(*ast.CallExpr); ok {
+					if of, ok := call.Fun.(*ast.SelectorExpr); ok && of.Sel.Name == "Status" {
+						t.Errorf("%s writes a status: let package patch do it", s.file)
+					}
+				}
+			}
+			return true
+		})
+	})
+}
+
+// uses lists which of some functions, by package, a file uses.
+func uses(s source, of map[string][]string) (found []string) {
 	for _, spec := range s.ast.Imports {
 		imp := strings.Trim(spec.Path.Value, `"`)
 		name := path.Base(imp)
@@ -199,7 +245,7 @@ func worldlyCalls(s source) (found []string) {
 			name = spec.Name.Name
 		}
 		ast.Inspect(s.ast, func(n ast.Node) bool {
-			if sel, ok := n.(*ast.SelectorExpr); ok && slices.Contains(worldly[imp], sel.Sel.Name) {
+			if sel, ok := n.(*ast.SelectorExpr); ok && slices.Contains(of[imp], sel.Sel.Name) {
 				if x, ok := sel.X.(*ast.Ident); ok && x.Name == name {
 					found = append(found, name+"."+sel.Sel.Name)
 				}
@@ -208,6 +254,31 @@ func worldlyCalls(s source) (found []string) {
 		})
 	}
 	return found
+}
+
+// importGraph says which packages of ours each package of ours imports.
+func importGraph(t *testing.T) map[string][]string {
+	t.Helper()
+	graph := map[string][]string{}
+	walk(t, func(s source) {
+		for _, imp := range imports(s) {
+			if inside, ok := strings.CutPrefix(imp, module); ok {
+				graph[s.dir] = append(graph[s.dir], inside)
+			}
+		}
+	})
+	return graph
+}
+
+// follow adds to reached dir and what it imports, however far away.
+func follow(graph map[string][]string, dir string, reached map[string]bool) {
+	if reached[dir] {
+		return
+	}
+	reached[dir] = true
+	for _, to := range graph[dir] {
+		follow(graph, to, reached)
+	}
 }
 
 func imports(s source) (paths []string) {

@@ -167,9 +167,9 @@ func publicPackages(t *testing.T) []*types.Package {
 // publicDirs are the folders of the packages that others may import.
 func publicDirs(t *testing.T) (dirs []string) {
 	t.Helper()
-	walk(t, func(dir, _ string, f *ast.File) {
-		if f.Name.Name != "main" && !strings.HasPrefix(dir, "internal/") && !slices.Contains(dirs, dir) {
-			dirs = append(dirs, dir)
+	walk(t, func(s source) {
+		if s.ast.Name.Name != "main" && !strings.HasPrefix(s.dir, "internal/") && !slices.Contains(dirs, s.dir) {
+			dirs = append(dirs, s.dir)
 		}
 	})
 	return dirs

@@ -44,15 +44,11 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%s: %d, limit %d", what, n, max)
 		}
 	}
-	walk(t, func(dir, file string, f *ast.File) {
-		src, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		packages[dir] += lines(src)
-		files[dir]++
-		limit(file+": lines", lines(src), maxFileLines)
-		for _, d := range f.Decls {
+	walk(t, func(s source) {
+		packages[s.dir] += lines(s.src)
+		files[s.dir]++
+		limit(s.file+": lines", lines(s.src), maxFileLines)
+		for _, d := range s.ast.Decls {
 			fn, ok := d.(*ast.FuncDecl)
 			if !ok || fn.Body == nil {
 				continue
@@ -61,8 +57,8 @@ func TestSizes(t *testing.T) {
 			if fn.Name.Name == "Reconcile" {
 				max = maxReconcileLines
 			}
-			what := fmt.Sprintf("%s: func %s", file, fn.Name.Name)
-			limit(what+": lines", lines(src[fn.Pos()-f.FileStart:fn.End()-f.FileStart])+1, max)
+			what := fmt.Sprintf("%s: func %s", s.file, fn.Name.Name)
+			limit(what+": lines", lines(s.src[fn.Pos()-s.ast.FileStart:fn.End()-s.ast.FileStart])+1, max)
 			limit(what+": parameters", fn.Type.Params.NumFields(), maxParams)
 		}
 	})
@@ -97,9 +93,9 @@ var exemption = regexp.MustCompile(`//\s*(nolint|lint:|revive:|#nosec)`)
 var vagueNames = []string{"base", "common", "helper", "helpers", "misc", "pkg", "shared", "types", "util", "utils"}
 
 func TestNames(t *testing.T) {
-	walk(t, func(dir, file string, f *ast.File) {
-		if slices.Contains(vagueNames, path.Base(dir)) || slices.Contains(vagueNames, f.Name.Name) {
-			t.Errorf("%s: say what package %s holds", file, f.Name.Name)
+	walk(t, func(s source) {
+		if slices.Contains(vagueNames, path.Base(s.dir)) || slices.Contains(vagueNames, s.ast.Name.Name) {
+			t.Errorf("%s: say what package %s holds", s.file, s.ast.Name.Name)
 		}
 	})
 }
@@ -110,10 +106,10 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented, tops := map[string]bool{}, map[string]bool{}
-	walk(t, func(dir, _ string, f *ast.File) {
-		documented[dir] = documented[dir] || f.Doc != nil
-		tops[strings.SplitN(dir, "/", 2)[0]] = true
-		if rest, ok := strings.CutPrefix(dir, "internal/"); ok {
+	walk(t, func(s source) {
+		documented[s.dir] = documented[s.dir] || s.ast.Doc != nil
+		tops[strings.SplitN(s.dir, "/", 2)[0]] = true
+		if rest, ok := strings.CutPrefix(s.dir, "internal/"); ok {
 			tops["internal/"+strings.SplitN(rest, "/", 2)[0]] = true
 		}
 	})
@@ -127,11 +123,65 @@ func TestDocs(t *testing.T) {
 			t.Errorf("ARCHITECTURE.md does not mention `%s/`", top)
 		}
 	}
-	for _, m := range regexp.MustCompile("`([a-z/]+)/`").FindAllSubmatch(chart, -1) {
-		if _, err := os.Stat(string(m[1])); err != nil {
-			t.Errorf("ARCHITECTURE.md names `%s/`, which is not there", m[1])
+	for _, named := range regexp.MustCompile("`([a-z0-9/._{},-]+/[a-z0-9/._{},-]*)`").FindAllSubmatch(chart, -1) {
+		for _, p := range expand(string(named[1])) {
+			if _, err := os.Stat(p); err != nil {
+				t.Errorf("ARCHITECTURE.md names `%s`, which is not there", p)
+			}
 		}
 	}
+}
+
+// TestTheStepsAreThoseOfTheCode checks the life of a Cluster: the steps are
+// numbered, each names where it happens, and what it has in parentheses is
+// reached from there.
+func TestTheStepsAreThoseOfTheCode(t *testing.T) {
+	chart, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, life, _ := strings.Cut(string(chart), "\n## The life of a Cluster\n")
+	life, _, _ = strings.Cut(life, "\n## ")
+	steps := regexp.MustCompile(`(?m)^(\d+)\. (.*)$`).FindAllStringSubmatch(life, -1)
+	if len(steps) != 10 {
+		t.Errorf("%d steps, want 10", len(steps))
+	}
+	graph := importGraph(t)
+	place, aside := regexp.MustCompile("`([a-z]+/[a-z0-9/.]+)`"), regexp.MustCompile(`\([^)]*\)`)
+	for i, step := range steps {
+		if step[1] != fmt.Sprint(i+1) {
+			t.Errorf("step %s is the %dth", step[1], i+1)
+		}
+		happens := place.FindAllStringSubmatch(aside.ReplaceAllString(step[2], ""), -1)
+		if len(happens) == 0 {
+			t.Errorf("step %s says nowhere where it happens", step[1])
+		}
+		reached := map[string]bool{}
+		for _, h := range happens {
+			follow(graph, h[1], reached)
+		}
+		for _, helpers := range aside.FindAllString(step[2], -1) {
+			for _, helper := range place.FindAllStringSubmatch(helpers, -1) {
+				if !reached[helper[1]] {
+					t.Errorf("step %s: no place that it names reaches %s", step[1], helper[1])
+				}
+			}
+		}
+	}
+}
+
+// expand lists what a path with {a,b} in it stands for.
+func expand(p string) []string {
+	before, rest, several := strings.Cut(p, "{")
+	if !several {
+		return []string{p}
+	}
+	choices, after, _ := strings.Cut(rest, "}")
+	var all []string
+	for c := range strings.SplitSeq(choices, ",") {
+		all = append(all, before+c+after)
+	}
+	return all
 }
 
 // TestGoMod keeps the module importable from outside: a required v0.0.0 works

@@ -64,11 +64,11 @@ func everyFile(t *testing.T, visit func(s source)) {
 
 // walk calls visit for every Go file of the module that is not a test, not
 // generated and not at the root; peer is another module.
-func walk(t *testing.T, visit func(dir, file string, f *ast.File)) {
+func walk(t *testing.T, visit func(s source)) {
 	t.Helper()
 	everyFile(t, func(s source) {
 		if !s.test && !s.generated && s.dir != "." && s.dir != "peer" {
-			visit(s.dir, s.file, s.ast)
+			visit(s)
 		}
 	})
 }

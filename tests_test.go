@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -24,27 +25,35 @@ func TestTestsAreSmallAndDoNotSleep(t *testing.T) {
 	})
 }
 
-// TestThePageOnSecurityNamesTests holds what it says to what is shown.
-func TestThePageOnSecurityNamesTests(t *testing.T) {
-	page, err := os.ReadFile("docs/book/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	missing := map[string]bool{}
-	for _, name := range regexp.MustCompile(`\bTest\w+`).FindAllString(string(page), -1) {
-		missing[name] = true
-	}
-	if len(missing) == 0 {
-		t.Error("it names no test")
-	}
-	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+// TestWhatIsClaimedIsTested holds what documents promise to tests that exist:
+// each line on what always holds names one.
+func TestWhatIsClaimedIsTested(t *testing.T) {
+	declared := map[string]bool{}
 	everyFile(t, func(s source) {
-		for _, m := range declared.FindAllSubmatch(s.src, -1) {
-			delete(missing, string(m[1]))
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(s.src, -1) {
+			declared[string(m[1])] = true
 		}
 	})
-	for name := range missing {
-		t.Errorf("there is no %s", name)
+	for _, page := range []string{"docs/book/security.md", "ARCHITECTURE.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := regexp.MustCompile(`\bTest\w+`).FindAllString(string(text), -1)
+		if len(names) == 0 {
+			t.Errorf("%s names no test", page)
+		}
+		for _, name := range names {
+			if !declared[name] {
+				t.Errorf("%s: there is no %s", page, name)
+			}
+		}
+		_, holds, _ := strings.Cut(string(text), "\n## What always holds\n")
+		for line := range strings.Lines(holds) {
+			if strings.HasPrefix(line, "- ") && !strings.Contains(line, "`Test") {
+				t.Errorf("%s: no test is named for %s", page, line)
+			}
+		}
 	}
 }
 
