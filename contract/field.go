@@ -73,9 +73,6 @@ func (f Field[T]) Set(obj *unstructured.Unstructured, v T) error {
 	return f.wrap("set", obj, unstructured.SetNestedField(obj.Object, normalise(raw), f.path...))
 }
 
-// Promised reports whether the contract version has the field at all.
-func (f Field[T]) Promised() bool { return len(f.path) > 0 }
-
 // String returns the dotted path.
 func (f Field[T]) String() string { return strings.Join(f.path, ".") }
 

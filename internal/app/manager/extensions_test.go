@@ -106,7 +106,12 @@ func TestTracesAreSentBeforeTheEnd(t *testing.T) {
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
-	defer func() { server.Stop(); _ = <-served }()
+	defer func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
 
 	for _, endpoint := range []string{l.Addr().String(), "http://" + l.Addr().String()} {
 		tr, err := openTracing(t.Context(), endpoint, logr.Discard())
