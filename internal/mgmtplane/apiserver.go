@@ -49,6 +49,7 @@ type apiServerInput struct {
 	listener net.Listener
 	keys     pki.Folder
 	etcd     []string
+	own      *ownObjects
 }
 
 // flags of kube-apiserver. What is not here has its default.
@@ -94,7 +95,8 @@ func (c *completed) flags(in apiServerInput) []string {
 }
 
 // startAPIServer builds and runs the aggregator, kube-apiserver and
-// apiextensions-apiserver, and waits until they say that they are ready.
+// apiextensions-apiserver, and waits until they say that they are ready, but
+// for their own objects.
 func (c *completed) startAPIServer(ctx context.Context, p *Plane, in apiServerInput) error {
 	server, err := c.buildAPIServer(ctx, in)
 	if err != nil {
@@ -130,7 +132,10 @@ func (c *completed) startAPIServer(ctx context.Context, p *Plane, in apiServerIn
 		}
 	})
 	p.config = inProcess(server.GenericAPIServer)
-	return waitReady(ctx, p)
+	if err := waitReady(ctx, p); err != nil {
+		return err
+	}
+	return in.own.serve(p)
 }
 
 func (c *completed) buildAPIServer(ctx context.Context, in apiServerInput) (*apiserver.APIAggregator, error) {
@@ -170,6 +175,9 @@ func (c *completed) buildAPIServer(ctx context.Context, in apiServerInput) (*api
 		*v = namedVersion{*v, c.kubernetes}
 	}
 	takeTurns(&cfg.Aggregator.GenericConfig.Config)
+	if err := in.own.replace(cfg.KubeAPIs.ControlPlane.Generic); err != nil {
+		return nil, err
+	}
 	done, err := cfg.Complete()
 	if err != nil {
 		return nil, err
@@ -208,7 +216,8 @@ func (v namedVersion) Info() *version.Info {
 	return info
 }
 
-// waitReady asks /readyz through the handlers themselves until it is 200. An
+// waitReady asks /readyz through the handlers themselves until it is 200, but
+// not for ownObjects: what comes next needs none of them. An
 // interrupt waits for that as well: to stop the server makes its start hooks
 // fail, which upstream is fatal.
 func waitReady(ctx context.Context, p *Plane) error {
@@ -243,7 +252,7 @@ func waitReady(ctx context.Context, p *Plane) error {
 
 // notReady returns what the server still waits for; "" means it is ready.
 func notReady(ctx context.Context, client *http.Client, host string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, host+"/readyz?verbose", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, host+"/readyz?verbose&exclude="+ownObjectsCheck, nil)
 	if err != nil {
 		return "", err
 	}

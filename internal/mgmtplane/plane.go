@@ -71,12 +71,16 @@ func (c *completed) run(ctx context.Context, p *Plane) error {
 	if err := keys.Ensure(c.hosts); err != nil {
 		return err
 	}
+	own, err := writeOwnObjects(ctx)
+	if err != nil {
+		return err
+	}
 	servers, err := c.etcd(ctx, p)
 	if err != nil {
 		return err
 	}
 	c.Progress("starting the API server")
-	if err := c.startAPIServer(ctx, p, apiServerInput{listener, keys, servers}); err != nil {
+	if err := c.startAPIServer(ctx, p, apiServerInput{listener, keys, servers, own}); err != nil {
 		return err
 	}
 	if err := writeKubeconfig(c.dir.Kubeconfig(), keys, "https://"+p.addr); err != nil {
@@ -93,6 +97,9 @@ func (c *completed) run(ctx context.Context, p *Plane) error {
 		return fmt.Errorf("start controllers of the API server: %w", err)
 	}
 	c.keepCertificates(p, keys)
+	if err := own.wait(ctx, p); err != nil {
+		return fmt.Errorf("write the API server's roles and priority classes: %w", err)
+	}
 	return p.describe(func(h *datadir.Holder) { h.Address = p.addr })
 }
 
