@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sys/unix"
@@ -38,9 +39,10 @@ type member struct {
 	dir   string
 	old   bool // there was data before this start
 
-	ready    chan struct{} // closed when it serves
-	stopping chan struct{} // closed to have it closed
-	ended    chan struct{} // closed when nothing of it is left, or it is lost
+	server   *etcdserver.EtcdServer // once ready
+	ready    chan struct{}          // closed when it serves
+	stopping chan struct{}          // closed to have it closed
+	ended    chan struct{}          // closed when nothing of it is left, or it is lost
 
 	once sync.Once
 	lost chan struct{} // closed when it gave up
@@ -71,7 +73,10 @@ func (c *completed) startEtcd(ctx context.Context, p *Plane) (string, error) {
 	p.stack.Push("etcd", m.stop)
 	select {
 	case <-m.ready:
-		return "unix://" + client, nil
+		if !m.old {
+			err = c.seed(ctx, m.server)
+		}
+		return "unix://" + client, err
 	case err := <-p.errs:
 		return "", err
 	case <-time.After(etcdTimeout):
@@ -113,6 +118,7 @@ func (m *member) run(cfg *embed.Config) {
 	for ready := server.Server.ReadyNotify(); ; {
 		select {
 		case <-ready:
+			m.server = server.Server
 			close(m.ready)
 			ready = nil
 			continue

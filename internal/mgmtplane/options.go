@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
@@ -38,6 +39,9 @@ type Options struct {
 	// Fatal receives what a library would have ended the process for; see
 	// CatchExits. Nil receives nothing.
 	Fatal <-chan error
+	// Definitions returns those that a new embedded etcd begins with, as an API
+	// server would have them. Nil returns none.
+	Definitions func(now time.Time) ([]*apiextensionsv1.CustomResourceDefinition, error)
 	// Install is called when the API server answers, before its own
 	// controllers start: a garbage collector that knows all kinds from its
 	// start need not ask the API server for the owners it has not seen. Nil

@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/internal/kit/pki"
@@ -33,12 +35,50 @@ func TestPlanesShareAnEtcdByPrefix(t *testing.T) {
 		t.Errorf("error %v, want not found", err)
 	}
 	put(t, guest, "of-the-guest")
+	// Those of the guest went through its API server, those of the owner did not.
+	if diff := cmp.Diff(definitions(t, guest), definitions(t, owner)); diff != "" {
+		t.Errorf("definitions in a new etcd differ from what an API server makes of them (-API server +new):\n%s", diff)
+	}
 	p.Kill()
 	startOn(t, guest, flags...)
 	kept(t, guest, "of-the-guest")
 	if entries, err := os.ReadDir(filepath.Join(guest, "etcd")); err == nil {
 		t.Errorf("the guest has an etcd of its own: %v", entries)
 	}
+}
+
+// definitions are the CustomResourceDefinitions by their names, without what
+// differs from one creation to the next.
+func definitions(t *testing.T, dir string) map[string]map[string]any {
+	t.Helper()
+	var list unstructured.UnstructuredList
+	list.SetAPIVersion("apiextensions.k8s.io/v1")
+	list.SetKind("CustomResourceDefinitionList")
+	if err := connect(t, dir).List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) == 0 {
+		t.Fatal("there are no definitions")
+	}
+	all := map[string]map[string]any{}
+	for _, crd := range list.Items {
+		if created := crd.GetCreationTimestamp(); crd.GetUID() == "" || time.Since(created.Time).Abs() > time.Hour {
+			t.Errorf("%s has UID %q and was created at %s", crd.GetName(), crd.GetUID(), created)
+		}
+		for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields"} {
+			unstructured.RemoveNestedField(crd.Object, "metadata", field)
+		}
+		conditions, _, err := unstructured.NestedSlice(crd.Object, "status", "conditions")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range conditions {
+			delete(c.(map[string]any), "lastTransitionTime")
+		}
+		crd.Object["status"].(map[string]any)["conditions"] = conditions
+		all[crd.GetName()] = crd.Object
+	}
+	return all
 }
 
 func TestAnExternalEtcdIsReachedByTLS(t *testing.T) {

@@ -196,8 +196,7 @@ func nudge(ctx context.Context, c apiextensions.CustomResourceDefinitionInterfac
 }
 
 func writeCRD(ctx context.Context, c apiextensions.CustomResourceDefinitionInterface, live, want *apiextensionsv1.CustomResourceDefinition) error {
-	apiextensionsv1.SetDefaults_CustomResourceDefinition(want)
-	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&want.Spec)
+	setDefaults(want)
 	if live == nil {
 		_, err := c.Create(ctx, want, metav1.CreateOptions{FieldManager: "capstan"})
 		return err

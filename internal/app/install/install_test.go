@@ -5,6 +5,7 @@ package install
 import (
 	"errors"
 	"testing"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
@@ -62,5 +63,26 @@ func TestWhoMayNotNudgeWaits(t *testing.T) {
 		if err := nudge(t.Context(), c.ApiextensionsV1().CustomResourceDefinitions(), crd); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestDefinitionsOfANewPlaneNeedNoWrite(t *testing.T) {
+	t.Parallel()
+	defined, err := Definitions(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var there []runtime.Object
+	for _, crd := range defined {
+		there = append(there, crd)
+	}
+	want, err := manifests.CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := fake.NewSimpleClientset(there...)
+	fresh, err := installCRDs(t.Context(), c.ApiextensionsV1().CustomResourceDefinitions(), want)
+	if err != nil || len(fresh) > 0 || len(c.Actions()) != 1 {
+		t.Errorf("%d newly established after %v, error %v; want one list", len(fresh), c.Actions(), err)
 	}
 }

@@ -122,7 +122,8 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 		handlers = p.pages.Handlers()
 	}
 	mgmt, err := mgmtplane.Start(ctx, mgmtplane.Options{
-		Dir: o.Dir, Listen: o.Listen, Version: o.Version, Providers: o.Providers, Flags: o.Flags, Fatal: o.Fatal, Progress: o.Progress, Install: install.Plane(o.Providers), Handlers: handlers,
+		Dir: o.Dir, Listen: o.Listen, Version: o.Version, Providers: o.Providers, Flags: o.Flags, Fatal: o.Fatal, Progress: o.Progress, Handlers: handlers,
+		Definitions: install.Definitions, Install: install.Plane(o.Providers),
 		Etcd: mgmtplane.ExternalEtcd{Servers: o.EtcdServers, CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile, Prefix: o.EtcdPrefix},
 	})
 	if err != nil {

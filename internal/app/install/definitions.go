@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/manifests"
+)
+
+// Definitions returns what an API server that had no other definitions has
+// made of ours some time before now: all their kinds are served.
+func Definitions(now time.Time) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	crds, err := manifests.CRDs()
+	if err != nil {
+		return nil, err
+	}
+	since := metav1.NewTime(now.Add(-heldBack))
+	for _, crd := range crds {
+		setDefaults(crd)
+		crd.Status = apiextensionsv1.CustomResourceDefinitionStatus{
+			AcceptedNames: crd.Spec.Names,
+			Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{
+				{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue, LastTransitionTime: since, Reason: "NoConflicts", Message: "no conflicts found"},
+				{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue, LastTransitionTime: since, Reason: "InitialNamesAccepted", Message: "the initial names have been accepted"},
+			},
+		}
+		for _, v := range crd.Spec.Versions {
+			if v.Storage {
+				crd.Status.StoredVersions = []string{v.Name}
+			}
+		}
+	}
+	return crds, nil
+}
+
+func setDefaults(crd *apiextensionsv1.CustomResourceDefinition) {
+	apiextensionsv1.SetDefaults_CustomResourceDefinition(crd)
+	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
+}
