@@ -88,12 +88,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 		}
 	}()
 	if !cluster.DeletionTimestamp.IsZero() {
-		return phase.InOrder(ctx, s, phase.Do("delete", r.delete))
+		return phase.InOrder(phase.Do("delete", r.delete))(ctx, s)
 	}
-	return phase.All(ctx, s,
+	return phase.All(
 		phase.Do("infrastructure", r.infrastructure),
 		phase.Do("control plane", r.controlPlane),
-		phase.Do("kubeconfig", r.kubeconfig))
+		phase.Do("kubeconfig", r.kubeconfig))(ctx, s)
 }
 
 // event tells the user what was done.

@@ -82,10 +82,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, config *bootstrapv1.KubeadmC
 	if s.paused {
 		return ctrl.Result{}, nil
 	}
-	return phase.InOrder(ctx, s,
+	return phase.InOrder(
 		phase.Do("bootstrap data that is there", r.keep),
 		phase.Do("infrastructure", awaitInfrastructure),
-		phase.Do("bootstrap data", r.make))
+		phase.Do("bootstrap data", r.make))(ctx, s)
 }
 
 // make renders the data: for kubeadm init on the first machine of the control

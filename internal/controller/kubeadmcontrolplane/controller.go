@@ -98,9 +98,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, kcp *controlplanev1.KubeadmC
 		err = errors.Join(err, s.commitMachines(ctx), commit(ctx))
 	}()
 	if !kcp.DeletionTimestamp.IsZero() {
-		return phase.InOrder(ctx, s, r.deletion(s)...)
+		return phase.InOrder(r.deletion(s)...)(ctx, s)
 	}
-	return phase.InOrder(ctx, s, r.upkeep()...)
+	return phase.InOrder(r.upkeep()...)(ctx, s)
 }
 
 // Forget drops what is remembered of a control plane that has gone.

@@ -78,7 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, lc *infrav1.LocalCluster) (_
 		err = errors.Join(err, commit(ctx))
 	}()
 	if deleting {
-		return phase.InOrder(ctx, s, phase.Do("delete infrastructure", r.remove))
+		return phase.InOrder(phase.Do("delete infrastructure", r.remove))(ctx, s)
 	}
-	return phase.InOrder(ctx, s, phase.Do("endpoint", r.endpoint))
+	return phase.InOrder(phase.Do("endpoint", r.endpoint))(ctx, s)
 }

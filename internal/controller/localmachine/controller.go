@@ -88,10 +88,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, lm *infrav1.LocalMachine) (_
 		err = errors.Join(err, commit(ctx))
 	}()
 	if deleting {
-		return phase.InOrder(ctx, s, phase.Do("delete machine", r.remove))
+		return phase.InOrder(phase.Do("delete machine", r.remove))(ctx, s)
 	}
-	return phase.InOrder(ctx, s,
+	return phase.InOrder(
 		phase.Do("wait", r.waitForOthers),
 		phase.Do("bootstrap data", r.readBootstrapData),
-		phase.Do("machine", r.run))
+		phase.Do("machine", r.run))(ctx, s)
 }

@@ -104,11 +104,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (res c
 	if !m.DeletionTimestamp.IsZero() {
 		return r.delete(ctx, s)
 	}
-	return phase.All(ctx, s,
+	return phase.All(
 		phase.Do("bootstrap", r.bootstrap),
 		phase.Do("infrastructure", r.infrastructure),
 		phase.Do("node", r.node),
-		phase.Do("certificates", r.certificates))
+		phase.Do("certificates", r.certificates))(ctx, s)
 }
 
 // prepare sets what every Machine has, beside its finalizer, before anything

@@ -27,7 +27,7 @@ type deletion struct {
 // delete takes the Machine down, as far as is possible now.
 func (r *Reconciler) delete(ctx context.Context, s *state) (ctrl.Result, error) {
 	s.deletion.plan.Reason = clusterv1.MachineDeletingReason
-	res, err := phase.InOrder(ctx, s, phase.Do("look around", r.lookAround), phase.Do("take down", r.takeDown))
+	res, err := phase.InOrder(phase.Do("look around", r.lookAround), phase.Do("take down", r.takeDown))(ctx, s)
 	if p := &s.deletion.plan; err != nil && p.Reason == clusterv1.MachineDeletingReason {
 		p.Reason, p.Message = clusterv1.MachineDeletingInternalErrorReason, err.Error()
 	}

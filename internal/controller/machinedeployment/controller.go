@@ -95,12 +95,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		err = errors.Join(err, commit(ctx))
 	}()
 	if !md.DeletionTimestamp.IsZero() {
-		return phase.InOrder(ctx, s,
+		return phase.InOrder(
 			phase.Do("own the templates", r.ownTemplates), // it may be gone before it was ever looked at
-			phase.Do("delete MachineSets", r.deleteSets))
+			phase.Do("delete MachineSets", r.deleteSets))(ctx, s)
 	}
-	return phase.InOrder(ctx, s,
+	return phase.InOrder(
 		phase.Do("own the templates", r.ownTemplates),
 		phase.Do("adopt MachineSets", r.adopt),
-		phase.Do("roll out", r.rollOut))
+		phase.Do("roll out", r.rollOut))(ctx, s)
 }

@@ -97,12 +97,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 		err = errors.Join(err, commit(ctx))
 	}()
 	if !set.DeletionTimestamp.IsZero() {
-		return phase.InOrder(ctx, s, phase.Do("delete Machines", r.deleteMachines))
+		return phase.InOrder(phase.Do("delete Machines", r.deleteMachines))(ctx, s)
 	}
-	return phase.All(ctx, s,
+	return phase.All(
 		phase.Do("preflight", r.preflight),
 		phase.Do("adopt", r.adopt),
 		phase.Do("remediate", r.remediate),
 		phase.Do("synchronise", r.synchronise),
-		phase.Do("scale", r.scale))
+		phase.Do("scale", r.scale))(ctx, s)
 }

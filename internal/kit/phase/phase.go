@@ -64,39 +64,42 @@ func LookAgain(d time.Duration) Next { return Next{after: d} }
 // Wait ends the reconcile; a watch will wake it, or d if it is not zero.
 func Wait(d time.Duration) Next { return Next{stop: true, after: d} }
 
+// Steps run phases on the state of one reconcile.
+type Steps[S any] func(context.Context, S) (reconcile.Result, error)
+
 // InOrder runs phases until one waits or fails. Use it where a later phase
 // must not act before an earlier one is done, as in deletion. A failure does not
 // undo what the phases before it have asked for.
-func InOrder[S any](ctx context.Context, s S, phases ...Phase[S]) (reconcile.Result, error) {
-	var res reconcile.Result
-	for _, p := range phases {
-		next, err := p.run(ctx, s)
-		res.RequeueAfter = Sooner(res.RequeueAfter, next.after)
-		if err != nil {
-			return res, err
+func InOrder[S any](phases ...Phase[S]) Steps[S] {
+	return func(ctx context.Context, s S) (res reconcile.Result, err error) {
+		for _, p := range phases {
+			next, err := p.run(ctx, s)
+			res.RequeueAfter = Sooner(res.RequeueAfter, next.after)
+			if err != nil {
+				return res, err
+			}
+			if next.stop {
+				break
+			}
 		}
-		if next.stop {
-			break
-		}
+		return res, nil
 	}
-	return res, nil
 }
 
 // All runs every phase, whatever the others return. Use it where each phase
 // observes something that the status must report.
-func All[S any](ctx context.Context, s S, phases ...Phase[S]) (reconcile.Result, error) {
-	var (
-		res  reconcile.Result
-		errs []error
-	)
-	for _, p := range phases {
-		next, err := p.run(ctx, s)
-		if err != nil {
-			errs = append(errs, err)
+func All[S any](phases ...Phase[S]) Steps[S] {
+	return func(ctx context.Context, s S) (res reconcile.Result, _ error) {
+		var errs []error
+		for _, p := range phases {
+			next, err := p.run(ctx, s)
+			if err != nil {
+				errs = append(errs, err)
+			}
+			res.RequeueAfter = Sooner(res.RequeueAfter, next.after)
 		}
-		res.RequeueAfter = Sooner(res.RequeueAfter, next.after)
+		return res, errors.Join(errs...)
 	}
-	return res, errors.Join(errs...)
 }
 
 // Sooner returns the smaller of two delays, of which 0 means none.

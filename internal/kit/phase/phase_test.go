@@ -7,8 +7,6 @@ import (
 	"errors"
 	"testing"
 	"time"
-
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 func step(name string, next Next, err error) Phase[*[]string] {
@@ -20,23 +18,23 @@ func step(name string, next Next, err error) Phase[*[]string] {
 
 func TestInOrderStopsAtWait(t *testing.T) {
 	var ran []string
-	res, err := InOrder(t.Context(), &ran,
+	res, err := InOrder(
 		step("a", LookAgain(time.Minute), nil),
 		step("b", Wait(5*time.Second), nil),
-		step("c", Continue(), nil))
+		step("c", Continue(), nil))(t.Context(), &ran)
 	if err != nil || res.RequeueAfter != 5*time.Second || len(ran) != 2 {
 		t.Errorf("ran %v, result %v, error %v", ran, res, err)
 	}
 }
 
 func TestAFailureKeepsTheTimersOfOtherPhases(t *testing.T) {
-	for name, run := range map[string]func(context.Context, *[]string, ...Phase[*[]string]) (reconcile.Result, error){
+	for name, run := range map[string]func(...Phase[*[]string]) Steps[*[]string]{
 		"in order": InOrder[*[]string], "all": All[*[]string],
 	} {
 		var ran []string
-		res, err := run(t.Context(), &ran,
+		res, err := run(
 			step("a", LookAgain(time.Minute), nil),
-			step("b", LookAgain(time.Second), errors.New("quota")))
+			step("b", LookAgain(time.Second), errors.New("quota")))(t.Context(), &ran)
 		if err == nil || res.RequeueAfter != time.Second {
 			t.Errorf("%s: result %v, error %v", name, res, err)
 		}
@@ -45,9 +43,9 @@ func TestAFailureKeepsTheTimersOfOtherPhases(t *testing.T) {
 
 func TestAllRunsEverythingAndNamesTheFailure(t *testing.T) {
 	var ran []string
-	_, err := All(t.Context(), &ran,
+	_, err := All(
 		step("bootstrap", Continue(), errors.New("no data secret")),
-		step("node", Continue(), nil))
+		step("node", Continue(), nil))(t.Context(), &ran)
 	if len(ran) != 2 || err == nil || err.Error() != "bootstrap: no data secret" {
 		t.Errorf("ran %v, error %v", ran, err)
 	}
@@ -55,10 +53,10 @@ func TestAllRunsEverythingAndNamesTheFailure(t *testing.T) {
 
 func TestAPanicIsTheErrorOfItsPhase(t *testing.T) {
 	broken := Do("endpoint", func(context.Context, *[]string) (Next, error) { panic("index out of range") })
-	for name, run := range map[string]func(context.Context, *[]string, ...Phase[*[]string]) (reconcile.Result, error){
+	for name, run := range map[string]func(...Phase[*[]string]) Steps[*[]string]{
 		"in order": InOrder[*[]string], "all": All[*[]string],
 	} {
-		_, err := run(t.Context(), new([]string), broken)
+		_, err := run(broken)(t.Context(), new([]string))
 		if err == nil || err.Error() != "endpoint: panic: index out of range" {
 			t.Errorf("%s: error = %v, want the panic", name, err)
 		}
