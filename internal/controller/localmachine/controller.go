@@ -16,13 +16,11 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
-	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
 // Reconciler has what the controller needs from outside. All fields are
@@ -61,37 +59,19 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 }
 
 // Reconcile implements reconcile.ObjectReconciler.
-func (r *Reconciler) Reconcile(ctx context.Context, lm *infrav1.LocalMachine) (_ ctrl.Result, err error) {
-	s, err := r.observe(ctx, lm)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	deleting := !lm.DeletionTimestamp.IsZero()
-	if !deleting && (s.machine == nil || s.cluster == nil) {
-		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the Machine controller to set the owner of the LocalMachine")
-		return ctrl.Result{}, nil
-	}
-	commit := patch.Remember(r.Mgmt, lm, patch.Debounced(r.Debounce))
-	added := finalizer.Ensure(lm, infrav1.LocalMachineFinalizer, formerFinalizer)
-	if pause.Requested(s.cluster, lm) {
-		// It has its finalizer all the same: deleted before the pause ends, it
-		// would leave behind what a copy of it that was moved here stands for.
-		conditions.Set(lm, s.now, pause.Condition(s.cluster, lm))
-		return ctrl.Result{}, commit(ctx)
-	}
-	if added {
-		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
-	}
-	defer func() {
-		s.failed = err
-		report(s)
-		err = errors.Join(err, commit(ctx))
-	}()
-	if deleting {
-		return phase.InOrder(phase.Do("delete machine", r.remove))(ctx, s)
-	}
-	return phase.InOrder(
-		phase.Do("wait", r.waitForOthers),
-		phase.Do("bootstrap data", r.readBootstrapData),
-		phase.Do("machine", r.run))(ctx, s)
+func (r *Reconciler) Reconcile(ctx context.Context, lm *infrav1.LocalMachine) (ctrl.Result, error) {
+	return reconciler.Flow[*infrav1.LocalMachine, state]{
+		Clock:     r.Clock,
+		Observe:   r.observe,
+		Remember:  func(*state) patch.Commit { return patch.Remember(r.Mgmt, lm, patch.Debounced(r.Debounce)) },
+		Finalizer: infrav1.LocalMachineFinalizer,
+		Former:    []string{formerFinalizer},
+		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
+		Live: phase.InOrder(
+			phase.Do("wait", r.waitForOthers),
+			phase.Do("bootstrap data", r.readBootstrapData),
+			phase.Do("machine", r.run)),
+		End:    phase.InOrder(phase.Do("delete machine", r.remove)),
+		Report: report,
+	}.Reconcile(ctx, lm)
 }

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -37,7 +38,6 @@ type state struct {
 	data    bootstrapData       // to start it with
 	seen    *host.MachineStatus // how far it is; nil if it was not looked at
 	stopped error               // why it does not run, though it has once; nil if it was not looked at
-	failed  error               // what the reconcile ended with
 }
 
 // bootstrapWait is the reason of a condition, and what it says.
@@ -49,6 +49,8 @@ type bootstrapData struct {
 	format string
 }
 
+// observe reads what the machine is for. One that lives waits for its Machine to
+// take it: that has no state yet.
 func (r *Reconciler) observe(ctx context.Context, lm *infrav1.LocalMachine) (*state, error) {
 	s := &state{local: lm, now: r.Clock.Now()}
 	if name := owner.Name(lm, ownerKind); name != "" {
@@ -61,11 +63,17 @@ func (r *Reconciler) observe(ctx context.Context, lm *infrav1.LocalMachine) (*st
 			s.machine = m
 		}
 	}
-	var err error
 	if name := s.clusterKey().Name; name != "" {
-		s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, lm.Namespace, name)
+		var err error
+		if s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, lm.Namespace, name); err != nil {
+			return nil, err
+		}
 	}
-	return s, err
+	if lm.DeletionTimestamp.IsZero() && (s.machine == nil || s.cluster == nil) {
+		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the Machine controller to set the owner of the LocalMachine")
+		return nil, nil
+	}
+	return s, nil
 }
 
 // clusterKey names the cluster of the machine, as its label or its owner does.

@@ -12,13 +12,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 )
 
-// report fills the conditions from the state. It is pure.
-func report(s *state) {
+// report fills the conditions from the state. It is pure. failed is what the
+// reconcile ended with.
+func report(s *state, failed error) {
 	set := func(c metav1.Condition) {
 		c.ObservedGeneration = s.local.Generation
 		conditions.Set(s.local, s.now, c)
 	}
-	if c := vmProvisioned(s); c != nil {
+	if c := vmProvisioned(s, failed); c != nil {
 		set(*c)
 	}
 	if c := bootstrapExecSucceeded(s); c != nil {
@@ -29,15 +30,15 @@ func report(s *state) {
 }
 
 // vmProvisioned is nil when nothing new is known.
-func vmProvisioned(s *state) *metav1.Condition {
+func vmProvisioned(s *state, failed error) *metav1.Condition {
 	c := &metav1.Condition{Type: infrav1.VMProvisionedCondition, Status: metav1.ConditionFalse, Reason: infrav1.VMNotProvisionedReason}
 	switch {
 	case s.waiting.reason != "":
 		c.Reason, c.Message = s.waiting.reason, s.waiting.message
 	case !s.local.DeletionTimestamp.IsZero():
 		c.Reason = infrav1.VMDeletingReason
-		if s.failed != nil {
-			c.Message = "Waiting for the machine to be deleted: " + s.failed.Error()
+		if failed != nil {
+			c.Message = "Waiting for the machine to be deleted: " + failed.Error()
 		}
 	case s.seen != nil && s.seen.Up():
 		c.Status, c.Reason = metav1.ConditionTrue, infrav1.VMProvisionedReason
@@ -45,8 +46,8 @@ func vmProvisioned(s *state) *metav1.Condition {
 		c.Message = "Waiting for " + s.seen.Message
 	case s.stopped != nil && s.provisioned():
 		c.Message = "The machine does not run: " + s.stopped.Error()
-	case s.failed != nil && !s.provisioned():
-		c.Message = "Waiting for the machine to be started: " + s.failed.Error()
+	case failed != nil && !s.provisioned():
+		c.Message = "Waiting for the machine to be started: " + failed.Error()
 	default:
 		return nil
 	}

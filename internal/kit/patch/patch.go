@@ -38,12 +38,15 @@ type commit struct {
 	debounce   *StatusDebounce
 }
 
+// Commit writes what a reconcile has changed on an object.
+type Commit func(context.Context) error
+
 // Remember notes obj as it is and returns a function that writes what has
 // changed on it since. Metadata and spec go first; if that fails, status is
 // not sent. An object that has gone meanwhile is not an error. Lists are
 // replaced whole by a merge patch, so a patch of metadata or spec that
 // contains one is sent with the resourceVersion.
-func Remember(c client.Client, obj client.Object, opts ...Option) func(context.Context) error {
+func Remember(c client.Client, obj client.Object, opts ...Option) Commit {
 	p := &commit{mgmt: c, obj: obj, before: obj.DeepCopyObject().(client.Object)}
 	for _, o := range opts {
 		o(p)

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package reconciler is the beginning and the end that reconciles have in common;
+// a controller declares what lies between them.
+//
+//	observe -> finalizer -> pause -> store the finalizer -> act -> report -> write
+//
+// Nothing happens outside the object before its finalizer is stored, and nothing
+// at all while it is paused. What was done is reported and written whether it
+// went well or not.
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/finalizer"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+)
+
+// Object is what is reconciled: it says by a condition whether it is paused.
+type Object interface {
+	client.Object
+	conditions.Setter
+}
+
+// Flow is one reconcile of a T, on a state S. What is optional may be nil.
+type Flow[T Object, S any] struct {
+	Clock clock.PassiveClock
+
+	// Observe reads what the reconcile has to know. Without a state there is
+	// nothing to do: what has to come first wakes us.
+	Observe func(context.Context, T) (*S, error)
+
+	// Remember notes the object as it was observed, and returns what writes the
+	// changes of the reconcile.
+	Remember func(*S) patch.Commit
+
+	// Finalizer keeps the object until End has let it go; "" if nothing has to be
+	// done then. It takes the place of Former.
+	Finalizer string
+	Former    []string
+
+	// Cluster is the one that the object belongs to, or nil if it is not there:
+	// then an object that lives is only reported. Optional for what belongs to none.
+	Cluster func(*S) *clusterv1.Cluster
+
+	// Prepare sets what every such object has beside its finalizer, and reports
+	// whether that has to be stored before anything else happens. Optional.
+	Prepare func(*S) bool
+
+	// Live and End are what is done for an object that lives, and for one that is
+	// being deleted.
+	Live, End phase.Steps[*S]
+
+	// Quiet reports whether what is missing is about to come: before Live, nothing
+	// is even stored then; after it, nothing is reported unless it failed. Optional.
+	Quiet func(*S) bool
+
+	// Report fills the status. It is pure; failed is what the steps returned.
+	Report func(s *S, failed error)
+
+	// Deadline is when time alone changes something next; zero for never. Optional.
+	Deadline func(*S) time.Time
+}
+
+// Reconcile does it.
+func (f Flow[T, S]) Reconcile(ctx context.Context, obj T) (res reconcile.Result, err error) {
+	s, err := f.Observe(ctx, obj)
+	if err != nil || s == nil {
+		return res, err
+	}
+	commit := f.Remember(s)
+	var cluster *clusterv1.Cluster
+	if f.Cluster != nil {
+		cluster = f.Cluster(s)
+	}
+	added := f.Finalizer != "" && finalizer.Ensure(obj, f.Finalizer, f.Former...)
+	if pause.Requested(cluster, obj) {
+		// It has its finalizer all the same: deleted before the pause ends, it
+		// would leave behind what it, or a copy of it that was moved here, stands
+		// for.
+		conditions.Set(obj, f.Clock.Now(), pause.Condition(cluster, obj))
+		return res, commit(ctx)
+	}
+	if f.quiet(s) {
+		return f.wakeIn(s, res), nil
+	}
+	prepared := f.Prepare != nil && f.Prepare(s)
+	deleting := !obj.GetDeletionTimestamp().IsZero()
+	stray := f.Cluster != nil && cluster == nil && !deleting
+	if (added || prepared) && !stray {
+		return res, commit(ctx) // nothing happens outside before the finalizer is stored
+	}
+	defer func() {
+		if err != nil || !f.quiet(s) {
+			f.Report(s, err)
+		}
+		err = errors.Join(err, commit(ctx))
+		res = f.wakeIn(s, res)
+	}()
+	switch {
+	case deleting:
+		return f.End(ctx, s)
+	case stray:
+		return res, nil // the report tells; the creation of the Cluster wakes us
+	}
+	return f.Live(ctx, s)
+}
+
+func (f Flow[T, S]) quiet(s *S) bool { return f.Quiet != nil && f.Quiet(s) }
+
+// wakeIn lets the next reconcile come no later than at the deadline.
+func (f Flow[T, S]) wakeIn(s *S, res reconcile.Result) reconcile.Result {
+	if f.Deadline == nil {
+		return res
+	}
+	if at := f.Deadline(s); !at.IsZero() {
+		res.RequeueAfter = phase.Sooner(res.RequeueAfter, max(at.Sub(f.Clock.Now()), time.Millisecond))
+	}
+	return res
+}
