@@ -14,13 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
-	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
 const (
@@ -68,41 +66,23 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 }
 
 // Reconcile implements reconcile.ObjectReconciler.
-func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (_ ctrl.Result, err error) {
-	s, err := r.observe(ctx, set)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	commit := patch.Remember(r.Mgmt, set, patch.Debounced(r.Debounce))
-	added := finalizer.Ensure(set, clusterv1.MachineSetFinalizer)
-	if pause.Requested(s.cluster, set) {
-		// It has its finalizer all the same: deleted before the pause ends, it
-		// would leave behind what a copy of it that was moved here stands for.
-		conditions.Set(set, s.now, pause.Condition(s.cluster, set))
-		return ctrl.Result{}, commit(ctx)
-	}
-	if s.cluster == nil && set.DeletionTimestamp.IsZero() {
-		if age := s.now.Sub(set.CreationTimestamp.Time); age < clusterGrace {
-			return ctrl.Result{RequeueAfter: clusterGrace - max(age, 0)}, nil
-		}
-		s.block("Cluster %s, named by spec.clusterName, does not exist: create it, or correct the field", set.Spec.ClusterName)
-		report(s, nil) // the creation of the Cluster wakes us
-		return ctrl.Result{}, commit(ctx)
-	}
-	if r.prepare(s) || added {
-		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
-	}
-	defer func() {
-		report(s, err)
-		err = errors.Join(err, commit(ctx))
-	}()
-	if !set.DeletionTimestamp.IsZero() {
-		return phase.InOrder(phase.Do("delete Machines", r.deleteMachines))(ctx, s)
-	}
-	return phase.All(
-		phase.Do("preflight", r.preflight),
-		phase.Do("adopt", r.adopt),
-		phase.Do("remediate", r.remediate),
-		phase.Do("synchronise", r.synchronise),
-		phase.Do("scale", r.scale))(ctx, s)
+func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (ctrl.Result, error) {
+	return reconciler.Flow[*clusterv1.MachineSet, state]{
+		Clock:     r.Clock,
+		Observe:   r.observe,
+		Remember:  func(*state) patch.Commit { return patch.Remember(r.Mgmt, set, patch.Debounced(r.Debounce)) },
+		Finalizer: clusterv1.MachineSetFinalizer,
+		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
+		Quiet:     func(s *state) bool { return !s.quietUntil.IsZero() },
+		Prepare:   r.prepare,
+		Live: phase.All(
+			phase.Do("preflight", r.preflight),
+			phase.Do("adopt", r.adopt),
+			phase.Do("remediate", r.remediate),
+			phase.Do("synchronise", r.synchronise),
+			phase.Do("scale", r.scale)),
+		End:      phase.InOrder(phase.Do("delete Machines", r.deleteMachines)),
+		Report:   report,
+		Deadline: func(s *state) time.Time { return s.quietUntil },
+	}.Reconcile(ctx, set)
 }

@@ -30,6 +30,7 @@ type state struct {
 	machines   []*clusterv1.Machine // of the set, those being deleted included
 	orphans    []*clusterv1.Machine // that match and nobody controls
 	now        time.Time
+	quietUntil time.Time // a Cluster that is missing may come by then, and is not told of before; zero if it is there, or told of
 
 	bootstrapTemplate, infraTemplate *provider.Object // nil: not there, not wanted, or not looked for
 
@@ -56,6 +57,12 @@ func (r *Reconciler) observe(ctx context.Context, set *clusterv1.MachineSet) (*s
 	var err error
 	if s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, set.Namespace, set.Spec.ClusterName); err != nil {
 		return nil, err
+	}
+	if s.cluster == nil && set.DeletionTimestamp.IsZero() {
+		s.block("Cluster %s, named by spec.clusterName, does not exist: create it, or correct the field", set.Spec.ClusterName)
+		if ends := set.CreationTimestamp.Add(clusterGrace); ends.After(s.now) {
+			s.quietUntil = ends
+		}
 	}
 	if s.selector, err = owner.Selector(&set.Spec.Selector); err != nil {
 		return nil, err

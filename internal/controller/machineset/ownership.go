@@ -23,7 +23,7 @@ import (
 // all from birth.
 func (r *Reconciler) prepare(s *state) bool {
 	set := s.set
-	if !set.DeletionTimestamp.IsZero() {
+	if s.cluster == nil || !set.DeletionTimestamp.IsZero() {
 		return false
 	}
 	changed := owner.Label(set, set.Spec.ClusterName)
