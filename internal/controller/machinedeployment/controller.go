@@ -13,13 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
-	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
 const (
@@ -65,42 +63,23 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 }
 
 // Reconcile implements reconcile.ObjectReconciler.
-func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeployment) (_ ctrl.Result, err error) {
-	s, err := r.observe(ctx, md)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	commit := patch.Remember(r.Mgmt, md, patch.Debounced(r.Debounce))
-	added := finalizer.Ensure(md, clusterv1.MachineDeploymentFinalizer)
-	if pause.Requested(s.cluster, md) {
-		// It has its finalizer all the same: deleted before the pause ends, it
-		// would leave behind what a copy of it that was moved here stands for.
-		conditions.Set(md, s.now, pause.Condition(s.cluster, md))
-		return ctrl.Result{}, commit(ctx)
-	}
-	if s.cluster == nil && md.DeletionTimestamp.IsZero() {
-		if left := s.graceLeft(); left > 0 {
-			return ctrl.Result{RequeueAfter: left}, nil
-		}
-		report(s, nil) // the creation of the Cluster wakes us
-		return ctrl.Result{}, commit(ctx)
-	}
-	if r.prepare(s) || added {
-		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
-	}
-	defer func() {
-		if !s.quiet || err != nil {
-			report(s, err)
-		}
-		err = errors.Join(err, commit(ctx))
-	}()
-	if !md.DeletionTimestamp.IsZero() {
-		return phase.InOrder(
+func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeployment) (ctrl.Result, error) {
+	return reconciler.Flow[*clusterv1.MachineDeployment, state]{
+		Clock:     r.Clock,
+		Observe:   r.observe,
+		Remember:  func(*state) patch.Commit { return patch.Remember(r.Mgmt, md, patch.Debounced(r.Debounce)) },
+		Finalizer: clusterv1.MachineDeploymentFinalizer,
+		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
+		Quiet:     func(s *state) bool { return !s.quietUntil.IsZero() },
+		Prepare:   r.prepare,
+		Live: phase.InOrder(
+			phase.Do("own the templates", r.ownTemplates),
+			phase.Do("adopt MachineSets", r.adopt),
+			phase.Do("roll out", r.rollOut)),
+		End: phase.InOrder(
 			phase.Do("own the templates", r.ownTemplates), // it may be gone before it was ever looked at
-			phase.Do("delete MachineSets", r.deleteSets))(ctx, s)
-	}
-	return phase.InOrder(
-		phase.Do("own the templates", r.ownTemplates),
-		phase.Do("adopt MachineSets", r.adopt),
-		phase.Do("roll out", r.rollOut))(ctx, s)
+			phase.Do("delete MachineSets", r.deleteSets)),
+		Report:   report,
+		Deadline: func(s *state) time.Time { return s.quietUntil },
+	}.Reconcile(ctx, md)
 }

@@ -34,9 +34,9 @@ type state struct {
 
 	// blocked says why no Machine can be made from the templates. Phase "own the
 	// templates" finds it out.
-	blocked  []string
-	quiet    bool  // what blocks may go by itself in a moment: nothing is reported yet
-	unusable error // why the kind of a template cannot be used, which nothing wakes us for
+	blocked    []string
+	quietUntil time.Time // what is missing may come by then, and is not told before; zero if all is there, or told
+	unusable   error     // why the kind of a template cannot be used, which nothing wakes us for
 }
 
 // templates are the references by which a deployment is found again when one of
@@ -52,6 +52,9 @@ func (r *Reconciler) observe(ctx context.Context, md *clusterv1.MachineDeploymen
 	var err error
 	if s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, md.Namespace, md.Spec.ClusterName); err != nil {
 		return nil, err
+	}
+	if s.cluster == nil && md.DeletionTimestamp.IsZero() {
+		s.keepQuiet()
 	}
 	if s.selector, err = owner.Selector(&md.Spec.Selector); err != nil {
 		return nil, err
@@ -102,9 +105,13 @@ func (s *state) counted(set *clusterv1.MachineSet) rollout.Set {
 	return c
 }
 
-// graceLeft is how much longer to keep quiet about what is missing.
-func (s *state) graceLeft() time.Duration {
-	return grace - max(0, s.now.Sub(s.deployment.CreationTimestamp.Time))
+// keepQuiet reports whether it is too early to tell of what is missing, and notes
+// until when.
+func (s *state) keepQuiet() bool {
+	if ends := s.deployment.CreationTimestamp.Add(grace); ends.After(s.now) {
+		s.quietUntil = ends
+	}
+	return !s.quietUntil.IsZero()
 }
 
 // want is how many Machines there shall be.

@@ -31,7 +31,7 @@ const fieldOwner = "capi-machinedeployment"
 // else happens, and reports whether that must be stored first.
 func (r *Reconciler) prepare(s *state) bool {
 	md := s.deployment
-	if !md.DeletionTimestamp.IsZero() {
+	if s.cluster == nil || !md.DeletionTimestamp.IsZero() {
 		return false
 	}
 	changed := owner.Label(md, md.Spec.ClusterName)
@@ -60,9 +60,8 @@ func (r *Reconciler) ownTemplates(ctx context.Context, s *state) (phase.Next, er
 	err := errors.Join(
 		r.adoptTemplate(ctx, s, spec.Bootstrap.ConfigRef, claim.Bootstrap, "spec.template.spec.bootstrap.configRef"),
 		r.adoptTemplate(ctx, s, spec.InfrastructureRef, claim.MachineInfrastructure, "spec.template.spec.infrastructureRef"))
-	if left := s.graceLeft(); left > 0 && len(s.blocked) > 0 && len(s.sets) == 0 && s.deployment.DeletionTimestamp.IsZero() {
-		s.quiet = true
-		return phase.Wait(left), err
+	if len(s.blocked) > 0 && len(s.sets) == 0 && s.deployment.DeletionTimestamp.IsZero() && s.keepQuiet() {
+		return phase.Wait(0), err
 	}
 	return phase.Continue(), err
 }
