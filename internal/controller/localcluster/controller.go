@@ -13,13 +13,11 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
-	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
 // Reconciler has what the controller needs from outside. All fields are
@@ -48,37 +46,16 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 }
 
 // Reconcile implements reconcile.ObjectReconciler.
-func (r *Reconciler) Reconcile(ctx context.Context, lc *infrav1.LocalCluster) (_ ctrl.Result, err error) {
-	if _, external := lc.Annotations[clusterv1.ManagedByAnnotation]; external {
-		return ctrl.Result{}, nil
-	}
-	s, err := r.observe(ctx, lc)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	deleting := !lc.DeletionTimestamp.IsZero()
-	if s.cluster == nil && !deleting {
-		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the Cluster controller to set the owner of the LocalCluster")
-		return ctrl.Result{}, nil
-	}
-	commit := patch.Remember(r.Mgmt, lc)
-	added := finalizer.Ensure(lc, infrav1.LocalClusterFinalizer, formerFinalizer)
-	if pause.Requested(s.cluster, lc) {
-		// It has its finalizer all the same: deleted before the pause ends, it
-		// would leave behind what a copy of it that was moved here stands for.
-		conditions.Set(lc, s.now, pause.Condition(s.cluster, lc))
-		return ctrl.Result{}, commit(ctx)
-	}
-	if added {
-		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
-	}
-	defer func() {
-		s.failed = err
-		report(s)
-		err = errors.Join(err, commit(ctx))
-	}()
-	if deleting {
-		return phase.InOrder(phase.Do("delete infrastructure", r.remove))(ctx, s)
-	}
-	return phase.InOrder(phase.Do("endpoint", r.endpoint))(ctx, s)
+func (r *Reconciler) Reconcile(ctx context.Context, lc *infrav1.LocalCluster) (ctrl.Result, error) {
+	return reconciler.Flow[*infrav1.LocalCluster, state]{
+		Clock:     r.Clock,
+		Observe:   r.observe,
+		Remember:  func(*state) patch.Commit { return patch.Remember(r.Mgmt, lc) },
+		Finalizer: infrav1.LocalClusterFinalizer,
+		Former:    []string{formerFinalizer},
+		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
+		Live:      phase.InOrder(phase.Do("endpoint", r.endpoint)),
+		End:       phase.InOrder(phase.Do("delete infrastructure", r.remove)),
+		Report:    report,
+	}.Reconcile(ctx, lc)
 }

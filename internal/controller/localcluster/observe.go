@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -30,16 +31,27 @@ type state struct {
 	cluster *clusterv1.Cluster // that owns it; nil if none does, or if it has gone
 	now     time.Time
 	waiting string // what has to change first; empty if nothing has
-	failed  error  // what the reconcile ended with
 }
 
+// observe reads which Cluster owns the LocalCluster. One that lives waits for a
+// Cluster to take it, and one that is managed externally is nothing to us: they
+// have no state.
 func (r *Reconciler) observe(ctx context.Context, lc *infrav1.LocalCluster) (*state, error) {
-	s := &state{local: lc, now: r.Clock.Now()}
-	var err error
-	if name := owner.Name(lc, ownerKind); name != "" {
-		s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, lc.Namespace, name)
+	if _, external := lc.Annotations[clusterv1.ManagedByAnnotation]; external {
+		return nil, nil
 	}
-	return s, err
+	s := &state{local: lc, now: r.Clock.Now()}
+	if name := owner.Name(lc, ownerKind); name != "" {
+		var err error
+		if s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, lc.Namespace, name); err != nil {
+			return nil, err
+		}
+	}
+	if s.cluster == nil && lc.DeletionTimestamp.IsZero() {
+		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the Cluster controller to set the owner of the LocalCluster")
+		return nil, nil
+	}
+	return s, nil
 }
 
 // key names the cluster to the infrastructure: as the Cluster that owns it, or
