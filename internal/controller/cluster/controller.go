@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
@@ -14,14 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
-	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/clusterstatus"
 )
 
@@ -63,37 +62,21 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 }
 
 // Reconcile implements reconcile.ObjectReconciler.
-func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) (res ctrl.Result, err error) {
-	s, err := r.observe(ctx, cluster)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	commit := patch.Remember(r.Mgmt, cluster, patch.Debounced(r.Debounce))
-	added := finalizer.Ensure(cluster, clusterv1.ClusterFinalizer)
-	if pause.Requested(cluster, cluster) {
-		// It has its finalizer all the same: what its user created for it would
-		// stay behind if it were deleted before its first reconcile.
-		conditions.Set(cluster, s.now, pause.Condition(cluster, cluster))
-		return ctrl.Result{}, commit(ctx)
-	}
-	if added {
-		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
-	}
-	defer func() {
-		f := s.facts(err)
-		clusterstatus.Report(f)
-		err = errors.Join(err, commit(ctx))
-		if at := clusterstatus.Deadline(f); err == nil && !at.IsZero() {
-			res.RequeueAfter = phase.Sooner(res.RequeueAfter, at.Sub(s.now))
-		}
-	}()
-	if !cluster.DeletionTimestamp.IsZero() {
-		return phase.InOrder(phase.Do("delete", r.delete))(ctx, s)
-	}
-	return phase.All(
-		phase.Do("infrastructure", r.infrastructure),
-		phase.Do("control plane", r.controlPlane),
-		phase.Do("kubeconfig", r.kubeconfig))(ctx, s)
+func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) (ctrl.Result, error) {
+	return reconciler.Flow[*clusterv1.Cluster, state]{
+		Clock:     r.Clock,
+		Observe:   r.observe,
+		Remember:  func(*state) patch.Commit { return patch.Remember(r.Mgmt, cluster, patch.Debounced(r.Debounce)) },
+		Finalizer: clusterv1.ClusterFinalizer,
+		Cluster:   func(*state) *clusterv1.Cluster { return cluster },
+		Live: phase.All(
+			phase.Do("infrastructure", r.infrastructure),
+			phase.Do("control plane", r.controlPlane),
+			phase.Do("kubeconfig", r.kubeconfig)),
+		End:      phase.InOrder(phase.Do("delete", r.delete)),
+		Report:   func(s *state, failed error) { clusterstatus.Report(s.facts(failed)) },
+		Deadline: func(s *state) time.Time { return clusterstatus.Deadline(s.facts(nil)) },
+	}.Reconcile(ctx, cluster)
 }
 
 // event tells the user what was done.
