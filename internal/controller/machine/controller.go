@@ -15,14 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
-	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
 const (
@@ -75,40 +73,25 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 }
 
 // Reconcile implements reconcile.ObjectReconciler.
-func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (res ctrl.Result, err error) {
-	s, err := r.observe(ctx, m)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	commit := patch.Remember(r.Mgmt, m, patch.Locked, patch.Debounced(r.Debounce)) // conditions of a Machine have several writers
-	added := finalizer.Ensure(m, clusterv1.MachineFinalizer)
-	if pause.Requested(s.cluster, m) {
-		// It has its finalizer all the same: deleted before the pause ends, it
-		// would leave behind what a copy of it that was moved here stands for.
-		conditions.Set(m, s.now, pause.Condition(s.cluster, m))
-		return ctrl.Result{}, commit(ctx)
-	}
-	if r.prepare(s) || added {
-		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
-	}
-	defer func() {
-		report(s, err)
-		err = errors.Join(err, commit(ctx))
-		if at := s.deadline(); err == nil && !at.IsZero() {
-			res.RequeueAfter = phase.Sooner(res.RequeueAfter, at.Sub(s.now))
-		}
-	}()
-	if s.cluster == nil && m.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil // report tells; the creation of the Cluster wakes us
-	}
-	if !m.DeletionTimestamp.IsZero() {
-		return r.delete(ctx, s)
-	}
-	return phase.All(
-		phase.Do("bootstrap", r.bootstrap),
-		phase.Do("infrastructure", r.infrastructure),
-		phase.Do("node", r.node),
-		phase.Do("certificates", r.certificates))(ctx, s)
+func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (ctrl.Result, error) {
+	return reconciler.Flow[*clusterv1.Machine, state]{
+		Clock:   r.Clock,
+		Observe: r.observe,
+		Remember: func(*state) patch.Commit {
+			return patch.Remember(r.Mgmt, m, patch.Locked, patch.Debounced(r.Debounce)) // conditions of a Machine have several writers
+		},
+		Finalizer: clusterv1.MachineFinalizer,
+		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
+		Prepare:   r.prepare,
+		Live: phase.All(
+			phase.Do("bootstrap", r.bootstrap),
+			phase.Do("infrastructure", r.infrastructure),
+			phase.Do("node", r.node),
+			phase.Do("certificates", r.certificates)),
+		End:      r.delete,
+		Report:   report,
+		Deadline: (*state).deadline,
+	}.Reconcile(ctx, m)
 }
 
 // prepare sets what every Machine has, beside its finalizer, before anything
