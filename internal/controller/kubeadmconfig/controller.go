@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 )
 
 const (
@@ -65,27 +66,23 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile implements reconcile.ObjectReconciler.
-func (r *Reconciler) Reconcile(ctx context.Context, config *bootstrapv1.KubeadmConfig) (_ ctrl.Result, err error) {
-	if !config.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil // what belongs to it is deleted with it
-	}
-	s, err := r.observe(ctx, config)
-	if err != nil || s == nil {
-		return ctrl.Result{}, err
-	}
-	s.commit = patch.Remember(r.Mgmt, config)
-	defer func() {
-		report(s, err)
-		err = errors.Join(err, s.commit(ctx))
-	}()
-	if s.paused {
-		return ctrl.Result{}, nil
-	}
-	return phase.InOrder(
-		phase.Do("bootstrap data that is there", r.keep),
-		phase.Do("infrastructure", awaitInfrastructure),
-		phase.Do("bootstrap data", r.make))(ctx, s)
+// Reconcile implements reconcile.ObjectReconciler. There is no finalizer: what
+// belongs to a config is deleted with it.
+func (r *Reconciler) Reconcile(ctx context.Context, config *bootstrapv1.KubeadmConfig) (ctrl.Result, error) {
+	return reconciler.Flow[*bootstrapv1.KubeadmConfig, state]{
+		Clock:   r.Clock,
+		Observe: r.observe,
+		Remember: func(s *state) patch.Commit {
+			s.commit = patch.Remember(r.Mgmt, config)
+			return func(ctx context.Context) error { return s.commit(ctx) } // join may have written before
+		},
+		Cluster: func(s *state) *clusterv1.Cluster { return s.cluster },
+		Live: phase.InOrder(
+			phase.Do("bootstrap data that is there", r.keep),
+			phase.Do("infrastructure", awaitInfrastructure),
+			phase.Do("bootstrap data", r.make)),
+		Report: report,
+	}.Reconcile(ctx, config)
 }
 
 // make renders the data: for kubeadm init on the first machine of the control

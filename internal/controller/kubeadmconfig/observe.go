@@ -18,7 +18,7 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
-	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
@@ -29,8 +29,7 @@ type state struct {
 	machine *machine
 	cluster *clusterv1.Cluster
 	now     time.Time
-	paused  bool
-	commit  func(context.Context) error // writes what changed on config
+	commit  patch.Commit // of config
 
 	waiting        string // what is awaited, as a sentence
 	refused        string // what the user has to change, as a sentence
@@ -55,8 +54,12 @@ type machine struct {
 func (m *machine) String() string { return fmt.Sprintf("%s %s/%s", m.kind, m.namespace, m.name) }
 
 // observe reads who owns the config. Without a machine or a Cluster there is
-// nothing to do yet, and the result is nil: their coming wakes us.
+// nothing to do yet, and the result is nil: their coming wakes us. There is
+// nothing to do either for a config that is being deleted.
 func (r *Reconciler) observe(ctx context.Context, config *bootstrapv1.KubeadmConfig) (*state, error) {
+	if !config.DeletionTimestamp.IsZero() {
+		return nil, nil
+	}
 	m, clusterName, err := r.machineOf(ctx, config)
 	if err != nil || m == nil {
 		return nil, err
@@ -69,10 +72,7 @@ func (r *Reconciler) observe(ctx context.Context, config *bootstrapv1.KubeadmCon
 		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the Cluster", "clusterName", clusterName)
 		return nil, nil
 	}
-	return &state{
-		config: config, machine: m, cluster: cluster, now: r.Clock.Now(),
-		paused: pause.Requested(cluster, config), specGeneration: config.Generation,
-	}, nil
+	return &state{config: config, machine: m, cluster: cluster, now: r.Clock.Now(), specGeneration: config.Generation}, nil
 }
 
 // configKind is what a machine refers to.

@@ -18,9 +18,6 @@ func report(s *state, err error) {
 		conditions.Set(s.config, s.now, c)
 	}
 	set(pause.Condition(s.cluster, s.config))
-	if s.paused {
-		return
-	}
 	if c := certificatesAvailable(s); c != nil {
 		set(*c)
 	}
