@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,11 +14,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/nodesync"
+	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
 // node finds the Node of the machine, notes it, and brings its labels,
@@ -170,26 +169,5 @@ func outdated(s *state) (*bool, error) {
 	if s.set == nil || s.deployment == nil {
 		return nil, nil
 	}
-	mine, err := revision(s.set)
-	if err != nil {
-		return nil, err
-	}
-	newest, err := revision(s.deployment)
-	if err != nil || mine == 0 || newest == 0 {
-		return nil, err
-	}
-	return new(mine < newest), nil
-}
-
-// revision reads the revision of a set or deployment; 0 when it has none yet.
-func revision(obj client.Object) (int64, error) {
-	text := obj.GetAnnotations()[clusterv1.RevisionAnnotation]
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("annotation %s of %s must be a number: %w", clusterv1.RevisionAnnotation, client.ObjectKeyFromObject(obj), err)
-	}
-	return n, nil
+	return rollout.Superseded(s.deployment, s.set)
 }

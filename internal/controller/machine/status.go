@@ -18,6 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/pure/reference"
+	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
 // report fills the status from the state. It is pure, and runs after a failure
@@ -37,8 +38,8 @@ func report(s *state, failed error) {
 	}
 	set(updating(s))
 	set(deleting(s))
-	if c, ok := upToDate(s); ok {
-		set(c)
+	if s.set != nil && s.deployment != nil { // else it is judged by whoever manages it, or by nobody
+		set(rollout.UpToDate(s.deployment, s.set, m, s.now))
 	}
 	set(ready(s))
 	set(available(s))

@@ -467,6 +467,36 @@ func TestReconcileReplacesWhatAHealthCheckFoundSick(t *testing.T) {
 	}
 }
 
+// TestReconcileReplacesInTheSetThatIsNewest shows that the Machines of a set that
+// a rollout has just made are not left to that rollout, although its
+// MachineDeployment has not noted the revision yet.
+func TestReconcileReplacesInTheSetThatIsNewest(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		revision string // of the MachineDeployment; the set is the second
+		want     string
+	}{
+		"before that is noted":    {"1", clusterv1.MachineSetMachineRemediationMachineDeletingReason},
+		"when it is":              {"2", clusterv1.MachineSetMachineRemediationMachineDeletingReason},
+		"but not in an older one": {"3", clusterv1.MachineSetMachineCannotBeRemediatedReason},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "md", Annotations: map[string]string{clusterv1.RevisionAnnotation: tc.revision}}}
+			set := machineSet(1)
+			set.Annotations = map[string]string{clusterv1.RevisionAnnotation: "2"}
+			sick := withCondition(withCondition(machine("a"), clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionFalse), clusterv1.MachineOwnerRemediatedCondition, metav1.ConditionFalse)
+			w := newWorld(t, cluster(), md, set, sick, template("BootTemplate", "bt"), template("HostTemplate", "ht"))
+			if _, err := w.reconcile(); err != nil {
+				t.Fatal(err)
+			}
+			if got := conditions.Reason(get(w, &clusterv1.Machine{}, "a"), clusterv1.MachineOwnerRemediatedCondition); got != tc.want {
+				t.Errorf("reason %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestReconcileLeavesAPausedSetAlone(t *testing.T) {
 	t.Parallel()
 	c := cluster()

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,15 +17,20 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/rollout"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
 // remediate deals with the Machines that a health check wants replaced.
 func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error) {
+	outdated, err := outdated(s)
+	if err != nil {
+		return phase.Continue(), err
+	}
 	var errs []error
 	for _, v := range scaling.Remediation(scaling.Unhealthy{
 		Machines:    s.machines,
-		Outdated:    outdated(s),
+		Outdated:    outdated,
 		MaxInFlight: maxInFlight(s),
 		Blocked:     s.blocked,
 	}) {
@@ -60,13 +66,13 @@ func (r *Reconciler) deleteMachine(ctx context.Context, s *state, m *clusterv1.M
 	return nil
 }
 
-// outdated reports whether a rollout has made another set the current one.
-func outdated(s *state) bool {
+// outdated reports whether a rollout is going to replace the Machines.
+func outdated(s *state) (bool, error) {
 	if s.deployment == nil {
-		return false
+		return false, nil
 	}
-	current := s.deployment.Annotations[clusterv1.RevisionAnnotation]
-	return current != "" && current != s.set.Annotations[clusterv1.RevisionAnnotation]
+	superseded, err := rollout.Superseded(s.deployment, s.set)
+	return ptr.Deref(superseded, false), err
 }
 
 // maxInFlight reads spec.remediation.maxInFlight; negative for no bound.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
 // Verdict says whether a machine is as the spec wants it, and if not, why.
@@ -31,7 +32,7 @@ func Judge(kcp *controlplanev1.KubeadmControlPlane, m *Machine, now time.Time) V
 	if expiresSoon(kcp, m, now) {
 		v.Why = append(v.Why, "KubeadmControlPlane spec.rollout.before expired")
 	}
-	if after := kcp.Spec.Rollout.After; !after.IsZero() && !after.After(now) && m.CreationTimestamp.Time.Before(after.Time) {
+	if rollout.Overdue(kcp.Spec.Rollout.After, m.CreationTimestamp, now) {
 		v.Why = append(v.Why, "KubeadmControlPlane spec.rollout.after expired")
 	}
 	if m.Spec.Version != kcp.Spec.Version {

@@ -44,55 +44,6 @@ func resolve(v *intstr.IntOrString, otherwise, want int, up bool) int {
 	return max(n, 0)
 }
 
-// essence is the part of a template that a Machine cannot take over in place.
-type essence struct {
-	Version        string                                     `json:"version,omitempty"`
-	FailureDomain  string                                     `json:"failureDomain,omitempty"`
-	ConfigRef      clusterv1.ContractVersionedObjectReference `json:"configRef,omitzero"`
-	DataSecretName *string                                    `json:"dataSecretName,omitempty"`
-	Infrastructure clusterv1.ContractVersionedObjectReference `json:"infrastructure,omitzero"`
-}
-
-func essenceOf(t clusterv1.MachineTemplateSpec) essence {
-	return essence{t.Spec.Version, t.Spec.FailureDomain, t.Spec.Bootstrap.ConfigRef, t.Spec.Bootstrap.DataSecretName, t.Spec.InfrastructureRef}
-}
-
-// Differences returns what a Machine of template have lacks to be one of
-// template want, as sentences; nothing when it need not be replaced.
-func Differences(have, want clusterv1.MachineTemplateSpec) (out []string) {
-	a, b := essenceOf(have), essenceOf(want)
-	if a.Version != b.Version {
-		out = append(out, fmt.Sprintf("Version %s, %s required", a.Version, b.Version))
-	}
-	if a.FailureDomain != b.FailureDomain {
-		out = append(out, fmt.Sprintf("Failure domain %s, %s required", cmp.Or(a.FailureDomain, "none"), cmp.Or(b.FailureDomain, "none")))
-	}
-	if a.ConfigRef != b.ConfigRef {
-		out = append(out, fmt.Sprintf("Bootstrap config %s, %s required", named(a.ConfigRef), named(b.ConfigRef)))
-	}
-	if text(a.DataSecretName) != text(b.DataSecretName) && !b.ConfigRef.IsDefined() {
-		out = append(out, fmt.Sprintf("spec.bootstrap.dataSecretName %s, %s required", text(a.DataSecretName), text(b.DataSecretName)))
-	}
-	if a.Infrastructure != b.Infrastructure {
-		out = append(out, fmt.Sprintf("Infrastructure %s, %s required", named(a.Infrastructure), named(b.Infrastructure)))
-	}
-	return out
-}
-
-func named(r clusterv1.ContractVersionedObjectReference) string {
-	if !r.IsDefined() {
-		return "none"
-	}
-	return r.Kind + " " + r.Name
-}
-
-func text(s *string) string {
-	if s == nil {
-		return "none"
-	}
-	return *s
-}
-
 // hash of the essence of a template, for the label that tells MachineSets apart.
 func hash(t clusterv1.MachineTemplateSpec) string {
 	raw, err := json.Marshal(essenceOf(t))
@@ -114,7 +65,7 @@ func Current[T interface {
 }](f Facts, sets []T, set func(T) *clusterv1.MachineSet) (found T) {
 	matching := slices.DeleteFunc(slices.Clone(sets), func(c T) bool {
 		s := set(c)
-		return !s.DeletionTimestamp.IsZero() || overdue(f, s) || len(Differences(s.Spec.Template, f.Deployment.Spec.Template)) > 0
+		return !s.DeletionTimestamp.IsZero() || len(Behind(f.Deployment, s, f.Now)) > 0
 	})
 	if len(matching) == 0 {
 		return found
@@ -133,13 +84,6 @@ func replicas(s *clusterv1.MachineSet) int32 {
 		return 0
 	}
 	return *s.Spec.Replicas
-}
-
-// overdue reports whether spec.rollout.after has come and the MachineSet is
-// from before it.
-func overdue(f Facts, s *clusterv1.MachineSet) bool {
-	after := f.Deployment.Spec.Rollout.After
-	return !after.IsZero() && !after.After(f.Now) && s.CreationTimestamp.Before(&after)
 }
 
 // match finds the current MachineSet; nil when there is none.

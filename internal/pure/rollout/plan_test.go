@@ -506,35 +506,3 @@ func TestPlanWaitsForRolloutAfter(t *testing.T) {
 		t.Errorf("look again at %s, actions %v; want %s and none", r.LookAgain, r.Actions, want)
 	}
 }
-
-func TestDifferences(t *testing.T) {
-	t.Parallel()
-	base := deployment(1).Spec.Template
-	with := func(f func(*clusterv1.MachineSpec)) clusterv1.MachineTemplateSpec {
-		t := *base.DeepCopy()
-		f(&t.Spec)
-		return t
-	}
-	host := clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: "HostTemplate", Name: "a"}
-	tests := map[string]struct {
-		want clusterv1.MachineTemplateSpec
-		text []string
-	}{
-		"none":                       {want: base},
-		"what changes in place":      {want: with(func(s *clusterv1.MachineSpec) { s.MinReadySeconds = new(int32(3)) })},
-		"version":                    {want: with(func(s *clusterv1.MachineSpec) { s.Version = "v3" }), text: []string{"Version v2, v3 required"}},
-		"failure domain":             {want: with(func(s *clusterv1.MachineSpec) { s.FailureDomain = "b" }), text: []string{"Failure domain none, b required"}},
-		"infrastructure":             {want: with(func(s *clusterv1.MachineSpec) { s.InfrastructureRef = host }), text: []string{"Infrastructure none, HostTemplate a required"}},
-		"bootstrap config":           {want: with(func(s *clusterv1.MachineSpec) { s.Bootstrap.ConfigRef = host }), text: []string{"Bootstrap config none, HostTemplate a required"}},
-		"secret":                     {want: with(func(s *clusterv1.MachineSpec) { s.Bootstrap.DataSecretName = new("s") }), text: []string{"spec.bootstrap.dataSecretName none, s required"}},
-		"a secret made for a config": {want: with(func(s *clusterv1.MachineSpec) { s.Bootstrap.DataSecretName = new("s"); s.Bootstrap.ConfigRef = host }), text: []string{"Bootstrap config none, HostTemplate a required"}},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if diff := cmp.Diff(tc.text, Differences(base, tc.want)); diff != "" {
-				t.Errorf("differences (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
