@@ -12,6 +12,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/pure/counting"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
@@ -20,9 +21,9 @@ import (
 // reconcile ended with.
 func report(s *state, failed error) {
 	st := &s.deployment.Status
-	n := scaling.Count(s.machines)
+	n := counting.Machines(s.machines)
 	st.Replicas, st.ReadyReplicas, st.AvailableReplicas, st.UpToDateReplicas = &n.Replicas, &n.Ready, &n.Available, &n.UpToDate
-	st.Versions = n.Versions
+	st.Versions = n.Versions(counting.MostOfGroup)
 	st.Selector = s.selector.String()
 	st.SetTypedPhase(phaseOf(s, n))
 	if failed == nil {
@@ -34,7 +35,7 @@ func report(s *state, failed error) {
 	}
 }
 
-func phaseOf(s *state, n scaling.Counters) clusterv1.MachineDeploymentPhase {
+func phaseOf(s *state, n *counting.Counters) clusterv1.MachineDeploymentPhase {
 	want := int32(s.want())
 	if !s.deployment.DeletionTimestamp.IsZero() {
 		want = 0
@@ -48,7 +49,7 @@ func phaseOf(s *state, n scaling.Counters) clusterv1.MachineDeploymentPhase {
 	return clusterv1.MachineDeploymentPhaseRunning
 }
 
-func available(s *state, n scaling.Counters) metav1.Condition {
+func available(s *state, n *counting.Counters) metav1.Condition {
 	c := metav1.Condition{Type: clusterv1.MachineDeploymentAvailableCondition}
 	if s.deployment.Spec.Replicas == nil {
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, clusterv1.MachineDeploymentAvailableWaitingForReplicasSetReason, "Waiting for spec.replicas to be set"

@@ -12,6 +12,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/pure/counting"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
@@ -19,9 +20,9 @@ import (
 // reconcile ended with.
 func report(s *state, failed error) {
 	st := &s.set.Status
-	n := scaling.Count(s.machines)
+	n := counting.Machines(s.machines)
 	st.Replicas, st.ReadyReplicas, st.AvailableReplicas, st.UpToDateReplicas = &n.Replicas, &n.Ready, &n.Available, &n.UpToDate
-	st.Versions = n.Versions
+	st.Versions = n.Versions(counting.MostOfGroup)
 	st.Selector = s.selector.String()
 	if failed == nil {
 		st.ObservedGeneration = s.set.Generation

@@ -3,6 +3,7 @@
 package clusterstatus
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -269,5 +270,22 @@ func TestConditionsOfMembers(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", tc.condition, diff)
 			}
 		})
+	}
+}
+
+func TestAStatusListsNoMoreVersionsThanItCanHold(t *testing.T) {
+	t.Parallel()
+	var many []clusterv1.StatusVersion
+	for i := range 40 {
+		many = append(many, clusterv1.StatusVersion{Version: fmt.Sprintf("v1.%d.0", i), Replicas: 1})
+	}
+	f := facts(func(f *Facts) { f.Versions = many })
+	f.Deployments = []*clusterv1.MachineDeployment{{Status: clusterv1.MachineDeploymentStatus{Versions: many}}}
+	Report(f)
+	st := f.Cluster.Status
+	for name, got := range map[string][]clusterv1.StatusVersion{"control plane": st.ControlPlane.Versions, "workers": st.Workers.Versions} {
+		if len(got) != 32 {
+			t.Errorf("%s: %d versions, want 32: the API refuses the whole status with more", name, len(got))
+		}
 	}
 }

@@ -16,8 +16,6 @@
 package clusterstatus
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +27,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/pure/counting"
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
@@ -137,25 +136,6 @@ func phaseOf(f Facts) clusterv1.ClusterPhase {
 	return clusterv1.ClusterPhasePending
 }
 
-// counts are replicas of one kind of machines.
-type counts struct{ desired, current, ready, available, upToDate int32 }
-
-// machine counts one that nobody else counts.
-func (n *counts) machine(m *clusterv1.Machine) {
-	n.desired++
-	n.current++
-	n.ready += one(conditions.IsTrue(m, clusterv1.MachineReadyCondition))
-	n.available += one(conditions.IsTrue(m, clusterv1.MachineAvailableCondition))
-	n.upToDate += one(conditions.IsTrue(m, clusterv1.MachineUpToDateCondition))
-}
-
-func one(yes bool) int32 {
-	if yes {
-		return 1
-	}
-	return 0
-}
-
 // countControlPlane takes the counters of the control plane object, or counts
 // the control plane Machines if there is none.
 func countControlPlane(f Facts) {
@@ -167,7 +147,7 @@ func countControlPlane(f Facts) {
 		r := f.Replicas
 		status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{
 			DesiredReplicas: r.Desired, Replicas: r.Current, ReadyReplicas: r.Ready, AvailableReplicas: r.Available, UpToDateReplicas: r.UpToDate,
-			Versions: f.Versions,
+			Versions: counting.Listed(f.Versions, counting.MostOfCluster),
 		}
 		if equality.Semantic.DeepEqual(*status.ControlPlane, clusterv1.ClusterControlPlaneStatus{}) {
 			status.ControlPlane = nil
@@ -178,75 +158,38 @@ func countControlPlane(f Facts) {
 		status.ControlPlane = nil
 		return
 	}
-	var n counts
-	versions := versionCount{}
-	for _, m := range f.ControlPlaneMachines {
-		n.machine(m)
-		versions.machine(m)
-	}
+	n := counting.Machines(f.ControlPlaneMachines)
 	status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{
-		DesiredReplicas: &n.desired, Replicas: &n.current, ReadyReplicas: &n.ready, AvailableReplicas: &n.available, UpToDateReplicas: &n.upToDate,
-		Versions: versions.list(),
+		DesiredReplicas: &n.Desired, Replicas: &n.Replicas, ReadyReplicas: &n.Ready, AvailableReplicas: &n.Available, UpToDateReplicas: &n.UpToDate,
+		Versions: n.Versions(counting.MostOfCluster),
 	}
 }
 
 // countWorkers sums up deployments, pools, standalone sets and Machines.
 func countWorkers(f Facts) {
-	var n counts
-	versions := versionCount{}
-	add := func(desired *int32, status counts, found []clusterv1.StatusVersion) {
-		n.desired += ptr.Deref(desired, 0)
-		n.current += status.current
-		n.ready += status.ready
-		n.available += status.available
-		n.upToDate += status.upToDate
-		versions.add(found)
-	}
+	n := counting.Machines(f.StandaloneWorkers())
 	for _, d := range f.Deployments {
 		st := d.Status
-		add(d.Spec.Replicas, counts{current: ptr.Deref(st.Replicas, 0), ready: ptr.Deref(st.ReadyReplicas, 0), available: ptr.Deref(st.AvailableReplicas, 0), upToDate: ptr.Deref(st.UpToDateReplicas, 0)}, st.Versions)
+		n.Group(counting.Group{
+			Desired: d.Spec.Replicas, Replicas: st.Replicas, Ready: st.ReadyReplicas, Available: st.AvailableReplicas, UpToDate: st.UpToDateReplicas, Versions: st.Versions,
+		})
 	}
 	for _, set := range f.StandaloneSets() {
 		st := set.Status
-		add(set.Spec.Replicas, counts{current: ptr.Deref(st.Replicas, 0), ready: ptr.Deref(st.ReadyReplicas, 0), available: ptr.Deref(st.AvailableReplicas, 0), upToDate: ptr.Deref(st.UpToDateReplicas, 0)}, st.Versions)
+		n.Group(counting.Group{
+			Desired: set.Spec.Replicas, Replicas: st.Replicas, Ready: st.ReadyReplicas, Available: st.AvailableReplicas, UpToDate: st.UpToDateReplicas, Versions: st.Versions,
+		})
 	}
 	for _, p := range f.Pools {
 		st := p.Status
-		add(p.Spec.Replicas, counts{current: ptr.Deref(st.Replicas, 0), ready: ptr.Deref(st.ReadyReplicas, 0), available: ptr.Deref(st.AvailableReplicas, 0), upToDate: ptr.Deref(st.UpToDateReplicas, 0)}, st.Versions)
-	}
-	for _, m := range f.StandaloneWorkers() {
-		n.machine(m)
-		versions.machine(m)
+		n.Group(counting.Group{
+			Desired: p.Spec.Replicas, Replicas: st.Replicas, Ready: st.ReadyReplicas, Available: st.AvailableReplicas, UpToDate: st.UpToDateReplicas, Versions: st.Versions,
+		})
 	}
 	f.Cluster.Status.Workers = &clusterv1.WorkersStatus{
-		DesiredReplicas: &n.desired, Replicas: &n.current, ReadyReplicas: &n.ready, AvailableReplicas: &n.available, UpToDateReplicas: &n.upToDate,
-		Versions: versions.list(),
+		DesiredReplicas: &n.Desired, Replicas: &n.Replicas, ReadyReplicas: &n.Ready, AvailableReplicas: &n.Available, UpToDateReplicas: &n.UpToDate,
+		Versions: n.Versions(counting.MostOfCluster),
 	}
-}
-
-// versionCount counts machines by Kubernetes version.
-type versionCount map[string]int32
-
-func (c versionCount) add(found []clusterv1.StatusVersion) {
-	for _, v := range found {
-		c[v.Version] += v.Replicas
-	}
-}
-
-// machine counts the version that its Node runs.
-func (c versionCount) machine(m *clusterv1.Machine) {
-	if m.Status.NodeInfo != nil && m.Status.NodeInfo.KubeletVersion != "" {
-		c[m.Status.NodeInfo.KubeletVersion]++
-	}
-}
-
-// list orders the versions by their names, so that equal counts make equal lists.
-func (c versionCount) list() (out []clusterv1.StatusVersion) {
-	for v, n := range c {
-		out = append(out, clusterv1.StatusVersion{Version: v, Replicas: n})
-	}
-	slices.SortFunc(out, func(a, b clusterv1.StatusVersion) int { return cmp.Compare(a.Version, b.Version) })
-	return out
 }
 
 // bullets makes a list of lines.

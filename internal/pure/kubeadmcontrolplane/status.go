@@ -14,7 +14,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
-	"github.com/capstan-dev/capstan/internal/pure/scaling"
+	"github.com/capstan-dev/capstan/internal/pure/counting"
 )
 
 const (
@@ -148,21 +148,19 @@ func (o Outcome) remediationOf(m *Machine) *metav1.Condition {
 
 // count fills the counters, which the scale subresource and the Cluster read.
 func (r *reporter) count(st *controlplanev1.KubeadmControlPlaneStatus) {
-	machines := make([]*clusterv1.Machine, 0, len(r.Machines))
-	upToDate := int32(0)
+	c, upToDate := &counting.Counters{}, int32(0)
 	for _, m := range r.Machines {
-		machines = append(machines, m.Machine)
+		c.Machine(m.Machine)
 		if m.UpToDate && !m.marked(clusterv1.UpdateInProgressAnnotation) {
 			upToDate++
 		}
 	}
-	c := scaling.Count(machines)
 	st.Selector = clusterv1.ClusterNameLabel + "=" + r.Cluster.Name + "," + clusterv1.MachineControlPlaneLabel
 	st.Replicas, st.ReadyReplicas, st.AvailableReplicas, st.UpToDateReplicas = &c.Replicas, &c.Ready, &c.Available, &upToDate
-	st.Versions = c.Versions
+	st.Versions = c.Versions(counting.MostOfGroup)
 	st.Version = ""
-	if len(c.Versions) > 0 {
-		st.Version = c.Versions[0].Version
+	if len(st.Versions) > 0 {
+		st.Version = st.Versions[0].Version
 	}
 }
 

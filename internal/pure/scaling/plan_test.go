@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -227,14 +226,6 @@ func annotated(name, key string) *clusterv1.Machine {
 func with(m *clusterv1.Machine, condition string, status metav1.ConditionStatus) *clusterv1.Machine {
 	m.Status.Conditions = append(slices.DeleteFunc(m.Status.Conditions, func(c metav1.Condition) bool { return c.Type == condition }),
 		metav1.Condition{Type: condition, Status: status})
-	return m
-}
-
-func atVersion(m *clusterv1.Machine, spec, kubelet string) *clusterv1.Machine {
-	m.Spec.Version = spec
-	if kubelet != "" {
-		m.Status.NodeInfo = &corev1.NodeSystemInfo{KubeletVersion: kubelet}
-	}
 	return m
 }
 

@@ -136,38 +136,3 @@ func TestRemediation(t *testing.T) {
 		})
 	}
 }
-
-func TestCount(t *testing.T) {
-	t.Parallel()
-	good := func(name string) *clusterv1.Machine {
-		m := bare(name)
-		for _, c := range []string{clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition, clusterv1.MachineUpToDateCondition} {
-			with(m, c, metav1.ConditionTrue)
-		}
-		return m
-	}
-	updating := good("u")
-	updating.Annotations = map[string]string{clusterv1.UpdateInProgressAnnotation: ""}
-	tests := map[string]struct {
-		machines []*clusterv1.Machine
-		want     Counters
-	}{
-		"none":                              {},
-		"a new one counts only as replica":  {machines: machines(bare("a")), want: Counters{Replicas: 1}},
-		"one in an update is not available": {machines: machines(good("a"), updating), want: Counters{Replicas: 2, Ready: 1, Available: 1, UpToDate: 1}},
-		"the Node's version wins, oldest first": {
-			machines: machines(atVersion(bare("a"), "v1.36.0", ""), atVersion(bare("b"), "v1.36.0", "v1.35.10"), atVersion(bare("c"), "v1.36.0", "v1.35.9"), atVersion(bare("d"), "v1.36.0", "odd")),
-			want: Counters{Replicas: 4, Versions: []clusterv1.StatusVersion{
-				{Version: "v1.35.9", Replicas: 1}, {Version: "v1.35.10", Replicas: 1}, {Version: "v1.36.0", Replicas: 1}, {Version: "odd", Replicas: 1},
-			}},
-		},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if diff := cmp.Diff(tc.want, Count(tc.machines)); diff != "" {
-				t.Errorf("counters (-want +got):\n%s", diff)
-			}
-		})
-	}
-}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package counting counts machines, one by one or by groups that were counted
+// already, for the statuses of all that have machines.
+//
+//   - A Machine that is being updated in place is neither ready, nor available,
+//     nor up to date, whatever its conditions still say.
+//   - The version of a Machine is the one that its Node reports or, before there
+//     is a Node, the one that it is made for.
+//   - Versions are listed with the oldest first, and what is none last. What a
+//     status cannot hold is left out: the API would refuse the whole of it.
+package counting
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/utils/ptr"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+// How many versions a status may list, and how long one may be.
+const (
+	MostOfGroup   = 100
+	MostOfCluster = 32
+
+	maxVersion = 256
+)
+
+// Counters are the counters of machines.
+type Counters struct {
+	Desired, Replicas, Ready, Available, UpToDate int32
+
+	versions map[string]int32
+}
+
+// Machines counts Machines.
+func Machines(machines []*clusterv1.Machine) *Counters {
+	c := &Counters{}
+	for _, m := range machines {
+		c.Machine(m)
+	}
+	return c
+}
+
+// Machine adds one Machine, which is desired as it is there.
+func (c *Counters) Machine(m *clusterv1.Machine) {
+	c.Desired++
+	c.Replicas++
+	c.version(running(m), 1)
+	if _, updating := m.Annotations[clusterv1.UpdateInProgressAnnotation]; updating {
+		return
+	}
+	c.Ready += one(conditions.IsTrue(m, clusterv1.MachineReadyCondition))
+	c.Available += one(conditions.IsTrue(m, clusterv1.MachineAvailableCondition))
+	c.UpToDate += one(conditions.IsTrue(m, clusterv1.MachineUpToDateCondition))
+}
+
+// Group is what a group of machines reports of itself.
+type Group struct {
+	Desired, Replicas, Ready, Available, UpToDate *int32
+
+	Versions []clusterv1.StatusVersion
+}
+
+// Group adds a group.
+func (c *Counters) Group(g Group) {
+	c.Desired += ptr.Deref(g.Desired, 0)
+	c.Replicas += ptr.Deref(g.Replicas, 0)
+	c.Ready += ptr.Deref(g.Ready, 0)
+	c.Available += ptr.Deref(g.Available, 0)
+	c.UpToDate += ptr.Deref(g.UpToDate, 0)
+	for _, v := range g.Versions {
+		c.version(v.Version, v.Replicas)
+	}
+}
+
+// Versions lists the versions of the machines.
+func (c *Counters) Versions(most int) (out []clusterv1.StatusVersion) {
+	for v, n := range c.versions {
+		out = append(out, clusterv1.StatusVersion{Version: v, Replicas: n})
+	}
+	return Listed(out, most)
+}
+
+// Listed brings versions into the form of a status.
+func Listed(versions []clusterv1.StatusVersion, most int) []clusterv1.StatusVersion {
+	out := slices.DeleteFunc(slices.Clone(versions), func(v clusterv1.StatusVersion) bool { return !fits(v.Version) || v.Replicas < 0 })
+	slices.SortFunc(out, func(a, b clusterv1.StatusVersion) int { return compareVersions(a.Version, b.Version) })
+	return out[:min(len(out), most)]
+}
+
+func (c *Counters) version(v string, machines int32) {
+	if machines <= 0 || !fits(v) {
+		return
+	}
+	if c.versions == nil {
+		c.versions = map[string]int32{}
+	}
+	c.versions[v] += machines
+}
+
+func fits(v string) bool { return v != "" && len(v) <= maxVersion }
+
+func running(m *clusterv1.Machine) string {
+	if info := m.Status.NodeInfo; info != nil && fits(info.KubeletVersion) {
+		return info.KubeletVersion
+	}
+	return m.Spec.Version
+}
+
+// compareVersions puts older versions first, and what is no version last.
+func compareVersions(a, b string) int {
+	va, errA := version.ParseSemantic(a)
+	vb, errB := version.ParseSemantic(b)
+	switch {
+	case errA != nil && errB != nil:
+		return cmp.Compare(a, b)
+	case errA != nil:
+		return 1
+	case errB != nil:
+		return -1
+	case va.LessThan(vb):
+		return -1
+	case vb.LessThan(va):
+		return 1
+	}
+	return cmp.Compare(a, b)
+}
+
+func one(is bool) int32 {
+	if is {
+		return 1
+	}
+	return 0
+}
