@@ -164,6 +164,14 @@ func TestReconcile(t *testing.T) {
 			want:    map[string]string{"NodeHealthy": "Unknown InternalError: spec.providerID x://m0 is that of Nodes n0 and n1: delete the one that does not exist"},
 			wantErr: "node: spec.providerID x://m0 is that of Nodes n0 and n1",
 		},
+		"fields that are not as the contract has them are told": {
+			objects: []client.Object{cluster(), machine(), config(map[string]any{"initialization": "yes"}), host("", map[string]any{"initialization": "yes"})},
+			want: map[string]string{
+				"BootstrapConfigReady": "Unknown InternalError: read status.initialization.dataSecretCreated of Config m0: .status.initialization.dataSecretCreated accessor error: yes is of the type string, expected map[string]interface{}",
+				"InfrastructureReady":  "Unknown InternalError: read status.initialization.provisioned of Host m0: .status.initialization.provisioned accessor error: yes is of the type string, expected map[string]interface{}",
+			},
+			wantErr: "infrastructure: read status.initialization.provisioned of Host m0",
+		},
 		"a Node that has gone is told": {
 			objects: []client.Object{cluster(), machine(running), bootstrapped(), provisioned()},
 			want:    map[string]string{"NodeHealthy": "False NodeDeleted: Node n0 has been deleted while the Machine still exists"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 )
 
 // infrastructure takes over the infrastructure machine and copies what it says
@@ -21,9 +22,8 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, 
 	if err := r.look(ctx, s, ref); err != nil {
 		return phase.Continue(), err
 	}
-	provisionedBefore := ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false)
 	if ref.Missing {
-		if provisionedBefore {
+		if ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false) {
 			return phase.Continue(), reconcile.TerminalError(fmt.Errorf("%s %s/%s has been deleted while the Machine still exists: delete the Machine to replace it", ref.Ref.Kind, m.Namespace, ref.Ref.Name))
 		}
 		return phase.Continue(), nil
@@ -31,61 +31,12 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, 
 	if err := r.take(ctx, s, ref); err != nil || ref.Held() {
 		return phase.Continue(), err
 	}
-	c, err := contract.InfraMachineFor(ref.Obj.Contract)
-	if err != nil {
-		return phase.Continue(), err
-	}
-	provisioned, _, err := c.Provisioned.Get(ref.Obj.Unstructured)
-	if err != nil || (!provisioned && !provisionedBefore) {
-		return phase.Continue(), err
-	}
-	id, _, err := c.ProviderID.Get(ref.Obj.Unstructured)
-	if err != nil {
-		return phase.Continue(), ref.Failed(err)
-	}
-	if id == "" { // if it was provisioned once, what is known stays
-		if !provisionedBefore {
-			s.hostLacks = c.ProviderID.String() // its provider sets it, which wakes us
-		}
-		return phase.Continue(), nil
-	}
-	m.Spec.ProviderID = id
-	if err := copyHost(s, c); err != nil {
-		return phase.Continue(), ref.Failed(err)
-	}
-	if !provisionedBefore {
-		m.Status.Initialization.InfrastructureProvisioned = new(true)
+	taken, err := machinestatus.TakeHost(m, ref.Obj.Unstructured, ref.Obj.Contract)
+	if taken.News { // no event: the infrastructure provider has told, and the Node comes next
 		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", ref.Ref.Kind, ref.Ref.Name, "providerID", m.Spec.ProviderID)
-		// No event: the infrastructure provider has told, and the Node comes next.
 	}
-	return phase.Continue(), nil
-}
-
-// copyHost copies what the infrastructure machine says to the Machine.
-func copyHost(s *state, c contract.InfraMachine) error {
-	m, obj := s.machine, s.infraMachine.Obj.Unstructured
-	addresses, ok, err := c.Addresses.Get(obj)
-	if err != nil {
-		return err
-	}
-	if ok {
-		m.Status.Addresses = addresses
-	}
-	wanted, ok, err := c.WantedFailureDomain.Get(obj)
-	if err != nil {
-		return err
-	}
-	if ok && wanted != "" {
-		m.Spec.FailureDomain = wanted
-	}
-	actual, ok, err := c.FailureDomain.Get(obj)
-	if err != nil {
-		return err
-	}
-	if ok {
-		m.Status.FailureDomain = actual
-	}
-	return nil
+	s.hostLacks = taken.Lacks
+	return phase.Continue(), ref.Failed(err)
 }
 
 // interruptible reports whether the infrastructure may take the host away.

@@ -14,9 +14,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
@@ -52,39 +52,17 @@ func (r *Reconciler) node(ctx context.Context, s *state) (phase.Next, error) {
 	return phase.Continue(), nil
 }
 
-// providerID is what leads to the Node. A Machine takes it over when its host is
-// provisioned; one that is deleted before may have joined all the same.
-func providerID(s *state) (string, error) {
-	if s.machine.Spec.ProviderID != "" || s.machine.DeletionTimestamp.IsZero() || s.infraMachine.Obj == nil {
-		return s.machine.Spec.ProviderID, nil
-	}
-	c, err := contract.InfraMachineFor(s.infraMachine.Obj.Contract)
-	if err != nil {
-		return "", err
-	}
-	id, _, err := c.ProviderID.Get(s.infraMachine.Obj.Unstructured)
-	return id, err
-}
-
 // lookNode finds the Node by its provider ID. What hinders is kept in the
 // state; only failures are errors too. The client is nil when there is no
 // connection.
 func (r *Reconciler) lookNode(ctx context.Context, s *state) (client.Client, error) {
 	m := s.machine
-	id, err := providerID(s)
+	id, err := s.providerID()
 	if err != nil {
 		s.nodeErr = err
 		return nil, err
 	}
-	switch {
-	case s.cluster == nil:
-		s.awaited = fmt.Sprintf("Waiting for Cluster %s to exist", m.Spec.ClusterName)
-		return nil, nil
-	case !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false):
-		s.awaited = fmt.Sprintf("Waiting for the infrastructure of Cluster %s to be provisioned", s.cluster.Name)
-		return nil, nil
-	case id == "" && !m.Status.NodeRef.IsDefined():
-		s.awaited = fmt.Sprintf("Waiting for %s to report spec.providerID", s.infraMachine)
+	if s.awaited = machinestatus.BeforeNode(m, s.cluster, id, s.infraMachine.String()); s.awaited != "" {
 		return nil, nil
 	}
 	key := client.ObjectKeyFromObject(s.cluster)
@@ -113,6 +91,13 @@ func (r *Reconciler) lookNode(ctx context.Context, s *state) (client.Client, err
 		s.awaited = fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", id)
 	}
 	return workloadClient, nil
+}
+
+func (s *state) providerID() (string, error) {
+	if obj := s.infraMachine.Obj; obj != nil {
+		return machinestatus.ProviderID(s.machine, obj.Unstructured, obj.Contract)
+	}
+	return s.machine.Spec.ProviderID, nil
 }
 
 // untried is how much longer a process that has just started may need to find

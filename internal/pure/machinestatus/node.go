@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package machine
+package machinestatus
 
 import (
 	"fmt"
@@ -16,31 +16,31 @@ import (
 
 // nodeConditions returns NodeReady and NodeHealthy, or nothing when what was
 // last known still holds.
-func nodeConditions(s *state) []metav1.Condition {
-	if s.node != nil {
-		return []metav1.Condition{nodeReady(s.node), nodeHealthy(s.node)}
+func nodeConditions(f Facts) []metav1.Condition {
+	if f.Node.Node != nil {
+		return []metav1.Condition{nodeReady(f.Node.Node), nodeHealthy(f.Node.Node)}
 	}
 	status, reason, message := metav1.ConditionUnknown, "", ""
-	isDeleting := !s.machine.DeletionTimestamp.IsZero()
+	isDeleting := !f.Machine.DeletionTimestamp.IsZero()
 	switch {
-	case s.nodeErr != nil:
-		reason, message = clusterv1.MachineNodeInternalErrorReason, s.nodeErr.Error()
-	case s.disconnected() && s.now.Before(s.graceEnds) && conditions.Has(s.machine, clusterv1.MachineNodeHealthyCondition):
+	case f.Node.Failure != "":
+		reason, message = clusterv1.MachineNodeInternalErrorReason, f.Node.Failure
+	case f.Node.disconnected() && f.Now.Before(f.Node.GraceEnds) && conditions.Has(f.Machine, clusterv1.MachineNodeHealthyCondition):
 		return nil // within the grace period
-	case s.disconnected() && s.lastProbe.IsZero() && conditions.Reason(s.machine, clusterv1.MachineNodeHealthyCondition) == clusterv1.MachineNodeConnectionDownReason:
+	case f.Node.disconnected() && f.Node.LastProbe.IsZero() && conditions.Reason(f.Machine, clusterv1.MachineNodeHealthyCondition) == clusterv1.MachineNodeConnectionDownReason:
 		return nil // the process before ours knew since when
-	case s.disconnected() && s.lastProbe.IsZero():
-		reason, message = clusterv1.MachineNodeConnectionDownReason, s.awaited
-	case s.disconnected():
-		reason, message = clusterv1.MachineNodeConnectionDownReason, "Last successful probe at "+s.lastProbe.UTC().Format(time.RFC3339)
-	case s.nodeGone && isDeleting:
-		reason, message = clusterv1.MachineNodeDeletedReason, fmt.Sprintf("Node %s has been deleted", s.machine.Status.NodeRef.Name)
-	case s.nodeGone:
-		status, reason, message = metav1.ConditionFalse, clusterv1.MachineNodeDeletedReason, fmt.Sprintf("Node %s has been deleted while the Machine still exists", s.machine.Status.NodeRef.Name)
+	case f.Node.disconnected() && f.Node.LastProbe.IsZero():
+		reason, message = clusterv1.MachineNodeConnectionDownReason, f.Node.Awaited
+	case f.Node.disconnected():
+		reason, message = clusterv1.MachineNodeConnectionDownReason, "Last successful probe at "+f.Node.LastProbe.UTC().Format(time.RFC3339)
+	case f.Node.Gone && isDeleting:
+		reason, message = clusterv1.MachineNodeDeletedReason, fmt.Sprintf("Node %s has been deleted", f.Machine.Status.NodeRef.Name)
+	case f.Node.Gone:
+		status, reason, message = metav1.ConditionFalse, clusterv1.MachineNodeDeletedReason, fmt.Sprintf("Node %s has been deleted while the Machine still exists", f.Machine.Status.NodeRef.Name)
 	case isDeleting:
 		reason, message = clusterv1.MachineNodeDoesNotExistReason, "Node does not exist"
 	default:
-		reason, message = clusterv1.MachineNodeInspectionFailedReason, s.awaited
+		reason, message = clusterv1.MachineNodeInspectionFailedReason, f.Node.Awaited
 	}
 	c := metav1.Condition{Status: status, Reason: reason, Message: message}
 	readyCondition, healthy := c, c
@@ -50,7 +50,7 @@ func nodeConditions(s *state) []metav1.Condition {
 
 // disconnected reports whether the Node could not be looked for, for want of a
 // connection.
-func (s *state) disconnected() bool { return !s.connected && !s.graceEnds.IsZero() }
+func (n Node) disconnected() bool { return !n.Connected && !n.GraceEnds.IsZero() }
 
 // nodeReady shows the Ready condition of the Node.
 func nodeReady(node *corev1.Node) metav1.Condition {

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package machinestatus tells how a Machine is: it sums up the objects that the
+// Machine refers to, and its Node.
+//
+//   - What an object was seen to have done once stays done: that there are
+//     bootstrap data, and that the host is provisioned.
+//   - What was last seen of the Node stays for a grace period after the
+//     connection to its cluster was lost; then it is unknown.
+//   - A Machine is ready if all that it reports is good, and available once it
+//     has been ready for spec.minReadySeconds.
+package machinestatus
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
+)
+
+// Facts are what the status tells of.
+type Facts struct {
+	Machine    *clusterv1.Machine
+	Cluster    *clusterv1.Cluster // nil: there is none
+	Generation int64              // that the status is about
+	Now        time.Time
+	Failed     bool // this reconcile has: the status is about what was seen
+
+	BootstrapConfig, Infrastructure reference.Object
+	// The field that is awaited of what says that it is done; empty for none.
+	DataLacks, HostLacks string
+	Node                 Node
+	UpToDate             *metav1.Condition // nil: whoever manages the Machine tells, or nobody
+	Deletion             Stage
+}
+
+// Node is what is known of the Node.
+type Node struct {
+	Node      *corev1.Node // nil: there is none, or it could not be looked for
+	Gone      bool         // it was known and has gone
+	Awaited   string       // what is waited for before it can be looked at
+	Failure   string       // why it could not be looked for
+	Connected bool         // to the workload cluster
+	LastProbe time.Time    // last success; zero if this process has seen none
+	GraceEnds time.Time    // when a lost connection makes the state unknown; zero: it is not lost
+}
+
+// Stage is where a deletion stands.
+type Stage struct{ Reason, Message string }
+
+// Report fills the status of the Machine.
+func Report(f Facts) {
+	m := f.Machine
+	noteFailures(f)
+	all := append([]metav1.Condition{bootstrapConfigReady(f), infrastructureReady(f)}, nodeConditions(f)...)
+	all = append(all, updating(f), deleting(f))
+	if f.UpToDate != nil {
+		all = append(all, *f.UpToDate)
+	}
+	set := func(c metav1.Condition) {
+		c.ObservedGeneration = f.Generation
+		conditions.Set(m, f.Now, c)
+	}
+	for _, c := range all {
+		set(c)
+	}
+	set(ready(f))     // sums up those before it
+	set(available(f)) // tells since when it has been so
+	set(pause.Condition(f.Cluster, m))
+	if p := string(phaseOf(f)); p != m.Status.Phase {
+		m.Status.Phase = p
+		m.Status.LastUpdated = metav1.NewTime(f.Now.UTC().Truncate(time.Second))
+	}
+	if !f.Failed {
+		m.Status.ObservedGeneration = f.Generation
+	}
+}
+
+// Deadline is when time alone changes the status next, once it is reported; zero
+// if it never does.
+func Deadline(f Facts) time.Time {
+	var next time.Time
+	consider := func(t time.Time) {
+		if t.After(f.Now) && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	if at, isReady := availableAt(f.Machine); isReady {
+		consider(at)
+	}
+	if !f.Node.Connected {
+		consider(f.Node.GraceEnds)
+	}
+	return next
+}
+
+// noteFailures shows what providers report of failures; it stays until something
+// else is reported.
+func noteFailures(f Facts) {
+	reason, message := reference.Failure(f.BootstrapConfig, f.Infrastructure)
+	if reason == "" && message == "" {
+		return
+	}
+	shown := clusterv1.MachineV1Beta1DeprecatedStatus{}
+	if d := f.Machine.Status.Deprecated; d != nil && d.V1Beta1 != nil {
+		shown = *d.V1Beta1
+	}
+	if reason != "" {
+		shown.FailureReason = &reason
+	}
+	if message != "" {
+		shown.FailureMessage = &message
+	}
+	f.Machine.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &shown}
+}
+
+func bootstrapConfigReady(f Facts) metav1.Condition {
+	const target = clusterv1.MachineBootstrapConfigReadyCondition
+	m, ref := f.Machine, f.BootstrapConfig
+	if !ref.Defined() {
+		if m.Spec.Bootstrap.DataSecretName != nil {
+			return conditions.New(target, metav1.ConditionTrue, clusterv1.MachineBootstrapDataSecretProvidedReason, "")
+		}
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.MachineBootstrapConfigNotReadyReason, "spec.bootstrap has neither configRef nor dataSecretName: set one of them")
+	}
+	created := ptr.Deref(m.Status.Initialization.BootstrapDataSecretCreated, false)
+	return ref.Mirror(reference.Mirrored{
+		Source: contract.ReadyCondition, Target: target, Done: created, Good: clusterv1.ReadyReason, Bad: clusterv1.NotReadyReason,
+		Lacks: f.DataLacks, Awaited: fmt.Sprintf("Waiting for %s to create bootstrap data", ref),
+		Absent: absent(f, ref, created, "its bootstrap data is still there"),
+	})
+}
+
+func infrastructureReady(f Facts) metav1.Condition {
+	ref, provisioned := f.Infrastructure, ptr.Deref(f.Machine.Status.Initialization.InfrastructureProvisioned, false)
+	return ref.Mirror(reference.Mirrored{
+		Source: contract.ReadyCondition, Target: clusterv1.MachineInfrastructureReadyCondition, Done: provisioned, Good: clusterv1.ReadyReason, Bad: clusterv1.NotReadyReason,
+		Lacks: f.HostLacks, Awaited: fmt.Sprintf("Waiting for %s to be provisioned", ref),
+		Absent: absent(f, ref, provisioned, "delete the Machine to replace it"),
+	})
+}
+
+// absent is shown while there is no object to read; done, if it has done its
+// part at least once. gone tells what its disappearance means then.
+func absent(f Facts, ref reference.Object, done bool, gone string) metav1.Condition {
+	isDeleting := !f.Machine.DeletionTimestamp.IsZero()
+	switch {
+	case !ref.Missing:
+		return conditions.New("", metav1.ConditionUnknown, clusterv1.InternalErrorReason, fmt.Sprintf("Waiting for Cluster %s, named by spec.clusterName, to exist", f.Machine.Spec.ClusterName))
+	case isDeleting && done:
+		return conditions.New("", metav1.ConditionUnknown, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted", ref))
+	case done:
+		return conditions.New("", metav1.ConditionFalse, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted while the Machine still exists: %s", ref, gone))
+	case isDeleting:
+		return conditions.New("", metav1.ConditionUnknown, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist", ref))
+	default:
+		return conditions.New("", metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist: create it, or correct the reference", ref))
+	}
+}
+
+func updating(f Facts) metav1.Condition {
+	const target = clusterv1.MachineUpdatingCondition
+	if _, ok := f.Machine.Annotations[clusterv1.UpdateInProgressAnnotation]; ok {
+		return conditions.New(target, metav1.ConditionTrue, clusterv1.MachineInPlaceUpdateFailedReason,
+			fmt.Sprintf("Updates in place are not supported: remove the annotation %s, and replace the Machine", clusterv1.UpdateInProgressAnnotation))
+	}
+	return conditions.New(target, metav1.ConditionFalse, clusterv1.MachineNotUpdatingReason, "")
+}
+
+func deleting(f Facts) metav1.Condition {
+	const target = clusterv1.MachineDeletingCondition
+	if f.Machine.DeletionTimestamp.IsZero() {
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.MachineNotDeletingReason, "")
+	}
+	return conditions.New(target, metav1.ConditionTrue, f.Deletion.Reason, f.Deletion.Message)
+}
+
+// ready sums up the Machine. The parts of a control plane that have the same to
+// say share a line.
+func ready(f Facts) metav1.Condition {
+	m := f.Machine
+	o := conditions.SummaryOptions{
+		Types: []string{
+			clusterv1.MachineDeletingCondition, clusterv1.MachineUpdatingCondition, clusterv1.MachineBootstrapConfigReadyCondition,
+			clusterv1.MachineInfrastructureReadyCondition, clusterv1.MachineNodeHealthyCondition, clusterv1.MachineHealthCheckSucceededCondition,
+		},
+		Negative: []string{clusterv1.MachineDeletingCondition, clusterv1.MachineUpdatingCondition},
+		Optional: []string{clusterv1.MachineHealthCheckSucceededCondition},
+		Join:     joinControlPlane,
+		Reasons: conditions.Reasons{
+			Issue: clusterv1.MachineNotReadyReason, Unknown: clusterv1.MachineReadyUnknownReason, Info: clusterv1.MachineReadyReason,
+		},
+	}
+	for _, g := range m.Spec.ReadinessGates {
+		o.Types = append(o.Types, g.ConditionType)
+		if g.Polarity == clusterv1.NegativePolarityCondition {
+			o.Negative = append(o.Negative, g.ConditionType)
+		}
+	}
+	if !m.DeletionTimestamp.IsZero() {
+		o.Overrides = []metav1.Condition{conditions.New(clusterv1.MachineDeletingCondition, metav1.ConditionTrue,
+			f.Deletion.Reason, "Machine deletion in progress, stage: "+f.Deletion.Reason)}
+	}
+	return conditions.Summary(m, clusterv1.MachineReadyCondition, o)
+}
+
+// joinControlPlane makes one line of the parts of a control plane that have
+// the same message.
+func joinControlPlane(all []metav1.Condition) (out []metav1.Condition) {
+	isPart := func(c metav1.Condition) bool {
+		return strings.HasSuffix(c.Type, "PodHealthy") || c.Type == "EtcdMemberHealthy"
+	}
+	for _, c := range all {
+		at := slices.IndexFunc(out, func(have metav1.Condition) bool {
+			return isPart(c) && (isPart(have) || have.Type == controlPlaneParts) && have.Message == c.Message
+		})
+		if at < 0 {
+			out = append(out, c)
+			continue
+		}
+		out[at].Type = controlPlaneParts
+	}
+	return out
+}
+
+const controlPlaneParts = "Control plane components"
+
+// available tells whether the Machine has been ready for long enough.
+func available(f Facts) metav1.Condition {
+	const target = clusterv1.MachineAvailableCondition
+	at, isReady := availableAt(f.Machine)
+	switch {
+	case !isReady:
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.MachineNotReadyReason, "")
+	case f.Now.Before(at):
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.MachineWaitingForMinReadySecondsReason, "")
+	default:
+		return conditions.New(target, metav1.ConditionTrue, clusterv1.MachineAvailableReason, "")
+	}
+}
+
+// availableAt is when a ready Machine becomes, or became, available.
+func availableAt(m *clusterv1.Machine) (time.Time, bool) {
+	c := conditions.Get(m, clusterv1.MachineReadyCondition)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return time.Time{}, false
+	}
+	var seconds int32
+	if m.Spec.MinReadySeconds != nil {
+		seconds = *m.Spec.MinReadySeconds
+	}
+	return c.LastTransitionTime.Add(time.Duration(seconds) * time.Second), true
+}
+
+func phaseOf(f Facts) clusterv1.MachinePhase {
+	m := f.Machine
+	i := m.Status.Initialization
+	switch {
+	case !m.DeletionTimestamp.IsZero():
+		return clusterv1.MachinePhaseDeleting
+	case ptr.Deref(i.InfrastructureProvisioned, false) && m.Status.NodeRef.IsDefined() && conditions.IsTrue(m, clusterv1.MachineUpdatingCondition):
+		return clusterv1.MachinePhaseUpdating
+	case ptr.Deref(i.InfrastructureProvisioned, false) && m.Status.NodeRef.IsDefined():
+		return clusterv1.MachinePhaseRunning
+	case ptr.Deref(i.InfrastructureProvisioned, false):
+		return clusterv1.MachinePhaseProvisioned
+	case ptr.Deref(i.BootstrapDataSecretCreated, false):
+		return clusterv1.MachinePhaseProvisioning
+	default:
+		return clusterv1.MachinePhasePending
+	}
+}
