@@ -17,7 +17,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
-	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
 // state is what one reconcile knows. observe and the phases fill it; report
@@ -112,9 +111,4 @@ func (s *state) keepQuiet() bool {
 		s.quietUntil = ends
 	}
 	return !s.quietUntil.IsZero()
-}
-
-// want is how many Machines there shall be.
-func (s *state) want() int {
-	return scaling.Group{Machines: s.machines, Replicas: s.deployment.Spec.Replicas}.Want()
 }

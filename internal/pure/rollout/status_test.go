@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package machinedeployment
+package rollout
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
@@ -15,6 +15,14 @@ import (
 
 func TestReport(t *testing.T) {
 	t.Parallel()
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	machine := func(name string, status metav1.ConditionStatus) *clusterv1.Machine {
+		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		for _, c := range []string{clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition} {
+			conditions.Set(m, noon, metav1.Condition{Type: c, Status: status, Reason: "R", Message: map[metav1.ConditionStatus]string{metav1.ConditionFalse: "no Node"}[status]})
+		}
+		return m
+	}
 	outdated := func(m *clusterv1.Machine, why string) *clusterv1.Machine {
 		conditions.Set(m, noon, metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionFalse, Reason: "NotUpToDate", Message: why})
 		return m
@@ -30,12 +38,12 @@ func TestReport(t *testing.T) {
 	deletingOne := deployment(1)
 	deletingOne.DeletionTimestamp = new(metav1.NewTime(noon))
 	tests := map[string]struct {
-		s         *state
+		s         Status
 		wantPhase string
 		want      map[string]string // condition to status, reason and message
 	}{
 		"all is well": {
-			s:         &state{deployment: deployment(1), machines: []*clusterv1.Machine{machine("a", "s", metav1.ConditionTrue)}},
+			s:         Status{Deployment: deployment(1), Machines: []*clusterv1.Machine{machine("a", metav1.ConditionTrue)}},
 			wantPhase: "Running",
 			want: map[string]string{
 				"Available": "True Available", "MachinesReady": "True Ready", "MachinesUpToDate": "True NoReplicas", "RollingOut": "False NotRollingOut",
@@ -43,7 +51,7 @@ func TestReport(t *testing.T) {
 			},
 		},
 		"one is not ready": {
-			s:         &state{deployment: deployment(1), machines: []*clusterv1.Machine{machine("a", "s", metav1.ConditionFalse)}},
+			s:         Status{Deployment: deployment(1), Machines: []*clusterv1.Machine{machine("a", metav1.ConditionFalse)}},
 			wantPhase: "ScalingUp",
 			want: map[string]string{
 				"Available":     "False NotAvailable 0 available replicas, at least 1 required (spec.replicas is 1, 0 may be unavailable)",
@@ -51,16 +59,16 @@ func TestReport(t *testing.T) {
 			},
 		},
 		"a MachineSet is blocked": {
-			s:         &state{deployment: deployment(2), sets: []*clusterv1.MachineSet{blocked}},
+			s:         Status{Deployment: deployment(2), Sets: []*clusterv1.MachineSet{blocked}},
 			wantPhase: "ScalingUp",
 			want: map[string]string{
 				"ScalingUp": "True ScalingUp Scaling up from 0 to 2 replicas\n* MachineSet md-1:\n  Scaling up from 0 to 2 replicas is blocked because:\n  * cp is upgrading",
 			},
 		},
 		"in the middle of a rollout": {
-			s: &state{deployment: deployment(1), machines: []*clusterv1.Machine{
-				outdated(machine("a", "s", metav1.ConditionTrue), "* Version v1.35.0, v1.36.0 required"),
-				outdated(machine("b", "s", metav1.ConditionTrue), "* Version v1.35.0, v1.36.0 required"),
+			s: Status{Deployment: deployment(1), Machines: []*clusterv1.Machine{
+				outdated(machine("a", metav1.ConditionTrue), "* Version v1.35.0, v1.36.0 required"),
+				outdated(machine("b", metav1.ConditionTrue), "* Version v1.35.0, v1.36.0 required"),
 			}},
 			wantPhase: "ScalingDown",
 			want: map[string]string{
@@ -69,13 +77,18 @@ func TestReport(t *testing.T) {
 				"MachinesUpToDate": "False NotUpToDate * Machines a, b:\n  * Version v1.35.0, v1.36.0 required",
 			},
 		},
+		"a template is missing": {
+			s:         Status{Deployment: deployment(1), Machines: []*clusterv1.Machine{outdated(machine("a", metav1.ConditionTrue), "* Version v1.35.0, v1.36.0 required")}, Blocked: []string{"HostTemplate ht is missing"}},
+			wantPhase: "Running",
+			want:      map[string]string{"RollingOut": "True RollingOut Rolling out 1 not up-to-date replicas is blocked because:\n* HostTemplate ht is missing"},
+		},
 		"one is being remediated": {
-			s:         &state{deployment: deployment(1), machines: []*clusterv1.Machine{sick(machine("a", "s", metav1.ConditionTrue))}},
+			s:         Status{Deployment: deployment(1), Machines: []*clusterv1.Machine{sick(machine("a", metav1.ConditionTrue))}},
 			wantPhase: "Running",
 			want:      map[string]string{"Remediating": "True Remediating * Machine a: Waiting for remediation"},
 		},
 		"nobody has set replicas": {
-			s:         &state{deployment: unset},
+			s:         Status{Deployment: unset},
 			wantPhase: "Running",
 			want: map[string]string{
 				"Available":   "Unknown WaitingForReplicasSet Waiting for spec.replicas to be set",
@@ -84,7 +97,7 @@ func TestReport(t *testing.T) {
 			},
 		},
 		"being deleted": {
-			s:         &state{deployment: deletingOne, sets: []*clusterv1.MachineSet{{ObjectMeta: metav1.ObjectMeta{Name: "md-1"}}}, machines: []*clusterv1.Machine{machine("a", "s", metav1.ConditionFalse)}},
+			s:         Status{Deployment: deletingOne, Sets: []*clusterv1.MachineSet{{ObjectMeta: metav1.ObjectMeta{Name: "md-1"}}}, Machines: []*clusterv1.Machine{machine("a", metav1.ConditionFalse)}},
 			wantPhase: "ScalingDown",
 			want: map[string]string{
 				"Available":   "False NotAvailable Deletion in progress",
@@ -97,10 +110,10 @@ func TestReport(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tc.s.cluster, tc.s.selector, tc.s.now = cluster(), labels.Everything(), noon
-			report(tc.s, nil)
+			tc.s.Cluster, tc.s.Now = &clusterv1.Cluster{}, noon
+			Report(tc.s)
 			got := map[string]string{}
-			for _, c := range tc.s.deployment.Status.Conditions {
+			for _, c := range tc.s.Deployment.Status.Conditions {
 				if _, wanted := tc.want[c.Type]; wanted {
 					got[c.Type] = string(c.Status) + " " + c.Reason
 					if c.Message != "" {
@@ -111,8 +124,8 @@ func TestReport(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
-			if tc.s.deployment.Status.Phase != tc.wantPhase {
-				t.Errorf("got phase %s, want %s", tc.s.deployment.Status.Phase, tc.wantPhase)
+			if tc.s.Deployment.Status.Phase != tc.wantPhase {
+				t.Errorf("got phase %s, want %s", tc.s.Deployment.Status.Phase, tc.wantPhase)
 			}
 		})
 	}

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package machineset
+package scaling
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
@@ -18,26 +16,29 @@ import (
 func TestReport(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	with := func(m *clusterv1.Machine, kind string, status metav1.ConditionStatus, message string) *clusterv1.Machine {
+	told := func(m *clusterv1.Machine, kind string, status metav1.ConditionStatus, message string) *clusterv1.Machine {
 		conditions.Set(m, noon, metav1.Condition{Type: kind, Status: status, Reason: "R", Message: message})
 		return m
 	}
 	ready := func(name string) *clusterv1.Machine {
-		m := with(machine(name), clusterv1.MachineReadyCondition, metav1.ConditionTrue, "")
-		with(m, clusterv1.MachineUpToDateCondition, metav1.ConditionTrue, "")
-		return with(m, clusterv1.MachineAvailableCondition, metav1.ConditionTrue, "")
+		m := told(bare(name), clusterv1.MachineReadyCondition, metav1.ConditionTrue, "")
+		told(m, clusterv1.MachineUpToDateCondition, metav1.ConditionTrue, "")
+		return told(m, clusterv1.MachineAvailableCondition, metav1.ConditionTrue, "")
+	}
+	machineSet := func(n int32) *clusterv1.MachineSet {
+		return &clusterv1.MachineSet{Spec: clusterv1.MachineSetSpec{Replicas: &n}}
 	}
 	unset, going := machineSet(0), machineSet(2)
 	unset.Spec.Replicas = nil
 	going.DeletionTimestamp = new(metav1.NewTime(noon))
 	tests := map[string]struct {
-		s    *state
+		s    Status
 		want map[string]string // condition to status, reason and message
 		// replicas, ready, available, up to date
 		counters [4]int32
 	}{
 		"all is well": {
-			s:        &state{set: machineSet(1), machines: []*clusterv1.Machine{ready("a")}},
+			s:        Status{Set: machineSet(1), Machines: []*clusterv1.Machine{ready("a")}},
 			counters: [4]int32{1, 1, 1, 1},
 			want: map[string]string{
 				"MachinesReady": "True Ready", "MachinesUpToDate": "True UpToDate", "ScalingUp": "False NotScalingUp", "ScalingDown": "False NotScalingDown",
@@ -45,11 +46,11 @@ func TestReport(t *testing.T) {
 			},
 		},
 		"none are wanted": {
-			s:    &state{set: machineSet(0)},
+			s:    Status{Set: machineSet(0)},
 			want: map[string]string{"MachinesReady": "True NoReplicas", "MachinesUpToDate": "True NoReplicas"},
 		},
 		"some are missing": {
-			s:        &state{set: machineSet(3), machines: []*clusterv1.Machine{machine("a")}, blocked: []string{"one thing", "another"}},
+			s:        Status{Set: machineSet(3), Machines: []*clusterv1.Machine{bare("a")}, Blocked: []string{"one thing", "another"}},
 			counters: [4]int32{1},
 			want: map[string]string{
 				"MachinesReady":    "Unknown ReadyUnknown * Machine a: Condition Ready not yet reported",
@@ -58,7 +59,7 @@ func TestReport(t *testing.T) {
 			},
 		},
 		"some are too many": {
-			s:        &state{set: machineSet(1), machines: []*clusterv1.Machine{ready("a"), with(ready("b"), clusterv1.MachineReadyCondition, metav1.ConditionFalse, "no Node")}},
+			s:        Status{Set: machineSet(1), Machines: []*clusterv1.Machine{ready("a"), told(ready("b"), clusterv1.MachineReadyCondition, metav1.ConditionFalse, "no Node")}},
 			counters: [4]int32{2, 1, 2, 2},
 			want: map[string]string{
 				"MachinesReady": "False NotReady * Machine b: no Node",
@@ -66,19 +67,19 @@ func TestReport(t *testing.T) {
 			},
 		},
 		"one is being remediated": {
-			s:        &state{set: machineSet(1), machines: []*clusterv1.Machine{with(ready("a"), clusterv1.MachineOwnerRemediatedCondition, metav1.ConditionFalse, "Waiting for remediation")}},
+			s:        Status{Set: machineSet(1), Machines: []*clusterv1.Machine{told(ready("a"), clusterv1.MachineOwnerRemediatedCondition, metav1.ConditionFalse, "Waiting for remediation")}},
 			counters: [4]int32{1, 1, 1, 1},
 			want:     map[string]string{"Remediating": "True Remediating * Machine a: Waiting for remediation"},
 		},
 		"nobody has set replicas": {
-			s: &state{set: unset},
+			s: Status{Set: unset},
 			want: map[string]string{
 				"ScalingUp":   "Unknown WaitingForReplicasSet Waiting for spec.replicas to be set",
 				"ScalingDown": "Unknown WaitingForReplicasSet Waiting for spec.replicas to be set",
 			},
 		},
 		"being deleted": {
-			s:        &state{set: going, machines: []*clusterv1.Machine{ready("a")}},
+			s:        Status{Set: going, Machines: []*clusterv1.Machine{ready("a")}},
 			counters: [4]int32{1, 1, 1, 1},
 			want: map[string]string{
 				"ScalingUp":   "False NotScalingUp",
@@ -90,9 +91,9 @@ func TestReport(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tc.s.cluster, tc.s.selector, tc.s.now = cluster(), labels.Everything(), noon
-			report(tc.s, nil)
-			st := tc.s.set.Status
+			tc.s.Cluster, tc.s.Now = &clusterv1.Cluster{}, noon
+			Report(tc.s)
+			st := tc.s.Set.Status
 			got := map[string]string{}
 			for _, c := range st.Conditions {
 				if _, wanted := tc.want[c.Type]; wanted {
@@ -107,43 +108,6 @@ func TestReport(t *testing.T) {
 			}
 			if counters := [4]int32{*st.Replicas, *st.ReadyReplicas, *st.AvailableReplicas, *st.UpToDateReplicas}; counters != tc.counters {
 				t.Errorf("got counters %v, want %v", counters, tc.counters)
-			}
-		})
-	}
-}
-
-func TestReconcileGoesOnWithTheOthersWhenOneFails(t *testing.T) {
-	t.Parallel()
-	late := machineSet(2)
-	late.Spec.Template.Spec.MinReadySeconds = new(int32(5))
-	tests := map[string]struct {
-		set     *clusterv1.MachineSet
-		fail    string
-		want    []string
-		wantErr string
-	}{
-		"a patch": {
-			set: late, fail: "patch Machine a",
-			want:    []string{"patch Machine a", "patch Machine b", "patch status of MachineSet ms"},
-			wantErr: "synchronise: Machine a: patch *v1beta2.Machine ns/a: no",
-		},
-		"a deletion": {
-			set: machineSet(0), fail: "delete Machine a",
-			want:    []string{"delete Machine a", "delete Machine b", "patch status of MachineSet ms"},
-			wantErr: "scale: delete a: have 2, want 0: no",
-		},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, cluster(), tc.set, machine("a"), machine("b"))
-			w.fail[tc.fail] = errors.New("no")
-			writes, err := w.reconcile()
-			if err == nil || err.Error() != tc.wantErr {
-				t.Errorf("error %v, want %s", err, tc.wantErr)
-			}
-			if diff := cmp.Diff(tc.want, writes); diff != "" {
-				t.Errorf("writes (-want +got):\n%s", diff)
 			}
 		})
 	}

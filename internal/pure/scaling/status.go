@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scaling
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/pure/counting"
+)
+
+// Status is what the status of a MachineSet tells of.
+type Status struct {
+	Set      *clusterv1.MachineSet
+	Cluster  *clusterv1.Cluster // nil: there is none
+	Selector string
+	Machines []*clusterv1.Machine // of the set, those being deleted included
+	Blocked  []string             // why no Machine can be created now
+	Now      time.Time
+	Failed   bool // this reconcile has: the status is about what was seen
+}
+
+// Report fills the status of the MachineSet.
+func Report(s Status) {
+	st := &s.Set.Status
+	n := counting.Machines(s.Machines)
+	st.Replicas, st.ReadyReplicas, st.AvailableReplicas, st.UpToDateReplicas = &n.Replicas, &n.Ready, &n.Available, &n.UpToDate
+	st.Versions = n.Versions(counting.MostOfGroup)
+	st.Selector = s.Selector
+	if !s.Failed {
+		st.ObservedGeneration = s.Set.Generation
+	}
+	for _, c := range append(s.group().Conditions(), s.deleting(), pause.Condition(s.Cluster, s.Set)) {
+		c.ObservedGeneration = s.Set.Generation
+		conditions.Set(s.Set, s.Now, c)
+	}
+}
+
+func (s Status) group() Group {
+	g := Group{Machines: s.Machines, Replicas: s.Set.Spec.Replicas, Deleting: !s.Set.DeletionTimestamp.IsZero()}
+	if len(s.Blocked) > 0 {
+		g.Blocked = " is blocked because:\n* " + strings.Join(s.Blocked, "\n* ")
+	}
+	return g
+}
+
+func (s Status) deleting() metav1.Condition {
+	c := metav1.Condition{Type: clusterv1.MachineSetDeletingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineSetNotDeletingReason}
+	if s.Set.DeletionTimestamp.IsZero() {
+		return c
+	}
+	c.Status, c.Reason, c.Message = metav1.ConditionTrue, clusterv1.MachineSetDeletingReason, "Deletion completed"
+	if len(s.Machines) > 0 {
+		var names []string
+		for _, m := range s.Machines {
+			names = append(names, m.Name)
+		}
+		slices.Sort(names)
+		c.Message = fmt.Sprintf("Waiting for %s to be deleted: %s", conditions.Count(len(names), "Machine"), conditions.Names(names))
+	}
+	return c
+}
