@@ -7,19 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-)
 
-const (
-	// slowPeriod is how often an extension is asked whose ExtensionConfig does
-	// not change: a new release of it may answer other hooks.
-	slowPeriod = 10 * time.Minute
-
-	// A failed attempt is repeated after firstRetry, doubling, to lastRetry.
-	firstRetry = time.Second
-	lastRetry  = 5 * time.Minute
-
-	// jitter is the part of a wait by which it is longer or shorter.
-	jitter = 0.1
+	"github.com/capstan-dev/capstan/internal/pure/extensions"
 )
 
 // inputs are what discovery depends on.
@@ -69,22 +58,13 @@ func (a *attempts) note(config string, in inputs, failed bool, now time.Time, ra
 			next.failures += last.failures
 		}
 	}
-	wait := time.Duration(float64(next.wait()) * (1 - jitter + 2*jitter*random))
+	counted := next.failures
+	if in.misplaced != "" {
+		counted = 0 // the watch of the Secret wakes us earlier
+	}
+	wait := extensions.AskAgain(counted, random)
 	next.due = now.Add(wait)
 	a.of[config] = next
-	return wait
-}
-
-func (a attempt) wait() time.Duration {
-	if a.failures == 0 || a.misplaced != "" { // the watch of the Secret wakes us earlier
-		return slowPeriod
-	}
-	wait := firstRetry
-	for range a.failures - 1 {
-		if wait *= 2; wait >= lastRetry {
-			return lastRetry
-		}
-	}
 	return wait
 }
 

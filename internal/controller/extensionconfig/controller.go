@@ -123,7 +123,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, config *runtimev1.ExtensionC
 	if err := r.discover(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
-	report(s, extensions.Deprecated(r.Catalog, config.Status.Handlers))
+	r.report(s)
 	r.tell(ctx, s)
 	if err := commit(ctx); err != nil {
 		r.attempts.forget(config.Name) // what was learned is not kept: ask again
@@ -141,7 +141,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, config *runtimev1.ExtensionC
 // what it says. What is wrong with the extension is no error but s.failed.
 func (r *Reconciler) discover(ctx context.Context, s *state) error {
 	var stale error
-	if s.known() { // settings and selector count from now, however long the answer takes
+	if extensions.Known(s.config) { // settings and selector count from now, however long the answer takes
 		stale = r.register(ctx, s.config)
 	}
 	if s.failed == nil {

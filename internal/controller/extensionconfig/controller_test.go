@@ -255,26 +255,6 @@ func TestAnEndingReconcileSaysNothingOfTheExtension(t *testing.T) {
 	w.said()
 }
 
-func TestMessagesOfOneCauseAreEqual(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct{ a, b string }{
-		"the port we called from": {"read tcp 127.0.0.1:41234->127.0.0.1:9443: connection reset by peer", "read tcp 127.0.0.1:51234->127.0.0.1:9443: connection reset by peer"},
-		"an IPv6 one":             {"write tcp6 [::1]:1->[::1]:9443: broken pipe", "write tcp6 [::1]:2->[::1]:9443: broken pipe"},
-		"the time":                {"certificate has expired or is not yet valid: current time 2026-01-01T00:00:00Z is after 2025-01-01T00:00:00Z", "certificate has expired or is not yet valid: current time 2026-01-02T00:00:00Z is after 2025-01-01T00:00:00Z"},
-		"how far it came":         {"time ran out after 99 bytes of its answer: context deadline exceeded", "time ran out after 100 bytes of its answer: context deadline exceeded"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if a, b := message(errors.New(tc.a)), message(errors.New(tc.b)); a != b {
-				t.Errorf("%q\n%q", a, b)
-			}
-		})
-	}
-	if a, b := message(errors.New("x is after 2025-01-01")), message(errors.New("x is after 2025-01-02")); a == b {
-		t.Error("causes are told apart no more")
-	}
-}
-
 func TestWaitsGrowFromASecondToFiveMinutes(t *testing.T) {
 	t.Parallel()
 	a, in, now := &attempts{}, inputs{uid: "1"}, time.Unix(0, 0)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/extensions"
 )
 
 // An extension may take ten seconds to answer, and its ExtensionConfig may be
@@ -146,7 +147,7 @@ func (w warmUp) Start(ctx context.Context) error {
 		}
 		names = append(names, config.Name)
 		err := r.whileThere(ctx, config, func() error {
-			if !known(config) || r.registered[config.Name] == config.UID {
+			if !extensions.Known(config) || r.registered[config.Name] == config.UID {
 				return nil
 			}
 			return r.set(config)

@@ -2,8 +2,9 @@
 
 // Package extensions holds what can be decided about runtime extensions
 // without calling one: whether what an extension says of itself can be
-// registered, what a request to it holds, whether its answer can be used, and
-// what several answers mean together.
+// registered, what a request to it holds, whether its answer can be used, what
+// several answers mean together, and what to tell of an extension that was
+// asked what it can do.
 //
 // Its rules:
 //

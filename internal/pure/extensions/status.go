@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package extensions
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+const (
+	// maxMessage is what a condition's message may have, and maxNote an event's.
+	maxMessage = 32768
+	maxNote    = 1024
+
+	// slowPeriod is how often an extension is asked whose ExtensionConfig does
+	// not change: a new release of it may answer other hooks.
+	slowPeriod = 10 * time.Minute
+
+	// A failed attempt is repeated after firstRetry, doubling, to lastRetry.
+	firstRetry = time.Second
+	lastRetry  = 5 * time.Minute
+
+	// jitter is the part of a wait by which it is longer or shorter.
+	jitter = 0.1
+)
+
+// Known reports whether the extension was ever discovered. It may have no
+// handler at all.
+func Known(config *runtimev1.ExtensionConfig) bool {
+	return len(config.Status.Handlers) > 0 || conditions.IsTrue(config, runtimev1.ExtensionConfigDiscoveredCondition)
+}
+
+// Conditions tell what came of asking an extension: failed is why the handlers
+// are not known to be those of now, deprecated which of them answer deprecated
+// versions of hooks.
+func Conditions(config *runtimev1.ExtensionConfig, failed error, deprecated []string) []metav1.Condition {
+	discovered := conditions.New(runtimev1.ExtensionConfigDiscoveredCondition, metav1.ConditionTrue, runtimev1.ExtensionConfigDiscoveredReason, "")
+	if failed != nil {
+		discovered = conditions.New(runtimev1.ExtensionConfigDiscoveredCondition, metav1.ConditionFalse, runtimev1.ExtensionConfigNotDiscoveredReason, message(failed))
+	}
+	versions := conditions.New(runtimev1.ExtensionConfigHookVersionsUpToDateCondition, metav1.ConditionTrue, runtimev1.ExtensionConfigHookVersionsUpToDateReason, "")
+	switch {
+	case len(deprecated) > 0:
+		versions.Status, versions.Reason = metav1.ConditionFalse, runtimev1.ExtensionConfigHookVersionsNotUpToDateReason
+		versions.Message = shorten(strings.Join(deprecated, "\n"), maxMessage)
+	case failed != nil && !Known(config):
+		versions.Status, versions.Reason = metav1.ConditionUnknown, runtimev1.ExtensionConfigHookVersionsUpToDateUnknownReason
+		versions.Message = "Waiting for the extension to be discovered"
+	}
+	return []metav1.Condition{discovered, versions}
+}
+
+// News is what users are told of.
+type News struct{ Type, Reason, Note string }
+
+// Changed tells what is new about an extension since before; nil if nothing is.
+func Changed(before, config *runtimev1.ExtensionConfig, failed error) *News {
+	if failed != nil {
+		why := message(failed)
+		if conditions.IsFalse(before, runtimev1.ExtensionConfigDiscoveredCondition) && conditions.Message(before, runtimev1.ExtensionConfigDiscoveredCondition) == why {
+			return nil
+		}
+		return &News{corev1.EventTypeWarning, "DiscoveryFailed", shorten(why, maxNote)}
+	}
+	handlers := config.Status.Handlers
+	if conditions.IsTrue(before, runtimev1.ExtensionConfigDiscoveredCondition) && equality.Semantic.DeepEqual(before.Status.Handlers, handlers) {
+		return nil
+	}
+	names := make([]string, 0, len(handlers))
+	for _, h := range handlers {
+		names = append(names, h.Name)
+	}
+	found := "no handlers"
+	if len(names) > 0 {
+		found = fmt.Sprintf("%d handlers: %s", len(names), conditions.Names(names))
+	}
+	return &News{corev1.EventTypeNormal, "Discovered", shorten("Discovered "+found, maxNote)}
+}
+
+// AskAgain is after how long an extension is asked again, after a number of
+// failures in a row. random is in [0,1): extensions that were asked together are
+// not asked together again.
+func AskAgain(failures int, random float64) time.Duration {
+	wait := slowPeriod
+	if failures > 0 {
+		wait = lastRetry
+		if doublings := failures - 1; doublings < 20 {
+			wait = min(firstRetry<<doublings, lastRetry)
+		}
+	}
+	return time.Duration(float64(wait) * (1 - jitter + 2*jitter*random))
+}
+
+// passing is what differs between two errors with one cause: the port we called
+// from, the time, and how much came.
+var passing = []struct {
+	pattern *regexp.Regexp
+	instead string
+}{
+	{regexp.MustCompile(`(read|write) (tcp|udp)[46]? \S+->`), "$1 $2 "},
+	{regexp.MustCompile(`current time \S+ is (before|after)`), "now is $1"},
+	{regexp.MustCompile(`after [1-9]\d* bytes`), "after some bytes"},
+}
+
+// message is the text of an error, the same for the same cause: a condition
+// that changes is a write, and wakes all who watch.
+func message(err error) string {
+	text := err.Error()
+	for _, p := range passing {
+		text = p.pattern.ReplaceAllString(text, p.instead)
+	}
+	return shorten(text, maxMessage)
+}
+
+// shorten cuts a text to a number of bytes.
+func shorten(text string, limit int) string {
+	const more = " …"
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit-len(more)], "") + more
+}
