@@ -52,7 +52,10 @@ type Record[F any, Q comparable, A, P any] struct {
 	Facts   F             `json:"facts"`
 	Answers Answers[Q, A] `json:"answers,omitempty"`
 	Plan    P             `json:"plan"`
-	Failure *Failure      `json:"failure,omitempty"` // why the plan is not complete
+	// Failure is why the plan is not complete; Unanswered the question whose
+	// answer failed, nil if the planner did.
+	Failure    *Failure `json:"failure,omitempty"`
+	Unanswered *Q       `json:"unanswered,omitempty"`
 }
 
 // Make makes a plan, with the answers that it asks for. Whatever fails, an
@@ -79,6 +82,7 @@ func (plan Planner[F, Q, A, P]) complete(r *Record[F, Q, A, P], answer func(Q) (
 			}
 			a, err := answer(q)
 			if err != nil {
+				r.Unanswered = &q
 				return err
 			}
 			r.Answers = append(r.Answers, Answer[Q, A]{q, a})
@@ -94,7 +98,7 @@ func (plan Planner[F, Q, A, P]) Again(r Record[F, Q, A, P]) (P, error) {
 	left := slices.Clone(r.Answers)
 	made, err := plan.Make(r.Facts, func(q Q) (a A, err error) {
 		switch {
-		case len(left) == 0 && r.Failure != nil:
+		case len(left) == 0 && r.Unanswered != nil && q == *r.Unanswered:
 			return a, r.Failure
 		case len(left) == 0:
 			return a, fmt.Errorf("the plan asks what it did not ask then: %v", q)

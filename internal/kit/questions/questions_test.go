@@ -120,6 +120,7 @@ func TestAgainTellsWhatIsOtherThanThen(t *testing.T) {
 		"the plan asks soup, and asked bread then":          {Facts: []string{"soup"}, Answers: told("bread")},
 		"the plan does not ask what it asked then: bread":   {Facts: []string{"soup"}, Answers: told("soup", "bread")},
 		"the plan asks what it did not ask then: some fish": {Facts: []string{"some fish"}},
+		"the plan asks what it did not ask then: rice":      {Facts: []string{"rice"}, Failure: Failed(io.EOF), Unanswered: new("fish")},
 	} {
 		if _, err := planner.Again(r); err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
