@@ -2,9 +2,9 @@
 
 // Package questions makes plans that depend on answers from elsewhere.
 //
-// A planner is a pure function of facts. What it lacks it asks for: it returns
-// questions, they are answered, and the plan is made again with the answers,
-// until nothing is asked any more. So nothing is fetched that no plan needs,
+// A planner is a pure function of facts. What it lacks it asks for: its questions
+// are answered, and the plan is made again with the answers, until nothing is
+// asked any more. So nothing is fetched that no plan needs,
 // what to ask is part of the decision and tested with it, and a plan with all
 // it was made from is a value: it can be kept as JSON and made again.
 //
@@ -31,8 +31,8 @@ type Answer[Q comparable, A any] struct {
 // Answers are in the order in which they were asked for.
 type Answers[Q comparable, A any] []Answer[Q, A]
 
-// To returns the answer to a question, if it has been put.
-func (all Answers[Q, A]) To(q Q) (A, bool) {
+// to returns the answer to a question, if it has been put.
+func (all Answers[Q, A]) to(q Q) (A, bool) {
 	for _, a := range all {
 		if a.Question == q {
 			return a.Answer, true
@@ -42,9 +42,24 @@ func (all Answers[Q, A]) To(q Q) (A, bool) {
 	return none, false
 }
 
-// Planner decides from facts and answers. With questions the plan is what is
+// Asker is whom a planner asks.
+type Asker[Q comparable, A any] struct {
+	told  Answers[Q, A]
+	asked []Q
+}
+
+// Ask returns the answer to a question. If it is not known yet, the planner
+// decides as far as it can without, and will be called again with the answer.
+func (a *Asker[Q, A]) Ask(q Q) (answer A, known bool) {
+	if answer, known = a.told.to(q); !known {
+		a.asked = append(a.asked, q)
+	}
+	return answer, known
+}
+
+// Planner decides from facts and answers. While it asks, its plan is what is
 // certain so far; an error is final, and comes with such a plan too.
-type Planner[F any, Q comparable, A, P any] func(F, Answers[Q, A]) (P, []Q, error)
+type Planner[F any, Q comparable, A, P any] func(F, *Asker[Q, A]) (P, error)
 
 // Record is a plan and all that it was made from. The facts are those that were
 // given, not a copy: encode them before they change.
@@ -71,14 +86,14 @@ func (plan Planner[F, Q, A, P]) Make(facts F, answer func(Q) (A, error)) (Record
 
 func (plan Planner[F, Q, A, P]) complete(r *Record[F, Q, A, P], answer func(Q) (A, error)) error {
 	for range maxRounds {
-		var asked []Q
+		asker := &Asker[Q, A]{told: r.Answers}
 		var err error
-		if r.Plan, asked, err = plan(r.Facts, r.Answers); err != nil || len(asked) == 0 {
+		if r.Plan, err = plan(r.Facts, asker); err != nil || len(asker.asked) == 0 {
 			return err
 		}
-		for _, q := range asked {
-			if _, again := r.Answers.To(q); again {
-				return fmt.Errorf("the plan asks again, though it was told: %v", q)
+		for _, q := range asker.asked {
+			if _, again := r.Answers.to(q); again {
+				return fmt.Errorf("the plan asks twice: %v", q)
 			}
 			a, err := answer(q)
 			if err != nil {

@@ -66,42 +66,30 @@ type Answer struct {
 	Failed  *questions.Failure `json:"failed,omitempty"`  // the others: why it could not be deleted
 }
 
-// Answers are those to the questions of one plan.
-type Answers = questions.Answers[Question, Answer]
-
 // Planner makes the plan of a Cluster that is being deleted.
 var Planner questions.Planner[Facts, Question, Answer, Plan] = plan
 
 // planner is a plan in the making.
 type planner struct {
 	Facts
-	told  Answers
-	asked []Question
-	plan  Plan
+	*questions.Asker[Question, Answer]
+	plan Plan
 }
 
-func plan(f Facts, told Answers) (Plan, []Question, error) {
-	p := &planner{Facts: f, told: told}
+func plan(f Facts, asker *questions.Asker[Question, Answer]) (Plan, error) {
+	p := &planner{Facts: f, Asker: asker}
 	for _, step := range []func(*planner) (goOn bool, err error){workers, controlPlane, infrastructure} {
 		if goOn, err := step(p); err != nil || !goOn {
-			return p.plan, p.asked, err
+			return p.plan, err
 		}
 	}
 	p.at(clusterv1.ClusterDeletingDeletionCompletedReason, "Deletion completed")
 	p.plan.Done = true
-	return p.plan, nil, nil
+	return p.plan, nil
 }
 
 func (p *planner) at(reason, message string) {
 	p.plan.Stage = clusterstatus.Stage{Reason: reason, Message: message}
-}
-
-func (p *planner) ask(q Question) (Answer, bool) {
-	a, known := p.told.To(q)
-	if !known {
-		p.asked = append(p.asked, q)
-	}
-	return a, known
 }
 
 // workers deletes what nobody but the Cluster manages.
@@ -124,7 +112,7 @@ func remove[T metav1.Object](p *planner, kind Kind, objects []T) error {
 		if !o.GetDeletionTimestamp().IsZero() {
 			continue
 		}
-		if a, _ := p.ask(Question{kind, o.GetName()}); a.Failed != nil {
+		if a, _ := p.Ask(Question{kind, o.GetName()}); a.Failed != nil {
 			errs = append(errs, fmt.Errorf("delete %s %s/%s: %w", kind, o.GetNamespace(), o.GetName(), a.Failed))
 		}
 	}
@@ -178,7 +166,7 @@ func infrastructure(p *planner) (bool, error) {
 // goes has the object behind a reference deleted, and waits until it has gone.
 func (p *planner) goes(o reference.Object, role Kind, reason string) (a Answer, goOn bool, err error) {
 	p.at(reason, fmt.Sprintf("Waiting for %s to be deleted", o))
-	if a, _ = p.ask(Question{Kind: role}); a.Unknown != nil {
+	if a, _ = p.Ask(Question{Kind: role}); a.Unknown != nil {
 		p.plan.Message += ": " + a.Unknown.Error()
 		return a, false, a.Unknown
 	}

@@ -121,12 +121,8 @@ type Answer struct {
 	NodeNotGone *questions.Failure           `json:"nodeNotGone,omitempty"` // DoDeleteNode: why it could not be deleted
 }
 
-type (
-	// Answers are those to the questions of one plan.
-	Answers = questions.Answers[Question, Answer]
-	// Record is a plan with all that it was made from.
-	Record = questions.Record[Facts, Question, Answer, Plan]
-)
+// Record is a plan with all that it was made from.
+type Record = questions.Record[Facts, Question, Answer, Plan]
 
 // Planner makes the plan of a Machine that is being deleted.
 var Planner questions.Planner[Facts, Question, Answer, Plan] = plan
@@ -139,30 +135,20 @@ var inOrder = []step{preDrainHooks, drain, volumes, preTerminateHooks, infrastru
 // planner is a plan in the making.
 type planner struct {
 	Facts
-	told  Answers
-	asked []Question
-	plan  Plan
+	*questions.Asker[Question, Answer]
+	plan Plan
 }
 
-func plan(f Facts, told Answers) (Plan, []Question, error) {
-	p := &planner{Facts: f, told: told}
+func plan(f Facts, asker *questions.Asker[Question, Answer]) (Plan, error) {
+	p := &planner{Facts: f, Asker: asker}
 	p.plan.Began = f.Machine.Status.Deletion.DeepCopy()
 	p.at(clusterv1.MachineDeletingReason, "")
 	for _, s := range inOrder {
 		if goOn, err := s(p); err != nil || !goOn {
-			return p.plan, p.asked, err
+			return p.plan, err
 		}
 	}
-	return p.plan, nil, nil
-}
-
-// ask returns an answer, or notes that it is needed.
-func (p *planner) ask(q Question) (Answer, bool) {
-	a, known := p.told.To(q)
-	if !known {
-		p.asked = append(p.asked, q)
-	}
-	return a, known
+	return p.plan, nil
 }
 
 // at notes where the deletion stands.

@@ -30,7 +30,7 @@ func (p *planner) spared() (why string, known bool) {
 		return "it has no Node", true
 	}
 	if p.Cluster.Spec.ControlPlaneRef.IsDefined() {
-		switch cp, known := p.ask(Question{Kind: ControlPlane}); {
+		switch cp, known := p.Ask(Question{Kind: ControlPlane}); {
 		case !known:
 			return "", false
 		case !cp.Exists:
@@ -41,7 +41,7 @@ func (p *planner) spared() (why string, known bool) {
 			return "", true
 		}
 	}
-	left, known := p.ask(Question{Kind: ControlPlaneMachines})
+	left, known := p.Ask(Question{Kind: ControlPlaneMachines})
 	if known && left.Number == 0 {
 		return "no control plane Machine is left", true
 	}
@@ -110,7 +110,7 @@ func drain(p *planner) (bool, error) {
 // to wait for, and which evictions were refused.
 func (p *planner) evict() (todo draining.Plan, refused []draining.Refusal, known bool, err error) {
 	if !p.Node.Spec.Unschedulable { // first, lest a Pod arrives after the others are counted
-		if _, known := p.ask(Question{Kind: DoCordon}); !known {
+		if _, known := p.Ask(Question{Kind: DoCordon}); !known {
 			return todo, nil, false, nil
 		}
 	}
@@ -125,7 +125,7 @@ func (p *planner) evict() (todo draining.Plan, refused []draining.Refusal, known
 	}
 	var left []*corev1.Pod
 	for _, pod := range todo.Evict {
-		a, ok := p.ask(Question{Kind: DoEvict, Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Grace: grace})
+		a, ok := p.Ask(Question{Kind: DoEvict, Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Grace: grace})
 		known = known && ok
 		if !a.Gone {
 			left = append(left, pod)
@@ -140,11 +140,11 @@ func (p *planner) evict() (todo draining.Plan, refused []draining.Refusal, known
 
 // judge asks for what a drain depends on and lets package draining decide.
 func (p *planner) judge() (verdicts []draining.Verdict, known bool, err error) {
-	rules, known := p.ask(Question{Kind: DrainRules})
+	rules, known := p.Ask(Question{Kind: DrainRules})
 	if !known {
 		return nil, false, nil
 	}
-	pods, known := p.ask(Question{Kind: Pods, Name: p.Node.Name})
+	pods, known := p.Ask(Question{Kind: Pods, Name: p.Node.Name})
 	if !known {
 		return nil, false, nil
 	}
@@ -153,14 +153,14 @@ func (p *planner) judge() (verdicts []draining.Verdict, known bool, err error) {
 		DaemonSets: map[types.NamespacedName]bool{},
 	}
 	for _, key := range f.DaemonSetsOfPods() {
-		a, ok := p.ask(Question{Kind: DaemonSet, Namespace: key.Namespace, Name: key.Name})
+		a, ok := p.Ask(Question{Kind: DaemonSet, Namespace: key.Namespace, Name: key.Name})
 		known, f.DaemonSets[key] = known && ok, a.Exists
 	}
 	if !known {
 		return nil, false, nil
 	}
 	if f.SelectsNamespaces() {
-		a, known := p.ask(Question{Kind: NamespaceLabels})
+		a, known := p.Ask(Question{Kind: NamespaceLabels})
 		if !known {
 			return nil, false, nil
 		}
@@ -210,7 +210,7 @@ func volumes(p *planner) (bool, error) {
 // attached lists the volumes to wait for. What is needed to tell them apart is
 // asked for only when there are any.
 func (p *planner) attached() (all []string, known bool, err error) {
-	a, known := p.ask(Question{Kind: VolumeAttachments})
+	a, known := p.Ask(Question{Kind: VolumeAttachments})
 	if !known {
 		return nil, false, nil
 	}
@@ -218,7 +218,7 @@ func (p *planner) attached() (all []string, known bool, err error) {
 	if len(v.Attached()) == 0 {
 		return nil, true, nil
 	}
-	if a, known = p.ask(Question{Kind: PersistentVolumes}); !known {
+	if a, known = p.Ask(Question{Kind: PersistentVolumes}); !known {
 		return nil, false, nil
 	}
 	for _, pv := range a.Volumes {
@@ -260,7 +260,7 @@ func node(p *planner) (bool, error) {
 	p.at(clusterv1.MachineDeletingDeletingNodeReason, "Deleting Node %s", name)
 	failure := p.NodeFailure
 	if failure == nil {
-		a, known := p.ask(Question{Kind: DoDeleteNode, Name: name})
+		a, known := p.Ask(Question{Kind: DoDeleteNode, Name: name})
 		if !known {
 			return false, nil
 		}

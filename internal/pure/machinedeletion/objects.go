@@ -63,7 +63,7 @@ func (p *planner) goes(o Object, how Kind, reason string) (bool, error) {
 		return true, nil
 	}
 	p.at(reason, "Waiting for %s to be deleted", o.Name)
-	a, _ := p.ask(Question{Kind: how})
+	a, _ := p.Ask(Question{Kind: how})
 	return a.Held, nil
 }
 
