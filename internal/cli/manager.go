@@ -90,14 +90,23 @@ func runManager(ctx context.Context, env *Env, o managerOptions) error {
 		defer func() { _ = os.RemoveAll(dir) }()
 		o.manager.SimulatedDir = dir
 	}
+	o.manager.Log = klog.Background()
+	m, err := manager.New(ctx, cfg, o.manager)
+	if err != nil {
+		return err
+	}
+	return errors.Join(o.run(ctx, cfg, m), m.Close())
+}
+
+// run installs definitions when the webhooks answer that they may name, and
+// runs the controllers of what they define.
+func (o *managerOptions) run(ctx context.Context, cfg *rest.Config, m *manager.Manager) error {
 	if o.install {
 		if err := install.Install(ctx, cfg); err != nil {
 			return err
 		}
 	}
-	o.manager.Log = klog.Background()
-	m, err := manager.New(ctx, cfg, o.manager)
-	if err != nil {
+	if err := m.Setup(ctx); err != nil {
 		return err
 	}
 	if err := m.Start(ctx); err != nil {

@@ -45,15 +45,13 @@ func Install(ctx context.Context, cfg *rest.Config) error {
 	return install(ctx, cfg, crds, func(*apiextensionsv1.CustomResourceDefinition) error { return nil })
 }
 
-// Plane returns what brings a management plane up to date that runs providers:
-// definitions and roles as for an API server alone, and the inventory.
-func Plane(providers []string) func(context.Context, *rest.Config) error {
-	return func(ctx context.Context, cfg *rest.Config) error {
-		if err := alone(ctx, cfg); err != nil {
-			return err
-		}
-		return writeInventory(ctx, cfg, providers)
+// Plane brings a management plane up to date that runs providers: definitions
+// and roles as for an API server alone, and the inventory.
+func Plane(ctx context.Context, cfg *rest.Config, providers []string) error {
+	if err := alone(ctx, cfg); err != nil {
+		return err
 	}
+	return writeInventory(ctx, cfg, providers)
 }
 
 // alone is Install for an API server that has no others beside it.

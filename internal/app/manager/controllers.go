@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/host"
@@ -23,7 +22,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/names"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/simulated"
 )
 
 // statusDebounce is how long a status write that nobody waits for may be put
@@ -68,20 +66,4 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends
 		}
 	}
 	return nil
-}
-
-// openBackends opens the infrastructure of the local provider, and closes it
-// with the manager.
-func openBackends(mgr ctrl.Manager, o Options) (host.Backends, error) {
-	if !slices.Contains(o.Providers, controllers.Local) {
-		return host.Backends{}, nil
-	}
-	backend, err := simulated.New(simulated.Options{Dir: o.SimulatedDir, Log: o.Log.WithName("simulated")})
-	if err != nil {
-		return host.Backends{}, fmt.Errorf("open the state of simulated machines: %w", err)
-	}
-	return host.Backends{Simulated: backend}, mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error {
-		<-ctx.Done()
-		return backend.Close()
-	}))
 }

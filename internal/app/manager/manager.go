@@ -30,7 +30,10 @@ import (
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
+	"github.com/capstan-dev/capstan/internal/simulated"
 )
 
 // Options says what to run and where it listens. The zero value runs every
@@ -114,14 +117,20 @@ func (o Options) lease() string {
 	return strings.Join(parts, "-")
 }
 
-// Manager runs the chosen controllers.
+// Manager runs the chosen controllers. New, Setup and Start come in this order,
+// and the CRDs between the first two: the API server may need the webhooks to
+// serve what they define.
 type Manager struct {
-	mgr   ctrl.Manager
-	ready chan struct{}
+	mgr      ctrl.Manager
+	options  Options
+	backends host.Backends
+	webhooks *webhookServer // nil if none are served
+	stack    lifecycle.Stack
+	ready    chan struct{}
 }
 
-// New connects to the API server and sets up everything that the options
-// choose. The CRDs must be installed.
+// New connects to the API server and opens what the options choose. When it
+// returns, the webhooks answer. Close ends what was opened.
 func New(ctx context.Context, cfg *rest.Config, o Options) (*Manager, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -137,11 +146,48 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect the controllers to the API server: %w", err)
 	}
-	m := &Manager{mgr: filtered{mgr, o.WatchFilter}, ready: make(chan struct{})}
-	if err := m.setup(ctx, o); err != nil {
-		return nil, err
+	m := &Manager{mgr: filtered{mgr, o.WatchFilter}, options: o, ready: make(chan struct{})}
+	if err := m.open(ctx); err != nil {
+		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
+}
+
+// open opens the machines of the local provider and the webhooks, which ask
+// them.
+func (m *Manager) open(ctx context.Context) error {
+	if slices.Contains(m.options.Providers, controllers.Local) {
+		backend, err := simulated.New(simulated.Options{Dir: m.options.SimulatedDir, Log: m.options.Log.WithName("simulated")})
+		if err != nil {
+			return fmt.Errorf("open the state of simulated machines: %w", err)
+		}
+		m.backends.Simulated = backend
+		m.stack.Push("simulated machines", func(context.Context) error { return backend.Close() })
+	}
+	return m.openWebhooks(ctx, clock.RealClock{})
+}
+
+// Setup sets up everything that the options choose, and tells the API server
+// of the webhooks. The CRDs must be installed.
+func (m *Manager) Setup(ctx context.Context) error {
+	if err := m.mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	if err := m.mgr.AddReadyzCheck("caches", m.readyz); err != nil {
+		return err
+	}
+	if err := setupControllers(ctx, m.mgr, m.options, m.backends, clock.RealClock{}); err != nil {
+		return err
+	}
+	if m.webhooks != nil {
+		if err := m.webhooks.register(ctx, m.options.Providers); err != nil {
+			return err
+		}
+		if err := m.mgr.Add(m.webhooks); err != nil {
+			return err
+		}
+	}
+	return m.mgr.Add(announcer{m})
 }
 
 // Start runs until ctx ends or a controller cannot go on.
@@ -150,24 +196,11 @@ func (m *Manager) Start(ctx context.Context) error { return m.mgr.Start(ctx) }
 // Ready is closed when the caches are filled and all controllers run.
 func (m *Manager) Ready() <-chan struct{} { return m.ready }
 
-func (m *Manager) setup(ctx context.Context, o Options) error {
-	if err := m.mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return err
-	}
-	if err := m.mgr.AddReadyzCheck("caches", m.readyz); err != nil {
-		return err
-	}
-	backends, err := openBackends(m.mgr, o)
-	if err != nil {
-		return err
-	}
-	if err := setupControllers(ctx, m.mgr, o, backends, clock.RealClock{}); err != nil {
-		return err
-	}
-	if err := setupWebhooks(ctx, m.mgr, o, backends, clock.RealClock{}); err != nil {
-		return err
-	}
-	return m.mgr.Add(announcer{m})
+// Close ends what New opened: the machines after the webhooks, which ask them.
+func (m *Manager) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), webhookStopTimeout)
+	defer cancel()
+	return m.stack.Unwind(ctx)
 }
 
 // announcer closes ready once the caches that the controllers asked for are full.

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -19,11 +18,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/app/webhooks"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
@@ -61,37 +58,32 @@ type Webhooks struct {
 // webhookServer serves admission reviews over TLS. It is a manager Runnable
 // that every replica runs, leader or not.
 type webhookServer struct {
-	handler  http.Handler
+	live     client.Client
+	hooks    map[string][]webhook.Webhook // by provider
 	listener net.Listener
 	certs    *servingCert
+	ended    chan error // receives why it serves no longer, and is closed then
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (s *webhookServer) NeedLeaderElection() bool { return false }
 
-// Start serves until ctx ends.
+// Start implements manager.Runnable. It serves already: that it does not any
+// more ends the manager.
 func (s *webhookServer) Start(ctx context.Context) error {
-	server := &http.Server{
-		Handler:           s.handler,
-		ReadHeaderTimeout: webhookReadTimeout,
-		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certs.get},
-	}
-	stopped := context.AfterFunc(ctx, func() {
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), webhookStopTimeout)
-		defer cancel()
-		_ = server.Shutdown(stop) // what is still open is cut off with the process
-	})
-	defer stopped()
-	if err := server.ServeTLS(s.listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+	select {
+	case err := <-s.ended:
 		return fmt.Errorf("serve webhooks: %w", err)
+	case <-ctx.Done():
+		return nil
 	}
-	return nil
 }
 
-// url is where the API server finds a path.
-func (s *webhookServer) url(path string) string {
+// clientConfig is how the API server reaches a path.
+func (s *webhookServer) clientConfig(path string) admissionregistrationv1.WebhookClientConfig {
 	_, port, _ := net.SplitHostPort(s.listener.Addr().String()) // it is an address by construction
-	return "https://" + net.JoinHostPort(s.certs.host, port) + path
+	at := "https://" + net.JoinHostPort(s.certs.host, port) + path
+	return admissionregistrationv1.WebhookClientConfig{URL: &at, CABundle: s.certs.authority.Cert}
 }
 
 // servingCert issues the server's certificate, and again before it ends.
@@ -165,13 +157,14 @@ func webhookAuthority(ctx context.Context, c client.Client, now time.Time) (cert
 	return pair, nil
 }
 
-// setupWebhooks opens the listener, tells the API server of the webhooks of the
-// chosen providers, and adds their server to the manager.
-func setupWebhooks(ctx context.Context, mgr ctrl.Manager, o Options, backends host.Backends, c clock.PassiveClock) error {
+// openWebhooks serves the webhooks of the chosen providers, of which the API
+// server is yet to be told.
+func (m *Manager) openWebhooks(ctx context.Context, c clock.PassiveClock) error {
+	o := m.options
 	if o.Webhooks.Listen == "" {
 		return nil
 	}
-	live, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	live, err := client.New(m.mgr.GetConfig(), client.Options{Scheme: m.mgr.GetScheme(), Mapper: m.mgr.GetRESTMapper()})
 	if err != nil {
 		return err
 	}
@@ -179,30 +172,45 @@ func setupWebhooks(ctx context.Context, mgr ctrl.Manager, o Options, backends ho
 	if err != nil {
 		return err
 	}
-	listener, err := listenForWebhooks(ctx, live, o.Webhooks.Listen, registration+o.Providers[0])
+	listener, err := listenForWebhooks(ctx, live, o.Webhooks.Listen, o.Providers)
 	if err != nil {
 		return err
 	}
-	host, _, _ := net.SplitHostPort(o.Webhooks.Listen) // Listen has checked it
-	s := &webhookServer{listener: listener, certs: &servingCert{authority: authority, host: cmp.Or(o.Webhooks.Host, host), clock: c}}
-	var served []webhook.Webhook
-	for _, provider := range o.Providers {
-		all := append(webhooks.Of(live, backends, provider), idleWarnings(mgr.GetScheme(), provider)...)
-		if err := s.register(ctx, live, registration+provider, all); err != nil {
-			return errors.Join(err, listener.Close())
-		}
-		served = append(served, all...)
+	listens, _, _ := net.SplitHostPort(o.Webhooks.Listen) // Listen has checked it
+	s := &webhookServer{
+		live: live, hooks: map[string][]webhook.Webhook{}, listener: listener, ended: make(chan error, 1),
+		certs: &servingCert{authority: authority, host: cmp.Or(o.Webhooks.Host, listens), clock: c},
 	}
-	s.handler = webhook.Handler(served)
-	return mgr.Add(s)
+	var all []webhook.Webhook
+	for _, provider := range o.Providers {
+		s.hooks[provider] = append(webhooks.Of(live, m.backends, provider), idleWarnings(m.mgr.GetScheme(), provider)...)
+		all = append(all, s.hooks[provider]...)
+	}
+	server := &http.Server{
+		Handler:           webhook.Handler(all),
+		ReadHeaderTimeout: webhookReadTimeout,
+		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certs.get},
+	}
+	go func() {
+		defer close(s.ended)
+		s.ended <- server.ServeTLS(listener, "", "")
+	}()
+	m.stack.Push("webhooks", func(ctx context.Context) error {
+		_ = server.Shutdown(ctx) // what is still open is cut off with the process
+		for range s.ended {
+		}
+		return nil
+	})
+	m.webhooks = s
+	return nil
 }
 
 // listenForWebhooks opens the listener. Where any port will do it takes the one
-// that the API server knows of an earlier start, from the configurations called
-// registered, if it is free: then nothing has to be registered anew.
-func listenForWebhooks(ctx context.Context, c client.Reader, address, registered string) (net.Listener, error) {
+// that the API server knows of an earlier start, if it is free: then nothing has
+// to be registered anew.
+func listenForWebhooks(ctx context.Context, c client.Reader, address string, providers []string) (net.Listener, error) {
 	if host, port, err := net.SplitHostPort(address); err == nil && port == "0" {
-		known, err := registeredPort(ctx, c, registered)
+		known, err := registeredPort(ctx, c, registration+providers[0])
 		if err != nil {
 			return nil, err
 		}
@@ -237,26 +245,26 @@ func registeredPort(ctx context.Context, c client.Reader, name string) (string, 
 	return "", nil
 }
 
-// register brings the webhook configurations of a provider up to date. What is
-// as it should be is not written.
-func (s *webhookServer) register(ctx context.Context, c client.Client, name string, all []webhook.Webhook) error {
-	mutating, validating := webhook.Configurations(name, all, func(path string) admissionregistrationv1.WebhookClientConfig {
-		return admissionregistrationv1.WebhookClientConfig{URL: new(s.url(path)), CABundle: s.certs.authority.Cert}
-	})
-	liveMutating, liveValidating := mutating.DeepCopy(), validating.DeepCopy()
-	_, err := controllerutil.CreateOrUpdate(ctx, c, liveMutating, func() error {
-		liveMutating.Webhooks = mutating.Webhooks
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("register defaulting webhooks: %w", err)
-	}
-	_, err = controllerutil.CreateOrUpdate(ctx, c, liveValidating, func() error {
-		liveValidating.Webhooks = validating.Webhooks
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("register validating webhooks: %w", err)
+// register brings the webhook configurations of the providers up to date. What
+// is as it should be is not written.
+func (s *webhookServer) register(ctx context.Context, providers []string) error {
+	for _, provider := range providers {
+		mutating, validating := webhook.Configurations(registration+provider, s.hooks[provider], s.clientConfig)
+		liveMutating, liveValidating := mutating.DeepCopy(), validating.DeepCopy()
+		_, err := controllerutil.CreateOrUpdate(ctx, s.live, liveMutating, func() error {
+			liveMutating.Webhooks = mutating.Webhooks
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("register defaulting webhooks: %w", err)
+		}
+		_, err = controllerutil.CreateOrUpdate(ctx, s.live, liveValidating, func() error {
+			liveValidating.Webhooks = validating.Webhooks
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("register validating webhooks: %w", err)
+		}
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
@@ -68,10 +69,11 @@ type Options struct {
 
 // Plane is a running management plane with its controllers.
 type Plane struct {
-	mgmt  *mgmtplane.Plane
-	pages manager.ExtensionPages
-	stack lifecycle.Stack
-	errs  chan error
+	mgmt    *mgmtplane.Plane
+	manager *manager.Manager
+	pages   manager.ExtensionPages
+	stack   lifecycle.Stack
+	errs    chan error
 
 	stop    sync.Once
 	stopErr error
@@ -123,8 +125,9 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	}
 	mgmt, err := mgmtplane.Start(ctx, mgmtplane.Options{
 		Dir: o.Dir, Listen: o.Listen, Version: o.Version, Providers: o.Providers, Flags: o.Flags, Fatal: o.Fatal, Progress: o.Progress, Handlers: handlers,
-		Definitions: install.Definitions, Install: install.Plane(o.Providers),
-		Etcd: mgmtplane.ExternalEtcd{Servers: o.EtcdServers, CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile, Prefix: o.EtcdPrefix},
+		Definitions: install.Definitions,
+		Install:     func(ctx context.Context, cfg *rest.Config) error { return p.install(ctx, cfg, o) },
+		Etcd:        mgmtplane.ExternalEtcd{Servers: o.EtcdServers, CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile, Prefix: o.EtcdPrefix},
 	})
 	if err != nil {
 		return err
@@ -133,7 +136,7 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	p.stack.Push("management plane", mgmt.Stop)
 	p.relay()
 	o.Progress("starting controllers")
-	if err := p.startControllers(ctx, o); err != nil {
+	if err := p.startControllers(ctx); err != nil {
 		return err
 	}
 	p.awaitCollector(ctx)
@@ -167,22 +170,33 @@ func (p *Plane) relay() {
 	p.stack.Push("relay of errors", func(context.Context) error { close(done); <-ended; return nil })
 }
 
-// startControllers runs the manager and waits until its caches are filled.
-func (p *Plane) startControllers(ctx context.Context, o Options) error {
-	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	m, err := manager.New(run, p.mgmt.Config(), manager.Options{
+// install tells the API server what it must know, when the webhooks answer: it
+// may ask them while it reads what it has kept.
+func (p *Plane) install(ctx context.Context, cfg *rest.Config, o Options) error {
+	m, err := manager.New(ctx, cfg, manager.Options{
 		Providers: o.Providers, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics,
 		SimulatedDir: datadir.Dir(o.Dir).Simulated(), Webhooks: manager.Webhooks{Listen: "127.0.0.1:0"}, Log: o.Log,
 		ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
 		ExtensionPages: &p.pages, ServicesByEndpoints: true,
 	})
 	if err != nil {
+		return fmt.Errorf("set up controllers: %w", err)
+	}
+	p.manager = m
+	p.stack.Push("webhooks and machines", func(context.Context) error { return m.Close() })
+	return install.Plane(ctx, cfg, o.Providers)
+}
+
+// startControllers runs the manager and waits until its caches are filled.
+func (p *Plane) startControllers(ctx context.Context) error {
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	if err := p.manager.Setup(run); err != nil {
 		cancel()
 		return fmt.Errorf("set up controllers: %w", err)
 	}
 	ended := make(chan error, 1)
 	go func() {
-		err := m.Start(run)
+		err := p.manager.Start(run)
 		if err == nil && run.Err() == nil {
 			err = errors.New("stopped by themselves")
 		}
@@ -201,7 +215,7 @@ func (p *Plane) startControllers(ctx context.Context, o Options) error {
 		}
 	})
 	select {
-	case <-m.Ready():
+	case <-p.manager.Ready():
 		return nil
 	case err := <-p.errs:
 		return err

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testenv_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// TestWebhooksAnswerBeforeDefinitionsAreWritten has somebody who is asked of
+// every change of a definition look whether the plane's webhooks answer: what a
+// definition says of its versions may need them.
+func TestWebhooksAnswerBeforeDefinitionsAreWritten(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := startOn(t, dir)
+	c := connect(t, dir)
+	hooks := registeredOf(t, c, "capstan-core")
+	crd := definition(t, c)
+	want := crd.GetLabels()["cluster.x-k8s.io/provider"]
+	crd.SetLabels(map[string]string{"cluster.x-k8s.io/provider": "stale"})
+	if err := c.Update(t.Context(), crd); err != nil {
+		t.Fatal(err)
+	}
+	looks := askOfDefinitions(t, c, func(ctx context.Context) error { return answers(ctx, hooks) })
+	if err := p.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	startOn(t, dir)
+	select {
+	case err := <-looks:
+		if err != nil {
+			t.Errorf("when the first definition was written: %v", err)
+		}
+	default:
+		t.Error("no definition was written")
+	}
+	if got := definition(t, connect(t, dir)).GetLabels()["cluster.x-k8s.io/provider"]; got != want {
+		t.Errorf("label %q, want %q again", got, want)
+	}
+}
+
+func registeredOf(t *testing.T, c client.Client, name string) admissionregistrationv1.WebhookClientConfig {
+	t.Helper()
+	config := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: name}, config); err != nil || len(config.Webhooks) == 0 || config.Webhooks[0].ClientConfig.URL == nil {
+		t.Fatalf("registration %s: %v, %v", name, config.Webhooks, err)
+	}
+	return config.Webhooks[0].ClientConfig
+}
+
+func definition(t *testing.T, c client.Client) *unstructured.Unstructured {
+	t.Helper()
+	crd := &unstructured.Unstructured{}
+	crd.SetAPIVersion("apiextensions.k8s.io/v1")
+	crd.SetKind("CustomResourceDefinition")
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "clusters.cluster.x-k8s.io"}, crd); err != nil {
+		t.Fatal(err)
+	}
+	return crd
+}
+
+// askOfDefinitions has the API server ask for leave to change a definition, and
+// gives what look said each time.
+func askOfDefinitions(t *testing.T, c client.Client, look func(context.Context) error) <-chan error {
+	t.Helper()
+	looks := make(chan error, 100)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		review := &admissionv1.AdmissionReview{}
+		if err := json.NewDecoder(r.Body).Decode(review); err != nil || review.Request == nil {
+			looks <- fmt.Errorf("read what is asked: %v", err)
+			return
+		}
+		looks <- look(r.Context())
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+		if err := json.NewEncoder(w).Encode(review); err != nil {
+			looks <- err
+		}
+	}))
+	t.Cleanup(server.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	err := c.Create(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "definitions"},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "definitions.example.com", ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &server.URL, CABundle: ca},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{"apiextensions.k8s.io"}, APIVersions: []string{"*"}, Resources: []string{"customresourcedefinitions"}},
+			}},
+			SideEffects: new(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return looks
+}
+
+// answers says whether a webhook shows a certificate that the API server
+// believes, and speaks.
+func answers(ctx context.Context, hook admissionregistrationv1.WebhookClientConfig) error {
+	pool := x509.NewCertPool()
+	u, err := url.Parse(*hook.URL)
+	if err != nil || !pool.AppendCertsFromPEM(hook.CABundle) {
+		return errors.Join(err, errors.New("the registration has no certificate authority"))
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if !slices.Contains([]int{http.StatusOK, http.StatusBadRequest}, resp.StatusCode) {
+		return fmt.Errorf("%s: %s", u, resp.Status)
+	}
+	return nil
+}
