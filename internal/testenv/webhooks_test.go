@@ -19,6 +19,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,6 +55,37 @@ func TestWebhooksAnswerBeforeDefinitionsAreWritten(t *testing.T) {
 	}
 	if got := definition(t, connect(t, dir)).GetLabels()["cluster.x-k8s.io/provider"]; got != want {
 		t.Errorf("label %q, want %q again", got, want)
+	}
+}
+
+// TestWebhooksOfAProviderThatNoLongerRunsAreTakenAway starts a plane that ran
+// all providers with one of them: nobody is left to admit the others' objects.
+func TestWebhooksOfAProviderThatNoLongerRunsAreTakenAway(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := startOn(t, dir)
+	before := registeredOf(t, connect(t, dir), "capstan-local")
+	if err := p.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	startOn(t, dir, "--providers=local")
+	c := connect(t, dir)
+	for _, name := range []string{"capstan-core", "capstan-kubeadm"} {
+		for _, config := range []client.Object{&admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}} {
+			if err := c.Get(t.Context(), client.ObjectKey{Name: name}, config); !apierrors.IsNotFound(err) {
+				t.Errorf("%T %s: %v, want it gone", config, name, err)
+			}
+		}
+	}
+	if now := registeredOf(t, c, "capstan-local"); *now.URL != *before.URL {
+		t.Errorf("the provider that runs is reached at %s, and was at %s", *now.URL, *before.URL)
+	}
+	config := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "bootstrap.cluster.x-k8s.io/v1beta2", "kind": "KubeadmConfig",
+		"metadata": map[string]any{"namespace": "default", "name": "c"}, "spec": map[string]any{"files": []any{map[string]any{"path": "/a", "content": "b"}}},
+	}}
+	if err := c.Create(t.Context(), config); err != nil {
+		t.Errorf("create an object of a provider that does not run: %v", err)
 	}
 }
 

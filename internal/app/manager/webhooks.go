@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/app/webhooks"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
@@ -205,12 +207,14 @@ func (m *Manager) openWebhooks(ctx context.Context, c clock.PassiveClock) error 
 	return nil
 }
 
-// listenForWebhooks opens the listener. Where any port will do it takes the one
-// that the API server knows of an earlier start, if it is free: then nothing has
-// to be registered anew.
+// listenForWebhooks opens the listener. Where any port will do it takes one that
+// the API server knows of an earlier start, if it is free: then nothing has to
+// be registered anew. Those of other providers will do where it knows none of
+// the chosen ones: nobody serves there, and so nobody else comes to.
 func listenForWebhooks(ctx context.Context, c client.Reader, address string, providers []string) (net.Listener, error) {
 	if host, port, err := net.SplitHostPort(address); err == nil && port == "0" {
-		known, err := registeredPort(ctx, c, registration+providers[0])
+		others := slices.DeleteFunc(controllers.Providers(), func(p string) bool { return slices.Contains(providers, p) })
+		known, err := registeredPort(ctx, c, append(slices.Clone(providers), others...))
 		if err != nil {
 			return nil, err
 		}
@@ -227,28 +231,58 @@ func listenForWebhooks(ctx context.Context, c client.Reader, address string, pro
 	return l, nil
 }
 
-// registeredPort is the port of the webhooks that the API server knows; "" if
-// it knows none.
-func registeredPort(ctx context.Context, c client.Reader, name string) (string, error) {
-	known := &admissionregistrationv1.ValidatingWebhookConfiguration{} // not every provider defaults something
-	if err := c.Get(ctx, client.ObjectKey{Name: name}, known); client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("read the webhooks' registration: %w", err)
-	}
-	for _, w := range known.Webhooks {
-		if w.ClientConfig.URL == nil {
-			continue // reached by a Service, which has ports of its own
+// registeredPort is the first port at which the API server knows webhooks of
+// one of the providers; "" if it knows none.
+func registeredPort(ctx context.Context, c client.Reader, providers []string) (string, error) {
+	for _, provider := range providers {
+		known := &admissionregistrationv1.ValidatingWebhookConfiguration{} // not every provider defaults something
+		err := c.Get(ctx, client.ObjectKey{Name: registration + provider}, known)
+		if ignoreUnknown(err) != nil {
+			return "", fmt.Errorf("read the webhooks' registration: %w", err)
 		}
-		if u, err := url.Parse(*w.ClientConfig.URL); err == nil {
-			return u.Port(), nil
+		for _, w := range known.Webhooks {
+			if _, port, err := net.SplitHostPort(addressOf(w.ClientConfig)); err == nil {
+				return port, nil
+			}
 		}
 	}
 	return "", nil
 }
 
-// register brings the webhook configurations of the providers up to date. What
-// is as it should be is not written.
+// ignoreUnknown drops that something is not there, or not to be seen by who
+// asks: a manager may know the registrations of its own providers alone.
+func ignoreUnknown(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil
+	}
+	return err
+}
+
+// addressOf is the host and port at which a webhook is reached; "" if that is
+// by a Service, which has ports of its own.
+func addressOf(c admissionregistrationv1.WebhookClientConfig) string {
+	if c.URL == nil {
+		return ""
+	}
+	u, err := url.Parse(*c.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// register brings the webhook configurations of the providers up to date, and
+// takes away those of the others that an earlier start has left, which ran
+// them: the API server would refuse what nobody is here to admit. What is as it
+// should be is not written.
 func (s *webhookServer) register(ctx context.Context, providers []string) error {
-	for _, provider := range providers {
+	for _, provider := range controllers.Providers() {
+		if !slices.Contains(providers, provider) {
+			if err := s.withdraw(ctx, registration+provider); err != nil {
+				return fmt.Errorf("withdraw webhooks of the provider %s, which does not run: %w", provider, err)
+			}
+			continue
+		}
 		mutating, validating := webhook.Configurations(registration+provider, s.hooks[provider], s.clientConfig)
 		liveMutating, liveValidating := mutating.DeepCopy(), validating.DeepCopy()
 		_, err := controllerutil.CreateOrUpdate(ctx, s.live, liveMutating, func() error {
@@ -264,6 +298,31 @@ func (s *webhookServer) register(ctx context.Context, providers []string) error 
 		})
 		if err != nil {
 			return fmt.Errorf("register validating webhooks: %w", err)
+		}
+	}
+	return nil
+}
+
+// withdraw deletes the configurations of that name whose webhooks are reached
+// here. Those of another manager are elsewhere, whether it runs now or not.
+func (s *webhookServer) withdraw(ctx context.Context, name string) error {
+	here := addressOf(s.clientConfig(""))
+	mutating, validating := &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	for _, config := range []client.Object{mutating, validating} {
+		if err := ignoreUnknown(s.live.Get(ctx, client.ObjectKey{Name: name}, config)); err != nil {
+			return err
+		}
+	}
+	var stale []client.Object
+	if slices.ContainsFunc(mutating.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool { return addressOf(w.ClientConfig) == here }) {
+		stale = append(stale, mutating)
+	}
+	if slices.ContainsFunc(validating.Webhooks, func(w admissionregistrationv1.ValidatingWebhook) bool { return addressOf(w.ClientConfig) == here }) {
+		stale = append(stale, validating)
+	}
+	for _, config := range stale {
+		if err := ignoreUnknown(s.live.Delete(ctx, config, client.Preconditions{UID: new(config.GetUID())})); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -3,9 +3,12 @@
 package manager
 
 import (
+	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,23 +18,33 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/app/webhooks"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/webhook"
 )
 
 func TestWebhooksKeepTheirPortOverRestarts(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
+		of       string // whose registration there is; core if empty
 		url      string // PORT stands for that of the earlier start
 		taken    bool   // by somebody else meanwhile
 		wantSame bool
 	}{
 		"the first start":                 {},
 		"the port is free":                {url: "https://127.0.0.1:PORT/mutate", wantSame: true},
+		"other providers ran":             {of: "local", url: "https://127.0.0.1:PORT/mutate", wantSame: true},
 		"the port is taken":               {url: "https://127.0.0.1:PORT/mutate", taken: true},
 		"the registration names no port":  {url: "https://webhooks.example.com/mutate"},
 		"the registration names nonsense": {url: "https://127.0.0.1:99999/mutate"},
@@ -46,7 +59,7 @@ func TestWebhooksKeepTheirPortOverRestarts(t *testing.T) {
 			if tc.url != "" {
 				url := strings.ReplaceAll(tc.url, "PORT", port)
 				b = b.WithObjects(&admissionregistrationv1.ValidatingWebhookConfiguration{
-					ObjectMeta: metav1.ObjectMeta{Name: "capstan-core"},
+					ObjectMeta: metav1.ObjectMeta{Name: registration + cmp.Or(tc.of, "core")},
 					Webhooks: []admissionregistrationv1.ValidatingWebhook{
 						{ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Name: "s"}}},
 						{ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url}},
@@ -141,6 +154,85 @@ func bare(authority certs.Pair) http.Handler {
 		}
 		_ = json.NewEncoder(w).Encode(answer) // who asks sees what is missing
 	})
+}
+
+// serving is one that serves core, on an API server that knows objects, and its
+// address.
+func serving(t *testing.T, c client.Client) (*webhookServer, string) {
+	t.Helper()
+	authority, err := certs.NewCA(certs.ECDSAP256, "capstan-webhooks", time.Now(), certs.CAValidity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, port := listen(t)
+	s := &webhookServer{live: c, listener: listener, certs: &servingCert{authority: authority, host: "127.0.0.1", clock: clock.RealClock{}}}
+	s.hooks = map[string][]webhook.Webhook{controllers.Core: webhooks.Of(c, host.Backends{}, controllers.Core)}
+	return s, "https://127.0.0.1:" + port
+}
+
+// registered are the configurations of a provider, reached at a URL, or by a
+// Service if it is empty.
+func registered(provider, url string) []client.Object {
+	reach := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "ns", Name: "s"}}
+	if url != "" {
+		reach = admissionregistrationv1.WebhookClientConfig{URL: new(url + "/path")}
+	}
+	meta := metav1.ObjectMeta{Name: registration + provider, UID: "1"}
+	return []client.Object{
+		&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []admissionregistrationv1.MutatingWebhook{{Name: "m", ClientConfig: reach}}},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "v", ClientConfig: reach}}},
+	}
+}
+
+func TestWebhooksThatNobodyServesAnyMoreAreWithdrawn(t *testing.T) {
+	t.Parallel()
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "validatingwebhookconfigurations"}, "capstan-kubeadm", errors.New("no"))
+	for name, tc := range map[string]struct {
+		at       func(here string) string
+		deletion error
+		want     int // configurations that are left
+	}{
+		"that an earlier start served here": {at: func(here string) string { return here }},
+		"that who asks may not delete":      {at: func(here string) string { return here }, deletion: refused, want: 2},
+		"of another manager":                {at: func(string) string { return "https://127.0.0.1:1" }, want: 2},
+		"of another manager, by a Service":  {at: func(string) string { return "" }, want: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, o ...client.DeleteOption) error {
+				if tc.deletion != nil {
+					return tc.deletion
+				}
+				return c.Delete(ctx, obj, o...)
+			}}).Build()
+			s, here := serving(t, c)
+			for _, obj := range registered(controllers.Kubeadm, tc.at(here)) {
+				if err := c.Create(t.Context(), obj); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.register(t.Context(), []string{controllers.Core}); err != nil {
+				t.Fatal(err)
+			}
+			left := 0
+			for _, obj := range registered(controllers.Kubeadm, "") {
+				err := c.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)
+				if client.IgnoreNotFound(err) != nil {
+					t.Fatal(err)
+				}
+				if err == nil {
+					left++
+				}
+			}
+			if left != tc.want {
+				t.Errorf("%d configurations are left, want %d", left, tc.want)
+			}
+			ours := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+			if err := c.Get(t.Context(), client.ObjectKey{Name: "capstan-core"}, ours); err != nil || len(ours.Webhooks) == 0 || addressOf(ours.Webhooks[0].ClientConfig) != strings.TrimPrefix(here, "https://") {
+				t.Errorf("those of core: %v, error %v", ours.Webhooks, err)
+			}
+		})
+	}
 }
 
 // listen opens a port for as long as the test runs.
