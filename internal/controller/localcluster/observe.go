@@ -30,7 +30,8 @@ type state struct {
 	local   *infrav1.LocalCluster
 	cluster *clusterv1.Cluster // that owns it; nil if none does, or if it has gone
 	now     time.Time
-	waiting string // what has to change first; empty if nothing has
+	before  *infrav1.LocalClusterSpec // as it was read
+	waiting string                    // what has to change first; empty if nothing has
 }
 
 // observe reads which Cluster owns the LocalCluster. One that lives waits for a
@@ -40,7 +41,7 @@ func (r *Reconciler) observe(ctx context.Context, lc *infrav1.LocalCluster) (*st
 	if _, external := lc.Annotations[clusterv1.ManagedByAnnotation]; external {
 		return nil, nil
 	}
-	s := &state{local: lc, now: r.Clock.Now()}
+	s := &state{local: lc, now: r.Clock.Now(), before: lc.Spec.DeepCopy()}
 	if name := owner.Name(lc, ownerKind); name != "" {
 		var err error
 		if s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, lc.Namespace, name); err != nil {

@@ -7,14 +7,16 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 )
 
 // report fills the conditions from the state. It is pure. failed is what the
 // reconcile ended with.
 func report(s *state, failed error) {
+	generation := patch.Generation(s.local, s.before, s.local.Spec)
 	for _, c := range []metav1.Condition{ready(s, failed), deleting(s, failed), pause.Condition(s.cluster, s.local)} {
-		c.ObservedGeneration = s.local.Generation
+		c.ObservedGeneration = generation
 		conditions.Set(s.local, s.now, c)
 	}
 }

@@ -31,6 +31,7 @@ type state struct {
 	machine *clusterv1.Machine // that owns it and refers to it; nil if none does, or if it has gone
 	cluster *clusterv1.Cluster // nil if it is not known or has gone
 	now     time.Time
+	before  *infrav1.LocalMachineSpec // as it was read
 
 	// What the phases found.
 	backend host.Backend        // that it asks for; nil if that is not here
@@ -52,7 +53,7 @@ type bootstrapData struct {
 // observe reads what the machine is for. One that lives waits for its Machine to
 // take it: that has no state yet.
 func (r *Reconciler) observe(ctx context.Context, lm *infrav1.LocalMachine) (*state, error) {
-	s := &state{local: lm, now: r.Clock.Now()}
+	s := &state{local: lm, now: r.Clock.Now(), before: lm.Spec.DeepCopy()}
 	if name := owner.Name(lm, ownerKind); name != "" {
 		m := &clusterv1.Machine{}
 		err := r.Mgmt.Get(ctx, client.ObjectKey{Namespace: lm.Namespace, Name: name}, m)

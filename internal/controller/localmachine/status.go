@@ -9,14 +9,16 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 )
 
 // report fills the conditions from the state. It is pure. failed is what the
 // reconcile ended with.
 func report(s *state, failed error) {
+	generation := patch.Generation(s.local, s.before, s.local.Spec)
 	set := func(c metav1.Condition) {
-		c.ObservedGeneration = s.local.Generation
+		c.ObservedGeneration = generation
 		conditions.Set(s.local, s.now, c)
 	}
 	if c := vmProvisioned(s, failed); c != nil {
