@@ -78,7 +78,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (ctrl.
 		Clock:   r.Clock,
 		Observe: r.observe,
 		Remember: func(*state) patch.Commit {
-			return patch.Remember(r.Mgmt, m, patch.Locked, patch.Debounced(r.Debounce)) // conditions of a Machine have several writers
+			// Conditions of a Machine have several writers. What its status says of
+			// the host is for people: others act on the spec, written before.
+			return patch.Remember(r.Mgmt, m, patch.Locked, patch.Debounced(r.Debounce, "initialization", "addresses"))
 		},
 		Finalizer: clusterv1.MachineFinalizer,
 		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },

@@ -32,7 +32,7 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, 
 		return phase.Continue(), err
 	}
 	taken, err := machinestatus.TakeHost(m, ref.Obj.Unstructured, ref.Obj.Contract)
-	if taken.News { // no event: the infrastructure provider has told, and the Node comes next
+	if taken.News { // no event: conditions tell, and the Node comes next
 		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", ref.Ref.Kind, ref.Ref.Name, "providerID", m.Spec.ProviderID)
 	}
 	s.hostLacks = taken.Lacks

@@ -35,6 +35,7 @@ type commit struct {
 	before     client.Object
 	owner      string
 	lockStatus bool
+	informs    []string // status fields beside those that always only inform
 	debounce   *StatusDebounce
 }
 
@@ -56,6 +57,7 @@ func Remember(c client.Client, obj client.Object, opts ...Option) Commit {
 
 func (p *commit) write(ctx context.Context) error {
 	if equality.Semantic.DeepEqual(p.before, p.obj) {
+		p.settled()
 		return nil
 	}
 	raw, err := client.MergeFrom(p.before).Data(p.obj)
@@ -70,14 +72,6 @@ func (p *commit) write(ctx context.Context) error {
 	delete(diff, "status")
 
 	version := p.before.GetResourceVersion()
-	if len(diff) == 0 {
-		if err := p.putOff(status); err != nil {
-			return err
-		}
-	}
-	if p.debounce != nil {
-		p.debounce.done(p.obj.GetUID())
-	}
 	if len(diff) > 0 {
 		if hasList(diff) {
 			lock(diff, version)
@@ -93,6 +87,12 @@ func (p *commit) write(ctx context.Context) error {
 		}
 	}
 	gone := !p.obj.GetDeletionTimestamp().IsZero() && len(p.obj.GetFinalizers()) == 0
+	if hasStatus && !gone {
+		if err := p.putOff(status); err != nil {
+			return err
+		}
+	}
+	p.settled()
 	if !hasStatus || gone {
 		return nil
 	}

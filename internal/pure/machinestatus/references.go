@@ -73,12 +73,14 @@ func TakeHost(m *clusterv1.Machine, obj *unstructured.Unstructured, contractVers
 	case id == "":
 		return Taken{Lacks: c.ProviderID.String()}, nil // its provider sets it, which wakes us
 	}
+	// By the spec: the status may be written later.
+	news := m.Spec.ProviderID != id
 	m.Spec.ProviderID = id
 	if err := copyHost(m, obj, c); err != nil {
 		return t, err
 	}
 	m.Status.Initialization.InfrastructureProvisioned = new(true)
-	return Taken{News: !before}, nil
+	return Taken{News: news}, nil
 }
 
 func copyHost(m *clusterv1.Machine, obj *unstructured.Unstructured, c contract.InfraMachine) error {
