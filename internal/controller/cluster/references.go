@@ -51,7 +51,7 @@ func (r *Reconciler) controlPlane(ctx context.Context, s *state) (phase.Next, er
 	news, err := clusterstatus.TakeControlPlane(s.cluster, obj.Unstructured, obj.Contract)
 	if news {
 		ctrl.LoggerFrom(ctx).Info("Control plane is initialized", s.controlPlane.Ref.Kind, s.controlPlane.Ref.Name)
-		r.event(s, "ControlPlaneInitialized", "Initialize", "%s is initialized", s.controlPlane)
+		// No event: the condition ControlPlaneInitialized tells, and since when.
 	}
 	return phase.Continue(), s.controlPlane.Failed(err)
 }

@@ -116,8 +116,8 @@ func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
 	case seen.Stage == host.Failed && conditions.Reason(s.local, infrav1.BootstrapExecSucceededCondition) != infrav1.BootstrapExecFailedReason:
 		r.Recorder.Eventf(s.local, s.machine, corev1.EventTypeWarning, "BootstrapFailed", "Bootstrap", "%s", seen.Message)
 	case done && !s.provisioned():
-		ctrl.LoggerFrom(ctx).Info("Machine is provisioned", "providerID", seen.ProviderID)
-		r.Recorder.Eventf(s.local, s.machine, corev1.EventTypeNormal, "Provisioned", "Provision", "%s", seen.Message)
+		// No event: the conditions tell, and the Machine tells of its Node next.
+		ctrl.LoggerFrom(ctx).Info("Machine is provisioned", "providerID", seen.ProviderID, "result", seen.Message)
 	}
 	if done && !s.provisioned() {
 		s.local.Spec.ProviderID = seen.ProviderID
