@@ -127,19 +127,27 @@ func (p *commit) mayWait(status any) bool {
 var hooks = []string{clusterv1.MachineDeletingWaitingForPreDrainHookReason, clusterv1.MachineDeletingWaitingForPreTerminateHookReason}
 
 // awaited reports whether a change is one that others wait for: owners and
-// users that Ready or Available becomes True, those who set hooks that a
-// deletion comes to them.
+// users that Ready or Available becomes True, or all Machines ready, those who
+// set hooks that a deletion comes to them.
 func awaited(before, after client.Object) bool {
 	was, ok := before.(conditions.Getter)
 	if !ok {
 		return true // what is not known to be informative is not put off
 	}
 	is := after.(conditions.Getter)
-	why := conditions.Reason(is, clusterv1.DeletingCondition)
-	return slices.Contains(hooks, why) && conditions.Reason(was, clusterv1.DeletingCondition) != why ||
-		slices.ContainsFunc([]string{clusterv1.ReadyCondition, clusterv1.AvailableCondition}, func(t string) bool {
-			return conditions.IsTrue(is, t) && !conditions.IsTrue(was, t)
-		})
+	turns := func(condition, reason string) bool {
+		return conditions.Reason(is, condition) == reason && conditions.Reason(was, condition) != reason
+	}
+	if slices.ContainsFunc(hooks, func(reason string) bool { return turns(clusterv1.DeletingCondition, reason) }) {
+		return true
+	}
+	// By its reason: that there is no Machine that is not ready is no news.
+	if turns(clusterv1.MachinesReadyCondition, clusterv1.ReadyReason) {
+		return true
+	}
+	return slices.ContainsFunc([]string{clusterv1.ReadyCondition, clusterv1.AvailableCondition}, func(t string) bool {
+		return conditions.IsTrue(is, t) && !conditions.IsTrue(was, t)
+	})
 }
 
 // putOff returns a PostponedError if the status write can and may still wait.

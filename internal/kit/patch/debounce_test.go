@@ -30,9 +30,15 @@ func TestStatusDebounce(t *testing.T) {
 		deleting  bool
 		postponed bool
 	}{
-		"a condition that got worse can wait":      {change: func(m *clusterv1.Machine) { set(m, "Ready", metav1.ConditionFalse) }, postponed: true},
-		"a counter of time can wait":               {change: func(m *clusterv1.Machine) { m.Status.Phase = "Pending" }, postponed: true},
-		"that it became ready cannot":              {change: func(m *clusterv1.Machine) { set(m, "Ready", metav1.ConditionTrue) }},
+		"a condition that got worse can wait": {change: func(m *clusterv1.Machine) { set(m, "Ready", metav1.ConditionFalse) }, postponed: true},
+		"a counter of time can wait":          {change: func(m *clusterv1.Machine) { m.Status.Phase = "Pending" }, postponed: true},
+		"that it became ready cannot":         {change: func(m *clusterv1.Machine) { set(m, "Ready", metav1.ConditionTrue) }},
+		"that its Machines are ready cannot": {change: func(m *clusterv1.Machine) {
+			conditions.Set(m, time.Unix(0, 0), metav1.Condition{Type: "MachinesReady", Status: metav1.ConditionTrue, Reason: clusterv1.ReadyReason})
+		}},
+		"that it has no Machines can wait": {change: func(m *clusterv1.Machine) {
+			conditions.Set(m, time.Unix(0, 0), metav1.Condition{Type: "MachinesReady", Status: metav1.ConditionTrue, Reason: clusterv1.NoReplicasReason})
+		}, postponed: true},
 		"what others act on cannot":                {change: func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "n" }},
 		"with a change of the spec it can wait":    {change: func(m *clusterv1.Machine) { m.Spec.ProviderID = "x"; m.Status.Phase = "Pending" }, postponed: true},
 		"what only informs for this kind can wait": {change: func(m *clusterv1.Machine) { m.Status.Addresses = clusterv1.MachineAddresses{{Address: "a"}} }, postponed: true},
