@@ -21,7 +21,6 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/compatibility"
-	"k8s.io/kube-aggregator/pkg/apiserver"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
@@ -97,8 +96,8 @@ func (c *completed) flags(in apiServerInput) []string {
 // startAPIServer builds and runs the aggregator, kube-apiserver and
 // apiextensions-apiserver, and waits until they say that they are ready, but
 // for their own objects.
-func (c *completed) startAPIServer(ctx context.Context, p *Plane, in apiServerInput) error {
-	server, err := c.buildAPIServer(ctx, in)
+func (c *completed) startAPIServer(ctx context.Context, p *Plane, config app.CompletedConfig) error {
+	server, err := app.CreateServerChain(config)
 	if err != nil {
 		return fmt.Errorf("build the API server: %w", err)
 	}
@@ -132,40 +131,38 @@ func (c *completed) startAPIServer(ctx context.Context, p *Plane, in apiServerIn
 		}
 	})
 	p.config = inProcess(server.GenericAPIServer)
-	if err := waitReady(ctx, p); err != nil {
-		return err
-	}
-	return in.own.serve(p)
+	return waitReady(ctx, p)
 }
 
-func (c *completed) buildAPIServer(ctx context.Context, in apiServerInput) (*apiserver.APIAggregator, error) {
+// configure makes what the API server is built from. It does not need etcd yet.
+func (c *completed) configure(ctx context.Context, in apiServerInput) (config app.CompletedConfig, err error) {
 	s := options.NewServerRunOptions()
 	fs := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
 	for _, f := range s.Flags().FlagSets {
 		fs.AddFlagSet(f)
 	}
 	if err := fs.Parse(c.flags(in)); err != nil {
-		return nil, err
+		return config, err
 	}
 	tcp, ok := in.listener.Addr().(*net.TCPAddr)
 	if !ok {
-		return nil, fmt.Errorf("listener has address %s, which is not TCP", in.listener.Addr())
+		return config, fmt.Errorf("listener has address %s, which is not TCP", in.listener.Addr())
 	}
 	s.SecureServing.Listener, s.SecureServing.BindPort = in.listener, tcp.Port
 	s.SecureServing.BindAddress, s.SecureServing.ExternalAddress = tcp.IP, net.IPv4(127, 0, 0, 1)
 	if err := s.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
-		return nil, err
+		return config, err
 	}
 	o, err := s.Complete(context.WithoutCancel(ctx))
 	if err != nil {
-		return nil, err
+		return config, err
 	}
 	if errs := o.Validate(); len(errs) > 0 {
-		return nil, utilerrors.NewAggregate(errs)
+		return config, utilerrors.NewAggregate(errs)
 	}
 	cfg, err := app.NewConfig(o)
 	if err != nil {
-		return nil, err
+		return config, err
 	}
 	for _, v := range []*compatibility.EffectiveVersion{
 		&cfg.Aggregator.GenericConfig.EffectiveVersion,
@@ -176,13 +173,9 @@ func (c *completed) buildAPIServer(ctx context.Context, in apiServerInput) (*api
 	}
 	takeTurns(&cfg.Aggregator.GenericConfig.Config)
 	if err := in.own.replace(cfg.KubeAPIs.ControlPlane.Generic); err != nil {
-		return nil, err
+		return config, err
 	}
-	done, err := cfg.Complete()
-	if err != nil {
-		return nil, err
-	}
-	return app.CreateServerChain(done)
+	return cfg.Complete()
 }
 
 // takeTurns lets a few writes be served at a time; see inflight.Limit. It sits

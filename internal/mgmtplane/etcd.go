@@ -49,19 +49,20 @@ type member struct {
 }
 
 // startEtcd runs a single member of etcd that listens on Unix sockets only and
-// returns its address. Nobody but the owner reaches them: their folder is 0700.
-func (c *completed) startEtcd(ctx context.Context, p *Plane) (string, error) {
+// returns its address, before it serves there. Nobody but the owner reaches
+// them: their folder is 0700.
+func (c *completed) startEtcd(p *Plane) (*member, string, error) {
 	if err := c.checkDisk(); err != nil {
-		return "", err
+		return nil, "", err
 	}
 	sockets, err := c.socketDir(p)
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
 	client, peer := filepath.Join(sockets, clientSocket), filepath.Join(sockets, peerSocket)
 	for _, socket := range []string{client, peer} { // left by a process that was killed; we hold the lock
 		if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", err
+			return nil, "", err
 		}
 	}
 	m := &member{plane: p, dir: c.dir.Etcd(), old: exists(filepath.Join(c.dir.Etcd(), "member")),
@@ -71,18 +72,23 @@ func (c *completed) startEtcd(ctx context.Context, p *Plane) (string, error) {
 	go m.run(cfg)
 	p.etcd = m
 	p.stack.Push("etcd", m.stop)
+	return m, "unix://" + client, nil
+}
+
+// awaitEtcd returns when it serves, and holds what a new one begins with.
+func (c *completed) awaitEtcd(ctx context.Context, m *member) error {
 	select {
 	case <-m.ready:
 		if !m.old {
-			err = c.seed(ctx, m.server)
+			return c.seed(ctx, m.server)
 		}
-		return "unix://" + client, err
-	case err := <-p.errs:
-		return "", err
+		return nil
+	case err := <-m.plane.errs:
+		return err
 	case <-time.After(etcdTimeout):
-		return "", fmt.Errorf("start etcd on %s: not ready in %s", m.dir, etcdTimeout)
+		return fmt.Errorf("start etcd on %s: not ready in %s", m.dir, etcdTimeout)
 	case <-ctx.Done():
-		return "", fmt.Errorf("start etcd on %s: %w", m.dir, ctx.Err())
+		return fmt.Errorf("start etcd on %s: %w", m.dir, ctx.Err())
 	}
 }
 
@@ -90,9 +96,11 @@ func etcdConfig(dir, client, peer string) *embed.Config {
 	cfg := embed.NewConfig()
 	cfg.Name, cfg.Dir = "capstan", dir
 	cfg.QuotaBackendBytes = 8 << 30
-	// A single member elects itself: with etcd's usual second of election
-	// timeout a start takes 0.8 s longer.
-	cfg.TickMs, cfg.ElectionMs = 10, 100
+	// A single member elects itself after one to ElectionMs/TickMs ticks, of
+	// which etcd wants at least five: with its usual tick of 100 ms a start
+	// would take up to a second longer. Each tick wakes the process, also at
+	// rest. With these an election is over when the API server is configured.
+	cfg.TickMs, cfg.ElectionMs = 50, 250
 	nowhere := url.URL{Scheme: "http", Host: "127.0.0.1:1"} // never dialled by a single member
 	cfg.AdvertiseClientUrls, cfg.AdvertisePeerUrls = []url.URL{nowhere}, []url.URL{nowhere}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)

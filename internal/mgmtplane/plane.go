@@ -75,12 +75,22 @@ func (c *completed) run(ctx context.Context, p *Plane) error {
 	if err != nil {
 		return err
 	}
-	servers, err := c.etcd(ctx, p)
+	servers, await, err := c.etcd(p)
 	if err != nil {
 		return err
 	}
+	config, err := c.configure(ctx, apiServerInput{listener, keys, servers, own}) // while etcd starts
+	if err != nil {
+		return fmt.Errorf("configure the API server: %w", err)
+	}
+	if err := await(ctx); err != nil {
+		return err
+	}
 	c.Progress("starting the API server")
-	if err := c.startAPIServer(ctx, p, apiServerInput{listener, keys, servers, own}); err != nil {
+	if err := c.startAPIServer(ctx, p, config); err != nil {
+		return err
+	}
+	if err := own.serve(p); err != nil {
 		return err
 	}
 	if err := writeKubeconfig(c.dir.Kubeconfig(), keys, "https://"+p.addr); err != nil {
@@ -103,14 +113,15 @@ func (c *completed) run(ctx context.Context, p *Plane) error {
 	return p.describe(func(h *datadir.Holder) { h.Address = p.addr })
 }
 
-// etcd returns the servers to use: the external ones, or one of its own.
-func (c *completed) etcd(ctx context.Context, p *Plane) ([]string, error) {
+// etcd returns the servers to use, the external ones or one of its own, and
+// what waits until they answer.
+func (c *completed) etcd(p *Plane) (servers []string, await func(context.Context) error, err error) {
 	if len(c.Etcd.Servers) > 0 {
-		return c.Etcd.Servers, c.Etcd.reach(ctx)
+		return c.Etcd.Servers, c.Etcd.reach, nil
 	}
 	c.Progress("starting etcd")
-	server, err := c.startEtcd(ctx, p)
-	return []string{server}, err
+	m, server, err := c.startEtcd(p)
+	return []string{server}, func(ctx context.Context) error { return c.awaitEtcd(ctx, m) }, err
 }
 
 func (c *completed) acquire(p *Plane) error {
