@@ -113,7 +113,7 @@ func (c *Catalog) Lookup(hook any) (Descriptor, error) {
 	if d := c.byFunc[f.Pointer()]; d != nil && !f.IsNil() {
 		return *d, nil
 	}
-	return Descriptor{}, fmt.Errorf("look up a hook: %s is none of this catalog", funcName(f))
+	return Descriptor{}, fmt.Errorf("look up hook %s: it is not in this catalog", funcName(f))
 }
 
 // Find finds a hook by group, version and name, in the case the name has.

@@ -88,8 +88,8 @@ func TestWhatIsNotThereIsAnError(t *testing.T) {
 	}{
 		"nil":              {lookup(nil), "look up a hook: <nil> is not a function"},
 		"a string":         {lookup("Discovery"), "look up a hook: string is not a function"},
-		"a nil function":   {lookup((func(*hooksv1.DiscoveryRequest, *hooksv1.DiscoveryResponse))(nil)), "look up a hook: without a name is none of this catalog"},
-		"another function": {lookup(strings.Cut), "look up a hook: Cut is none of this catalog"},
+		"a nil function":   {lookup((func(*hooksv1.DiscoveryRequest, *hooksv1.DiscoveryResponse))(nil)), "look up hook without a name: it is not in this catalog"},
+		"another function": {lookup(strings.Cut), "look up hook Cut: it is not in this catalog"},
 		"another version":  {find(known), `hook Discovery of hooks.runtime.cluster.x-k8s.io has no version "v1alpha9", but v1alpha1`},
 		"another group":    {find(catalog.GroupVersionHook{Group: "g", Version: "v1", Hook: "Discovery"}), "there is no hook g/v1/Discovery"},
 		"another name":     {named("AfterLunch"), `there is no hook "AfterLunch"; there are AfterClusterUpgrade, AfterControlPlaneInitialized, AfterControlPlaneUpgrade, AfterWorkersUpgrade, BeforeClusterCreate, BeforeClusterDelete, BeforeClusterUpgrade, BeforeControlPlaneUpgrade, BeforeWorkersUpgrade, CanUpdateMachine, CanUpdateMachineSet, DiscoverVariables, Discovery, GeneratePatches, GenerateUpgradePlan, UpdateMachine, ValidateTopology`},

@@ -109,7 +109,7 @@ func (c *Catalog) of(msg runtime.Object, side func(*Descriptor) reflect.Type) (*
 	}
 	d := c.byType[v.Type().Elem()]
 	if d == nil || side(d) != v.Type().Elem() {
-		return nil, fmt.Errorf("%T belongs to no hook of this catalog on this side of a call", msg)
+		return nil, fmt.Errorf("%T is not in this catalog, or not on this side of a call", msg)
 	}
 	return d, nil
 }

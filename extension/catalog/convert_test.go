@@ -179,7 +179,7 @@ func TestConversionsFailWithHookAndVersions(t *testing.T) {
 		},
 		"a response as a request": {
 			request(&v1beta1.BeforeClusterUpgradeResponse{}, upgradeOf("v1alpha1")),
-			"convert a request to hooks.runtime.cluster.x-k8s.io/v1alpha1/BeforeClusterUpgrade: *v1beta1.BeforeClusterUpgradeResponse belongs to no hook of this catalog on this side of a call",
+			"convert a request to hooks.runtime.cluster.x-k8s.io/v1alpha1/BeforeClusterUpgrade: *v1beta1.BeforeClusterUpgradeResponse is not in this catalog, or not on this side of a call",
 		},
 		"no request at all": {
 			request(nil, upgradeOf("v1alpha1")),

@@ -233,7 +233,7 @@ func (b *builder) hookOf(f any) *Descriptor {
 	}
 	d := b.c.byFunc[v.Pointer()]
 	if d == nil {
-		b.mistake("conversion of %s, which is no hook of this catalog", funcName(v))
+		b.mistake("conversion of %s, which is not in this catalog", funcName(v))
 	}
 	return d
 }

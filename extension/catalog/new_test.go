@@ -141,7 +141,7 @@ func TestMistakesInConversionsAreNamed(t *testing.T) {
 		"twice":    {with(clone(two), good, good), []string{"conversion of " + hook + "v1alpha2/BeforeClusterUpgrade to v1alpha1 is given twice"}},
 		"reversed": {with(clone(two), good, reversed), []string{"conversion of " + hook + "v1alpha1/BeforeClusterUpgrade to v1alpha2: it must lead from a newer version to an older one"}},
 		"across":   {with(clone(two), good, across), []string{"conversion of " + hook + "v1alpha2/BeforeClusterUpgrade to " + hook + "v1alpha1/BeforeClusterCreate: these are different hooks"}},
-		"unknown":  {with([]catalog.Version{catalog.V1Alpha1()}, good), []string{"conversion of BeforeClusterUpgrade, which is no hook of this catalog"}},
+		"unknown":  {with([]catalog.Version{catalog.V1Alpha1()}, good), []string{"conversion of BeforeClusterUpgrade, which is not in this catalog"}},
 		"empty":    {with([]catalog.Version{catalog.V1Alpha1()}, catalog.Conversion{}), []string{"conversion of a hook whose function is nil", "conversion of a hook whose function is nil"}},
 		"a step is left out": {with(three(), good, skips), []string{
 			"conversion of " + hook + "v1beta1/BeforeClusterUpgrade to v1alpha1 skips v1alpha2",

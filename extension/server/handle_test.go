@@ -40,7 +40,7 @@ func TestHandleRefusesWithAnErrorThatSaysWhy(t *testing.T) {
 		"a function that is no hook": {func(s *Server) error { return Handle(s, strangeHook, agree) }, "strangeHook"},
 		"types that are no messages": {func(s *Server) error {
 			return Handle(s, func(*notAnObject, *notAnObject) {}, func(context.Context, *notAnObject, *notAnObject) error { return nil })
-		}, "is none of this catalog"},
+		}, "it is not in this catalog"},
 		"no function": {func(s *Server) error { return Handle(s, hooksv1.BeforeClusterCreate, noFunc) }, "the function is nil"},
 		"discovery": {func(s *Server) error {
 			return Handle(s, hooksv1.Discovery, func(context.Context, *hooksv1.DiscoveryRequest, *hooksv1.DiscoveryResponse) error { return nil })

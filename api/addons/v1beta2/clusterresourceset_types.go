@@ -44,7 +44,7 @@ const (
 	ClusterResourceSetStrategyReconcile ClusterResourceSetStrategy = "Reconcile"
 )
 
-// ClusterResourceSetSpec is what is wanted of a ClusterResourceSet.
+// ClusterResourceSetSpec is the desired state of a ClusterResourceSet.
 type ClusterResourceSetSpec struct {
 	// clusterSelector selects Clusters of the same namespace by label. It
 	// must not be empty and cannot change.
@@ -80,7 +80,7 @@ type ResourceRef struct {
 	Kind ClusterResourceSetResourceKind `json:"kind,omitempty"`
 }
 
-// ClusterResourceSetStatus is what was seen of a ClusterResourceSet.
+// ClusterResourceSetStatus is the observed state of a ClusterResourceSet.
 // +kubebuilder:validation:MinProperties=1
 type ClusterResourceSetStatus struct {
 	// conditions are the current conditions: ResourcesApplied, Paused.
@@ -96,12 +96,12 @@ type ClusterResourceSetStatus struct {
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// deprecated groups the fields that are on their way out.
+	// deprecated groups deprecated fields.
 	// +optional
 	Deprecated *ClusterResourceSetDeprecatedStatus `json:"deprecated,omitempty"`
 }
 
-// ClusterResourceSetDeprecatedStatus groups the status fields that are on their way out.
+// ClusterResourceSetDeprecatedStatus groups deprecated status fields.
 type ClusterResourceSetDeprecatedStatus struct {
 	// v1beta1 holds the status fields of v1beta1 that have no place in
 	// v1beta2.
@@ -131,11 +131,11 @@ type ClusterResourceSet struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec is what is wanted.
+	// spec is the desired state.
 	// +required
 	Spec ClusterResourceSetSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what was seen.
+	// status is the observed state.
 	// +optional
 	Status ClusterResourceSetStatus `json:"status,omitempty,omitzero"`
 }

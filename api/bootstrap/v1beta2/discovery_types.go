@@ -25,7 +25,7 @@ type Discovery struct {
 // BootstrapTokenDiscovery finds the cluster by a token.
 // +kubebuilder:validation:MinProperties=1
 type BootstrapTokenDiscovery struct {
-	// token shows that what the API server says comes from the cluster.
+	// token authenticates what the API server says.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -72,7 +72,7 @@ type FileDiscoveryKubeConfig struct {
 	// +optional
 	Cluster KubeConfigCluster `json:"cluster,omitempty,omitzero"`
 
-	// user is how the node says who it is.
+	// user is how the node authenticates.
 	// +required
 	User KubeConfigUser `json:"user,omitempty,omitzero"`
 }
@@ -102,14 +102,14 @@ type KubeConfigCluster struct {
 	// +kubebuilder:validation:MaxLength=51200
 	CertificateAuthorityData []byte `json:"certificateAuthorityData,omitempty"`
 
-	// proxyURL is a proxy on the way.
+	// proxyURL is the proxy through which the server is reached.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	ProxyURL string `json:"proxyURL,omitempty"`
 }
 
-// KubeConfigUser is how a client says who it is: exactly one of its fields.
+// KubeConfigUser is how a client authenticates: exactly one of its fields.
 // +kubebuilder:validation:MinProperties=1
 type KubeConfigUser struct {
 	// authProvider is a plugin built into the client.

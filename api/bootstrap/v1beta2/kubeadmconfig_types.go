@@ -132,7 +132,7 @@ type ContainerLinuxConfig struct {
 	Strict *bool `json:"strict,omitempty"`
 }
 
-// KubeadmConfigStatus is what was seen of a KubeadmConfig. The kubeadmconfig
+// KubeadmConfigStatus is the observed state of a KubeadmConfig. The kubeadmconfig
 // controller writes it.
 // +kubebuilder:validation:MinProperties=1
 type KubeadmConfigStatus struct {
@@ -218,11 +218,11 @@ type KubeadmConfig struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is wanted.
+	// spec is the desired state.
 	// +optional
 	Spec KubeadmConfigSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what was seen.
+	// status is the observed state.
 	// +optional
 	Status KubeadmConfigStatus `json:"status,omitempty,omitzero"`
 }

@@ -8,11 +8,11 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// KubeadmControlPlaneStatus is what was seen of a control plane. The
+// KubeadmControlPlaneStatus is the observed state of the control plane. The
 // kubeadmcontrolplane controller writes it.
 // +kubebuilder:validation:MinProperties=1
 type KubeadmControlPlaneStatus struct {
-	// conditions say how the control plane fares.
+	// conditions are the current conditions of the control plane.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -66,7 +66,7 @@ type KubeadmControlPlaneStatus struct {
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// lastRemediation tells of the last machine that was replaced because it
+	// lastRemediation describes the last machine that was replaced because it
 	// was unhealthy.
 	// +optional
 	LastRemediation LastRemediationStatus `json:"lastRemediation,omitempty,omitzero"`
@@ -86,7 +86,7 @@ type KubeadmControlPlaneInitializationStatus struct {
 	ControlPlaneInitialized *bool `json:"controlPlaneInitialized,omitempty"`
 }
 
-// LastRemediationStatus tells of a machine that was replaced because it was
+// LastRemediationStatus describes a machine that was replaced because it was
 // unhealthy.
 type LastRemediationStatus struct {
 	// machine is the name of the machine that was replaced.

@@ -51,7 +51,7 @@ const (
 	DefaultMinHealthyPeriodSeconds = int32(60 * 60)
 )
 
-// KubeadmControlPlaneSpec is what is wanted of a control plane.
+// KubeadmControlPlaneSpec is the desired state of a control plane.
 type KubeadmControlPlaneSpec struct {
 	// replicas is how many machines there are to be; 1 when it is not set. An
 	// odd number, unless etcd is external.
@@ -214,7 +214,7 @@ type KubeadmControlPlaneRemediationSpec struct {
 	RetryPeriodSeconds *int32 `json:"retryPeriodSeconds,omitempty"`
 
 	// minHealthyPeriodSeconds is how long a replacement must stay healthy
-	// before a new failure starts the count anew; 3600 when it is not set.
+	// before a new failure starts the count again; 3600 when it is not set.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinHealthyPeriodSeconds *int32 `json:"minHealthyPeriodSeconds,omitempty"`
@@ -255,11 +255,11 @@ type KubeadmControlPlane struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is wanted.
+	// spec is the desired state.
 	// +required
 	Spec KubeadmControlPlaneSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what was seen.
+	// status is the observed state.
 	// +optional
 	Status KubeadmControlPlaneStatus `json:"status,omitempty,omitzero"`
 }

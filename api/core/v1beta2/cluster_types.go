@@ -14,7 +14,7 @@ const (
 	ClusterKind = "Cluster"
 )
 
-// ClusterPhase is a short word for where a Cluster is in its life.
+// ClusterPhase says in one word where a Cluster is in its lifecycle.
 type ClusterPhase string
 
 // Phases of a Cluster.
@@ -53,7 +53,7 @@ func (c *Cluster) GetClassKey() types.NamespacedName {
 	return key
 }
 
-// ClusterSpec is what is wanted of a Cluster.
+// ClusterSpec is the desired state of a Cluster.
 // +kubebuilder:validation:MinProperties=1
 type ClusterSpec struct {
 	// paused stops all controllers from acting on the Cluster and on what belongs to it.
@@ -144,7 +144,7 @@ type NetworkRanges struct {
 	CIDRBlocks []string `json:"cidrBlocks,omitempty"`
 }
 
-// ClusterStatus is what was seen of a Cluster.
+// ClusterStatus is the observed state of a Cluster.
 // +kubebuilder:validation:MinProperties=1
 type ClusterStatus struct {
 	// conditions sum up the state; their types are the constants Cluster...Condition.
@@ -299,7 +299,7 @@ type ClusterV1Beta1DeprecatedStatus struct {
 	FailureMessage *string `json:"failureMessage,omitempty"`
 }
 
-// Cluster is a Kubernetes cluster, to be or being: the root of all that belongs to it.
+// Cluster is a Kubernetes cluster, and the root of all that belongs to it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -327,11 +327,11 @@ type Cluster struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is wanted.
+	// spec is the desired state.
 	// +required
 	Spec ClusterSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what was seen last.
+	// status is the observed state.
 	// +optional
 	Status ClusterStatus `json:"status,omitempty,omitzero"`
 }

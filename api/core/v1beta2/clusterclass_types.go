@@ -239,7 +239,7 @@ type MachineDeploymentClass struct {
 	// +optional
 	Naming ClusterClassNamingSpec `json:"naming,omitempty,omitzero"`
 
-	// deletion says which Machines go first and how long each step may take.
+	// deletion says which Machines are deleted first and how long each step may take.
 	// +optional
 	Deletion MachineDeploymentTopologyMachineDeletionSpec `json:"deletion,omitempty,omitzero"`
 
@@ -359,7 +359,7 @@ type ClusterClassUpgradeExternal struct {
 	GenerateUpgradePlanExtension string `json:"generateUpgradePlanExtension,omitempty"`
 }
 
-// ClusterClassStatus is what was seen of a ClusterClass.
+// ClusterClassStatus is the observed state of a ClusterClass.
 // +kubebuilder:validation:MinProperties=1
 type ClusterClassStatus struct {
 	// conditions sum up the state; their types are the constants ClusterClass...Condition.
@@ -414,11 +414,11 @@ type ClusterClass struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is wanted.
+	// spec is the desired state.
 	// +required
 	Spec ClusterClassSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what was seen last.
+	// status is the observed state.
 	// +optional
 	Status ClusterClassStatus `json:"status,omitempty,omitzero"`
 }

@@ -104,7 +104,7 @@ const (
 	// CRDMigrationObservedGenerationAnnotation on a CustomResourceDefinition holds
 	// the generation whose stored objects were migrated.
 	CRDMigrationObservedGenerationAnnotation = "crd-migration.cluster.x-k8s.io/observed-generation"
-	// BeforeClusterUpgradeHookAnnotationPrefix starts annotations on a Cluster that
+	// BeforeClusterUpgradeHookAnnotationPrefix is the prefix of annotations on a Cluster that
 	// hold back an upgrade.
 	BeforeClusterUpgradeHookAnnotationPrefix = "before-upgrade.hook.cluster.cluster.x-k8s.io"
 	// TemplateSuffix ends the kind of a template: the kind of the object made from

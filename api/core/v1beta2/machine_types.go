@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MachinePhase is a short word for where a Machine is in its life.
+// MachinePhase says in one word where a Machine is in its lifecycle.
 type MachinePhase string
 
 // Phases of a Machine.
@@ -42,16 +42,16 @@ const (
 	MachinePoolNameLabel = "cluster.x-k8s.io/pool-name"
 	// MachineControlPlaneNameLabel holds the name of the control plane of a Machine.
 	MachineControlPlaneNameLabel = "cluster.x-k8s.io/control-plane-name"
-	// PreDrainDeleteHookAnnotationPrefix starts annotations that hold back a
+	// PreDrainDeleteHookAnnotationPrefix is the prefix of annotations that hold back a
 	// deletion before the Node is drained.
 	PreDrainDeleteHookAnnotationPrefix = "pre-drain.delete.hook.machine.cluster.x-k8s.io"
-	// PreTerminateDeleteHookAnnotationPrefix starts annotations that hold back a
+	// PreTerminateDeleteHookAnnotationPrefix is the prefix of annotations that hold back a
 	// deletion before the infrastructure goes.
 	PreTerminateDeleteHookAnnotationPrefix = "pre-terminate.delete.hook.machine.cluster.x-k8s.io"
 	// MachineCertificatesExpiryDateAnnotation holds, in RFC 3339, when the
 	// machine's certificates expire.
 	MachineCertificatesExpiryDateAnnotation = "machine.cluster.x-k8s.io/certificates-expiry"
-	// NodeRoleLabelPrefix starts labels that name the roles of a Node; they go
+	// NodeRoleLabelPrefix is the prefix of labels that name the roles of a Node; they go
 	// from Machine to Node.
 	NodeRoleLabelPrefix = "node-role.kubernetes.io"
 	// NodeRestrictionLabelDomain is a domain of labels that go from Machine to Node.
@@ -84,7 +84,7 @@ func (s *MachineStatus) GetTypedPhase() MachinePhase {
 	}
 }
 
-// MachineSpec is what is wanted of a Machine.
+// MachineSpec is the desired state of a Machine.
 type MachineSpec struct {
 	// clusterName is the Cluster that the Machine belongs to.
 	// +required
@@ -181,7 +181,7 @@ type Bootstrap struct {
 	DataSecretName *string `json:"dataSecretName,omitempty"`
 }
 
-// MachineStatus is what was seen of a Machine.
+// MachineStatus is the observed state of a Machine.
 // +kubebuilder:validation:MinProperties=1
 type MachineStatus struct {
 	// conditions sum up the state; their types are the constants Machine...Condition.
@@ -306,7 +306,7 @@ type MachineV1Beta1DeprecatedStatus struct {
 	FailureMessage *string `json:"failureMessage,omitempty"`
 }
 
-// Machine is one host of a workload cluster, to be or being.
+// Machine is one host of a workload cluster.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -332,11 +332,11 @@ type Machine struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is wanted.
+	// spec is the desired state.
 	// +required
 	Spec MachineSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what was seen last.
+	// status is the observed state.
 	// +optional
 	Status MachineStatus `json:"status,omitempty,omitzero"`
 }

@@ -37,7 +37,7 @@ const (
 	OnDeleteMachineDeploymentStrategyType MachineDeploymentRolloutStrategyType = "OnDelete"
 )
 
-// MachineDeploymentPhase is a short word for what a MachineDeployment does.
+// MachineDeploymentPhase says in one word what a MachineDeployment does.
 type MachineDeploymentPhase string
 
 // Phases of a MachineDeployment.
@@ -62,7 +62,7 @@ func (s *MachineDeploymentStatus) GetTypedPhase() MachineDeploymentPhase {
 	}
 }
 
-// MachineDeploymentSpec is what is wanted of a MachineDeployment.
+// MachineDeploymentSpec is the desired state of a MachineDeployment.
 type MachineDeploymentSpec struct {
 	// clusterName is the Cluster that the MachineDeployment belongs to.
 	// +required
@@ -95,7 +95,7 @@ type MachineDeploymentSpec struct {
 	// +optional
 	Remediation MachineDeploymentRemediationSpec `json:"remediation,omitempty,omitzero"`
 
-	// deletion says which Machines go first.
+	// deletion says which Machines are deleted first.
 	// +optional
 	Deletion MachineDeploymentDeletionSpec `json:"deletion,omitempty,omitzero"`
 
@@ -163,16 +163,16 @@ type MachineNamingSpec struct {
 	Template string `json:"template,omitempty"`
 }
 
-// MachineDeploymentDeletionSpec says which Machines go first.
+// MachineDeploymentDeletionSpec says which Machines are deleted first.
 // +kubebuilder:validation:MinProperties=1
 type MachineDeploymentDeletionSpec struct {
-	// order in which healthy Machines go. Random when it is left out.
+	// order in which healthy Machines are deleted. Random when it is left out.
 	// +optional
 	// +kubebuilder:validation:Enum=Random;Newest;Oldest
 	Order MachineSetDeletionOrder `json:"order,omitempty"`
 }
 
-// MachineDeploymentStatus is what was seen of a MachineDeployment.
+// MachineDeploymentStatus is the observed state of a MachineDeployment.
 // +kubebuilder:validation:MinProperties=1
 type MachineDeploymentStatus struct {
 	// conditions sum up the state; their types are the constants MachineDeployment...Condition.
@@ -281,11 +281,11 @@ type MachineDeployment struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is wanted.
+	// spec is the desired state.
 	// +required
 	Spec MachineDeploymentSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what was seen last.
+	// status is the observed state.
 	// +optional
 	Status MachineDeploymentStatus `json:"status,omitempty,omitzero"`
 }

@@ -53,8 +53,8 @@ type MachineDrainRuleDrainConfig struct {
 	// +kubebuilder:validation:Enum=Drain;Skip;WaitCompleted
 	Behavior MachineDrainRuleDrainBehavior `json:"behavior,omitempty"`
 
-	// order in which Pods go, lowest first; those of one order go together. 0 when left out. Not with
-	// Skip.
+	// order in which Pods are evicted, lowest first; those of one order at the same time. 0 when left
+	// out. Not with Skip.
 	// +optional
 	Order *int32 `json:"order,omitempty"`
 }
@@ -97,7 +97,7 @@ type MachineDrainRule struct {
 	// +required
 	metav1.ObjectMeta `json:"metadata"`
 
-	// spec is what is wanted.
+	// spec is the desired state.
 	// +required
 	Spec MachineDrainRuleSpec `json:"spec,omitempty,omitzero"`
 }

@@ -19,7 +19,7 @@ func (r *MachineHealthCheckRemediationTemplateReference) GroupVersionKind() sche
 	return schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
 }
 
-// MachineHealthCheckSpec is what is wanted of a MachineHealthCheck.
+// MachineHealthCheckSpec is the desired state of a MachineHealthCheck.
 type MachineHealthCheckSpec struct {
 	// clusterName is the Cluster that the MachineHealthCheck belongs to.
 	// +required
@@ -129,7 +129,7 @@ type MachineHealthCheckRemediationTriggerIf struct {
 	UnhealthyLessThanOrEqualTo *intstr.IntOrString `json:"unhealthyLessThanOrEqualTo,omitempty"`
 
 	// unhealthyInRange, for example [3-5], is the range of unhealthy Machines in which remediation
-	// goes on; it wins over unhealthyLessThanOrEqualTo.
+	// goes on; it takes precedence over unhealthyLessThanOrEqualTo.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
@@ -161,7 +161,7 @@ type MachineHealthCheckRemediationTemplateReference struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 }
 
-// MachineHealthCheckStatus is what was seen of a MachineHealthCheck.
+// MachineHealthCheckStatus is the observed state of a MachineHealthCheck.
 // +kubebuilder:validation:MinProperties=1
 type MachineHealthCheckStatus struct {
 	// conditions sum up the state.
@@ -235,11 +235,11 @@ type MachineHealthCheck struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is wanted.
+	// spec is the desired state.
 	// +required
 	Spec MachineHealthCheckSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what was seen last.
+	// status is the observed state.
 	// +optional
 	Status MachineHealthCheckStatus `json:"status,omitempty,omitzero"`
 }

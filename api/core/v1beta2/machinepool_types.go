@@ -10,7 +10,7 @@ import (
 // MachinePoolFinalizer keeps a MachinePool until its infrastructure and bootstrap config are gone.
 const MachinePoolFinalizer = "machinepool.cluster.x-k8s.io"
 
-// MachinePoolPhase is a short word for where a MachinePool is in its life.
+// MachinePoolPhase says in one word where a MachinePool is in its lifecycle.
 type MachinePoolPhase string
 
 // Phases of a MachinePool.
@@ -41,7 +41,7 @@ func (s *MachinePoolStatus) GetTypedPhase() MachinePoolPhase {
 	}
 }
 
-// MachinePoolSpec is what is wanted of a MachinePool.
+// MachinePoolSpec is the desired state of a MachinePool.
 type MachinePoolSpec struct {
 	// clusterName is the Cluster that the MachinePool belongs to.
 	// +required
@@ -74,7 +74,7 @@ type MachinePoolSpec struct {
 	FailureDomains []string `json:"failureDomains,omitempty"`
 }
 
-// MachinePoolStatus is what was seen of a MachinePool.
+// MachinePoolStatus is the observed state of a MachinePool.
 // +kubebuilder:validation:MinProperties=1
 type MachinePoolStatus struct {
 	// conditions sum up the state.
@@ -204,11 +204,11 @@ type MachinePool struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is wanted.
+	// spec is the desired state.
 	// +required
 	Spec MachinePoolSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what was seen last.
+	// status is the observed state.
 	// +optional
 	Status MachinePoolStatus `json:"status,omitempty,omitzero"`
 }

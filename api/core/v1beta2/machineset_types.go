@@ -23,16 +23,16 @@ const (
 	AcknowledgedMoveAnnotation = "in-place-updates.internal.cluster.x-k8s.io/acknowledged-move"
 )
 
-// MachineSetDeletionOrder says which Machines go first when there are too many.
+// MachineSetDeletionOrder says which Machines are deleted first when there are too many.
 type MachineSetDeletionOrder string
 
 const (
 	// RandomMachineSetDeletionOrder takes healthy Machines in no order. It is what
 	// happens when no order is given.
 	RandomMachineSetDeletionOrder MachineSetDeletionOrder = "Random"
-	// NewestMachineSetDeletionOrder takes the youngest healthy Machines first.
+	// NewestMachineSetDeletionOrder deletes the youngest healthy Machines first.
 	NewestMachineSetDeletionOrder MachineSetDeletionOrder = "Newest"
-	// OldestMachineSetDeletionOrder takes the oldest healthy Machines first.
+	// OldestMachineSetDeletionOrder deletes the oldest healthy Machines first.
 	OldestMachineSetDeletionOrder MachineSetDeletionOrder = "Oldest"
 )
 
@@ -47,7 +47,7 @@ type MachineTemplateSpec struct {
 	Spec MachineSpec `json:"spec,omitempty,omitzero"`
 }
 
-// MachineSetSpec is what is wanted of a MachineSet.
+// MachineSetSpec is the desired state of a MachineSet.
 type MachineSetSpec struct {
 	// clusterName is the Cluster that the MachineSet belongs to.
 	// +required
@@ -71,21 +71,21 @@ type MachineSetSpec struct {
 	// +optional
 	MachineNaming MachineNamingSpec `json:"machineNaming,omitempty,omitzero"`
 
-	// deletion says which Machines go first.
+	// deletion says which Machines are deleted first.
 	// +optional
 	Deletion MachineSetDeletionSpec `json:"deletion,omitempty,omitzero"`
 }
 
-// MachineSetDeletionSpec says which Machines go first.
+// MachineSetDeletionSpec says which Machines are deleted first.
 // +kubebuilder:validation:MinProperties=1
 type MachineSetDeletionSpec struct {
-	// order in which healthy Machines go. Random when it is left out.
+	// order in which healthy Machines are deleted. Random when it is left out.
 	// +optional
 	// +kubebuilder:validation:Enum=Random;Newest;Oldest
 	Order MachineSetDeletionOrder `json:"order,omitempty"`
 }
 
-// MachineSetStatus is what was seen of a MachineSet.
+// MachineSetStatus is the observed state of a MachineSet.
 // +kubebuilder:validation:MinProperties=1
 type MachineSetStatus struct {
 	// conditions sum up the state; their types are the constants MachineSet...Condition.
@@ -193,11 +193,11 @@ type MachineSet struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is wanted.
+	// spec is the desired state.
 	// +required
 	Spec MachineSetSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what was seen last.
+	// status is the observed state.
 	// +optional
 	Status MachineSetStatus `json:"status,omitempty,omitzero"`
 }

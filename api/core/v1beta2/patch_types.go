@@ -171,7 +171,7 @@ type ExternalPatchDefinition struct {
 	// +kubebuilder:validation:MaxLength=512
 	DiscoverVariablesExtension string `json:"discoverVariablesExtension,omitempty"`
 
-	// settings are handed to the extension; they win over those of its ExtensionConfig.
+	// settings are handed to the extension; they take precedence over those of its ExtensionConfig.
 	// +optional
 	Settings map[string]string `json:"settings,omitempty"`
 }

@@ -197,7 +197,7 @@ type MachineDeploymentTopology struct {
 	// +optional
 	HealthCheck MachineDeploymentTopologyHealthCheck `json:"healthCheck,omitempty,omitzero"`
 
-	// deletion says which Machines go first and how long each step may take.
+	// deletion says which Machines are deleted first and how long each step may take.
 	// +optional
 	Deletion MachineDeploymentTopologyMachineDeletionSpec `json:"deletion,omitempty,omitzero"`
 
@@ -267,11 +267,11 @@ type MachineDeploymentTopologyHealthCheckRemediation struct {
 	TemplateRef MachineHealthCheckRemediationTemplateReference `json:"templateRef,omitempty,omitzero"`
 }
 
-// MachineDeploymentTopologyMachineDeletionSpec says which Machines of a group go first and how long
+// MachineDeploymentTopologyMachineDeletionSpec says which Machines of a group are deleted first and how long
 // each step may take.
 // +kubebuilder:validation:MinProperties=1
 type MachineDeploymentTopologyMachineDeletionSpec struct {
-	// order in which healthy Machines go.
+	// order in which healthy Machines are deleted.
 	// +optional
 	// +kubebuilder:validation:Enum=Random;Newest;Oldest
 	Order MachineSetDeletionOrder `json:"order,omitempty"`
@@ -357,7 +357,7 @@ type ClusterVariable struct {
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
 
-	// value of the variable, held against the schema of its definition.
+	// value of the variable, validated against the schema of its definition.
 	// +required
 	Value apiextensionsv1.JSON `json:"value,omitempty,omitzero"`
 }
@@ -365,7 +365,7 @@ type ClusterVariable struct {
 // ControlPlaneVariables are values for the control plane alone.
 // +kubebuilder:validation:MinProperties=1
 type ControlPlaneVariables struct {
-	// overrides win over the variables of the cluster.
+	// overrides take precedence over the variables of the cluster.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -377,7 +377,7 @@ type ControlPlaneVariables struct {
 // MachineDeploymentVariables are values for one group alone.
 // +kubebuilder:validation:MinProperties=1
 type MachineDeploymentVariables struct {
-	// overrides win over the variables of the cluster.
+	// overrides take precedence over the variables of the cluster.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -389,7 +389,7 @@ type MachineDeploymentVariables struct {
 // MachinePoolVariables are values for one group alone.
 // +kubebuilder:validation:MinProperties=1
 type MachinePoolVariables struct {
-	// overrides win over the variables of the cluster.
+	// overrides take precedence over the variables of the cluster.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -34,7 +34,7 @@ type ClusterClassVariable struct {
 	// +optional
 	DeprecatedV1Beta1Metadata ClusterClassVariableMetadata `json:"deprecatedV1Beta1Metadata,omitempty,omitzero"`
 
-	// schema that values are held against.
+	// schema that values are validated against.
 	// +required
 	Schema VariableSchema `json:"schema,omitempty,omitzero"`
 }
@@ -87,7 +87,7 @@ type ClusterClassStatusVariableDefinition struct {
 	// +optional
 	DeprecatedV1Beta1Metadata ClusterClassVariableMetadata `json:"deprecatedV1Beta1Metadata,omitempty,omitzero"`
 
-	// schema that values are held against.
+	// schema that values are validated against.
 	// +required
 	Schema VariableSchema `json:"schema,omitempty,omitzero"`
 }
@@ -282,7 +282,7 @@ type ValidationRule struct {
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
 
-	// messageExpression is a CEL expression that makes the message; it wins over message.
+	// messageExpression is a CEL expression that makes the message; it takes precedence over message.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024

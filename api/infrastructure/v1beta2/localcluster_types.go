@@ -25,7 +25,7 @@ const (
 	ClusterFaultAPIServerRefuses ClusterFault = "APIServerRefuses"
 )
 
-// LocalClusterSpec is what is wanted of a LocalCluster.
+// LocalClusterSpec is the desired state of a LocalCluster.
 // +kubebuilder:validation:XValidation:rule="has(self.simulated)",message="exactly one machine kind must be set: simulated"
 type LocalClusterSpec struct {
 	// controlPlaneEndpoint is where the cluster's API server is reached. Left
@@ -33,8 +33,8 @@ type LocalClusterSpec struct {
 	// +optional
 	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
 
-	// failureDomains are the failure domains the cluster is to pretend to
-	// have; they are reported in status unchanged.
+	// failureDomains are the failure domains that the cluster offers; they are
+	// reported in status unchanged.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -42,7 +42,7 @@ type LocalClusterSpec struct {
 	// +kubebuilder:validation:MaxItems=100
 	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
 
-	// simulated makes the cluster one of pretended machines: its API server
+	// simulated makes the cluster one of simulated machines: its API server
 	// and etcd live in the memory of the controller.
 	// +optional
 	Simulated *LocalClusterSimulated `json:"simulated,omitempty"`
@@ -58,7 +58,7 @@ type LocalClusterSimulated struct {
 	Faults []ClusterFault `json:"faults,omitempty"`
 }
 
-// LocalClusterStatus is what was seen of a LocalCluster.
+// LocalClusterStatus is the observed state of a LocalCluster.
 type LocalClusterStatus struct {
 	// conditions are the current conditions: Ready, Paused, Deleting.
 	// +optional
@@ -106,11 +106,11 @@ type LocalCluster struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec is what is wanted.
+	// spec is the desired state.
 	// +required
 	Spec LocalClusterSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what was seen.
+	// status is the observed state.
 	// +optional
 	Status LocalClusterStatus `json:"status,omitempty,omitzero"`
 }
@@ -164,7 +164,7 @@ type LocalClusterTemplate struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec is what is wanted.
+	// spec is the desired state.
 	// +required
 	Spec LocalClusterTemplateSpec `json:"spec,omitempty,omitzero"`
 }

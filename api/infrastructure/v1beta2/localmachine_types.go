@@ -33,7 +33,7 @@ const (
 	MachineFaultEtcdUnhealthy MachineFault = "EtcdUnhealthy"
 )
 
-// LocalMachineSpec is what is wanted of a LocalMachine.
+// LocalMachineSpec is the desired state of a LocalMachine.
 // +kubebuilder:validation:XValidation:rule="has(self.simulated)",message="exactly one machine kind must be set: simulated"
 type LocalMachineSpec struct {
 	// providerID names the machine as its Node does, for example
@@ -43,7 +43,7 @@ type LocalMachineSpec struct {
 	// +kubebuilder:validation:MaxLength=512
 	ProviderID string `json:"providerID,omitempty"`
 
-	// simulated makes the machine a pretended one: a record that behaves like
+	// simulated makes the machine a simulated one: a record that behaves like
 	// a machine towards everybody who talks to it.
 	// +optional
 	Simulated *LocalMachineSimulated `json:"simulated,omitempty"`
@@ -94,7 +94,7 @@ type SimulatedStage struct {
 	JitterPercent *int32 `json:"jitterPercent,omitempty"`
 }
 
-// LocalMachineStatus is what was seen of a LocalMachine.
+// LocalMachineStatus is the observed state of a LocalMachine.
 type LocalMachineStatus struct {
 	// conditions are the current conditions: Ready, VMProvisioned,
 	// BootstrapExecSucceeded, Paused.
@@ -149,11 +149,11 @@ type LocalMachine struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec is what is wanted.
+	// spec is the desired state.
 	// +required
 	Spec LocalMachineSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what was seen.
+	// status is the observed state.
 	// +optional
 	Status LocalMachineStatus `json:"status,omitempty,omitzero"`
 }
@@ -240,11 +240,11 @@ type LocalMachineTemplate struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec is what is wanted.
+	// spec is the desired state.
 	// +required
 	Spec LocalMachineTemplateSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what was seen.
+	// status is the observed state.
 	// +optional
 	Status LocalMachineTemplateStatus `json:"status,omitempty,omitzero"`
 }

@@ -12,7 +12,7 @@ import (
 // gone. The LocalMachinePool controller sets and removes it.
 const LocalMachinePoolFinalizer = "infrastructure.capstan.dev/localmachinepool"
 
-// LocalMachinePoolSpec is what is wanted of a LocalMachinePool.
+// LocalMachinePoolSpec is the desired state of a LocalMachinePool.
 type LocalMachinePoolSpec struct {
 	// template is what each machine of the pool looks like.
 	// +required
@@ -31,12 +31,12 @@ type LocalMachinePoolSpec struct {
 // LocalMachinePoolMachineTemplate is what each machine of a pool looks like.
 // +kubebuilder:validation:XValidation:rule="has(self.simulated)",message="exactly one machine kind must be set: simulated"
 type LocalMachinePoolMachineTemplate struct {
-	// simulated makes the machines of the pool pretended ones.
+	// simulated makes the machines of the pool simulated ones.
 	// +optional
 	Simulated *LocalMachineSimulated `json:"simulated,omitempty"`
 }
 
-// LocalMachinePoolStatus is what was seen of a LocalMachinePool.
+// LocalMachinePoolStatus is the observed state of a LocalMachinePool.
 type LocalMachinePoolStatus struct {
 	// conditions are the current conditions: Ready, Paused.
 	// +optional
@@ -120,11 +120,11 @@ type LocalMachinePool struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec is what is wanted.
+	// spec is the desired state.
 	// +required
 	Spec LocalMachinePoolSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what was seen.
+	// status is the observed state.
 	// +optional
 	Status LocalMachinePoolStatus `json:"status,omitempty,omitzero"`
 }
@@ -179,7 +179,7 @@ type LocalMachinePoolTemplate struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec is what is wanted.
+	// spec is the desired state.
 	// +required
 	Spec LocalMachinePoolTemplateSpec `json:"spec,omitempty,omitzero"`
 }

@@ -8,7 +8,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
-// IPAddressClaimSpec is what is wanted of an IPAddressClaim. It cannot change.
+// IPAddressClaimSpec is the desired state of an IPAddressClaim. It cannot change.
 type IPAddressClaimSpec struct {
 	// clusterName is the Cluster the address is for.
 	// +optional
@@ -21,7 +21,7 @@ type IPAddressClaimSpec struct {
 	PoolRef IPPoolReference `json:"poolRef,omitempty,omitzero"`
 }
 
-// IPAddressClaimStatus is what was seen of an IPAddressClaim.
+// IPAddressClaimStatus is the observed state of an IPAddressClaim.
 // +kubebuilder:validation:MinProperties=1
 type IPAddressClaimStatus struct {
 	// conditions are the current conditions: Ready.
@@ -35,7 +35,7 @@ type IPAddressClaimStatus struct {
 	// +optional
 	AddressRef IPAddressReference `json:"addressRef,omitempty,omitzero"`
 
-	// deprecated groups the fields that are on their way out.
+	// deprecated groups deprecated fields.
 	// +optional
 	Deprecated *IPAddressClaimDeprecatedStatus `json:"deprecated,omitempty"`
 }
@@ -50,7 +50,7 @@ type IPAddressReference struct {
 	Name string `json:"name,omitempty"`
 }
 
-// IPAddressClaimDeprecatedStatus groups the status fields that are on their way out.
+// IPAddressClaimDeprecatedStatus groups deprecated status fields.
 type IPAddressClaimDeprecatedStatus struct {
 	// v1beta1 holds the status fields of v1beta1 that have no place in
 	// v1beta2.
@@ -81,11 +81,11 @@ type IPAddressClaim struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec is what is wanted.
+	// spec is the desired state.
 	// +required
 	Spec IPAddressClaimSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what was seen.
+	// status is the observed state.
 	// +optional
 	Status IPAddressClaimStatus `json:"status,omitempty,omitzero"`
 }

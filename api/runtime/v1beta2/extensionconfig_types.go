@@ -34,7 +34,7 @@ const (
 	FailurePolicyFail FailurePolicy = "Fail"
 )
 
-// ExtensionConfigSpec is what is wanted of an ExtensionConfig.
+// ExtensionConfigSpec is the desired state of an ExtensionConfig.
 type ExtensionConfigSpec struct {
 	// clientConfig says how the extension is reached.
 	// +required
@@ -99,7 +99,7 @@ type ServiceReference struct {
 	Port *int32 `json:"port,omitempty"`
 }
 
-// ExtensionConfigStatus is what was seen of an ExtensionConfig.
+// ExtensionConfigStatus is the observed state of an ExtensionConfig.
 // +kubebuilder:validation:MinProperties=1
 type ExtensionConfigStatus struct {
 	// conditions are the current conditions: Discovered, HookVersionsUpToDate,
@@ -117,7 +117,7 @@ type ExtensionConfigStatus struct {
 	// +kubebuilder:validation:MaxItems=512
 	Handlers []ExtensionHandler `json:"handlers,omitempty"`
 
-	// deprecated groups the fields that are on their way out.
+	// deprecated groups deprecated fields.
 	// +optional
 	Deprecated *ExtensionConfigDeprecatedStatus `json:"deprecated,omitempty"`
 }
@@ -161,7 +161,7 @@ type GroupVersionHook struct {
 	Hook string `json:"hook,omitempty"`
 }
 
-// ExtensionConfigDeprecatedStatus groups the status fields that are on their way out.
+// ExtensionConfigDeprecatedStatus groups deprecated status fields.
 type ExtensionConfigDeprecatedStatus struct {
 	// v1beta1 holds the status fields of v1beta1 that have no place in
 	// v1beta2.
@@ -191,11 +191,11 @@ type ExtensionConfig struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec is what is wanted.
+	// spec is the desired state.
 	// +required
 	Spec ExtensionConfigSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what was seen.
+	// status is the observed state.
 	// +optional
 	Status ExtensionConfigStatus `json:"status,omitempty,omitzero"`
 }

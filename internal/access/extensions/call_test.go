@@ -93,8 +93,8 @@ func TestCallRefusesWhatDoesNotFit(t *testing.T) {
 		want     string
 	}{
 		"a hook nobody knows": {func(*int, *int) {}, "create.ext", create, created,
-			`call extension handler "create.ext": look up a hook:`},
-		"no hook": {nil, "create.ext", create, created, `call extension handler "create.ext": look up a hook:`},
+			`call extension handler "create.ext": look up hook TestCallRefusesWhatDoesNotFit.func1: it is not in this catalog`},
+		"no hook": {nil, "create.ext", create, created, `call extension handler "create.ext": look up a hook: <nil> is not a function`},
 		"another request": {hooksv1.BeforeClusterDelete, "create.ext", create, &hooksv1.BeforeClusterDeleteResponse{},
 			`call extension handler "create.ext": hook BeforeClusterDelete takes a *v1alpha1.BeforeClusterDeleteRequest: got *v1alpha1.BeforeClusterCreateRequest`},
 		"another response": {hooksv1.BeforeClusterCreate, "create.ext", create, &hooksv1.BeforeClusterDeleteResponse{},
