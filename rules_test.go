@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"go/ast"
+	"go/token"
 	"os"
 	"path"
 	"regexp"
@@ -197,3 +198,36 @@ func TestGoMod(t *testing.T) {
 }
 
 func lines(b []byte) int { return bytes.Count(b, []byte("\n")) }
+
+// TestLimitsSayWhy wants a reason beside every number that somebody chose: a
+// limit, a timeout, a size. One comment may stand above several in a row.
+func TestLimitsSayWhy(t *testing.T) {
+	walk(t, func(s source) {
+		for _, d := range s.ast.Decls {
+			group, ok := d.(*ast.GenDecl)
+			if !ok || group.Tok != token.CONST {
+				continue
+			}
+			explained, end := group.Doc != nil, group.Pos()
+			for _, spec := range group.Specs {
+				v := spec.(*ast.ValueSpec)
+				adjoining := bytes.Count(s.src[end-s.ast.FileStart:v.Pos()-s.ast.FileStart], []byte("\n")) < 2
+				own := v.Doc != nil || v.Comment != nil
+				explained, end = own || group.Doc != nil || explained && adjoining, v.End()
+				if !explained && slices.ContainsFunc(v.Values, chosen) {
+					t.Errorf("%s: say why %s is what it is", s.file, v.Names[0].Name)
+				}
+			}
+		}
+	})
+}
+
+// chosen reports whether a value has a number in it.
+func chosen(value ast.Expr) (found bool) {
+	ast.Inspect(value, func(n ast.Node) bool {
+		l, ok := n.(*ast.BasicLit)
+		found = found || ok && (l.Kind == token.INT || l.Kind == token.FLOAT)
+		return true
+	})
+	return found
+}

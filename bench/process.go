@@ -18,8 +18,11 @@ import (
 )
 
 const (
+	// A plane starts and stops in seconds; one that takes this long hangs, and
+	// the run is worth nothing.
 	startTimeout = 60 * time.Second
 	stopTimeout  = 30 * time.Second
+
 	// clockTicks is USER_HZ, the unit of CPU times in /proc.
 	clockTicks = 100
 )

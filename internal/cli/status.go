@@ -21,6 +21,8 @@ import (
 )
 
 const (
+	// statusTimeout is when a plane that is asked counts as one that does not
+	// answer: scripts and people wait for the command.
 	statusTimeout = 5 * time.Second
 
 	// The exit statuses of status; the first is that of init scripts.

@@ -28,6 +28,8 @@ const (
 	// maxTemplate bounds what is read as a template from elsewhere.
 	maxTemplate = 4 << 20
 
+	// downloadTimeout is enough for a template over a slow line, and ends a
+	// server that says nothing.
 	downloadTimeout = 30 * time.Second
 )
 

@@ -93,6 +93,7 @@ func selectorOf(o *tree.Object) string { return strings.ToLower(o.Kind + "/" + o
 
 var treeHeader = []string{"NAME", "REPLICAS", "AVAILABLE", "READY", "UP TO DATE", "STATUS", "REASON", "SINCE", "MESSAGE"}
 
+// messageColumn is the last column, the only one whose cells have many lines.
 const messageColumn = 8
 
 // writeTree prints a tree as a table without borders.

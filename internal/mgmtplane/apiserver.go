@@ -30,6 +30,8 @@ import (
 )
 
 const (
+	// readyTimeout is many times what a start takes on a busy machine: it ends
+	// one that hangs.
 	readyTimeout = 60 * time.Second
 	// interruptedTimeout is how long a start that is interrupted waits for the
 	// API server, which needs a second or two.

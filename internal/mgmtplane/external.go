@@ -14,6 +14,7 @@ import (
 	"time"
 )
 
+// dialTimeout is for each server in turn, before a start that a user waits for.
 const dialTimeout = 3 * time.Second
 
 // reach returns an error unless one of the servers of an external etcd takes

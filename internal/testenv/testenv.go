@@ -47,6 +47,9 @@ import (
 )
 
 const (
+	// Timeouts are for a machine on which many tests run at once; a test that
+	// passes does not wait for them. Eventually looks often at first, since
+	// most things take milliseconds, then rarely enough not to be the load.
 	startTimeout      = 60 * time.Second
 	eventuallyTimeout = 20 * time.Second
 	firstPeriod       = 20 * time.Millisecond

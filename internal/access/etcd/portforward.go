@@ -25,6 +25,7 @@ import (
 	httpspdy "k8s.io/streaming/pkg/httpstream/spdy"
 )
 
+// etcdPort is where kubeadm has etcd listen for clients.
 const etcdPort = 2379
 
 // portForward opens one stream to port 2379 of a node's etcd pod: SPDY inside

@@ -21,14 +21,19 @@ import (
 )
 
 const (
+	// A new cluster answers within seconds of its kubeconfig, and its control
+	// plane waits for that: the first attempts follow each other quickly. One
+	// that stays away is tried often enough that nobody waits for its return.
 	firstRetry  = 200 * time.Millisecond
 	lastRetry   = 10 * time.Second
 	retryFactor = 1.5             // gaps stay a third of the time waited so far
 	excessRetry = 5 * time.Minute // after an answer that was larger than any may be
 
+	// Upstream's figures: a connection is given up after about a minute without
+	// an answer, so that a restart of an API server does not end it.
 	probeInterval = 10 * time.Second
 	probeTimeout  = 5 * time.Second
-	maxFailures   = 5 // consecutive probes that may fail before the connection is given up
+	maxFailures   = 5 // consecutive probes
 )
 
 // Reasons to wait that are not failures.

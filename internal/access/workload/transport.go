@@ -19,6 +19,8 @@ const (
 	maxHeader = 64 << 10
 	window    = 256 << 10
 
+	// dialTimeout is no longer than a probe may take: a server that is not
+	// there holds one of the few slots for attempts meanwhile.
 	dialTimeout = 5 * time.Second
 )
 

@@ -24,6 +24,7 @@ import (
 )
 
 const (
+	// defaultPort is that of a Service that names none, as in a URL of HTTPS.
 	defaultPort = 443
 
 	// maxSettings is how many bytes the keys and values of settings may have

@@ -43,7 +43,12 @@ const (
 	// two thirds of its life.
 	webhookRenewal = certs.LeafValidity * 2 / 3
 
+	// webhookReadTimeout bounds the header of a request, so that nobody holds
+	// connections by sending nothing.
 	webhookReadTimeout = 10 * time.Second
+
+	// webhookStopTimeout lets reviews end that are under way: somebody's write
+	// waits for each.
 	webhookStopTimeout = 5 * time.Second
 )
 

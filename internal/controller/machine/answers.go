@@ -30,6 +30,8 @@ const (
 	// evictionBudget bounds the evictions of one reconcile; the rest is for the next.
 	evictionBudget = 10 * time.Second
 
+	// podsPerPage bounds one answer, of which all together have a budget of
+	// memory; upstream lists as many.
 	podsPerPage = 100
 )
 

@@ -35,7 +35,9 @@ const (
 	// there are cores, and little enough not to flood it.
 	defaultConcurrency = 16
 
-	// A failing reconcile is retried from firstRetry, doubling, to lastRetry.
+	// A failing reconcile is retried from firstRetry, doubling, to lastRetry:
+	// most of what fails is over in a moment, and what a user has to mend goes on
+	// soon after it is mended.
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = time.Minute
 

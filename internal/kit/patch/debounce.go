@@ -85,7 +85,7 @@ func (d *StatusDebounce) postpone(uid types.UID) time.Duration {
 	length := max(d.length, min(longest, d.length+d.length*time.Duration(others)/loadFactor))
 	if !ok {
 		if len(d.since) >= maxPostponed {
-			maps.DeleteFunc(d.since, func(_ types.UID, t time.Time) bool { return now.Sub(t) > time.Minute })
+			maps.DeleteFunc(d.since, func(_ types.UID, t time.Time) bool { return now.Sub(t) > time.Minute }) // longer than any write waits
 		}
 		d.since[uid] = now
 		return length

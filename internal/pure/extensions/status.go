@@ -25,7 +25,9 @@ const (
 	// not change: a new release of it may answer other hooks.
 	slowPeriod = 10 * time.Minute
 
-	// A failed attempt is repeated after firstRetry, doubling, to lastRetry.
+	// A failed attempt is repeated after firstRetry, doubling, to lastRetry: an
+	// extension often starts together with its ExtensionConfig, and one that
+	// stays away is not worth a call a minute.
 	firstRetry = time.Second
 	lastRetry  = 5 * time.Minute
 

@@ -20,7 +20,7 @@ import (
 
 const (
 	reservedVariable = "builtin"
-	longestName      = 256
+	longestName      = 256 // as in the schema of a ClusterClass
 )
 
 // VariableNames reports what is wrong with the names of variables.
