@@ -462,17 +462,8 @@ func TestUnhealthyMachineIsReplaced(t *testing.T) {
 	l := newLab(t, 3)
 	l.settle()
 	l.said = nil
-	for _, m := range l.machines() {
-		if m.Name != "cp-2" {
-			continue
-		}
-		l.etcd.sick = map[string]bool{m.Status.NodeRef.Name: true}
-		l.status(m, func() {
-			for _, c := range []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition} {
-				conditions.Set(m, l.clock.Now(), metav1.Condition{Type: c, Status: metav1.ConditionFalse, Reason: "X"})
-			}
-		})
-	}
+	l.etcd.sick = map[string]bool{"node-cp-2": true}
+	l.condemn("cp-2")
 	l.Forget(client.ObjectKey{Namespace: namespace, Name: "cp"})
 	l.settle()
 	want := []string{"delete cp-2: it is unhealthy", "create a machine that joins: have 2, want 3"}
@@ -486,6 +477,24 @@ func TestUnhealthyMachineIsReplaced(t *testing.T) {
 	newest := l.machines()[2]
 	if !strings.Contains(newest.Annotations[controlplanev1.RemediationForAnnotation], `"machine":"cp-2"`) {
 		t.Errorf("annotations of %s: %v", newest.Name, newest.Annotations)
+	}
+}
+
+func TestAReplacementThatIsNotWantedAnyMoreHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 5)
+	l.settle()
+	l.condemn("cp-2")
+	if _, err := l.once(); err != nil {
+		t.Fatal(err)
+	}
+	l.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Replicas = new(int32(3)) })
+	l.settle()
+	l.said = nil
+	l.condemn("cp-3")
+	l.settle()
+	if diff := cmp.Diff([]string{"delete cp-3: it is unhealthy", "create a machine that joins: have 2, want 3"}, l.said); diff != "" {
+		t.Errorf("events (-want +got)\n%s", diff)
 	}
 }
 

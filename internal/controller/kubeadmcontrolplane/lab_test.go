@@ -279,6 +279,21 @@ func (l *lab) status(m *clusterv1.Machine, change func()) {
 	l.must(l.Mgmt.Status().Patch(l.Context(), m, client.MergeFrom(before)))
 }
 
+// condemn does to a machine what a health check does to one that it wants replaced.
+func (l *lab) condemn(name string) {
+	l.Helper()
+	for _, m := range l.machines() {
+		if m.Name != name {
+			continue
+		}
+		l.status(m, func() {
+			for _, c := range []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition} {
+				conditions.Set(m, l.clock.Now(), metav1.Condition{Type: c, Status: metav1.ConditionFalse, Reason: "X"})
+			}
+		})
+	}
+}
+
 // boot makes a Node, its Pods and an etcd member of a machine.
 func (l *lab) boot(m *clusterv1.Machine) {
 	l.Helper()

@@ -19,11 +19,11 @@ import (
 // remediate deletes the most broken of the machines that a health check wants
 // replaced, unless that has to wait.
 func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error) {
-	replaced, err := kubeadmcontrolplane.Replaced(s.Facts)
+	underWay, err := kubeadmcontrolplane.UnderWay(s.Facts)
 	if err != nil {
 		return phase.Continue(), err
 	}
-	if replaced {
+	if !underWay {
 		delete(s.ControlPlane.Annotations, controlplanev1.RemediationInProgressAnnotation)
 	}
 	s.Remediation = kubeadmcontrolplane.Remediate(s.Facts)

@@ -9,11 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
-	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 )
@@ -116,15 +114,7 @@ func TestTheReplacementOfAMachineThatNeverJoinedEndsItsMember(t *testing.T) {
 	l.settle()
 	l.etcd.list = append(l.etcd.list, etcd.Member{ID: 7, Learner: true})
 	l.Forget(client.ObjectKey{Namespace: namespace, Name: "cp"})
-	for _, m := range l.machines() {
-		if m.Name == "cp-3" {
-			l.status(m, func() {
-				for _, c := range []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition} {
-					conditions.Set(m, l.clock.Now(), metav1.Condition{Type: c, Status: metav1.ConditionFalse, Reason: "X"})
-				}
-			})
-		}
-	}
+	l.condemn("cp-3")
 	l.settle()
 	l.want(l.controlPlane(), "EtcdClusterHealthy True Healthy", "Available True Available")
 	if diff := cmp.Diff([]string{"remove "}, l.etcd.log); diff != "" {

@@ -81,19 +81,29 @@ func Remediate(f Facts) *Remediation {
 	return r
 }
 
-// Replaced reports whether the replacement that the control plane notes as under
-// way has been made.
-func Replaced(f Facts) (bool, error) {
+// UnderWay reports whether the replacement that the control plane notes is still
+// to be made: no newer machine is there yet, and one is missing once the old one
+// has gone. Where fewer machines are wanted meanwhile, none may be missing.
+func UnderWay(f Facts) (bool, error) {
 	const key = controlplanev1.RemediationInProgressAnnotation
-	value, ok := f.ControlPlane.Annotations[key]
-	if !ok {
+	value, noted := f.ControlPlane.Annotations[key]
+	if !noted {
 		return false, nil
 	}
 	record, err := ParseRecord(value)
 	if err != nil {
-		return false, fmt.Errorf("annotation %s: %w; remove it", key, err)
+		return true, fmt.Errorf("annotation %s: %w; remove it", key, err)
 	}
-	return slices.ContainsFunc(f.Machines, func(m *Machine) bool { return m.CreationTimestamp.After(record.Timestamp.Time) }), nil
+	going := false
+	for _, m := range f.Machines {
+		if m.CreationTimestamp.After(record.Timestamp.Time) {
+			return false, nil
+		}
+		going = going || m.Name == record.Machine
+	}
+	action, _ := Plan(f)
+	_, missing := action.(Create)
+	return going || missing, nil
 }
 
 // brokenFirst orders machines by how much is wrong with them.

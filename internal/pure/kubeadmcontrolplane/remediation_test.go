@@ -145,30 +145,38 @@ func TestTimeAloneMayAllowARemediation(t *testing.T) {
 	}
 }
 
-func TestReplaced(t *testing.T) {
+func TestUnderWay(t *testing.T) {
 	t.Parallel()
 	record := func(at time.Time) string { return Record{"z", metav1.NewTime(at), 0}.String() }
 	made := machine("a").CreationTimestamp.Time
 	tests := map[string]struct {
+		replicas   int32
+		machines   string
 		annotation string
 		want       bool
 		wantErr    string
 	}{
-		"by a newer machine":    {record(made.Add(-time.Second)), true, ""},
-		"not by an older one":   {record(made), false, ""},
-		"nobody is replaced":    {"", false, ""},
-		"nobody knows by which": {"x", false, "annotation controlplane.cluster.x-k8s.io/remediation-in-progress: it is not the JSON of a remediation"},
+		"a machine is missing":                   {3, "a,b", record(made.Add(time.Hour)), true, ""},
+		"a machine is missing in a rollout":      {3, "a old,b old,c", record(made.Add(time.Hour)), true, ""},
+		"a newer machine is there":               {3, "a,b", record(made.Add(-time.Second)), false, ""},
+		"a machine of the same age is another":   {3, "a", record(made), true, ""},
+		"it is not gone yet":                     {1, "a,z going", record(made.Add(time.Hour)), true, ""},
+		"no machine is missing any more":         {1, "a", record(made.Add(time.Hour)), false, ""},
+		"there are more than are wanted":         {1, "a,b", record(made.Add(time.Hour)), false, ""},
+		"the first, of which none is there":      {1, "", record(made), true, ""},
+		"nobody is replaced":                     {3, "a", "", false, ""},
+		"nobody knows by which it would be made": {3, "a", "x", true, "annotation controlplane.cluster.x-k8s.io/remediation-in-progress: it is not the JSON of a remediation"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := facts(1, "a")
+			f := facts(tc.replicas, tc.machines)
 			if tc.annotation != "" {
 				f.ControlPlane.Annotations = map[string]string{controlplanev1.RemediationInProgressAnnotation: tc.annotation}
 			}
-			got, err := Replaced(f)
+			got, err := UnderWay(f)
 			if got != tc.want || (err == nil) != (tc.wantErr == "") || err != nil && !contains(err.Error(), tc.wantErr) {
-				t.Errorf("got %t, %v", got, err)
+				t.Errorf("got %t, %v; want %t", got, err, tc.want)
 			}
 		})
 	}
