@@ -4,8 +4,7 @@
 // sets up: as many as wanted, as the spec wants them, with etcd's quorum safe.
 //
 // Watches: KubeadmControlPlane; Machine and Secret, by owner; Secrets that users
-// bring for a cluster; infrastructure
-// templates, by reference; Cluster, by its
+// bring for a cluster; infrastructure templates, by reference; Cluster, by its
 // control plane reference; in the workload cluster the connection, control
 // plane Pods and Nodes.
 // Writes: KubeadmControlPlane; Secrets of certificates and the kubeconfig;
@@ -14,6 +13,9 @@
 // control plane's components and UpToDate on Machine; the owner of the
 // infrastructure template; in the workload cluster etcd's members, kubeadm's
 // ConfigMap, kube-proxy and CoreDNS.
+// Decides nothing about machines by itself: the phases gather facts (package
+// pure/kubeadmcontrolplane), from which health, remediation, termination, the
+// next change of machines and all that is reported are made.
 // Order: certificates, endpoint, kubeconfig, machines in place, inspection,
 // etcd members, hooks of deletion, remediation, then one change of machines.
 // Invariant: a machine is created or deleted only when all others are healthy.

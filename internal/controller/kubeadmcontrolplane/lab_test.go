@@ -55,6 +55,7 @@ type lab struct {
 	etcd   *members
 	said   []string // by events
 	writes int
+	wrote  []string                  // on Machines
 	refuse func(client.Object) error // creations in the management cluster
 	reject func(client.Object) error // other writes there
 	stuck  map[string]bool           // machines that never boot
@@ -105,6 +106,9 @@ func (l *lab) management(objects ...client.Object) client.Client {
 		WithIndex(&clusterv1.Machine{}, index.ClusterName, index.Of).
 		WithInterceptorFuncs(builder.Writes(func(verb string, obj client.Object) error {
 			l.writes++
+			if m, ok := obj.(*clusterv1.Machine); ok {
+				l.wrote = append(l.wrote, verb+" "+m.Name)
+			}
 			if verb != "create" {
 				if l.reject != nil {
 					return l.reject(obj)
@@ -180,6 +184,7 @@ type members struct {
 	asked  atomic.Int32
 	log    []string
 	refuse bool // removals
+	deaf   bool // to changes of the leader
 }
 
 type link struct {
@@ -201,6 +206,9 @@ func (c *link) Remove(_ context.Context, id uint64) error {
 }
 func (c *link) Promote(context.Context, uint64) error { return errors.New("nobody asked for it") }
 func (c *link) MoveLeader(_ context.Context, to uint64) error {
+	if c.deaf {
+		return errors.New("etcd does not listen")
+	}
 	c.log = append(c.log, "lead "+c.nameOf(to))
 	c.leader = to
 	return nil

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package kubeadmcontrolplane decides about the machines of a kubeadm control plane:
-// which are as the spec wants them, which is created or deleted next and what
-// stands in the way, and how healthy their components are.
+// which are as the spec wants them, how healthy their components are, which is
+// replaced, may terminate, or is created or deleted next, and what stands in the
+// way. It makes what is reported of all that. Facts go in, values come out.
 package kubeadmcontrolplane
 
 import (

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+// wantWrites reconciles once and checks what is written on Machines.
+func (l *lab) wantWrites(failure string, want ...string) {
+	l.Helper()
+	l.wrote = nil
+	if _, err := l.once(); (err == nil) != (failure == "") || err != nil && err.Error() != failure {
+		l.Errorf("error %v, want %q", err, failure)
+	}
+	if diff := cmp.Diff(want, l.wrote); diff != "" {
+		l.Errorf("writes on Machines (-want +got)\n%s", diff)
+	}
+}
+
+func TestAMachineIsWrittenOnceBeforeItIsReplaced(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3)
+	l.settle()
+	l.serving("kube-scheduler", "cp-2", "cp-3")
+	l.condemn("cp-1")
+	l.etcd.deaf = true
+	failure := "remediate: Machine cp-1: no other member could take the leadership of etcd: etcd does not listen\netcd does not listen"
+	l.wantWrites(failure, "patch status of cp-1")
+	l.want(l.machines()[0], "OwnerRemediated False InternalError", "SchedulerPodHealthy False Failed")
+	l.wantWrites(failure)
+	l.etcd.deaf = false
+	l.wantWrites("", "patch status of cp-1", "delete cp-1")
+	l.want(l.machines()[0], "OwnerRemediated False MachineDeleting", "SchedulerPodHealthy False Failed")
+	l.want(l.controlPlane(), "Remediating True Remediating")
+}
+
+func TestWhatAnotherLooksAtIsReportedThoughAPhaseFails(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3)
+	l.settle()
+	l.serving("kube-scheduler", "cp-2", "cp-3")
+	l.change(func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Annotations = map[string]string{controlplanev1.RemediationInProgressAnnotation: "x"}
+	})
+	if _, err := l.once(); err == nil {
+		t.Error("rubbish in the annotation is no error")
+	}
+	l.want(l.machines()[0], "SchedulerPodHealthy False Failed", "UpToDate True UpToDate")
+	l.want(l.controlPlane(), "ControlPlaneComponentsHealthy False NotHealthy", "Available True Available")
+}
+
+func TestTheFirstReportOfAMachineIsOneWrite(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	l.settle()
+	l.stuck["cp-2"] = true
+	l.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Replicas = new(int32(3)) })
+	l.wantWrites("", "create cp-2")
+	l.wantWrites("") // it has no Node
+	l.boot(l.machines()[1])
+	pod := &corev1.Pod{}
+	key := client.ObjectKey{Namespace: "kube-system", Name: "kube-scheduler-node-cp-2"}
+	l.must(l.inside.Get(t.Context(), key, pod))
+	l.must(l.inside.Delete(t.Context(), pod))
+	l.wantWrites("") // not all of its components are up
+	l.change(func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.MachineTemplate.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(7))
+	})
+	l.wantWrites("", "patch cp-1", "patch cp-2") // what is not status does not wait
+	if c := conditions.Get(l.machines()[1], clusterv1.MachineUpToDateCondition); c != nil {
+		t.Errorf("it is reported already: %+v", c)
+	}
+	l.want(l.controlPlane(), "Available True Available", "ControlPlaneComponentsHealthy False NotHealthy")
+	pod.ResourceVersion = ""
+	l.must(l.inside.Create(t.Context(), pod))
+	l.wantWrites("", "create cp-3", "patch status of cp-2")
+	l.want(l.machines()[1], "SchedulerPodHealthy True Running", "UpToDate True UpToDate")
+}
