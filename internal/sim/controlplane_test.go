@@ -110,6 +110,37 @@ func TestAMachineOfAControlPlaneNeverJoins(t *testing.T) {
 	w.Golden("a-control-plane-machine-never-joins.txt")
 }
 
+func TestTheFirstMachineOfAControlPlaneNeverJoins(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 0, 0)
+	newMachines(t, w, "let new machines never boot", neverBoot)
+	scale(t, w, 3, "scale to 3")
+	w.RunFor(5 * time.Minute)
+	says(t, w, "Available", "ScalingUp")
+	condemn(t, w, "demo-control-plane-1")
+	says(t, w, "Available", "ScalingUp", "Remediating")
+	newMachines(t, w, "let new machines boot", boot)
+	condemn(t, w, "demo-control-plane-2")
+	says(t, w, "Available", "ScalingUp", "Remediating")
+	end(t, w)
+	w.Golden("the-first-control-plane-machine-never-joins.txt")
+}
+
+func TestAnUpgradeThatFailsIsTakenBack(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 3, 0)
+	newMachines(t, w, "let new machines never boot", neverBoot)
+	change(t, w, controlPlane, &controlplanev1.KubeadmControlPlane{}, "upgrade to v1.36.4", func(k *controlplanev1.KubeadmControlPlane) { k.Spec.Version = "v1.36.4" })
+	w.RunFor(5 * time.Minute)
+	says(t, w, "Available", "RollingOut", "ScalingDown")
+	change(t, w, controlPlane, &controlplanev1.KubeadmControlPlane{}, "go back to v1.36.3", func(k *controlplanev1.KubeadmControlPlane) { k.Spec.Version = "v1.36.3" })
+	says(t, w, "Available", "RollingOut", "ScalingDown")
+	end(t, w)
+	w.Golden("an-upgrade-that-fails-is-taken-back.txt")
+}
+
 func TestAnEtcdMemberIsDead(t *testing.T) {
 	t.Parallel()
 	w := New(t)
