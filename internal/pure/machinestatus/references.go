@@ -73,8 +73,7 @@ func TakeHost(m *clusterv1.Machine, obj *unstructured.Unstructured, contractVers
 	case id == "":
 		return Taken{Lacks: c.ProviderID.String()}, nil // its provider sets it, which wakes us
 	}
-	// By the spec: the status may be written later.
-	news := m.Spec.ProviderID != id
+	news := !before && m.Spec.ProviderID != id // the status may be written later than the spec
 	m.Spec.ProviderID = id
 	if err := copyHost(m, obj, c); err != nil {
 		return t, err

@@ -78,6 +78,7 @@ func TestTakeHost(t *testing.T) {
 		wantErr string
 	}{
 		"provisioned now":              {fields: host("x://m0", true), want: Taken{News: true}, wantID: "x://m0"},
+		"no news until it is stored":   {change: func(m *clusterv1.Machine) { m.Spec.ProviderID = "x://m0" }, fields: host("x://m0", true), wantID: "x://m0"},
 		"provisioned before":           {change: running, fields: host("x://m0", true), wantID: "x://m0"},
 		"what was done stays done":     {change: running, fields: host("x://m0", false), wantID: "x://m0"},
 		"nothing is copied before":     {fields: host("x://m0", false)},
