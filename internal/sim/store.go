@@ -23,9 +23,9 @@ import (
 	"k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/manifests"
 )
@@ -39,6 +39,7 @@ type store struct {
 	taken  map[string]bool // names and UIDs of what was there from the start
 	made   int
 	named  map[string]int
+	sent   map[string]int // requests to write, by verb and kind
 }
 
 // newStore makes a store of the kinds that are installed, with Secrets and
@@ -55,7 +56,7 @@ func newStore(c *Clock, objects []client.Object) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &store{clock: c, taken: map[string]bool{}, named: map[string]int{}}
+	s := &store{clock: c, taken: map[string]bool{}, named: map[string]int{}, sent: map[string]int{}}
 	b := fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().WithObjectTracker(tracker{
 		testing.NewFieldManagedObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder(), managedfields.NewDeducedTypeConverter()), s,
 	})
@@ -82,12 +83,20 @@ func newStore(c *Clock, objects []client.Object) (*store, error) {
 		s.taken[obj.GetName()], s.taken[string(obj.GetUID())] = true, true
 		b = b.WithObjects(obj.DeepCopyObject().(client.Object))
 	}
-	s.Client = b.WithInterceptorFuncs(interceptor.Funcs{Create: s.create}).Build()
+	s.Client = b.WithInterceptorFuncs(builder.Writes(s.before)).Build()
 	return s, nil
 }
 
-// create does what the fake client leaves to its caller.
-func (s *store) create(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+// before counts a write, and does what the fake client leaves to its caller.
+func (s *store) before(verb string, obj client.Object) error {
+	kind, err := s.GroupVersionKindFor(obj)
+	if err != nil {
+		return err
+	}
+	s.sent[verb+" "+kind.Kind]++
+	if verb != "create" {
+		return nil
+	}
 	uid := ""
 	for uid == "" || s.taken[uid] {
 		s.made++
@@ -96,7 +105,7 @@ func (s *store) create(ctx context.Context, c client.WithWatch, obj client.Objec
 	obj.SetUID(types.UID(uid))
 	obj.SetCreationTimestamp(metav1.NewTime(s.clock.Now()))
 	obj.SetGeneration(1)
-	return c.Create(ctx, obj, opts...)
+	return nil
 }
 
 // list returns the objects of a kind, by name.

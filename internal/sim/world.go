@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 	"time"
@@ -36,6 +37,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
 )
 
 // maxRounds is how long a world may take to come to rest; a change rarely
@@ -49,6 +51,9 @@ type Options struct {
 	Backends host.Backends
 	// Objects were in another store, and are in this one from the start.
 	Objects []client.Object
+	// StatusDebounce is how long a status that only informs may wait to be
+	// written with the next; zero writes each at once.
+	StatusDebounce time.Duration
 	// Log receives what the controllers say; the zero value drops it.
 	Log logr.Logger
 }
@@ -88,7 +93,8 @@ func NewWorld(o Options) (*World, error) {
 		Mgmt: s, Live: s, Providers: provider.New(s, nil),
 		Workload: w.clusters, Etcd: &etcd.Dialer{Clock: o.Clock},
 		Backends: o.Backends, Extensions: controllers.Extensions{Catalog: known, Registry: extensions.NewRegistry(known), Client: unasked{}},
-		Clock: o.Clock, Recorder: func(string) events.EventRecorder { return w }, Name: s.name, Random: func() float64 { return 0.5 },
+		Debounce: patch.NewStatusDebounce(o.StatusDebounce, o.Clock),
+		Clock:    o.Clock, Recorder: func(string) events.EventRecorder { return w }, Name: s.name, Random: func() float64 { return 0.5 },
 		NewToken: func() (bootstrapv1.BootstrapTokenString, error) {
 			tokens++
 			return bootstrapv1.BootstrapTokenString{ID: fmt.Sprintf("%06d", tokens), Secret: fmt.Sprintf("%016d", tokens)}, nil
@@ -107,6 +113,10 @@ func NewWorld(o Options) (*World, error) {
 // Objects are all that there are, but for definitions: another world can begin
 // with them.
 func (w *World) Objects(ctx context.Context) ([]client.Object, error) { return w.store.all(ctx) }
+
+// Requests counts the writes that were asked for so far, by verb and kind, as in
+// "patch status of Machine".
+func (w *World) Requests() map[string]int { return maps.Clone(w.store.sent) }
 
 // Run lets every controller work until nothing changes any more, while time
 // stands still. What fails then is an error.
@@ -204,6 +214,7 @@ func (w *World) Eventf(regarding, _ runtime.Object, _, reason, _, note string, a
 	if obj, ok := regarding.(client.Object); ok {
 		name = obj.GetName()
 	}
+	w.store.sent["create Event"]++
 	w.Tell("%s %s: %s: %s", kind, name, reason, address.ReplaceAllString(fmt.Sprintf(note, args...), "ADDRESS"))
 }
 

@@ -23,8 +23,11 @@ type story struct {
 }
 
 // New makes a world in which all of Capstan's controllers run on simulated
-// machines.
-func New(t testing.TB) *story {
+// machines, and write each status at once.
+func New(t testing.TB) *story { return newDebounced(t, 0) }
+
+// newDebounced makes one in which a status that only informs waits.
+func newDebounced(t testing.TB, debounce time.Duration) *story {
 	t.Helper()
 	clock := NewClock(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC))
 	backend, err := simulated.New(simulated.Options{Dir: t.TempDir(), Clock: clock, Random: func() float64 { return 0 }})
@@ -36,17 +39,22 @@ func New(t testing.TB) *story {
 			t.Errorf("close the simulated machines: %v", err)
 		}
 	})
-	return fork(t, host.Backends{Simulated: backend}, clock, nil)
+	return begin(t, Options{Clock: clock, Backends: host.Backends{Simulated: backend}, StatusDebounce: debounce})
 }
 
 // fork makes a world with objects of another one, on the same machines.
 func fork(t testing.TB, machines host.Backends, clock *Clock, objects []client.Object) *story {
 	t.Helper()
-	w, err := NewWorld(Options{Clock: clock, Backends: machines, Objects: objects})
+	return begin(t, Options{Clock: clock, Backends: machines, Objects: objects})
+}
+
+func begin(t testing.TB, o Options) *story {
+	t.Helper()
+	w, err := NewWorld(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &story{w, t, machines}
+	return &story{w, t, o.Backends}
 }
 
 // must ends the test if the world is not well.
