@@ -5,6 +5,7 @@ package kubeadmcontrolplane
 import (
 	"context"
 	"errors"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
@@ -14,16 +15,14 @@ import (
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
-	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
@@ -73,34 +72,24 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 }
 
 // Reconcile implements reconcile.ObjectReconciler.
-func (r *Reconciler) Reconcile(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (res ctrl.Result, err error) {
-	s, err := r.observe(ctx, kcp)
-	if err != nil || s.Cluster == nil {
-		return ctrl.Result{}, err
-	}
-	commit := patch.Remember(r.Mgmt, kcp, patch.Debounced(r.Debounce))
-	added := finalizer.Ensure(kcp, controlplanev1.KubeadmControlPlaneFinalizer)
-	if pause.Requested(s.Cluster, kcp) {
-		// It has its finalizer all the same: it may have machines already, which
-		// would stay behind if it were deleted before its first reconcile.
-		conditions.Set(kcp, s.Now, pause.Condition(s.Cluster, kcp))
-		return ctrl.Result{}, commit(ctx)
-	}
-	if added {
-		return ctrl.Result{}, commit(ctx) // nothing happens outside before the finalizer is stored
-	}
-	taken := owner.Has(kcp, clusterKind, s.Cluster.Name) && claim.Names(s.Cluster.Spec.ControlPlaneRef, controlplanev1.GroupVersion().WithKind(kind), kcp.Name)
-	if !taken && kcp.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil // its Cluster takes it first, which wakes us
-	}
-	defer func() {
-		res.RequeueAfter = phase.Sooner(res.RequeueAfter, s.report(err))
-		err = errors.Join(err, s.commitMachines(ctx), commit(ctx))
-	}()
-	if !kcp.DeletionTimestamp.IsZero() {
-		return phase.InOrder(r.deletion(s)...)(ctx, s)
-	}
-	return phase.InOrder(r.upkeep()...)(ctx, s)
+func (r *Reconciler) Reconcile(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (ctrl.Result, error) {
+	return reconciler.Flow[*controlplanev1.KubeadmControlPlane, state]{
+		Clock:   r.Clock,
+		Observe: r.observe,
+		Remember: func(s *state) patch.Commit {
+			own := patch.Remember(r.Mgmt, kcp, patch.Debounced(r.Debounce))
+			return func(ctx context.Context) error { return errors.Join(s.commitMachines(ctx), own(ctx)) }
+		},
+		Finalizer: controlplanev1.KubeadmControlPlaneFinalizer,
+		Cluster:   func(s *state) *clusterv1.Cluster { return s.Cluster },
+		Live:      phase.InOrder(r.upkeep()...),
+		End: func(ctx context.Context, s *state) (ctrl.Result, error) {
+			return phase.InOrder(r.deletion(s)...)(ctx, s)
+		},
+		Quiet:    func(s *state) bool { return s.untaken },
+		Report:   (*state).report,
+		Deadline: func(s *state) time.Time { return s.due },
+	}.Reconcile(ctx, kcp)
 }
 
 // Forget drops what is remembered of a control plane that has gone.
@@ -112,6 +101,7 @@ func (r *Reconciler) Forget(key client.ObjectKey) {
 // upkeep is what a control plane that lives goes through each time.
 func (r *Reconciler) upkeep() []phase.Phase[*state] {
 	return []phase.Phase[*state]{
+		phase.Do("wait for the Cluster to take it", waitToBeTaken),
 		phase.Do("own the infrastructure template", r.ownTemplate),
 		phase.Do("wait for the cluster's infrastructure", waitForInfrastructure),
 		phase.Do("certificates", r.certificates),
@@ -126,6 +116,17 @@ func (r *Reconciler) upkeep() []phase.Phase[*state] {
 		phase.Do("scale and roll out", r.scale),
 		phase.Do("addons", r.addons),
 	}
+}
+
+// waitToBeTaken: a control plane that nobody refers to may be somebody else's.
+// What takes it wakes us.
+func waitToBeTaken(_ context.Context, s *state) (phase.Next, error) {
+	kcp := s.ControlPlane
+	s.untaken = !owner.Has(kcp, clusterKind, s.Cluster.Name) || !claim.Names(s.Cluster.Spec.ControlPlaneRef, controlplanev1.GroupVersion().WithKind(kind), kcp.Name)
+	if s.untaken {
+		return phase.Wait(0), nil
+	}
+	return phase.Continue(), nil
 }
 
 // deletion ends a control plane once nothing depends on it.

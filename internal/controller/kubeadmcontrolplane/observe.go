@@ -43,12 +43,14 @@ type state struct {
 	ca        certs.Pair           // of the cluster; without a key until it is known to be there
 	etcdCA    certs.Pair           // the same of etcd
 	client    client.Client        // of the workload cluster; nil while not connected
+	untaken   bool                 // it lives, and its Cluster has yet to take it
+	due       time.Time            // when the report is to be made again; zero if only a change calls for that
 }
 
 // machine is one of ours, with the write of what has changed on it.
 type machine struct {
 	*kubeadmcontrolplane.Machine
-	commit func(context.Context) error // nil once it has been written
+	commit patch.Commit // nil once it has been written
 }
 
 func (s *state) key() client.ObjectKey { return client.ObjectKeyFromObject(s.Cluster) }
@@ -58,10 +60,10 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 	s.Etcd.Err = workload.ErrNotConnected // until it is asked
 	var err error
 	if s.Cluster, err = owner.Cluster(ctx, r.Mgmt, kcp); err != nil {
-		return s, err
+		return nil, err
 	}
 	if s.Cluster == nil && kcp.DeletionTimestamp.IsZero() {
-		return s, nil
+		return nil, nil // its Cluster wakes us
 	}
 	if s.Cluster == nil {
 		// It has gone first, or never came. Its name is all that is needed to end.
@@ -158,23 +160,27 @@ func clonedFrom(infra *provider.Object) *kubeadmcontrolplane.Source {
 	return &from
 }
 
-// report makes the status of the control plane, and says how soon it is to be
-// made again; zero if only a change calls for that.
-func (s *state) report(failed error) (again time.Duration) {
+// report makes the status of the control plane, and the conditions of its
+// machines.
+func (s *state) report(failed error) {
 	s.Failed = failed != nil
-	status, due := kubeadmcontrolplane.Report(s.Facts, s.Outcome)
-	s.ControlPlane.Status = status
-	if due.IsZero() {
-		return 0
+	s.ControlPlane.Status, s.due = kubeadmcontrolplane.Report(s.Facts, s.Outcome)
+	for _, m := range s.owned {
+		s.reportMachine(m)
 	}
-	return max(due.Sub(s.Now), time.Millisecond)
+}
+
+func (s *state) reportMachine(m *machine) {
+	if all, write := kubeadmcontrolplane.ReportMachine(s.Facts, s.Outcome, m.Machine); write {
+		m.SetConditions(all)
+	}
 }
 
 // commitMachines writes what changed on machines.
 func (s *state) commitMachines(ctx context.Context) error {
 	var errs []error
 	for _, m := range s.owned {
-		errs = append(errs, s.commit(ctx, m))
+		errs = append(errs, m.write(ctx))
 	}
 	return errors.Join(errs...)
 }
@@ -183,19 +189,17 @@ func (s *state) commitMachines(ctx context.Context) error {
 func (s *state) commitNow(ctx context.Context, of *kubeadmcontrolplane.Machine) error {
 	for _, m := range s.owned {
 		if m.Machine == of {
-			return s.commit(ctx, m)
+			s.reportMachine(m)
+			return m.write(ctx)
 		}
 	}
 	return nil
 }
 
-func (s *state) commit(ctx context.Context, m *machine) error {
+func (m *machine) write(ctx context.Context) error {
 	commit := m.commit
 	if m.commit = nil; commit == nil {
 		return nil
-	}
-	if all, write := kubeadmcontrolplane.ReportMachine(s.Facts, s.Outcome, m.Machine); write {
-		m.SetConditions(all)
 	}
 	return commit(ctx)
 }
