@@ -24,7 +24,8 @@ import (
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/extensions"
 )
 
@@ -99,42 +100,53 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile implements reconcile.ObjectReconciler.
+// Reconcile implements reconcile.ObjectReconciler. There is no finalizer: what
+// is kept for an ExtensionConfig lies in this process alone, which sees it go.
 func (r *Reconciler) Reconcile(ctx context.Context, config *runtimev1.ExtensionConfig) (ctrl.Result, error) {
 	defer r.Registry.Tried(config.Name)
-	if !config.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, r.sweep(ctx, config.Name)
+	return reconciler.Flow[*runtimev1.ExtensionConfig, state]{
+		Clock:   r.Clock,
+		Observe: r.observe,
+		Remember: func(s *state) patch.Commit {
+			write := patch.Remember(r.Mgmt, config)
+			return func(ctx context.Context) error { return r.note(ctx, s, write(ctx)) }
+		},
+		Live: phase.InOrder(
+			phase.Do("certificate authority", r.inject),
+			phase.Do("discovery", r.rediscover)),
+		Report:   r.report,
+		Deadline: func(s *state) time.Time { return s.due },
+	}.Reconcile(ctx, config)
+}
+
+// note remembers that the extension was asked, once what it said is written:
+// else it is asked again.
+func (r *Reconciler) note(ctx context.Context, s *state, failed error) error {
+	switch {
+	case s.asked == nil:
+		return failed
+	case failed != nil:
+		r.attempts.forget(s.config.Name)
+		return failed
 	}
-	s := observe(config, r.Clock.Now())
-	commit := patch.Remember(r.Mgmt, config)
-	if pause.Requested(nil, config) {
-		r.attempts.forget(config.Name) // it is asked when the pause ends
-		s.set(pause.Condition(nil, config))
-		return ctrl.Result{}, commit(ctx)
-	}
-	if err := r.inject(ctx, s); err != nil {
-		return ctrl.Result{}, err
-	}
-	asked := s.inputs()
-	if wait := r.attempts.wait(config.Name, asked, s.now); wait > 0 {
-		s.set(pause.Condition(nil, config))
-		return ctrl.Result{RequeueAfter: wait}, commit(ctx)
-	}
-	if err := r.discover(ctx, s); err != nil {
-		return ctrl.Result{}, err
-	}
-	r.report(s)
-	r.tell(ctx, s)
-	if err := commit(ctx); err != nil {
-		r.attempts.forget(config.Name) // what was learned is not kept: ask again
-		return ctrl.Result{}, err
-	}
-	var wait time.Duration
-	err := r.whileThere(ctx, config, func() error {
-		wait = r.attempts.note(config.Name, asked, s.failed != nil, r.Clock.Now(), r.Random())
+	return r.whileThere(ctx, s.config, func() error {
+		s.due = r.Clock.Now().Add(r.attempts.note(s.config.Name, *s.asked, s.failed != nil, r.Clock.Now(), r.Random()))
 		return nil
 	})
-	return ctrl.Result{RequeueAfter: wait}, err
+}
+
+// rediscover asks the extension, unless what it said last still counts.
+func (r *Reconciler) rediscover(ctx context.Context, s *state) (phase.Next, error) {
+	asked := s.inputs()
+	if wait := r.attempts.wait(s.config.Name, asked, s.now); wait > 0 {
+		return phase.Wait(wait), nil
+	}
+	if err := r.discover(ctx, s); err != nil {
+		return phase.Continue(), err
+	}
+	s.asked = &asked
+	r.tell(ctx, s)
+	return phase.Continue(), nil
 }
 
 // discover registers the extension with its spec of now, asks it, and registers

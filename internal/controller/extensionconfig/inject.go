@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
@@ -21,7 +22,7 @@ const authorityKey = "ca.crt"
 // inject copies the certificate authority from the Secret that the annotation
 // names into the spec. What the user got wrong is s.failed: the watch of the
 // Secret, or of the annotation, wakes us when it is put right.
-func (r *Reconciler) inject(ctx context.Context, s *state) error {
+func (r *Reconciler) inject(ctx context.Context, s *state) (phase.Next, error) {
 	value, annotated := s.config.Annotations[runtimev1.InjectCAFromSecretAnnotation]
 	var key client.ObjectKey
 	if annotated {
@@ -35,28 +36,28 @@ func (r *Reconciler) inject(ctx context.Context, s *state) error {
 		return nil
 	})
 	if err != nil || key.Name == "" {
-		return err
+		return phase.Continue(), err
 	}
 	secret := &corev1.Secret{}
 	if err := r.Live.Get(ctx, key, secret); apierrors.IsNotFound(err) {
 		s.misplaced(fmt.Errorf("Secret %s, named by annotation %s, does not exist: create it, or correct the annotation", key, runtimev1.InjectCAFromSecretAnnotation))
-		return nil
+		return phase.Continue(), nil
 	} else if err != nil {
-		return fmt.Errorf("read Secret %s: %w", key, err)
+		return phase.Continue(), fmt.Errorf("read Secret %s: %w", key, err)
 	}
 	bundle, ok := secret.Data[authorityKey]
 	if !ok {
 		s.misplaced(fmt.Errorf("Secret %s, named by annotation %s, has no key %s", key, runtimev1.InjectCAFromSecretAnnotation, authorityKey))
-		return nil
+		return phase.Continue(), nil
 	}
 	// Who may write an ExtensionConfig need not be one who may read Secrets:
 	// certificates are public, and nothing else of the Secret goes anywhere.
 	if bundle, err = fieldrules.CertificateBundle(bundle); err != nil {
 		s.misplaced(fmt.Errorf("%s of Secret %s, named by annotation %s: %w", authorityKey, key, runtimev1.InjectCAFromSecretAnnotation, err))
-		return nil
+		return phase.Continue(), nil
 	}
 	if !bytes.Equal(bundle, s.config.Spec.ClientConfig.CABundle) {
 		s.config.Spec.ClientConfig.CABundle = bundle
 	}
-	return nil
+	return phase.Continue(), nil
 }

@@ -156,7 +156,7 @@ func TestASecretThatCannotBeReadIsAnError(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ext(annotated(runtimev1.InjectCAFromSecretAnnotation, "ns/ca")))
 	w.Live = unreadable{w.client}
-	if _, err := w.Reconcile(t.Context(), w.read()); err == nil || err.Error() != "read Secret ns/ca: timeout" {
+	if _, err := w.Reconcile(t.Context(), w.read()); err == nil || err.Error() != "certificate authority: read Secret ns/ca: timeout" {
 		t.Errorf("error %v", err)
 	}
 	w.wrote()

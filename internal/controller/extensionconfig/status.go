@@ -24,10 +24,21 @@ type state struct {
 	now    time.Time
 	failed error  // why the handlers are not known to be those of now
 	where  string // with failed: the certificate authority is not where it should be
+
+	asked *inputs   // for what the extension was asked; nil if it was not
+	due   time.Time // when it is to be asked again, once it was
 }
 
-func observe(config *runtimev1.ExtensionConfig, now time.Time) *state {
-	return &state{config: config, before: config.DeepCopy(), now: now}
+// observe ends calls to an extension that is being deleted, about which there is
+// nothing else to know.
+func (r *Reconciler) observe(ctx context.Context, config *runtimev1.ExtensionConfig) (*state, error) {
+	if !config.DeletionTimestamp.IsZero() {
+		return nil, r.sweep(ctx, config.Name)
+	}
+	if pause.Requested(nil, config) {
+		r.attempts.forget(config.Name) // it is asked when the pause ends
+	}
+	return &state{config: config, before: config.DeepCopy(), now: r.Clock.Now()}, nil
 }
 
 func (s *state) fail(err error) {
@@ -56,10 +67,15 @@ func (s *state) set(c metav1.Condition) {
 	conditions.Set(s.config, s.now, c)
 }
 
-// report fills the conditions from the state.
-func (r *Reconciler) report(s *state) {
-	for _, c := range extensions.Conditions(s.config, s.failed, extensions.Deprecated(r.Catalog, s.config.Status.Handlers)) {
-		s.set(c)
+// report fills the conditions from the state. failed is why nothing is known.
+func (r *Reconciler) report(s *state, failed error) {
+	if failed != nil {
+		return
+	}
+	if s.asked != nil {
+		for _, c := range extensions.Conditions(s.config, s.failed, extensions.Deprecated(r.Catalog, s.config.Status.Handlers)) {
+			s.set(c)
+		}
 	}
 	s.set(pause.Condition(nil, s.config))
 }
