@@ -14,36 +14,28 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/secrets"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
 
 // certificates finds what the machine needs of the cluster's certificates. In
 // a Cluster without a controlPlaneRef nobody else makes them, so those missing
 // are made when generate is set. missing names a Secret that is awaited.
-func (r *Reconciler) certificates(ctx context.Context, s *state, generate bool) (pairs kubeadm.Pairs, missing string, err error) {
+func (r *Reconciler) certificates(ctx context.Context, s *state, generate bool) (missing string, err error) {
 	defer func() {
 		s.certsErr = err
 		s.certsSeen = err == nil && missing == ""
 	}()
-	for _, n := range s.needs(&pairs) {
+	for _, n := range s.needs(&s.draft.pairs) {
 		p, err := r.certificate(ctx, s, n.purpose, generate && !n.external, n.external && n.purpose == certs.Etcd)
 		switch {
 		case apierrors.IsNotFound(err):
-			return pairs, fmt.Sprintf("%s/%s", s.cluster.Namespace, certs.SecretName(s.cluster.Name, n.purpose)), nil
+			return fmt.Sprintf("%s/%s", s.cluster.Namespace, certs.SecretName(s.cluster.Name, n.purpose)), nil
 		case err != nil:
-			return pairs, "", err
+			return "", err
 		}
 		*n.into = kubeadm.Pair(p)
 	}
-	return pairs, "", nil
-}
-
-// awaitSecret waits for a Secret that others make: a watch shows it if they
-// label it, and a look now and then if they do not.
-func (s *state) awaitSecret(name string) (phase.Next, error) {
-	s.waiting = fmt.Sprintf("Waiting for Secret %s with certificates of the cluster", name)
-	return phase.Wait(secrets.Interval), nil
+	return "", nil
 }
 
 // need is one pair that a machine needs.
@@ -55,7 +47,7 @@ type need struct {
 
 func (s *state) needs(pairs *kubeadm.Pairs) []need {
 	needs := []need{{certs.CA, &pairs.CA, false}}
-	if !s.machine.controlPlane {
+	if !s.machine.ControlPlane {
 		return needs
 	}
 	external := len(s.config.Spec.ClusterConfiguration.Etcd.External.Endpoints) > 0
@@ -82,7 +74,7 @@ func (r *Reconciler) certificate(ctx context.Context, s *state, purpose certs.Pu
 	if err != nil {
 		return certs.Pair{}, err
 	}
-	if s.machine.controlPlane && !keyless {
+	if s.machine.ControlPlane && !keyless {
 		return certs.WithKey(secret, purpose)
 	}
 	return certs.FromSecret(secret, purpose)

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -74,38 +73,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, config *bootstrapv1.KubeadmC
 		Observe: r.observe,
 		Remember: func(s *state) patch.Commit {
 			s.commit = patch.Remember(r.Mgmt, config)
-			return func(ctx context.Context) error { return s.commit(ctx) } // join may have written before
+			return func(ctx context.Context) error { return s.commit(ctx) } // discovery may have been written before
 		},
 		Cluster: func(s *state) *clusterv1.Cluster { return s.cluster },
 		Live: phase.InOrder(
 			phase.Do("bootstrap data that is there", r.keep),
-			phase.Do("infrastructure", awaitInfrastructure),
-			phase.Do("bootstrap data", r.make)),
+			phase.Do("bootstrap data", r.carryOut)),
 		Report: report,
 	}.Reconcile(ctx, config)
-}
-
-// make renders the data: for kubeadm init on the first machine of the control
-// plane, for kubeadm join on every other.
-func (r *Reconciler) make(ctx context.Context, s *state) (phase.Next, error) {
-	if s.config.Spec.Format == bootstrapv1.Ignition {
-		return phase.Continue(), s.refuse("spec.format is ignition, for which no data can be made yet: use cloud-config")
-	}
-	if s.machine.version == "" {
-		return phase.Continue(), s.refuse("%s has no spec.version: set the version of Kubernetes", s.machine)
-	}
-	if ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false) {
-		return r.join(ctx, s)
-	}
-	if !s.machine.controlPlane {
-		return s.await("Waiting for the control plane of Cluster %s to be initialized", s.cluster.Name)
-	}
-	return r.init(ctx, s)
-}
-
-func awaitInfrastructure(_ context.Context, s *state) (phase.Next, error) {
-	if !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false) {
-		return s.await("Waiting for the infrastructure of Cluster %s to be provisioned", s.cluster.Name)
-	}
-	return phase.Continue(), nil
 }

@@ -11,7 +11,8 @@
 // spec.joinConfiguration.discovery; the Secret with the data; the init lock
 // (ConfigMap <cluster>-lock); bootstrap tokens in the workload cluster;
 // certificate Secrets, only in a Cluster without a controlPlaneRef.
-// Phases: data that is there, infrastructure, init or join.
+// Plans: internal/pure/bootstrapdata, which asks for each act in its order; data
+// that is there first, then init or join.
 // Invariant: data once made is not made again for a Machine, whatever changes
 // in the spec.
 package kubeadmconfig

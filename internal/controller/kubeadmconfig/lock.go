@@ -4,7 +4,6 @@ package kubeadmconfig
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,67 +14,57 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/pure/bootstrapdata"
 )
 
-// The init lock is a ConfigMap that exactly one control plane machine of a
-// Cluster can create: the one that runs kubeadm init. It goes when the first
-// other machine joins.
-const (
-	lockSuffix = "-lock"
-	lockKey    = "lock-information"
-)
-
-type lockInformation struct {
-	MachineName string `json:"machineName"`
-}
-
-// lock takes the lock for the machine. It returns the name of the Machine that
-// has it instead, or "" when it is ours.
-func (r *Reconciler) lock(ctx context.Context, s *state) (holder string, err error) {
+// takeLock takes the lock for the machine, unless it is there: then it says what
+// is in it.
+func (r *Reconciler) takeLock(ctx context.Context, s *state) (bootstrapdata.Answer, error) {
 	held := &corev1.ConfigMap{}
-	err = r.Mgmt.Get(ctx, s.lockName(), held)
+	err := r.Mgmt.Get(ctx, s.lockName(), held)
 	if apierrors.IsNotFound(err) {
 		if err = r.createLock(ctx, s); err == nil {
-			return "", nil
+			return bootstrapdata.Answer{}, nil
 		}
 		if apierrors.IsAlreadyExists(err) { // the cache did not show it yet
 			err = r.Live.Get(ctx, s.lockName(), held)
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("take the init lock, ConfigMap %s: %w", s.lockName(), err)
+		return bootstrapdata.Answer{}, fmt.Errorf("take the init lock, ConfigMap %s: %w", s.lockName(), err)
 	}
-	var info lockInformation
-	if err := json.Unmarshal([]byte(held.Data[lockKey]), &info); err != nil || info.MachineName == "" {
-		return "", s.refuse("the init lock, ConfigMap %s, does not say in its key %s who holds it: delete it", s.lockName(), lockKey)
+	s.held = held
+	return bootstrapdata.Answer{Held: true, Lock: held.Data[bootstrapdata.LockKey]}, nil
+}
+
+// machineExists asks live whether the holder of the lock does: one that the
+// cache does not show yet must not lose it.
+func (r *Reconciler) machineExists(ctx context.Context, s *state, name string) (bool, error) {
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.config.Namespace, Name: name}, &clusterv1.Machine{})
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("get Machine %s/%s, which holds the init lock: %w", s.config.Namespace, name, err)
 	}
-	if info.MachineName == s.machine.name {
-		return "", nil
-	}
-	// Read live: a Machine that the cache does not show yet must not lose its lock.
-	err = r.Live.Get(ctx, client.ObjectKey{Namespace: s.config.Namespace, Name: info.MachineName}, &clusterv1.Machine{})
-	switch {
-	case err == nil:
-		return info.MachineName, nil
-	case !apierrors.IsNotFound(err):
-		return "", fmt.Errorf("get Machine %s/%s, which holds the init lock: %w", s.config.Namespace, info.MachineName, err)
-	}
-	ctrl.LoggerFrom(ctx).Info("Taking the init lock from a Machine that has gone", "holder", info.MachineName)
-	if err := r.deleteLock(ctx, held); err != nil {
-		return "", err
+	return err == nil, nil
+}
+
+// replaceLock takes the lock from a Machine that has gone.
+func (r *Reconciler) replaceLock(ctx context.Context, s *state, holder string) error {
+	ctrl.LoggerFrom(ctx).Info("Taking the init lock from a Machine that has gone", "holder", holder)
+	if err := r.deleteLock(ctx, s.held); err != nil {
+		return err
 	}
 	if err := r.createLock(ctx, s); err != nil {
-		return "", fmt.Errorf("take the init lock, ConfigMap %s: %w", s.lockName(), err)
+		return fmt.Errorf("take the init lock, ConfigMap %s: %w", s.lockName(), err)
 	}
-	return "", nil
+	return nil
 }
 
 func (s *state) lockName() client.ObjectKey {
-	return client.ObjectKey{Namespace: s.cluster.Namespace, Name: s.cluster.Name + lockSuffix}
+	return client.ObjectKey{Namespace: s.cluster.Namespace, Name: bootstrapdata.LockName(s.cluster.Name)}
 }
 
 func (r *Reconciler) createLock(ctx context.Context, s *state) error {
-	info, err := json.Marshal(lockInformation{MachineName: s.machine.name})
+	info, err := bootstrapdata.LockOf(s.machine.Name)
 	if err != nil {
 		return err
 	}
@@ -89,7 +78,7 @@ func (r *Reconciler) createLock(ctx context.Context, s *state) error {
 			Labels:          map[string]string{clusterv1.ClusterNameLabel: s.cluster.Name},
 			OwnerReferences: []metav1.OwnerReference{ref},
 		},
-		Data: map[string]string{lockKey: string(info)},
+		Data: map[string]string{bootstrapdata.LockKey: info},
 	})
 }
 

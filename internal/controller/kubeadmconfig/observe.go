@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -19,17 +21,21 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/bootstrapdata"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
 // state is what one reconcile knows.
 type state struct {
 	config  *bootstrapv1.KubeadmConfig
-	machine *machine
+	machine *bootstrapdata.Machine // that owns it
 	cluster *clusterv1.Cluster
 	now     time.Time
 	commit  patch.Commit // of config
+
+	draft draft             // of the data
+	held  *corev1.ConfigMap // the init lock of another; nil if nobody looked
+	token *corev1.Secret    // of the workload cluster; nil if nobody looked
 
 	waiting        string // what is awaited, as a sentence
 	refused        string // what the user has to change, as a sentence
@@ -37,21 +43,6 @@ type state struct {
 	certsErr       error  // looking at the certificates met this
 	specGeneration int64  // of config, counting the write of its spec in this reconcile
 }
-
-// machine is the owner of a config: a Machine, or a MachinePool, whose many
-// machines share the data.
-type machine struct {
-	kind, namespace, name string
-	uid                   string
-	version               string
-	controlPlane          bool
-	pool                  bool
-	dataSecretName        string
-	hasNodes              bool
-}
-
-// String names the machine for people.
-func (m *machine) String() string { return fmt.Sprintf("%s %s/%s", m.kind, m.namespace, m.name) }
 
 // observe reads who owns the config. Without a machine or a Cluster there is
 // nothing to do yet, and the result is nil: their coming wakes us. There is
@@ -80,7 +71,7 @@ var configKind = bootstrapv1.GroupVersion().WithKind("KubeadmConfig")
 
 // machineOf reads the machine among the owners of the config, and the name of
 // its Cluster. One that does not refer to the config is none of its owners.
-func (r *Reconciler) machineOf(ctx context.Context, config *bootstrapv1.KubeadmConfig) (*machine, string, error) {
+func (r *Reconciler) machineOf(ctx context.Context, config *bootstrapv1.KubeadmConfig) (*bootstrapdata.Machine, string, error) {
 	for _, ref := range config.OwnerReferences {
 		if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || gv.Group != clusterv1.GroupVersion().Group {
 			continue
@@ -96,14 +87,10 @@ func (r *Reconciler) machineOf(ctx context.Context, config *bootstrapv1.KubeadmC
 				continue
 			}
 			_, controlPlane := obj.Labels[clusterv1.MachineControlPlaneLabel]
-			m := &machine{
-				kind: ref.Kind, namespace: obj.Namespace, name: obj.Name, uid: string(obj.UID), version: obj.Spec.Version,
-				controlPlane: controlPlane, hasNodes: obj.Status.NodeRef.IsDefined(),
-			}
-			if obj.Spec.Bootstrap.DataSecretName != nil {
-				m.dataSecretName = *obj.Spec.Bootstrap.DataSecretName
-			}
-			return m, obj.Spec.ClusterName, nil
+			return &bootstrapdata.Machine{
+				Kind: ref.Kind, Namespace: obj.Namespace, Name: obj.Name, Version: obj.Spec.Version,
+				ControlPlane: controlPlane, HasNodes: obj.Status.NodeRef.IsDefined(), DataSecretName: ptr.Deref(obj.Spec.Bootstrap.DataSecretName, ""),
+			}, obj.Spec.ClusterName, nil
 		case "MachinePool":
 			obj := &clusterv1.MachinePool{}
 			if err := r.Mgmt.Get(ctx, key, obj); err != nil {
@@ -112,14 +99,11 @@ func (r *Reconciler) machineOf(ctx context.Context, config *bootstrapv1.KubeadmC
 			if !claim.Names(obj.Spec.Template.Spec.Bootstrap.ConfigRef, configKind, config.Name) {
 				continue
 			}
-			m := &machine{
-				kind: ref.Kind, namespace: obj.Namespace, name: obj.Name, uid: string(obj.UID), version: obj.Spec.Template.Spec.Version,
-				pool: true, hasNodes: len(obj.Status.NodeRefs) > 0,
-			}
-			if obj.Spec.Template.Spec.Bootstrap.DataSecretName != nil {
-				m.dataSecretName = *obj.Spec.Template.Spec.Bootstrap.DataSecretName
-			}
-			return m, obj.Spec.ClusterName, nil
+			spec := obj.Spec.Template.Spec
+			return &bootstrapdata.Machine{
+				Kind: ref.Kind, Namespace: obj.Namespace, Name: obj.Name, Version: spec.Version,
+				Pool: true, HasNodes: len(obj.Status.NodeRefs) > 0, DataSecretName: ptr.Deref(spec.Bootstrap.DataSecretName, ""),
+			}, obj.Spec.ClusterName, nil
 		}
 	}
 	return nil, "", nil
@@ -130,12 +114,6 @@ func ignoreNotFound(err error, ref metav1.OwnerReference) error {
 		return nil
 	}
 	return fmt.Errorf("get owner %s %s: %w", ref.Kind, ref.Name, err)
-}
-
-// await ends the reconcile: a watch wakes us when what is awaited has come.
-func (s *state) await(format string, args ...any) (phase.Next, error) {
-	s.waiting = fmt.Sprintf(format, args...)
-	return phase.Wait(0), nil
 }
 
 // refuse is an error that only a change of the object can help.

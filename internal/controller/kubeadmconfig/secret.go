@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,7 +18,6 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
@@ -29,23 +27,11 @@ const (
 	formatKey = "format"
 )
 
-// keep looks after data that was made before: it belongs to the config, the
-// status tells of it also after a move to another management cluster, and its
-// token lasts until the machine has a node. Without data it goes on.
-func (r *Reconciler) keep(ctx context.Context, s *state) (phase.Next, error) {
-	status := &s.config.Status
-	if !ptr.Deref(status.Initialization.DataSecretCreated, false) && s.machine.dataSecretName != "" {
-		ctrl.LoggerFrom(ctx).Info("Taking over bootstrap data that the machine already has", "Secret", s.machine.dataSecretName)
-		status.DataSecretName = s.machine.dataSecretName
-		status.Initialization.DataSecretCreated = new(true)
-	}
-	if !ptr.Deref(status.Initialization.DataSecretCreated, false) {
-		return phase.Continue(), nil
-	}
-	if err := r.ownSecret(ctx, s, status.DataSecretName); err != nil {
-		return phase.Continue(), err
-	}
-	return r.keepToken(ctx, s)
+// takeOver tells of data that the machine already has.
+func (s *state) takeOver(ctx context.Context) {
+	ctrl.LoggerFrom(ctx).Info("Taking over bootstrap data that the machine already has", "Secret", s.machine.DataSecretName)
+	s.config.Status.DataSecretName = s.machine.DataSecretName
+	s.config.Status.Initialization.DataSecretCreated = new(true)
 }
 
 // ownSecret makes the config the controller of its Secret. A Secret that has

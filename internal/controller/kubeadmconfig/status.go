@@ -4,7 +4,6 @@ package kubeadmconfig
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
@@ -36,7 +35,7 @@ func certificatesAvailable(s *state) *metav1.Condition {
 	case s.certsErr != nil:
 		c.Status, c.Reason = metav1.ConditionUnknown, bootstrapv1.KubeadmConfigCertificatesAvailableInternalErrorReason
 		c.Message = s.certsErr.Error()
-	case s.certsSeen || ptr.Deref(s.config.Status.Initialization.DataSecretCreated, false):
+	case s.certsSeen || s.made():
 		c.Status, c.Reason = metav1.ConditionTrue, bootstrapv1.KubeadmConfigCertificatesAvailableReason
 	default:
 		return nil
@@ -52,7 +51,7 @@ func dataSecretAvailable(s *state, err error) metav1.Condition {
 		Reason: bootstrapv1.KubeadmConfigDataSecretNotAvailableReason, Message: s.waiting,
 	}
 	switch {
-	case ptr.Deref(s.config.Status.Initialization.DataSecretCreated, false):
+	case s.made():
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, bootstrapv1.KubeadmConfigDataSecretAvailableReason, ""
 	case s.refused != "":
 		c.Message = s.refused

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +18,7 @@ import (
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/workload"
-	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/bootstrapdata"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
 
@@ -45,90 +46,43 @@ func (r *Reconciler) createToken(ctx context.Context, s *state) (string, error) 
 	return token.String(), nil
 }
 
-// keepToken extends the token of a machine without a node before it ends. A
-// MachinePool's machines may come at any time, so its token is replaced before
-// it ends, and made again when it is gone.
-func (r *Reconciler) keepToken(ctx context.Context, s *state) (phase.Next, error) {
-	d := s.config.Spec.JoinConfiguration.Discovery
-	token, err := bootstrapv1.NewBootstrapTokenString(d.BootstrapToken.Token)
-	if err != nil || d.File.KubeConfigPath != "" || (s.machine.hasNodes && !s.machine.pool) {
-		r.upkeep.Forget(client.ObjectKeyFromObject(s.config)) // no token of ours, or nobody needs it any more
-		return phase.Wait(0), nil
-	}
-	if left := r.upkeep.Get(s.config).Sub(s.now); left > 0 {
-		return phase.Wait(left), nil
-	}
+// findToken reads the token that the data has.
+func (r *Reconciler) findToken(ctx context.Context, s *state) (a bootstrapdata.Answer, err error) {
+	id, _, _ := strings.Cut(s.config.Spec.JoinConfiguration.Discovery.BootstrapToken.Token, ".")
 	c, err := r.Workload.Client(ctx, client.ObjectKeyFromObject(s.cluster))
 	if errors.Is(err, workload.ErrNotConnected) {
-		return phase.Wait(r.tokenTTL() / 6), nil // the token goes on ending meanwhile
+		return bootstrapdata.Answer{Disconnected: true}, nil
 	}
 	if err != nil {
-		return phase.Continue(), err
+		return a, err
 	}
 	secret := &corev1.Secret{}
-	err = c.Get(ctx, client.ObjectKey{Namespace: kubeadm.TokenNamespace, Name: kubeadm.TokenSecretName(token.ID)}, secret)
-	switch {
-	case apierrors.IsNotFound(err) && s.machine.pool:
-		return r.rotate(ctx, s)
-	case apierrors.IsNotFound(err):
-		ctrl.LoggerFrom(ctx).V(2).Info("The bootstrap token of the machine is gone", "tokenID", token.ID)
-		return phase.Wait(0), nil
-	case err != nil:
-		return phase.Continue(), fmt.Errorf("get bootstrap token %s in the workload cluster of Cluster %s: %w", token.ID, s.cluster.Name, err)
+	err = c.Get(ctx, client.ObjectKey{Namespace: kubeadm.TokenNamespace, Name: kubeadm.TokenSecretName(id)}, secret)
+	if apierrors.IsNotFound(err) {
+		ctrl.LoggerFrom(ctx).V(2).Info("The bootstrap token of the machine is gone", "tokenID", id)
+		return bootstrapdata.Answer{Gone: true}, nil
 	}
-	return r.extend(ctx, s, c, secret)
-}
-
-func (r *Reconciler) extend(ctx context.Context, s *state, c client.Client, secret *corev1.Secret) (phase.Next, error) {
-	expires, err := kubeadm.TokenExpiry(secret)
 	if err != nil {
-		return phase.Continue(), err
+		return a, fmt.Errorf("get bootstrap token %s in the workload cluster of Cluster %s: %w", id, s.cluster.Name, err)
 	}
-	extend, again := kubeadm.TokenUpkeep(s.now, expires, r.tokenTTL())
-	if s.machine.pool && s.machine.hasNodes {
-		if !expires.IsZero() && expires.Sub(s.now) < r.tokenTTL()/2 {
-			return r.rotate(ctx, s)
-		}
-		extend = false
-	}
-	if extend {
-		before := secret.DeepCopy()
-		kubeadm.ExtendToken(secret, s.now.Add(r.tokenTTL()))
-		ctrl.LoggerFrom(ctx).Info("Extending bootstrap token", "Secret", secret.Name)
-		if err := c.Patch(ctx, secret, client.MergeFrom(before)); err != nil {
-			return phase.Continue(), fmt.Errorf("extend bootstrap token, Secret %s in the workload cluster of Cluster %s: %w", secret.Name, s.cluster.Name, err)
-		}
-	}
-	if again > 0 {
-		r.upkeep.Set(s.config, s.now.Add(again))
-	}
-	return phase.Wait(again), nil
+	s.token = secret
+	a.Expires, err = kubeadm.TokenExpiry(secret)
+	return a, err
 }
 
-// rotate gives a MachinePool a new token, and data with it. While that cannot
-// be done the old one stays, which the data has: so it is tried again.
-func (r *Reconciler) rotate(ctx context.Context, s *state) (phase.Next, error) {
-	t := &s.config.Spec.JoinConfiguration.Discovery.BootstrapToken
-	old := t.Token
-	t.Token = ""
-	next, err := r.join(ctx, s)
-	if t.Token == "" || err != nil {
-		t.Token = old
+// extend lets the token that was found last as long as a new one.
+func (r *Reconciler) extend(ctx context.Context, s *state) error {
+	c, err := r.Workload.Client(ctx, client.ObjectKeyFromObject(s.cluster))
+	if err != nil {
+		return err
 	}
-	if s.waiting != "" {
-		return phase.Wait(r.tokenTTL() / 6), err
+	before := s.token.DeepCopy()
+	kubeadm.ExtendToken(s.token, s.now.Add(r.tokenTTL()))
+	ctrl.LoggerFrom(ctx).Info("Extending bootstrap token", "Secret", s.token.Name)
+	if err := c.Patch(ctx, s.token, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("extend bootstrap token, Secret %s in the workload cluster of Cluster %s: %w", s.token.Name, s.cluster.Name, err)
 	}
-	return next, err
-}
-
-// watchToken asks for a look at the token that the data has, while it lasts.
-func (r *Reconciler) watchToken(s *state, d bootstrapv1.Discovery) phase.Next {
-	if d.File.KubeConfigPath != "" || d.BootstrapToken.Token == "" {
-		return phase.Wait(0)
-	}
-	after := r.tokenTTL() / 3
-	r.upkeep.Set(s.config, s.now.Add(after))
-	return phase.Wait(after)
+	return nil
 }
 
 // randomToken draws a token from the characters that tokens are made of.

@@ -4,7 +4,6 @@ package kubeadmconfig
 
 import (
 	"context"
-	"strings"
 
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +15,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/pure/bootstrapdata"
 )
 
 // ofMachine names the config of a Machine. A control plane Machine that goes
@@ -99,6 +99,6 @@ func lockMatters() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
-		DeleteFunc: func(e event.DeleteEvent) bool { return strings.HasSuffix(e.Object.GetName(), lockSuffix) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return bootstrapdata.IsLock(e.Object.GetName()) },
 	}
 }

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmconfig
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/secrets"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/bootstrapdata"
+)
+
+// facts are what the plan starts from.
+func (r *Reconciler) facts(s *state) bootstrapdata.Facts {
+	c, d := s.cluster, s.config.Spec.JoinConfiguration.Discovery
+	f := bootstrapdata.Facts{
+		Cluster: bootstrapdata.Cluster{
+			Name:        c.Name,
+			Provisioned: ptr.Deref(c.Status.Initialization.InfrastructureProvisioned, false),
+			Initialized: ptr.Deref(c.Status.Initialization.ControlPlaneInitialized, false),
+			Endpoint:    c.Spec.ControlPlaneEndpoint.IsValid(), ControlPlane: c.Spec.ControlPlaneRef.IsDefined(),
+		},
+		Machine: *s.machine, Format: s.config.Spec.Format, Made: s.made(),
+		Discovery: bootstrapdata.Discovery{File: d.File.KubeConfigPath != "", Endpoint: d.BootstrapToken.APIServerEndpoint != "", Token: d.BootstrapToken.Token != ""},
+		Now:       s.now, TTL: r.tokenTTL(), LookAt: r.upkeep.Get(s.config),
+	}
+	if token, err := bootstrapv1.NewBootstrapTokenString(d.BootstrapToken.Token); err == nil {
+		f.Discovery.TokenID = token.ID
+	}
+	return f
+}
+
+// made reports whether the status tells of data.
+func (s *state) made() bool {
+	return ptr.Deref(s.config.Status.Initialization.DataSecretCreated, false)
+}
+
+// keep looks after data that was made before. Without data it goes on.
+func (r *Reconciler) keep(ctx context.Context, s *state) (phase.Next, error) {
+	if !s.made() && s.machine.DataSecretName == "" {
+		return phase.Continue(), nil
+	}
+	return r.carryOut(ctx, s)
+}
+
+// carryOut plans, and does what the plan asks for on its way.
+func (r *Reconciler) carryOut(ctx context.Context, s *state) (phase.Next, error) {
+	record, err := bootstrapdata.Planner.Make(r.facts(s), func(q bootstrapdata.Question) (bootstrapdata.Answer, error) { return r.answer(ctx, s, q) })
+	p := record.Plan
+	s.waiting = p.Waiting
+	switch {
+	case err != nil:
+		s.restoreToken()
+		return phase.Continue(), err
+	case p.Refused != "":
+		return phase.Continue(), s.refuse("%s", p.Refused)
+	case p.Secret: // a watch shows it if who makes it labels it, and a look now and then if not
+		return phase.Wait(secrets.Interval), nil
+	case p.Forget:
+		r.upkeep.Forget(client.ObjectKeyFromObject(s.config))
+	case p.Look > 0:
+		r.upkeep.Set(s.config, s.now.Add(p.Look))
+		return phase.Wait(p.Look), nil
+	}
+	return phase.Wait(p.Again), nil
+}
+
+// answer finds out, or does, what the plan asks for.
+func (r *Reconciler) answer(ctx context.Context, s *state, q bootstrapdata.Question) (a bootstrapdata.Answer, err error) {
+	switch q.Kind {
+	case bootstrapdata.DoTakeOver:
+		s.takeOver(ctx)
+	case bootstrapdata.DoOwn:
+		err = r.ownSecret(ctx, s, s.config.Status.DataSecretName)
+	case bootstrapdata.Token:
+		return r.findToken(ctx, s)
+	case bootstrapdata.DoExtend:
+		err = r.extend(ctx, s)
+	case bootstrapdata.DoFindCertificates:
+		a.Missing, err = r.certificates(ctx, s, q.Generate)
+	case bootstrapdata.DoPrepare:
+		err = r.prepare(ctx, s, q.Init)
+	case bootstrapdata.DoTakeLock:
+		return r.takeLock(ctx, s)
+	case bootstrapdata.Holder:
+		a.Exists, err = r.machineExists(ctx, s, q.Name)
+	case bootstrapdata.DoReplaceLock:
+		err = r.replaceLock(ctx, s, q.Name)
+	case bootstrapdata.DoReleaseLock:
+		err = r.unlock(ctx, s)
+	case bootstrapdata.DoDiscover:
+		a.Disconnected, err = r.discover(ctx, s, q.NewToken)
+	case bootstrapdata.DoStore:
+		err = r.storeData(ctx, s, q.Init)
+	default:
+		err = fmt.Errorf("nothing answers the plan's question %q", q.Kind)
+	}
+	return a, err
+}
