@@ -248,6 +248,40 @@ func TestATemplateIsSharedWithinItsCluster(t *testing.T) {
 	}
 }
 
+func TestLookTemplateKeepsWhatHinders(t *testing.T) {
+	t.Parallel()
+	template, stolen := host("free"), owned(host("theirs"), "prod", false)
+	template.SetKind("HostTemplate")
+	stolen.SetKind("HostTemplate")
+	labels := map[string]string{"cluster.x-k8s.io/v1beta2": "v1"}
+	c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(crd("hosttemplates.x.io", labels), template, stolen).Build()
+	tests := map[string]struct {
+		kind, name string
+		want       string // what hinders
+		wantErr    bool   // it is tried again
+	}{
+		"nothing":                {kind: "HostTemplate", name: "free"},
+		"one that is not there":  {kind: "HostTemplate", name: "gone", want: "HostTemplate gone, named by spec.ref, does not exist: create it, or correct the reference"},
+		"one of another Cluster": {kind: "HostTemplate", name: "theirs", want: "spec.ref: HostTemplate ns/theirs is held by Cluster prod: refer to another object, or remove that owner or label"},
+		"no template":            {kind: "Host", name: "h0", want: "spec.ref: kind Host.x.io: is not a template, the kind of which ends in Template: refer to a template for the infrastructure of a Machine"},
+		"one of a kind without a CRD": {kind: "NewTemplate", name: "n", wantErr: true,
+			want: "spec.ref: kind NewTemplate.x.io: there is no CRD newtemplates.x.io: install the provider that brings it, or correct apiGroup and kind"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := Reference{Ref: clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: tc.kind, Name: tc.name}, Role: claim.MachineInfrastructure, Field: "spec.ref"}
+			err := New(c, nil).LookTemplate(t.Context(), demo(), &r, Wake{})
+			if (err != nil) != tc.wantErr {
+				t.Errorf("error %v, want one: %v", err, tc.wantErr)
+			}
+			if got := r.Known().Hindrance(); got != tc.want || (r.Obj == nil) != (tc.want != "") {
+				t.Errorf("object %v, hindrance %q, want %q", r.Obj, got, tc.want)
+			}
+		})
+	}
+}
+
 func TestAdoptBesideATool(t *testing.T) {
 	t.Parallel()
 	h := host("h0")

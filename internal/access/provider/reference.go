@@ -67,6 +67,30 @@ func (o *Objects) Look(ctx context.Context, namespace string, r *Reference, w Wa
 	return r.Err
 }
 
+// LookTemplate is Look for a template, which all that is of the Cluster share.
+// One that belongs to another Cluster, or cannot be one for the role, is no error:
+// a change of its owners, or of the reference, wakes w.
+func (o *Objects) LookTemplate(ctx context.Context, c *clusterv1.Cluster, r *Reference, w Wake) error {
+	err := o.Watch(ctx, r.Ref, w)
+	if err == nil {
+		r.Obj, err = o.Template(ctx, c, r.Ref, r.Role)
+	}
+	if err != nil {
+		r.Obj = nil
+	}
+	if apierrors.IsNotFound(err) {
+		r.Missing = true
+		return nil
+	}
+	if err != nil {
+		r.Err = fmt.Errorf("%s: %w", r.Field, err)
+	}
+	if Refused(err) {
+		return nil
+	}
+	return r.Err
+}
+
 // Known is what is known of the object, as a value.
 func (r *Reference) Known() reference.Object {
 	known := reference.Object{Ref: r.Ref, Field: r.Field, Missing: r.Missing, Held: r.Held()}

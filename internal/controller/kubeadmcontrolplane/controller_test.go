@@ -405,7 +405,7 @@ func TestMissingTemplateIsNamed(t *testing.T) {
 	l := newLab(t, 1)
 	l.must(l.Mgmt.Delete(t.Context(), &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "small"}}))
 	l.settle()
-	want := "Scaling up from 0 to 1 replica is blocked because:\n* LocalMachineTemplate small, named by spec.machineTemplate.spec.infrastructureRef, does not exist: create it or correct the reference"
+	want := "Scaling up from 0 to 1 replica is blocked because:\n* LocalMachineTemplate small, named by spec.machineTemplate.spec.infrastructureRef, does not exist: create it, or correct the reference"
 	if got := conditions.Message(l.controlPlane(), "ScalingUp"); got != want {
 		t.Errorf("message %q", got)
 	}

@@ -99,26 +99,18 @@ func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmCon
 // observeTemplate tells a template that is not there, or cannot be, from a
 // failure to read it.
 func (r *Reconciler) observeTemplate(ctx context.Context, s *state) error {
-	ref := s.ControlPlane.Spec.MachineTemplate.Spec.InfrastructureRef
-	err := r.Providers.Watch(ctx, ref, provider.Wake{Controller: name, Watcher: r.watcher, List: &controlplanev1.KubeadmControlPlaneList{}})
-	var t *provider.Object
-	if err == nil {
-		t, err = r.Providers.Template(ctx, s.Cluster, ref, claim.MachineInfrastructure)
+	t := provider.Reference{
+		Ref:   s.ControlPlane.Spec.MachineTemplate.Spec.InfrastructureRef,
+		Role:  claim.MachineInfrastructure,
+		Field: "spec.machineTemplate.spec.infrastructureRef",
 	}
-	_, unusable := errors.AsType[*provider.KindError](err)
-	switch {
-	case err == nil:
-		s.template = t
-	case apierrors.IsNotFound(err):
-		s.Template = fmt.Sprintf("%s %s, named by spec.machineTemplate.spec.infrastructureRef, does not exist: create it or correct the reference", ref.Kind, ref.Name)
-	case provider.Refused(err):
-		s.Template = "spec.machineTemplate.spec.infrastructureRef: " + err.Error()
-	case unusable:
-		s.Template = "spec.machineTemplate.spec.infrastructureRef: " + err.Error()
+	err := r.Providers.LookTemplate(ctx, s.Cluster, &t, provider.Wake{Controller: name, Watcher: r.watcher, List: &controlplanev1.KubeadmControlPlaneList{}})
+	if _, unusable := errors.AsType[*provider.KindError](err); unusable {
 		s.unwatched = true // CRDs are not watched
-	default:
+	} else if err != nil {
 		return err
 	}
+	s.template, s.Template = t.Obj, t.Known().Hindrance()
 	return nil
 }
 

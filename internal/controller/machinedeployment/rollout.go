@@ -9,7 +9,6 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -90,28 +89,20 @@ func (r *Reconciler) adoptTemplate(ctx context.Context, s *state, ref clusterv1.
 	if !ref.IsDefined() {
 		return nil
 	}
-	err := r.Providers.Watch(ctx, ref, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineDeploymentList{}})
-	var t *provider.Object
-	if err == nil {
-		t, err = r.Providers.Template(ctx, s.cluster, ref, role)
-	}
-	if apierrors.IsNotFound(err) {
-		s.blocked = append(s.blocked, fmt.Sprintf("%s %s, named by %s, does not exist: create it, or correct the reference", ref.Kind, ref.Name, field))
-		return nil // its creation wakes us
-	}
-	if provider.Refused(err) {
-		s.blocked = append(s.blocked, fmt.Sprintf("%s: %v", field, err))
-		return nil // a change of its owners wakes us
-	}
+	t := provider.Reference{Ref: ref, Role: role, Field: field}
+	err := r.Providers.LookTemplate(ctx, s.cluster, &t, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineDeploymentList{}})
 	if _, isKind := errors.AsType[*provider.KindError](err); isKind {
-		s.blocked = append(s.blocked, fmt.Sprintf("%s: %v", field, err))
-		s.unusable = errors.Join(s.unusable, fmt.Errorf("%s: %w", field, err))
-		return nil
+		s.unusable = errors.Join(s.unusable, err)
+		err = nil
 	}
 	if err != nil {
 		return err
 	}
-	return r.Providers.Adopt(ctx, t, provider.Adoption{Claim: claim.ToShare(s.cluster)})
+	if hindrance := t.Known().Hindrance(); hindrance != "" {
+		s.blocked = append(s.blocked, hindrance)
+		return nil
+	}
+	return r.Providers.Adopt(ctx, t.Obj, provider.Adoption{Claim: claim.ToShare(s.cluster)})
 }
 
 // rollOut carries out what package rollout plans.

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
@@ -98,15 +97,6 @@ func (r *Reconciler) observeMachines(ctx context.Context, s *state) error {
 	}
 	s.machines, s.orphans = owner.Divide(list.Items, s.set.UID)
 	return nil
-}
-
-func anyToRemediate(machines []*clusterv1.Machine) bool {
-	for _, m := range machines {
-		if m.DeletionTimestamp.IsZero() && conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
-			return true
-		}
-	}
-	return false
 }
 
 // templates are the references by which a set is found again when one of its

@@ -34,6 +34,15 @@ func (o Object) String() string { return o.Ref.Kind + " " + o.Ref.Name }
 // Defined reports whether there is a reference.
 func (o Object) Defined() bool { return o.Ref.IsDefined() }
 
+// Hindrance says why the object cannot be used; empty if it can, or was not
+// looked for.
+func (o Object) Hindrance() string {
+	if o.Missing {
+		return fmt.Sprintf("%s, named by %s, does not exist: create it, or correct the reference", o, o.Field)
+	}
+	return o.Err
+}
+
 // Mirrored says how to show a condition of an object on what refers to it.
 type Mirrored struct {
 	Source, Target string

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scaling
+
+import (
+	"fmt"
+	"slices"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
+)
+
+// kubeadmTemplate is the kind whose machines are bootstrapped by kubeadm; the
+// version skew that kubeadm allows concerns only those.
+const kubeadmTemplate = "KubeadmConfigTemplate"
+
+// Needed reports whether a Machine might have to be created: one is missing, even
+// with those that may be adopted, or is to be replaced.
+func Needed(machines, orphans []*clusterv1.Machine, want int) bool {
+	return len(machines)+len(orphans) < want || slices.ContainsFunc(machines, func(m *clusterv1.Machine) bool {
+		return m.DeletionTimestamp.IsZero() && conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition)
+	})
+}
+
+// Creation is what is looked at to tell whether a set can create a Machine.
+type Creation struct {
+	Set     *clusterv1.MachineSet
+	Cluster *clusterv1.Cluster
+	// Bootstrap and Infrastructure are the templates.
+	Bootstrap, Infrastructure reference.Object
+	// ControlPlane is the object that the Cluster refers to, and Contract the
+	// version of the contract to read it by.
+	ControlPlane reference.Object
+	Contract     string
+}
+
+// RuledOut returns what prevents a creation whatever else there is. If there is
+// anything, nothing else needs to be looked at.
+func (c Creation) RuledOut() []string {
+	switch {
+	case !c.Cluster.DeletionTimestamp.IsZero():
+		return []string{fmt.Sprintf("Cluster %s is being deleted", c.Cluster.Name)}
+	case c.Set.Annotations[clusterv1.DisableMachineCreateAnnotation] == "true":
+		return []string{fmt.Sprintf("annotation %s is set", clusterv1.DisableMachineCreateAnnotation)}
+	}
+	return nil
+}
+
+// Blockers returns why no Machine can be created now; nothing when one can. What
+// cannot be found out blocks too; if that is for something that cannot be
+// understood, it is an error as well.
+func (c Creation) Blockers() (why []string, err error) {
+	if why := c.RuledOut(); len(why) > 0 {
+		return why, nil
+	}
+	for _, t := range []reference.Object{c.Bootstrap, c.Infrastructure} {
+		if hindrance := t.Hindrance(); hindrance != "" {
+			why = append(why, hindrance)
+		}
+	}
+	if b := c.Set.Spec.Template.Spec.Bootstrap; !b.ConfigRef.IsDefined() && b.DataSecretName == nil {
+		why = append(why, "spec.template.spec.bootstrap has neither configRef nor dataSecretName")
+	}
+	switch cp := c.ControlPlane; {
+	case cp.Missing:
+		why = append(why, fmt.Sprintf("%s, the control plane of Cluster %s, does not exist: create it, or correct spec.controlPlaneRef of the Cluster", cp, c.Cluster.Name))
+	case cp.Err != "":
+		why = append(why, cp.Err)
+	default:
+		objections, err := c.objections()
+		if err != nil {
+			return append(why, err.Error()), err
+		}
+		why = append(why, objections...)
+	}
+	return why, nil
+}
+
+// objections are those of the preflight checks.
+func (c Creation) objections() ([]string, error) {
+	const skip = clusterv1.MachineSetSkipPreflightChecksAnnotation
+	p := Preflight{
+		Topology: c.Cluster.Spec.Topology.IsDefined(),
+		Version:  c.Set.Spec.Template.Spec.Version,
+		Kubeadm:  c.Set.Spec.Template.Spec.Bootstrap.ConfigRef.Kind == kubeadmTemplate,
+		Skip:     SkipList(c.Set.Annotations[skip]),
+	}
+	if t := c.Bootstrap.Obj; t != nil {
+		p.Skip = append(p.Skip, SkipList(t.GetAnnotations()[skip])...)
+	}
+	if c.ControlPlane.Obj == nil {
+		return p.Objections()
+	}
+	var err error
+	if p.ControlPlane, err = controlPlane(c.ControlPlane, c.Contract); err != nil {
+		return nil, err
+	}
+	return p.Objections()
+}
+
+// controlPlane reads what the checks look at, by the contract.
+func controlPlane(o reference.Object, contractVersion string) (*ControlPlane, error) {
+	promises, err := contract.ControlPlaneFor(contractVersion)
+	if err != nil {
+		return nil, err
+	}
+	out := &ControlPlane{Name: o.String()}
+	if out.Version, _, err = promises.Version.Get(o.Obj); err != nil {
+		return nil, err
+	}
+	if out.Provisioning, err = promises.IsProvisioning(o.Obj); err != nil {
+		return nil, err
+	}
+	out.Upgrading, err = promises.IsUpgrading(o.Obj)
+	return out, err
+}
