@@ -9,10 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
-	"github.com/capstan-dev/capstan/internal/pure/claim"
+	"github.com/capstan-dev/capstan/internal/pure/localstatus"
 )
 
 // waitForOthers ends the reconcile while the machine cannot start yet. Watches
@@ -30,29 +28,17 @@ import (
 func (r *Reconciler) waitForOthers(ctx context.Context, s *state) (phase.Next, error) {
 	backend, err := r.Backends.OfMachine(s.local.Spec)
 	if err != nil {
-		s.waiting = bootstrapWait{infrav1.VMNotProvisionedReason, err.Error()} // for another spec: no use in trying again
+		s.waiting = localstatus.Wait{Reason: infrav1.VMNotProvisionedReason, Message: err.Error()} // for another spec: no use in trying again
 		return phase.Wait(0), nil
 	}
 	s.backend = backend
 	if s.provisioned() {
 		return phase.Continue(), nil
 	}
-	initialized := s.cluster.Status.Initialization
-	_, controlPlane := s.machine.Labels[clusterv1.MachineControlPlaneLabel]
-	switch {
-	case !ptr.Deref(initialized.InfrastructureProvisioned, false):
-		s.waiting = bootstrapWait{infrav1.VMWaitingForClusterInfrastructureReason,
-			fmt.Sprintf("Waiting for the infrastructure of Cluster %s to be provisioned", s.cluster.Name)}
-	case s.machine.Spec.Bootstrap.DataSecretName != nil:
+	if s.waiting = localstatus.BeforeStart(s.cluster, s.machine); s.waiting.Reason == "" {
 		return phase.Continue(), nil
-	case !controlPlane && !ptr.Deref(initialized.ControlPlaneInitialized, false):
-		s.waiting = bootstrapWait{infrav1.VMWaitingForControlPlaneInitializedReason,
-			fmt.Sprintf("Waiting for the control plane of Cluster %s to be initialized", s.cluster.Name)}
-	default:
-		s.waiting = bootstrapWait{infrav1.VMWaitingForBootstrapDataReason,
-			fmt.Sprintf("Waiting for spec.bootstrap.dataSecretName of Machine %s", s.machine.Name)}
 	}
-	ctrl.LoggerFrom(ctx).V(2).Info("Waiting before the machine is started", "reason", s.waiting.message)
+	ctrl.LoggerFrom(ctx).V(2).Info("Waiting before the machine is started", "reason", s.waiting.Message)
 	return phase.Wait(0), nil
 }
 
@@ -69,11 +55,12 @@ func (r *Reconciler) readBootstrapData(ctx context.Context, s *state) (phase.Nex
 	if apierrors.IsNotFound(err) && !s.provisioned() {
 		err = r.Live.Get(ctx, key, secret) // the cache lags, or holds only Secrets with the cluster's label
 	}
+	if err == nil && !s.provisioned() {
+		if s.waiting = localstatus.BeforeData(s.cluster, s.machine, secret); s.waiting.Reason != "" {
+			return phase.Wait(0), nil
+		}
+	}
 	switch {
-	case err == nil && !s.provisioned() && bootstrapHolder(s, secret) != "":
-		s.waiting = bootstrapWait{infrav1.VMWaitingForBootstrapDataReason,
-			fmt.Sprintf("Secret %s, named by spec.bootstrap.dataSecretName of Machine %s, is held by %s: name another Secret", *name, s.machine.Name, bootstrapHolder(s, secret))}
-		return phase.Wait(0), nil
 	case err == nil:
 		s.data = bootstrapData{value: secret.Data["value"], format: string(secret.Data["format"])}
 	case s.provisioned() && apierrors.IsNotFound(err):
@@ -85,13 +72,6 @@ func (r *Reconciler) readBootstrapData(ctx context.Context, s *state) (phase.Nex
 		return phase.Continue(), fmt.Errorf("Secret %s named by Machine %s has no bootstrap data under the key \"value\"", key, s.machine.Name) // a kind's name
 	}
 	return phase.Continue(), nil
-}
-
-// bootstrapHolder says whose the Secret is, if it is not for this machine.
-func bootstrapHolder(s *state, secret *corev1.Secret) string {
-	mine, ref := claim.ToShare(s.cluster), s.machine.Spec.Bootstrap.ConfigRef
-	mine.Maker = &metav1.OwnerReference{APIVersion: ref.APIGroup + "/", Kind: ref.Kind, Name: ref.Name}
-	return mine.Judge(secret).Holder
 }
 
 // run starts the machine, or looks how far it is.
@@ -107,25 +87,18 @@ func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
 		}
 		return phase.Continue(), err
 	}
-	s.seen = &seen
+	s.seen = &localstatus.Seen{
+		Up: seen.Up(), Done: seen.Stage == host.Done, Failed: seen.Stage == host.Failed,
+		Message: seen.Message, Addresses: seen.Addresses, ProviderID: seen.ProviderID,
+	}
 	if !started {
 		ctrl.LoggerFrom(ctx).Info("Starting machine", "version", s.machine.Spec.Version)
 	}
-	done := seen.Stage == host.Done
-	switch {
-	case seen.Stage == host.Failed && conditions.Reason(s.local, infrav1.BootstrapExecSucceededCondition) != infrav1.BootstrapExecFailedReason:
+	if s.seen.Failed && conditions.Reason(s.local, infrav1.BootstrapExecSucceededCondition) != infrav1.BootstrapExecFailedReason {
 		r.Recorder.Eventf(s.local, s.machine, corev1.EventTypeWarning, "BootstrapFailed", "Bootstrap", "%s", seen.Message)
-	case done && !s.provisioned():
-		// No event: the conditions tell, and the Machine tells of its Node next.
+	}
+	if localstatus.Take(s.local, s.machine, *s.seen) { // no event: the conditions tell, and the Machine tells of its Node next
 		ctrl.LoggerFrom(ctx).Info("Machine is provisioned", "providerID", seen.ProviderID, "result", seen.Message)
-	}
-	if done && !s.provisioned() {
-		s.local.Spec.ProviderID = seen.ProviderID
-		s.local.Status.Initialization.Provisioned = new(true)
-	}
-	if seen.Up() {
-		s.local.Status.Addresses = seen.Addresses
-		s.local.Status.FailureDomain = s.machine.Spec.FailureDomain
 	}
 	return phase.Continue(), nil
 }
@@ -147,7 +120,7 @@ func wanted(s *state) host.Machine {
 func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
 	backend, err := r.Backends.OfMachine(s.local.Spec)
 	if err != nil && !errors.Is(err, host.ErrNotChosen) {
-		s.waiting = bootstrapWait{infrav1.VMDeletingReason, err.Error()} // what runs for it is where it was made
+		s.waiting = localstatus.Wait{Reason: infrav1.VMDeletingReason, Message: err.Error()} // what runs for it is where it was made
 		return phase.Wait(0), nil
 	}
 	if key := s.clusterKey(); err == nil && key.Name != "" { // without a cluster it was never started

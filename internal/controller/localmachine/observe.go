@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
+	"github.com/capstan-dev/capstan/internal/pure/localstatus"
 )
 
 // ownerKind is what owns a LocalMachine, localKind what it refers to.
@@ -34,15 +34,12 @@ type state struct {
 	before  *infrav1.LocalMachineSpec // as it was read
 
 	// What the phases found.
-	backend host.Backend        // that it asks for; nil if that is not here
-	waiting bootstrapWait       // why nothing is done for the machine yet; zero if something is
-	data    bootstrapData       // to start it with
-	seen    *host.MachineStatus // how far it is; nil if it was not looked at
-	stopped error               // why it does not run, though it has once; nil if it was not looked at
+	backend host.Backend      // that it asks for; nil if that is not here
+	waiting localstatus.Wait  // why nothing is done for the machine yet; zero if something is
+	data    bootstrapData     // to start it with
+	seen    *localstatus.Seen // how far it is; nil if it was not looked at
+	stopped error             // why it does not run, though it has once; nil if it was not looked at
 }
-
-// bootstrapWait is the reason of a condition, and what it says.
-type bootstrapWait struct{ reason, message string }
 
 // bootstrapData is never logged, nor put into an error.
 type bootstrapData struct {
@@ -88,5 +85,5 @@ func (s *state) clusterKey() types.NamespacedName {
 
 // provisioned reports whether the machine has once run its bootstrap data.
 func (s *state) provisioned() bool {
-	return ptr.Deref(s.local.Status.Initialization.Provisioned, false)
+	return localstatus.Provisioned(s.local)
 }

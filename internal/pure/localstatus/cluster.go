@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localstatus
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+)
+
+// Cluster is what the status of a LocalCluster tells of.
+type Cluster struct {
+	Local      *infrav1.LocalCluster
+	Cluster    *clusterv1.Cluster // nil: none owns it, or it has gone
+	Generation int64              // that the status is about
+	Now        time.Time
+	Waiting    string // what has to change first; empty if nothing has
+	Failed     string // what this reconcile ended with
+}
+
+// ReportCluster fills the conditions of the LocalCluster.
+func ReportCluster(c Cluster) {
+	for _, condition := range []metav1.Condition{clusterReady(c), clusterDeleting(c), pause.Condition(c.Cluster, c.Local)} {
+		condition.ObservedGeneration = c.Generation
+		conditions.Set(c.Local, c.Now, condition)
+	}
+}
+
+// clusterReady is true while the endpoint is there.
+func clusterReady(c Cluster) metav1.Condition {
+	ready := conditions.New(clusterv1.ReadyCondition, metav1.ConditionFalse, clusterv1.NotReadyReason, "")
+	switch {
+	case !c.Local.DeletionTimestamp.IsZero():
+		ready.Reason, ready.Message = clusterv1.DeletingReason, "The infrastructure is being deleted"
+	case c.Waiting != "":
+		ready.Message = c.Waiting
+	case c.Failed != "":
+		ready.Message = "Waiting for the control plane endpoint: " + c.Failed
+	default:
+		ready.Status, ready.Reason = metav1.ConditionTrue, clusterv1.ReadyReason
+	}
+	return ready
+}
+
+func clusterDeleting(c Cluster) metav1.Condition {
+	if c.Local.DeletionTimestamp.IsZero() {
+		return conditions.New(clusterv1.DeletingCondition, metav1.ConditionFalse, clusterv1.NotDeletingReason, "")
+	}
+	message := c.Waiting
+	if message == "" && c.Failed != "" {
+		message = "Waiting for the infrastructure to be deleted: " + c.Failed
+	}
+	return conditions.New(clusterv1.DeletingCondition, metav1.ConditionTrue, clusterv1.DeletingReason, message)
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package localstatus decides what a LocalMachine waits for before it starts, and
+// tells how LocalMachines and LocalClusters are.
+//
+//   - A machine starts when the infrastructure of its Cluster is provisioned and
+//     there are bootstrap data for it. What is named as awaited is what comes
+//     first: without data, a worker waits for the control plane.
+//   - What a machine was once, provisioned, it stays. That it does not run any
+//     more is told by a condition.
+package localstatus
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
+)
+
+// Wait is the reason of a condition, and what it says; zero for no wait.
+type Wait struct{ Reason, Message string }
+
+// BeforeStart is what a machine waits for before it is started.
+func BeforeStart(cluster *clusterv1.Cluster, machine *clusterv1.Machine) Wait {
+	initialized := cluster.Status.Initialization
+	_, controlPlane := machine.Labels[clusterv1.MachineControlPlaneLabel]
+	switch {
+	case !ptr.Deref(initialized.InfrastructureProvisioned, false):
+		return Wait{infrav1.VMWaitingForClusterInfrastructureReason, fmt.Sprintf("Waiting for the infrastructure of Cluster %s to be provisioned", cluster.Name)}
+	case machine.Spec.Bootstrap.DataSecretName != nil:
+		return Wait{}
+	case !controlPlane && !ptr.Deref(initialized.ControlPlaneInitialized, false):
+		return Wait{infrav1.VMWaitingForControlPlaneInitializedReason, fmt.Sprintf("Waiting for the control plane of Cluster %s to be initialized", cluster.Name)}
+	default:
+		return Wait{infrav1.VMWaitingForBootstrapDataReason, fmt.Sprintf("Waiting for spec.bootstrap.dataSecretName of Machine %s", machine.Name)}
+	}
+}
+
+// BeforeData is what a machine waits for whose bootstrap data are in a Secret
+// that is not for it.
+func BeforeData(cluster *clusterv1.Cluster, machine *clusterv1.Machine, secret *corev1.Secret) Wait {
+	mine, ref := claim.ToShare(cluster), machine.Spec.Bootstrap.ConfigRef
+	mine.Maker = &metav1.OwnerReference{APIVersion: ref.APIGroup + "/", Kind: ref.Kind, Name: ref.Name}
+	holder := mine.Judge(secret).Holder
+	if holder == "" {
+		return Wait{}
+	}
+	return Wait{infrav1.VMWaitingForBootstrapDataReason,
+		fmt.Sprintf("Secret %s, named by spec.bootstrap.dataSecretName of Machine %s, is held by %s: name another Secret", secret.Name, machine.Name, holder)}
+}
+
+// Seen is how far a machine is.
+type Seen struct {
+	Up, Done, Failed bool   // the machine; its bootstrap data, one way or the other
+	Message          string // what is waited for, or what has become of it
+	Addresses        clusterv1.MachineAddresses
+	ProviderID       string
+}
+
+// Take notes what a machine has become, and reports whether it is provisioned
+// now and was not before.
+func Take(local *infrav1.LocalMachine, machine *clusterv1.Machine, seen Seen) (news bool) {
+	if seen.Done && !Provisioned(local) {
+		local.Spec.ProviderID, local.Status.Initialization.Provisioned, news = seen.ProviderID, new(true), true
+	}
+	if seen.Up {
+		local.Status.Addresses = seen.Addresses
+		local.Status.FailureDomain = machine.Spec.FailureDomain
+	}
+	return news
+}
+
+// Provisioned reports whether the machine has once run its bootstrap data.
+func Provisioned(local *infrav1.LocalMachine) bool {
+	return ptr.Deref(local.Status.Initialization.Provisioned, false)
+}
+
+// Machine is what the status of a LocalMachine tells of.
+type Machine struct {
+	Local      *infrav1.LocalMachine
+	Cluster    *clusterv1.Cluster // nil: it is not known, or has gone
+	Generation int64              // that the status is about
+	Now        time.Time
+	Waiting    Wait   // why nothing is done for the machine yet
+	Seen       *Seen  // nil: it was not looked at
+	Stopped    string // why it does not run, though it has once
+	Failed     string // what this reconcile ended with
+}
+
+// ReportMachine fills the conditions of the LocalMachine.
+func ReportMachine(m Machine) {
+	set := func(c metav1.Condition) {
+		c.ObservedGeneration = m.Generation
+		conditions.Set(m.Local, m.Now, c)
+	}
+	if c := vmProvisioned(m); c != nil {
+		set(*c)
+	}
+	if c := bootstrapExecSucceeded(m); c != nil {
+		set(*c)
+	}
+	set(machineReady(m.Local)) // sums up the others
+	set(pause.Condition(m.Cluster, m.Local))
+}
+
+// vmProvisioned is nil when nothing new is known.
+func vmProvisioned(m Machine) *metav1.Condition {
+	c := &metav1.Condition{Type: infrav1.VMProvisionedCondition, Status: metav1.ConditionFalse, Reason: infrav1.VMNotProvisionedReason}
+	switch {
+	case m.Waiting.Reason != "":
+		c.Reason, c.Message = m.Waiting.Reason, m.Waiting.Message
+	case !m.Local.DeletionTimestamp.IsZero():
+		c.Reason = infrav1.VMDeletingReason
+		if m.Failed != "" {
+			c.Message = "Waiting for the machine to be deleted: " + m.Failed
+		}
+	case m.Seen != nil && m.Seen.Up:
+		c.Status, c.Reason = metav1.ConditionTrue, infrav1.VMProvisionedReason
+	case m.Seen != nil:
+		c.Message = "Waiting for " + m.Seen.Message
+	case m.Stopped != "" && Provisioned(m.Local):
+		c.Message = "The machine does not run: " + m.Stopped
+	case m.Failed != "" && !Provisioned(m.Local):
+		c.Message = "Waiting for the machine to be started: " + m.Failed
+	default:
+		return nil
+	}
+	return c
+}
+
+// bootstrapExecSucceeded is nil until the machine runs, and when nothing new
+// is known.
+func bootstrapExecSucceeded(m Machine) *metav1.Condition {
+	if m.Seen == nil || !m.Seen.Up {
+		return nil
+	}
+	c := &metav1.Condition{Type: infrav1.BootstrapExecSucceededCondition, Status: metav1.ConditionFalse, Reason: infrav1.BootstrapExecRunningReason}
+	switch {
+	case m.Seen.Done || Provisioned(m.Local):
+		c.Status, c.Reason = metav1.ConditionTrue, infrav1.BootstrapExecSucceededReason
+	case m.Seen.Failed:
+		c.Reason, c.Message = infrav1.BootstrapExecFailedReason, m.Seen.Message
+	default:
+		c.Message = "Waiting for " + m.Seen.Message
+	}
+	return c
+}
+
+func machineReady(local *infrav1.LocalMachine) metav1.Condition {
+	if !local.DeletionTimestamp.IsZero() {
+		return conditions.New(clusterv1.ReadyCondition, metav1.ConditionFalse, clusterv1.DeletingReason, "The machine is being deleted")
+	}
+	types := []string{infrav1.VMProvisionedCondition, infrav1.BootstrapExecSucceededCondition}
+	optional := types[1:] // until the machine is up, nobody waits for its bootstrap data
+	if conditions.IsTrue(local, infrav1.VMProvisionedCondition) {
+		optional = nil
+	}
+	return conditions.Summary(local, clusterv1.ReadyCondition, conditions.SummaryOptions{
+		Types: types, Optional: optional,
+		Reasons: conditions.Reasons{Issue: clusterv1.NotReadyReason, Unknown: clusterv1.ReadyUnknownReason, Info: clusterv1.ReadyReason},
+	})
+}
