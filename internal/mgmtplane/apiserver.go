@@ -62,6 +62,7 @@ func (c *completed) flags(in apiServerInput) []string {
 		"--etcd-certfile=" + c.Etcd.CertFile,
 		"--etcd-keyfile=" + c.Etcd.KeyFile,
 		"--etcd-db-metric-poll-interval=0",
+		"--watch-cache-sizes=" + strings.Join(uncached, "#0,") + "#0",
 		"--advertise-address=127.0.0.1",
 		"--endpoint-reconciler-type=none", // there is no Endpoints object that 127.0.0.1 may be in
 		"--service-cluster-ip-range=10.96.0.0/16",
