@@ -98,7 +98,7 @@ func checkHost(host string) error {
 	return nil
 }
 
-// config is made anew for each connection where clients need a certificate:
+// config is made again for each connection where clients need a certificate:
 // what it is verified with may have changed.
 func (t *certificates) config() *tls.Config {
 	config := &tls.Config{

@@ -20,7 +20,7 @@ import (
 )
 
 // found makes the cluster that of a machine's kubeadm init, with its keys. A
-// control plane of which no machine is left is founded anew: like a real one
+// control plane of which no machine is left starts a new cluster: like a real one
 // it has lost everything.
 func (c *cluster) found(m *machine, pki bootstrap.PKI) error {
 	if c.record.Founder == m.UID {
@@ -61,7 +61,7 @@ func (c *cluster) reset() error {
 }
 
 // trust puts the cluster's keys to work: the API server's certificate and
-// whose clients it believes, and etcd.
+// whose clients it trusts, and etcd.
 func (c *cluster) trust() error {
 	pki := c.record.PKI
 	leaf := certs.Leaf{

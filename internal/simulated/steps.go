@@ -309,7 +309,7 @@ func (c *cluster) clusterConfig() (*kubeadm.Documents, error) {
 // components are the static pods of a machine whose processes have started.
 func (c *cluster) components(m *machine) []string {
 	if !m.did(stepNode) {
-		return nil // there is no kubelet that could tell of them
+		return nil // there is no kubelet that could report them
 	}
 	all := bootstrap.Components(c.record.External)
 	return slices.DeleteFunc(all, func(component string) bool {

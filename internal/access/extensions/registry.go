@@ -300,7 +300,7 @@ func (a *registration) statsOf(name string, fresh *stats) *stats {
 	return fresh
 }
 
-// sort makes the list of a hook anew: those of was out, those of is in.
+// sort builds the list of a hook again: those of was out, those of is in.
 func (r *Registry) sort(hook catalog.GroupHook, was, is *registration) {
 	list := make([]*handler, 0, len(r.hooks[hook])+1)
 	for _, h := range r.hooks[hook] {

@@ -137,7 +137,7 @@ type Backends struct {
 }
 
 // OfCluster is the backend that a LocalCluster asks for. An error lasts until
-// its spec changes or the process is started anew.
+// its spec changes or the process is started again.
 func (b Backends) OfCluster(spec infrav1.LocalClusterSpec) (Backend, error) {
 	return choose(choice{"simulated", spec.Simulated != nil, b.Simulated})
 }

@@ -2,7 +2,7 @@
 
 // Package services finds where a Service is reached in a management cluster
 // that has neither cluster DNS nor kube-proxy: by the Service and its
-// EndpointSlices, read anew each time.
+// EndpointSlices, read again each time.
 package services
 
 import (

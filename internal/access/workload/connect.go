@@ -61,7 +61,7 @@ func newConnection(k *keeper, secret *corev1.Secret) (*connection, error) {
 	cfg.QPS = -1 // the work per cluster is bounded; a limit would only add waiting
 	cfg.UserAgent = "capstan"
 	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON // see scanner
-	cfg.WarningHandler = rest.NoWarnings{}                                                     // they are a stranger's, and would be kept for ever to be told once
+	cfg.WarningHandler = rest.NoWarnings{}                                                     // they are somebody else's, and would be kept forever to be told once
 	if k.cache.Dial != nil {
 		cfg.Dial = k.cache.Dial
 	}

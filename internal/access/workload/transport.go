@@ -25,7 +25,7 @@ const (
 )
 
 // newTransport is a transport of its own for one connection, used by
-// everything that goes over it. Client-go's are kept for ever, one for each
+// everything that goes over it. Client-go's are kept forever, one for each
 // client certificate there ever was.
 func newTransport(cfg *rest.Config, g *guard) (http.RoundTripper, error) {
 	tls, err := rest.TLSConfigFor(cfg)

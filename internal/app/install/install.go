@@ -173,7 +173,7 @@ func installCRDs(ctx context.Context, c apiextensions.CustomResourceDefinitionIn
 
 // nudge has a definition established whose names are accepted, and no more, as
 // an API server leaves it that ends in between: the next one does that upon a
-// change of it, and would wait for one for ever. What is changed is a date.
+// change of it, and would wait for one forever. What is changed is a date.
 func nudge(ctx context.Context, c apiextensions.CustomResourceDefinitionInterface, crd *apiextensionsv1.CustomResourceDefinition) error {
 	live, err := c.Get(ctx, crd.Name, metav1.GetOptions{})
 	if err != nil {

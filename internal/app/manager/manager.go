@@ -67,7 +67,7 @@ type Options struct {
 	// ServicesByEndpoints finds Services of runtime extensions by their
 	// EndpointSlices, for where there is no cluster DNS.
 	ServicesByEndpoints bool
-	// ExtensionPages tell of runtime extensions; nil serves them on
+	// ExtensionPages describe runtime extensions; nil serves them on
 	// MetricsAddress only.
 	ExtensionPages *ExtensionPages
 	// TracingEndpoint receives spans of calls to runtime extensions by OTLP

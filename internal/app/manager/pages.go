@@ -13,7 +13,7 @@ import (
 )
 
 // Paths at which a management plane, and a manager on its metrics address,
-// tells of runtime extensions.
+// describes runtime extensions.
 const (
 	// ExtensionsPath has what is known of each handler, as a JSON list.
 	ExtensionsPath = "/capstan/v1/extensions"
@@ -24,7 +24,7 @@ const (
 // comeAgain is in how many seconds one should, who came before the controllers run.
 const comeAgain = 1
 
-// ExtensionPages tell of runtime extensions over HTTP. They may be served
+// ExtensionPages describe runtime extensions over HTTP. They may be served
 // before the manager is made that they tell of. The zero value is ready to use.
 type ExtensionPages struct {
 	client atomic.Pointer[extensions.Client] // nil while the controllers do not run

@@ -38,7 +38,7 @@ type Env struct {
 	Terminal bool
 }
 
-// Say writes a line for people, to stderr. What strangers wrote in it, such as
+// Say writes a line for people, to stderr. What others wrote in it, such as
 // the message of a condition, cannot command the terminal.
 func (e *Env) Say(format string, args ...any) { say(e.Err, format, args) }
 

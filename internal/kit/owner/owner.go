@@ -70,7 +70,7 @@ func Controller(owner client.Object, scheme schemer) (metav1.OwnerReference, err
 
 // Set adds or refreshes a reference on obj and reports whether it changed
 // anything. References are matched by group, kind and name, so that an owner
-// made anew (or moved to another management cluster) replaces its old self.
+// created again (or moved to another management cluster) replaces its old self.
 func Set(obj metav1.Object, ref metav1.OwnerReference) bool {
 	refs := obj.GetOwnerReferences()
 	i := slices.IndexFunc(refs, func(r metav1.OwnerReference) bool { return same(r, ref) })

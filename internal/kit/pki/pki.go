@@ -20,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
-// renewBefore is how long before its end a leaf is made anew: a plane that is
+// renewBefore is how long before its end a leaf is renewed: a plane that is
 // started once a quarter never serves an expired certificate.
 const renewBefore = 90 * 24 * time.Hour
 
@@ -110,7 +110,7 @@ func (f Folder) ensureAuthority(name string) (certs.Pair, error) {
 		return ca, f.write(name, ca)
 	}
 	if err != nil {
-		return ca, f.damaged(err) // half of a pair, or rubbish: not ours to overwrite
+		return ca, f.damaged(err) // half of a pair, or garbage: not ours to overwrite
 	}
 	if f.Now().After(cert.NotAfter) {
 		return ca, fmt.Errorf("%s expired on %s: remove %s to start with new certificates", f.Cert(name), cert.NotAfter.Format(time.DateOnly), f.Dir)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plaintext makes text that strangers wrote fit to be shown: in a
+// Package plaintext makes text from untrusted sources fit to be shown: in a
 // condition, an event, an error, a log line or on a terminal. What would move
 // a cursor, colour, hide or reorder other text becomes a visible escape, as
 // \x1b and \u202e.

@@ -123,7 +123,7 @@ func New(o Options) (*Server, error) {
 // Store gives access to the cluster's objects without a request.
 func (s *Server) Store() *Store { return s.objects }
 
-// Trust sets, or replaces, the server's certificate and whom it believes.
+// Trust sets, or replaces, the server's certificate and whom it trusts.
 func (s *Server) Trust(t Trust) {
 	s.authn.Trust(t.ClientCAs, t.ServiceAccountKey)
 	s.mu.Lock()

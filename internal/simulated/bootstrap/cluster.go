@@ -115,7 +115,7 @@ func (r *Run) tokens(now time.Time) ([]objects.Object, error) {
 	return out, nil
 }
 
-// expiry is zero for a token that lasts for ever.
+// expiry is zero for a token that lasts forever.
 func expiry(t bootstrapv1.BootstrapToken, now time.Time) time.Time {
 	switch {
 	case !t.Expires.IsZero():

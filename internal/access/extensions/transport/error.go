@@ -14,7 +14,7 @@ var ErrClosed = errors.New("the pool is closed")
 type Reason string
 
 // The reasons. Connection, TLS, Timeout and the statuses 429 and 5xx say that
-// the server is in trouble and lead to Backoff when they repeat.
+// the server is not well and lead to Backoff when they repeat.
 const (
 	// Endpoint: the endpoint makes no sense; nothing was sent.
 	BadEndpoint Reason = "Endpoint"

@@ -25,7 +25,7 @@ const (
 	inTrouble
 )
 
-// gate keeps calls from a server that is in trouble.
+// gate holds calls back from a server that keeps failing.
 //
 //	open --2nd failure--> shut --time is over--> one try --success--> open
 //	                       ^-----------failure------'

@@ -229,7 +229,7 @@ func wantReason(t *testing.T, err error, reason Reason) {
 	}
 }
 
-// A call to a server that is in trouble fails at once, also when its slots are
+// A call to a server that keeps failing ends at once, also when its slots are
 // all taken by calls that hang.
 func TestACallDoesNotWaitForATurnThatItWillNotGet(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,7 @@
 
 // Package transport makes one bounded HTTPS call at a time to servers of
 // extensions: no redirect, no proxy, no answer without end, no call to a
-// server that is known to be in trouble. What the bytes mean is for others.
+// server that is known to fail. What the bytes mean is for others.
 package transport
 
 import (

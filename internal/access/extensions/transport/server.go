@@ -37,7 +37,7 @@ const (
 	maxTargets = 1024
 )
 
-// server is one endpoint: its connections, who waits for it, how it fares.
+// server is one endpoint: its connections, who waits for it, its state.
 type server struct {
 	host      string
 	service   *Service // nil: a URL

@@ -66,7 +66,7 @@ func (k kept) with(line []byte, sum uint32) kept {
 func At(path string, log logr.Logger) *File { return &File{path: path, log: log} }
 
 // Size is how much has been written. A file of the old form is larger than
-// any, so that it is written anew before anything is added.
+// any, so that it is rewritten before anything is added.
 func (f *File) Size() int64 {
 	if f.old {
 		return math.MaxInt64
