@@ -12,6 +12,7 @@ package contract
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -76,8 +77,8 @@ func (f Field[T]) Set(obj *unstructured.Unstructured, v T) error {
 // String returns the dotted path.
 func (f Field[T]) String() string { return strings.Join(f.path, ".") }
 
-// Path returns the path; the caller must not change it.
-func (f Field[T]) Path() []string { return f.path }
+// Path returns a copy of the path.
+func (f Field[T]) Path() []string { return slices.Clone(f.path) }
 
 func (f Field[T]) wrap(verb string, obj *unstructured.Unstructured, err error) error {
 	if err == nil {

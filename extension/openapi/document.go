@@ -38,9 +38,8 @@ var document []byte
 // newest hooks in it.
 const Version = "v1alpha1"
 
-// JSON is the document of all published hooks, as committed. The caller must
-// not change it.
-func JSON() []byte { return document }
+// JSON is a copy of the document of all published hooks, as committed.
+func JSON() []byte { return bytes.Clone(document) }
 
 // schemas are those of all types in api/hooks and what they reach.
 type schemas struct {

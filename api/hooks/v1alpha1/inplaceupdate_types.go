@@ -144,7 +144,7 @@ type UpdateMachineRequest struct {
 	Desired UpdateMachineRequestObjects `json:"desired,omitempty,omitzero"`
 }
 
-// UpdateMachineResponse answers a UpdateMachineRequest.
+// UpdateMachineResponse answers an UpdateMachineRequest.
 // +kubebuilder:object:root=true
 type UpdateMachineResponse struct {
 	metav1.TypeMeta `json:",inline"`

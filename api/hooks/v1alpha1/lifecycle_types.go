@@ -52,7 +52,7 @@ type AfterControlPlaneInitializedRequest struct {
 	Cluster clusterv1.Cluster `json:"cluster"`
 }
 
-// AfterControlPlaneInitializedResponse answers a AfterControlPlaneInitializedRequest.
+// AfterControlPlaneInitializedResponse answers an AfterControlPlaneInitializedRequest.
 // +kubebuilder:object:root=true
 type AfterControlPlaneInitializedResponse struct {
 	metav1.TypeMeta `json:",inline"`
@@ -172,7 +172,7 @@ type AfterControlPlaneUpgradeRequest struct {
 	WorkersUpgrades []UpgradeStepInfo `json:"workersUpgrades,omitempty"`
 }
 
-// AfterControlPlaneUpgradeResponse answers a AfterControlPlaneUpgradeRequest.
+// AfterControlPlaneUpgradeResponse answers an AfterControlPlaneUpgradeRequest.
 // +kubebuilder:object:root=true
 type AfterControlPlaneUpgradeResponse struct {
 	metav1.TypeMeta `json:",inline"`
@@ -249,7 +249,7 @@ type AfterWorkersUpgradeRequest struct {
 	WorkersUpgrades []UpgradeStepInfo `json:"workersUpgrades,omitempty"`
 }
 
-// AfterWorkersUpgradeResponse answers a AfterWorkersUpgradeRequest.
+// AfterWorkersUpgradeResponse answers an AfterWorkersUpgradeRequest.
 // +kubebuilder:object:root=true
 type AfterWorkersUpgradeResponse struct {
 	metav1.TypeMeta `json:",inline"`
@@ -277,7 +277,7 @@ type AfterClusterUpgradeRequest struct {
 	KubernetesVersion string `json:"kubernetesVersion"`
 }
 
-// AfterClusterUpgradeResponse answers a AfterClusterUpgradeRequest.
+// AfterClusterUpgradeResponse answers an AfterClusterUpgradeRequest.
 // +kubebuilder:object:root=true
 type AfterClusterUpgradeResponse struct {
 	metav1.TypeMeta `json:",inline"`

@@ -39,7 +39,7 @@ const (
 	// the webhook servers of all replicas show; the API server trusts it alone.
 	webhookSecret = "capstan-webhook-ca"
 
-	// webhookRenewal is the age at which a server certificate is made anew:
+	// webhookRenewal is the age at which a server certificate is renewed:
 	// two thirds of its life.
 	webhookRenewal = certs.LeafValidity * 2 / 3
 
