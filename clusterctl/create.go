@@ -69,6 +69,9 @@ func (c *Client) Create(ctx context.Context, doc []byte, progress func(Event)) e
 	return nil
 }
 
+// rank has the Cluster created last: its controllers begin when it is there, and
+// find then all that it refers to. It also tells what an interrupted creation
+// has left: what has the label of a Cluster that is not there.
 func rank(obj *unstructured.Unstructured) int {
 	if obj.GroupVersionKind().GroupKind() == clusterv1.GroupVersion().WithKind(clusterv1.ClusterKind).GroupKind() {
 		return 1

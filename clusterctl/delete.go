@@ -112,6 +112,8 @@ func (c *Client) WaitRemains(ctx context.Context, remains []metav1.PartialObject
 		if len(left) == 0 {
 			return nil
 		}
+		// They are few, of several kinds, and gone in a moment: to read them again
+		// costs less than a watch of each kind.
 		if !sleep(ctx, 200*time.Millisecond) {
 			return errors.New("these are still being deleted:\n" + strings.Join(left, "\n"))
 		}

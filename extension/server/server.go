@@ -48,9 +48,9 @@ import (
 // What the zero values of Options mean.
 const (
 	DefaultAddress         = "127.0.0.1:9443"
-	DefaultGracePeriod     = 10 * time.Second
-	DefaultMaxRequestBytes = 20 << 20
-	DefaultMaxConcurrent   = 200
+	DefaultGracePeriod     = DefaultTimeout // a call that has just begun can end
+	DefaultMaxRequestBytes = 20 << 20       // as much as Capstan takes for an answer
+	DefaultMaxConcurrent   = 200            // Capstan has half as many under way
 )
 
 // Options are what a Server needs to know. The zero value is a server for

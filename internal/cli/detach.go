@@ -128,7 +128,7 @@ func follow(env *Env, pipe io.ReadCloser) error {
 func alreadyUp(ctx context.Context, env *Env, o upOptions) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, alreadyUpTimeout)
 	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
+	tick := time.NewTicker(50 * time.Millisecond) // nothing says when a process is up that is not our child
 	defer tick.Stop()
 	for dir := datadir.Dir(o.Dir); ; {
 		h, running, err := datadir.Running(dir)

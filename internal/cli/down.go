@@ -82,7 +82,7 @@ func runDown(ctx context.Context, env *Env, o downOptions) error {
 func waitReleased(ctx context.Context, dir datadir.Dir, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(20 * time.Millisecond) // nothing says when a lock is released
 	defer tick.Stop()
 	for {
 		if _, running, err := datadir.Running(dir); err != nil || !running {

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -243,17 +242,19 @@ func managerOptions(o Options) (ctrlmanager.Options, error) {
 		LeaderElection:                o.LeaderElection,
 		LeaderElectionID:              o.lease(),
 		LeaderElectionNamespace:       o.LeaderElectionNamespace,
-		LeaderElectionReleaseOnCancel: true,
+		LeaderElectionReleaseOnCancel: true, // the next leader need not wait until the lease expires
 		Metrics:                       metrics,
 		HealthProbeBindAddress:        o.HealthAddress,
 		PprofBindAddress:              o.PprofAddress,
-		GracefulShutdownTimeout:       new(10 * time.Second),
+		GracefulShutdownTimeout:       new(lifecycle.StopTimeout / 2), // the rest is for what it works on
 		Controller:                    config.Controller{SkipNameValidation: new(true)},
 		Cache: cache.Options{
 			// Only what belongs to a Cluster: a management cluster may hold any
 			// number of other Secrets and ConfigMaps.
 			ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: owned, &corev1.ConfigMap{}: owned},
 		},
+		// Objects of providers, which are known as unstructured alone, are read
+		// from the cache like all others.
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 	}
 	if slices.Contains(o.Providers, controllers.Core) {

@@ -24,9 +24,9 @@ const (
 	// connectTimeout bounds a new connection with its handshake, so that none
 	// is left behind by a call that ended before.
 	connectTimeout = 10 * time.Second
-	idleTimeout    = 90 * time.Second
-	maxIdleConns   = 32
-	maxHeaderBytes = 64 << 10
+	idleTimeout    = 90 * time.Second // as Go's own transport
+	maxIdleConns   = 32               // those of a burst beyond are closed after it
+	maxHeaderBytes = 64 << 10         // what an answer has to say is in its body
 	// An HTTP/2 connection that has been silent is asked whether it lives: all
 	// calls share it, and would go on to wait for a machine that is gone.
 	silence     = 15 * time.Second
