@@ -53,7 +53,9 @@ func runDeleteCluster(ctx context.Context, env *Env, o deleteClusterOptions, nam
 		return err
 	}
 	key := client.ObjectKey{Namespace: o.namespace, Name: name}
-	kubeconfig, _ := c.Kubeconfig(ctx, key) // it may have none so far
+	// Read before its Secret goes with the cluster: it tells whether the file is
+	// the one of this cluster. It may have none so far.
+	kubeconfig, _ := c.Kubeconfig(ctx, key)
 	err = c.DeleteCluster(ctx, key)
 	if none, ok := errors.AsType[*clusterctl.NoClusterError](err); ok {
 		return deleteRemains(ctx, env, c, o, none)

@@ -44,6 +44,8 @@ in its process, do not answer while it is down, and go on with the next "up".`,
 	return cmd
 }
 
+// runDown asks the process to stop and waits for the lock, not for the process:
+// it is no child of ours, and the lock is what the next start needs.
 func runDown(ctx context.Context, env *Env, o downOptions) error {
 	dir := datadir.Dir(o.dir)
 	h, running, err := datadir.Running(dir)

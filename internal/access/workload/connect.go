@@ -83,6 +83,9 @@ func newConnection(k *keeper, secret *corev1.Secret) (*connection, error) {
 	return c, nil
 }
 
+// makeClients makes one client for single calls, each of which has callTimeout,
+// and one without a timeout of its own for lists and watches: a watch lasts. Both
+// use the one transport, so that what guards it sees everything.
 func (c *connection) makeClients(k *keeper) error {
 	dynamic, err := apiutil.NewDynamicRESTMapper(c.config, c.http) // asks the server only for kinds that are not built in
 	if err != nil {

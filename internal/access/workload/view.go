@@ -104,6 +104,9 @@ func (v *view[T]) listWatch(ctx context.Context) cache.ListerWatcher {
 	}}
 }
 
+// list reads all there is, page by page, so that only what is kept of a page is
+// held at once. What a list before it took, and never came to be shown, is given
+// back first.
 func (v *view[T]) list(ctx context.Context) (runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()

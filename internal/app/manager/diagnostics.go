@@ -123,6 +123,8 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// check asks who somebody is, then whether that one may. Answers are not kept:
+// diagnostics are read rarely, and a right that was taken away ends at once.
 func (g *guard) check(r *http.Request) (code int, err error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {

@@ -150,6 +150,8 @@ func same(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
+// load looks at each file by itself before both together, so that an error names
+// the one that is to blame.
 func load(certFile, keyFile string) (*tls.Certificate, error) {
 	certPEM, err := read(certFile)
 	if err != nil {

@@ -55,6 +55,10 @@ func Remember(c client.Client, obj client.Object, opts ...Option) Commit {
 	return p.write
 }
 
+// write sends what has changed, metadata and spec before status: a finalizer has
+// to be there before anybody is told of what it protects, and a status that is
+// locked needs the version that the first request made. An object whose last
+// finalizer went has no status to write.
 func (p *commit) write(ctx context.Context) error {
 	if equality.Semantic.DeepEqual(p.before, p.obj) {
 		p.settled()

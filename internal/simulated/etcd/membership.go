@@ -134,6 +134,8 @@ func (s *State) started(without uint64) (all, started int) {
 	return all, started
 }
 
+// add refuses what etcd refuses, in its order, so that a client meets the same
+// error first.
 func (s *State) add(peerURLs []string, learner bool) (*Member, error) {
 	if len(peerURLs) == 0 || slices.ContainsFunc(peerURLs, badURL) {
 		return nil, rpctypes.ErrGRPCMemberBadURLs
