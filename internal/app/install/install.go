@@ -57,8 +57,8 @@ func Plane(ctx context.Context, cfg *rest.Config, providers []string) error {
 // alone is Install for an API server that has no others beside it.
 //
 // An API server holds back the creation of an object for two seconds if its
-// kind was established less than two seconds ago, lest another one that shares
-// the store does not know the kind yet. Where there is no other, a new kind is
+// kind was established less than two seconds ago, because another one that
+// shares the store may not know the kind yet. Where there is no other, a new kind is
 // given an older date, so that the first cluster need not wait.
 //
 // It also has all kinds read once. The first request for a kind makes its

@@ -124,8 +124,8 @@ func (f *MgmtFlags) plane() (Mgmt, error) {
 	return f.load(clientcmd.ClientConfigLoadingRules{ExplicitPath: path}, from, "does its plane run? "+up+" starts it")
 }
 
-// both is for a user who names two: they must be the same management cluster,
-// lest a command changes the one that was not meant.
+// both is for a user who names two: they must be the same management cluster, or
+// a command might change the one that was not meant.
 func (f *MgmtFlags) both() (Mgmt, error) {
 	byDir, err := f.plane()
 	if err != nil {

@@ -223,7 +223,7 @@ func (s seen) memberState() metav1.Condition {
 }
 
 func (s seen) memberIs() metav1.Condition {
-	const sick = controlplanev1.KubeadmControlPlaneMachineEtcdMemberNotHealthyReason
+	const notHealthy = controlplanev1.KubeadmControlPlaneMachineEtcdMemberNotHealthyReason
 	switch {
 	case s.node == nil && s.deleting:
 		return bad(controlplanev1.KubeadmControlPlaneMachineEtcdMemberDeletingReason, "Machine is deleting")
@@ -232,15 +232,15 @@ func (s seen) memberIs() metav1.Condition {
 	case s.member == nil && s.memberErr != nil:
 		return unknown(controlplanev1.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason, s.memberErr.Error())
 	case s.member == nil:
-		return bad(sick, fmt.Sprintf("Etcd doesn't have a member for Node %s", s.nodeName))
+		return bad(notHealthy, fmt.Sprintf("Etcd doesn't have a member for Node %s", s.nodeName))
 	case len(s.member.Alarms) > 0:
-		return bad(sick, "Etcd member reports alarms: "+strings.Join(s.member.Alarms, ", "))
+		return bad(notHealthy, "Etcd member reports alarms: "+strings.Join(s.member.Alarms, ", "))
 	case s.member.Learner:
-		return bad(sick, "Etcd member is a learner that has not caught up yet")
+		return bad(notHealthy, "Etcd member is a learner that has not caught up yet")
 	case s.memberErr != nil:
-		return bad(sick, s.memberErr.Error())
+		return bad(notHealthy, s.memberErr.Error())
 	case !s.member.Healthy:
-		return bad(sick, "Etcd member does not answer")
+		return bad(notHealthy, "Etcd member does not answer")
 	}
 	return good(controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyReason)
 }

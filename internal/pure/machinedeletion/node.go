@@ -109,7 +109,7 @@ func drain(p *planner) (bool, error) {
 // evict has those Pods evicted whose turn it is. It returns what there is still
 // to wait for, and which evictions were refused.
 func (p *planner) evict() (todo draining.Plan, refused []draining.Refusal, known bool, err error) {
-	if !p.Node.Spec.Unschedulable { // first, lest a Pod arrives after the others are counted
+	if !p.Node.Spec.Unschedulable { // first, so that no Pod arrives after the others are counted
 		if _, known := p.Ask(Question{Kind: DoCordon}); !known {
 			return todo, nil, false, nil
 		}

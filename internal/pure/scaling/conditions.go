@@ -80,13 +80,13 @@ func (g Group) scalingDown() metav1.Condition {
 }
 
 func (g Group) remediating() metav1.Condition {
-	sick := g.where(func(m *clusterv1.Machine) bool {
+	unhealthy := g.where(func(m *clusterv1.Machine) bool {
 		return conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition)
 	})
-	if len(sick) == 0 {
+	if len(unhealthy) == 0 {
 		return metav1.Condition{Type: clusterv1.RemediatingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotRemediatingReason}
 	}
-	c := conditions.Aggregate(conditions.Objects("Machine", sick...), clusterv1.MachineOwnerRemediatedCondition, clusterv1.RemediatingCondition, conditions.AggregateOptions{})
+	c := conditions.Aggregate(conditions.Objects("Machine", unhealthy...), clusterv1.MachineOwnerRemediatedCondition, clusterv1.RemediatingCondition, conditions.AggregateOptions{})
 	c.Status, c.Reason = metav1.ConditionTrue, clusterv1.RemediatingReason
 	return c
 }
