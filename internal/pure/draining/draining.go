@@ -168,6 +168,10 @@ func byRule(f Facts, pod *corev1.Pod) (Verdict, bool, error) {
 	return Verdict{}, false, nil
 }
 
+// matches reports whether a rule is about a Pod on this machine: any entry for
+// machines and any for Pods must match, and no entries match all. A Pod whose
+// machine does not match is not looked at, so that a mistake in spec.pods stops
+// the drain of no other machine.
 func (f Facts) matches(rule *clusterv1.MachineDrainRule, pod *corev1.Pod) (bool, error) {
 	machine := len(rule.Spec.Machines) == 0
 	for _, s := range rule.Spec.Machines {

@@ -166,6 +166,10 @@ func ParseCluster(text string) (*Documents, error) {
 	return docs, err
 }
 
+// add reads one document. Those of other groups, as of the kubelet, are passed
+// over; a version that is not known is an error, since what it says would be
+// lost when the config is written again. An error never quotes the document: it
+// may hold tokens and a certificate key.
 func (d *Documents) add(raw []byte) error {
 	var kind metav1.TypeMeta
 	if err := yaml.Unmarshal(raw, &kind); err != nil {
