@@ -83,14 +83,14 @@ type layer struct {
 
 // TestLayersAreThere keeps the table true: what it names exists.
 func TestLayersAreThere(t *testing.T) {
-	used, names := map[string]bool{}, map[string]bool{}
+	used, there, names := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	walk(t, func(s source) {
 		if l := layerOf(s.dir); l != nil {
 			used[l.dirs[slices.IndexFunc(l.dirs, func(d string) bool { return hasPrefix(s.dir, []string{d}) })]] = true
 		}
 		for _, where := range only {
 			for _, d := range where {
-				used[d] = used[d] || hasPrefix(s.dir, []string{d})
+				there[d] = there[d] || hasPrefix(s.dir, []string{d})
 			}
 		}
 	})
@@ -100,7 +100,7 @@ func TestLayersAreThere(t *testing.T) {
 	for _, l := range layers {
 		for _, d := range l.dirs {
 			if !used[d] {
-				t.Errorf("layer %s names %s, where no package of its is", l.name, d)
+				t.Errorf("layer %s names %s, which holds no package of that layer", l.name, d)
 			}
 		}
 		for _, other := range l.may {
@@ -111,8 +111,8 @@ func TestLayersAreThere(t *testing.T) {
 	}
 	for pkg, where := range only {
 		for _, d := range where {
-			if !used[d] {
-				t.Errorf("only %s may import %s, and is not there", d, pkg)
+			if !there[d] {
+				t.Errorf("%s alone may import %s, and is not there", d, pkg)
 			}
 		}
 	}
