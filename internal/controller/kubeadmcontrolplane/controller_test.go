@@ -498,6 +498,34 @@ func TestAReplacementThatIsNotWantedAnyMoreHoldsUpNoOther(t *testing.T) {
 	}
 }
 
+func TestAReplacementWaitsForTheWorkloadCluster(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3)
+	l.settle()
+	l.condemn("cp-2")
+	for range 2 { // it is deleted, and goes
+		if _, err := l.once(); err != nil {
+			t.Fatal(err)
+		}
+		l.live()
+	}
+	l.down, l.lost = true, l.clock.Now()
+	l.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Version = "v1.36.0" })
+	l.said = nil
+	if _, err := l.once(); err != nil || len(l.said) != 0 {
+		t.Errorf("error %v, events %q", err, l.said)
+	}
+	want := "Scaling up from 2 to 3 replicas is blocked because:\n* waiting for a connection to the workload cluster"
+	if got := conditions.Message(l.controlPlane(), "ScalingUp"); got != want {
+		t.Errorf("message %q, want %q", got, want)
+	}
+	l.down = false
+	l.settle()
+	if len(l.said) == 0 || l.said[0] != "create a machine that joins: 2 of 2 are not up to date" {
+		t.Errorf("events %q", l.said)
+	}
+}
+
 func TestDeletionWaitsForWorkersAndThenTakesAll(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)

@@ -128,11 +128,11 @@ func (f Facts) objections(leaver *Machine) (all []string) {
 	if !Initialized(kcp) {
 		return append(all, "waiting for the control plane to be initialized")
 	}
-	if _, replacing := kcp.Annotations[controlplanev1.RemediationInProgressAnnotation]; replacing && leaver == nil {
-		return all // the one to come is what makes it better
-	}
 	if !f.Workload.Connected {
 		all = append(all, "waiting for a connection to the workload cluster")
+	}
+	if _, replacing := kcp.Annotations[controlplanev1.RemediationInProgressAnnotation]; replacing && leaver == nil {
+		return all // the one to come is what makes it better
 	}
 	for _, m := range f.Machines {
 		if m == leaver || m.Deleting() {

@@ -46,6 +46,10 @@ func TestPlan(t *testing.T) {
 		"a replacement joins beside a sick one": {3, "a,b sick", func(f *Facts) {
 			f.ControlPlane.Annotations = map[string]string{controlplanev1.RemediationInProgressAnnotation: "{}"}
 		}, "create a machine that joins: have 2, want 3", nil},
+		"a replacement does not join unseen": {3, "a,b sick", func(f *Facts) {
+			f.ControlPlane.Annotations = map[string]string{controlplanev1.RemediationInProgressAnnotation: "{}"}
+			f.Workload.Connected = false
+		}, "create a machine that joins: have 2, want 3", []string{"waiting for a connection to the workload cluster"}},
 		"a version is on its way": {3, "a", func(f *Facts) { f.Cluster.Spec.Topology.Version = "v1.36.0" }, "create a machine that joins: have 1, want 3", []string{"waiting for a version upgrade to v1.36.0 to be propagated from the Cluster topology"}},
 		"external etcd has no members": {3, "a nomember", func(f *Facts) {
 			f.ControlPlane.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"x"}
