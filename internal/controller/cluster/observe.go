@@ -47,8 +47,10 @@ func (r *Reconciler) observe(ctx context.Context, cluster *clusterv1.Cluster) (*
 		pools       clusterv1.MachinePoolList
 		machines    clusterv1.MachineList
 	)
+	// They are read, and shared with the cache: a Cluster is woken by each change
+	// of each of its Machines, and would copy all of them each time.
 	for _, list := range []client.ObjectList{&deployments, &sets, &pools, &machines} {
-		if err := r.Mgmt.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{index.ClusterName: key.Name}); err != nil {
+		if err := r.Mgmt.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{index.ClusterName: key.Name}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list what belongs to Cluster %s: %w", key, err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
@@ -50,9 +51,12 @@ type Reconciler struct {
 func (r *Reconciler) Forget(key client.ObjectKey) { r.upkeep.Forget(key) }
 
 // Setup registers the controller and its watches.
-func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Workload == nil || r.Clock == nil {
 		return errors.New("kubeadmconfig: Mgmt, Live, Providers, Workload and Clock are required")
+	}
+	if err := index.ByLabel(ctx, mgr.GetFieldIndexer(), &bootstrapv1.KubeadmConfig{}); err != nil {
+		return err
 	}
 	return controller.For(mgr, name, &bootstrapv1.KubeadmConfig{}).
 		Watches(&clusterv1.Machine{}, r.ofMachine, machineMatters()).

@@ -15,6 +15,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/pure/bootstrapdata"
 )
 
@@ -36,7 +37,7 @@ func ofMachinePool(_ context.Context, obj client.Object) []reconcile.Request {
 // ofCluster names the configs of a Cluster: all of them, for a pause concerns
 // all, and the conditions say so.
 func (r *Reconciler) ofCluster(ctx context.Context, obj client.Object) []reconcile.Request {
-	return controller.Listed(ctx, r.Mgmt, &bootstrapv1.KubeadmConfigList{}, client.InNamespace(obj.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: obj.GetName()})
+	return controller.Listed(ctx, r.Mgmt, &bootstrapv1.KubeadmConfigList{}, client.InNamespace(obj.GetNamespace()), client.MatchingFields{index.ClusterLabel: obj.GetName()})
 }
 
 func (r *Reconciler) ofCertificates(ctx context.Context, obj client.Object) []reconcile.Request {
@@ -55,7 +56,7 @@ func (r *Reconciler) ofConnection(ctx context.Context, cluster client.ObjectKey,
 func (r *Reconciler) unfinished(ctx context.Context, namespace, cluster string) []reconcile.Request {
 	return controller.ListedIf(ctx, r.Mgmt, &bootstrapv1.KubeadmConfigList{}, func(c *bootstrapv1.KubeadmConfig) bool {
 		return !ptr.Deref(c.Status.Initialization.DataSecretCreated, false)
-	}, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster})
+	}, client.InNamespace(namespace), client.MatchingFields{index.ClusterLabel: cluster})
 }
 
 // machineMatters passes what a config reads of its Machine.

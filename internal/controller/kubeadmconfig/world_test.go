@@ -33,6 +33,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
 
@@ -142,7 +143,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		w.writes = append(w.writes, what)
 		return w.fail[what]
 	}
-	live := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&bootstrapv1.KubeadmConfig{}).Build()
+	live := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&bootstrapv1.KubeadmConfig{}).
+		WithIndex(&bootstrapv1.KubeadmConfig{}, index.ClusterLabel, index.OfLabel).Build()
 	w.mgmt = interceptor.NewClient(live, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 			if key.Name == w.hidden {

@@ -18,6 +18,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
@@ -42,9 +43,12 @@ type Reconciler struct {
 const formerFinalizer = "localmachine.infrastructure.capstan.dev"
 
 // Setup registers the controller and its watches.
-func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	if r.Mgmt == nil || r.Live == nil || len(r.Backends.All()) == 0 || r.Clock == nil || r.Recorder == nil {
 		return errors.New("localmachine: Mgmt, Live, Backends, Clock and Recorder are required")
+	}
+	if err := index.ByLabel(ctx, mgr.GetFieldIndexer(), &infrav1.LocalMachine{}); err != nil {
+		return err
 	}
 	if err := mgr.Add(ctrlmanager.RunnableFunc(r.unfollow)); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/index"
 )
 
 // ofMachine names the LocalMachine that a Machine refers to.
@@ -31,7 +32,7 @@ func machineMatters() predicate.Predicate {
 
 // ofCluster names the LocalMachines of a Cluster.
 func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
-	return controller.Listed(ctx, r.Mgmt, &infrav1.LocalMachineList{}, client.InNamespace(cluster.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()})
+	return controller.Listed(ctx, r.Mgmt, &infrav1.LocalMachineList{}, client.InNamespace(cluster.GetNamespace()), client.MatchingFields{index.ClusterLabel: cluster.GetName()})
 }
 
 // clusterMatters drops the changes of a Cluster that no LocalMachine cares for.

@@ -125,8 +125,8 @@ func (r *Reconciler) controlPlane(ctx context.Context, s *state) (a machinedelet
 // controlPlaneMachines counts those that stay.
 func (r *Reconciler) controlPlaneMachines(ctx context.Context, s *state) (n int, err error) {
 	var machines clusterv1.MachineList
-	if err := r.Mgmt.List(ctx, &machines, client.InNamespace(s.cluster.Namespace),
-		client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}, client.HasLabels{clusterv1.MachineControlPlaneLabel}); err != nil {
+	in := append(inCluster(client.ObjectKeyFromObject(s.cluster)), client.HasLabels{clusterv1.MachineControlPlaneLabel}, client.UnsafeDisableDeepCopy)
+	if err := r.Mgmt.List(ctx, &machines, in...); err != nil {
 		return 0, fmt.Errorf("list control plane Machines: %w", err)
 	}
 	for _, m := range machines.Items {

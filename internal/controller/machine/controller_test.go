@@ -467,7 +467,8 @@ func TestOnlyTheMachinesOfTheClusterAreWoken(t *testing.T) {
 	if got := r.ofConnection(t.Context(), client.ObjectKey{Namespace: "ns", Name: "else"}, nil); len(got) != 1 || got[0].Name != "m9" {
 		t.Errorf("by a connection: %v", got)
 	}
-	if got := r.ofLabel(clusterv1.MachineSetNameLabel)(t.Context(), &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set"}}); len(got) != 2 {
+	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set"}, Spec: clusterv1.MachineSetSpec{ClusterName: "demo"}}
+	if got := r.ofLabel(clusterv1.MachineSetNameLabel)(t.Context(), set); len(got) != 1 || got[0].Name != "m0" {
 		t.Errorf("by a MachineSet: %v", got)
 	}
 }

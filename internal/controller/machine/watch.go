@@ -69,7 +69,8 @@ func inCluster(cluster client.ObjectKey) []client.ListOption {
 // ofLabel names the Machines that carry the name of obj in a label.
 func (r *Reconciler) ofLabel(label string) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
-		return r.list(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingLabels{label: fieldrules.AsLabelValue(obj.GetName())})
+		cluster := client.ObjectKey{Namespace: obj.GetNamespace(), Name: index.Of(obj)[0]}
+		return r.list(ctx, append(inCluster(cluster), client.MatchingLabels{label: fieldrules.AsLabelValue(obj.GetName())})...)
 	}
 }
 

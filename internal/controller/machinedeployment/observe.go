@@ -71,9 +71,10 @@ func (r *Reconciler) observe(ctx context.Context, md *clusterv1.MachineDeploymen
 	return s, r.observeMachines(ctx, s, in)
 }
 
+// observeMachines reads the Machines of all sets, which are the sets' to write.
 func (r *Reconciler) observeMachines(ctx context.Context, s *state, in []client.ListOption) error {
 	var list clusterv1.MachineList
-	if err := r.Mgmt.List(ctx, &list, in...); err != nil {
+	if err := r.Mgmt.List(ctx, &list, append(in, client.UnsafeDisableDeepCopy)...); err != nil {
 		return fmt.Errorf("list Machines: %w", err)
 	}
 	mine := map[types.UID]bool{}

@@ -25,7 +25,8 @@ func (r *Reconciler) ofCluster(ctx context.Context, cluster client.Object) []rec
 
 // ofDeployment wakes the sets of a MachineDeployment.
 func (r *Reconciler) ofDeployment(ctx context.Context, md client.Object) []reconcile.Request {
-	return controller.Listed(ctx, r.Mgmt, &clusterv1.MachineSetList{}, client.InNamespace(md.GetNamespace()), client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: md.GetName()})
+	return controller.Listed(ctx, r.Mgmt, &clusterv1.MachineSetList{}, client.InNamespace(md.GetNamespace()),
+		client.MatchingFields{index.ClusterName: index.Of(md)[0]}, client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: md.GetName()})
 }
 
 // ofOrphan wakes the sets that would adopt a Machine.

@@ -17,6 +17,10 @@ import (
 // client.MatchingFields, to get those of one Cluster of a namespace.
 const ClusterName = "spec.clusterName"
 
+// ClusterLabel is the same for kinds that name their Cluster only by its label,
+// and for which ByLabel was called.
+const ClusterLabel = "metadata.labels." + clusterv1.ClusterNameLabel
+
 // Kinds are the kinds that are indexed.
 func Kinds() []client.Object {
 	return []client.Object{&clusterv1.Machine{}, &clusterv1.MachineSet{}, &clusterv1.MachineDeployment{}, &clusterv1.MachinePool{}}
@@ -43,6 +47,23 @@ func Register(ctx context.Context, indexer client.FieldIndexer) error {
 		if err := indexer.IndexField(ctx, obj, ClusterName, Of); err != nil {
 			return fmt.Errorf("index %T by cluster: %w", obj, err)
 		}
+	}
+	return nil
+}
+
+// OfLabel returns the name of the Cluster in the label of an object.
+func OfLabel(obj client.Object) []string {
+	if name := obj.GetLabels()[clusterv1.ClusterNameLabel]; name != "" {
+		return []string{name}
+	}
+	return nil
+}
+
+// ByLabel makes the index ClusterLabel of a kind. Call it once, before the cache
+// starts.
+func ByLabel(ctx context.Context, indexer client.FieldIndexer, obj client.Object) error {
+	if err := indexer.IndexField(ctx, obj, ClusterLabel, OfLabel); err != nil {
+		return fmt.Errorf("index %T by the label of its cluster: %w", obj, err)
 	}
 	return nil
 }
