@@ -145,6 +145,11 @@ func awaited(before, after client.Object) bool {
 	if turns(clusterv1.MachinesReadyCondition, clusterv1.ReadyReason) {
 		return true
 	}
+	// What has Machines becomes available a moment before they are all ready:
+	// that is told with it, or if it does not come, after the usual wait.
+	if conditions.Has(is, clusterv1.MachinesReadyCondition) && conditions.Reason(is, clusterv1.MachinesReadyCondition) != clusterv1.ReadyReason {
+		return false
+	}
 	return slices.ContainsFunc([]string{clusterv1.ReadyCondition, clusterv1.AvailableCondition}, func(t string) bool {
 		return conditions.IsTrue(is, t) && !conditions.IsTrue(was, t)
 	})

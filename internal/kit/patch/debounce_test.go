@@ -36,6 +36,10 @@ func TestStatusDebounce(t *testing.T) {
 		"that its Machines are ready cannot": {change: func(m *clusterv1.Machine) {
 			conditions.Set(m, time.Unix(0, 0), metav1.Condition{Type: "MachinesReady", Status: metav1.ConditionTrue, Reason: clusterv1.ReadyReason})
 		}},
+		"that it is available before its Machines are ready can wait": {change: func(m *clusterv1.Machine) {
+			set(m, "Available", metav1.ConditionTrue)
+			conditions.Set(m, time.Unix(0, 0), metav1.Condition{Type: "MachinesReady", Status: metav1.ConditionUnknown, Reason: clusterv1.ReadyUnknownReason})
+		}, postponed: true},
 		"that it has no Machines can wait": {change: func(m *clusterv1.Machine) {
 			conditions.Set(m, time.Unix(0, 0), metav1.Condition{Type: "MachinesReady", Status: metav1.ConditionTrue, Reason: clusterv1.NoReplicasReason})
 		}, postponed: true},
