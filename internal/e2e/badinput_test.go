@@ -15,7 +15,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,6 +24,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
+	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
 // mistakes are made each in a namespace of its own, about a cluster c.
@@ -247,17 +247,9 @@ func (f fleet) deleteSecret(p certs.Purpose) {
 // unlabelled defines a kind StrangeCluster and returns its group.
 func (f fleet) unlabelled() string {
 	f.Helper()
-	f.must(apiextensionsv1.AddToScheme(f.Client.Scheme()))
 	group := f.Namespace + ".example.com"
-	crd := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "strangeclusters." + group},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "strangeclusters", Singular: "strangecluster", Kind: "StrangeCluster", ListKind: "StrangeClusterList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}}}},
-		},
-	}
+	crd := testenv.Kind(group, "StrangeCluster")
+	crd.Labels = nil
 	f.must(f.Client.Create(f.Context(), crd))
 	return group
 }

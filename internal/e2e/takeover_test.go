@@ -24,6 +24,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
 type reference = clusterv1.ContractVersionedObjectReference
@@ -199,17 +200,9 @@ func (f fleet) standing(names ...string) map[string]any {
 // makes an object of it, and returns its group.
 func (f fleet) globe() string {
 	f.Helper()
-	f.must(apiextensionsv1.AddToScheme(f.Client.Scheme()))
 	group := f.Namespace + ".example.com"
-	crd := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "globeclusters." + group, Labels: map[string]string{"cluster.x-k8s.io/v1beta2": "v1"}},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: apiextensionsv1.ClusterScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "globeclusters", Singular: "globecluster", Kind: "GlobeCluster", ListKind: "GlobeClusterList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}}}},
-		},
-	}
+	crd := testenv.Kind(group, "GlobeCluster")
+	crd.Spec.Scope = apiextensionsv1.ClusterScoped
 	f.must(f.Client.Create(f.Context(), crd))
 	globe := &unstructured.Unstructured{}
 	globe.SetAPIVersion(group + "/v1")

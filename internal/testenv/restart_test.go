@@ -11,7 +11,6 @@ import (
 	"sync"
 	"testing"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -40,11 +39,8 @@ func TestKindsOfOthersDoNotDelayTheCollectorAtAStart(t *testing.T) {
 	dir := t.TempDir()
 	p := startOn(t, dir)
 	c := connect(t, dir)
-	if err := apiextensionsv1.AddToScheme(c.Scheme()); err != nil {
-		t.Fatal(err)
-	}
 	for i := range 10 {
-		if err := c.Create(t.Context(), widgets(fmt.Sprintf("g%d.example.com", i))); err != nil {
+		if err := c.Create(t.Context(), testenv.Kind(fmt.Sprintf("g%d.example.com", i), "Widget")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -136,15 +135,8 @@ func TestGarbageOfOurKindsIsCollected(t *testing.T) {
 func TestGarbageOfAKindDefinedLaterIsCollected(t *testing.T) {
 	t.Parallel()
 	env := testenv.Start(t)
-	if err := apiextensionsv1.AddToScheme(env.Client.Scheme()); err != nil {
-		t.Fatal(err)
-	}
 	group := env.Namespace + ".example.com"
-	crd := widgets(group)
-	if err := env.Client.Create(t.Context(), crd); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = env.Client.Delete(t.Context(), crd) })
+	env.Define(t, testenv.Kind(group, "Widget"))
 	widget := func(name string, owners ...metav1.OwnerReference) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{}
 		u.SetAPIVersion(group + "/v1")
@@ -164,19 +156,6 @@ func TestGarbageOfAKindDefinedLaterIsCollected(t *testing.T) {
 		t.Fatal(err)
 	}
 	testenv.Eventually(t, gone(t, env, child))
-}
-
-// widgets defines the kind Widget in this group.
-func widgets(group string) *apiextensionsv1.CustomResourceDefinition {
-	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "widgets." + group},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}}}},
-		},
-	}
 }
 
 func TestANamespaceGoesWithAllThatIsInIt(t *testing.T) {

@@ -32,6 +32,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -172,7 +173,7 @@ func Connect(kubeconfig string) (*Env, error) {
 
 func newScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	return s, errors.Join(scheme.AddToScheme(s), clusterv1.AddToScheme(s), bootstrapv1.AddToScheme(s),
+	return s, errors.Join(scheme.AddToScheme(s), apiextensionsv1.AddToScheme(s), clusterv1.AddToScheme(s), bootstrapv1.AddToScheme(s),
 		controlplanev1.AddToScheme(s), infrav1.AddToScheme(s), runtimev1.AddToScheme(s))
 }
 

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -84,9 +83,6 @@ func (f *finder) sees(want string) func() error {
 // after the other, the reference, the CRD, the object and a change of it.
 func TestAReferenceIsFollowedByWatchesAlone(t *testing.T) {
 	env := testenv.Start(t)
-	if err := apiextensionsv1.AddToScheme(env.Client.Scheme()); err != nil {
-		t.Fatal(err)
-	}
 	f := start(t, env)
 	group := env.Namespace + ".example.com"
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "demo"}}
@@ -97,7 +93,7 @@ func TestAReferenceIsFollowedByWatchesAlone(t *testing.T) {
 	}
 	testenv.Eventually(t, f.sees("kind is not usable"))
 
-	define(t, env, group)
+	env.Define(t, testenv.Kind(group, "Widget"))
 	testenv.Eventually(t, f.sees("not there"))
 
 	w := &unstructured.Unstructured{}
@@ -156,23 +152,4 @@ func start(t *testing.T, env *testenv.Env) *finder {
 	})
 	t.Cleanup(func() { cancel(); running.Wait() })
 	return f
-}
-
-func define(t *testing.T, env *testenv.Env, group string) {
-	t.Helper()
-	crd := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "widgets." + group, Labels: map[string]string{"cluster.x-k8s.io/v1beta2": "v1"}},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
-			}},
-		},
-	}
-	if err := env.Client.Create(t.Context(), crd); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = env.Client.Delete(context.Background(), crd) })
 }

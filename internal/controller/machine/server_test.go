@@ -3,12 +3,10 @@
 package machine_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,11 +23,8 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 // the real plane: its statuses satisfy the schema, and watches alone move it.
 func TestLifeOnAServer(t *testing.T) {
 	env := testenv.Start(t)
-	if err := apiextensionsv1.AddToScheme(env.Client.Scheme()); err != nil {
-		t.Fatal(err)
-	}
 	group := env.Namespace + ".example.com"
-	define(t, env, group)
+	env.Define(t, testenv.Kind(group, "Host"))
 	ref := func(name string) clusterv1.ContractVersionedObjectReference {
 		return clusterv1.ContractVersionedObjectReference{APIGroup: group, Kind: "Host", Name: name}
 	}
@@ -107,25 +102,4 @@ func host(t *testing.T, env *testenv.Env, group, name string) {
 	u.SetNamespace(env.Namespace)
 	u.SetName(name)
 	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), u.DeepCopy()) })
-}
-
-func define(t *testing.T, env *testenv.Env, group string) {
-	t.Helper()
-	crd := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "hosts." + group, Labels: map[string]string{"cluster.x-k8s.io/v1beta2": "v1"}},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "hosts", Singular: "host", Kind: "Host", ListKind: "HostList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-					Type: "object", XPreserveUnknownFields: new(true),
-				}},
-			}},
-		},
-	}
-	if err := env.Client.Create(t.Context(), crd); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = env.Client.Delete(context.Background(), crd) })
 }

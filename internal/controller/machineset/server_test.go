@@ -3,12 +3,10 @@
 package machineset_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,12 +22,9 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 // its version, so that no change of its Cluster wakes them.
 func TestAControlPlaneWakesTheSetsThatWaitForIt(t *testing.T) {
 	env := testenv.Start(t)
-	if err := apiextensionsv1.AddToScheme(env.Client.Scheme()); err != nil {
-		t.Fatal(err)
-	}
 	group := env.Namespace + ".example.com"
 	for _, kind := range []string{"Plane", "Host", "HostTemplate"} {
-		define(t, env, group, kind)
+		env.Define(t, testenv.Kind(group, kind))
 	}
 	ref := func(kind string) clusterv1.ContractVersionedObjectReference {
 		return clusterv1.ContractVersionedObjectReference{APIGroup: group, Kind: kind, Name: "x"}
@@ -72,26 +67,4 @@ func object(env *testenv.Env, group, kind string, fields map[string]any) *unstru
 	u.SetNamespace(env.Namespace)
 	u.SetName("x")
 	return u
-}
-
-func define(t *testing.T, env *testenv.Env, group, kind string) {
-	t.Helper()
-	plural := strings.ToLower(kind) + "s"
-	crd := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group, Labels: map[string]string{"cluster.x-k8s.io/v1beta2": "v1"}},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: strings.ToLower(kind), Kind: kind, ListKind: kind + "List"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-					Type: "object", XPreserveUnknownFields: new(true),
-				}},
-			}},
-		},
-	}
-	if err := env.Client.Create(t.Context(), crd); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = env.Client.Delete(context.Background(), crd) })
 }
