@@ -102,3 +102,25 @@ func TestAWorldMadeOfAnotherIsAtRestAndGoesItsOwnWay(t *testing.T) {
 		t.Errorf("%d Machines and %d writes in the first world, want 2 and none", n, w.store.writes-before)
 	}
 }
+
+func TestWhatFailsIsTriedAgainUntilItIsMended(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 1, 0)
+	data := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lone", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
+	host := &infrav1.LocalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lone"}}
+	host.Spec.Simulated = &infrav1.LocalMachineSimulated{}
+	lone := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lone"}}
+	lone.Spec = clusterv1.MachineSpec{ClusterName: "demo", Version: "v1.36.3", Bootstrap: clusterv1.Bootstrap{DataSecretName: new("lone")}}
+	lone.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion().Group, Kind: "LocalMachine", Name: "lone"}
+	w.must(errors.Join(w.Mgmt.Create(t.Context(), data), w.Mgmt.Create(t.Context(), host), w.Mgmt.Create(t.Context(), lone)))
+	began := w.Clock.Now()
+	if err := w.World.RunFor(t.Context(), 10*time.Minute); err == nil || !strings.Contains(err.Error(), "no bootstrap data") {
+		t.Errorf("with an empty Secret: %v", err)
+	}
+	if passed := w.Clock.Since(began); passed != 10*time.Minute {
+		t.Errorf("%s have passed, want ten minutes", passed)
+	}
+	w.must(w.Mgmt.Delete(t.Context(), lone))
+	w.Run()
+}
