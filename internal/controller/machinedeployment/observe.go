@@ -13,10 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
-	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
 // state is what one reconcile knows. observe and the phases fill it; report
@@ -89,20 +87,6 @@ func (r *Reconciler) observeMachines(ctx context.Context, s *state, in []client.
 		}
 	}
 	return nil
-}
-
-// counted is a MachineSet as package rollout looks at it.
-func (s *state) counted(set *clusterv1.MachineSet) rollout.Set {
-	c := rollout.Set{MachineSet: set, Actual: len(s.bySet[set.UID])}
-	for _, m := range s.bySet[set.UID] {
-		switch {
-		case !m.DeletionTimestamp.IsZero():
-			c.Going++
-		case conditions.IsTrue(m, clusterv1.MachineAvailableCondition):
-			c.Available++
-		}
-	}
-	return c
 }
 
 // keepQuiet reports whether it is too early to tell of what is missing, and notes

@@ -114,7 +114,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (phase.Next, error) 
 		FieldOwner: fieldOwner,
 	}
 	for _, set := range s.sets {
-		facts.Sets = append(facts.Sets, s.counted(set))
+		facts.Sets = append(facts.Sets, rollout.Counted(set, s.bySet[set.UID]))
 	}
 	if facts.Lacking() {
 		facts.Name = r.Name(s.deployment.Name)

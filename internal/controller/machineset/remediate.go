@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,7 +30,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	for _, v := range scaling.Remediation(scaling.Unhealthy{
 		Machines:    s.machines,
 		Outdated:    outdated,
-		MaxInFlight: maxInFlight(s),
+		MaxInFlight: scaling.MaxInFlight(s.deployment, s.want()),
 		Blocked:     s.blocked,
 	}) {
 		errs = append(errs, r.carryOut(ctx, s, v))
@@ -73,16 +72,4 @@ func outdated(s *state) (bool, error) {
 	}
 	superseded, err := rollout.Superseded(s.deployment, s.set)
 	return ptr.Deref(superseded, false), err
-}
-
-// maxInFlight reads spec.remediation.maxInFlight; negative for no bound.
-func maxInFlight(s *state) int {
-	if s.deployment == nil || s.deployment.Spec.Remediation.MaxInFlight == nil {
-		return -1
-	}
-	n, err := intstr.GetScaledValueFromIntOrPercent(s.deployment.Spec.Remediation.MaxInFlight, s.want(), true)
-	if err != nil {
-		return 0 // admission refuses such a value; none at all is the safe reading
-	}
-	return n
 }

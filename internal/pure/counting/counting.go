@@ -51,12 +51,17 @@ func (c *Counters) Machine(m *clusterv1.Machine) {
 	c.Desired++
 	c.Replicas++
 	c.version(running(m), 1)
-	if _, updating := m.Annotations[clusterv1.UpdateInProgressAnnotation]; updating {
-		return
-	}
-	c.Ready += one(conditions.IsTrue(m, clusterv1.MachineReadyCondition))
-	c.Available += one(conditions.IsTrue(m, clusterv1.MachineAvailableCondition))
-	c.UpToDate += one(conditions.IsTrue(m, clusterv1.MachineUpToDateCondition))
+	c.Ready += one(is(m, clusterv1.MachineReadyCondition))
+	c.Available += one(Available(m))
+	c.UpToDate += one(is(m, clusterv1.MachineUpToDateCondition))
+}
+
+// Available reports whether a Machine counts as available.
+func Available(m *clusterv1.Machine) bool { return is(m, clusterv1.MachineAvailableCondition) }
+
+func is(m *clusterv1.Machine, condition string) bool {
+	_, updating := m.Annotations[clusterv1.UpdateInProgressAnnotation]
+	return !updating && conditions.IsTrue(m, condition)
 }
 
 // Group is what a group of machines reports of itself.

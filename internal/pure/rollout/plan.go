@@ -14,6 +14,7 @@ import (
 	"time"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/counting"
 )
 
 // Set is a MachineSet with what was counted of its Machines.
@@ -22,6 +23,20 @@ type Set struct {
 	Actual    int // Machines, those being deleted included
 	Going     int // Machines being deleted
 	Available int // Machines that are available and not being deleted
+}
+
+// Counted counts the Machines of a MachineSet.
+func Counted(set *clusterv1.MachineSet, machines []*clusterv1.Machine) Set {
+	s := Set{MachineSet: set, Actual: len(machines)}
+	for _, m := range machines {
+		switch {
+		case !m.DeletionTimestamp.IsZero():
+			s.Going++
+		case counting.Available(m):
+			s.Available++
+		}
+	}
+	return s
 }
 
 // Facts are what Plan looks at. They are nothing but values: written down, they

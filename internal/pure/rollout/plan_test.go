@@ -449,6 +449,26 @@ func TestWhatChangesInPlaceGoesToEveryMachineSet(t *testing.T) {
 	}
 }
 
+func TestMachinesAreCountedAsAStatusCountsThem(t *testing.T) {
+	t.Parallel()
+	machine := func(change func(*clusterv1.Machine)) *clusterv1.Machine {
+		m := &clusterv1.Machine{Status: clusterv1.MachineStatus{Conditions: []metav1.Condition{{Type: clusterv1.MachineAvailableCondition, Status: metav1.ConditionTrue}}}}
+		change(m)
+		return m
+	}
+	got := Counted(nil, []*clusterv1.Machine{
+		machine(func(*clusterv1.Machine) {}),
+		machine(func(m *clusterv1.Machine) { m.Status.Conditions = nil }),
+		machine(func(m *clusterv1.Machine) { m.DeletionTimestamp = new(metav1.NewTime(epoch)) }),
+		machine(func(m *clusterv1.Machine) {
+			m.Annotations = map[string]string{clusterv1.UpdateInProgressAnnotation: ""}
+		}),
+	})
+	if want := (Set{Actual: 4, Going: 1, Available: 1}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 func TestANameIsNeededWhenAMachineSetIsMade(t *testing.T) {
 	t.Parallel()
 	md, idle := deployment(1), deployment(1, paused)

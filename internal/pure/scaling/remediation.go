@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
@@ -23,6 +24,19 @@ type Unhealthy struct {
 	MaxInFlight int
 	// Blocked says why the replacement of a Machine could not be created now.
 	Blocked []string
+}
+
+// MaxInFlight reads spec.remediation.maxInFlight of a MachineDeployment that
+// wants so many Machines. Without it, or without one, there is no bound.
+func MaxInFlight(md *clusterv1.MachineDeployment, want int) int {
+	if md == nil || md.Spec.Remediation.MaxInFlight == nil {
+		return -1
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(md.Spec.Remediation.MaxInFlight, want, true)
+	if err != nil {
+		return 0 // admission refuses such a value; none at all is the safe reading
+	}
+	return n
 }
 
 // Verdict is what happens to one Machine that was found unhealthy, or was once.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
@@ -134,5 +135,29 @@ func TestRemediation(t *testing.T) {
 				t.Errorf("verdicts (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestMaxInFlight(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		value string
+		want  int
+	}{
+		"no bound":             {"", -1},
+		"a number":             {"2", 2},
+		"a share, rounded up":  {"25%", 2},
+		"what is neither none": {"lots", 0},
+	} {
+		md := &clusterv1.MachineDeployment{}
+		if tc.value != "" {
+			md.Spec.Remediation.MaxInFlight = new(intstr.Parse(tc.value))
+		}
+		if got := MaxInFlight(md, 5); got != tc.want {
+			t.Errorf("%s: got %d, want %d", name, got, tc.want)
+		}
+	}
+	if got := MaxInFlight(nil, 5); got != -1 {
+		t.Errorf("without MachineDeployment: got %d, want no bound", got)
 	}
 }
