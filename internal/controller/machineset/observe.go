@@ -58,7 +58,7 @@ func (r *Reconciler) observe(ctx context.Context, set *clusterv1.MachineSet) (*s
 		return nil, err
 	}
 	if s.cluster == nil && set.DeletionTimestamp.IsZero() {
-		s.block("Cluster %s, named by spec.clusterName, does not exist: create it, or correct the field", set.Spec.ClusterName)
+		s.blocked = scaling.Creation{Set: set}.RuledOut()
 		if ends := set.CreationTimestamp.Add(clusterGrace); ends.After(s.now) {
 			s.quietUntil = ends
 		}

@@ -5,7 +5,6 @@ package machineset
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -27,13 +26,9 @@ func (r *Reconciler) preflight(ctx context.Context, s *state) (phase.Next, error
 	if len(facts.RuledOut()) == 0 {
 		failed = r.look(ctx, s, &facts)
 	}
-	blockers, err := facts.Blockers()
-	s.blocked = append(s.blocked, blockers...)
+	var err error
+	s.blocked, err = facts.Blockers()
 	return phase.Continue(), errors.Join(failed, err)
-}
-
-func (s *state) block(format string, args ...any) {
-	s.blocked = append(s.blocked, fmt.Sprintf(format, args...))
 }
 
 // look reads what a creation depends on, and lets it wake us.

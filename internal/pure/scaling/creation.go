@@ -27,7 +27,7 @@ func Needed(machines, orphans []*clusterv1.Machine, want int) bool {
 // Creation is what is looked at to tell whether a set can create a Machine.
 type Creation struct {
 	Set     *clusterv1.MachineSet
-	Cluster *clusterv1.Cluster
+	Cluster *clusterv1.Cluster // nil: there is none
 	// Bootstrap and Infrastructure are the templates.
 	Bootstrap, Infrastructure reference.Object
 	// ControlPlane is the object that the Cluster refers to, and Contract the
@@ -40,6 +40,8 @@ type Creation struct {
 // anything, nothing else needs to be looked at.
 func (c Creation) RuledOut() []string {
 	switch {
+	case c.Cluster == nil:
+		return []string{fmt.Sprintf("Cluster %s, named by spec.clusterName, does not exist: create it, or correct the field", c.Set.Spec.ClusterName)}
 	case !c.Cluster.DeletionTimestamp.IsZero():
 		return []string{fmt.Sprintf("Cluster %s is being deleted", c.Cluster.Name)}
 	case c.Set.Annotations[clusterv1.DisableMachineCreateAnnotation] == "true":

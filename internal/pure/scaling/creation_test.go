@@ -58,6 +58,7 @@ func TestBlockers(t *testing.T) {
 		wantErr string
 	}{
 		"nothing":                           {change: func(*Creation) {}},
+		"no Cluster":                        {func(c *Creation) { c.Cluster = nil }, []string{"Cluster demo, named by spec.clusterName, does not exist: create it, or correct the field"}, ""},
 		"a Cluster without a control plane": {change: func(c *Creation) { c.ControlPlane = reference.Object{} }},
 		"a Cluster that is being deleted":   {change: func(c *Creation) { c.Cluster.DeletionTimestamp = &metav1.Time{} }},
 		"one that really is":                {func(c *Creation) { c.Cluster.DeletionTimestamp = new(metav1.Now()) }, []string{"Cluster c is being deleted"}, ""},
@@ -110,7 +111,7 @@ func TestBlockers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := Creation{
-				Set:            &clusterv1.MachineSet{},
+				Set:            &clusterv1.MachineSet{Spec: clusterv1.MachineSetSpec{ClusterName: "demo"}},
 				Cluster:        &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c"}},
 				Bootstrap:      reference.Object{Ref: ref("KubeadmConfigTemplate"), Obj: &unstructured.Unstructured{Object: map[string]any{}}},
 				Infrastructure: reference.Object{Ref: ref("HostTemplate"), Field: "spec.template.spec.infrastructureRef", Obj: &unstructured.Unstructured{}},
