@@ -282,6 +282,28 @@ func TestDrainTellsWhatBlocks(t *testing.T) {
 	}
 }
 
+func TestEvictionsThatTakeLongGoOnInTheNextReconcile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster(), plane(), controlPlaneMachine(), machine(running, deletedSince(0)), held(provisioned()), node(), pod("p0"), pod("p1"), pod("p2"))
+	var asked []string
+	w.workload.client = interceptor.NewClient(w.nodes.(client.WithWatch), interceptor.Funcs{
+		SubResourceCreate: func(_ context.Context, _ client.Client, _ string, o, _ client.Object, _ ...client.SubResourceCreateOption) error {
+			asked = append(asked, o.GetName())
+			w.clock.SetTime(w.clock.Now().Add(evictionBudget - time.Second))
+			return nil
+		},
+	})
+	m, _, err := w.reconcile()
+	want := "True DrainingNode: Drain not completed yet (started at 2026-03-02T08:00:00Z):\n" +
+		"* Pods app/p0, app/p1: eviction accepted, waiting for it to be removed from the Node\n* Pod app/p2: its turn comes next, evictions take long"
+	if diff := cmp.Diff(want, cond(m, "Deleting")); err != nil || diff != "" {
+		t.Errorf("error %v, Deleting (-want +got):\n%s", err, diff)
+	}
+	if diff := cmp.Diff([]string{"p0", "p1"}, asked); diff != "" {
+		t.Errorf("evictions (-want +got):\n%s", diff)
+	}
+}
+
 func TestADrainIsDoneWhenThePodsHaveGoneByThemselves(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster(), plane(), controlPlaneMachine(), machine(running, deletedSince(0)), held(provisioned()), node(), pod("p0"))

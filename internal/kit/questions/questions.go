@@ -19,7 +19,7 @@ import (
 )
 
 // maxRounds is how often a plan is made at most. The longest chain of questions
-// that depend on each other, that of draining a Node, has nine.
+// that depend on each other, that of the deletion of a Machine, has thirteen.
 const maxRounds = 20
 
 // Answer is a question with its answer.
