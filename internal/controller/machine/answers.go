@@ -54,7 +54,7 @@ func (r *Reconciler) answer(ctx context.Context, s *state, q machinedeletion.Que
 		a.NodeNotGone = questions.Failed(deleteNode(ctx, s, q.Name))
 	default:
 		if a, err = r.read(ctx, s, q); err != nil {
-			err = fmt.Errorf("drain Node %s: %w", s.node.Name, err)
+			err = fmt.Errorf("drain Node %s: %w", s.seen.Node.Name, err)
 		}
 	}
 	return a, err
@@ -139,10 +139,10 @@ func (r *Reconciler) controlPlaneMachines(ctx context.Context, s *state) (n int,
 
 // cordon keeps new Pods off the Node.
 func cordon(ctx context.Context, s *state) error {
-	changed := s.node.DeepCopy()
+	changed := s.seen.Node.DeepCopy()
 	changed.Spec.Unschedulable = true
-	if err := s.deletion.workload.Patch(ctx, changed, client.StrategicMergeFrom(s.node)); err != nil {
-		return fmt.Errorf("cordon Node %s: %w", s.node.Name, err)
+	if err := s.deletion.workload.Patch(ctx, changed, client.StrategicMergeFrom(s.seen.Node)); err != nil {
+		return fmt.Errorf("cordon Node %s: %w", s.seen.Node.Name, err)
 	}
 	return nil
 }

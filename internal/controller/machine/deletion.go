@@ -48,8 +48,8 @@ func (r *Reconciler) lookAround(ctx context.Context, s *state) (phase.Next, erro
 	if s.deletion.workload, err = r.lookNode(ctx, s); err != nil {
 		ctrl.LoggerFrom(ctx).V(2).Info("Looking for the Node to delete", "reason", err.Error()) // the plan tells whether the Node is needed
 	}
-	if s.node != nil {
-		s.machine.Status.NodeRef.Name = s.node.Name // once its host has gone, nothing else may lead to it
+	if s.seen.Node != nil {
+		s.machine.Status.NodeRef.Name = s.seen.Node.Name // once its host has gone, nothing else may lead to it
 	}
 	return phase.Continue(), nil
 }
@@ -81,7 +81,7 @@ func deletionFacts(s *state) machinedeletion.Facts {
 	}
 	return machinedeletion.Facts{
 		Machine: s.machine, Cluster: s.cluster, Now: s.now,
-		Node: s.node, NodeFailure: questions.Failed(s.nodeErr), Connected: s.deletion.workload != nil, Untried: s.untried,
+		Node: s.seen.Node, NodeFailure: questions.Failed(s.nodeErr), Connected: s.deletion.workload != nil, Untried: s.untried,
 		Infrastructure: object(s.infraMachine), Bootstrap: object(s.bootstrapConfig),
 	}
 }

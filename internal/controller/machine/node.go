@@ -25,29 +25,29 @@ import (
 // annotations and taints in line.
 func (r *Reconciler) node(ctx context.Context, s *state) (phase.Next, error) {
 	workloadClient, err := r.lookNode(ctx, s)
-	if err != nil || s.node == nil {
+	if err != nil || s.seen.Node == nil {
 		return phase.Continue(), err
 	}
 	m := s.machine
 	if !m.Status.NodeRef.IsDefined() {
-		m.Status.NodeRef.Name = s.node.Name
-		ctrl.LoggerFrom(ctx).Info("Infrastructure has become a Node", "Node", s.node.Name)
-		r.event(s, corev1.EventTypeNormal, "SuccessfulSetNodeRef", "SetNodeRef", "Node %s", s.node.Name)
+		m.Status.NodeRef.Name = s.seen.Node.Name
+		ctrl.LoggerFrom(ctx).Info("Infrastructure has become a Node", "Node", s.seen.Node.Name)
+		r.event(s, corev1.EventTypeNormal, "SuccessfulSetNodeRef", "SetNodeRef", "Node %s", s.seen.Node.Name)
 	}
-	m.Status.NodeInfo = s.node.Status.NodeInfo.DeepCopy()
+	m.Status.NodeInfo = s.seen.Node.Status.NodeInfo.DeepCopy()
 
-	before := s.node.DeepCopy()
+	before := s.seen.Node.DeepCopy()
 	outdated, err := outdated(s)
 	if err != nil {
 		return phase.Continue(), err
 	}
-	if !nodesync.Apply(s.node, nodesync.Want{Machine: m, Interruptible: interruptible(s), Outdated: outdated}) {
+	if !nodesync.Apply(s.seen.Node, nodesync.Want{Machine: m, Interruptible: interruptible(s), Outdated: outdated}) {
 		return phase.Continue(), nil
 	}
 	// Taints are a list that others write too, hence the lock.
 	p := client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})
-	if err := workloadClient.Patch(ctx, s.node.DeepCopy(), p); err != nil {
-		return phase.Continue(), fmt.Errorf("patch Node %s: %w", s.node.Name, err)
+	if err := workloadClient.Patch(ctx, s.seen.Node.DeepCopy(), p); err != nil {
+		return phase.Continue(), fmt.Errorf("patch Node %s: %w", s.seen.Node.Name, err)
 	}
 	return phase.Continue(), nil
 }
@@ -62,18 +62,18 @@ func (r *Reconciler) lookNode(ctx context.Context, s *state) (client.Client, err
 		s.nodeErr = err
 		return nil, err
 	}
-	if s.awaited = machinestatus.BeforeNode(m, s.cluster, id, s.infraMachine.String()); s.awaited != "" {
+	if s.seen.Awaited = machinestatus.BeforeNode(m, s.cluster, id, s.infraMachine.String()); s.seen.Awaited != "" {
 		return nil, nil
 	}
 	key := client.ObjectKeyFromObject(s.cluster)
 	health := r.Workload.Health(key)
-	s.connected, s.lastProbe = health.Connected, health.LastProbeSuccess
+	s.seen.Connected, s.seen.LastProbe = health.Connected, health.LastProbeSuccess
 	workloadClient, err := r.Workload.Client(ctx, key)
 	if errors.Is(err, workload.ErrNotConnected) {
-		s.connected, s.untried = false, untried(health, s.now)
-		s.graceEnds = health.GraceStarts(ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false)).Add(r.grace())
-		if s.lastProbe.IsZero() {
-			s.awaited = fmt.Sprintf("Waiting for a connection to the workload cluster of Cluster %s", s.cluster.Name)
+		s.seen.Connected, s.untried = false, untried(health, s.now)
+		s.seen.GraceEnds = health.GraceStarts(ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false)).Add(r.grace())
+		if s.seen.LastProbe.IsZero() {
+			s.seen.Awaited = fmt.Sprintf("Waiting for a connection to the workload cluster of Cluster %s", s.cluster.Name)
 		}
 		return nil, nil // the Source wakes us
 	}
@@ -81,14 +81,14 @@ func (r *Reconciler) lookNode(ctx context.Context, s *state) (client.Client, err
 		s.nodeErr = err
 		return nil, err
 	}
-	s.connected = true
-	if s.node, err = findNode(ctx, workloadClient, id, m.Status.NodeRef.Name); err != nil {
+	s.seen.Connected = true
+	if s.seen.Node, err = findNode(ctx, workloadClient, id, m.Status.NodeRef.Name); err != nil {
 		s.nodeErr = err
 		return nil, err
 	}
-	if s.node == nil {
-		s.nodeGone = m.Status.NodeRef.IsDefined()
-		s.awaited = fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", id)
+	if s.seen.Node == nil {
+		s.seen.Gone = m.Status.NodeRef.IsDefined()
+		s.seen.Awaited = fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", id)
 	}
 	return workloadClient, nil
 }

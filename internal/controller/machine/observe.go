@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
+	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 )
 
 // state is what one reconcile knows. observe and the phases fill it; report
@@ -29,20 +29,11 @@ type state struct {
 
 	bootstrapConfig, infraMachine provider.Reference
 	dataLacks, hostLacks          string // the field that is awaited of what says that it is done
-	nodeState
-	deletion deletion
-}
 
-// nodeState is what is known of the Node.
-type nodeState struct {
-	node      *corev1.Node
-	nodeGone  bool   // it was known and has gone
-	awaited   string // what is waited for before the Node can be looked at
-	nodeErr   error
-	connected bool
-	untried   time.Duration // how much longer this process may need to find out whether the cluster answers
-	lastProbe time.Time     // last success; zero if this process has seen none
-	graceEnds time.Time     // when a lost connection makes the state unknown
+	seen     machinestatus.Node
+	nodeErr  error         // why the Node could not be looked for
+	untried  time.Duration // how much longer this process may need to find out whether the cluster answers
+	deletion deletion
 }
 
 // observe reads what concerns every Machine from the management cluster's cache.

@@ -15,7 +15,7 @@ func (s *state) facts(failed error) machinestatus.Facts {
 	f := machinestatus.Facts{
 		Machine: s.machine, Cluster: s.cluster, Generation: patch.Generation(s.machine, s.specBefore, s.machine.Spec), Now: s.now, Failed: failed != nil,
 		BootstrapConfig: s.bootstrapConfig.Known(), Infrastructure: s.infraMachine.Known(), DataLacks: s.dataLacks, HostLacks: s.hostLacks,
-		Node:     machinestatus.Node{Node: s.node, Gone: s.nodeGone, Awaited: s.awaited, Connected: s.connected, LastProbe: s.lastProbe, GraceEnds: s.graceEnds},
+		Node:     s.seen,
 		Deletion: machinestatus.Stage{Reason: s.deletion.plan.Reason, Message: s.deletion.plan.Message},
 	}
 	if s.nodeErr != nil {
