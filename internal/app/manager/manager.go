@@ -249,6 +249,7 @@ func managerOptions(o Options) (ctrlmanager.Options, error) {
 		GracefulShutdownTimeout:       new(lifecycle.StopTimeout / 2), // the rest is for what it works on
 		Controller:                    config.Controller{SkipNameValidation: new(true)},
 		Cache: cache.Options{
+			DefaultTransform: withoutStatusFields,
 			// Only what belongs to a Cluster: a management cluster may hold any
 			// number of other Secrets and ConfigMaps.
 			ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: owned, &corev1.ConfigMap{}: owned},
