@@ -193,8 +193,13 @@ func (m *Manager) openWebhooks(ctx context.Context, c clock.PassiveClock) error 
 		s.hooks[provider] = append(webhooks.Of(live, m.backends, provider), idleWarnings(m.mgr.GetScheme(), provider)...)
 		all = append(all, s.hooks[provider]...)
 	}
+	// Not HTTP/2, of which each idle connection takes a second to end: that would
+	// be a second of every stop. The API server keeps connections all the same.
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
 	server := &http.Server{
 		Handler:           webhook.Handler(all),
+		Protocols:         &protocols,
 		ReadHeaderTimeout: webhookReadTimeout,
 		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certs.get},
 	}

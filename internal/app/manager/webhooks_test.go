@@ -106,11 +106,14 @@ func TestTheWebhooksAnswerOnceTheManagerIsMade(t *testing.T) {
 	hook := m.webhooks.clientConfig(m.webhooks.hooks[controllers.Local][0].Path())
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(hook.CABundle)
-	c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
+	c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true, ForceAttemptHTTP2: true}}
 	ask := func() (int, error) {
 		resp, err := c.Post(*hook.URL, "application/json", strings.NewReader("{}"))
 		if err != nil {
 			return 0, err
+		}
+		if resp.ProtoMajor != 1 {
+			t.Errorf("it speaks %s, whose connections take a second to end", resp.Proto)
 		}
 		return resp.StatusCode, resp.Body.Close()
 	}
