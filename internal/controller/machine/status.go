@@ -10,7 +10,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
-// facts are what the status tells of; failed is what the phases returned.
+// facts are what is known of the Machine but how it compares with its template,
+// which is only reported; failed is what the phases returned.
 func (s *state) facts(failed error) machinestatus.Facts {
 	f := machinestatus.Facts{
 		Machine: s.machine, Cluster: s.cluster, Generation: patch.Generation(s.machine, s.specBefore, s.machine.Spec), Now: s.now, Failed: failed != nil,
@@ -21,14 +22,17 @@ func (s *state) facts(failed error) machinestatus.Facts {
 	if s.nodeErr != nil {
 		f.Node.Failure = s.nodeErr.Error()
 	}
-	if s.set != nil && s.deployment != nil { // else it is judged by whoever manages it, or by nobody
-		f.UpToDate = new(rollout.UpToDate(s.deployment, s.set, s.machine, s.now))
-	}
 	return f
 }
 
 // report fills the status from the state.
-func report(s *state, failed error) { machinestatus.Report(s.facts(failed)) }
+func report(s *state, failed error) {
+	f := s.facts(failed)
+	if s.set != nil && s.deployment != nil { // else it is judged by whoever manages it, or by nobody
+		f.UpToDate = new(rollout.UpToDate(s.deployment, s.set, s.machine, s.now))
+	}
+	machinestatus.Report(f)
+}
 
 // deadline is when time alone changes the status next; zero if it never does.
 func (s *state) deadline() time.Time { return machinestatus.Deadline(s.facts(nil)) }
