@@ -15,6 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/pure/counting"
+	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
 const (
@@ -292,7 +293,7 @@ func (r *reporter) scalingUp() metav1.Condition {
 	if r.Template != "" && !slices.Contains(blocked, r.Template) {
 		blocked = append(blocked, r.Template)
 	}
-	return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneScalingUpReason, because(message, blocked))
+	return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneScalingUpReason, message+scaling.BlockedBecause(blocked))
 }
 
 func (r *reporter) scalingDown() metav1.Condition {
@@ -306,7 +307,7 @@ func (r *reporter) scalingDown() metav1.Condition {
 		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotScalingDownReason, strings.Join(r.Held, "\n"))
 	}
 	message := fmt.Sprintf("Scaling down from %d to %d %s", have, want, replicas(want))
-	return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneScalingDownReason, because(message, slices.Concat(r.Blocked, r.Held)))
+	return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneScalingDownReason, message+scaling.BlockedBecause(slices.Concat(r.Blocked, r.Held)))
 }
 
 // wanted is how many machines there are to be; none when all is deleted.
@@ -315,13 +316,6 @@ func wanted(f Facts) int {
 		return 0
 	}
 	return int(*f.ControlPlane.Spec.Replicas)
-}
-
-func because(message string, blocked []string) string {
-	if len(blocked) == 0 {
-		return message
-	}
-	return message + " is blocked because:\n* " + strings.Join(blocked, "\n* ")
 }
 
 func (r *reporter) remediating() metav1.Condition {

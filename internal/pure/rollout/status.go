@@ -89,7 +89,7 @@ func rollingOut(s Status) metav1.Condition {
 	c.Status, c.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentRollingOutReason
 	c.Message = fmt.Sprintf("Rolling out %d not up-to-date replicas", len(behind))
 	if len(s.Blocked) > 0 {
-		c.Message += blockedBecause(s.Blocked)
+		c.Message += scaling.BlockedBecause(s.Blocked)
 		return c
 	}
 	lines := []string{c.Message}
@@ -109,20 +109,16 @@ func rollingOut(s Status) metav1.Condition {
 func (s Status) group() scaling.Group {
 	g := scaling.Group{Machines: s.Machines, Replicas: s.Deployment.Spec.Replicas, Deleting: !s.Deployment.DeletionTimestamp.IsZero()}
 	if s.Cluster == nil {
-		g.Blocked = blockedBecause([]string{fmt.Sprintf("Cluster %s, named by spec.clusterName, does not exist: create it, or correct the field", s.Deployment.Spec.ClusterName)})
+		g.Blocked = scaling.BlockedBecause([]string{fmt.Sprintf("Cluster %s, named by spec.clusterName, does not exist: create it, or correct the field", s.Deployment.Spec.ClusterName)})
 	}
 	if len(s.Blocked) > 0 {
-		g.Blocked = blockedBecause(s.Blocked)
+		g.Blocked = scaling.BlockedBecause(s.Blocked)
 		return g // a MachineSet could only say the same
 	}
 	if blocked := blockedSets(s); blocked != "" {
 		g.Blocked += "\n" + blocked
 	}
 	return g
-}
-
-func blockedBecause(why []string) string {
-	return " is blocked because:\n* " + strings.Join(why, "\n* ")
 }
 
 // blockedSets says what the MachineSets say of what keeps them from growing.

@@ -5,6 +5,7 @@ package scaling
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -18,6 +19,15 @@ type Group struct {
 	Replicas *int32 // spec.replicas
 	Deleting bool
 	Blocked  string // what keeps it from growing, to be added to "Scaling up …"
+}
+
+// BlockedBecause is what a condition adds to what it would do; nothing if nothing
+// keeps it from that.
+func BlockedBecause(why []string) string {
+	if len(why) == 0 {
+		return ""
+	}
+	return " is blocked because:\n* " + strings.Join(why, "\n* ")
 }
 
 // Want is how many Machines there shall be. Until admission or somebody else

@@ -5,7 +5,6 @@ package scaling
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,11 +43,7 @@ func Report(s Status) {
 }
 
 func (s Status) group() Group {
-	g := Group{Machines: s.Machines, Replicas: s.Set.Spec.Replicas, Deleting: !s.Set.DeletionTimestamp.IsZero()}
-	if len(s.Blocked) > 0 {
-		g.Blocked = " is blocked because:\n* " + strings.Join(s.Blocked, "\n* ")
-	}
-	return g
+	return Group{Machines: s.Machines, Replicas: s.Set.Spec.Replicas, Deleting: !s.Set.DeletionTimestamp.IsZero(), Blocked: BlockedBecause(s.Blocked)}
 }
 
 func (s Status) deleting() metav1.Condition {
