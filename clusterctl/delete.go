@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,9 +41,12 @@ func (c *Client) DeleteCluster(ctx context.Context, key client.ObjectKey) error 
 	return nil
 }
 
-// WaitDeleted follows a Cluster until it is gone. It ends with the context; the
-// error then says what is still awaited.
+// WaitDeleted follows a Cluster until it is gone with what it owned, so that its
+// name is free again, and tells what is awaited as often as that changes: a small
+// cluster can be gone before anything is. It ends with the context; the error
+// then says what is still awaited.
 func (c *Client) WaitDeleted(ctx context.Context, key client.ObjectKey, progress func(Event)) error {
+	progress(Event{fmt.Sprintf("Deleting Cluster %s", key)})
 	last := ""
 	cluster, err := c.follow(ctx, key, func(cluster *clusterv1.Cluster) bool {
 		if text := conditions.Message(cluster, clusterv1.DeletingCondition); text != last && text != "" {
@@ -51,8 +55,11 @@ func (c *Client) WaitDeleted(ctx context.Context, key client.ObjectKey, progress
 		}
 		return false
 	})
-	if err != nil || cluster == nil {
+	if err != nil {
 		return err
+	}
+	if cluster == nil {
+		return c.waitCollected(ctx, key)
 	}
 	if last == "" || conditions.IsTrue(cluster, clusterv1.PausedCondition) {
 		last = awaited(cluster)
@@ -60,29 +67,35 @@ func (c *Client) WaitDeleted(ctx context.Context, key client.ObjectKey, progress
 	return fmt.Errorf("Cluster %s is still being deleted, waiting for:\n%s", key, last)
 }
 
+// waitCollected returns when the garbage collector has taken what a Cluster that
+// is gone owned: its templates, mostly. A creation under its name would otherwise
+// take them for its own and lose them. What the user may not list is not awaited.
+func (c *Client) waitCollected(ctx context.Context, key client.ObjectKey) error {
+	objects, err := c.labelled(ctx, key)
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	owned := slices.DeleteFunc(objects, func(obj metav1.PartialObjectMetadata) bool {
+		return !slices.ContainsFunc(obj.OwnerReferences, func(o metav1.OwnerReference) bool {
+			return o.Kind == clusterv1.ClusterKind && o.Name == key.Name && strings.HasPrefix(o.APIVersion, clusterv1.GroupVersion().Group+"/")
+		})
+	})
+	return c.WaitRemains(ctx, owned)
+}
+
 // DeleteRemains deletes what carries the label of a Cluster that is not there,
 // as when its creation was interrupted: the Cluster is created last. What has an
 // owner goes with that. Secrets stay, since users make some before the cluster.
 // The objects are returned for WaitRemains.
 func (c *Client) DeleteRemains(ctx context.Context, key client.ObjectKey, progress func(Event)) ([]metav1.PartialObjectMetadata, error) {
-	kinds, err := c.providerKinds(ctx)
+	objects, err := c.labelled(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("look for what is left of Cluster %s: %w", key, err)
 	}
-	var remains []metav1.PartialObjectMetadata
-	for _, kind := range kinds {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if err := c.list(ctx, key, list); err != nil {
-			return nil, err
-		}
-		for _, obj := range list.Items {
-			obj.SetGroupVersionKind(kind)
-			if len(obj.OwnerReferences) == 0 {
-				remains = append(remains, obj)
-			}
-		}
-	}
+	remains := slices.DeleteFunc(objects, func(obj metav1.PartialObjectMetadata) bool { return len(obj.OwnerReferences) > 0 })
 	for i := range remains {
 		obj := &remains[i]
 		if err := c.mgmt.Delete(ctx, obj, client.Preconditions{UID: &obj.UID}); client.IgnoreNotFound(err) != nil {
@@ -91,6 +104,28 @@ func (c *Client) DeleteRemains(ctx context.Context, key client.ObjectKey, progre
 		progress(Event{fmt.Sprintf("Deleting %s %s", obj.Kind, client.ObjectKeyFromObject(obj))})
 	}
 	return remains, nil
+}
+
+// labelled are the objects of the core and of all providers that carry the label
+// of a Cluster.
+func (c *Client) labelled(ctx context.Context, key client.ObjectKey) ([]metav1.PartialObjectMetadata, error) {
+	kinds, err := c.providerKinds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var objects []metav1.PartialObjectMetadata
+	for _, kind := range kinds {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		if err := c.list(ctx, key, list); err != nil {
+			return nil, err
+		}
+		for _, obj := range list.Items {
+			obj.SetGroupVersionKind(kind)
+			objects = append(objects, obj)
+		}
+	}
+	return objects, nil
 }
 
 // WaitRemains returns when none of the objects is there any more. It ends with

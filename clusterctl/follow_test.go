@@ -4,6 +4,7 @@ package clusterctl
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
 )
 
 func TestAClusterThatCannotBeWatchedIsReadNowAndThen(t *testing.T) {
@@ -60,4 +62,45 @@ func TestAClusterThatCannotBeWatchedIsReadNowAndThen(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestADeletionTellsWhatIsAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		scheme := runtime.NewScheme()
+		if err := clusterv1.AddToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		key := client.ObjectKey{Namespace: "default", Name: "demo"}
+		mgmt := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&clusterv1.Cluster{}).
+			WithObjects(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}).Build()
+		var told []string
+		done := make(chan error, 1)
+		go func() {
+			done <- (&Client{mgmt}).WaitDeleted(t.Context(), key, func(e Event) { told = append(told, e.Text) })
+		}()
+		synctest.Wait()
+		for _, awaited := range []string{"workers", "workers", "control plane"} {
+			cluster := &clusterv1.Cluster{}
+			if err := mgmt.Get(t.Context(), key, cluster); err != nil {
+				t.Fatal(err)
+			}
+			conditions.Set(cluster, time.Now(), metav1.Condition{
+				Type: clusterv1.DeletingCondition, Status: metav1.ConditionTrue, Reason: "Waiting", Message: "Waiting for " + awaited,
+			})
+			if err := mgmt.Status().Update(t.Context(), cluster); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		if err := mgmt.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		want := []string{"Deleting Cluster default/demo", "Waiting for workers", "Waiting for control plane"}
+		if !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+	})
 }
