@@ -21,7 +21,6 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
-	"github.com/capstan-dev/capstan/internal/testenv"
 	"github.com/capstan-dev/capstan/manifests"
 )
 
@@ -80,7 +79,7 @@ func TestANamespaceTakesItsClustersWithIt(t *testing.T) {
 	})
 	// Then it is the turn of the namespace's own controller, which goes through
 	// all kinds of the plane again, one request after the other.
-	testenv.Within(t, 2*stepTimeout, func() error {
+	f.eventually(func() error {
 		if err := f.Client.Get(t.Context(), client.ObjectKeyFromObject(ns), ns); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("namespace %s is there: %v (%v)", ns.Name, ns.Status.Conditions, err)
 		}

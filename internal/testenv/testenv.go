@@ -52,7 +52,7 @@ const (
 	// passes does not wait for them. Eventually looks often at first, since
 	// most things take milliseconds, then rarely enough not to be the load.
 	startTimeout      = 60 * time.Second
-	eventuallyTimeout = 20 * time.Second
+	eventuallyTimeout = time.Minute
 	firstPeriod       = 20 * time.Millisecond
 	lastPeriod        = 320 * time.Millisecond
 )
