@@ -93,11 +93,15 @@ func (c *connections) probe(ctx context.Context, cluster client.ObjectKey) *conn
 	conn.health.Err, conn.health.Connected = err, err == nil
 	if err == nil {
 		conn.health.LastProbeSuccess, conn.health.Failures, conn.failing = now, 0, time.Time{}
+		if conn.health.Answering.IsZero() {
+			conn.health.Answering = now
+		}
 		return conn
 	}
 	if conn.failing.IsZero() {
 		conn.failing = now
 	}
+	conn.health.Answering = time.Time{}
 	conn.health.Failures = 1 + int(now.Sub(conn.failing)/time.Second) // as if it were probed each second
 	return conn
 }

@@ -268,6 +268,33 @@ func TestConnectionIsGivenUpAfterFiveFailedProbes(t *testing.T) {
 	})
 }
 
+func TestHealthTellsSinceWhenAClusterAnswersWithoutAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t)
+		f := startFleet(t, map[string]*server{"demo": s})
+		f.reconcile(t, "demo")
+		synctest.Wait()
+		connected := time.Now()
+		time.Sleep(time.Minute)
+		if h := f.Health(keyOf("demo")); !h.Answering.Equal(connected) {
+			t.Errorf("after a minute it answers since %s, want %s", h.Answering, connected)
+		}
+		for _, silence := range []time.Duration{20 * time.Second, 2 * time.Minute} { // on one connection, and past its end
+			s.set(func() { s.hangs = true })
+			time.Sleep(silence)
+			if h := f.Health(keyOf("demo")); !h.Answering.IsZero() {
+				t.Errorf("after %s of silence: %+v", silence, h)
+			}
+			back := time.Now()
+			s.set(func() { s.hangs = false })
+			time.Sleep(time.Minute)
+			if h := f.Health(keyOf("demo")); h.Answering.Before(back) || h.Answering.After(back.Add(20*time.Second)) {
+				t.Errorf("it is back since %s, and answers since %s", back, h.Answering)
+			}
+		}
+	})
+}
+
 func TestClusterWithoutAVersionIsStillACluster(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusNotFound} {
 		synctest.Test(t, func(t *testing.T) {

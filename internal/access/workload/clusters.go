@@ -56,6 +56,7 @@ type ToRequests func(ctx context.Context, cluster client.ObjectKey, obj client.O
 type Health struct {
 	Connected        bool
 	LastProbeSuccess time.Time // zero if there never was one
+	Answering        time.Time // since when each probe has succeeded on this connection; zero while they fail: what is known is no older, nor out of date
 	Since            time.Time // when this process began to know the cluster
 	Failures         int       // consecutive failed probes or attempts to connect
 	Err              error     // why the last probe or attempt failed; nil after a success

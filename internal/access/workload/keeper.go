@@ -230,8 +230,12 @@ func (k *keeper) probed(ctx context.Context, err error) int {
 	before := k.health
 	if err == nil {
 		k.health.Failures, k.health.LastProbeSuccess = 0, k.cache.Clock.Now()
+		if k.health.Answering.IsZero() {
+			k.health.Answering = k.health.LastProbeSuccess
+		}
 	} else {
 		k.health.Failures++
+		k.health.Answering = time.Time{}
 	}
 	k.health.Err = err
 	failures := k.health.Failures
@@ -248,7 +252,8 @@ func (k *keeper) replace(ctx context.Context, conn *connection) {
 	k.mu.Lock()
 	old := k.conn
 	k.conn = conn
-	k.health = Health{Connected: true, LastProbeSuccess: k.cache.Clock.Now(), Since: k.health.Since}
+	now := k.cache.Clock.Now()
+	k.health = Health{Connected: true, LastProbeSuccess: now, Answering: now, Since: k.health.Since}
 	k.mu.Unlock()
 	if old != nil {
 		old.close()
@@ -266,7 +271,7 @@ func (k *keeper) drop(ctx context.Context, err error) {
 	k.mu.Lock()
 	old, before := k.conn, k.health
 	k.conn = nil
-	k.health.Connected, k.health.Err = false, err
+	k.health.Connected, k.health.Answering, k.health.Err = false, time.Time{}, err
 	switch k.health.Failures++; {
 	case errors.Is(err, errNoKubeconfig):
 		k.health.Failures = 0 // nothing has failed: it is not time yet
