@@ -120,6 +120,30 @@ func TestGetNamesObjectAndPathOfAWrongType(t *testing.T) {
 	}
 }
 
+func TestAPoolIsProvisionedInTheWordsOfAnyVersion(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		status map[string]any
+		want   bool
+	}{
+		"nothing is said":              {m(), false},
+		"in the words of v1beta1":      {m("ready", true), true},
+		"in the words of v1beta2":      {m("initialization", m("provisioned", true)), true},
+		"in one, and the other denies": {m("ready", true, "initialization", m("provisioned", false)), true},
+		"neither":                      {m("ready", false, "initialization", m("provisioned", false)), false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for v, c := range infraMachinePools {
+				if got, err := c.IsProvisioned(obj(m("status", tc.status))); err != nil || got != tc.want {
+					t.Errorf("contract %s: %t, %v, want %t", v, got, err, tc.want)
+				}
+			}
+		})
+	}
+}
+
 func TestSetThenGetGivesTheSame(t *testing.T) {
 	t.Parallel()
 	o := &unstructured.Unstructured{}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
@@ -161,4 +162,16 @@ func infraMachinePool(provisioned string) InfraMachinePool {
 // InfraMachinePoolFor returns the promises of a contract version.
 func InfraMachinePoolFor(version string) (InfraMachinePool, error) {
 	return pick("infrastructure machine pools", version, infraMachinePools)
+}
+
+// IsProvisioned reports whether a pool says so in the words of any contract
+// version: providers of v1beta2 go on setting what v1beta1 had, and some set
+// nothing else.
+func (c InfraMachinePool) IsProvisioned(obj *unstructured.Unstructured) (bool, error) {
+	for _, v := range Versions() {
+		if yes, _, err := infraMachinePools[v].Provisioned.Get(obj); yes || err != nil {
+			return yes, err
+		}
+	}
+	return false, nil
 }
