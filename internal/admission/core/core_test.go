@@ -159,6 +159,47 @@ func TestValidateMachineDeployment(t *testing.T) {
 	})
 }
 
+func TestDefaultMachinePool(t *testing.T) {
+	t.Parallel()
+	const bounds = "annotations: {cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size: '3', cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size: '5'}"
+	builder.CheckDefaults(t, DefaultMachinePool, map[string]builder.Defaulted{
+		"all that is missing": {
+			Obj:  "{metadata: {name: p}, spec: {clusterName: c, template: {spec: {version: 1.34.1}}}}",
+			Want: "{metadata: {name: p, labels: {cluster.x-k8s.io/cluster-name: c}}, spec: {clusterName: c, replicas: 1, template: {spec: {version: v1.34.1, deletion: {nodeDeletionTimeoutSeconds: 10}}}}}"},
+		"nothing that is there": {
+			Obj:  "{spec: {clusterName: c, replicas: 0, template: {spec: {deletion: {nodeDeletionTimeoutSeconds: 0}}}}}",
+			Want: "{metadata: {labels: {cluster.x-k8s.io/cluster-name: c}}, spec: {clusterName: c, replicas: 0, template: {spec: {deletion: {nodeDeletionTimeoutSeconds: 0}}}}}"},
+		"the autoscaler's minimum when new": {
+			Obj:  "{metadata: {" + bounds + "}, spec: {clusterName: c}}",
+			Want: "{metadata: {labels: {cluster.x-k8s.io/cluster-name: c}, " + bounds + "}, spec: {clusterName: c, replicas: 3, template: {spec: {deletion: {nodeDeletionTimeoutSeconds: 10}}}}}"},
+	})
+}
+
+func TestValidateMachinePool(t *testing.T) {
+	t.Parallel()
+	pool := func(more string) string {
+		return "spec: {clusterName: c, template: {spec: {clusterName: c, bootstrap: {dataSecretName: x}" + more + "}}}"
+	}
+	builder.CheckValidation(t, ValidateMachinePool, map[string]builder.Validated{
+		"complete": {Obj: pool(", version: v1.34.1, infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: AWSMachinePool, name: n}")},
+		"a template as its infrastructure": {Obj: pool(", infrastructureRef: {apiGroup: g, kind: KTemplate, name: n}"), Want: []string{
+			`spec.template.spec.infrastructureRef: Invalid value: "KTemplate.g": is a template, and cannot itself be the infrastructure of a Machine: refer to an object made from it`}},
+		"taints": {Obj: pool(", taints: [{key: mine}]"), Want: []string{
+			"spec.template.spec.taints: Forbidden: the provider of a pool makes its machines and knows nothing of taints; set them in the bootstrap config"}},
+		"no bootstrap": {Obj: "spec: {clusterName: c, template: {spec: {clusterName: c}}}", Want: []string{
+			"spec.template.spec.bootstrap: Required value: set configRef to a bootstrap config, such as a KubeadmConfig, or dataSecretName to a Secret with bootstrap data"}},
+		"no version": {Obj: pool(", version: v1.34"), Want: []string{
+			`spec.template.spec.version: Invalid value: "v1.34": must be a semantic version with a leading v, such as v1.34.1`}},
+		"another cluster in the template": {Obj: "spec: {clusterName: d, template: {spec: {clusterName: c, bootstrap: {dataSecretName: x}}}}", Want: []string{
+			`spec.template.spec.clusterName: Invalid value: "c": must be the same as spec.clusterName, "d"`}},
+		"bounds that are no numbers": {
+			Obj:  "metadata: {annotations: {cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size: many}}\n" + pool(""),
+			Want: []string{`metadata.annotations[cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size]: Invalid value: "many": must be a number`}},
+		"another cluster": {Obj: pool(""), Old: "spec: {clusterName: d}", Want: []string{
+			`spec.clusterName: Invalid value: "c": cannot change: it was "d"; create another object instead`}},
+	})
+}
+
 func TestDefaultMachineHealthCheck(t *testing.T) {
 	t.Parallel()
 	builder.CheckDefaults(t, DefaultMachineHealthCheck, map[string]builder.Defaulted{

@@ -26,6 +26,9 @@ func Webhooks() []webhook.Webhook {
 		webhook.Default(target("MachineDeployment", "machinedeployments", lacking("("+webhook.LacksFinalizer(clusterv1.MachineDeploymentFinalizer)+") || "+machineDeploymentLacks)), DefaultMachineDeployment),
 		webhook.Check(target("MachineDeployment", "machinedeployments", changed), ValidateMachineDeployment),
 
+		webhook.Default(target("MachinePool", "machinepools", lacking(machinePoolLacks)), DefaultMachinePool),
+		webhook.Check(target("MachinePool", "machinepools", changed), ValidateMachinePool),
+
 		webhook.Default(target("MachineHealthCheck", "machinehealthchecks", lacking(healthCheckLacks)), DefaultMachineHealthCheck),
 		webhook.Check(target("MachineHealthCheck", "machinehealthchecks", changed), ValidateMachineHealthCheck),
 
@@ -80,6 +83,9 @@ const (
 		` || object.spec.?rollout.?strategy.?type.orValue('') == ''` +
 		` || (object.spec.rollout.strategy.type == 'RollingUpdate'` +
 		` && !(object.spec.rollout.strategy.?rollingUpdate.?maxSurge.hasValue() && object.spec.rollout.strategy.?rollingUpdate.?maxUnavailable.hasValue()))`
+
+	machinePoolLacks = lacksLabel + templateLacks +
+		` || !object.spec.template.spec.?deletion.?nodeDeletionTimeoutSeconds.hasValue()`
 
 	healthCheckLacks = lacksLabel + ` || !object.spec.?checks.?nodeStartupTimeoutSeconds.hasValue()`
 )

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package core
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+)
+
+// DefaultMachinePool sets what the user left out.
+func DefaultMachinePool(p, old *clusterv1.MachinePool) {
+	labelCluster(p, p.Spec.ClusterName)
+	if p.Spec.Replicas == nil {
+		var before *int32
+		if old != nil {
+			before = old.Spec.Replicas
+		}
+		p.Spec.Replicas = new(replicas(p.Annotations, before))
+	}
+	spec := &p.Spec.Template.Spec
+	if spec.Deletion.NodeDeletionTimeoutSeconds == nil {
+		spec.Deletion.NodeDeletionTimeoutSeconds = new(int32(defaultNodeDeletionSeconds))
+	}
+	spec.Version = fieldrules.NormalVersion(spec.Version)
+}
+
+// ValidateMachinePool says what is wrong with a MachinePool. Other than those of
+// a MachineSet, its references are to the objects themselves, not to templates.
+func ValidateMachinePool(p, old *clusterv1.MachinePool) field.ErrorList {
+	template := field.NewPath("spec", "template")
+	errs := fieldrules.MachineTemplate(template, p.Spec.Template, p.Spec.ClusterName, metav1.LabelSelector{})
+	if len(p.Spec.Template.Spec.Taints) > 0 {
+		errs = append(errs, field.Forbidden(template.Child("spec", "taints"), "the provider of a pool makes its machines and knows nothing of taints; set them in the bootstrap config"))
+	}
+	errs = append(errs, annotations(p.Annotations)...)
+	var before clusterv1.MachineSpec
+	if old != nil {
+		before = old.Spec.Template.Spec
+	}
+	errs = append(errs, references(template.Child("spec"), p.Spec.Template.Spec, before, false)...)
+	if old != nil {
+		errs = append(errs, fieldrules.Unchanged(field.NewPath("spec", "clusterName"), p.Spec.ClusterName, old.Spec.ClusterName)...)
+	}
+	return errs
+}
