@@ -22,7 +22,7 @@ var layers = []layer{
 	{name: "access", dirs: []string{"internal/access/", "internal/mgmtplane"}, may: []string{"api", "leaf", "pure", "access"}},
 	{name: "simulated", dirs: []string{"internal/simulated"}, may: []string{"api", "leaf", "pure", "access", "simulated"}},
 	{name: "controller", dirs: []string{"internal/controller/", "internal/admission/"}, may: []string{"api", "leaf", "pure", "access"}},
-	{name: "library", dirs: []string{"clusterctl", "conformance/extension"}, may: []string{"api", "leaf", "pure", "access", "library"}},
+	{name: "library", dirs: []string{"clusterctl", "conformance"}, may: []string{"api", "leaf", "pure", "access", "library"}},
 	{name: "app", dirs: []string{"internal/app", "internal/cli"}, may: []string{"api", "leaf", "pure", "access", "simulated", "controller", "library", "app"}},
 	{name: "author", dirs: []string{"cmd/sample-extension"}, may: []string{"api", "leaf"}},
 	{name: "cmd", dirs: []string{"cmd/"}, may: []string{"app"}},

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/internal/pure/hookrules"
 )
 
@@ -19,7 +20,7 @@ func content[Resp hooksv1.ResponseObject](ctx context.Context, s *session, h *ha
 	}
 	response, ok := a.response.(Resp)
 	if !ok {
-		return nil, none, skip("the suite does not know %s", h.hook)
+		return nil, none, conformance.Skip("the suite does not know %s", h.hook)
 	}
 	return r, response, nil
 }

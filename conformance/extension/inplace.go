@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/internal/pure/hookrules"
 )
 
@@ -35,7 +36,7 @@ func objectPatches(a answer) ([]objectPatch, error) {
 			{"bootstrapConfigTemplate", "spec.template.spec", r.BootstrapConfigTemplatePatch},
 		}, nil
 	}
-	return nil, skip("in-place answers of %T are not known to the suite", a.response)
+	return nil, conformance.Skip("in-place answers of %T are not known to the suite", a.response)
 }
 
 // update is one current object and what the answer makes of it.
@@ -97,7 +98,7 @@ func inPlaceTowardsDesired(ctx context.Context, s *session, h *handler) error {
 	}
 	all, err := updates(r, a)
 	if err != nil {
-		return skip("its patches cannot be applied")
+		return conformance.Skip("its patches cannot be applied")
 	}
 	var errs []error
 	for _, u := range all {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/internal/pure/hookrules"
 )
 
@@ -19,7 +20,7 @@ var patchable = []string{"spec.template.spec", "spec.template.metadata", "metada
 func patchesOf(a answer) (*hooksv1.GeneratePatchesResponse, error) {
 	patches, ok := a.response.(*hooksv1.GeneratePatchesResponse)
 	if !ok {
-		return nil, skip("patches of %T are not known to the suite", a.response)
+		return nil, conformance.Skip("patches of %T are not known to the suite", a.response)
 	}
 	return patches, nil
 }
@@ -92,7 +93,7 @@ func (s *session) patchedOnce(ctx context.Context, h *handler) (before, after re
 		return nil, nil, err
 	}
 	if after, err = patched(before, a); err != nil {
-		return nil, nil, skip("its patches cannot be applied")
+		return nil, nil, conformance.Skip("its patches cannot be applied")
 	}
 	return before, after, nil
 }
@@ -186,11 +187,11 @@ func patchedAccepted(ctx context.Context, s *session, h *handler) error {
 			}
 		}
 		if templates, err = patched(r, a); err != nil {
-			return skip("the patches of %s cannot be applied", g.name)
+			return conformance.Skip("the patches of %s cannot be applied", g.name)
 		}
 	}
 	if templates == nil {
-		return skip("it has no handler for GeneratePatches")
+		return conformance.Skip("it has no handler for GeneratePatches")
 	}
 	for _, item := range templates.list("items") {
 		delete(item, "uid") // which ValidateTopology does not know

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 	"github.com/capstan-dev/capstan/internal/pure/extensions"
@@ -337,7 +338,7 @@ func largeBodySurvived(ctx context.Context, s *session, _ *handler) error {
 		return fmt.Errorf("discovery after a body of %d MiB: %w", largeBody>>20, err)
 	}
 	if errors.Is(sent, context.DeadlineExceeded) {
-		return skip("it answers again, but a body of %d MiB could not be sent in time", largeBody>>20)
+		return conformance.Skip("it answers again, but a body of %d MiB could not be sent in time", largeBody>>20)
 	}
 	return nil
 }

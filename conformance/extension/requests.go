@@ -17,6 +17,7 @@ import (
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/extension/catalog"
 )
 
@@ -88,7 +89,7 @@ func parse(text []byte) (request, error) {
 func builtin(hook catalog.GroupVersionHook) (request, error) {
 	text, err := Request(hook)
 	if err != nil || hook.GroupVersion() != hooksv1.GroupVersion() {
-		return nil, skip("the suite has no request for %s: give one", hook)
+		return nil, conformance.Skip("the suite has no request for %s: give one", hook)
 	}
 	return decode[request](text)
 }

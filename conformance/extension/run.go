@@ -5,12 +5,11 @@ package extension
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 )
 
@@ -34,19 +33,6 @@ type check struct {
 	test func(ctx context.Context, s *session, h *handler) error
 }
 
-// Check is one thing that an extension must do, or should.
-type Check struct {
-	// Name is the sentence of docs/contract/extension.md.
-	Name string `json:"name"`
-
-	// Description says why, and what exactly is looked at.
-	Description string `json:"description"`
-
-	// Advice says that callers do not depend on it: who does otherwise is
-	// told so, and passes.
-	Advice bool `json:"advice,omitempty"`
-}
-
 // Checks lists the checks in the order in which they are run.
 func Checks() []Check {
 	all := checks()
@@ -67,14 +53,14 @@ func Run(ctx context.Context, c Config) Report {
 		if s, err = open(c); err == nil {
 			defer s.close()
 			s.run(ctx, func(r Result) {
-				report.add(r)
+				report.Add(r)
 				c.Progress(r)
 			})
 			err = s.fault
 		}
 	}
 	if err != nil {
-		report.Problem = oneLine(err)
+		report.Problem = conformance.OneLine(err)
 	}
 	return report
 }
@@ -111,26 +97,18 @@ func (s *session) nobody() string {
 
 // result runs one check.
 func (s *session) result(ctx context.Context, c check, h *handler) Result {
-	res := Result{Check: c.Name, Outcome: Passed}
+	start := time.Now()
+	err := s.try(ctx, c, h)
+	if ctx.Err() != nil {
+		err = conformance.Skip("the run was ended: %w", context.Cause(ctx))
+	}
+	res := c.Judge(err, c.remedy)
+	res.Duration = metav1.Duration{Duration: time.Since(start)}
 	if h != nil {
 		res.Handler = h.name
 	}
-	start := time.Now()
-	err := s.try(ctx, c, h)
-	res.Duration = metav1.Duration{Duration: time.Since(start)}
-	if ctx.Err() != nil {
-		err = skip("the run was ended: %w", context.Cause(ctx))
-	}
-	if skipped, ok := errors.AsType[skipError](err); ok {
-		res.Outcome, res.Problem = Skipped, oneLine(skipped.error)
+	if res.Outcome == Passed || res.Outcome == Skipped {
 		return res
-	}
-	if err == nil {
-		return res
-	}
-	res.Outcome, res.Problem, res.Remedy = Failed, oneLine(err), c.remedy
-	if c.Advice {
-		res.Outcome = Advised
 	}
 	if h != nil && (c.vital || late(err)) {
 		h.problem = "it failed before: " + c.Name
@@ -152,24 +130,9 @@ func (s *session) try(ctx context.Context, c check, h *handler) error {
 	case ctx.Err() != nil:
 		return nil // result says so
 	case s.problem != "":
-		return skip("%s", s.problem)
+		return conformance.Skip("%s", s.problem)
 	case h != nil && h.problem != "":
-		return skip("%s", h.problem)
+		return conformance.Skip("%s", h.problem)
 	}
 	return c.test(ctx, s, h)
-}
-
-// skipError says why something could not be found out.
-type skipError struct{ error }
-
-func skip(format string, args ...any) error { return skipError{fmt.Errorf(format, args...)} }
-
-// oneLine is what an error says, fit for a table, and not endless.
-func oneLine(err error) string {
-	const limit = 1000
-	s := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
-	if r := []rune(s); len(r) > limit {
-		s = string(r[:limit-1]) + "…"
-	}
-	return s
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 	"github.com/capstan-dev/capstan/internal/pure/extensions"
@@ -212,11 +213,11 @@ func (s *session) begun(ctx context.Context, h *handler) (request, answer, error
 		return nil, answer{}, err
 	}
 	if first.err != nil {
-		return nil, answer{}, skip("it did not answer its first call")
+		return nil, answer{}, conformance.Skip("it did not answer its first call")
 	}
 	a, err := s.read(h, first.raw)
 	if err != nil {
-		return nil, answer{}, skip("its first answer cannot be used: %w", err)
+		return nil, answer{}, conformance.Skip("its first answer cannot be used: %w", err)
 	}
 	return first.request.clone(), a, nil
 }
@@ -225,7 +226,7 @@ func (s *session) begun(ctx context.Context, h *handler) (request, answer, error
 func (s *session) succeeded(ctx context.Context, h *handler) (request, answer, error) {
 	r, a, err := s.begun(ctx, h)
 	if err == nil && a.response.GetStatus() != hooksv1.ResponseStatusSuccess {
-		err = skip("it answered Failure (%s): give a request of your own that it answers with Success", a.response.GetMessage())
+		err = conformance.Skip("it answered Failure (%s): give a request of your own that it answers with Success", a.response.GetMessage())
 	}
 	return r, a, err
 }

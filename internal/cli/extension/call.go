@@ -70,7 +70,7 @@ An answer that blocks is an answer.`,
 	f.StringVar(&o.target.config, "config", "", "name of the ExtensionConfig")
 	f.StringVar(&o.handler, "handler", "", "handler to call, alone or as handler.config; needed where there are several for the hook")
 	f.BoolVar(&o.example, "example", false, "print an example request instead")
-	outputFlag(cmd, &o.output, "yaml", "json", "yaml")
+	command.OutputFlag(cmd, &o.output, "yaml", "json", "yaml")
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 	_ = cmd.RegisterFlagCompletionFunc("config", completeConfigs(env, &o.target.mgmt, 2))
 	_ = cmd.RegisterFlagCompletionFunc("handler", completeHandlers(env, &o.target.mgmt))
@@ -81,7 +81,7 @@ An answer that blocks is an answer.`,
 // complete checks the flags, and finds the ExtensionConfig of a full handler
 // name.
 func (o *callOptions) complete(hook catalog.Descriptor) error {
-	if err := checkOutput(o.output, "json", "yaml"); err != nil {
+	if err := command.CheckOutput(o.output, "json", "yaml"); err != nil {
 		return err
 	}
 	o.output = cmp.Or(o.output, "yaml")

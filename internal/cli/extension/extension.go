@@ -120,24 +120,6 @@ func explain(err error) error {
 	return err
 }
 
-// outputFlag adds -o with the formats that a command knows.
-func outputFlag(cmd *cobra.Command, output *string, otherwise string, formats ...string) {
-	usage := strings.Join(formats, " or ")
-	if otherwise != "" {
-		usage += "; " + otherwise + " if empty"
-	}
-	cmd.Flags().StringVarP(output, "output", "o", "", usage)
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// checkOutput refuses a format that is none of formats.
-func checkOutput(output string, formats ...string) error {
-	if output == "" || slices.Contains(formats, output) {
-		return nil
-	}
-	return command.Misuse(fmt.Errorf("--output %q is not known: use %s", output, strings.Join(formats, " or ")))
-}
-
 // oneName asks for exactly one argument.
 func oneName(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

@@ -84,14 +84,14 @@ their start, if they run in the API server that is asked.`,
 		Example: `  capstan extension list
   capstan extension list policy -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(o.output, "json"); err != nil {
+			if err := command.CheckOutput(o.output, "json"); err != nil {
 				return err
 			}
 			return runList(cmd.Context(), env, o, args)
 		},
 	}
 	o.mgmt.Add(cmd, env)
-	outputFlag(cmd, &o.output, "a table", "json")
+	command.OutputFlag(cmd, &o.output, "a table", "json")
 	cmd.ValidArgsFunction = completeConfigs(env, &o.mgmt, 1<<10)
 	return cmd
 }

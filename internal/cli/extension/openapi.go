@@ -21,7 +21,7 @@ serves it too, at /capstan/v1/hooks/openapi.json.`,
 		Example: `  capstan extension openapi > hooks.json`,
 		Args:    command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := checkOutput(output, "json", "yaml"); err != nil {
+			if err := command.CheckOutput(output, "json", "yaml"); err != nil {
 				return err
 			}
 			text := openapi.JSON()
@@ -35,6 +35,6 @@ serves it too, at /capstan/v1/hooks/openapi.json.`,
 			return err
 		},
 	}
-	outputFlag(cmd, &output, "json", "json", "yaml")
+	command.OutputFlag(cmd, &output, "json", "json", "yaml")
 	return cmd
 }

@@ -63,7 +63,7 @@ that exists: repeat the flags that shall stay.`,
 	f.StringToStringVar(&o.settings, "setting", nil, "setting that is sent with each request, as k=v; may be repeated")
 	f.DurationVar(&o.wait, "wait", 30*time.Second, "how long to wait for the extension to be discovered; 0 does not wait")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the ExtensionConfig instead; nothing is asked or changed")
-	outputFlag(cmd, &o.output, "a table of its handlers", "json", "yaml")
+	command.OutputFlag(cmd, &o.output, "a table of its handlers", "json", "yaml")
 	_ = cmd.MarkFlagFilename("ca-file", "crt", "pem", "cert")
 	cmd.ValidArgsFunction = completeConfigs(env, &o.mgmt, 1)
 	return cmd
@@ -71,7 +71,7 @@ that exists: repeat the flags that shall stay.`,
 
 // config is the ExtensionConfig that the flags ask for.
 func (o registerOptions) config(name string) (*runtimev1.ExtensionConfig, error) {
-	if err := checkOutput(o.output, "json", "yaml"); err != nil {
+	if err := command.CheckOutput(o.output, "json", "yaml"); err != nil {
 		return nil, err
 	}
 	config := &runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: name}}

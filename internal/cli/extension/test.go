@@ -5,23 +5,22 @@ package extension
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	conformance "github.com/capstan-dev/capstan/conformance/extension"
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/cli/report"
 )
 
 type testOptions struct {
 	target   targetFlags
 	hooks    []string
 	requests map[string]string
-	output   string
+	output   report.Output
 	list     bool
 }
 
@@ -48,11 +47,11 @@ called, --request sends requests of your own.`,
 			return oneName("the URL of an extension, or the name of one ExtensionConfig,")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(o.output, "json"); err != nil {
+			if err := o.output.Check(); err != nil {
 				return err
 			}
 			if o.list {
-				return listChecks(env, o.output)
+				return o.output.List(env, conformance.Checks())
 			}
 			return runTest(cmd.Context(), env, o, args[0])
 		},
@@ -62,7 +61,7 @@ called, --request sends requests of your own.`,
 	f.StringSliceVar(&o.hooks, "hooks", nil, "hooks to call (default: all that the extension has)")
 	f.StringToStringVar(&o.requests, "request", nil, "request to send instead of the suite's, as HOOK=FILE or HANDLER=FILE; may be repeated")
 	f.BoolVar(&o.list, "list", false, "print the checks instead")
-	outputFlag(cmd, &o.output, "a line for each check", "json")
+	o.output.Add(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("hooks", completeHooks(2))
 	cmd.ValidArgsFunction = completeConfigs(env, &o.target.mgmt, 1)
 	return cmd
@@ -95,40 +94,13 @@ func runTest(ctx context.Context, env *command.Env, o testOptions, name string) 
 	if err != nil {
 		return err
 	}
-	write := env.Print // each check as soon as it is over
-	if o.output == "json" {
-		write = env.Say
-	}
-	lines := &checkLines{write: write}
-	report := conformance.Run(ctx, conformance.Config{
-		URL: t.url(), Address: address, CABundle: t.config.Spec.ClientConfig.CABundle, ClientCertFile: o.target.clientCert, ClientKeyFile: o.target.key,
-		Name: t.config.Name, Settings: t.config.Spec.Settings, Requests: requests, Hooks: o.hooks, Timeout: o.target.timeout,
-		Progress: lines.add,
+	return o.output.Run(env, name, func(progress func(conformance.Result)) conformance.Report {
+		return conformance.Run(ctx, conformance.Config{
+			URL: t.url(), Address: address, CABundle: t.config.Spec.ClientConfig.CABundle, ClientCertFile: o.target.clientCert, ClientKeyFile: o.target.key,
+			Name: t.config.Name, Settings: t.config.Spec.Settings, Requests: requests, Hooks: o.hooks, Timeout: o.target.timeout,
+			Progress: progress,
+		})
 	})
-	lines.end()
-	if o.output == "json" {
-		if err := env.PrintObject(report, "json"); err != nil {
-			return err
-		}
-	}
-	if report.Problem != "" {
-		return fmt.Errorf("test %s: %s", name, report.Problem)
-	}
-	env.Say("%d passed, %d failed, %d skipped%s", report.Passed, report.Failed, report.Skipped, advice(report.Advised))
-	switch {
-	case report.Failed > 0:
-		return fmt.Errorf("%s does not keep the contract", name)
-	case report.Passed == 0:
-		return errors.New("nothing could be checked")
-	}
-	return nil
-}
-
-func advice(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", advice on %d", n)
 }
 
 // address finds where a Service is; empty for a URL. The suite would report a
@@ -146,20 +118,4 @@ func (t *target) address(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return address, nil
-}
-
-// listChecks prints what the suite looks at.
-func listChecks(env *command.Env, output string) error {
-	if output == "json" {
-		return env.PrintObject(conformance.Checks(), "json")
-	}
-	w := tabwriter.NewWriter(env.Out, 0, 0, 3, ' ', 0)
-	for _, c := range conformance.Checks() {
-		prefix := ""
-		if c.Advice {
-			prefix = "Advice: "
-		}
-		_, _ = fmt.Fprintf(w, "%s\n\t%s%s\n", c.Name, prefix, c.Description)
-	}
-	return w.Flush()
 }

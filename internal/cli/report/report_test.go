@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package extension
+package report
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	conformance "github.com/capstan-dev/capstan/conformance/extension"
+	"github.com/capstan-dev/capstan/conformance"
+	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
 func TestTheReportHasOneLineForACheck(t *testing.T) {
@@ -45,6 +47,12 @@ FAIL  It repeats. (2 of 4 handlers)
       a.x: differs
       c.x: differs more
       remedy: sort it`},
+		"of kinds": {[]conformance.Result{
+			{Check: "It waits.", Kind: "A", Outcome: conformance.Passed},
+			{Check: "It waits.", Kind: "B", Outcome: conformance.Failed, Problem: "it did not"},
+		}, `
+FAIL  It waits. (1 of 2 kinds)
+      B: it did not`},
 		"what a server says is no check": {[]conformance.Result{
 			result("It serves.", "", conformance.Failed, "got:\nok    It serves.", ""),
 		}, `
@@ -89,14 +97,54 @@ skip  1 more, for the same reason`},
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got strings.Builder
-			lines := &checkLines{write: func(format string, args ...any) { fmt.Fprintf(&got, "\n"+format, args...) }}
+			l := &lines{write: func(format string, args ...any) { fmt.Fprintf(&got, "\n"+format, args...) }}
 			for _, r := range tc.results {
-				lines.add(r)
+				l.add(r)
 			}
-			lines.end()
+			l.end()
 			if diff := cmp.Diff(tc.want, got.String()); diff != "" {
 				t.Errorf("lines (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestAReportIsADocumentForContinuousIntegration(t *testing.T) {
+	t.Parallel()
+	var r conformance.Report
+	for _, res := range []conformance.Result{
+		{Check: "It serves.", Outcome: conformance.Passed},
+		{Check: "It waits.", Kind: "A", Outcome: conformance.Failed, Problem: "it <did> not", Remedy: "wait"},
+		{Check: "It rests.", Kind: "A", Outcome: conformance.Advised, Problem: "it runs", Remedy: "rest"},
+		{Check: "It ends.", Kind: "A", Outcome: conformance.Skipped, Problem: "not begun"},
+	} {
+		r.Add(res)
+	}
+	r.Problem = "nobody there"
+	var out bytes.Buffer
+	o := Output{format: "junit"}
+	err := o.Run(&command.Env{Out: &out, Err: &bytes.Buffer{}}, "p", func(func(conformance.Result)) conformance.Report { return r })
+	if err == nil || err.Error() != "test p: nobody there" {
+		t.Errorf("error %v", err)
+	}
+	want := `<?xml version="1.0" encoding="UTF-8"?>
+<testsuite name="p" tests="5" failures="1" errors="1" skipped="1">
+  <testcase classname="p" name="It serves." time="0.000"></testcase>
+  <testcase classname="A" name="It waits." time="0.000">
+    <failure message="it &lt;did&gt; not">wait</failure>
+  </testcase>
+  <testcase classname="A" name="It rests." time="0.000">
+    <system-out>advice: it runs&#xA;rest</system-out>
+  </testcase>
+  <testcase classname="A" name="It ends." time="0.000">
+    <skipped message="not begun"></skipped>
+  </testcase>
+  <testcase classname="p" name="run" time="0.000">
+    <error message="nobody there"></error>
+  </testcase>
+</testsuite>
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("document (-want +got):\n%s", diff)
 	}
 }

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package extension
+// Package report writes what a conformance suite finds out: lines for people
+// while it runs, and documents for programs.
+package report
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 
-	conformance "github.com/capstan-dev/capstan/conformance/extension"
+	"github.com/capstan-dev/capstan/conformance"
 )
 
-// checkLines writes what the conformance suite finds out, one line for each
-// check, and under it what is wrong. Results of one check come one after the
-// other, one for each handler.
-type checkLines struct {
+// lines writes what a suite finds out, one line for each check, and under it
+// what is wrong. Results of one check come one after the other, one for each
+// handler or kind.
+type lines struct {
 	write   func(format string, args ...any)
 	results []conformance.Result // of one check
 
@@ -23,7 +25,7 @@ type checkLines struct {
 	more int
 }
 
-func (c *checkLines) add(r conformance.Result) {
+func (c *lines) add(r conformance.Result) {
 	if len(c.results) > 0 && c.results[0].Check != r.Check {
 		c.flush()
 	}
@@ -31,11 +33,11 @@ func (c *checkLines) add(r conformance.Result) {
 }
 
 // flush writes the check whose results are complete.
-func (c *checkLines) flush() {
+func (c *lines) flush() {
 	if len(c.results) == 0 {
 		return
 	}
-	lines, why := summarise(c.results)
+	text, why := summarise(c.results)
 	c.results = nil
 	if why != "" && why == c.why {
 		c.more++
@@ -43,18 +45,18 @@ func (c *checkLines) flush() {
 	}
 	c.count()
 	c.why = why
-	for _, line := range lines {
+	for _, line := range text {
 		c.write("%s", strings.ReplaceAll(line, "\n", "\n      ")) // what a server says looks like no check
 	}
 }
 
 // end writes what is left.
-func (c *checkLines) end() {
+func (c *lines) end() {
 	c.flush()
 	c.count()
 }
 
-func (c *checkLines) count() {
+func (c *lines) count() {
 	if c.more > 0 {
 		c.write("skip  %d more, for the same reason", c.more)
 	}
@@ -93,25 +95,29 @@ func problems(title string, results []conformance.Result) []string {
 	lines := []string{title}
 	for _, r := range results {
 		problem := r.Problem
-		if r.Handler != "" {
-			problem = r.Handler + ": " + problem
+		if subject := r.Subject(); subject != "" {
+			problem = subject + ": " + problem
 		}
 		lines = append(lines, "      "+problem)
 	}
 	return append(lines, distinct(results, "      remedy: ", func(r conformance.Result) string { return r.Remedy })...)
 }
 
-// ratio says which handlers some results are of, or how many of all.
+// ratio says which handlers or kinds some results are of, or how many of all.
 func ratio(some, all []conformance.Result) string {
+	what := "handlers"
+	if all[0].Kind != "" {
+		what = "kinds"
+	}
 	switch {
-	case len(all) == 1 && all[0].Handler == "":
+	case len(all) == 1 && all[0].Subject() == "":
 		return ""
 	case len(all) == 1:
-		return " (" + all[0].Handler + ")"
+		return " (" + all[0].Subject() + ")"
 	case len(some) == len(all):
-		return fmt.Sprintf(" (%d handlers)", len(all))
+		return fmt.Sprintf(" (%d %s)", len(all), what)
 	}
-	return fmt.Sprintf(" (%d of %d handlers)", len(some), len(all))
+	return fmt.Sprintf(" (%d of %d %s)", len(some), len(all), what)
 }
 
 // distinct are the different texts of results, in their order, each after a

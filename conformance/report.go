@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Outcome is how a check went.
+type Outcome string
+
+const (
+	// Passed says that what the check asks for is so.
+	Passed Outcome = "passed"
+
+	// Failed says that it is not.
+	Failed Outcome = "failed"
+
+	// Advised says that it is not, and that nobody depends on it.
+	Advised Outcome = "advised"
+
+	// Skipped says that it could not be found out.
+	Skipped Outcome = "skipped"
+)
+
+// Result is the outcome of one check, for the counterpart as a whole or for one
+// part of it.
+type Result struct {
+	// Check is the check's name, a sentence.
+	Check string `json:"check"`
+
+	// Handler is the full name of the handler of an extension, Discovery, or
+	// empty for the server as a whole.
+	Handler string `json:"handler,omitempty"`
+
+	// Kind is the kind of a provider.
+	Kind string `json:"kind,omitempty"`
+
+	Outcome Outcome `json:"outcome"`
+
+	// Problem is what was seen instead, or why the check was skipped.
+	Problem string `json:"problem,omitempty"`
+
+	// Remedy is what an author can do about a failure, or advice.
+	Remedy string `json:"remedy,omitempty"`
+
+	// Duration is how long the check took.
+	Duration metav1.Duration `json:"duration"`
+}
+
+// Report is what a run found out.
+type Report struct {
+	// URL is what was looked at: an extension, an API server, or a file.
+	URL string `json:"url"`
+
+	// Problem is why nothing could be checked at all.
+	Problem string `json:"problem,omitempty"`
+
+	// Passed, Failed, Advised and Skipped count the results.
+	Passed  int `json:"passed"`
+	Failed  int `json:"failed"`
+	Advised int `json:"advised"`
+	Skipped int `json:"skipped"`
+
+	// Results are in the order of the checks, then of handlers or kinds.
+	Results []Result `json:"results"`
+}
+
+// Err is nil if nothing failed and something passed. Otherwise it names what
+// failed.
+func (r Report) Err() error {
+	if r.Problem != "" {
+		return errors.New(r.Problem)
+	}
+	var failed []string
+	for _, res := range r.Results {
+		if res.Outcome == Failed {
+			failed = append(failed, res.String())
+		}
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("%d of %d checks of %s failed: %s", r.Failed, len(r.Results), r.URL, strings.Join(failed, "; "))
+	}
+	if r.Passed == 0 {
+		return fmt.Errorf("no check of %s was run to its end", r.URL)
+	}
+	return nil
+}
+
+// Subject is the handler or the kind that the result is about; empty for the
+// counterpart as a whole.
+func (r Result) Subject() string { return cmp.Or(r.Handler, r.Kind) }
+
+// String is the result in one line.
+func (r Result) String() string {
+	s := r.Check
+	if subject := r.Subject(); subject != "" {
+		s = subject + ": " + s
+	}
+	if r.Problem != "" {
+		s += " (" + r.Problem + ")"
+	}
+	return s
+}
+
+// TB is a test as testing.T is one; T is the type itself.
+type TB[T any] interface {
+	Helper()
+	Context() context.Context
+	Run(name string, f func(T)) bool
+	Fatal(args ...any)
+	Errorf(format string, args ...any)
+	Logf(format string, args ...any)
+	Skip(args ...any)
+}
+
+// Subtests makes a report a test, with one subtest for each result.
+func Subtests[T TB[T]](t T, r Report) {
+	t.Helper()
+	if r.Problem != "" {
+		t.Fatal(r.Problem)
+	}
+	for _, res := range r.Results {
+		name := strings.TrimSuffix(res.Check, ".")
+		if subject := res.Subject(); subject != "" {
+			name += "/" + subject
+		}
+		t.Run(name, func(t T) {
+			t.Helper()
+			switch res.Outcome {
+			case Failed:
+				t.Errorf("%s\n%s", res.Problem, res.Remedy)
+			case Advised:
+				t.Logf("advice: %s\n%s", res.Problem, res.Remedy)
+			case Skipped:
+				t.Skip(res.Problem)
+			}
+		})
+	}
+}
+
+// Add counts a result.
+func (r *Report) Add(res Result) {
+	switch res.Outcome {
+	case Passed:
+		r.Passed++
+	case Failed:
+		r.Failed++
+	case Advised:
+		r.Advised++
+	case Skipped:
+		r.Skipped++
+	}
+	r.Results = append(r.Results, res)
+}

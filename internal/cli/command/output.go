@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// OutputFlag adds -o with the formats that a command knows.
+func OutputFlag(cmd *cobra.Command, output *string, otherwise string, formats ...string) {
+	usage := strings.Join(formats, " or ")
+	if otherwise != "" {
+		usage += "; " + otherwise + " if empty"
+	}
+	cmd.Flags().StringVarP(output, "output", "o", "", usage)
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// CheckOutput refuses a format that is none of formats.
+func CheckOutput(output string, formats ...string) error {
+	if output == "" || slices.Contains(formats, output) {
+		return nil
+	}
+	return Misuse(fmt.Errorf("--output %q is not known: use %s", output, strings.Join(formats, " or ")))
+}
