@@ -46,7 +46,7 @@ func (b *Backend) DeleteCluster(_ context.Context, id host.ID) error {
 func (b *Backend) EnsureMachine(_ context.Context, want host.Machine) (host.MachineStatus, error) {
 	m := machineSpec{
 		Namespace: want.Namespace, Name: want.Name, UID: types.UID(want.ID), Cluster: want.Cluster,
-		ProviderID:    providerIDScheme + strings.Join([]string{want.Namespace, want.Cluster, want.Name}, "/"),
+		ProviderID:    b.ProviderID(want.NamespacedName, want.Cluster),
 		FailureDomain: want.FailureDomain, Version: want.Version,
 		Provisioned: want.Provisioned, BootstrapData: want.BootstrapData, BootstrapFormat: want.BootstrapFormat,
 	}
@@ -69,6 +69,11 @@ func (b *Backend) DeleteMachine(_ context.Context, cluster types.NamespacedName,
 // machine that changes again before its name was read comes once.
 func (b *Backend) MachineChanges(ctx context.Context) <-chan types.NamespacedName {
 	return b.events.subscribe(ctx)
+}
+
+// ProviderID implements host.Backend.
+func (b *Backend) ProviderID(machine types.NamespacedName, cluster string) string {
+	return providerIDScheme + strings.Join([]string{machine.Namespace, cluster, machine.Name}, "/")
 }
 
 // Offer implements host.Backend. Simulated machines are all alike.

@@ -50,6 +50,9 @@ type Backend interface {
 	// ends.
 	MachineChanges(ctx context.Context) <-chan types.NamespacedName
 
+	// ProviderID is what a machine of that name will be known by once it has
+	// come up; "" if nobody can say before.
+	ProviderID(machine types.NamespacedName, cluster string) string
 	// Offer is what a machine of that spec will have to offer.
 	Offer(spec infrav1.LocalMachineSpec) Offer
 }

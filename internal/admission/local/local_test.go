@@ -3,13 +3,18 @@
 package local
 
 import (
+	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/host"
 )
 
@@ -82,6 +87,48 @@ func TestAClusterListensOnlyWhereClustersMay(t *testing.T) {
 			got := endpoint(host.Backends{Simulated: backend{}}).Admit(t.Context(), req)
 			if got.Allowed != (tc.want == "") || got.Result != nil && !strings.HasPrefix(got.Result.Message, tc.want) {
 				t.Errorf("allowed %v: %v, want %q", got.Allowed, got.Result, tc.want)
+			}
+		})
+	}
+}
+
+// ProviderID names a machine as others do.
+func (backend) ProviderID(machine types.NamespacedName, cluster string) string {
+	return "any://" + machine.Namespace + "/" + cluster + "/" + machine.Name
+}
+
+func TestAMachineGetsWhatItsControllerWouldWriteFirst(t *testing.T) {
+	t.Parallel()
+	const meta = `"namespace": "ns", "name": "m", `
+	for name, tc := range map[string]struct {
+		obj  string
+		want string // the provider ID
+	}{
+		"of a cluster":                  {`{"metadata": {` + meta + `"labels": {"cluster.x-k8s.io/cluster-name": "c"}}, "spec": {"simulated": {}}}`, "any://ns/c/m"},
+		"of a cluster yet unknown":      {`{"metadata": {` + meta + `"labels": {}}, "spec": {"simulated": {}}}`, ""},
+		"whose name is yet to be found": {`{"metadata": {"namespace": "ns", "generateName": "m-", "labels": {"cluster.x-k8s.io/cluster-name": "c"}}, "spec": {"simulated": {}}}`, ""},
+		"that runs elsewhere":           {`{"metadata": {` + meta + `"labels": {"cluster.x-k8s.io/cluster-name": "c"}}, "spec": {}}`, ""},
+		"that says it":                  {`{"metadata": {` + meta + `"labels": {"cluster.x-k8s.io/cluster-name": "c"}}, "spec": {"simulated": {}, "providerID": "any://moved"}}`, "any://moved"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			req := &admissionv1.AdmissionRequest{Name: "m", Namespace: "ns"}
+			req.Object.Raw = []byte(tc.obj)
+			got := localMachine(host.Backends{Simulated: backend{}}).Admit(t.Context(), req)
+			patch, err := jsonpatch.DecodePatch(got.Patch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := patch.Apply([]byte(tc.obj))
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := &infrav1.LocalMachine{}
+			if err := json.Unmarshal(raw, m); err != nil {
+				t.Fatal(err)
+			}
+			if m.Spec.ProviderID != tc.want || !slices.Equal(m.Finalizers, []string{infrav1.LocalMachineFinalizer}) {
+				t.Errorf("provider ID %q and finalizers %v, want %q and its controller's", m.Spec.ProviderID, m.Finalizers, tc.want)
 			}
 		})
 	}

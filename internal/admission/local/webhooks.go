@@ -3,7 +3,7 @@
 // Package local validates the kinds of the local provider, as far as their
 // schemas cannot: a template does not change, and a cluster listens only where
 // clusters may. Clusters and machines get their
-// finalizers here.
+// finalizers here, machines their provider ID as well.
 package local
 
 import (
@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -28,11 +29,30 @@ func Webhooks(backends host.Backends) []webhook.Webhook {
 	return []webhook.Webhook{
 		localCluster(),
 		endpoint(backends),
-		webhook.Finalizer[infrav1.LocalMachine](target("LocalMachine", "localmachines"), infrav1.LocalMachineFinalizer),
+		localMachine(backends),
 		template("LocalClusterTemplate", "localclustertemplates", func(t *infrav1.LocalClusterTemplate) any { return t.Spec.Template.Spec }),
 		template("LocalMachineTemplate", "localmachinetemplates", func(t *infrav1.LocalMachineTemplate) any { return t.Spec.Template.Spec }),
 		template("LocalMachinePoolTemplate", "localmachinepooltemplates", func(t *infrav1.LocalMachinePoolTemplate) any { return t.Spec.Template.Spec }),
 	}
+}
+
+// localMachine gives a LocalMachine its finalizer, and the provider ID that it
+// will have if that is known by now: the controller, which has the last word,
+// then has no spec to write.
+func localMachine(backends host.Backends) webhook.Webhook {
+	on := target("LocalMachine", "localmachines")
+	on.Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Create}
+	on.When = map[string]string{"finalizer-missing": webhook.LacksFinalizer(infrav1.LocalMachineFinalizer)}
+	return webhook.Default(on, func(m, old *infrav1.LocalMachine) {
+		if old != nil {
+			return
+		}
+		controllerutil.AddFinalizer(m, infrav1.LocalMachineFinalizer)
+		cluster := m.Labels[clusterv1.ClusterNameLabel]
+		if backend, err := backends.OfMachine(m.Spec); err == nil && m.Spec.ProviderID == "" && m.Name != "" && cluster != "" {
+			m.Spec.ProviderID = backend.ProviderID(client.ObjectKeyFromObject(m), cluster)
+		}
+	})
 }
 
 // ours is the condition that nobody else manages a LocalCluster.
