@@ -52,12 +52,12 @@ type Reconciler struct {
 	watcher provider.Watcher // set by Setup
 }
 
-// Setup registers the controller, its indexes and its watches.
+// Setup registers the controller, its index and its watches.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	if r.Mgmt == nil || r.Providers == nil || r.Workload == nil || r.Clock == nil || r.Recorder == nil {
 		return errors.New("machine: Mgmt, Providers, Workload, Clock and Recorder are required")
 	}
-	if err := makeIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := provider.Index(ctx, mgr.GetFieldIndexer(), &clusterv1.Machine{}, refs); err != nil {
 		return err
 	}
 	c, err := controller.For(mgr, name, &clusterv1.Machine{}).

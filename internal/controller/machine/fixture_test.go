@@ -286,7 +286,7 @@ func indexed(t *testing.T, objects ...client.Object) client.Client {
 		t.Fatal(err)
 	}
 	b := fake.NewClientBuilder().WithScheme(s).WithObjects(objects...)
-	if err := errors.Join(makeIndexes(t.Context(), indexer{b}), index.Register(t.Context(), indexer{b})); err != nil {
+	if err := errors.Join(provider.Index(t.Context(), indexer{b}, &clusterv1.Machine{}, refs), index.Register(t.Context(), indexer{b})); err != nil {
 		t.Fatal(err)
 	}
 	return b.Build()

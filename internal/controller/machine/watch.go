@@ -4,7 +4,6 @@ package machine
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,35 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
-
-// Indexes by which Machines are found in the management cluster's cache.
-const (
-	ProviderIDIndex = "spec.providerID"
-	NodeNameIndex   = "status.nodeRef.name"
-)
-
-func makeIndexes(ctx context.Context, indexer client.FieldIndexer) error {
-	for field, value := range map[string]func(*clusterv1.Machine) string{
-		ProviderIDIndex: func(m *clusterv1.Machine) string { return m.Spec.ProviderID },
-		NodeNameIndex:   func(m *clusterv1.Machine) string { return m.Status.NodeRef.Name },
-	} {
-		err := indexer.IndexField(ctx, &clusterv1.Machine{}, field, func(o client.Object) []string {
-			if v := value(o.(*clusterv1.Machine)); v != "" {
-				return []string{v}
-			}
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("index Machines by %s: %w", field, err)
-		}
-	}
-	return provider.Index(ctx, indexer, &clusterv1.Machine{}, refs)
-}
 
 // refs lists what a Machine refers to.
 func refs(o client.Object) []clusterv1.ContractVersionedObjectReference {
@@ -82,9 +56,9 @@ func (r *Reconciler) ofNode(ctx context.Context, cluster client.ObjectKey, obj c
 		return nil
 	}
 	mine := []client.ListOption{client.InNamespace(cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}}
-	found := r.list(ctx, append(mine, client.MatchingFields{NodeNameIndex: node.Name})...)
+	found := r.list(ctx, append(mine, client.MatchingFields{index.NodeName: node.Name})...)
 	if len(found) == 0 && node.Spec.ProviderID != "" {
-		found = r.list(ctx, append(mine, client.MatchingFields{ProviderIDIndex: node.Spec.ProviderID})...)
+		found = r.list(ctx, append(mine, client.MatchingFields{index.ProviderID: node.Spec.ProviderID})...)
 	}
 	return found
 }

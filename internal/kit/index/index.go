@@ -21,9 +21,15 @@ const ClusterName = "spec.clusterName"
 // and for which ByLabel was called.
 const ClusterLabel = "metadata.labels." + clusterv1.ClusterNameLabel
 
+// Fields by which Machines can be listed too, to get that of a Node.
+const (
+	ProviderID = "spec.providerID"
+	NodeName   = "status.nodeRef.name"
+)
+
 // Kinds are the kinds that are indexed.
 func Kinds() []client.Object {
-	return []client.Object{&clusterv1.Machine{}, &clusterv1.MachineSet{}, &clusterv1.MachineDeployment{}, &clusterv1.MachinePool{}}
+	return []client.Object{&clusterv1.Machine{}, &clusterv1.MachineSet{}, &clusterv1.MachineDeployment{}, &clusterv1.MachinePool{}, &clusterv1.MachineHealthCheck{}}
 }
 
 // Of returns the name of the Cluster of an object of one of the Kinds.
@@ -37,15 +43,31 @@ func Of(obj client.Object) []string {
 		return []string{o.Spec.ClusterName}
 	case *clusterv1.MachinePool:
 		return []string{o.Spec.ClusterName}
+	case *clusterv1.MachineHealthCheck:
+		return []string{o.Spec.ClusterName}
 	}
 	return nil
 }
 
-// Register makes the index. Call it once, before the cache starts.
+// Register makes these indexes. Call it once, before the cache starts.
 func Register(ctx context.Context, indexer client.FieldIndexer) error {
 	for _, obj := range Kinds() {
 		if err := indexer.IndexField(ctx, obj, ClusterName, Of); err != nil {
 			return fmt.Errorf("index %T by cluster: %w", obj, err)
+		}
+	}
+	for field, value := range map[string]func(*clusterv1.Machine) string{
+		ProviderID: func(m *clusterv1.Machine) string { return m.Spec.ProviderID },
+		NodeName:   func(m *clusterv1.Machine) string { return m.Status.NodeRef.Name },
+	} {
+		err := indexer.IndexField(ctx, &clusterv1.Machine{}, field, func(o client.Object) []string {
+			if v := value(o.(*clusterv1.Machine)); v != "" {
+				return []string{v}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("index Machines by %s: %w", field, err)
 		}
 	}
 	return nil
