@@ -192,14 +192,18 @@ func ready(f Facts) metav1.Condition {
 	o := conditions.SummaryOptions{
 		Types: []string{
 			clusterv1.MachineDeletingCondition, clusterv1.MachineUpdatingCondition, clusterv1.MachineBootstrapConfigReadyCondition,
-			clusterv1.MachineInfrastructureReadyCondition, clusterv1.MachineNodeHealthyCondition, clusterv1.MachineHealthCheckSucceededCondition,
+			clusterv1.MachineInfrastructureReadyCondition, clusterv1.MachineNodeHealthyCondition,
 		},
 		Negative: []string{clusterv1.MachineDeletingCondition, clusterv1.MachineUpdatingCondition},
-		Optional: []string{clusterv1.MachineHealthCheckSucceededCondition},
 		Join:     joinControlPlane,
 		Reasons: conditions.Reasons{
 			Issue: clusterv1.MachineNotReadyReason, Unknown: clusterv1.MachineReadyUnknownReason, Info: clusterv1.MachineReadyReason,
 		},
+	}
+	// That a health check does not know says no more than that the cluster does
+	// not answer, which NodeHealthy tells after its grace time.
+	if checked := conditions.Get(m, clusterv1.MachineHealthCheckSucceededCondition); checked != nil && checked.Status != metav1.ConditionUnknown {
+		o.Types = append(o.Types, checked.Type)
 	}
 	for _, g := range m.Spec.ReadinessGates {
 		o.Types = append(o.Types, g.ConditionType)

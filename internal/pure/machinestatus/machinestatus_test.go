@@ -286,6 +286,25 @@ func TestReadyJoinsTheControlPlane(t *testing.T) {
 	}
 }
 
+func TestAHealthCheckThatDoesNotKnowIsNoWordOnReadiness(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[metav1.ConditionStatus]string{
+		"True": "True * HealthCheckSucceeded: said", "False": "False * HealthCheckSucceeded: said", "Unknown": "True ",
+	} {
+		m := machine()
+		for conditionType, s := range map[string]metav1.ConditionStatus{
+			"BootstrapConfigReady": "True", "InfrastructureReady": "True", "NodeHealthy": "True", "Deleting": "False", "Updating": "False",
+		} {
+			conditions.Set(m, now, metav1.Condition{Type: conditionType, Status: s, Reason: "R"})
+		}
+		conditions.Set(m, now, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: status, Reason: "R", Message: "said"})
+		got := ready(Facts{Machine: m, Now: now})
+		if string(got.Status)+" "+got.Message != want {
+			t.Errorf("%s: Ready %s %q, want %q", status, got.Status, got.Message, want)
+		}
+	}
+}
+
 func TestPhase(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[clusterv1.MachinePhase]func(*clusterv1.Machine){
