@@ -3,6 +3,7 @@
 package v1beta2
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -12,14 +13,36 @@ import (
 // gone. The LocalMachinePool controller sets and removes it.
 const LocalMachinePoolFinalizer = "infrastructure.capstan.dev/localmachinepool"
 
+// Annotations of the LocalMachines of a pool: what each was made from. The
+// LocalMachinePool controller sets them.
+const (
+	// PoolTemplateAnnotation holds a hash of the pool's template and version of
+	// Kubernetes. A machine with another one is replaced.
+	PoolTemplateAnnotation = "infrastructure.capstan.dev/pool-template"
+
+	// PoolVersionAnnotation holds the version of Kubernetes on the machine.
+	PoolVersionAnnotation = "infrastructure.capstan.dev/pool-version"
+
+	// PoolFailureDomainAnnotation holds the failure domain the machine is
+	// placed in.
+	PoolFailureDomainAnnotation = "infrastructure.capstan.dev/pool-failure-domain"
+)
+
 // LocalMachinePoolSpec is the desired state of a LocalMachinePool.
 type LocalMachinePoolSpec struct {
 	// template is what each machine of the pool looks like.
 	// +required
 	Template LocalMachinePoolMachineTemplate `json:"template,omitempty,omitzero"`
 
-	// providerIDList names the machines of the pool as their Nodes do. The
-	// controller sets it.
+	// providerID names the pool itself, for example
+	// simulated://<namespace>/<cluster>/pool/<name>. The controller sets it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	ProviderID string `json:"providerID,omitempty"`
+
+	// providerIDList names the machines of the pool as their Nodes do, for as
+	// long as each exists. The controller sets it.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10000
@@ -50,12 +73,47 @@ type LocalMachinePoolStatus struct {
 	// +optional
 	Initialization LocalMachinePoolInitializationStatus `json:"initialization,omitempty,omitzero"`
 
-	// replicas is how many machines were seen last.
+	// ready is true together with initialization.provisioned, for who reads the
+	// contract v1beta1.
+	// +optional
+	Ready *bool `json:"ready,omitempty"`
+
+	// infrastructureMachineKind is the kind that stands for one machine of the
+	// pool; the MachinePool controller makes a Machine for each of them.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	InfrastructureMachineKind string `json:"infrastructureMachineKind,omitempty"`
+
+	// replicas is how many machines were seen last, those that come up and those
+	// that are being deleted included.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// instances are the machines of the pool.
+	// failureReason says in one word what is wrong for good with a machine of the
+	// pool, as long as that machine exists.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	FailureReason *string `json:"failureReason,omitempty"`
+
+	// failureMessage explains failureReason, and names the machine.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=10240
+	FailureMessage *string `json:"failureMessage,omitempty"`
+
+	// capacity is what a machine made for the pool has to offer, for an
+	// autoscaler that starts from none.
+	// +optional
+	Capacity corev1.ResourceList `json:"capacity,omitempty"`
+
+	// nodeInfo describes the Node of a machine made for the pool.
+	// +optional
+	NodeInfo NodeInfo `json:"nodeInfo,omitempty,omitzero"`
+
+	// instances are the machines of the pool, by name.
 	// +optional
 	// +listType=map
 	// +listMapKey=instanceName
@@ -67,8 +125,8 @@ type LocalMachinePoolStatus struct {
 // a LocalMachinePool is.
 // +kubebuilder:validation:MinProperties=1
 type LocalMachinePoolInitializationStatus struct {
-	// provisioned is true once the first machines of the pool run. It never
-	// goes back.
+	// provisioned is true once all machines that the pool was to have ran at the
+	// same time. It never goes back.
 	// +optional
 	Provisioned *bool `json:"provisioned,omitempty"`
 }
@@ -99,7 +157,7 @@ type LocalMachinePoolInstance struct {
 	// +kubebuilder:validation:MaxItems=256
 	Addresses []clusterv1.MachineAddress `json:"addresses,omitempty"`
 
-	// ready is true once the machine executed its bootstrap data.
+	// ready is true while the machine runs and has executed its bootstrap data.
 	// +optional
 	Ready *bool `json:"ready,omitempty"`
 }

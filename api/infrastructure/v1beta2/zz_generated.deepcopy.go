@@ -494,11 +494,34 @@ func (in *LocalMachinePoolStatus) DeepCopyInto(out *LocalMachinePoolStatus) {
 		}
 	}
 	in.Initialization.DeepCopyInto(&out.Initialization)
+	if in.Ready != nil {
+		in, out := &in.Ready, &out.Ready
+		*out = new(bool)
+		**out = **in
+	}
 	if in.Replicas != nil {
 		in, out := &in.Replicas, &out.Replicas
 		*out = new(int32)
 		**out = **in
 	}
+	if in.FailureReason != nil {
+		in, out := &in.FailureReason, &out.FailureReason
+		*out = new(string)
+		**out = **in
+	}
+	if in.FailureMessage != nil {
+		in, out := &in.FailureMessage, &out.FailureMessage
+		*out = new(string)
+		**out = **in
+	}
+	if in.Capacity != nil {
+		in, out := &in.Capacity, &out.Capacity
+		*out = make(corev1.ResourceList, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val.DeepCopy()
+		}
+	}
+	out.NodeInfo = in.NodeInfo
 	if in.Instances != nil {
 		in, out := &in.Instances, &out.Instances
 		*out = make([]LocalMachinePoolInstance, len(*in))

@@ -56,6 +56,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	return controller.For(mgr, "localmachine", &infrav1.LocalMachine{}).
 		WatchesSource(controller.Removed(mgr.GetCache(), &infrav1.LocalMachine{}, r.removed)).
 		Watches(&clusterv1.Machine{}, ofMachine, machineMatters()).
+		Watches(&clusterv1.MachinePool{}, r.ofMachinePool, machinePoolMatters()).
 		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
 		WatchesSource(source.Func(r.followBackends)).
 		Concurrency(20).

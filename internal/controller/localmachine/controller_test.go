@@ -500,3 +500,37 @@ func TestAKindOfMachinesThatIsNotHereIsNamed(t *testing.T) {
 		t.Errorf("of no kind: LocalMachine %v, error %v, deleted from %v, want it gone", lm, err, w.backend.deleted)
 	}
 }
+
+// TestAMachineOfAPoolNeedsNoMachine shows that it runs what its MachinePool asks
+// for, and what its pool has noted on it.
+func TestAMachineOfAPoolNeedsNoMachine(t *testing.T) {
+	t.Parallel()
+	ref := func(name string) clusterv1.ContractVersionedObjectReference {
+		return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion().Group, Kind: "LocalMachinePool", Name: name}
+	}
+	mp := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "mp"}}
+	mp.Spec.ClusterName, mp.Spec.Template.Spec.Bootstrap.DataSecretName, mp.Spec.Template.Spec.InfrastructureRef = "demo", new("m0-data"), ref("pool")
+	pool := &infrav1.LocalMachinePool{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "pool", OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: "MachinePool", Name: "mp"}},
+	}}
+	ofPool := local(func(lm *infrav1.LocalMachine) {
+		lm.OwnerReferences = []metav1.OwnerReference{{APIVersion: infrav1.GroupVersion().String(), Kind: "LocalMachinePool", Name: "pool"}}
+		lm.Annotations = map[string]string{infrav1.PoolVersionAnnotation: "v1.36.0", infrav1.PoolFailureDomainAnnotation: "b"}
+	})
+	w := newWorld(t, cluster(), mp, pool, data(), ofPool)
+	lm, err := w.reconcile()
+	if err != nil || len(w.backend.wanted) != 1 {
+		t.Fatalf("error %v, asked for %v", err, w.backend.wanted)
+	}
+	if got := w.backend.wanted[0]; got.Version != "v1.36.0" || got.FailureDomain != "b" || string(got.BootstrapData) != "#cloud-config" || got.Cluster != "demo" {
+		t.Errorf("asked for %+v", got)
+	}
+	if !ptr.Deref(lm.Status.Initialization.Provisioned, false) || lm.Status.FailureDomain != "b" {
+		t.Errorf("status %+v", lm.Status)
+	}
+	mp.Spec.Template.Spec.InfrastructureRef = ref("other")
+	w = newWorld(t, cluster(), mp, pool, data(), ofPool)
+	if _, err := w.reconcile(); err != nil || len(w.backend.wanted) > 0 || len(w.writes) > 0 {
+		t.Errorf("of a pool that its MachinePool does not name: error %v, asked for %v, writes %v", err, w.backend.wanted, w.writes)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,28 +36,28 @@ func (r *Reconciler) waitForOthers(ctx context.Context, s *state) (phase.Next, e
 	if s.provisioned() {
 		return phase.Continue(), nil
 	}
-	if s.waiting = localstatus.BeforeStart(s.cluster, s.machine); s.waiting.Reason == "" {
+	if s.waiting = localstatus.BeforeStart(s.cluster, *s.order); s.waiting.Reason == "" {
 		return phase.Continue(), nil
 	}
 	ctrl.LoggerFrom(ctx).V(2).Info("Waiting before the machine is started", "reason", s.waiting.Message)
 	return phase.Wait(0), nil
 }
 
-// readBootstrapData reads the Secret that the Machine names. A machine that
-// has run its data does not need it any more.
+// readBootstrapData reads the Secret that the Machine names, or the MachinePool.
+// A machine that has run its data does not need it any more.
 func (r *Reconciler) readBootstrapData(ctx context.Context, s *state) (phase.Next, error) {
-	name := s.machine.Spec.Bootstrap.DataSecretName
-	if name == nil {
+	name := ptr.Deref(s.order.Spec.Bootstrap.DataSecretName, "")
+	if name == "" {
 		return phase.Continue(), nil
 	}
-	key := client.ObjectKey{Namespace: s.local.Namespace, Name: *name}
+	key := client.ObjectKey{Namespace: s.local.Namespace, Name: name}
 	secret := &corev1.Secret{}
 	err := r.Mgmt.Get(ctx, key, secret)
 	if apierrors.IsNotFound(err) && !s.provisioned() {
 		err = r.Live.Get(ctx, key, secret) // the cache lags, or holds only Secrets with the cluster's label
 	}
 	if err == nil && !s.provisioned() {
-		if s.waiting = localstatus.BeforeData(s.cluster, s.machine, secret); s.waiting.Reason != "" {
+		if s.waiting = localstatus.BeforeData(s.cluster, *s.order, secret); s.waiting.Reason != "" {
 			return phase.Wait(0), nil
 		}
 	}
@@ -66,10 +67,10 @@ func (r *Reconciler) readBootstrapData(ctx context.Context, s *state) (phase.Nex
 	case s.provisioned() && apierrors.IsNotFound(err):
 		return phase.Continue(), nil
 	default:
-		return phase.Continue(), fmt.Errorf("get Secret %s named by Machine %s: %w", key, s.machine.Name, err)
+		return phase.Continue(), fmt.Errorf("get Secret %s named by %s: %w", key, s.order.By, err)
 	}
 	if len(s.data.value) == 0 && !s.provisioned() {
-		return phase.Continue(), fmt.Errorf("Secret %s named by Machine %s has no bootstrap data under the key \"value\"", key, s.machine.Name) // a kind's name
+		return phase.Continue(), fmt.Errorf("Secret %s named by %s has no bootstrap data under the key \"value\"", key, s.order.By) // a kind's name
 	}
 	return phase.Continue(), nil
 }
@@ -92,12 +93,12 @@ func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
 		Message: seen.Message, Addresses: seen.Addresses, ProviderID: seen.ProviderID,
 	}
 	if !started {
-		ctrl.LoggerFrom(ctx).Info("Starting machine", "version", s.machine.Spec.Version)
+		ctrl.LoggerFrom(ctx).Info("Starting machine", "version", s.order.Spec.Version)
 	}
 	if s.seen.Failed && conditions.Reason(s.local, infrav1.BootstrapExecSucceededCondition) != infrav1.BootstrapExecFailedReason {
-		r.Recorder.Eventf(s.local, s.machine, corev1.EventTypeWarning, "BootstrapFailed", "Bootstrap", "%s", seen.Message)
+		r.Recorder.Eventf(s.local, s.order.Who, corev1.EventTypeWarning, "BootstrapFailed", "Bootstrap", "%s", seen.Message)
 	}
-	if localstatus.Take(s.local, s.machine, *s.seen) { // no event: the conditions tell, and the Machine tells of its Node next
+	if localstatus.Take(s.local, *s.order, *s.seen) { // no event: the conditions tell, and the Machine tells of its Node next
 		ctrl.LoggerFrom(ctx).Info("Machine is provisioned", "providerID", seen.ProviderID, "result", seen.Message)
 	}
 	return phase.Continue(), nil
@@ -107,8 +108,8 @@ func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
 func wanted(s *state) host.Machine {
 	return host.Machine{
 		NamespacedName: client.ObjectKeyFromObject(s.local), ID: host.MachineID(s.local), Cluster: s.clusterKey().Name,
-		FailureDomain:   s.machine.Spec.FailureDomain,
-		Version:         s.machine.Spec.Version,
+		FailureDomain:   s.order.Spec.FailureDomain,
+		Version:         s.order.Spec.Version,
 		Provisioned:     s.provisioned(),
 		BootstrapData:   s.data.value,
 		BootstrapFormat: s.data.format,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,16 +20,18 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/localstatus"
 )
 
-// ownerKind is what owns a LocalMachine, localKind what it refers to.
+// What owns a LocalMachine, and what is referred to.
 var (
-	ownerKind = clusterv1.GroupVersion().WithKind("Machine").GroupKind()
-	localKind = infrav1.GroupVersion().WithKind("LocalMachine")
+	machineKind     = clusterv1.GroupVersion().WithKind("Machine").GroupKind()
+	machinePoolKind = clusterv1.GroupVersion().WithKind("MachinePool").GroupKind()
+	localKind       = infrav1.GroupVersion().WithKind("LocalMachine")
+	localPoolKind   = infrav1.GroupVersion().WithKind("LocalMachinePool")
 )
 
 // state is what one reconcile knows.
 type state struct {
 	local   *infrav1.LocalMachine
-	machine *clusterv1.Machine // that owns it and refers to it; nil if none does, or if it has gone
+	order   *localstatus.Order // of whoever owns it and refers to it; nil if nobody does, or has gone
 	cluster *clusterv1.Cluster // nil if it is not known or has gone
 	now     time.Time
 	before  *infrav1.LocalMachineSpec // as it was read
@@ -48,37 +51,64 @@ type bootstrapData struct {
 }
 
 // observe reads what the machine is for. One that lives waits for its Machine to
-// take it: that has no state yet.
+// take it, unless it is of a pool: that has no state yet.
 func (r *Reconciler) observe(ctx context.Context, lm *infrav1.LocalMachine) (*state, error) {
 	s := &state{local: lm, now: r.Clock.Now(), before: lm.Spec.DeepCopy()}
-	if name := owner.Name(lm, ownerKind); name != "" {
-		m := &clusterv1.Machine{}
-		err := r.Mgmt.Get(ctx, client.ObjectKey{Namespace: lm.Namespace, Name: name}, m)
-		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("get Machine %s/%s: %w", lm.Namespace, name, err)
-		}
-		if err == nil && claim.Names(m.Spec.InfrastructureRef, localKind, lm.Name) {
-			s.machine = m
-		}
+	var err error
+	if s.order, err = r.orderOf(ctx, lm); err != nil {
+		return nil, err
 	}
 	if name := s.clusterKey().Name; name != "" {
-		var err error
 		if s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, lm.Namespace, name); err != nil {
 			return nil, err
 		}
 	}
-	if lm.DeletionTimestamp.IsZero() && (s.machine == nil || s.cluster == nil) {
+	if lm.DeletionTimestamp.IsZero() && (s.order == nil || s.cluster == nil) {
 		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the Machine controller to set the owner of the LocalMachine")
 		return nil, nil
 	}
 	return s, nil
 }
 
-// clusterKey names the cluster of the machine, as its label or its owner does.
+// orderOf reads what is asked of the machine: by the MachinePool of the pool that
+// it is of or, if there is none, by its Machine.
+func (r *Reconciler) orderOf(ctx context.Context, lm *infrav1.LocalMachine) (*localstatus.Order, error) {
+	pool, machinePool, machine := &infrav1.LocalMachinePool{}, &clusterv1.MachinePool{}, &clusterv1.Machine{}
+	there, err := r.owner(ctx, lm, localPoolKind.GroupKind(), pool)
+	if there && err == nil {
+		there, err = r.owner(ctx, pool, machinePoolKind, machinePool)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case there && claim.Names(machinePool.Spec.Template.Spec.InfrastructureRef, localPoolKind, pool.Name):
+		return new(localstatus.ByPool(machinePool, lm)), nil
+	}
+	there, err = r.owner(ctx, lm, machineKind, machine)
+	if err != nil || !there || !claim.Names(machine.Spec.InfrastructureRef, localKind, lm.Name) {
+		return nil, err
+	}
+	return new(localstatus.ByMachine(machine)), nil
+}
+
+// owner reads the owner of a kind, if there is one and it has not gone.
+func (r *Reconciler) owner(ctx context.Context, of client.Object, kind schema.GroupKind, into client.Object) (bool, error) {
+	name := owner.Name(of, kind)
+	if name == "" {
+		return false, nil
+	}
+	err := r.Mgmt.Get(ctx, client.ObjectKey{Namespace: of.GetNamespace(), Name: name}, into)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("get %s %s/%s: %w", kind.Kind, of.GetNamespace(), name, err)
+	}
+	return err == nil, nil
+}
+
+// clusterKey names the cluster of the machine, as its owner or its label does.
 func (s *state) clusterKey() types.NamespacedName {
 	name := s.local.Labels[clusterv1.ClusterNameLabel]
-	if s.machine != nil {
-		name = s.machine.Spec.ClusterName
+	if s.order != nil {
+		name = s.order.Spec.ClusterName
 	}
 	return types.NamespacedName{Namespace: s.local.Namespace, Name: name}
 }

@@ -15,6 +15,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
 // ofMachine names the LocalMachine that a Machine refers to.
@@ -27,6 +28,24 @@ func ofMachine(_ context.Context, obj client.Object) []reconcile.Request {
 func machineMatters() predicate.Predicate {
 	return controller.Matters(func(m *clusterv1.Machine) []any {
 		return []any{m.Spec.FailureDomain, ptr.Deref(m.Spec.Bootstrap.DataSecretName, ""), m.Spec.InfrastructureRef}
+	})
+}
+
+// ofMachinePool names the LocalMachines of a MachinePool.
+func (r *Reconciler) ofMachinePool(ctx context.Context, obj client.Object) []reconcile.Request {
+	mp := obj.(*clusterv1.MachinePool)
+	if mp.Spec.Template.Spec.InfrastructureRef.GroupKind() != localPoolKind.GroupKind() {
+		return nil
+	}
+	return controller.Listed(ctx, r.Mgmt, &infrav1.LocalMachineList{}, client.InNamespace(mp.Namespace),
+		client.MatchingFields{index.ClusterLabel: mp.Spec.ClusterName}, client.MatchingLabels{clusterv1.MachinePoolNameLabel: fieldrules.AsLabelValue(mp.Name)})
+}
+
+// machinePoolMatters drops the changes of a MachinePool that a LocalMachine does
+// not care for.
+func machinePoolMatters() predicate.Predicate {
+	return controller.Matters(func(mp *clusterv1.MachinePool) []any {
+		return []any{ptr.Deref(mp.Spec.Template.Spec.Bootstrap.DataSecretName, "")}
 	})
 }
 

@@ -47,7 +47,7 @@ func TestBeforeStart(t *testing.T) {
 		"the control plane waits for its data": {cluster(true, false), machine(controlPlane), "WaitingForBootstrapData: Waiting for spec.bootstrap.dataSecretName of Machine m0"},
 		"so does a worker":                     {cluster(true, true), machine(), "WaitingForBootstrapData: Waiting for spec.bootstrap.dataSecretName of Machine m0"},
 	} {
-		w := BeforeStart(tc.cluster, tc.machine)
+		w := BeforeStart(tc.cluster, ByMachine(tc.machine))
 		if diff := cmp.Diff(tc.want, w.Reason+": "+w.Message); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -57,13 +57,30 @@ func TestBeforeStart(t *testing.T) {
 func TestBeforeData(t *testing.T) {
 	t.Parallel()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "m0-data", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
-	if w := BeforeData(cluster(true, true), machine(data), secret); w != (Wait{}) {
+	if w := BeforeData(cluster(true, true), ByMachine(machine(data)), secret); w != (Wait{}) {
 		t.Errorf("data of its own are waited for: %v", w)
 	}
 	secret.Labels[clusterv1.ClusterNameLabel] = "prod"
 	want := "Secret m0-data, named by spec.bootstrap.dataSecretName of Machine m0, is held by Cluster prod, by its label cluster.x-k8s.io/cluster-name: name another Secret"
-	if w := BeforeData(cluster(true, true), machine(data), secret); w.Message != want || w.Reason != infrav1.VMWaitingForBootstrapDataReason {
+	if w := BeforeData(cluster(true, true), ByMachine(machine(data)), secret); w.Message != want || w.Reason != infrav1.VMWaitingForBootstrapDataReason {
 		t.Errorf("data of another Cluster: %v", w)
+	}
+}
+
+func TestAMachineOfAPoolIsAskedForByItsMachinePool(t *testing.T) {
+	t.Parallel()
+	mp := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Name: "mp"}}
+	mp.Spec.ClusterName, mp.Spec.Template.Spec.Version = "demo", "v1.37.0"
+	local := &infrav1.LocalMachine{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+		infrav1.PoolVersionAnnotation: "v1.36.0", infrav1.PoolFailureDomainAnnotation: "b",
+	}}}
+	o := ByPool(mp, local)
+	if o.Spec.ClusterName != "demo" || o.Spec.Version != "v1.36.0" || o.Spec.FailureDomain != "b" {
+		t.Errorf("asked for %+v, want what was noted when the machine was made", o.Spec)
+	}
+	want := "Waiting for spec.template.spec.bootstrap.dataSecretName of MachinePool mp"
+	if w := BeforeStart(cluster(true, true), o); w.Message != want {
+		t.Errorf("waits: %q, want %q", w.Message, want)
 	}
 }
 
@@ -122,17 +139,17 @@ func TestReportMachine(t *testing.T) {
 func TestTake(t *testing.T) {
 	t.Parallel()
 	local, up := &infrav1.LocalMachine{}, Seen{Up: true, ProviderID: "x://m0", Addresses: clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: "10.0.0.1"}}}
-	if Take(local, machine(), Seen{}) || len(local.Status.Addresses) > 0 || local.Status.FailureDomain != "" {
+	if Take(local, ByMachine(machine()), Seen{}) || len(local.Status.Addresses) > 0 || local.Status.FailureDomain != "" {
 		t.Errorf("of a machine that is not up: %+v", local.Status)
 	}
-	if Take(local, machine(), up) || len(local.Status.Addresses) != 1 || local.Status.FailureDomain != "a" || local.Spec.ProviderID != "" {
+	if Take(local, ByMachine(machine()), up) || len(local.Status.Addresses) != 1 || local.Status.FailureDomain != "a" || local.Spec.ProviderID != "" {
 		t.Errorf("of a machine that is up: %+v, %+v", local.Spec, local.Status)
 	}
 	up.Done = true
-	if !Take(local, machine(), up) || !Provisioned(local) || local.Spec.ProviderID != "x://m0" {
+	if !Take(local, ByMachine(machine()), up) || !Provisioned(local) || local.Spec.ProviderID != "x://m0" {
 		t.Errorf("of a machine that is done: %+v, %+v", local.Spec, local.Status)
 	}
-	if up.ProviderID = "x://other"; Take(local, machine(), up) || local.Spec.ProviderID != "x://m0" {
+	if up.ProviderID = "x://other"; Take(local, ByMachine(machine()), up) || local.Spec.ProviderID != "x://m0" {
 		t.Errorf("what it became, it stays: %+v", local.Spec)
 	}
 }

@@ -4,7 +4,8 @@
 // tells how LocalMachines and LocalClusters are.
 //
 //   - A machine starts when the infrastructure of its Cluster is provisioned and
-//     there are bootstrap data for it. What is named as awaited is what comes
+//     there are bootstrap data for it: those that its Machine names or, if it is
+//     one of a pool, the MachinePool. What is named as awaited is what comes
 //     first: without data, a worker waits for the control plane.
 //   - What a machine was once, provisioned, it stays. That it does not run any
 //     more is told by a condition.
@@ -16,6 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -25,36 +27,63 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
+// Order is what is asked of a machine, and by whom.
+type Order struct {
+	Who  runtime.Object
+	By   string // as in Machine m0
+	Spec clusterv1.MachineSpec
+	at   string // where the spec is
+	cp   bool   // it is one of the control plane
+}
+
+// ByMachine is what a Machine asks for.
+func ByMachine(m *clusterv1.Machine) Order {
+	_, cp := m.Labels[clusterv1.MachineControlPlaneLabel]
+	return Order{Who: m, By: "Machine " + m.Name, Spec: m.Spec, at: "spec", cp: cp}
+}
+
+// ByPool is what a MachinePool asks of one of its machines: what it asks of all,
+// but for what the LocalMachinePool has noted on this one.
+func ByPool(mp *clusterv1.MachinePool, local *infrav1.LocalMachine) Order {
+	spec := mp.Spec.Template.Spec
+	spec.ClusterName = mp.Spec.ClusterName
+	spec.Version = local.Annotations[infrav1.PoolVersionAnnotation]
+	spec.FailureDomain = local.Annotations[infrav1.PoolFailureDomainAnnotation]
+	return Order{Who: mp, By: "MachinePool " + mp.Name, Spec: spec, at: "spec.template.spec"}
+}
+
+// data names the field that names the bootstrap data.
+func (o Order) data() string { return o.at + ".bootstrap.dataSecretName of " + o.By }
+
 // Wait is the reason of a condition, and what it says; zero for no wait.
 type Wait struct{ Reason, Message string }
 
 // BeforeStart is what a machine waits for before it is started.
-func BeforeStart(cluster *clusterv1.Cluster, machine *clusterv1.Machine) Wait {
+func BeforeStart(cluster *clusterv1.Cluster, order Order) Wait {
 	initialized := cluster.Status.Initialization
-	_, controlPlane := machine.Labels[clusterv1.MachineControlPlaneLabel]
 	switch {
 	case !ptr.Deref(initialized.InfrastructureProvisioned, false):
 		return Wait{infrav1.VMWaitingForClusterInfrastructureReason, fmt.Sprintf("Waiting for the infrastructure of Cluster %s to be provisioned", cluster.Name)}
-	case machine.Spec.Bootstrap.DataSecretName != nil:
+	case ptr.Deref(order.Spec.Bootstrap.DataSecretName, "") != "":
 		return Wait{}
-	case !controlPlane && !ptr.Deref(initialized.ControlPlaneInitialized, false):
+	case !order.cp && !ptr.Deref(initialized.ControlPlaneInitialized, false):
 		return Wait{infrav1.VMWaitingForControlPlaneInitializedReason, fmt.Sprintf("Waiting for the control plane of Cluster %s to be initialized", cluster.Name)}
 	default:
-		return Wait{infrav1.VMWaitingForBootstrapDataReason, fmt.Sprintf("Waiting for spec.bootstrap.dataSecretName of Machine %s", machine.Name)}
+		return Wait{infrav1.VMWaitingForBootstrapDataReason, "Waiting for " + order.data()}
 	}
 }
 
 // BeforeData is what a machine waits for whose bootstrap data are in a Secret
 // that is not for it.
-func BeforeData(cluster *clusterv1.Cluster, machine *clusterv1.Machine, secret *corev1.Secret) Wait {
-	mine, ref := claim.ToShare(cluster), machine.Spec.Bootstrap.ConfigRef
+func BeforeData(cluster *clusterv1.Cluster, order Order, secret *corev1.Secret) Wait {
+	mine, ref := claim.ToShare(cluster), order.Spec.Bootstrap.ConfigRef
 	mine.Maker = &metav1.OwnerReference{APIVersion: ref.APIGroup + "/", Kind: ref.Kind, Name: ref.Name}
 	holder := mine.Judge(secret).Holder
 	if holder == "" {
 		return Wait{}
 	}
 	return Wait{infrav1.VMWaitingForBootstrapDataReason,
-		fmt.Sprintf("Secret %s, named by spec.bootstrap.dataSecretName of Machine %s, is held by %s: name another Secret", secret.Name, machine.Name, holder)}
+		fmt.Sprintf("Secret %s, named by %s, is held by %s: name another Secret", secret.Name, order.data(), holder)}
 }
 
 // Seen is how far a machine is.
@@ -67,13 +96,13 @@ type Seen struct {
 
 // Take notes what a machine has become, and reports whether it is provisioned
 // now and was not before.
-func Take(local *infrav1.LocalMachine, machine *clusterv1.Machine, seen Seen) (news bool) {
+func Take(local *infrav1.LocalMachine, order Order, seen Seen) (news bool) {
 	if seen.Done && !Provisioned(local) {
 		local.Spec.ProviderID, local.Status.Initialization.Provisioned, news = seen.ProviderID, new(true), true
 	}
 	if seen.Up {
 		local.Status.Addresses = seen.Addresses
-		local.Status.FailureDomain = machine.Spec.FailureDomain
+		local.Status.FailureDomain = order.Spec.FailureDomain
 	}
 	return news
 }
