@@ -105,16 +105,12 @@ var informative = []string{
 	"replicas", "readyReplicas", "availableReplicas", "upToDateReplicas", "controlPlane", "workers",
 }
 
-// mayWait reports whether a change of status can be put off.
-func (p *commit) mayWait(status any) bool {
+// mayWait reports whether a change of those fields of status can be put off.
+func (p *commit) mayWait(fields []string) bool {
 	if p.debounce == nil || p.debounce.length == 0 {
 		return false
 	}
-	fields, ok := status.(map[string]any)
-	if !ok {
-		return false
-	}
-	for field := range fields {
+	for _, field := range fields {
 		if !slices.Contains(informative, field) && !slices.Contains(p.informs, field) {
 			return false
 		}
@@ -156,8 +152,8 @@ func awaited(before, after client.Object) bool {
 }
 
 // putOff returns a PostponedError if the status write can and may still wait.
-func (p *commit) putOff(status any) error {
-	if !p.mayWait(status) {
+func (p *commit) putOff(fields []string) error {
+	if !p.mayWait(fields) {
 		return nil
 	}
 	if after := p.debounce.postpone(p.obj.GetUID()); after > 0 {

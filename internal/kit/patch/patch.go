@@ -60,47 +60,34 @@ func Remember(c client.Client, obj client.Object, opts ...Option) Commit {
 // locked needs the version that the first request made. An object whose last
 // finalizer went has no status to write.
 func (p *commit) write(ctx context.Context) error {
-	if equality.Semantic.DeepEqual(p.before, p.obj) {
-		p.settled()
-		return nil
-	}
-	raw, err := client.MergeFrom(p.before).Data(p.obj)
-	if err != nil {
-		return fmt.Errorf("compare %s %s with what was read: %w", kind(p.obj), client.ObjectKeyFromObject(p.obj), err)
-	}
-	diff := map[string]any{}
-	if err := json.Unmarshal(raw, &diff); err != nil {
-		return fmt.Errorf("decode patch: %w", err)
-	}
-	status, hasStatus := diff["status"]
-	delete(diff, "status")
-
+	rest, fields := changed(p.before, p.obj)
 	version := p.before.GetResourceVersion()
-	if len(diff) > 0 {
-		if hasList(diff) {
-			lock(diff, version)
+	if rest {
+		diff, err := difference(p.before, p.obj)
+		if err != nil {
+			return fmt.Errorf("compare %s %s with what was read: %w", kind(p.obj), client.ObjectKeyFromObject(p.obj), err)
 		}
-		var opts []client.PatchOption
-		if p.owner != "" {
-			opts = append(opts, client.FieldOwner(p.owner))
-		}
-		if version, err = p.send(diff, func(obj client.Object, patch client.Patch) error {
-			return p.mgmt.Patch(ctx, obj, patch, opts...)
-		}); err != nil {
+		delete(diff, "status")
+		if version, err = p.writeRest(ctx, diff); err != nil {
 			return fmt.Errorf("patch %s %s: %w", kind(p.obj), client.ObjectKeyFromObject(p.obj), err)
 		}
 	}
 	gone := !p.obj.GetDeletionTimestamp().IsZero() && len(p.obj.GetFinalizers()) == 0
-	if hasStatus && !gone {
-		if err := p.putOff(status); err != nil {
-			return err
-		}
-	}
-	p.settled()
-	if !hasStatus || gone {
+	if len(fields) == 0 || gone {
+		p.settled()
 		return nil
 	}
-	diff = map[string]any{"status": status}
+	if err := p.putOff(fields); err != nil {
+		return err
+	}
+	p.settled()
+	diff, err := difference(statusAlone(p.before), statusAlone(p.obj))
+	if err != nil {
+		return fmt.Errorf("compare the status of %s %s with what was read: %w", kind(p.obj), client.ObjectKeyFromObject(p.obj), err)
+	}
+	if len(diff) == 0 { // what differs is not told, such as fractions of a second
+		return nil
+	}
 	if p.lockStatus {
 		lock(diff, version)
 	}
@@ -110,6 +97,22 @@ func (p *commit) write(ctx context.Context) error {
 		return fmt.Errorf("patch status of %s %s: %w", kind(p.obj), client.ObjectKeyFromObject(p.obj), err)
 	}
 	return nil
+}
+
+// writeRest writes metadata and spec, and returns the version that this made.
+func (p *commit) writeRest(ctx context.Context, diff map[string]any) (version string, err error) {
+	version = p.before.GetResourceVersion()
+	if len(diff) == 0 {
+		return version, nil
+	}
+	if hasList(diff) {
+		lock(diff, version)
+	}
+	var opts []client.PatchOption
+	if p.owner != "" {
+		opts = append(opts, client.FieldOwner(p.owner))
+	}
+	return p.send(diff, func(obj client.Object, patch client.Patch) error { return p.mgmt.Patch(ctx, obj, patch, opts...) })
 }
 
 // send patches a copy, so that the server's answer does not overwrite what is
