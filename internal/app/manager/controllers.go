@@ -26,8 +26,10 @@ import (
 
 // statusDebounce is how long a status write that nobody waits for may be put
 // off. While a cluster comes up its objects change every few milliseconds, and
-// each change would be written up to the Cluster.
-const statusDebounce = 500 * time.Millisecond
+// each change would be written up to the Cluster. A cluster that comes up within
+// seconds is told of at the steps that somebody waits for, and a slow one every
+// second, which is as often as a person looks.
+const statusDebounce = time.Second
 
 // shared is what the controllers of one manager have in common.
 type shared struct {
