@@ -72,6 +72,24 @@ type LocalClusterStatus struct {
 	// +optional
 	Initialization LocalClusterInitializationStatus `json:"initialization,omitempty,omitzero"`
 
+	// ready is true together with initialization.provisioned, for who reads the
+	// contract v1beta1.
+	// +optional
+	Ready *bool `json:"ready,omitempty"`
+
+	// failureReason says in one word why the endpoint cannot be until the spec
+	// changes.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	FailureReason *string `json:"failureReason,omitempty"`
+
+	// failureMessage explains failureReason.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=10240
+	FailureMessage *string `json:"failureMessage,omitempty"`
+
 	// failureDomains are the failure domains machines can be placed in.
 	// +optional
 	// +listType=map

@@ -109,6 +109,24 @@ type LocalMachineStatus struct {
 	// +optional
 	Initialization LocalMachineInitializationStatus `json:"initialization,omitempty,omitzero"`
 
+	// ready is true together with initialization.provisioned, for who reads the
+	// contract v1beta1.
+	// +optional
+	Ready *bool `json:"ready,omitempty"`
+
+	// failureReason says in one word why the machine will never run: what failed
+	// is not tried again.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	FailureReason *string `json:"failureReason,omitempty"`
+
+	// failureMessage explains failureReason.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=10240
+	FailureMessage *string `json:"failureMessage,omitempty"`
+
 	// addresses are where the machine is reached.
 	// +optional
 	// +listType=atomic

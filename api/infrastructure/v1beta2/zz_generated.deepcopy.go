@@ -149,6 +149,21 @@ func (in *LocalClusterStatus) DeepCopyInto(out *LocalClusterStatus) {
 		}
 	}
 	in.Initialization.DeepCopyInto(&out.Initialization)
+	if in.Ready != nil {
+		in, out := &in.Ready, &out.Ready
+		*out = new(bool)
+		**out = **in
+	}
+	if in.FailureReason != nil {
+		in, out := &in.FailureReason, &out.FailureReason
+		*out = new(string)
+		**out = **in
+	}
+	if in.FailureMessage != nil {
+		in, out := &in.FailureMessage, &out.FailureMessage
+		*out = new(string)
+		**out = **in
+	}
 	if in.FailureDomains != nil {
 		in, out := &in.FailureDomains, &out.FailureDomains
 		*out = make([]corev1beta2.FailureDomain, len(*in))
@@ -687,6 +702,21 @@ func (in *LocalMachineStatus) DeepCopyInto(out *LocalMachineStatus) {
 		}
 	}
 	in.Initialization.DeepCopyInto(&out.Initialization)
+	if in.Ready != nil {
+		in, out := &in.Ready, &out.Ready
+		*out = new(bool)
+		**out = **in
+	}
+	if in.FailureReason != nil {
+		in, out := &in.FailureReason, &out.FailureReason
+		*out = new(string)
+		**out = **in
+	}
+	if in.FailureMessage != nil {
+		in, out := &in.FailureMessage, &out.FailureMessage
+		*out = new(string)
+		**out = **in
+	}
 	if in.Addresses != nil {
 		in, out := &in.Addresses, &out.Addresses
 		*out = make([]corev1beta2.MachineAddress, len(*in))

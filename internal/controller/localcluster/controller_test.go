@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -34,6 +35,7 @@ type backend struct {
 	wanted  []host.Cluster
 	deleted []host.ID
 	err     error
+	refuses error
 	panics  bool
 }
 
@@ -44,6 +46,8 @@ func (b *backend) EnsureCluster(_ context.Context, want host.Cluster) (host.Clus
 	}
 	return host.ClusterStatus{Endpoint: clusterv1.APIEndpoint{Host: "127.64.0.1", Port: 6443}, Message: "it is at 127.64.0.1:6443"}, b.err
 }
+
+func (b *backend) CheckEndpoint(clusterv1.APIEndpoint) error { return b.refuses }
 
 func (b *backend) DeleteCluster(_ context.Context, id host.ID) error {
 	b.deleted = append(b.deleted, id)
@@ -199,6 +203,33 @@ func TestReconcileSaysWhyThereIsNoEndpoint(t *testing.T) {
 	lc, err := w.reconcile()
 	if err == nil || provisioned(lc) || conditions.Message(lc, clusterv1.ReadyCondition) != "Waiting for the control plane endpoint: endpoint: no free address" {
 		t.Errorf("conditions %v, error %v", lc.Status.Conditions, err)
+	}
+}
+
+func TestOnlyAnEndpointThatCannotBeIsAFailureThatLasts(t *testing.T) {
+	t.Parallel()
+	chosen := func(lc *infrav1.LocalCluster) {
+		lc.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "0.0.0.0", Port: 6443}
+	}
+	everybodys := errors.New("0.0.0.0 is everybody's")
+	for name, tc := range map[string]struct {
+		lc      *infrav1.LocalCluster
+		refuses error
+		want    string
+	}{
+		"one that was asked for":  {local(chosen), everybodys, "InvalidConfiguration: 0.0.0.0 is everybody's"},
+		"one that is only taken":  {local(chosen), nil, ": "},
+		"one that was not chosen": {local(), everybodys, ": "},
+	} {
+		w := newWorld(t, cluster(), tc.lc)
+		w.backend.err, w.backend.refuses = errors.New("no"), tc.refuses
+		lc, err := w.reconcile()
+		if err == nil {
+			t.Fatal("no error")
+		}
+		if got := ptr.Deref(lc.Status.FailureReason, "") + ": " + ptr.Deref(lc.Status.FailureMessage, ""); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
 	}
 }
 

@@ -35,6 +35,9 @@ func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error)
 	}
 	made, err := backend.EnsureCluster(ctx, host.Cluster{NamespacedName: s.key(), ID: host.ClusterID(lc), Spec: lc.Spec})
 	if err != nil {
+		if asked := lc.Spec.ControlPlaneEndpoint; !asked.IsZero() {
+			s.refused = backend.CheckEndpoint(asked)
+		}
 		return phase.Continue(), err
 	}
 	lc.Spec.ControlPlaneEndpoint = made.Endpoint

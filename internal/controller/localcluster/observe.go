@@ -32,6 +32,7 @@ type state struct {
 	now     time.Time
 	before  *infrav1.LocalClusterSpec // as it was read
 	waiting string                    // what has to change first; empty if nothing has
+	refused error                     // why the endpoint that the spec asks for cannot be
 }
 
 // observe reads which Cluster owns the LocalCluster. One that lives waits for a

@@ -14,5 +14,8 @@ func report(s *state, failed error) {
 	if failed != nil {
 		c.Failed = failed.Error()
 	}
+	if s.refused != nil {
+		c.Refused = s.refused.Error()
+	}
 	localstatus.ReportCluster(c)
 }

@@ -21,10 +21,15 @@ type Cluster struct {
 	Now        time.Time
 	Waiting    string // what has to change first; empty if nothing has
 	Failed     string // what this reconcile ended with
+	Refused    string // why the endpoint that the spec asks for cannot be
 }
 
-// ReportCluster fills the conditions of the LocalCluster.
+// ReportCluster fills the conditions of the LocalCluster, and what the contract
+// v1beta1 has in their place.
 func ReportCluster(c Cluster) {
+	st := &c.Local.Status
+	st.Ready = st.Initialization.Provisioned
+	st.FailureReason, st.FailureMessage = failure(invalidConfiguration, c.Refused)
 	for _, condition := range []metav1.Condition{clusterReady(c), clusterDeleting(c), pause.Condition(c.Cluster, c.Local)} {
 		condition.ObservedGeneration = c.Generation
 		conditions.Set(c.Local, c.Now, condition)

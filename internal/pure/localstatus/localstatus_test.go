@@ -3,12 +3,14 @@
 package localstatus
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
@@ -178,5 +180,45 @@ func TestReportCluster(t *testing.T) {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestWhatTheContractV1Beta1HasIsToldToo(t *testing.T) {
+	t.Parallel()
+	told := func(ready *bool, reason, message *string) string {
+		return fmt.Sprintf("ready %t, %s: %s", ptr.Deref(ready, false), ptr.Deref(reason, "none"), ptr.Deref(message, "none"))
+	}
+	for name, tc := range map[string]struct {
+		machine *Machine
+		cluster *Cluster
+		want    string
+	}{
+		"a machine that waits":             {machine: &Machine{Waiting: Wait{"Waiting", "for data"}}, want: "ready false, none: none"},
+		"a machine that runs":              {machine: &Machine{Seen: &Seen{Up: true, Done: true}}, want: "ready true, none: none"},
+		"a machine that has failed":        {machine: &Machine{Seen: &Seen{Up: true, Failed: true, Message: "no network"}}, want: "ready false, CreateError: no network"},
+		"a cluster":                        {cluster: &Cluster{}, want: "ready true, none: none"},
+		"a cluster that fails for a while": {cluster: &Cluster{Failed: "no address"}, want: "ready false, none: none"},
+		"a cluster that cannot be":         {cluster: &Cluster{Failed: "0.0.0.0 is everybody's", Refused: "0.0.0.0 is everybody's"}, want: "ready false, InvalidConfiguration: 0.0.0.0 is everybody's"},
+	} {
+		got := ""
+		if m := tc.machine; m != nil {
+			m.Local = &infrav1.LocalMachine{}
+			if m.Seen != nil {
+				Take(m.Local, Order{}, *m.Seen)
+			}
+			ReportMachine(*m)
+			got = told(m.Local.Status.Ready, m.Local.Status.FailureReason, m.Local.Status.FailureMessage)
+		} else {
+			c := tc.cluster
+			c.Local = &infrav1.LocalCluster{}
+			if c.Failed == "" {
+				c.Local.Status.Initialization.Provisioned = new(true)
+			}
+			ReportCluster(*c)
+			got = told(c.Local.Status.Ready, c.Local.Status.FailureReason, c.Local.Status.FailureMessage)
+		}
+		if got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
 	}
 }

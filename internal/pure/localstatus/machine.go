@@ -27,6 +27,21 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
+// Values of status.failureReason, as the contract v1beta1 has them.
+const (
+	invalidConfiguration = "InvalidConfiguration"
+	createError          = "CreateError"
+)
+
+// failure is what status tells of something that lasts; nothing if there is no
+// message.
+func failure(reason, message string) (*string, *string) {
+	if message == "" {
+		return nil, nil
+	}
+	return &reason, &message
+}
+
 // Order is what is asked of a machine, and by whom.
 type Order struct {
 	Who  runtime.Object
@@ -124,8 +139,18 @@ type Machine struct {
 	Failed     string // what this reconcile ended with
 }
 
-// ReportMachine fills the conditions of the LocalMachine.
+// ReportMachine fills the conditions of the LocalMachine, and what the contract
+// v1beta1 has in their place.
 func ReportMachine(m Machine) {
+	st := &m.Local.Status
+	st.Ready = st.Initialization.Provisioned
+	if m.Seen != nil {
+		broken := ""
+		if m.Seen.Failed {
+			broken = m.Seen.Message
+		}
+		st.FailureReason, st.FailureMessage = failure(createError, broken)
+	}
 	set := func(c metav1.Condition) {
 		c.ObservedGeneration = m.Generation
 		conditions.Set(m.Local, m.Now, c)
