@@ -66,6 +66,22 @@ type Health struct {
 // is on its way: about six seconds of attempts.
 const Persistent = 8
 
+// firstContact is in which time a process that has just started finds out
+// whether a cluster answers; what persists does so after about six seconds.
+const firstContact = 10 * time.Second
+
+// Untried is how much longer a process that has just started may need to find
+// out whether the cluster answers.
+func (h Health) Untried(now time.Time) time.Duration {
+	switch {
+	case !h.LastProbeSuccess.IsZero() || h.Failures >= Persistent:
+		return 0
+	case h.Since.IsZero():
+		return firstContact // it has not heard of the cluster yet
+	}
+	return max(0, h.Since.Add(firstContact).Sub(now))
+}
+
 // Why is the reason of the last failure once failures persist, else "".
 func (h Health) Why() string {
 	if h.Failures < Persistent || h.Err == nil {

@@ -29,10 +29,6 @@ const (
 	// remoteGrace is how long the last known state of a Node is shown after
 	// the connection to its cluster was lost.
 	remoteGrace = 5 * time.Minute
-
-	// firstContact is in which time a process that has just started finds out
-	// whether a cluster answers; what persists does so after about six seconds.
-	firstContact = 10 * time.Second
 )
 
 // Reconciler has what the controller needs from outside. All fields but

@@ -70,7 +70,7 @@ func (r *Reconciler) lookNode(ctx context.Context, s *state) (client.Client, err
 	s.seen.Connected, s.seen.LastProbe = health.Connected, health.LastProbeSuccess
 	workloadClient, err := r.Workload.Client(ctx, key)
 	if errors.Is(err, workload.ErrNotConnected) {
-		s.seen.Connected, s.untried = false, untried(health, s.now)
+		s.seen.Connected, s.untried = false, health.Untried(s.now)
 		s.seen.GraceEnds = health.GraceStarts(ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false)).Add(r.grace())
 		if s.seen.LastProbe.IsZero() {
 			s.seen.Awaited = fmt.Sprintf("Waiting for a connection to the workload cluster of Cluster %s", s.cluster.Name)
@@ -98,18 +98,6 @@ func (s *state) providerID() (string, error) {
 		return machinestatus.ProviderID(s.machine, obj.Unstructured, obj.Contract)
 	}
 	return s.machine.Spec.ProviderID, nil
-}
-
-// untried is how much longer a process that has just started may need to find
-// out whether a cluster answers.
-func untried(h workload.Health, now time.Time) time.Duration {
-	switch {
-	case !h.LastProbeSuccess.IsZero() || h.Failures >= workload.Persistent:
-		return 0
-	case h.Since.IsZero():
-		return firstContact // it has not heard of the cluster yet
-	}
-	return max(0, h.Since.Add(firstContact).Sub(now))
 }
 
 func (r *Reconciler) grace() time.Duration {
