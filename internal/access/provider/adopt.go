@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -97,10 +98,21 @@ func (r *Reference) keepHeld(err error) error {
 // One that belongs to another Cluster gives a HeldError; otherwise errors are
 // those of Get.
 func (o *Objects) Template(ctx context.Context, c *clusterv1.Cluster, ref clusterv1.ContractVersionedObjectReference, role claim.Role) (*Object, error) {
-	if err := role.Template(ref.GroupKind()); err != nil {
-		return nil, &KindError{Kind: ref.GroupKind(), Problem: err.Error(), Foreign: true}
+	return template(c, ref.GroupKind(), role, func() (*Object, error) { return o.Get(ctx, c.Namespace, ref) })
+}
+
+// TemplateAs is Template for a reference that names the version of the API too.
+func (o *Objects) TemplateAs(ctx context.Context, c *clusterv1.Cluster, kind schema.GroupVersionKind, name string, role claim.Role) (*Object, error) {
+	return template(c, kind.GroupKind(), role, func() (*Object, error) {
+		return o.GetAs(ctx, kind, client.ObjectKey{Namespace: c.Namespace, Name: name})
+	})
+}
+
+func template(c *clusterv1.Cluster, kind schema.GroupKind, role claim.Role, get func() (*Object, error)) (*Object, error) {
+	if err := role.Template(kind); err != nil {
+		return nil, &KindError{Kind: kind, Problem: err.Error(), Foreign: true}
 	}
-	obj, err := o.Get(ctx, c.Namespace, ref)
+	obj, err := get()
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ type Object struct {
 // version that this one follows.
 type Kind struct {
 	schema.GroupVersionKind
-	Contract string
+	Contract string // empty if it was not asked for
 }
 
 // KindError says that a kind cannot be used. Nothing but a change to a CRD helps,
@@ -98,17 +98,30 @@ func (o *Objects) Get(ctx context.Context, namespace string, ref clusterv1.Contr
 	if err != nil {
 		return nil, err
 	}
+	return o.read(ctx, kind, client.ObjectKey{Namespace: namespace, Name: ref.Name}, "version %s, named by the contract label of its CRD, is not served: correct the label, or serve the version")
+}
+
+// GetAs is Get for a reference that names the version of the API too: whether
+// the CRD follows a contract is not asked.
+func (o *Objects) GetAs(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) (*Object, error) {
+	if err := claim.Provided(kind.GroupKind()); err != nil {
+		return nil, &KindError{Kind: kind.GroupKind(), Problem: err.Error(), Foreign: true}
+	}
+	return o.read(ctx, Kind{GroupVersionKind: kind}, key, "version %s is not served: install the provider that brings it, or correct apiVersion and kind")
+}
+
+// read reads an object; unserved is what is wrong if there is no such kind.
+func (o *Objects) read(ctx context.Context, kind Kind, key client.ObjectKey, unserved string) (*Object, error) {
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(kind.GroupVersionKind)
-	key := client.ObjectKey{Namespace: namespace, Name: ref.Name}
 	if err := o.mgmt.Get(ctx, key, obj); err != nil {
 		if meta.IsNoMatchError(err) {
-			return nil, &KindError{Kind: ref.GroupKind(), Problem: fmt.Sprintf("version %s, named by the contract label of its CRD, is not served: correct the label, or serve the version", kind.Version)}
+			return nil, &KindError{Kind: kind.GroupKind(), Problem: fmt.Sprintf(unserved, kind.Version)}
 		}
-		return nil, fmt.Errorf("get %s %s: %w", ref.Kind, key, err)
+		return nil, fmt.Errorf("get %s %s: %w", kind.Kind, key, err)
 	}
-	if obj.GetNamespace() != namespace { // the API server ignores the namespace for such kinds
-		return nil, &KindError{Kind: ref.GroupKind(), Problem: "its objects are in no namespace, and belong to everybody: refer to a kind whose objects are in namespaces", Foreign: true}
+	if obj.GetNamespace() != key.Namespace { // the API server ignores the namespace for such kinds
+		return nil, &KindError{Kind: kind.GroupKind(), Problem: "its objects are in no namespace, and belong to everybody: refer to a kind whose objects are in namespaces", Foreign: true}
 	}
 	return &Object{obj, kind.Contract}, nil
 }

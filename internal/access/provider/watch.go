@@ -68,21 +68,33 @@ type watch struct {
 // Watch lets events of the kind that ref names wake w, now and for good. The
 // object itself need not exist yet.
 func (o *Objects) Watch(ctx context.Context, ref clusterv1.ContractVersionedObjectReference, w Wake) error {
-	if o.informers == nil || w.Watcher == nil {
-		return nil // nothing runs that could be woken, as in a test
+	if !o.wakes(w) {
+		return nil
 	}
 	kind, err := o.Kind(ctx, ref.GroupKind())
 	if err != nil {
 		return err
 	}
-	this := watch{w.Controller, kind.GroupVersionKind}
+	return o.WatchAs(kind.GroupVersionKind, w)
+}
+
+// wakes reports whether something runs that could be woken, which is not so in
+// tests.
+func (o *Objects) wakes(w Wake) bool { return o.informers != nil && w.Watcher != nil }
+
+// WatchAs is Watch for a version of the API that is known.
+func (o *Objects) WatchAs(kind schema.GroupVersionKind, w Wake) (err error) {
+	if !o.wakes(w) {
+		return nil
+	}
+	this := watch{w.Controller, kind}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.watched[this] {
 		return nil
 	}
 	obj := &unstructured.Unstructured{}
-	obj.SetGroupVersionKind(kind.GroupVersionKind)
+	obj.SetGroupVersionKind(kind)
 	requests := w.To
 	if requests == nil {
 		if requests, err = o.requests(w.List); err != nil {

@@ -22,6 +22,7 @@ const (
 	ControlPlane          Role = "a control plane"
 	MachineInfrastructure Role = "the infrastructure of a Machine"
 	Bootstrap             Role = "the bootstrap configuration of a Machine"
+	Remediation           Role = "a request to remediate a Machine"
 )
 
 // others are the parts of a group's name that tell of another role.
@@ -30,6 +31,7 @@ var others = map[Role][]string{
 	ControlPlane:          {"bootstrap"},
 	MachineInfrastructure: {"bootstrap", "controlplane"},
 	Bootstrap:             {"controlplane", "infrastructure"},
+	Remediation:           {"bootstrap", "controlplane"},
 }
 
 // ours are the groups of Cluster API of which no kind is a provider's.
