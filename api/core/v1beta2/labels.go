@@ -57,6 +57,11 @@ const (
 	// PausedAnnotation stops controllers from acting on an object. Its value does
 	// not matter.
 	PausedAnnotation = "cluster.x-k8s.io/paused"
+	// RemediationModeAnnotation on a MachineHealthCheck says what becomes of
+	// unhealthy Machines: with RemediationModeReport, nothing but a report.
+	RemediationModeAnnotation = "capstan.dev/remediation"
+	// RemediationModeReport is the only value of RemediationModeAnnotation.
+	RemediationModeReport = "report"
 	// DisableMachineCreateAnnotation stops a MachineSet from creating Machines, when
 	// its value is true.
 	DisableMachineCreateAnnotation = "cluster.x-k8s.io/disable-machine-create"

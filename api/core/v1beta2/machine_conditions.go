@@ -117,6 +117,10 @@ const (
 	MachineHealthCheckNodeStartupTimeoutReason     = "NodeStartupTimeout"
 	MachineHealthCheckNodeDeletedReason            = "NodeDeleted"
 	MachineHealthCheckHasRemediateAnnotationReason = "HasRemediateAnnotation"
+
+	// Reasons while it is Unknown, beyond those of Cluster API.
+	MachineHealthCheckConnectionDownReason = ConnectionDownReason
+	MachineHealthCheckWaitingForNewsReason = "WaitingForNews"
 )
 
 const (

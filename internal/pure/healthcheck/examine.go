@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+// startupSeconds is how long a Machine may take to have a Node if the spec does
+// not say.
+const startupSeconds = 600
+
+// symptom is what speaks against a Machine, by one rule.
+type symptom struct {
+	reason string
+	what   string // as in "Condition Ready of Node n is Unknown"
+	since  time.Time
+	after  time.Duration // for which it may last
+	rule   string        // the field that says so
+}
+
+// examine judges a target.
+func (f Facts) examine(m *clusterv1.Machine) Verdict {
+	v := Verdict{Machine: m}
+	switch _, ordered := m.Annotations[clusterv1.RemediateMachineAnnotation]; {
+	case !m.DeletionTimestamp.IsZero():
+		v.State = Leaving
+		return v
+	case ordered:
+		return f.at(v, clusterv1.MachineHealthCheckHasRemediateAnnotationReason, "Annotation "+clusterv1.RemediateMachineAnnotation+" is set")
+	case !f.expected(m):
+		v.State = Starting
+		return v
+	case !f.needsNews(m) || !f.Connection.Answering.IsZero():
+		return f.weigh(v, f.symptoms(m, f.Observed[m.Name].Node))
+	case f.Connection.Untried.After(f.Now):
+		v.State, v.Due = Unjudged, f.Connection.Untried
+	default:
+		v.State, v.Message = Unknown, f.silence()
+	}
+	return v
+}
+
+// expected reports whether a Machine can be held to anything yet.
+func (f Facts) expected(m *clusterv1.Machine) bool {
+	i := f.Cluster.Status.Initialization
+	return ptr.Deref(i.InfrastructureProvisioned, false) && (ptr.Deref(i.ControlPlaneInitialized, false) || isControlPlane(m))
+}
+
+// needsNews reports whether a Machine can be judged only by what its cluster
+// says: before there is a control plane, there is nothing that could answer.
+func (f Facts) needsNews(m *clusterv1.Machine) bool {
+	return ptr.Deref(f.Cluster.Status.Initialization.ControlPlaneInitialized, false) || m.Status.NodeRef.IsDefined()
+}
+
+func (f Facts) silence() string {
+	return fmt.Sprintf("The workload cluster of Cluster %s does not answer: what was known of its Machines and Nodes may be out of date", f.Cluster.Name)
+}
+
+// at is a verdict on what is seen at this moment. While the same is seen, it is
+// said in the same words.
+func (f Facts) at(v Verdict, reason, what string) Verdict {
+	v.State, v.Reason = Unhealthy, reason
+	was := conditions.Get(v.Machine, clusterv1.MachineHealthCheckSucceededCondition)
+	if was != nil && was.Status == metav1.ConditionFalse && was.Reason == reason {
+		v.Message = was.Message
+		return v
+	}
+	v.Message = fmt.Sprintf("%s, as seen at %s (MachineHealthCheck %s)", what, stamp(f.Now), f.Check.Name)
+	return v
+}
+
+// weigh finds the first symptom that has lasted for too long or, failing that,
+// the one that will have first.
+func (f Facts) weigh(v Verdict, symptoms []symptom) Verdict {
+	for _, s := range symptoms {
+		if !f.Now.Before(f.due(s)) {
+			v.State, v.Reason = Unhealthy, s.reason
+			v.Message = fmt.Sprintf("%s since %s, for more than %s%s (%s of MachineHealthCheck %s)", s.what, stamp(s.since), s.after, f.knowing(s), s.rule, f.Check.Name)
+			return v
+		}
+	}
+	node := v.Machine.Status.NodeRef
+	if node.IsDefined() && f.Observed[v.Machine.Name].Node == nil {
+		return f.at(v, clusterv1.MachineHealthCheckNodeDeletedReason, "Node "+node.Name+" has been deleted")
+	}
+	for _, s := range symptoms {
+		if due := f.due(s); v.Due.IsZero() || due.Before(v.Due) {
+			v.State, v.Due = Doubtful, due
+			v.Message = fmt.Sprintf("%s since %s%s: unhealthy at %s (%s of MachineHealthCheck %s)", s.what, stamp(s.since), f.knowing(s), stamp(due), s.rule, f.Check.Name)
+		}
+	}
+	if v.State != Doubtful && !node.IsDefined() {
+		v.State = Starting
+	}
+	return v
+}
+
+// due is when a symptom has lasted for too long. It counts from when the cluster
+// began to answer, at the earliest: no news is older than the connection.
+func (f Facts) due(s symptom) time.Time {
+	from := s.since
+	if f.Connection.Answering.After(from) {
+		from = f.Connection.Answering
+	}
+	return from.Add(s.after)
+}
+
+func (f Facts) knowing(s symptom) string {
+	if !f.Connection.Answering.After(s.since) {
+		return ""
+	}
+	return ", counted from " + stamp(f.Connection.Answering) + " when its cluster began to answer"
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// symptoms are what speaks against a Machine, what counts first before the rest.
+func (f Facts) symptoms(m *clusterv1.Machine, node *corev1.Node) (all []symptom) {
+	checks := f.Check.Spec.Checks
+	for i, c := range checks.UnhealthyMachineConditions {
+		if is := conditions.Get(m, c.Type); is != nil && is.Status == c.Status {
+			all = append(all, symptom{
+				reason: clusterv1.MachineHealthCheckUnhealthyMachineReason, what: fmt.Sprintf("Condition %s of the Machine is %s", c.Type, c.Status),
+				since: is.LastTransitionTime.Time, after: seconds(c.TimeoutSeconds), rule: fmt.Sprintf("spec.checks.unhealthyMachineConditions[%d]", i),
+			})
+		}
+	}
+	if node == nil {
+		if starting := f.startup(m); starting.after > 0 && !m.Status.NodeRef.IsDefined() {
+			all = append(all, starting)
+		}
+		return all
+	}
+	for i, c := range checks.UnhealthyNodeConditions {
+		at := slices.IndexFunc(node.Status.Conditions, func(is corev1.NodeCondition) bool { return is.Type == c.Type && is.Status == c.Status })
+		if at < 0 {
+			continue
+		}
+		s := symptom{
+			reason: clusterv1.MachineHealthCheckUnhealthyNodeReason, what: fmt.Sprintf("Condition %s of Node %s is %s", c.Type, node.Name, c.Status),
+			since: node.Status.Conditions[at].LastTransitionTime.Time, after: seconds(c.TimeoutSeconds), rule: fmt.Sprintf("spec.checks.unhealthyNodeConditions[%d]", i),
+		}
+		if s.after == 0 && c.Type == corev1.NodeReady && neverReady(node) {
+			starting := f.startup(m)
+			if starting.after == 0 {
+				continue
+			}
+			s.since, s.after = starting.since, starting.after
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// neverReady reports whether a Node has been as it is since it came up: a check
+// without patience would replace each new Machine while it joins. The kubelet's
+// clock may be some seconds off.
+func neverReady(node *corev1.Node) bool {
+	at := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+	return at >= 0 && node.Status.Conditions[at].Status != corev1.ConditionTrue &&
+		node.Status.Conditions[at].LastTransitionTime.Time.Before(node.CreationTimestamp.Add(10*time.Second))
+}
+
+// startup is what speaks against a Machine that has no Node: it counts from when
+// all was there that it depends on.
+func (f Facts) startup(m *clusterv1.Machine) symptom {
+	since := m.CreationTimestamp.Time
+	for _, c := range []*metav1.Condition{
+		conditions.Get(f.Cluster, clusterv1.ClusterControlPlaneInitializedCondition),
+		conditions.Get(f.Cluster, clusterv1.ClusterInfrastructureReadyCondition),
+		conditions.Get(m, clusterv1.MachineInfrastructureReadyCondition),
+	} {
+		if c != nil && c.Status == metav1.ConditionTrue && c.LastTransitionTime.After(since) {
+			since = c.LastTransitionTime.Time
+		}
+	}
+	return symptom{
+		reason: clusterv1.MachineHealthCheckNodeStartupTimeoutReason, what: "No Node has come up",
+		since: since, after: startupTimeout(f.Check), rule: "spec.checks.nodeStartupTimeoutSeconds",
+	}
+}
+
+// startupTimeout is how long a Machine may take to have a Node; 0 for any time.
+func startupTimeout(check *clusterv1.MachineHealthCheck) time.Duration {
+	if s := check.Spec.Checks.NodeStartupTimeoutSeconds; s != nil {
+		return seconds(s)
+	}
+	return startupSeconds * time.Second
+}
+
+func seconds(s *int32) time.Duration { return time.Duration(ptr.Deref(s, 0)) * time.Second }
