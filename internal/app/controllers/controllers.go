@@ -42,6 +42,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/localmachinetemplate"
 	"github.com/capstan-dev/capstan/internal/controller/machine"
 	"github.com/capstan-dev/capstan/internal/controller/machinedeployment"
+	"github.com/capstan-dev/capstan/internal/controller/machinehealthcheck"
 	"github.com/capstan-dev/capstan/internal/controller/machineset"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -119,6 +120,9 @@ func All() []Controller {
 		}),
 		entry(Core, &clusterv1.Machine{}, func(o Outside, name string) reconciler[*clusterv1.Machine] {
 			return &machine.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}
+		}),
+		entry(Core, &clusterv1.MachineHealthCheck{}, func(o Outside, name string) reconciler[*clusterv1.MachineHealthCheck] {
+			return &machinehealthcheck.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}
 		}),
 		entry(Kubeadm, &bootstrapv1.KubeadmConfig{}, func(o Outside, _ string) reconciler[*bootstrapv1.KubeadmConfig] {
 			return &kubeadmconfig.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, NewToken: o.NewToken}

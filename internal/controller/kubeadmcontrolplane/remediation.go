@@ -13,6 +13,7 @@ import (
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
@@ -35,7 +36,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 		s.Remediation.Reason, s.Remediation.Message = controlplanev1.KubeadmControlPlaneMachineRemediationInternalErrorReason, "Handing over the leadership of etcd failed"
 		return phase.Continue(), fmt.Errorf("Machine %s: %w", m.Name, err)
 	}
-	s.Remediation.Reason, s.Remediation.Message = controlplanev1.KubeadmControlPlaneMachineRemediationMachineDeletingReason, "Machine is deleting"
+	s.Remediation.Reason, s.Remediation.Message = controlplanev1.KubeadmControlPlaneMachineRemediationMachineDeletingReason, healthcheck.Because(m.Machine, "Machine is deleting")
 	if err := s.commitNow(ctx, m); err != nil { // after the deletion it would be a conflict
 		return phase.Continue(), err
 	}
@@ -50,8 +51,8 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	s.ControlPlane.Status.LastRemediation = controlplanev1.LastRemediationStatus{
 		Machine: record.Machine, Time: record.Timestamp, RetryCount: new(record.RetryCount),
 	}
-	ctrl.LoggerFrom(ctx).Info("Deleting Machine", "Machine", m.Name, "reason", "it is unhealthy")
-	r.event(s, m.Machine, corev1.EventTypeNormal, "SuccessfulDelete", "Remediate", "delete "+m.Name+": it is unhealthy")
+	ctrl.LoggerFrom(ctx).Info("Deleting Machine", "Machine", m.Name, "reason", healthcheck.Why(m.Machine))
+	r.event(s, m.Machine, corev1.EventTypeNormal, "SuccessfulDelete", "Remediate", "delete "+m.Name+": "+healthcheck.Why(m.Machine))
 	return phase.Wait(0), nil
 }
 

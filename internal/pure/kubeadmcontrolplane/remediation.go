@@ -14,6 +14,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/quorum"
 )
 
@@ -75,6 +76,7 @@ func Remediate(f Facts) *Remediation {
 	r := &Remediation{Machine: target, Record: Record{Machine: target.Name, Timestamp: metav1.NewTime(f.Now.UTC().Truncate(time.Second))}}
 	for _, rule := range mayReplace {
 		if rule(f, r); r.Reason != "" {
+			r.Message = healthcheck.Because(target.Machine, r.Message)
 			break
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 )
 
 // Unhealthy is what Remediation looks at.
@@ -52,7 +53,7 @@ type Verdict struct {
 func (v Verdict) String() string {
 	switch {
 	case v.Delete:
-		return "replace " + v.Machine.Name + ": it is unhealthy"
+		return "replace " + v.Machine.Name + ": " + healthcheck.Why(v.Machine)
 	case v.Condition == nil:
 		return "keep " + v.Machine.Name + ": it is healthy again"
 	default:
@@ -119,5 +120,6 @@ func (u Unhealthy) verdict(m *clusterv1.Machine, inFlight int) Verdict {
 		c.Reason = clusterv1.MachineSetMachineRemediationMachineDeletingReason
 		c.Message = "Machine is being deleted and its MachineSet will replace it"
 	}
+	c.Message = healthcheck.Because(m, c.Message)
 	return Verdict{Machine: m, Condition: &c, Delete: c.Reason == clusterv1.MachineSetMachineRemediationMachineDeletingReason}
 }

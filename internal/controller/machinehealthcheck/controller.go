@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
+)
+
+const name = "machinehealthcheck"
+
+// Reconciler has what the controller needs from outside. All fields are
+// required; Setup checks them.
+type Reconciler struct {
+	Mgmt      client.Client      // the management cluster
+	Providers *provider.Objects  // templates of requests, and requests
+	Workload  workload.Clusters  // Nodes
+	Clock     clock.PassiveClock // of conditions and deadlines
+	Recorder  events.EventRecorder
+	// Debounce joins status writes that come close together; nil writes each at once.
+	Debounce *patch.StatusDebounce
+
+	watcher provider.Watcher // set by Setup
+
+	mu   sync.Mutex                  // guards told
+	told map[client.ObjectKey]string // the event of a check, until its status says the same
+}
+
+// Setup registers the controller, its index and its watches.
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
+	if r.Mgmt == nil || r.Providers == nil || r.Workload == nil || r.Clock == nil || r.Recorder == nil {
+		return errors.New("machinehealthcheck: Mgmt, Providers, Workload, Clock and Recorder are required")
+	}
+	if err := provider.Index(ctx, mgr.GetFieldIndexer(), &clusterv1.MachineHealthCheck{}, templates); err != nil {
+		return err
+	}
+	c, err := controller.For(mgr, name, &clusterv1.MachineHealthCheck{}).
+		Watches(&clusterv1.MachineHealthCheck{}, r.ofSibling, checkMatters()).
+		Watches(&clusterv1.Machine{}, r.ofMachine, machineMatters()).
+		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
+		WatchesSource(r.Workload.Source(nil, r.ofConnection)).
+		WatchesSource(r.Workload.Source(&corev1.Node{}, r.ofNode)).
+		Concurrency(50).
+		Build(r)
+	r.watcher = c
+	return err
+}
+
+// Reconcile implements reconcile.ObjectReconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, check *clusterv1.MachineHealthCheck) (ctrl.Result, error) {
+	return reconciler.Flow[*clusterv1.MachineHealthCheck, state]{
+		Clock:   r.Clock,
+		Observe: r.observe,
+		Remember: func(*state) patch.Commit {
+			return patch.Remember(r.Mgmt, check, patch.Debounced(r.Debounce, "expectedMachines", "currentHealthy", "remediationsAllowed"))
+		},
+		Cluster: func(s *state) *clusterv1.Cluster { return s.Cluster },
+		Prepare: prepare,
+		Live: phase.InOrder(
+			phase.Do("nodes", r.nodes),
+			phase.Do("template", r.template),
+			phase.Do("remediate", r.remediate)),
+		End:      phase.InOrder[*state](),
+		Report:   report,
+		Deadline: func(s *state) time.Time { return s.decision.Wake },
+	}.Reconcile(ctx, check)
+}
+
+// prepare gives a MachineHealthCheck to its Cluster, and reports whether that
+// must be stored.
+func prepare(s *state) bool {
+	changed := owner.Label(s.Check, s.Check.Spec.ClusterName)
+	if s.Cluster == nil {
+		return changed
+	}
+	return owner.Set(s.Check, owner.OfCluster(s.Cluster)) || changed
+}
+
+// Forget drops what is remembered of a check.
+func (r *Reconciler) Forget(key client.ObjectKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.told, key)
+}
+
+// tells reports whether something is still to be told of a check; "" is nothing.
+func (r *Reconciler) tells(key client.ObjectKey, what string) bool {
+	if what == "" {
+		r.Forget(key)
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.told[key] == what {
+		return false
+	}
+	if r.told == nil {
+		r.told = map[client.ObjectKey]string{}
+	}
+	r.told[key] = what
+	return true
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
+)
+
+var machineKind = schema.GroupKind{Group: clusterv1.GroupVersion().Group, Kind: "Machine"}
+
+// templates are the references by which a check is found again when its
+// template appears.
+func templates(obj client.Object) []clusterv1.ContractVersionedObjectReference {
+	ref := obj.(*clusterv1.MachineHealthCheck).Spec.Remediation.TemplateRef
+	kind := ref.GroupVersionKind()
+	return []clusterv1.ContractVersionedObjectReference{{APIGroup: kind.Group, Kind: kind.Kind, Name: ref.Name}}
+}
+
+// template looks for the template of requests, and for the requests that there
+// are. Why it cannot be used is told; what is not for the user to mend is
+// returned when the rest is done.
+func (r *Reconciler) template(ctx context.Context, s *state) (phase.Next, error) {
+	ref := s.Check.Spec.Remediation.TemplateRef
+	if !ref.IsDefined() {
+		return phase.Continue(), nil
+	}
+	kind := ref.GroupVersionKind()
+	obj, err := r.Providers.TemplateAs(ctx, s.Cluster, kind, ref.Name, claim.Remediation)
+	if _, unknown := errors.AsType[*provider.KindError](err); !unknown {
+		if err := r.Providers.WatchAs(kind, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineHealthCheckList{}}); err != nil {
+			return phase.Continue(), err
+		}
+	}
+	switch {
+	case err == nil:
+		s.templateObj = obj
+	case apierrors.IsNotFound(err):
+		s.Template = fmt.Sprintf("%s %s, named by spec.remediation.templateRef, does not exist: create it, or correct the reference", ref.Kind, ref.Name)
+		return phase.Continue(), nil
+	default:
+		s.Template = fmt.Sprintf("spec.remediation.templateRef: %v", err)
+		if !provider.Refused(err) {
+			s.templateErr = errors.New(s.Template)
+		}
+		return phase.Continue(), nil
+	}
+	for _, m := range s.Selection.Targets {
+		request, err := r.request(ctx, s, m)
+		if err != nil {
+			return phase.Continue(), err
+		}
+		o := s.Observed[m.Name]
+		o.Requested = request != nil
+		s.Observed[m.Name] = o
+	}
+	return phase.Continue(), nil
+}
+
+// request returns the request to remediate a Machine, nil if there is none: an
+// object of its name that the Machine does not own is none.
+func (r *Reconciler) request(ctx context.Context, s *state, m *clusterv1.Machine) (*provider.Object, error) {
+	kind := s.templateObj.GroupVersionKind()
+	obj, err := r.Providers.GetAs(ctx, kind.GroupVersion().WithKind(provider.CopyKind(kind.GroupKind()).Kind), client.ObjectKeyFromObject(m))
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !owner.Has(obj, machineKind, m.Name):
+		return nil, nil
+	}
+	return obj, nil
+}
+
+// makeRequest asks the external controller to remediate a Machine.
+func (r *Reconciler) makeRequest(ctx context.Context, s *state, m *clusterv1.Machine) error {
+	by, err := owner.Reference(m, r.Mgmt)
+	if err != nil {
+		return err
+	}
+	_, err = r.Providers.Make(ctx, provider.Copy{Template: s.templateObj, Name: m.Name, Cluster: s.Cluster.Name, Owner: &by}, name, &lifecycle.Stack{})
+	if apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("%w, and is not owned by the Machine: remove it", err)
+	}
+	return err
+}
+
+// removeRequest takes the request back: the Machine is healthy.
+func (r *Reconciler) removeRequest(ctx context.Context, s *state, m *clusterv1.Machine) error {
+	obj, err := r.request(ctx, s, m)
+	if err != nil || obj == nil {
+		return err
+	}
+	return r.Providers.Delete(ctx, obj)
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
+)
+
+// state is what one reconcile knows. observe and the phases fill it; report
+// reads nothing else.
+type state struct {
+	healthcheck.Facts
+
+	templateObj *provider.Object // nil: not there, not wanted, or not to be used
+	templateErr error            // why it could not be looked for
+	decided     bool             // decision is that of this reconcile
+	decision    healthcheck.Decision
+}
+
+// observe reads from the management cluster's cache.
+func (r *Reconciler) observe(ctx context.Context, check *clusterv1.MachineHealthCheck) (*state, error) {
+	s := &state{Facts: healthcheck.Facts{Check: check, Now: r.Clock.Now(), Observed: map[string]healthcheck.Observed{}}}
+	var err error
+	if s.Cluster, err = owner.ClusterByName(ctx, r.Mgmt, check.Namespace, check.Spec.ClusterName); err != nil || s.Cluster == nil {
+		return s, err
+	}
+	// Nothing of these is changed, but copies.
+	mine := []client.ListOption{client.InNamespace(check.Namespace), client.MatchingFields{index.ClusterName: check.Spec.ClusterName}, client.UnsafeDisableDeepCopy}
+	var machines clusterv1.MachineList
+	if err := r.Mgmt.List(ctx, &machines, mine...); err != nil {
+		return nil, fmt.Errorf("list Machines: %w", err)
+	}
+	var checks clusterv1.MachineHealthCheckList
+	if err := r.Mgmt.List(ctx, &checks, mine...); err != nil {
+		return nil, fmt.Errorf("list MachineHealthChecks: %w", err)
+	}
+	s.Selection, err = healthcheck.Select(check, pointers(machines.Items), pointers(checks.Items))
+	return s, err
+}
+
+func pointers[T any](items []T) []*T {
+	out := make([]*T, len(items))
+	for i := range items {
+		out[i] = &items[i]
+	}
+	return out
+}
+
+// nodes looks for the Nodes of the targets, if their cluster answers.
+func (r *Reconciler) nodes(ctx context.Context, s *state) (phase.Next, error) {
+	key := client.ObjectKeyFromObject(s.Cluster)
+	health := r.Workload.Health(key)
+	s.Connection = healthcheck.Connection{Answering: health.Answering}
+	if after := health.Untried(s.Now); after > 0 {
+		s.Connection.Untried = s.Now.Add(after)
+	}
+	if health.Answering.IsZero() {
+		return phase.Continue(), nil // the Source wakes us
+	}
+	workloadClient, err := r.Workload.Client(ctx, key)
+	if errors.Is(err, workload.ErrNotConnected) {
+		s.Connection.Answering = time.Time{}
+		return phase.Continue(), nil
+	}
+	if err != nil {
+		return phase.Continue(), err
+	}
+	for _, m := range s.Selection.Targets {
+		if !m.Status.NodeRef.IsDefined() || !m.DeletionTimestamp.IsZero() {
+			continue
+		}
+		node, err := findNode(ctx, workloadClient, m)
+		if err != nil {
+			return phase.Continue(), err
+		}
+		s.Observed[m.Name] = healthcheck.Observed{Node: node}
+	}
+	return phase.Continue(), nil
+}
+
+// findNode returns the Node of a Machine, nil if there is none. A Node that the
+// cache does not have is asked for, to be sure; one that was found to be gone is
+// not asked for again: its return would come to the cache.
+func findNode(ctx context.Context, workloadClient client.Client, m *clusterv1.Machine) (*corev1.Node, error) {
+	if m.Spec.ProviderID != "" && conditions.Reason(m, clusterv1.MachineHealthCheckSucceededCondition) == clusterv1.MachineHealthCheckNodeDeletedReason {
+		var nodes corev1.NodeList
+		if err := workloadClient.List(ctx, &nodes, client.MatchingFields{workload.NodeByProviderID: m.Spec.ProviderID}); err != nil {
+			return nil, fmt.Errorf("list Nodes by spec.providerID %s: %w", m.Spec.ProviderID, err)
+		}
+		for i := range nodes.Items {
+			if nodes.Items[i].Name == m.Status.NodeRef.Name {
+				return &nodes.Items[i], nil
+			}
+		}
+		return nil, nil
+	}
+	node := &corev1.Node{}
+	err := workloadClient.Get(ctx, client.ObjectKey{Name: m.Status.NodeRef.Name}, node)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get Node %s: %w", m.Status.NodeRef.Name, err)
+	}
+	return node, nil
+}
