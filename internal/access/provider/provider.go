@@ -126,6 +126,21 @@ func (o *Objects) read(ctx context.Context, kind Kind, key client.ObjectKey, uns
 	return &Object{obj, kind.Contract}, nil
 }
 
+// List reads the objects of a kind that carry labels, from the cache. They are
+// shared with it, and must not be changed. Errors are those of Kind.
+func (o *Objects) List(ctx context.Context, gk schema.GroupKind, namespace string, with client.MatchingLabels) ([]unstructured.Unstructured, error) {
+	kind, err := o.Kind(ctx, gk)
+	if err != nil {
+		return nil, err
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := o.mgmt.List(ctx, list, client.InNamespace(namespace), with, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list %s: %w", list.GetKind(), err)
+	}
+	return list.Items, nil
+}
+
 // Delete asks for the deletion of obj, unless that has been done. It is fine if
 // the object has gone.
 func (o *Objects) Delete(ctx context.Context, obj *Object) error {

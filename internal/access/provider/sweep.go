@@ -66,20 +66,15 @@ func (o *Objects) unclaimed(ctx context.Context, l Leftovers) (found []*unstruct
 		return nil, fmt.Errorf("kind of %T: %w", l.Maker, err)
 	}
 	for _, gk := range l.Kinds {
-		kind, err := o.Kind(ctx, gk)
+		items, err := o.List(ctx, gk, l.Maker.GetNamespace(), l.Labels)
 		if e, ok := errors.AsType[*KindError](err); ok && (e.NoCRD || e.Foreign) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if err := o.mgmt.List(ctx, list, client.InNamespace(l.Maker.GetNamespace()), l.Labels, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("list %s: %w", list.GetKind(), err)
-		}
-		for i := range list.Items {
-			obj := &list.Items[i]
+		for i := range items {
+			obj := &items[i]
 			if !obj.GetDeletionTimestamp().IsZero() || metav1.GetControllerOf(obj) != nil || !owner.Has(obj, maker.GroupKind(), l.Maker.GetName()) {
 				continue
 			}
