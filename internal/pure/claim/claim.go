@@ -21,7 +21,8 @@
 //     was restored or moved has another one. If that is who made the object for
 //     the claimant, such as the MachineSet of a Machine, nobody has it yet.
 //   - A Cluster may have an object beside a controller that is no part of
-//     Cluster API, if the object says so: by its label, or an owner reference.
+//     Cluster API, if the object says so: by its label, or an owner reference. So
+//     may the Machine of a pool, whose provider has made the object.
 //   - Without a controller, whoever else of Cluster API is among its owners. Two
 //     Clusters among them hold it from each other.
 //   - Without such an owner, the Cluster that its cluster-name label names.
@@ -59,6 +60,11 @@ func ByCluster(c *clusterv1.Cluster) Claim {
 // ByMachine is the claim of a Machine to the objects that it refers to.
 func ByMachine(m *clusterv1.Machine) Claim {
 	return Claim{Owner: controller("Machine", m), Maker: metav1.GetControllerOfNoCopy(m), Cluster: m.Spec.ClusterName}
+}
+
+// ByMachinePool is the claim of a MachinePool to the objects that it refers to.
+func ByMachinePool(p *clusterv1.MachinePool) Claim {
+	return Claim{Owner: controller("MachinePool", p), Cluster: p.Spec.ClusterName}
 }
 
 // ToShare is the claim of all that is of a Cluster to a template, or to a Secret
@@ -137,7 +143,10 @@ func (c Claim) owns(o metav1.OwnerReference) bool { return same(o, c.Owner) }
 func (c Claim) made(o metav1.OwnerReference) bool { return c.Maker != nil && same(o, *c.Maker) }
 
 // besides reports whether the claimant may have an object that o controls.
-func (c Claim) besides(o metav1.OwnerReference) bool { return isCluster(c.Owner) && !holds(o) }
+func (c Claim) besides(o metav1.OwnerReference) bool {
+	ofPool := c.Maker != nil && groupKind(*c.Maker) == schema.GroupKind{Group: clusterv1.GroupVersion().Group, Kind: "MachinePool"}
+	return (isCluster(c.Owner) || ofPool) && !holds(o)
+}
 
 // holds reports whether owners of a kind have what they own for themselves:
 // core kinds, and control planes.
