@@ -74,8 +74,8 @@ func Report(f Facts) {
 	for _, c := range all {
 		set(c)
 	}
-	set(ready(f))     // sums up those before it
-	set(available(f)) // tells since when it has been so
+	set(ready(f))            // sums up those before it
+	set(Available(m, f.Now)) // tells since when it has been so
 	set(pause.Condition(f.Cluster, m))
 	if p := string(phaseOf(f)); p != m.Status.Phase {
 		m.Status.Phase = p
@@ -95,7 +95,7 @@ func Deadline(f Facts) time.Time {
 			next = t
 		}
 	}
-	if at, isReady := availableAt(f.Machine); isReady {
+	if at, isReady := AvailableAt(f.Machine); isReady {
 		consider(at)
 	}
 	if !f.Node.Connected {
@@ -239,22 +239,22 @@ func joinControlPlane(all []metav1.Condition) (out []metav1.Condition) {
 
 const controlPlaneParts = "Control plane components"
 
-// available tells whether the Machine has been ready for long enough.
-func available(f Facts) metav1.Condition {
+// Available tells whether a Machine has been ready for long enough.
+func Available(m *clusterv1.Machine, now time.Time) metav1.Condition {
 	const target = clusterv1.MachineAvailableCondition
-	at, isReady := availableAt(f.Machine)
+	at, isReady := AvailableAt(m)
 	switch {
 	case !isReady:
 		return conditions.New(target, metav1.ConditionFalse, clusterv1.MachineNotReadyReason, "")
-	case f.Now.Before(at):
+	case now.Before(at):
 		return conditions.New(target, metav1.ConditionFalse, clusterv1.MachineWaitingForMinReadySecondsReason, "")
 	default:
 		return conditions.New(target, metav1.ConditionTrue, clusterv1.MachineAvailableReason, "")
 	}
 }
 
-// availableAt is when a ready Machine becomes, or became, available.
-func availableAt(m *clusterv1.Machine) (time.Time, bool) {
+// AvailableAt is when a ready Machine becomes, or became, available.
+func AvailableAt(m *clusterv1.Machine) (time.Time, bool) {
 	c := conditions.Get(m, clusterv1.MachineReadyCondition)
 	if c == nil || c.Status != metav1.ConditionTrue {
 		return time.Time{}, false

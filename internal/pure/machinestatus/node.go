@@ -18,7 +18,7 @@ import (
 // last known still holds.
 func nodeConditions(f Facts) []metav1.Condition {
 	if f.Node.Node != nil {
-		return []metav1.Condition{nodeReady(f.Node.Node), nodeHealthy(f.Node.Node)}
+		return []metav1.Condition{nodeReady(f.Node.Node), NodeHealthy(f.Node.Node)}
 	}
 	status, reason, message := metav1.ConditionUnknown, "", ""
 	isDeleting := !f.Machine.DeletionTimestamp.IsZero()
@@ -67,8 +67,8 @@ func nodeReady(node *corev1.Node) metav1.Condition {
 	}
 }
 
-// nodeHealthy sums up the conditions of the Node that tell whether Pods can run.
-func nodeHealthy(node *corev1.Node) metav1.Condition {
+// NodeHealthy sums up the conditions of a Node that tell whether Pods can run.
+func NodeHealthy(node *corev1.Node) metav1.Condition {
 	const target = clusterv1.MachineNodeHealthyCondition
 	var issues, unknown []string
 	for _, want := range []struct {

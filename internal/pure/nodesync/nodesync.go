@@ -29,6 +29,7 @@ var (
 
 // Want is what a Machine wants of its Node.
 type Want struct {
+	// Machine has no name if it stands for what a MachinePool wants of its Nodes.
 	Machine *clusterv1.Machine
 	// Interruptible says that the infrastructure may take the host away.
 	Interruptible bool
@@ -76,7 +77,9 @@ func identity(m *clusterv1.Machine) map[string]string {
 	id := map[string]string{
 		clusterv1.ClusterNameAnnotation:      m.Spec.ClusterName,
 		clusterv1.ClusterNamespaceAnnotation: m.Namespace,
-		clusterv1.MachineAnnotation:          m.Name,
+	}
+	if m.Name != "" {
+		id[clusterv1.MachineAnnotation] = m.Name
 	}
 	if o := metav1.GetControllerOfNoCopy(m); o != nil {
 		id[clusterv1.OwnerKindAnnotation], id[clusterv1.OwnerNameAnnotation] = o.Kind, o.Name

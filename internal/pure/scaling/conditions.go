@@ -3,6 +3,7 @@
 package scaling
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,9 +14,11 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// Group is what has Machines: a MachineSet or a MachineDeployment.
+// Group is what has Machines: a MachineSet, a MachineDeployment or a MachinePool.
 type Group struct {
 	Machines []*clusterv1.Machine
+	Kind     string // of what they stand for; empty for Machine
+	Current  *int32 // how many there are, if that is another number
 	Replicas *int32 // spec.replicas
 	Deleting bool
 	Blocked  string // what keeps it from growing, to be added to "Scaling up …"
@@ -34,9 +37,20 @@ func BlockedBecause(why []string) string {
 // has set a number, it is as many as there are.
 func (g Group) Want() int {
 	if g.Replicas == nil {
-		return len(g.Machines)
+		return g.have()
 	}
 	return int(*g.Replicas)
+}
+
+func (g Group) have() int {
+	if g.Current == nil {
+		return len(g.Machines)
+	}
+	return int(*g.Current)
+}
+
+func (g Group) objects(machines []*clusterv1.Machine) []conditions.Object {
+	return conditions.Objects(cmp.Or(g.Kind, "Machine"), machines...)
 }
 
 // Conditions tells of the Machines, and of how their number changes.
@@ -45,7 +59,7 @@ func (g Group) Conditions() []metav1.Condition {
 }
 
 func (g Group) machinesReady() metav1.Condition {
-	return conditions.Aggregate(conditions.Objects("Machine", g.Machines...), clusterv1.MachineReadyCondition, clusterv1.MachinesReadyCondition, conditions.AggregateOptions{
+	return conditions.Aggregate(g.objects(g.Machines), clusterv1.MachineReadyCondition, clusterv1.MachinesReadyCondition, conditions.AggregateOptions{
 		Reasons: conditions.Reasons{Issue: clusterv1.NotReadyReason, Unknown: clusterv1.ReadyUnknownReason, Info: clusterv1.ReadyReason},
 		Empty:   metav1.Condition{Status: metav1.ConditionTrue, Reason: clusterv1.NoReplicasReason},
 	})
@@ -55,7 +69,7 @@ func (g Group) machinesReady() metav1.Condition {
 // judged in a moment, and those of a standalone set never are.
 func (g Group) machinesUpToDate() metav1.Condition {
 	judged := g.where(func(m *clusterv1.Machine) bool { return conditions.Has(m, clusterv1.MachineUpToDateCondition) })
-	return conditions.Aggregate(conditions.Objects("Machine", judged...), clusterv1.MachineUpToDateCondition, clusterv1.MachinesUpToDateCondition, conditions.AggregateOptions{
+	return conditions.Aggregate(g.objects(judged), clusterv1.MachineUpToDateCondition, clusterv1.MachinesUpToDateCondition, conditions.AggregateOptions{
 		Reasons: conditions.Reasons{Issue: clusterv1.NotUpToDateReason, Unknown: clusterv1.UpToDateUnknownReason, Info: clusterv1.UpToDateReason},
 		Empty:   metav1.Condition{Status: metav1.ConditionTrue, Reason: clusterv1.NoReplicasReason},
 	})
@@ -63,7 +77,7 @@ func (g Group) machinesUpToDate() metav1.Condition {
 
 func (g Group) scalingUp() metav1.Condition {
 	c := metav1.Condition{Type: clusterv1.ScalingUpCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotScalingUpReason}
-	have, want := len(g.Machines), g.Want()
+	have, want := g.have(), g.Want()
 	switch {
 	case g.Deleting:
 	case g.Replicas == nil:
@@ -76,7 +90,7 @@ func (g Group) scalingUp() metav1.Condition {
 
 func (g Group) scalingDown() metav1.Condition {
 	c := metav1.Condition{Type: clusterv1.ScalingDownCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotScalingDownReason}
-	have, want := len(g.Machines), g.Want()
+	have, want := g.have(), g.Want()
 	if g.Deleting {
 		want = 0
 	}
@@ -96,7 +110,7 @@ func (g Group) remediating() metav1.Condition {
 	if len(unhealthy) == 0 {
 		return metav1.Condition{Type: clusterv1.RemediatingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotRemediatingReason}
 	}
-	c := conditions.Aggregate(conditions.Objects("Machine", unhealthy...), clusterv1.MachineOwnerRemediatedCondition, clusterv1.RemediatingCondition, conditions.AggregateOptions{})
+	c := conditions.Aggregate(g.objects(unhealthy), clusterv1.MachineOwnerRemediatedCondition, clusterv1.RemediatingCondition, conditions.AggregateOptions{})
 	c.Status, c.Reason = metav1.ConditionTrue, clusterv1.RemediatingReason
 	return c
 }
