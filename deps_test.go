@@ -31,7 +31,7 @@ var reach = map[string]struct {
 	"testing": {public: true, from: []string{"./cmd/sample-extension"}, forbidden: []string{"testing"}},
 	// Core controllers know providers by contract, whoever made them.
 	"a provider": {
-		from:      []string{"./internal/controller/cluster", "./internal/controller/machine", "./internal/controller/machineset", "./internal/controller/machinedeployment", "./internal/controller/machinehealthcheck"},
+		from:      []string{"./internal/controller/cluster", "./internal/controller/machine", "./internal/controller/machineset", "./internal/controller/machinedeployment", "./internal/controller/machinehealthcheck", "./internal/controller/machinepool"},
 		forbidden: []string{module + "api/bootstrap", module + "api/controlplane", module + "api/infrastructure"},
 	},
 	// peer/ has a module of its own to compare with upstream.

@@ -43,6 +43,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/machine"
 	"github.com/capstan-dev/capstan/internal/controller/machinedeployment"
 	"github.com/capstan-dev/capstan/internal/controller/machinehealthcheck"
+	"github.com/capstan-dev/capstan/internal/controller/machinepool"
 	"github.com/capstan-dev/capstan/internal/controller/machineset"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -117,6 +118,9 @@ func All() []Controller {
 		}),
 		entry(Core, &clusterv1.MachineSet{}, func(o Outside, name string) reconciler[*clusterv1.MachineSet] {
 			return &machineset.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce}
+		}),
+		entry(Core, &clusterv1.MachinePool{}, func(o Outside, name string) reconciler[*clusterv1.MachinePool] {
+			return &machinepool.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}
 		}),
 		entry(Core, &clusterv1.Machine{}, func(o Outside, name string) reconciler[*clusterv1.Machine] {
 			return &machine.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}

@@ -20,7 +20,7 @@ func TestKindsThatNoControllerActsOnAreWarnedOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	for provider, want := range map[string][]string{
-		controllers.Core:    {"ClusterClass", "MachinePool", "ClusterResourceSet", "ClusterResourceSetBinding"},
+		controllers.Core:    {"ClusterClass", "ClusterResourceSet", "ClusterResourceSetBinding"},
 		controllers.Kubeadm: {"KubeadmControlPlaneTemplate"},
 		controllers.Local:   {"LocalClusterTemplate", "LocalMachinePool", "LocalMachinePoolTemplate"},
 	} {

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machinepool
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
+)
+
+const (
+	name = "machinepool"
+
+	// fieldOwner signs what the controller writes on Machines and provider objects.
+	fieldOwner = "machinepool-controller"
+
+	// remoteGrace is how long the last known state of Nodes is shown after the
+	// connection to their cluster was lost.
+	remoteGrace = 5 * time.Minute
+)
+
+// Reconciler has what the controller needs from outside. All fields but Debounce
+// are required; Setup checks them.
+type Reconciler struct {
+	Mgmt      client.Client      // the management cluster
+	Live      client.Reader      // the same, past the cache
+	Providers *provider.Objects  // bootstrap and infrastructure objects
+	Workload  workload.Clusters  // Nodes
+	Clock     clock.PassiveClock // of conditions and timeouts
+	Recorder  events.EventRecorder
+	// Debounce joins status writes that come close together; nil writes each at once.
+	Debounce *patch.StatusDebounce
+
+	watcher provider.Watcher // set by Setup
+}
+
+// Setup registers the controller, its indexes and its watches.
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
+	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Workload == nil || r.Clock == nil || r.Recorder == nil {
+		return errors.New("machinepool: Mgmt, Live, Providers, Workload, Clock and Recorder are required")
+	}
+	if err := makeIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	c, err := controller.For(mgr, name, &clusterv1.MachinePool{}).
+		Owns(&clusterv1.Machine{}).
+		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
+		WatchesSource(r.Workload.Source(nil, r.ofConnection)).
+		WatchesSource(r.Workload.Source(&corev1.Node{}, r.ofNode)).
+		Concurrency(50).
+		Build(r)
+	r.watcher = c
+	return err
+}
+
+// Reconcile implements reconcile.ObjectReconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, p *clusterv1.MachinePool) (ctrl.Result, error) {
+	return reconciler.Flow[*clusterv1.MachinePool, state]{
+		Clock:     r.Clock,
+		Observe:   r.observe,
+		Remember:  func(*state) patch.Commit { return patch.Remember(r.Mgmt, p, patch.Debounced(r.Debounce)) },
+		Finalizer: clusterv1.MachinePoolFinalizer,
+		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
+		Prepare:   prepare,
+		Live: phase.All(
+			phase.Do("bootstrap", r.bootstrap),
+			phase.Do("infrastructure", r.infrastructure),
+			phase.Do("machines", r.keepMachines),
+			phase.Do("nodes", r.keepNodes)),
+		End: phase.InOrder(
+			phase.Do("take down", r.takeDown),
+			phase.Do("delete Nodes", r.deleteNodes)),
+		Report:   report,
+		Deadline: (*state).deadline,
+	}.Reconcile(ctx, p)
+}

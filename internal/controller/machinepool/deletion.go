@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machinepool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/finalizer"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
+	"github.com/capstan-dev/capstan/internal/pure/pool"
+)
+
+// takeDown deletes the Machines, so that their Nodes are drained, and at the same
+// time what the pool refers to, so that its provider makes no others. It waits
+// until all have gone.
+func (r *Reconciler) takeDown(ctx context.Context, s *state) (phase.Next, error) {
+	var errs []error
+	var left []string
+	for _, ref := range []*provider.Reference{&s.infra, &s.bootstrapConfig} {
+		if there, err := r.remove(ctx, s, ref); there || err != nil {
+			errs, left = append(errs, err), append(left, ref.String())
+		}
+	}
+	going := slices.DeleteFunc(slices.Clone(s.machines), func(m *clusterv1.Machine) bool { return !m.DeletionTimestamp.IsZero() })
+	for _, m := range going {
+		errs = append(errs, r.delete(ctx, s, m, "delete "+m.Name+": the MachinePool is being deleted"))
+	}
+	if n := len(s.machines); n > 0 {
+		left = append(left, conditions.Count(n, "Machine"))
+	}
+	err := errors.Join(errs...)
+	if len(left) == 0 || err != nil {
+		if err != nil {
+			s.leaving = err.Error()
+		}
+		return phase.Continue(), err
+	}
+	s.leaving = fmt.Sprintf("Waiting for %s to be deleted", strings.Join(left, ", "))
+	return phase.Wait(0), nil
+}
+
+// remove asks for the deletion of the object behind a reference, and reports
+// whether it is still there. What belongs to somebody else stays, and is not
+// waited for.
+func (r *Reconciler) remove(ctx context.Context, s *state, ref *provider.Reference) (there bool, err error) {
+	if !ref.Ref.IsDefined() {
+		return false, nil
+	}
+	if err := r.look(ctx, s, ref); err != nil && !ref.Gone() {
+		return true, err
+	}
+	if ref.Gone() {
+		return false, nil
+	}
+	err = r.Providers.Remove(ctx, ref, claim.ByMachinePool(s.pool))
+	return !ref.Held(), err
+}
+
+// deleteNodes deletes the Nodes that no Machine has taken along, and lets the
+// pool go. Those of a Cluster that goes as well go with it.
+func (r *Reconciler) deleteNodes(ctx context.Context, s *state) (phase.Next, error) {
+	if s.cluster != nil && s.cluster.DeletionTimestamp.IsZero() && slices.ContainsFunc(s.pool.Status.NodeRefs, pool.Own) {
+		failed := r.deleteNoted(ctx, s)
+		left, bounded := s.nodeTimeLeft()
+		if failed != nil && (!bounded || left > 0) {
+			s.leaving = fmt.Sprintf("Waiting for the Nodes to be deleted: %v", failed)
+			if s.remote.unseen != "" {
+				return phase.Wait(left), nil
+			}
+			return phase.Wait(left), failed
+		}
+		if failed != nil {
+			ctrl.LoggerFrom(ctx).Info("Leaving Nodes behind, the time for their deletion is over", "reason", failed.Error())
+		}
+	}
+	s.pool.Status.NodeRefs = nil
+	finalizer.Remove(s.pool, clusterv1.MachinePoolFinalizer)
+	return phase.Continue(), nil
+}
+
+// deleteNoted deletes the Nodes of status.nodeRefs that are nobody else's.
+func (r *Reconciler) deleteNoted(ctx context.Context, s *state) error {
+	remote, err := r.connect(ctx, s)
+	if err != nil {
+		return err
+	}
+	if remote == nil {
+		return errors.New(s.remote.unseen)
+	}
+	others, err := r.others(ctx, s)
+	if err != nil {
+		return err
+	}
+	noted, err := r.noted(ctx, s, remote, nil)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, node := range pool.Leaving(others, noted) {
+		errs = append(errs, r.deleteNode(ctx, s, remote, node))
+	}
+	return errors.Join(errs...)
+}
+
+// nodeTimeLeft is how much longer the deletion of Nodes is tried; without a
+// timeout, or with one of 0, for as long as it takes.
+func (s *state) nodeTimeLeft() (left time.Duration, bounded bool) {
+	seconds := s.pool.Spec.Template.Spec.Deletion.NodeDeletionTimeoutSeconds
+	if seconds == nil || *seconds == 0 {
+		return 0, false
+	}
+	return s.pool.DeletionTimestamp.Add(time.Duration(*seconds) * time.Second).Sub(s.now), true
+}

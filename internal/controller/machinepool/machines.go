@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machinepool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/machines"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
+	"github.com/capstan-dev/capstan/internal/pure/pool"
+	"github.com/capstan-dev/capstan/internal/pure/scaling"
+)
+
+// withMachines reports whether the provider has an infrastructure machine, and so
+// the pool a Machine, for each replica.
+func (s *state) withMachines() bool { return s.infraReport.MachineKind != "" || len(s.machines) > 0 }
+
+// factory makes the Machines, and keeps them in step.
+func (r *Reconciler) factory() machines.Factory {
+	return machines.Factory{Mgmt: r.Mgmt, Live: r.Live, Providers: r.Providers, FieldOwner: fieldOwner}
+}
+
+// keepMachines has a Machine for each infrastructure machine of the pool. Without
+// a report of the infrastructure those that there are stay as they are.
+func (r *Reconciler) keepMachines(ctx context.Context, s *state) (phase.Next, error) {
+	if s.infraReport.MachineKind == "" {
+		return phase.Continue(), nil
+	}
+	kind := schema.GroupKind{Group: s.infra.Ref.APIGroup, Kind: s.infraReport.MachineKind}
+	hosts, err := r.hosts(ctx, s, kind)
+	if err != nil {
+		return phase.Continue(), fmt.Errorf("status.infrastructureMachineKind of %s: %w", s.infra, err)
+	}
+	acts := pool.Machines(kind.Kind, hosts, s.machines)
+	s.problems = append(s.problems, acts.Problems...)
+	errs := []error{r.remediate(ctx, s), r.synchronise(ctx, s)}
+	for _, m := range acts.Delete {
+		errs = append(errs, r.deleteHostless(ctx, s, kind, m))
+	}
+	for _, name := range acts.Create {
+		if err := r.create(ctx, s, kind, name); err != nil {
+			errs = append(errs, err)
+			break // what failed once, such as a quota, will fail again
+		}
+	}
+	return phase.Continue(), errors.Join(errs...)
+}
+
+// hosts reads the infrastructure machines with the label of the pool.
+func (r *Reconciler) hosts(ctx context.Context, s *state, kind schema.GroupKind) ([]pool.Host, error) {
+	if err := r.Providers.Watch(ctx, hostRef(kind, ""), provider.Wake{Controller: name, Watcher: r.watcher, To: r.ofHost}); err != nil {
+		return nil, err
+	}
+	objects, err := r.Providers.List(ctx, kind, s.pool.Namespace, client.MatchingLabels{
+		clusterv1.ClusterNameLabel: s.pool.Spec.ClusterName, clusterv1.MachinePoolNameLabel: pool.NameLabel(s.pool),
+	})
+	if err != nil {
+		return nil, err
+	}
+	have := make(map[string]bool, len(s.machines))
+	for _, m := range s.machines {
+		have[m.Name] = true
+	}
+	t := pool.MachineTemplate(s.pool)
+	hosts := make([]pool.Host, 0, len(objects))
+	for i := range objects {
+		obj := &objects[i]
+		h := pool.Host{Name: obj.GetName(), Going: !obj.GetDeletionTimestamp().IsZero()}
+		if !have[h.Name] && !h.Going {
+			if h.Holder, err = r.holder(ctx, t.Machine(h.Name), obj); err != nil {
+				return nil, err
+			}
+		}
+		hosts = append(hosts, h)
+	}
+	return hosts, nil
+}
+
+// holder names who has an infrastructure machine, or the Machine of its name.
+func (r *Reconciler) holder(ctx context.Context, m *clusterv1.Machine, obj *unstructured.Unstructured) (string, error) {
+	if v := claim.ByMachine(m).Judge(obj); v.Holder != "" {
+		return v.Holder, nil
+	}
+	there := &clusterv1.Machine{}
+	err := r.Mgmt.Get(ctx, client.ObjectKeyFromObject(m), there)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("get Machine %s: %w", client.ObjectKeyFromObject(m), err)
+	case metav1.IsControlledBy(there, &metav1.ObjectMeta{UID: metav1.GetControllerOfNoCopy(m).UID}):
+		return "", nil // its labels were changed
+	}
+	return "a Machine of the same name, which is not of the pool", nil
+}
+
+func hostRef(kind schema.GroupKind, name string) clusterv1.ContractVersionedObjectReference {
+	return clusterv1.ContractVersionedObjectReference{APIGroup: kind.Group, Kind: kind.Kind, Name: name}
+}
+
+func (r *Reconciler) create(ctx context.Context, s *state, kind schema.GroupKind, name string) error {
+	t := pool.MachineTemplate(s.pool)
+	t.Spec.InfrastructureRef = hostRef(kind, name)
+	m, err := r.factory().Make(ctx, machines.Order{Name: name, Template: t})
+	if err != nil {
+		r.Recorder.Eventf(s.pool, nil, corev1.EventTypeWarning, "FailedCreate", "Create", "create Machine for %s %s: %v", kind.Kind, name, err)
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Info("Created Machine", "Machine", name, kind.Kind, name) // no event: the provider's tells of the host
+	s.machines = append(s.machines, m)
+	return nil
+}
+
+// synchronise brings what may change in place from the pool to its Machines. What
+// their infrastructure has is the provider's affair, but for labels and
+// annotations.
+func (r *Reconciler) synchronise(ctx context.Context, s *state) error {
+	t := pool.MachineTemplate(s.pool)
+	var errs []error
+	written := 0
+	for i, m := range s.machines {
+		t.Spec.InfrastructureRef = m.Spec.InfrastructureRef
+		if t.InStep(m) {
+			continue
+		}
+		m = m.DeepCopy() // the cache's are shared
+		s.machines[i] = m
+		version := m.ResourceVersion
+		if err := r.factory().Sync(ctx, m, t); err != nil {
+			errs = append(errs, fmt.Errorf("Machine %s: %w", m.Name, err))
+		}
+		if m.ResourceVersion != version {
+			written++
+		}
+		if written == scaling.Batch(len(s.machines)) {
+			break // the events of these bring the next reconcile
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// remediate deletes the Machines that a health check wants replaced: their
+// provider makes others.
+func (r *Reconciler) remediate(ctx context.Context, s *state) error {
+	var errs []error
+	for _, v := range pool.Remediation(s.machines) {
+		m := v.Machine.DeepCopy()
+		commit := patch.Remember(r.Mgmt, m, patch.Locked)
+		if v.Condition == nil {
+			conditions.Delete(m, clusterv1.MachineOwnerRemediatedCondition)
+		} else {
+			conditions.Set(m, s.now, *v.Condition)
+		}
+		err := commit(ctx)
+		if err == nil && v.Delete {
+			err = r.delete(ctx, s, m, v.String())
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// deleteHostless deletes a Machine whose infrastructure machine has gone. The
+// cache may not show yet what is there, and a deletion cannot be undone: so that
+// is asked for again.
+func (r *Reconciler) deleteHostless(ctx context.Context, s *state, kind schema.GroupKind, m *clusterv1.Machine) error {
+	k, err := r.Providers.Kind(ctx, kind)
+	if err != nil {
+		return err
+	}
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(k.GroupVersionKind)
+	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.InfrastructureRef.Name}, obj); !apierrors.IsNotFound(err) {
+		return err
+	}
+	return r.delete(ctx, s, m, fmt.Sprintf("delete %s: its %s has gone", m.Name, kind.Kind))
+}
+
+// delete deletes a Machine and tells so.
+func (r *Reconciler) delete(ctx context.Context, s *state, m *clusterv1.Machine, why string) error {
+	if err := client.IgnoreNotFound(r.Mgmt.Delete(ctx, m.DeepCopy(), client.Preconditions{UID: new(m.UID)})); err != nil {
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Info("Deleting Machine", "action", why)
+	r.Recorder.Eventf(s.pool, m, corev1.EventTypeNormal, "SuccessfulDelete", "Delete", "%s", why)
+	return nil
+}

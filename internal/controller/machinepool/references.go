@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machinepool
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
+	"github.com/capstan-dev/capstan/internal/pure/pool"
+)
+
+// bootstrap takes over the bootstrap config and, when that has made its data,
+// notes the Secret.
+func (r *Reconciler) bootstrap(ctx context.Context, s *state) (phase.Next, error) {
+	p, ref := s.pool, &s.bootstrapConfig
+	if !ref.Ref.IsDefined() { // the user brings the Secret, or no data is needed
+		if p.Spec.Template.Spec.Bootstrap.DataSecretName != nil {
+			p.Status.Initialization.BootstrapDataSecretCreated = new(true)
+		}
+		return phase.Continue(), nil
+	}
+	if found, err := r.takeOver(ctx, s, ref); !found || err != nil {
+		return phase.Continue(), err
+	}
+	var err error
+	s.dataLacks, err = pool.TakeData(p, ref.Obj.Unstructured, ref.Obj.Contract)
+	return phase.Continue(), ref.Failed(err)
+}
+
+// infrastructure takes over the infrastructure pool and copies what it says of
+// its machines.
+func (r *Reconciler) infrastructure(ctx context.Context, s *state) (phase.Next, error) {
+	p, ref := s.pool, &s.infra
+	found, err := r.takeOver(ctx, s, ref)
+	if ref.Missing && ptr.Deref(p.Status.Initialization.InfrastructureProvisioned, false) {
+		return phase.Continue(), reconcile.TerminalError(fmt.Errorf("%s %s/%s has been deleted while the MachinePool still exists: delete the MachinePool, or restore the object from a backup", ref.Ref.Kind, p.Namespace, ref.Ref.Name))
+	}
+	if !found || err != nil {
+		return phase.Continue(), err
+	}
+	s.infraReport, err = pool.TakeInfrastructure(p, ref.Obj.Unstructured, ref.Obj.Contract)
+	if s.infraReport.News {
+		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", ref.Ref.Kind, ref.Ref.Name)
+	}
+	return phase.Continue(), ref.Failed(err)
+}
+
+// takeOver reads the object behind a reference and puts owner and label on it.
+// It reports whether there is one that may be read.
+func (r *Reconciler) takeOver(ctx context.Context, s *state, ref *provider.Reference) (bool, error) {
+	if err := r.look(ctx, s, ref); err != nil || ref.Missing {
+		return false, err
+	}
+	err := r.Providers.Take(ctx, ref, provider.Adoption{Claim: claim.ByMachinePool(s.pool)})
+	return err == nil && !ref.Held(), err
+}

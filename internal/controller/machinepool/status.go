@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machinepool
+
+import (
+	"time"
+
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/pure/pool"
+)
+
+// facts are what the status tells of; failed is what the phases returned.
+func (s *state) facts(failed error) pool.Facts {
+	f := pool.Facts{
+		Pool: s.pool, Cluster: s.cluster, Generation: patch.Generation(s.pool, s.specBefore, s.pool.Spec), Now: s.now, Failed: failed != nil,
+		BootstrapConfig: s.bootstrapConfig.Known(), Infrastructure: s.infra.Known(), DataLacks: s.dataLacks, Report: s.infraReport,
+		Machines: s.machines, Problems: s.problems, Leaving: s.leaving,
+	}
+	if !s.withMachines() {
+		f.Machines, f.StandIns = s.standIns, true
+		if !s.remote.seen && s.pool.DeletionTimestamp.IsZero() {
+			f.Unseen, f.Until = "The Nodes could not be looked at", s.remote.until
+			switch {
+			case s.remote.unseen != "":
+				f.Unseen = s.remote.unseen
+			case failed != nil:
+				f.Unseen = failed.Error()
+			}
+		}
+	}
+	return f
+}
+
+// report fills the status from the state.
+func report(s *state, failed error) { pool.Tell(s.facts(failed)) }
+
+// deadline is when time alone changes the status next; zero if it never does.
+func (s *state) deadline() time.Time { return pool.Deadline(s.facts(nil)) }

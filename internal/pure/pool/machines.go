@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pool
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"k8s.io/utils/ptr"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/scaling"
+)
+
+// Host is an infrastructure machine of a pool. Its Machine has the same name.
+type Host struct {
+	Name   string
+	Going  bool   // it is being deleted
+	Holder string // to whom it, or the name of its Machine, belongs, if not to the pool
+}
+
+// Actions bring the Machines of a pool in line with its hosts.
+type Actions struct {
+	Create   []string
+	Delete   []*clusterv1.Machine // their hosts have gone
+	Problems []string
+}
+
+// Remediation decides about the Machines that a health check wants replaced.
+func Remediation(machines []*clusterv1.Machine) []scaling.Verdict {
+	all := scaling.Remediation(scaling.Unhealthy{Machines: machines, MaxInFlight: -1})
+	for _, v := range all {
+		if v.Delete {
+			v.Condition.Message = "Machine is being deleted and the provider of its MachinePool will replace it"
+		}
+	}
+	return all
+}
+
+// Machines plans a Machine for each host, and none without. A host that was not
+// there yet is not one that has gone. At most a batch is planned; the next plan
+// has more.
+func Machines(kind string, hosts []Host, machines []*clusterv1.Machine) (a Actions) {
+	there := make(map[string]bool, len(hosts))
+	have := make(map[string]bool, len(machines))
+	for _, m := range machines {
+		have[m.Name] = true
+	}
+	slices.SortFunc(hosts, func(a, b Host) int { return cmp.Compare(a.Name, b.Name) })
+	batch := scaling.Batch(len(machines))
+	for _, h := range hosts {
+		there[h.Name] = true
+		switch {
+		case h.Holder != "":
+			a.Problems = append(a.Problems, fmt.Sprintf("%s %s has the label of the pool, and belongs to %s: remove the label, or that owner", kind, h.Name, h.Holder))
+		case !have[h.Name] && !h.Going && len(a.Create) < batch:
+			a.Create = append(a.Create, h.Name)
+		}
+	}
+	for _, m := range machines {
+		if m.DeletionTimestamp.IsZero() && !there[m.Name] && ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false) && len(a.Delete) < batch {
+			a.Delete = append(a.Delete, m)
+		}
+	}
+	return a
+}

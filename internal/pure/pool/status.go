@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pool
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/pure/counting"
+	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
+	"github.com/capstan-dev/capstan/internal/pure/scaling"
+)
+
+// Facts are what the status of a pool tells of.
+type Facts struct {
+	Pool       *clusterv1.MachinePool
+	Cluster    *clusterv1.Cluster // nil: there is none
+	Generation int64              // that the status is about
+	Now        time.Time
+	Failed     bool // this reconcile has: the status is about what was seen
+
+	BootstrapConfig, Infrastructure reference.Object
+	DataLacks                       string // the field that is awaited of a bootstrap config that says it is done
+	Report                          Report
+
+	Machines []*clusterv1.Machine // those of the pool, or the stand-ins of its hosts
+	StandIns bool
+	Problems []string  // with hosts and Nodes, as sentences
+	Unseen   string    // why the Nodes of the stand-ins could not be looked at; "" if they were
+	Until    time.Time // until when what was last seen of them is shown all the same; zero unless for want of a connection
+	Leaving  string    // what a deletion waits for
+}
+
+// Tell fills the status of the pool.
+func Tell(f Facts) {
+	p := f.Pool
+	noteFailures(f)
+	if p.Status.Replicas == nil {
+		p.Status.Replicas = new(int32(len(f.Machines)))
+	}
+	all := []metav1.Condition{bootstrapConfigReady(f), infrastructureReady(f), deleting(f), pause.Condition(f.Cluster, p)}
+	if f.Unseen == "" {
+		n := counting.Machines(f.Machines)
+		p.Status.ReadyReplicas, p.Status.AvailableReplicas, p.Status.UpToDateReplicas = &n.Ready, &n.Available, &n.UpToDate
+		p.Status.Versions = n.Versions(counting.MostOfGroup)
+		all = append(all, f.group().Conditions()...)
+		all = append(all, rollingOut(f), available(f))
+	} else if !f.Now.Before(f.Until) {
+		all = append(all, unseen(f)...)
+	}
+	for _, c := range all {
+		if c.Type == clusterv1.MachinesReadyCondition {
+			c = withProblems(c, append(slices.Clone(f.Report.Problems), f.Problems...))
+		}
+		c.ObservedGeneration = f.Generation
+		conditions.Set(p, f.Now, c)
+	}
+	p.Status.SetTypedPhase(phaseOf(f))
+	if !f.Failed {
+		p.Status.ObservedGeneration = f.Generation
+	}
+}
+
+// Deadline is when time alone changes the status next; zero if it never does.
+func Deadline(f Facts) (next time.Time) {
+	consider := func(t time.Time) {
+		if t.After(f.Now) && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	if f.Unseen != "" {
+		consider(f.Until)
+	}
+	if f.StandIns { // Machines tell by themselves
+		for _, m := range f.Machines {
+			if at, isReady := machinestatus.AvailableAt(m); isReady {
+				consider(at)
+			}
+		}
+	}
+	return next
+}
+
+func noteFailures(f Facts) {
+	reason, message := reference.Failure(f.BootstrapConfig, f.Infrastructure)
+	if reason == "" && message == "" {
+		return
+	}
+	shown := clusterv1.MachinePoolV1Beta1DeprecatedStatus{}
+	if d := f.Pool.Status.Deprecated; d != nil && d.V1Beta1 != nil {
+		shown = *d.V1Beta1
+	}
+	if reason != "" {
+		shown.FailureReason = &reason
+	}
+	if message != "" {
+		shown.FailureMessage = &message
+	}
+	f.Pool.Status.Deprecated = &clusterv1.MachinePoolDeprecatedStatus{V1Beta1: &shown}
+}
+
+func (f Facts) want() int {
+	if f.Pool.Spec.Replicas == nil || Autoscaled(f.Pool) {
+		return int(ptr.Deref(f.Pool.Status.Replicas, 0))
+	}
+	return int(*f.Pool.Spec.Replicas)
+}
+
+// Autoscaled reports whether somebody outside decides how many machines a pool
+// has.
+func Autoscaled(p *clusterv1.MachinePool) bool {
+	by, ok := p.Annotations[clusterv1.ReplicasManagedByAnnotation]
+	return ok && by != "false"
+}
+
+func (f Facts) group() scaling.Group {
+	g := scaling.Group{
+		Machines: f.Machines, Current: f.Pool.Status.Replicas, Replicas: f.Pool.Spec.Replicas, Deleting: !f.Pool.DeletionTimestamp.IsZero(),
+	}
+	if f.StandIns {
+		g.Kind = "Node"
+	}
+	return g
+}
+
+func bootstrapConfigReady(f Facts) metav1.Condition {
+	const target = clusterv1.BootstrapConfigReadyCondition
+	ref := f.BootstrapConfig
+	if !ref.Defined() {
+		if f.Pool.Spec.Template.Spec.Bootstrap.DataSecretName != nil {
+			return conditions.New(target, metav1.ConditionTrue, clusterv1.MachineBootstrapDataSecretProvidedReason, "")
+		}
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.NotReadyReason, "spec.template.spec.bootstrap has neither configRef nor dataSecretName: set one of them")
+	}
+	created := ptr.Deref(f.Pool.Status.Initialization.BootstrapDataSecretCreated, false)
+	return ref.Mirror(reference.Mirrored{
+		Source: contract.ReadyCondition, Target: target, Done: created, Good: clusterv1.ReadyReason, Bad: clusterv1.NotReadyReason,
+		Lacks: f.DataLacks, Awaited: fmt.Sprintf("Waiting for %s to create bootstrap data", ref),
+		Absent: absent(f, ref, created, "new machines get the bootstrap data that it left"),
+	})
+}
+
+func infrastructureReady(f Facts) metav1.Condition {
+	ref, provisioned := f.Infrastructure, f.provisioned()
+	return ref.Mirror(reference.Mirrored{
+		Source: contract.ReadyCondition, Target: clusterv1.InfrastructureReadyCondition, Done: provisioned, Good: clusterv1.ReadyReason, Bad: clusterv1.NotReadyReason,
+		Awaited: fmt.Sprintf("Waiting for %s to be provisioned", ref),
+		Absent:  absent(f, ref, provisioned, "delete the MachinePool, or restore the object from a backup"),
+	})
+}
+
+func (f Facts) provisioned() bool {
+	return ptr.Deref(f.Pool.Status.Initialization.InfrastructureProvisioned, false)
+}
+
+// absent is shown while there is no object to read; done, if it has done its
+// part at least once. gone tells what its disappearance means then.
+func absent(f Facts, ref reference.Object, done bool, gone string) metav1.Condition {
+	isDeleting := !f.Pool.DeletionTimestamp.IsZero()
+	switch {
+	case !ref.Missing:
+		return conditions.New("", metav1.ConditionUnknown, clusterv1.InternalErrorReason, fmt.Sprintf("Waiting for Cluster %s, named by spec.clusterName, to exist", f.Pool.Spec.ClusterName))
+	case isDeleting && done:
+		return conditions.New("", metav1.ConditionUnknown, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted", ref))
+	case done:
+		return conditions.New("", metav1.ConditionFalse, clusterv1.ObjectDeletedReason, fmt.Sprintf("%s has been deleted while the MachinePool still exists: %s", ref, gone))
+	case isDeleting:
+		return conditions.New("", metav1.ConditionUnknown, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist", ref))
+	default:
+		return conditions.New("", metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("%s does not exist: create it, or correct the reference", ref))
+	}
+}
+
+func deleting(f Facts) metav1.Condition {
+	const target = clusterv1.DeletingCondition
+	switch {
+	case f.Pool.DeletionTimestamp.IsZero():
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.NotDeletingReason, "")
+	case f.Leaving == "":
+		return conditions.New(target, metav1.ConditionTrue, clusterv1.DeletionCompletedReason, "Deletion completed")
+	default:
+		return conditions.New(target, metav1.ConditionTrue, clusterv1.DeletingReason, f.Leaving)
+	}
+}
+
+func rollingOut(f Facts) metav1.Condition {
+	const target = clusterv1.RollingOutCondition
+	behind := 0
+	for _, m := range f.Machines {
+		if conditions.IsFalse(m, clusterv1.MachineUpToDateCondition) {
+			behind++
+		}
+	}
+	if behind == 0 {
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.NotRollingOutReason, "")
+	}
+	return conditions.New(target, metav1.ConditionTrue, clusterv1.RollingOutReason, fmt.Sprintf("Rolling out %d not up-to-date replicas", behind))
+}
+
+func available(f Facts) metav1.Condition {
+	const target = clusterv1.AvailableCondition
+	have := int(ptr.Deref(f.Pool.Status.AvailableReplicas, 0))
+	switch {
+	case !f.Pool.DeletionTimestamp.IsZero():
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.NotAvailableReason, "Deletion in progress")
+	case !f.provisioned():
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.NotAvailableReason, fmt.Sprintf("Waiting for %s to be provisioned", f.Infrastructure))
+	case have < f.want():
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.NotAvailableReason, fmt.Sprintf("%d available replicas, %d required", have, f.want()))
+	}
+	return conditions.New(target, metav1.ConditionTrue, clusterv1.AvailableReason, "")
+}
+
+// unseen is what is known of Nodes that could not be looked at for long.
+func unseen(f Facts) []metav1.Condition {
+	reason := clusterv1.ConnectionDownReason
+	if f.Until.IsZero() {
+		reason = clusterv1.InternalErrorReason
+	}
+	return []metav1.Condition{
+		conditions.New(clusterv1.MachinesReadyCondition, metav1.ConditionUnknown, reason, f.Unseen),
+		conditions.New(clusterv1.AvailableCondition, metav1.ConditionUnknown, reason, f.Unseen),
+	}
+}
+
+// mostProblems is how many are told of at a time.
+const mostProblems = 5
+
+// withProblems adds what is wrong with hosts and Nodes to what is told of them.
+func withProblems(c metav1.Condition, problems []string) metav1.Condition {
+	if len(problems) == 0 {
+		return c
+	}
+	lines := slices.Clone(problems[:min(len(problems), mostProblems)])
+	if more := len(problems) - len(lines); more > 0 {
+		lines = append(lines, fmt.Sprintf("... (%d more)", more))
+	}
+	message := "* " + strings.Join(lines, "\n* ")
+	if c.Status != metav1.ConditionTrue && c.Message != "" {
+		message += "\n" + c.Message
+	}
+	return conditions.New(c.Type, metav1.ConditionFalse, clusterv1.NotReadyReason, message)
+}
+
+func phaseOf(f Facts) clusterv1.MachinePoolPhase {
+	have, want := int(ptr.Deref(f.Pool.Status.Replicas, 0)), int(ptr.Deref(f.Pool.Spec.Replicas, 0))
+	switch {
+	case !f.Pool.DeletionTimestamp.IsZero():
+		return clusterv1.MachinePoolPhaseDeleting
+	case !f.provisioned() && !ptr.Deref(f.Pool.Status.Initialization.BootstrapDataSecretCreated, false):
+		return clusterv1.MachinePoolPhasePending
+	case !f.provisioned():
+		return clusterv1.MachinePoolPhaseProvisioning
+	case have != want && Autoscaled(f.Pool):
+		return clusterv1.MachinePoolPhaseScaling
+	case have < want:
+		return clusterv1.MachinePoolPhaseScalingUp
+	case have > want:
+		return clusterv1.MachinePoolPhaseScalingDown
+	case len(f.Pool.Status.NodeRefs) < have:
+		return clusterv1.MachinePoolPhaseProvisioned
+	}
+	return clusterv1.MachinePoolPhaseRunning
+}
