@@ -60,6 +60,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
 		Watches(&clusterv1.MachineSet{}, r.ofLabel(clusterv1.MachineSetNameLabel), templateMatters()).
 		Watches(&clusterv1.MachineDeployment{}, r.ofLabel(clusterv1.MachineDeploymentNameLabel), templateMatters()).
+		Watches(&clusterv1.MachinePool{}, r.ofLabel(clusterv1.MachinePoolNameLabel), versionMatters()).
 		WatchesSource(r.Workload.Source(nil, r.ofConnection)).
 		WatchesSource(r.Workload.Source(&corev1.Node{}, r.ofNode)).
 		Concurrency(50).

@@ -2,12 +2,13 @@
 
 // Package machine brings one Machine to life and takes it away.
 //
-// Watches: Machine; Cluster, MachineSet and MachineDeployment by label;
-// bootstrap and infrastructure objects by owner and by reference; Node and the
-// connection in the workload cluster.
+// Watches: Machine; Cluster, MachineSet, MachineDeployment and MachinePool by
+// label; bootstrap and infrastructure objects by owner and by reference; Node and
+// the connection in the workload cluster.
 // Writes: Machine finalizer, cluster label, owner of standalone Machines,
-// spec.providerID, spec.failureDomain, spec.bootstrap.dataSecretName and
-// status, but for the conditions of health checks and of the control plane;
+// spec.providerID, spec.failureDomain, spec.bootstrap.dataSecretName, spec.version
+// of a Machine of a pool, and status, but for the conditions of health checks and
+// of the control plane;
 // owner and label of the objects referred to; labels, annotations, taints and
 // spec.unschedulable of the Node.
 // Phases: bootstrap, infrastructure, node, certificates; all run each time.

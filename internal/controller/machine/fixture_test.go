@@ -96,7 +96,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			continue
 		}
 		switch o.(type) {
-		case *clusterv1.Machine, *clusterv1.Cluster, *clusterv1.MachineSet, *clusterv1.MachineDeployment, *clusterv1.MachineDrainRule:
+		case *clusterv1.Machine, *clusterv1.Cluster, *clusterv1.MachineSet, *clusterv1.MachineDeployment, *clusterv1.MachinePool, *clusterv1.MachineDrainRule:
 			mgmt.WithObjects(o)
 		default:
 			nodes.WithObjects(o)

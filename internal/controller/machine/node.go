@@ -18,6 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 	"github.com/capstan-dev/capstan/internal/pure/nodesync"
+	"github.com/capstan-dev/capstan/internal/pure/pool"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
@@ -35,6 +36,9 @@ func (r *Reconciler) node(ctx context.Context, s *state) (phase.Next, error) {
 		r.event(s, corev1.EventTypeNormal, "SuccessfulSetNodeRef", "SetNodeRef", "Node %s", s.seen.Node.Name)
 	}
 	m.Status.NodeInfo = s.seen.Node.Status.NodeInfo.DeepCopy()
+	if s.pool != nil {
+		pool.FollowKubelet(m)
+	}
 
 	before := s.seen.Node.DeepCopy()
 	outdated, err := outdated(s)

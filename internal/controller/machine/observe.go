@@ -24,6 +24,7 @@ type state struct {
 	cluster    *clusterv1.Cluster           // nil: there is none
 	set        *clusterv1.MachineSet        // nil: the Machine is not of one
 	deployment *clusterv1.MachineDeployment // nil: the set is not of one
+	pool       *clusterv1.MachinePool       // nil: the Machine is not of one
 	now        time.Time
 	specBefore *clusterv1.MachineSpec // as it was read
 
@@ -45,6 +46,12 @@ func (r *Reconciler) observe(ctx context.Context, m *clusterv1.Machine) (*state,
 	}
 	s.bootstrapConfig = provider.Reference{Ref: m.Spec.Bootstrap.ConfigRef, Role: claim.Bootstrap, Field: "spec.bootstrap.configRef"}
 	s.infraMachine = provider.Reference{Ref: m.Spec.InfrastructureRef, Role: claim.MachineInfrastructure, Field: "spec.infrastructureRef"}
+	pool := &clusterv1.MachinePool{}
+	if ok, err := r.controllerOf(ctx, m, "MachinePool", pool); err != nil {
+		return nil, err
+	} else if ok {
+		s.pool = pool
+	}
 	set := &clusterv1.MachineSet{}
 	if ok, err := r.controllerOf(ctx, m, "MachineSet", set); err != nil || !ok {
 		return s, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
+	"github.com/capstan-dev/capstan/internal/pure/pool"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
@@ -30,6 +31,9 @@ func report(s *state, failed error) {
 	f := s.facts(failed)
 	if s.set != nil && s.deployment != nil { // else it is judged by whoever manages it, or by nobody
 		f.UpToDate = new(rollout.UpToDate(s.deployment, s.set, s.machine, s.now))
+	}
+	if s.pool != nil {
+		f.UpToDate = new(pool.UpToDate(s.pool, s.machine))
 	}
 	machinestatus.Report(f)
 }

@@ -75,6 +75,12 @@ func clusterMatters() predicate.Predicate {
 	})
 }
 
+// versionMatters drops all changes of a MachinePool but the one that its Machines
+// look at.
+func versionMatters() predicate.Predicate {
+	return controller.Matters(func(p *clusterv1.MachinePool) []any { return []any{p.Spec.Template.Spec.Version} })
+}
+
 // templateMatters drops changes of status: whether a Machine is up to date
 // depends on spec and revision alone.
 func templateMatters() predicate.Predicate {

@@ -158,6 +158,15 @@ func owner(p *clusterv1.MachinePool) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: clusterv1.GroupVersion().String(), Kind: "MachinePool", Name: p.Name, UID: p.UID}
 }
 
+// FollowKubelet notes on a Machine of a pool which version its provider has given
+// it: that need not be the one that the pool asks for now.
+func FollowKubelet(m *clusterv1.Machine) {
+	version := m.Status.NodeInfo.KubeletVersion
+	if len(fieldrules.Version(nil, version)) == 0 && version != "" {
+		m.Spec.Version = version
+	}
+}
+
 // UpToDate tells whether a Machine of a pool runs the version that the pool
 // wants. A newer one is the choice of a provider that upgrades by itself.
 func UpToDate(p *clusterv1.MachinePool, m *clusterv1.Machine) metav1.Condition {
