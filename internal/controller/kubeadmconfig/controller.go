@@ -45,10 +45,16 @@ type Reconciler struct {
 	// upkeep is when to look at the token of a config next, so that other events
 	// do not ask the workload cluster. After a start every token is looked at.
 	upkeep controller.Memory[time.Time]
+	// rendered is of which spec and version the data of a pool was made. After a
+	// start each is made again, and written if it is another.
+	rendered controller.Memory[string]
 }
 
 // Forget drops what is remembered of a config that has gone.
-func (r *Reconciler) Forget(key client.ObjectKey) { r.upkeep.Forget(key) }
+func (r *Reconciler) Forget(key client.ObjectKey) {
+	r.upkeep.Forget(key)
+	r.rendered.Forget(key)
+}
 
 // Setup registers the controller and its watches.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {

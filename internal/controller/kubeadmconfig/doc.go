@@ -14,5 +14,5 @@
 // Plans: internal/pure/bootstrapdata, which asks for each act in its order; data
 // that is there first, then init or join.
 // Invariant: data once made is not made again for a Machine, whatever changes
-// in the spec.
+// in the spec. That of a MachinePool is, for the machines that it gets later.
 package kubeadmconfig

@@ -102,11 +102,20 @@ func (r *Reconciler) machineOf(ctx context.Context, config *bootstrapv1.KubeadmC
 			spec := obj.Spec.Template.Spec
 			return &bootstrapdata.Machine{
 				Kind: ref.Kind, Namespace: obj.Namespace, Name: obj.Name, Version: spec.Version,
-				Pool: true, HasNodes: len(obj.Status.NodeRefs) > 0, DataSecretName: ptr.Deref(spec.Bootstrap.DataSecretName, ""),
+				Pool: true, HasNodes: len(obj.Status.NodeRefs) > 0, DataSecretName: ownData(config, spec.Bootstrap),
 			}, obj.Spec.ClusterName, nil
 		}
 	}
 	return nil, "", nil
+}
+
+// ownData is the Secret that a pool has been given, if the config made it: a config
+// that takes the place of another finds that one's.
+func ownData(config *bootstrapv1.KubeadmConfig, b clusterv1.Bootstrap) string {
+	if name := ptr.Deref(b.DataSecretName, ""); name == config.Name {
+		return name
+	}
+	return ""
 }
 
 func ignoreNotFound(err error, ref metav1.OwnerReference) error {

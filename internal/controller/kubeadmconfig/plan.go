@@ -25,7 +25,7 @@ func (r *Reconciler) facts(s *state) bootstrapdata.Facts {
 			Initialized: ptr.Deref(c.Status.Initialization.ControlPlaneInitialized, false),
 			Endpoint:    c.Spec.ControlPlaneEndpoint.IsValid(), ControlPlane: c.Spec.ControlPlaneRef.IsDefined(),
 		},
-		Machine: *s.machine, Format: s.config.Spec.Format, Made: s.made(),
+		Machine: *s.machine, Format: s.config.Spec.Format, Made: s.made(), Stale: r.rendered.Get(s.config) != s.source(),
 		Discovery: bootstrapdata.Discovery{File: d.File.KubeConfigPath != "", Endpoint: d.BootstrapToken.APIServerEndpoint != "", Token: d.BootstrapToken.Token != ""},
 		Now:       s.now, TTL: r.tokenTTL(), LookAt: r.upkeep.Get(s.config),
 	}
@@ -39,6 +39,9 @@ func (r *Reconciler) facts(s *state) bootstrapdata.Facts {
 func (s *state) made() bool {
 	return ptr.Deref(s.config.Status.Initialization.DataSecretCreated, false)
 }
+
+// source is what data is made of: a generation of the spec, and a version.
+func (s *state) source() string { return fmt.Sprintf("%d %s", s.specGeneration, s.machine.Version) }
 
 // keep looks after data that was made before. Without data it goes on.
 func (r *Reconciler) keep(ctx context.Context, s *state) (phase.Next, error) {
@@ -96,7 +99,9 @@ func (r *Reconciler) answer(ctx context.Context, s *state, q bootstrapdata.Quest
 	case bootstrapdata.DoDiscover:
 		a.Disconnected, err = r.discover(ctx, s, q.NewToken)
 	case bootstrapdata.DoStore:
-		err = r.storeData(ctx, s, q.Init)
+		if err = r.storeData(ctx, s, q.Init); err == nil && s.machine.Pool {
+			r.rendered.Set(s.config, s.source())
+		}
 	default:
 		err = fmt.Errorf("nothing answers the plan's question %q", q.Kind)
 	}

@@ -96,7 +96,12 @@ func (r *Reconciler) store(ctx context.Context, s *state, data []byte) error {
 			formatKey: []byte(cmp.Or(s.config.Spec.Format, bootstrapv1.CloudConfig)),
 		},
 	}
-	err = r.Mgmt.Create(ctx, secret)
+	if s.made() { // else it is most likely not there
+		err = r.replace(ctx, s, secret)
+	}
+	if !s.made() || apierrors.IsNotFound(err) {
+		err = r.Mgmt.Create(ctx, secret)
+	}
 	if apierrors.IsAlreadyExists(err) {
 		err = r.replace(ctx, s, secret)
 	}

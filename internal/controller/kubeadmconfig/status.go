@@ -3,6 +3,8 @@
 package kubeadmconfig
 
 import (
+	"cmp"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
@@ -44,7 +46,8 @@ func certificatesAvailable(s *state) *metav1.Condition {
 }
 
 // dataSecretAvailable is True for ever once the data was made: what fails later
-// concerns the token.
+// concerns the token, or the data of machines that a pool gets later, of which it
+// then tells.
 func dataSecretAvailable(s *state, err error) metav1.Condition {
 	c := metav1.Condition{
 		Type: bootstrapv1.KubeadmConfigDataSecretAvailableCondition, Status: metav1.ConditionFalse,
@@ -53,6 +56,9 @@ func dataSecretAvailable(s *state, err error) metav1.Condition {
 	switch {
 	case s.made():
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, bootstrapv1.KubeadmConfigDataSecretAvailableReason, ""
+		if s.machine.Pool && err != nil {
+			c.Message = "The data could not be made again: " + cmp.Or(s.refused, err.Error())
+		}
 	case s.refused != "":
 		c.Message = s.refused
 	case err != nil:

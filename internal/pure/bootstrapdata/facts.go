@@ -23,6 +23,9 @@ type Facts struct {
 	// Made says that the data was made before. The Machine may have it already
 	// when the config does not tell of it: after a move.
 	Made bool `json:"made,omitempty"`
+	// Stale says that data of a MachinePool was made, if at all, of another spec or
+	// version than there is now, as far as anybody remembers.
+	Stale bool `json:"stale,omitempty"`
 
 	Now    time.Time     `json:"now"`
 	TTL    time.Duration `json:"ttl"`             // how long a token lasts unless it is extended

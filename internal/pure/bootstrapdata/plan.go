@@ -127,50 +127,71 @@ func (p *planner) lock() bool {
 }
 
 // keep looks after data that was made: it belongs to the config, which tells of
-// it also after a move to another management cluster, and its token lasts.
+// it also after a move to another management cluster, and its token lasts. That
+// of a pool is made again when the spec changes: for the machines to come.
 func (p *planner) keep() {
 	if !p.Made {
 		if _, done := p.Ask(Question{Kind: DoTakeOver}); !done {
 			return
 		}
 	}
-	if _, done := p.Ask(Question{Kind: DoOwn}); done {
-		p.token()
+	if _, done := p.Ask(Question{Kind: DoOwn}); !done {
+		return
 	}
+	if renewed, done := p.token(); done && !renewed && p.Machine.Pool && p.Stale {
+		p.renew()
+	}
+}
+
+// renew makes the data of a pool again. It needs another token only if there is
+// none; else the token that there is must be looked at when it had to be.
+func (p *planner) renew() {
+	if newToken := !p.Discovery.File && !p.Discovery.Token; newToken {
+		p.plan.Forget = false
+		p.join(true)
+		return
+	}
+	look, again := p.plan.Look, p.plan.Again
+	p.join(false)
+	p.plan.Look, p.plan.Again = look, again
 }
 
 // token extends the token of a machine without a node before it ends. A
 // MachinePool's machines may come at any time, so its token is replaced before
-// it ends, with the data, and made again when it is gone.
-func (p *planner) token() {
+// it ends, with the data, and made again when it is gone: the data is renewed then.
+func (p *planner) token() (renewed, done bool) {
 	m := p.Machine
 	if p.Discovery.TokenID == "" || p.Discovery.File || m.HasNodes && !m.Pool {
 		p.plan.Forget = true // no token of ours, or nobody needs it any more
-		return
+		return false, true
 	}
 	if left := p.LookAt.Sub(p.Now); left > 0 {
 		p.plan.Again = left
-		return
+		return false, true
 	}
 	token, done := p.Ask(Question{Kind: Token})
 	switch {
 	case !done:
+		return false, false
 	case token.Disconnected:
 		p.plan.Again = p.TTL / 6 // the token goes on ending meanwhile
 	case token.Gone && m.Pool:
 		p.rotate()
+		return true, true
 	case token.Gone: // its machine has used it, or never will
 	case m.Pool && m.HasNodes && !token.Expires.IsZero() && token.Expires.Sub(p.Now) < p.TTL/2:
 		p.rotate()
+		return true, true
 	default:
 		extend, look := kubeadm.TokenUpkeep(p.Now, token.Expires, p.TTL)
 		if extend && !(m.Pool && m.HasNodes) {
 			if _, done := p.Ask(Question{Kind: DoExtend}); !done {
-				return
+				return false, false
 			}
 		}
 		p.plan.Look = look
 	}
+	return false, true
 }
 
 // rotate gives a MachinePool a new token, and data with it. While that has to

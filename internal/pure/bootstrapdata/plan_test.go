@@ -234,6 +234,25 @@ func TestAPoolsTokenIsReplaced(t *testing.T) {
 	})
 }
 
+func TestAPoolsDataIsMadeAgainWhenItsSpecChanges(t *testing.T) {
+	t.Parallel()
+	stale := func(f *Facts) { f.Stale = true }
+	resting := func(f *Facts) { f.LookAt = now.Add(time.Minute) }
+	join := func(newToken bool) []Question {
+		return []Question{{Kind: DoReleaseLock}, {Kind: DoFindCertificates}, {Kind: DoPrepare}, {Kind: DoDiscover, NewToken: newToken}, {Kind: DoStore}}
+	}
+	after := func(first []Question, more []Question) []Question { return append(append([]Question{}, first...), more...) }
+	own, look := []Question{{Kind: DoOwn}}, []Question{{Kind: DoOwn}, {Kind: Token}}
+	check(t, map[string]test{
+		"while its token lasts":          {facts: facts(made, pool, stale, resting), asked: after(own, join(false)), plan: Plan{Again: time.Minute}},
+		"when its token is due":          {facts: facts(made, pool, nodes, stale), answers: ends(ttl), asked: after(look, join(false)), plan: Plan{Look: ttl / 3}},
+		"once, with a token that ends":   {facts: facts(made, pool, nodes, stale), answers: ends(time.Minute), asked: after(look, join(true)), plan: Plan{Look: ttl / 3}},
+		"with a token if it lost it":     {facts: facts(made, pool, stale, func(f *Facts) { f.Discovery.Token, f.Discovery.TokenID = false, "" }), asked: after(own, join(true)), plan: Plan{Look: ttl / 3}},
+		"without one that a user brings": {facts: facts(made, pool, stale, func(f *Facts) { f.Discovery = Discovery{File: true} }), asked: after(own, join(false)), plan: Plan{Forget: true}},
+		"not that of a Machine":          {facts: facts(made, stale, resting), asked: own, plan: Plan{Again: time.Minute}},
+	})
+}
+
 func TestWhatFailsEndsThePlan(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
