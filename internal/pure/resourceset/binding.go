@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package resourceset
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+
+	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// MaxSets is how many ClusterResourceSets a binding can hold.
+const MaxSets = 100
+
+// Selects reports whether a ClusterResourceSet is to be applied to a Cluster of
+// its namespace. An empty selector selects nothing; nothing selects a Cluster
+// that is being deleted.
+func Selects(set *addonsv1.ClusterResourceSet, cluster *clusterv1.Cluster) bool {
+	if !cluster.DeletionTimestamp.IsZero() || !set.DeletionTimestamp.IsZero() {
+		return false
+	}
+	selector, err := Selector(set)
+	return err == nil && selector.Matches(labels.Set(cluster.Labels))
+}
+
+// Selector is what selects the Clusters of a ClusterResourceSet.
+func Selector(set *addonsv1.ClusterResourceSet) (labels.Selector, error) {
+	selector, err := metav1.LabelSelectorAsSelector(&set.Spec.ClusterSelector)
+	if err == nil && selector.Empty() {
+		return labels.Nothing(), nil
+	}
+	return selector, err
+}
+
+// Entries are what the binding of a Cluster is to hold, in the order of names:
+// an entry for each ClusterResourceSet that selects the Cluster, and those of
+// ClusterResourceSets that did and have applied something. These are kept until
+// the ClusterResourceSet is gone, so that a label that comes back applies nothing
+// twice. A resource that a ClusterResourceSet no longer names is left out.
+//
+// A binding can hold MaxSets. Those that select no longer make room first; then
+// the last by name have to wait.
+func Entries(cluster *clusterv1.Cluster, sets []addonsv1.ClusterResourceSet, before []addonsv1.ResourceSetBinding) []addonsv1.ResourceSetBinding {
+	var selecting, former []addonsv1.ResourceSetBinding
+	for i := range sets {
+		set := &sets[i]
+		known := Entry(before, set.Name)
+		switch {
+		case Selects(set, cluster):
+			selecting = append(selecting, addonsv1.ResourceSetBinding{ClusterResourceSetName: set.Name, Resources: resources(set, known)})
+		case set.DeletionTimestamp.IsZero() && known != nil && slices.ContainsFunc(known.Resources, Applied):
+			former = append(former, *known)
+		}
+	}
+	byName := func(a, b addonsv1.ResourceSetBinding) int {
+		return strings.Compare(a.ClusterResourceSetName, b.ClusterResourceSetName)
+	}
+	slices.SortFunc(selecting, byName)
+	slices.SortFunc(former, byName)
+	all := append(selecting, former...)
+	all = all[:min(len(all), MaxSets)]
+	slices.SortFunc(all, byName)
+	return all
+}
+
+func resources(set *addonsv1.ClusterResourceSet, known *addonsv1.ResourceSetBinding) (out []addonsv1.ResourceBinding) {
+	for _, ref := range set.Spec.Resources {
+		if slices.ContainsFunc(out, func(r addonsv1.ResourceBinding) bool { return r.ResourceRef == ref }) {
+			continue // a user wrote it twice
+		}
+		next := addonsv1.ResourceBinding{ResourceRef: ref, Applied: new(false)}
+		if known != nil {
+			if i := slices.IndexFunc(known.Resources, func(r addonsv1.ResourceBinding) bool { return r.ResourceRef == ref }); i >= 0 {
+				next = *known.Resources[i].DeepCopy()
+			}
+		}
+		out = append(out, next)
+	}
+	return out
+}
+
+// Entry is the one of a ClusterResourceSet, or nil.
+func Entry(entries []addonsv1.ResourceSetBinding, set string) *addonsv1.ResourceSetBinding {
+	i := slices.IndexFunc(entries, func(e addonsv1.ResourceSetBinding) bool { return e.ClusterResourceSetName == set })
+	if i < 0 {
+		return nil
+	}
+	return &entries[i]
+}
+
+// Applied reports whether a resource is applied as far as the binding knows.
+func Applied(r addonsv1.ResourceBinding) bool { return ptr.Deref(r.Applied, false) }
+
+// FailuresAnnotation is where a ClusterResourceSetBinding says why something is
+// not applied to its Cluster: the API has no field for it.
+const FailuresAnnotation = "capstan.dev/not-applied"
+
+// Failure is why a resource is not applied to a Cluster.
+type Failure struct {
+	Set                  string `json:"clusterResourceSet,omitempty"` // "" means all that select the Cluster
+	addonsv1.ResourceRef        // empty means all of the set
+	Message              string `json:"message"`
+}
+
+const (
+	maxFailures = 32 << 10 // bytes of all failures of a Cluster
+	maxMessage  = 600      // bytes of the message of one
+)
+
+// SetFailures writes down what is not applied, as much as there is room for.
+func SetFailures(b *addonsv1.ClusterResourceSetBinding, failures []Failure) {
+	slices.SortFunc(failures, func(a, b Failure) int {
+		return cmp.Or(strings.Compare(a.Set, b.Set), strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.Name, b.Name))
+	})
+	var lines []string
+	size := 0
+	for _, f := range failures {
+		line, err := json.Marshal(f)
+		if size += len(line); err != nil || size > maxFailures {
+			break
+		}
+		lines = append(lines, string(line))
+	}
+	if len(lines) == 0 {
+		delete(b.Annotations, FailuresAnnotation)
+		return
+	}
+	if b.Annotations == nil {
+		b.Annotations = map[string]string{}
+	}
+	b.Annotations[FailuresAnnotation] = "[" + strings.Join(lines, ",") + "]"
+}
+
+// Failures reads what SetFailures wrote. Of what somebody else wrote it makes
+// nothing.
+func Failures(b *addonsv1.ClusterResourceSetBinding) (failures []Failure) {
+	if json.Unmarshal([]byte(b.Annotations[FailuresAnnotation]), &failures) != nil {
+		return nil
+	}
+	return failures
+}
+
+// Joined is the message of what is wrong with one resource: the first few things,
+// and how many more there are.
+func Joined(problems []string) string {
+	const told = 3
+	text := strings.Join(problems[:min(told, len(problems))], "; ")
+	if n := len(problems) - told; n > 0 {
+		text += "; and " + count(n) + " more"
+	}
+	return shorten(text)
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package resourceset decides what ClusterResourceSets bring to the workload
+// clusters that they select: what is in a Secret or ConfigMap, what the binding
+// of a Cluster holds, and what is told of it.
+package resourceset
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+)
+
+// Payload is what one Secret or ConfigMap holds.
+type Payload struct {
+	// Hash changes whenever the data does.
+	Hash string
+	// Objects are in the order in which they are applied. There are none if there
+	// are Problems.
+	Objects []*unstructured.Unstructured
+	// Problems say what of the data cannot be applied, by key, document, object and
+	// field. They never repeat a value.
+	Problems []string
+}
+
+// Read reads the data of a Secret or ConfigMap: each of its values is any number
+// of YAML documents, or of JSON values. A document is an object, a list of
+// objects, or an object whose kind ends in List and that has items. A payload of
+// which a part cannot be read is not applied at all: what is missing might be
+// what the rest depends on.
+func Read(data map[string][]byte) Payload {
+	r := reading{seen: map[string]string{}}
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		r.value(key, data[key])
+	}
+	if len(r.objects) == 0 && len(r.problems) == 0 {
+		r.problems = []string{"it holds no object"}
+	}
+	p := Payload{Hash: hash(data), Problems: r.problems}
+	if len(p.Problems) == 0 {
+		slices.SortStableFunc(r.objects, func(a, b *unstructured.Unstructured) int { return cmp.Compare(rank(a), rank(b)) })
+		p.Objects = r.objects
+	}
+	return p
+}
+
+// hash is that of all keys and values, each with its length.
+func hash(data map[string][]byte) string {
+	sum := sha256.New()
+	add := func(b []byte) {
+		sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b))))
+		sum.Write(b)
+	}
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		add([]byte(key))
+		add(data[key])
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
+}
+
+// Kinds that others need, in the order in which they are made, and kinds that
+// others suffer from, which are made when everything else is there.
+var (
+	first = []string{
+		"Namespace", "ResourceQuota", "StorageClass", "CustomResourceDefinition", "ServiceAccount",
+		"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ConfigMap", "Secret", "Endpoints", "Service",
+		"LimitRange", "PriorityClass", "PersistentVolume", "PersistentVolumeClaim",
+		"Deployment", "StatefulSet", "CronJob", "PodDisruptionBudget",
+	}
+	last = []string{
+		"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
+		"MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicyBinding",
+	}
+)
+
+func rank(obj *unstructured.Unstructured) int {
+	if i := slices.Index(first, obj.GetKind()); i >= 0 {
+		return i
+	}
+	return len(first) + slices.Index(last, obj.GetKind()) + 1
+}
+
+// maxName bounds what is told of a name, which may be of any length here.
+const maxName = 120
+
+// Name names an object as users do.
+func Name(obj *unstructured.Unstructured) string {
+	name := obj.GetName()
+	if ns := obj.GetNamespace(); ns != "" {
+		name = ns + "/" + name
+	}
+	return plaintext.Line(obj.GetKind(), maxName) + " " + plaintext.Line(name, maxName)
+}
+
+// reading is a payload that is being read.
+type reading struct {
+	objects  []*unstructured.Unstructured
+	seen     map[string]string // where an object was met first
+	problems []string
+}
+
+func (r *reading) problem(where, format string, args ...any) {
+	r.problems = append(r.problems, where+": "+fmt.Sprintf(format, args...))
+}
+
+func (r *reading) value(key string, data []byte) {
+	documents, broken := documents(data)
+	for i, doc := range documents {
+		where := fmt.Sprintf("key %s, document %d", key, i+1)
+		if len(documents) == 1 {
+			where = "key " + key
+		}
+		r.document(where, doc)
+	}
+	if broken != "" {
+		r.problem("key "+key, "document %d %s", len(documents)+1, broken)
+	}
+}
+
+func (r *reading) document(where string, v any) {
+	switch v := v.(type) {
+	case nil: // nothing but comments
+	case []any:
+		for i, item := range v {
+			r.document(fmt.Sprintf("%s, item %d", where, i+1), item)
+		}
+	case map[string]any:
+		if items, ok := list(v); ok {
+			r.document(where, items)
+			return
+		}
+		r.object(where, v)
+	default:
+		r.problem(where, "it is not an object")
+	}
+}
+
+// object adds an object, without what the API server alone sets.
+func (r *reading) object(where string, fields map[string]any) {
+	obj := &unstructured.Unstructured{Object: fields}
+	for _, field := range []string{"apiVersion", "kind"} {
+		if s, ok := fields[field].(string); !ok || s == "" {
+			r.problem(where, "the object has no %s", field)
+			return
+		}
+	}
+	if strings.Count(obj.GetAPIVersion(), "/") > 1 {
+		r.problem(where, "apiVersion of %s is not a group and a version", plaintext.Line(obj.GetKind(), maxName))
+		return
+	}
+	metadata, _ := fields["metadata"].(map[string]any)
+	if name, ok := metadata["name"].(string); !ok || name == "" {
+		r.problem(where, "%s has no metadata.name", plaintext.Line(obj.GetKind(), maxName))
+		return
+	}
+	if ns, ok := metadata["namespace"]; ok {
+		if _, ok := ns.(string); ns != nil && !ok {
+			r.problem(where, "metadata.namespace of %s is not a string", Name(obj))
+			return
+		}
+	}
+	for _, field := range []string{"name", "namespace"} {
+		if value, _ := metadata[field].(string); len(path.IsValidPathSegmentName(value)) > 0 || len(value) > maxName*4 {
+			r.problem(where, "metadata.%s of %s cannot be a name", field, Name(obj))
+			return
+		}
+	}
+	for _, field := range []string{"creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"} {
+		delete(metadata, field)
+	}
+	id := fmt.Sprintf("%q", []string{obj.GroupVersionKind().GroupKind().String(), obj.GetNamespace(), obj.GetName()})
+	if before, ok := r.seen[id]; ok {
+		r.problem(where, "%s is in %s, too", Name(obj), before)
+		return
+	}
+	r.seen[id] = where
+	r.objects = append(r.objects, obj)
+}
