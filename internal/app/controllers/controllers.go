@@ -31,9 +31,12 @@ import (
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/payloads"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/controller/cluster"
+	"github.com/capstan-dev/capstan/internal/controller/clusterresourceset"
+	"github.com/capstan-dev/capstan/internal/controller/clusterresourcesetbinding"
 	"github.com/capstan-dev/capstan/internal/controller/extensionconfig"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmconfig"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane"
@@ -66,8 +69,9 @@ type Outside struct {
 	Live      client.Reader     // the same, past the cache
 	Providers *provider.Objects // infrastructure, bootstrap and control plane objects
 	Workload  workload.Clusters
-	Etcd      etcd.Connector // of workload clusters; for Kubeadm
-	Backends  host.Backends  // for Local
+	Etcd      etcd.Connector  // of workload clusters; for Kubeadm
+	Backends  host.Backends   // for Local
+	Payloads  *payloads.Store // what is applied to workload clusters; for Core
 
 	Extensions Extensions // for Core
 
@@ -136,6 +140,12 @@ func All() []Controller {
 		}),
 		entry(Local, &infrav1.LocalMachineTemplate{}, func(o Outside, _ string) reconciler[*infrav1.LocalMachineTemplate] {
 			return &localmachinetemplate.Reconciler{Mgmt: o.Mgmt, Backends: o.Backends}
+		}),
+		entry(Core, &addonsv1.ClusterResourceSet{}, func(o Outside, _ string) reconciler[*addonsv1.ClusterResourceSet] {
+			return &clusterresourceset.Reconciler{Mgmt: o.Mgmt, Payloads: o.Payloads, Clock: o.Clock, Debounce: o.Debounce}
+		}),
+		entry(Core, &addonsv1.ClusterResourceSetBinding{}, func(o Outside, name string) reconciler[*addonsv1.ClusterResourceSetBinding] {
+			return &clusterresourcesetbinding.Reconciler{Mgmt: o.Mgmt, Payloads: o.Payloads, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name)}
 		}),
 		entry(Core, &runtimev1.ExtensionConfig{}, func(o Outside, name string) reconciler[*runtimev1.ExtensionConfig] {
 			return &extensionconfig.Reconciler{

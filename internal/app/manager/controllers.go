@@ -15,6 +15,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/payloads"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
@@ -56,6 +57,9 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends
 		Name: names.Random, Random: rand.Float64, Debounce: patch.NewStatusDebounce(statusDebounce, c),
 	}
 	var err error
+	if outside.Payloads, err = s.openPayloads(); err != nil {
+		return err
+	}
 	if outside.Extensions, err = s.openExtensions(ctx); err != nil {
 		return err
 	}
@@ -68,4 +72,19 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends
 		}
 	}
 	return nil
+}
+
+// openPayloads watches what ClusterResourceSets apply, if they are looked after.
+func (s *shared) openPayloads() (*payloads.Store, error) {
+	if !slices.Contains(s.options.Providers, controllers.Core) {
+		return nil, nil
+	}
+	watched, err := payloads.Watch(s.mgr, s.options.Namespace)
+	if err == nil {
+		err = s.mgr.Add(watched)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("watch what ClusterResourceSets apply: %w", err)
+	}
+	return payloads.New(s.mgr.GetAPIReader(), watched), nil
 }

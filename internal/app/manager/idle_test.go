@@ -20,7 +20,7 @@ func TestKindsThatNoControllerActsOnAreWarnedOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	for provider, want := range map[string][]string{
-		controllers.Core:    {"ClusterClass", "ClusterResourceSet", "ClusterResourceSetBinding"},
+		controllers.Core:    {"ClusterClass"},
 		controllers.Kubeadm: {"KubeadmControlPlaneTemplate"},
 		controllers.Local:   {"LocalClusterTemplate", "LocalMachinePool", "LocalMachinePoolTemplate"},
 	} {

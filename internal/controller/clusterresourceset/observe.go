@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterresourceset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/payloads"
+	"github.com/capstan-dev/capstan/internal/kit/finalizer"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/resourceset"
+)
+
+// state is what one reconcile knows. What is listed here lies in the cache, and
+// must not be changed.
+type state struct {
+	set      *addonsv1.ClusterResourceSet
+	clusters []*clusterv1.Cluster // that it selects, by name
+	sets     []addonsv1.ClusterResourceSet
+	bindings map[string]*addonsv1.ClusterResourceSetBinding // of its namespace, by name
+
+	missing, wrongType []addonsv1.ResourceRef
+	invalid            string // why its selector cannot be used
+}
+
+func (r *Reconciler) observe(ctx context.Context, set *addonsv1.ClusterResourceSet) (*state, error) {
+	s := &state{set: set, bindings: map[string]*addonsv1.ClusterResourceSetBinding{}}
+	here := []client.ListOption{client.InNamespace(set.Namespace), client.UnsafeDisableDeepCopy}
+	var bindings addonsv1.ClusterResourceSetBindingList
+	if err := r.Mgmt.List(ctx, &bindings, here...); err != nil {
+		return nil, fmt.Errorf("list ClusterResourceSetBindings: %w", err)
+	}
+	for i := range bindings.Items {
+		s.bindings[bindings.Items[i].Name] = &bindings.Items[i]
+	}
+	if !set.DeletionTimestamp.IsZero() {
+		return s, nil
+	}
+	selector, err := resourceset.Selector(set)
+	if err != nil {
+		s.invalid = err.Error()
+		return s, nil
+	}
+	var clusters clusterv1.ClusterList
+	if err := r.Mgmt.List(ctx, &clusters, append(here, client.MatchingLabelsSelector{Selector: selector})...); err != nil {
+		return nil, fmt.Errorf("list Clusters: %w", err)
+	}
+	for i := range clusters.Items {
+		if c := &clusters.Items[i]; c.DeletionTimestamp.IsZero() {
+			s.clusters = append(s.clusters, c)
+		}
+	}
+	slices.SortFunc(s.clusters, func(a, b *clusterv1.Cluster) int { return strings.Compare(a.Name, b.Name) })
+	return s, nil
+}
+
+// ownResources makes Secrets and ConfigMaps the property of the
+// ClusterResourceSets that name them, so that they are moved, and go, with them.
+func (r *Reconciler) ownResources(ctx context.Context, s *state) (phase.Next, error) {
+	ref, err := owner.Reference(s.set, r.Mgmt)
+	if err != nil {
+		return phase.Continue(), err
+	}
+	var errs []error
+	for _, resource := range s.set.Spec.Resources {
+		if slices.Contains(s.missing, resource) || slices.Contains(s.wrongType, resource) {
+			continue
+		}
+		switch err := r.own(ctx, s.set.Namespace, resource, ref); {
+		case errors.Is(err, payloads.ErrNotFound):
+			s.missing = append(s.missing, resource)
+		case errors.Is(err, payloads.ErrWrongType):
+			s.wrongType = append(s.wrongType, resource)
+		default:
+			errs = append(errs, err)
+		}
+	}
+	return phase.Continue(), errors.Join(errs...)
+}
+
+func (r *Reconciler) own(ctx context.Context, namespace string, resource addonsv1.ResourceRef, ref metav1.OwnerReference) error {
+	found, err := r.Payloads.Find(ctx, namespace, resource)
+	if err != nil {
+		return err
+	}
+	before := found.DeepCopy()
+	if !found.DeletionTimestamp.IsZero() || !owner.Set(found, ref) {
+		return nil
+	}
+	err = r.Mgmt.Patch(ctx, found, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("own %s %s: %w", resource.Kind, resource.Name, err)
+	}
+	return nil
+}
+
+// makeBindings makes the bindings that are missing. Of the ClusterResourceSets
+// that select a Cluster, the first by name does, so that they are not all refused
+// but one.
+func (r *Reconciler) makeBindings(ctx context.Context, s *state) (phase.Next, error) {
+	var errs []error
+	for _, cluster := range s.clusters {
+		if s.bindings[cluster.Name] != nil {
+			continue
+		}
+		mine, err := r.isFirst(ctx, s, cluster)
+		if err == nil && mine {
+			err = r.bind(ctx, s.set, cluster)
+		}
+		errs = append(errs, err)
+	}
+	return phase.Continue(), errors.Join(errs...)
+}
+
+func (r *Reconciler) isFirst(ctx context.Context, s *state, cluster *clusterv1.Cluster) (bool, error) {
+	if s.sets == nil {
+		var sets addonsv1.ClusterResourceSetList
+		if err := r.Mgmt.List(ctx, &sets, client.InNamespace(s.set.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return false, fmt.Errorf("list ClusterResourceSets: %w", err)
+		}
+		s.sets = sets.Items
+	}
+	return !slices.ContainsFunc(s.sets, func(other addonsv1.ClusterResourceSet) bool {
+		return other.Name < s.set.Name && resourceset.Selects(&other, cluster) && !pause.Requested(nil, &other)
+	}), nil
+}
+
+func (r *Reconciler) bind(ctx context.Context, set *addonsv1.ClusterResourceSet, cluster *clusterv1.Cluster) error {
+	ref, err := owner.Reference(set, r.Mgmt)
+	if err != nil {
+		return err
+	}
+	b := &addonsv1.ClusterResourceSetBinding{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.Name, OwnerReferences: []metav1.OwnerReference{ref}}}
+	b.Spec.ClusterName = cluster.Name
+	ctrl.LoggerFrom(ctx).Info("Creating ClusterResourceSetBinding", "Cluster", klog.KObj(cluster))
+	if err := r.Mgmt.Create(ctx, b); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create ClusterResourceSetBinding %s: %w", b.Name, err)
+	}
+	return nil
+}
+
+// waitForBindings lets the ClusterResourceSet go when no binding speaks of it any
+// more. What it applied stays.
+func waitForBindings(_ context.Context, s *state) (phase.Next, error) {
+	for _, b := range s.bindings {
+		if resourceset.Entry(b.Spec.Bindings, s.set.Name) != nil {
+			return phase.Wait(0), nil // its change wakes us
+		}
+	}
+	finalizer.Remove(s.set, addonsv1.ClusterResourceSetFinalizer)
+	return phase.Continue(), nil
+}
+
+// report fills the status. It is pure but for the time.
+func (r *Reconciler) report(s *state, failed error) {
+	now := r.Clock.Now()
+	conditions.Set(s.set, now, pause.Condition(nil, s.set))
+	if !s.set.DeletionTimestamp.IsZero() {
+		return
+	}
+	status := resourceset.Status{Set: s.set, Missing: s.missing, WrongType: s.wrongType, Invalid: s.invalid, Failed: failed != nil}
+	for _, c := range s.clusters {
+		status.Clusters = append(status.Clusters, resourceset.Cluster{Name: c.Name, Paused: ptr.Deref(c.Spec.Paused, false), Binding: s.bindings[c.Name]})
+	}
+	c := resourceset.ResourcesApplied(status)
+	c.ObservedGeneration = s.set.Generation
+	conditions.Set(s.set, now, c)
+	if failed == nil {
+		s.set.Status.ObservedGeneration = s.set.Generation
+	}
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterresourcesetbinding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/payloads"
+	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/pure/resourceset"
+)
+
+const (
+	name = "clusterresourcesetbinding"
+
+	// workers is how many clusters are worked on at once. A worker mostly waits for
+	// an API server, which may be slow.
+	workers = 64
+)
+
+// Reconciler has what the controller needs from outside. All fields are
+// required; Setup checks them.
+type Reconciler struct {
+	Mgmt     client.Client // the management cluster
+	Payloads *payloads.Store
+	Workload workload.Clusters
+	Clock    clock.PassiveClock
+	Recorder events.EventRecorder
+
+	controller.Memory[*progress]
+}
+
+// Setup registers the controller and its watches.
+func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
+	if r.Mgmt == nil || r.Payloads == nil || r.Workload == nil || r.Clock == nil || r.Recorder == nil {
+		return errors.New("clusterresourcesetbinding: Mgmt, Payloads, Workload, Clock and Recorder are required")
+	}
+	b := controller.For(mgr, name, &addonsv1.ClusterResourceSetBinding{}).
+		Watches(&clusterv1.Cluster{}, ofCluster, clusterMatters()).
+		Watches(&addonsv1.ClusterResourceSet{}, r.ofSet, setMatters()).
+		WatchesSource(r.Workload.Source(nil, ofConnection)).
+		Concurrency(workers)
+	for _, src := range r.Payloads.Sources(r.ofPayload) {
+		b.WatchesSource(src)
+	}
+	return b.Complete(r)
+}
+
+// state is what one reconcile knows.
+type state struct {
+	binding  *addonsv1.ClusterResourceSetBinding
+	cluster  *clusterv1.Cluster
+	sets     []addonsv1.ClusterResourceSet // of the namespace; of the cache, not to be changed
+	workload client.Client                 // nil while nothing can be applied
+	waiting  string                        // why
+	progress *progress
+
+	began    time.Time
+	down     bool                         // the workload cluster has ceased to answer
+	more     bool                         // there was no time for everything
+	applied  []string                     // what is applied now and was not before
+	failures []resourceset.Failure        // what is not
+	fresh    []string                     // of these, what nobody knows yet
+	errs     []error                      // of the management cluster
+	before   map[resourceset.Failure]bool // failures that are known
+}
+
+// Reconcile implements reconcile.ObjectReconciler. A binding has no conditions,
+// and nothing to do when it goes: hence no Flow.
+func (r *Reconciler) Reconcile(ctx context.Context, b *addonsv1.ClusterResourceSetBinding) (ctrl.Result, error) {
+	if !b.DeletionTimestamp.IsZero() || pause.Requested(nil, b) {
+		return ctrl.Result{}, nil
+	}
+	cluster, err := owner.ClusterByName(ctx, r.Mgmt, b.Namespace, b.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if cluster == nil || !cluster.DeletionTimestamp.IsZero() || b.Spec.ClusterName != cluster.Name {
+		return ctrl.Result{}, r.delete(ctx, b)
+	}
+	s := &state{binding: b, cluster: cluster, began: r.Clock.Now(), before: map[resourceset.Failure]bool{}}
+	var sets addonsv1.ClusterResourceSetList
+	if err := r.Mgmt.List(ctx, &sets, client.InNamespace(b.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list ClusterResourceSets: %w", err)
+	}
+	s.sets = sets.Items
+	entries := resourceset.Entries(cluster, s.sets, b.Spec.Bindings)
+	if len(entries) == 0 {
+		return ctrl.Result{}, r.delete(ctx, b)
+	}
+	for _, f := range resourceset.Failures(b) {
+		s.before[f] = true
+	}
+	commit := patch.Remember(r.Mgmt, b)
+	b.Spec.Bindings = entries
+	s.errs = append(s.errs, r.setOwners(s), r.connect(ctx, s))
+	r.applyAll(ctx, s)
+	resourceset.SetFailures(b, s.failures)
+	res := ctrl.Result{RequeueAfter: s.progress.next(s, r.Clock.Now())}
+	r.tell(s)
+	return res, errors.Join(append(s.errs, commit(ctx))...)
+}
+
+// delete deletes a binding that nobody needs, unless it has changed meanwhile.
+func (r *Reconciler) delete(ctx context.Context, b *addonsv1.ClusterResourceSetBinding) error {
+	ctrl.LoggerFrom(ctx).Info("Deleting ClusterResourceSetBinding", "reason", "no ClusterResourceSet selects its Cluster")
+	err := r.Mgmt.Delete(ctx, b, client.Preconditions{UID: &b.UID, ResourceVersion: &b.ResourceVersion})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete ClusterResourceSetBinding: %w", err)
+	}
+	return nil
+}
+
+// setOwners makes the ClusterResourceSets that the binding speaks of its owners,
+// and no others.
+func (r *Reconciler) setOwners(s *state) error {
+	kind := addonsv1.GroupVersion().WithKind("ClusterResourceSet").GroupKind()
+	owner.RemoveFunc(s.binding, func(ref metav1.OwnerReference) bool {
+		gv, err := schema.ParseGroupVersion(ref.APIVersion)
+		return err == nil && gv.WithKind(ref.Kind).GroupKind() == kind && resourceset.Entry(s.binding.Spec.Bindings, ref.Name) == nil
+	})
+	for i := range s.sets {
+		if resourceset.Entry(s.binding.Spec.Bindings, s.sets[i].Name) == nil {
+			continue
+		}
+		ref, err := owner.Reference(&s.sets[i], r.Mgmt)
+		if err != nil {
+			return err
+		}
+		owner.Set(s.binding, ref)
+	}
+	return nil
+}
+
+// connect finds out whether anything can be applied, and with what.
+func (r *Reconciler) connect(ctx context.Context, s *state) error {
+	if s.progress = r.Get(s.binding); s.progress == nil {
+		s.progress = &progress{}
+		r.Set(s.binding, s.progress)
+	}
+	if ptr.Deref(s.cluster.Spec.Paused, false) {
+		s.waiting = "the Cluster is paused"
+		return nil
+	}
+	var err error
+	s.workload, err = r.Workload.Client(ctx, client.ObjectKeyFromObject(s.cluster))
+	if errors.Is(err, workload.ErrNotConnected) {
+		s.waiting = "the Cluster is not connected"
+		return nil // the connection wakes us
+	}
+	if err == nil {
+		s.progress.begin()
+	}
+	return err
+}

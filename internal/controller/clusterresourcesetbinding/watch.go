@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterresourcesetbinding
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/payloads"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/pure/resourceset"
+)
+
+// ofCluster wakes the binding of a Cluster, which has its name.
+func ofCluster(_ context.Context, cluster client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(cluster)}}
+}
+
+// clusterMatters passes what is looked at of a Cluster.
+func clusterMatters() predicate.Predicate {
+	return controller.Matters(func(c *clusterv1.Cluster) []any {
+		return []any{c.Labels, c.DeletionTimestamp.IsZero(), ptr.Deref(c.Spec.Paused, false)}
+	})
+}
+
+func ofConnection(_ context.Context, cluster client.ObjectKey, _ client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: cluster}}
+}
+
+// ofSet wakes the bindings that speak of a ClusterResourceSet, and those of the
+// Clusters that it selects.
+func (r *Reconciler) ofSet(ctx context.Context, obj client.Object) []reconcile.Request {
+	set, here := obj.(*addonsv1.ClusterResourceSet), client.InNamespace(obj.GetNamespace())
+	speaking := controller.ListedIf(ctx, r.Mgmt, &addonsv1.ClusterResourceSetBindingList{}, func(b *addonsv1.ClusterResourceSetBinding) bool {
+		return resourceset.Entry(b.Spec.Bindings, set.Name) != nil
+	}, here)
+	return append(speaking, controller.ListedIf(ctx, r.Mgmt, &clusterv1.ClusterList{}, func(c *clusterv1.Cluster) bool { return resourceset.Selects(set, c) }, here)...)
+}
+
+// setMatters passes what is looked at of a ClusterResourceSet.
+func setMatters() predicate.Predicate {
+	return controller.Matters(func(s *addonsv1.ClusterResourceSet) []any {
+		return []any{s.Generation, s.DeletionTimestamp.IsZero(), pause.Requested(nil, s)}
+	})
+}
+
+// ofPayload wakes the bindings that speak of a Secret or ConfigMap.
+func (r *Reconciler) ofPayload(ctx context.Context, obj client.Object) []reconcile.Request {
+	ref := payloads.Ref(obj)
+	return controller.ListedIf(ctx, r.Mgmt, &addonsv1.ClusterResourceSetBindingList{}, func(b *addonsv1.ClusterResourceSetBinding) bool {
+		return slices.ContainsFunc(b.Spec.Bindings, func(e addonsv1.ResourceSetBinding) bool {
+			return slices.ContainsFunc(e.Resources, func(res addonsv1.ResourceBinding) bool { return res.ResourceRef == ref })
+		})
+	}, client.InNamespace(obj.GetNamespace()))
+}
