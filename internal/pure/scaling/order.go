@@ -38,11 +38,18 @@ func rank(m *clusterv1.Machine) int {
 		return marked
 	case isUpdating:
 		return updating
-	case !m.Status.NodeRef.IsDefined(), conditions.IsFalse(m, clusterv1.MachineNodeHealthyCondition), conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition):
+	case Unwell(m):
 		return unhealthy
 	default:
 		return healthy
 	}
+}
+
+// Unwell reports whether a Machine is one of those that go before the healthy
+// ones: it has no Node yet, or what was last heard of it is bad. One that was not
+// heard of is not.
+func Unwell(m *clusterv1.Machine) bool {
+	return !m.Status.NodeRef.IsDefined() || conditions.IsFalse(m, clusterv1.MachineNodeHealthyCondition) || conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition)
 }
 
 // byAge orders healthy Machines. Without an order their names decide, and those

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package localpool decides which machines a LocalMachinePool makes and deletes,
+// and tells how the pool is.
+//
+//   - As many machines are kept as the MachinePool wants. Those of another
+//     template or version of Kubernetes than the pool's are replaced: a new one
+//     comes first, and for each new one that is available an old one goes. Other
+//     bootstrap data reach the machines that are made after.
+//   - A machine that is being deleted counts until it has gone: its host may
+//     still hold what the next one needs.
+//   - Of too many, those of an old template go first, then those marked by an
+//     annotation, then the unhealthy. One that was not heard of is not unhealthy.
+package localpool
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/pure/localstatus"
+	"github.com/capstan-dev/capstan/internal/pure/scaling"
+)
+
+// Member is one machine of a pool.
+type Member struct {
+	Local   *infrav1.LocalMachine
+	Machine *clusterv1.Machine // that stands for it; nil: it has none yet, or not any more
+}
+
+// Going reports whether the machine is being deleted.
+func (m Member) Going() bool {
+	return !m.Local.DeletionTimestamp.IsZero() || m.Machine != nil && !m.Machine.DeletionTimestamp.IsZero()
+}
+
+// available reports whether the machine does its work, and not only for a moment.
+func (m Member) available() bool {
+	return !m.Going() && localstatus.Provisioned(m.Local) && m.Machine != nil && conditions.IsTrue(m.Machine, clusterv1.AvailableCondition)
+}
+
+func (m Member) marked() bool {
+	_, local := m.Local.Annotations[clusterv1.DeleteMachineAnnotation]
+	return local || m.Machine != nil && metaHas(m.Machine, clusterv1.DeleteMachineAnnotation)
+}
+
+func metaHas(m *clusterv1.Machine, annotation string) bool {
+	_, ok := m.Annotations[annotation]
+	return ok
+}
+
+func (m Member) unwell() bool {
+	return !localstatus.Provisioned(m.Local) || m.Machine == nil || scaling.Unwell(m.Machine)
+}
+
+// Facts are what Plan looks at. They are nothing but values: written down, they
+// give the same plan again.
+type Facts struct {
+	Want     int
+	Template string   // what new machines are made from, as Template has it
+	Members  []Member // all of the pool, those being deleted included
+	Blocked  bool     // no machine can be made now
+	Names    []string // for new machines; Missing tells how many are needed
+}
+
+func (f Facts) outdated(m Member) bool {
+	return m.Local.Annotations[infrav1.PoolTemplateAnnotation] != f.Template
+}
+
+// surge is how many more machines than wanted there may be while some are
+// replaced: a tenth, and one at least.
+func (f Facts) surge() int {
+	if !slices.ContainsFunc(f.Members, f.outdated) {
+		return 0
+	}
+	return max(1, f.Want/10)
+}
+
+// Missing is how many machines Plan makes, if there are names for them.
+func (f Facts) Missing() int {
+	missing := f.Want
+	for _, m := range f.Members {
+		if !m.Going() && !f.outdated(m) {
+			missing--
+		}
+	}
+	if f.Blocked {
+		return 0
+	}
+	have := len(f.Members)
+	return max(0, min(missing, f.Want+f.surge()-have, scaling.Batch(have)))
+}
+
+// Plan returns what brings the machines to the wanted number and template. At
+// most a batch is made, and a batch deleted; the next plan has more.
+func Plan(f Facts) []scaling.Action {
+	have, stay, old, coming := len(f.Members), 0, 0, 0
+	for _, m := range f.Members {
+		switch {
+		case m.Going():
+			continue
+		case f.outdated(m):
+			old++
+		case !m.available():
+			coming++
+		}
+		stay++
+	}
+	why := fmt.Sprintf("have %d, want %d", have, f.Want)
+	replacing := fmt.Sprintf("%s, %d of another template", why, old)
+	var acts []scaling.Action
+	for _, name := range f.Names[:min(len(f.Names), f.Missing())] {
+		if old > 0 {
+			acts = append(acts, scaling.Create{Name: name, Why: replacing})
+		} else {
+			acts = append(acts, scaling.Create{Name: name, Why: why})
+		}
+	}
+	gone := 0
+	for _, m := range f.inOrder() {
+		switch outdated := f.outdated(m); {
+		case m.Going():
+		case gone == scaling.Batch(have):
+			return acts
+		case outdated && stay-coming > f.Want:
+			acts = append(acts, scaling.Delete{Name: m.Local.Name, Why: replacing})
+			stay, gone, old = stay-1, gone+1, old-1
+		case !outdated && old == 0 && stay > f.Want:
+			acts = append(acts, scaling.Delete{Name: m.Local.Name, Why: why})
+			stay, gone = stay-1, gone+1
+		}
+	}
+	return acts
+}
+
+// inOrder returns the machines, the first to go first.
+func (f Facts) inOrder() []Member {
+	rank := func(m Member) int {
+		r := 0
+		for i, first := range []bool{m.unwell(), m.marked(), f.outdated(m)} {
+			if !first {
+				r += 1 << i
+			}
+		}
+		return r
+	}
+	return slices.SortedFunc(slices.Values(f.Members), func(a, b Member) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Local.Name, b.Local.Name))
+	})
+}
