@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/index"
@@ -79,6 +80,7 @@ func newStore(c *Clock, objects []client.Object) (*store, error) {
 	for _, obj := range index.Kinds() {
 		b = b.WithIndex(obj, index.ClusterName, index.Of)
 	}
+	b = b.WithIndex(&infrav1.LocalMachine{}, index.ClusterLabel, index.OfLabel)
 	for _, obj := range objects {
 		s.taken[obj.GetName()], s.taken[string(obj.GetUID())] = true, true
 		b = b.WithObjects(obj.DeepCopyObject().(client.Object))

@@ -2,8 +2,8 @@
 
 // Package local validates the kinds of the local provider, as far as their
 // schemas cannot: a template does not change, and a cluster listens only where
-// clusters may. Clusters and machines get their
-// finalizers here, machines their provider ID as well.
+// clusters may. Clusters, machines and pools get their finalizers here, machines
+// their provider ID as well.
 package local
 
 import (
@@ -30,6 +30,7 @@ func Webhooks(backends host.Backends) []webhook.Webhook {
 		localCluster(),
 		endpoint(backends),
 		localMachine(backends),
+		webhook.Finalizer[infrav1.LocalMachinePool](target("LocalMachinePool", "localmachinepools"), infrav1.LocalMachinePoolFinalizer),
 		template("LocalClusterTemplate", "localclustertemplates", func(t *infrav1.LocalClusterTemplate) any { return t.Spec.Template.Spec }),
 		template("LocalMachineTemplate", "localmachinetemplates", func(t *infrav1.LocalMachineTemplate) any { return t.Spec.Template.Spec }),
 		template("LocalMachinePoolTemplate", "localmachinepooltemplates", func(t *infrav1.LocalMachinePoolTemplate) any { return t.Spec.Template.Spec }),

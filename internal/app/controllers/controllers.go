@@ -42,6 +42,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane"
 	"github.com/capstan-dev/capstan/internal/controller/localcluster"
 	"github.com/capstan-dev/capstan/internal/controller/localmachine"
+	"github.com/capstan-dev/capstan/internal/controller/localmachinepool"
 	"github.com/capstan-dev/capstan/internal/controller/localmachinetemplate"
 	"github.com/capstan-dev/capstan/internal/controller/machine"
 	"github.com/capstan-dev/capstan/internal/controller/machinedeployment"
@@ -134,6 +135,9 @@ func All() []Controller {
 		}),
 		entry(Kubeadm, &bootstrapv1.KubeadmConfig{}, func(o Outside, _ string) reconciler[*bootstrapv1.KubeadmConfig] {
 			return &kubeadmconfig.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, NewToken: o.NewToken}
+		}),
+		entry(Local, &infrav1.LocalMachinePool{}, func(o Outside, name string) reconciler[*infrav1.LocalMachinePool] {
+			return &localmachinepool.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Backends: o.Backends, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce}
 		}),
 		entry(Local, &infrav1.LocalMachine{}, func(o Outside, name string) reconciler[*infrav1.LocalMachine] {
 			return &localmachine.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Backends: o.Backends, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}

@@ -22,7 +22,7 @@ func TestKindsThatNoControllerActsOnAreWarnedOf(t *testing.T) {
 	for provider, want := range map[string][]string{
 		controllers.Core:    {"ClusterClass"},
 		controllers.Kubeadm: {"KubeadmControlPlaneTemplate"},
-		controllers.Local:   {"LocalClusterTemplate", "LocalMachinePool", "LocalMachinePoolTemplate"},
+		controllers.Local:   {"LocalClusterTemplate", "LocalMachinePoolTemplate"},
 	} {
 		var got []string
 		for _, w := range idleWarnings(scheme, provider) {

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localmachinepool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/finalizer"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/localpool"
+	"github.com/capstan-dev/capstan/internal/pure/scaling"
+)
+
+// waitForOthers ends the reconcile while the machines are to be left as they are.
+// Watches wake it.
+func (r *Reconciler) waitForOthers(ctx context.Context, s *state) (phase.Next, error) {
+	var err error
+	if s.waiting = s.Waits(s.cluster, s.machinePool); s.waiting == "" {
+		if s.backend, err = r.Backends.OfMachine(localpool.MachineSpec(s.Local)); err != nil {
+			s.waiting = err.Error() // for another spec: no use in trying again
+		}
+	}
+	if s.waiting != "" {
+		ctrl.LoggerFrom(ctx).V(2).Info("Waiting before the machines are looked after", "reason", s.waiting)
+		return phase.Wait(0), nil
+	}
+	s.blocked = s.Blocked(s.cluster, s.machinePool)
+	return phase.Continue(), nil
+}
+
+// hold puts owner and labels back on machines that have lost them.
+func (r *Reconciler) hold(ctx context.Context, s *state) (phase.Next, error) {
+	for i, m := range s.members {
+		if s.Holds(m.Local) {
+			continue
+		}
+		local := m.Local.DeepCopy()
+		commit := patch.Remember(r.Mgmt, local)
+		s.Hold(local)
+		if err := commit(ctx); err != nil {
+			return phase.Continue(), err
+		}
+		s.members[i].Local = local
+	}
+	return phase.Continue(), nil
+}
+
+// scale carries out what package localpool plans.
+func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
+	s.facts = localpool.Facts{
+		Want: int(*s.machinePool.Spec.Replicas), Template: localpool.Template(s.Local, s.machinePool), Members: s.members, Blocked: s.blocked != "",
+	}
+	for range s.facts.Missing() {
+		s.facts.Names = append(s.facts.Names, r.Name(s.Local.Name))
+	}
+	var errs []error
+	for _, a := range localpool.Plan(s.facts) {
+		ctrl.LoggerFrom(ctx).Info("Scaling LocalMachinePool", "action", a.String())
+		var err error
+		switch a := a.(type) {
+		case scaling.Create:
+			err = r.create(ctx, s, a)
+		case scaling.Delete:
+			err = r.deleteNamed(ctx, s, a.Name, a.String())
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", a, err))
+			break // what failed once, such as a quota, will fail again
+		}
+	}
+	return phase.Continue(), errors.Join(errs...)
+}
+
+func (r *Reconciler) create(ctx context.Context, s *state, a scaling.Create) error {
+	local := s.Make(s.machinePool, a.Name, s.members)
+	local.Spec.ProviderID = s.backend.ProviderID(client.ObjectKeyFromObject(local), s.Cluster)
+	if err := r.Mgmt.Create(ctx, local); err != nil {
+		r.Recorder.Eventf(s.Local, nil, corev1.EventTypeWarning, "FailedCreate", "Create", "%s: %v", a, err)
+		return fmt.Errorf("create LocalMachine %s: %w", client.ObjectKeyFromObject(local), err)
+	}
+	r.Recorder.Eventf(s.Local, local, corev1.EventTypeNormal, "SuccessfulCreate", "Create", "%s", a)
+	s.members = append(s.members, localpool.Member{Local: local})
+	return nil
+}
+
+func (r *Reconciler) deleteNamed(ctx context.Context, s *state, name, why string) error {
+	for i, m := range s.members {
+		if m.Local.Name == name {
+			return r.delete(ctx, s, &s.members[i], why)
+		}
+	}
+	return nil
+}
+
+// delete deletes a machine by its Machine, so that its Node is drained. One for
+// which there is none yet has nothing to drain.
+func (r *Reconciler) delete(ctx context.Context, s *state, m *localpool.Member, why string) error {
+	var obj client.Object = m.Local
+	if m.Machine == nil {
+		// The cache may not show it yet.
+		machine := &clusterv1.Machine{}
+		err := r.Live.Get(ctx, client.ObjectKeyFromObject(m.Local), machine)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("get Machine %s: %w", client.ObjectKeyFromObject(m.Local), err)
+		}
+		if err == nil && s.StandsFor(machine, m.Local) {
+			m.Machine = machine
+		}
+	}
+	if m.Machine != nil {
+		obj = m.Machine
+	}
+	if err := r.Mgmt.Delete(ctx, obj.DeepCopyObject().(client.Object), client.Preconditions{UID: new(obj.GetUID())}); client.IgnoreNotFound(err) != nil {
+		r.Recorder.Eventf(s.Local, obj, corev1.EventTypeWarning, "FailedDelete", "Delete", "%s: %v", why, err)
+		return fmt.Errorf("delete %s: %w", client.ObjectKeyFromObject(obj), err)
+	}
+	r.Recorder.Eventf(s.Local, obj, corev1.EventTypeNormal, "SuccessfulDelete", "Delete", "%s", why)
+	return nil
+}
+
+// deleteAll empties a pool that is being deleted, and lets it go. At most a batch
+// is deleted at a time; the events of that bring the next.
+func (r *Reconciler) deleteAll(ctx context.Context, s *state) (phase.Next, error) {
+	deleted := 0
+	for i := range s.members {
+		m := &s.members[i]
+		if m.Going() {
+			continue
+		}
+		if deleted == scaling.Batch(len(s.members)) {
+			break
+		}
+		if err := r.delete(ctx, s, m, "delete "+m.Local.Name+": the LocalMachinePool is being deleted"); err != nil {
+			return phase.Continue(), err
+		}
+		deleted++
+	}
+	if len(s.members) == 0 {
+		finalizer.Remove(s.Local, infrav1.LocalMachinePoolFinalizer)
+	}
+	return phase.Continue(), nil
+}
