@@ -66,6 +66,13 @@ func Join(paths []string) string {
 	return strings.Join(paths, ", ")
 }
 
+// What a patch may ask for: it comes from somebody else, and a few bytes of it
+// can double an object again and again.
+const (
+	maxOperations = 10_000
+	maxCopied     = 4 << 20
+)
+
 // Apply returns an object with a patch applied; the object given is as it was.
 func Apply(object map[string]any, kind hooksv1.PatchType, patch []byte) (map[string]any, error) {
 	before, err := json.Marshal(object)
@@ -79,7 +86,12 @@ func Apply(object map[string]any, kind hooksv1.PatchType, patch []byte) (map[str
 		if err != nil {
 			return nil, fmt.Errorf("it is no JSON patch: %w", err)
 		}
-		if after, err = operations.Apply(before); err != nil {
+		if len(operations) > maxOperations {
+			return nil, fmt.Errorf("it has %d operations: at most %d are applied", len(operations), maxOperations)
+		}
+		options := jsonpatch.NewApplyOptions()
+		options.AccumulatedCopySizeLimit = maxCopied
+		if after, err = operations.ApplyWithOptions(before, options); err != nil {
 			return nil, fmt.Errorf("it does not apply: %w", err)
 		}
 	case hooksv1.JSONMergePatchType:

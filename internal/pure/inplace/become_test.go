@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inplace
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+func TestBecome(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ had, fresh, want map[string]any }{
+		"what is wanted comes": {
+			had:   map[string]any{"size": "small"},
+			fresh: map[string]any{"size": "big", "disk": map[string]any{"gb": int64(9)}},
+			want:  map[string]any{"size": "big", "disk": map[string]any{"gb": int64(9)}},
+		},
+		"what others have added stays": {
+			had:   map[string]any{"size": "small", "providerID": "x://1", "net": map[string]any{"mine": "a", "theirs": "b"}},
+			fresh: map[string]any{"size": "big", "net": map[string]any{"mine": "c"}},
+			want:  map[string]any{"size": "big", "providerID": "x://1", "net": map[string]any{"mine": "c", "theirs": "b"}},
+		},
+		"what we have written and want no more goes": {
+			had:   map[string]any{"size": "small", "net": map[string]any{"mine": "a", "theirs": "b"}},
+			fresh: map[string]any{},
+			want:  map[string]any{"net": map[string]any{"theirs": "b"}},
+		},
+		"with the whole of an object that was ours": {
+			had:   map[string]any{"net": map[string]any{"mine": "a"}},
+			fresh: map[string]any{},
+			want:  map[string]any{},
+		},
+		"an object takes the place of a value": {
+			had:   map[string]any{"size": "small"},
+			fresh: map[string]any{"size": map[string]any{"gb": int64(1)}},
+			want:  map[string]any{"size": map[string]any{"gb": int64(1)}},
+		},
+		"lists are taken over whole": {
+			had:   map[string]any{"size": []any{"a", "b"}},
+			fresh: map[string]any{"size": []any{"c"}},
+			want:  map[string]any{"size": []any{"c"}},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			current := object("Host", tc.had)
+			current.SetManagedFields([]metav1.ManagedFieldsEntry{
+				{Manager: "us", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{".":{},"f:size":{},"f:net":{".":{},"f:mine":{}}}}`)}},
+				{Manager: "them", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:providerID":{},"f:net":{"f:theirs":{}}}}`)}},
+			})
+			fresh := object("Host", tc.fresh)
+			fresh.SetAnnotations(map[string]string{clusterv1.TemplateClonedFromNameAnnotation: "t2", "other": "x"})
+			got, err := Become(current, fresh, "us")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got.Object["spec"]); diff != "" {
+				t.Errorf("spec (-want +got):\n%s", diff)
+			}
+			if a := got.GetAnnotations(); a[clusterv1.TemplateClonedFromNameAnnotation] != "t2" || a["other"] != "" {
+				t.Errorf("annotations %v", a)
+			}
+			again, err := Become(got, fresh, "us")
+			if err != nil || !cmp.Equal(got, again) {
+				t.Errorf("done again it is another: %v, %s", err, cmp.Diff(got, again))
+			}
+		})
+	}
+}
