@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 )
@@ -31,6 +32,74 @@ func metadataOf(kind, name string, owner *metav1.OwnerReference) *metav1.Partial
 	return obj
 }
 
+func TestWhileItStartsTheCollectorReadsOwnersThatAllMeanFromMemory(t *testing.T) {
+	t.Parallel()
+	maps := corev1.SchemeGroupVersion.WithResource("configmaps")
+	of := func(name string, uid types.UID) *metav1.PartialObjectMetadata {
+		return metadataOf("Secret", name, &metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: uid})
+	}
+	elsewhere := of("s", "1")
+	elsewhere.Namespace = "other"
+	tests := map[string]struct {
+		objects   []runtime.Object
+		started   bool
+		wantReads int
+	}{
+		"one that two refer to":                                 {objects: []runtime.Object{of("a", "1"), of("b", "1")}},
+		"one whose name is meant for another by somebody":       {objects: []runtime.Object{of("a", "1"), of("b", "2")}, wantReads: 1},
+		"one whose name has been taken over, and memory is old": {objects: []runtime.Object{of("a", "2")}, wantReads: 1},
+		"one that is referred to from another namespace alone":  {objects: []runtime.Object{elsewhere}, wantReads: 1},
+		"one that two refer to, later":                          {objects: []runtime.Object{of("a", "1"), of("b", "1")}, started: true, wantReads: 1},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			owner := metadataOf("ConfigMap", "owner", nil)
+			owner.UID = "1"
+			c, client := collecting(t, append(tc.objects, owner)...)
+			if tc.started {
+				c.started()
+			}
+			if _, err := c.Resource(maps).Namespace("ns").Get(t.Context(), "owner", metav1.GetOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if got := reads(client); got != tc.wantReads {
+				t.Errorf("%d reads, want %d", got, tc.wantReads)
+			}
+		})
+	}
+}
+
+// collecting makes what the collector knows of these Secrets and ConfigMaps.
+func collecting(t *testing.T, objects ...runtime.Object) (*collected, *metadatafake.FakeMetadataClient) {
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	client := metadatafake.NewSimpleMetadataClient(scheme, objects...)
+	mapper := meta.NewDefaultRESTMapper(nil)
+	c := newCollected(client, staticMapper{mapper})
+	for kind, resource := range map[string]string{"Secret": "secrets", "ConfigMap": "configmaps"} {
+		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+		if _, err := c.ForResource(corev1.SchemeGroupVersion.WithResource(resource)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Start(t.Context().Done())
+	c.WaitForCacheSync(t.Context().Done())
+	return c, client
+}
+
+// reads counts the objects that the API server was asked for.
+func reads(client *metadatafake.FakeMetadataClient) (n int) {
+	for _, a := range client.Actions() {
+		if a.GetVerb() == "get" {
+			n++
+		}
+	}
+	return n
+}
+
 func TestTheCollectorReadsFromMemoryWhatOwnsNothing(t *testing.T) {
 	secrets, maps := corev1.SchemeGroupVersion.WithResource("secrets"), corev1.SchemeGroupVersion.WithResource("configmaps")
 	ofMap := &metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: "1"}
@@ -50,22 +119,7 @@ func TestTheCollectorReadsFromMemoryWhatOwnsNothing(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			scheme := metadatafake.NewTestScheme()
-			if err := metav1.AddMetaToScheme(scheme); err != nil {
-				t.Fatal(err)
-			}
-			client := metadatafake.NewSimpleMetadataClient(scheme, tc.secret, metadataOf("ConfigMap", "owner", nil))
-			mapper := meta.NewDefaultRESTMapper(nil)
-			mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
-			mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
-			c := newCollected(client, staticMapper{mapper})
-			for _, r := range []schema.GroupVersionResource{secrets, maps} {
-				if _, err := c.ForResource(r); err != nil {
-					t.Fatal(err)
-				}
-			}
-			c.Start(t.Context().Done())
-			c.WaitForCacheSync(t.Context().Done())
+			c, client := collecting(t, tc.secret, metadataOf("ConfigMap", "owner", nil))
 			// What comes after that memory does not know.
 			for _, obj := range []*metav1.PartialObjectMetadata{metadataOf("Secret", "new", nil), tc.first} {
 				if obj == nil {
@@ -82,14 +136,8 @@ func TestTheCollectorReadsFromMemoryWhatOwnsNothing(t *testing.T) {
 			if err != nil || obj.Name != tc.name {
 				t.Fatalf("%v, %v", obj, err)
 			}
-			reads := 0
-			for _, a := range client.Actions() {
-				if a.GetVerb() == "get" {
-					reads++
-				}
-			}
-			if reads != tc.wantReads {
-				t.Errorf("%d reads, want %d: %v", reads, tc.wantReads, client.Actions())
+			if got := reads(client); got != tc.wantReads {
+				t.Errorf("%d reads, want %d: %v", got, tc.wantReads, client.Actions())
 			}
 		})
 	}

@@ -44,6 +44,10 @@ const (
 	// discoverySettles is for how long after the last change of a definition
 	// discovery is read again.
 	discoverySettles = 5 * time.Second
+	// collectorStart is for how long the garbage collector is told of owners from
+	// memory: it begins to work when it has seen all there is, and the latest
+	// after half a minute.
+	collectorStart = time.Minute
 	// collectorPeriod is how often AwaitCollector looks.
 	collectorPeriod = 20 * time.Millisecond
 )
@@ -177,6 +181,13 @@ func (c *controllers) addGarbageCollector(ctx context.Context, _ pki.Folder) err
 	c.loops = append(c.loops,
 		func(ctx context.Context) { gc.Run(ctx, 20, 30*time.Second) },
 		func(ctx context.Context) { gc.Sync(ctx, changed, gcSyncPeriod) },
+		func(ctx context.Context) {
+			select {
+			case <-time.After(collectorStart):
+				c.collected.started()
+			case <-ctx.Done():
+			}
+		},
 	)
 	return nil
 }
