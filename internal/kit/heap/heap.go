@@ -14,37 +14,52 @@ import (
 // live is what the last collection found in use.
 const live = "/gc/heap/live:bytes"
 
-// Tune lets the heap grow to floor bytes before it is collected, and from there
-// on by percent of what is in use. A fixed percentage would either collect
-// every few megabytes while a process starts, or double a heap that is large.
-// It holds for the rest of the process: call it once.
-func Tune(floor uint64, percent int) {
-	adjust(floor, percent)
-	again(floor, percent)
+// Growth says how far a heap may grow before it is collected.
+type Growth struct {
+	// Floor is in bytes: below it nothing is collected. A fixed percentage would
+	// collect every few megabytes while a process starts.
+	Floor uint64
+	// Small is, in percent of what is in use, how much a heap may grow that does
+	// not become larger than Large bytes thereby: memory is there, and half as
+	// many collections cost half as much.
+	Small int
+	Large uint64
+	// Percent is how much any other may grow.
+	Percent int
+}
+
+// Tune lets the heap of this process grow so. It holds for the rest of the
+// process: call it once.
+func Tune(g Growth) {
+	adjust(g)
+	again(g)
 }
 
 // again adjusts after each collection: only that runs the finalizer of an
 // object that nobody refers to.
-func again(floor uint64, percent int) {
+func again(g Growth) {
 	runtime.SetFinalizer(&struct{ _ [16]byte }{}, func(any) {
-		adjust(floor, percent)
-		again(floor, percent)
+		adjust(g)
+		again(g)
 	})
 }
 
-func adjust(floor uint64, percent int) {
+func adjust(g Growth) {
 	sample := []metrics.Sample{{Name: live}}
 	metrics.Read(sample)
-	debug.SetGCPercent(growth(sample[0].Value.Uint64(), floor, percent))
+	debug.SetGCPercent(g.percent(sample[0].Value.Uint64()))
 }
 
-// growth is the percentage by which a heap may grow that has so much in use.
-func growth(inUse, floor uint64, percent int) int {
+// percent is by how much a heap may grow that has so much in use.
+func (g Growth) percent(inUse uint64) int {
 	if inUse == 0 { // before the first collection Go counts from 4 MiB
 		inUse = 4 << 20
 	}
-	if inUse >= floor {
-		return percent
+	to := func(size uint64) int { // that size
+		if inUse >= size {
+			return 0
+		}
+		return int(min((size-inUse)*100/inUse, math.MaxInt32))
 	}
-	return max(percent, int(min((floor-inUse)*100/inUse, math.MaxInt32)))
+	return max(g.Percent, to(g.Floor), min(g.Small, to(g.Large)))
 }

@@ -17,14 +17,17 @@ func TestGrowth(t *testing.T) {
 	}{
 		"nothing collected yet":       {0, 7400},
 		"a little grows to the floor": {100 * mib, 200},
-		"below the floor, but near":   {250 * mib, 80},
-		"above the floor":             {1000 * mib, 80},
-		"at the floor":                {300 * mib, 80},
+		"near the floor it is small":  {250 * mib, 120},
+		"a small one":                 {400 * mib, 120},
+		"almost a large one":          {500 * mib, 80},
+		"a large one":                 {600 * mib, 60},
+		"far above":                   {3000 * mib, 60},
 	}
+	g := Growth{Floor: 300 * mib, Small: 120, Large: 900 * mib, Percent: 60}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := growth(tc.inUse, 300*mib, 80); got != tc.want {
+			if got := g.percent(tc.inUse); got != tc.want {
 				t.Errorf("growth %d, want %d", got, tc.want)
 			}
 		})
@@ -34,7 +37,7 @@ func TestGrowth(t *testing.T) {
 func TestTuneFollowsTheHeap(t *testing.T) {
 	old := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(old)
-	Tune(1<<40, 80)
+	Tune(Growth{Floor: 1 << 40, Percent: 80})
 	set := func() int {
 		n := debug.SetGCPercent(100)
 		debug.SetGCPercent(n)
