@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -70,6 +71,7 @@ type client struct {
 	node   string
 	conn   *grpc.ClientConn
 	call   time.Duration
+	proof  atomic.Pointer[Status] // what the member answered when it was connected to, until somebody asks
 }
 
 func (c *client) cluster() pb.ClusterClient         { return pb.NewClusterClient(c.conn) }
@@ -100,7 +102,16 @@ func (c *client) Members(ctx context.Context) ([]Member, error) {
 	return members, nil
 }
 
+// Status gives the first time what the member answered a moment ago: a question
+// goes through a port-forward, which costs both sides as much as the answer.
 func (c *client) Status(ctx context.Context) (Status, error) {
+	if first := c.proof.Swap(nil); first != nil {
+		return *first, nil
+	}
+	return c.ask(ctx)
+}
+
+func (c *client) ask(ctx context.Context) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.call)
 	defer cancel()
 	s, err := c.maintenance().Status(ctx, &pb.StatusRequest{})
@@ -135,7 +146,7 @@ func (c *client) Promote(ctx context.Context, id uint64) error {
 }
 
 func (c *client) MoveLeader(ctx context.Context, to uint64) error {
-	status, err := c.Status(ctx)
+	status, err := c.ask(ctx)
 	switch {
 	case err != nil:
 		return err

@@ -112,6 +112,20 @@ func TestMembersAreListedWithAlarms(t *testing.T) {
 	}
 }
 
+func TestTheFirstStatusIsTheOneThatProvedTheConnection(t *testing.T) {
+	t.Parallel()
+	ca := newCA(t)
+	cluster, d := start(t, ca, "a", "b")
+	c := connect(t, d, ca, "a")
+	cluster.SetRunning("b", false)
+	for i, want := range [][]string{nil, {"etcdserver: no leader"}} {
+		status, err := c.Status(t.Context())
+		if diff := cmp.Diff(want, status.Errors, cmpopts.EquateEmpty()); err != nil || diff != "" {
+			t.Errorf("status %d: %v, errors (-want +got):\n%s", i+1, err, diff)
+		}
+	}
+}
+
 func TestLeadershipMovesFromWhoeverIsConnected(t *testing.T) {
 	t.Parallel()
 	ca := newCA(t)

@@ -119,13 +119,15 @@ func (d *Dialer) connect(ctx context.Context, t Target, node string) (*client, e
 		return nil, t.failed(node, "connect", err)
 	}
 	c := &client{dialer: d, target: t, node: node, conn: conn, call: orDefault(d.CallTimeout, DefaultCallTimeout)}
-	if _, err := c.Status(dialCtx); err != nil {
+	status, err := c.ask(dialCtx)
+	if err != nil {
 		if conn := spare.take(); conn != nil {
 			_ = conn.Close() // gRPC has never asked for it.
 		}
 		_ = c.Close() // It never worked; the first failure is the one to tell.
 		return nil, err
 	}
+	c.proof.Store(&status)
 	return c, nil
 }
 
