@@ -215,7 +215,7 @@ func TestReadyTellsWhatIsMissing(t *testing.T) {
 		"one comes up":    {members: []Member{run("a", ""), run("b", "it boots")}, want: "False NotReady: 1 of 2 machines run\n* LocalMachine b: it boots"},
 		"one is missing":  {members: []Member{run("a", "")}, want: "False NotReady: 1 of 2 machines run"},
 		"one goes":        {members: []Member{run("a", ""), func() Member { m := run("b", ""); m.Local.DeletionTimestamp = &metav1.Time{Time: now}; return m }()}, want: "False NotReady: 1 of 2 machines run"},
-		"one is replaced": {members: []Member{run("a", ""), old, run("c", "it boots")}, want: "True Ready: 1 machine of another template or version being replaced", provisioned: true},
+		"one is replaced": {members: []Member{run("a", ""), old, run("c", "it boots")}, want: "True Ready: Replacing 1 machine of another template or version\n* LocalMachine c: it boots", provisioned: true},
 		"none can be made": {
 			change: func(s *Status) { s.Blocked = "Waiting for data" }, want: "False NotReady: 0 of 2 machines run\n* Waiting for data",
 		},

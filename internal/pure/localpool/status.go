@@ -126,7 +126,8 @@ func (s Status) count(is func(Member) bool) (n int) {
 	return n
 }
 
-// ready is true while as many machines as wanted run.
+// ready is true while as many machines as wanted run. It tells what is missing, and
+// how far a replacement is.
 func (s Status) ready() metav1.Condition {
 	c := conditions.New(clusterv1.ReadyCondition, metav1.ConditionFalse, clusterv1.NotReadyReason, "")
 	var names []string
@@ -138,33 +139,38 @@ func (s Status) ready() metav1.Condition {
 		}
 	}
 	running := s.count(func(m Member) bool { return !m.Going() && ready(m) })
+	var lines []string
 	switch {
 	case !s.Local.DeletionTimestamp.IsZero():
 		c.Reason, c.Message = clusterv1.DeletingReason, "The pool is being deleted"
 		if len(names) > 0 {
 			c.Message = fmt.Sprintf("Waiting for %s to be deleted: %s", conditions.Count(len(names), "LocalMachine"), conditions.Names(names))
 		}
+		return c
 	case s.Waiting != "":
 		c.Message = s.Waiting
+		return c
 	case !s.acted():
 		c.Message = "Waiting for the pool to be looked at: " + s.Failed
+		return c
 	case running < s.Facts.Want:
-		lines := []string{fmt.Sprintf("%d of %d machines run", running, s.Facts.Want)}
-		if s.Blocked != "" && len(s.Members) < s.Facts.Want {
-			lines = append(lines, "* "+s.Blocked)
-		}
-		if s.Failed != "" {
-			lines = append(lines, "* "+s.Failed)
-		}
-		if len(notReady) > 0 {
-			lines = append(lines, conditions.Aggregate(conditions.Objects("LocalMachine", notReady...), clusterv1.ReadyCondition, clusterv1.ReadyCondition, conditions.AggregateOptions{}).Message)
-		}
-		c.Message = strings.Join(lines, "\n")
+		lines = append(lines, fmt.Sprintf("%d of %d machines run", running, s.Facts.Want))
 	default:
 		c.Status, c.Reason = metav1.ConditionTrue, clusterv1.ReadyReason
-		if n := s.count(s.Facts.outdated); n > 0 {
-			c.Message = fmt.Sprintf("%s of another template or version being replaced", conditions.Count(n, "machine"))
-		}
 	}
+	old := s.count(s.Facts.outdated)
+	if old > 0 {
+		lines = append(lines, fmt.Sprintf("Replacing %s of another template or version", conditions.Count(old, "machine")))
+	}
+	if s.Blocked != "" && (old > 0 || len(s.Members) < s.Facts.Want) {
+		lines = append(lines, "* "+s.Blocked)
+	}
+	if s.Failed != "" {
+		lines = append(lines, "* "+s.Failed)
+	}
+	if len(lines) > 0 && len(notReady) > 0 {
+		lines = append(lines, conditions.Aggregate(conditions.Objects("LocalMachine", notReady...), clusterv1.ReadyCondition, clusterv1.ReadyCondition, conditions.AggregateOptions{}).Message)
+	}
+	c.Message = strings.Join(lines, "\n")
 	return c
 }
