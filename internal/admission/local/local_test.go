@@ -36,11 +36,15 @@ func TestTemplatesDoNotChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, w := range Webhooks(host.Backends{}) {
-				if w.Mutating || w.Kind.Kind == "LocalCluster" || w.Kind.Kind == "LocalMachinePoolTemplate" {
-					continue // not of templates, or its machines are one level further down
+				if w.Mutating || w.Kind.Kind == "LocalCluster" {
+					continue // not of templates
+				}
+				kind := `"simulated": {}`
+				if w.Kind.Kind == "LocalMachinePoolTemplate" {
+					kind = `"template": {"simulated": {}}` // its machines are one level further down
 				}
 				req := &admissionv1.AdmissionRequest{Name: "t", Namespace: "ns", DryRun: &tc.dryRun}
-				req.Object.Raw, req.OldObject.Raw = []byte(tc.obj), []byte(old)
+				req.Object.Raw, req.OldObject.Raw = []byte(strings.ReplaceAll(tc.obj, `"simulated": {}`, kind)), []byte(strings.ReplaceAll(old, `"simulated": {}`, kind))
 				got := w.Admit(t.Context(), req)
 				if got.Allowed != tc.want {
 					t.Errorf("%s: allowed %v, want %v", w.Kind.Kind, got.Allowed, tc.want)
