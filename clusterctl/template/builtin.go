@@ -3,13 +3,27 @@
 package template
 
 import (
-	"bytes"
-	_ "embed" // for the template below
+	_ "embed" // for the templates below
+	"slices"
 )
 
-//go:embed local.yaml
-var local []byte
+// A template is the first of these, with one of the others for the workers.
+var (
+	//go:embed local.yaml
+	local []byte
+	//go:embed local-workers.yaml
+	localWorkers []byte
+	//go:embed local-machine-pool.yaml
+	localMachinePool []byte
+)
 
 // Local returns the template of a cluster of the local provider. It needs the
 // variables CLUSTER_NAME, NAMESPACE and KUBERNETES_VERSION.
-func Local() []byte { return bytes.Clone(local) }
+func Local() []byte { return joined(local, localWorkers) }
+
+// LocalMachinePool returns that of one whose workers are a MachinePool.
+func LocalMachinePool() []byte { return joined(local, localMachinePool) }
+
+func joined(cluster, workers []byte) []byte {
+	return slices.Concat(cluster, []byte("---\n"), workers)
+}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/clusterctl"
+	"github.com/capstan-dev/capstan/clusterctl/template"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
@@ -46,6 +47,9 @@ var said = map[string]string{
 	"CONTROL_PLANE_MACHINE_COUNT": "control-plane-machine-count", "WORKER_MACHINE_COUNT": "worker-machine-count",
 }
 
+// machinePool is the flavor whose workers are a MachinePool.
+const machinePool = "machine-pool"
+
 // templateFlags say which template to fill, and with what.
 type templateFlags struct {
 	namespace, version, flavor, infrastructure  string
@@ -62,7 +66,7 @@ func (f *templateFlags) add(cmd *cobra.Command) {
 	fl.Int32Var(&f.controlPlane, "control-plane-machine-count", 1, "number of control plane machines")
 	fl.Int32Var(&f.workers, "worker-machine-count", 0, "number of worker machines")
 	fl.StringVarP(&f.infrastructure, "infrastructure", "i", "local", "infrastructure provider whose template to use")
-	fl.StringVarP(&f.flavor, "flavor", "f", "", "flavor of the provider's template")
+	fl.StringVarP(&f.flavor, "flavor", "f", "", "flavor of the provider's template; that of the provider local has "+machinePool)
 	fl.StringVar(&f.from, "from", "", "file or https URL of the template; - for standard input")
 	fl.StringVar(&f.configMap, "from-config-map", "", "ConfigMap of the management cluster that holds the template")
 	fl.StringVar(&f.configMapNamespace, "from-config-map-namespace", "", "namespace of that ConfigMap (default: that of the cluster)")
@@ -110,8 +114,10 @@ func (f *templateFlags) options(ctx context.Context, cmd *cobra.Command, env *En
 		o.Template, err = c.TemplateFromConfigMap(ctx, client.ObjectKey{Namespace: namespace, Name: f.configMap}, f.configMapKey)
 	case f.from != "":
 		o.Template, err = readTemplate(ctx, env, f.from)
+	case f.infrastructure == "local" && f.flavor == machinePool:
+		o.Template = template.LocalMachinePool()
 	case f.infrastructure != "local" || f.flavor != "":
-		err = command.Misuse(fmt.Errorf("this version knows the template of the provider local without flavors, not %s %s: give another with --from FILE, URL or - for standard input", f.infrastructure, f.flavor))
+		err = command.Misuse(fmt.Errorf("this version knows the template of the provider local, without a flavor or with %s, not %s %s: give another with --from FILE, URL or - for standard input", machinePool, f.infrastructure, f.flavor))
 	}
 	return o, err
 }
