@@ -41,6 +41,8 @@ type store struct {
 	made   int
 	named  map[string]int
 	sent   map[string]int // requests to write, by verb and kind
+	refuse error          // what the next writes are answered, once spare is used up; nil: they are done
+	spare  int
 }
 
 // newStore makes a store of the kinds that are installed, with Secrets and
@@ -94,6 +96,12 @@ func (s *store) before(verb string, obj client.Object) error {
 	kind, err := s.GroupVersionKindFor(obj)
 	if err != nil {
 		return err
+	}
+	if s.refuse != nil {
+		if s.spare == 0 {
+			return s.refuse
+		}
+		s.spare--
 	}
 	s.sent[verb+" "+kind.Kind]++
 	if verb != "create" {

@@ -49,16 +49,22 @@ func get[T client.Object](t *testing.T, w *story, name string, obj T) T {
 }
 
 // change edits an object as a user does, and lets the world come to rest.
-func change[T client.Object](t *testing.T, w *story, name string, obj T, what string, edit func(T)) {
+func change[T client.Object](t *testing.T, w *story, name string, obj T, what string, how func(T)) {
 	t.Helper()
 	w.Tell("# %s", what)
+	edit(t, w, name, obj, how)
+	w.Run()
+}
+
+// edit changes an object as a user does.
+func edit[T client.Object](t *testing.T, w *story, name string, obj T, how func(T)) {
+	t.Helper()
 	get(t, w, name, obj)
 	before := obj.DeepCopyObject().(client.Object)
-	edit(obj)
+	how(obj)
 	if err := w.Mgmt.Patch(t.Context(), obj, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
-	w.Run()
 }
 
 // end writes how the world looks: the cluster and its machines.

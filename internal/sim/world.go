@@ -36,6 +36,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/access/payloads"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/updates"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -55,6 +56,8 @@ type Options struct {
 	// StatusDebounce is how long a status that only informs may wait to be
 	// written with the next; zero writes each at once.
 	StatusDebounce time.Duration
+	// Updates are the extensions that update Machines in place; by default none.
+	Updates updates.Hooks
 	// Log receives what the controllers say; the zero value drops it.
 	Log logr.Logger
 }
@@ -93,7 +96,10 @@ func NewWorld(o Options) (*World, error) {
 	outside := controllers.Outside{
 		Mgmt: s, Live: s, Providers: provider.New(s, nil),
 		Workload: w.clusters, Etcd: &etcd.Dialer{Clock: o.Clock},
-		Backends: o.Backends, Payloads: payloads.New(s, nil), Extensions: controllers.Extensions{Catalog: known, Registry: extensions.NewRegistry(known), Client: unasked{}},
+		Backends: o.Backends, Payloads: payloads.New(s, nil),
+		Extensions: controllers.Extensions{
+			Catalog: known, Registry: extensions.NewRegistry(known), Client: unasked{}, Updates: updates.Extensions{Hooks: o.Updates},
+		},
 		Debounce: patch.NewStatusDebounce(o.StatusDebounce, o.Clock),
 		Clock:    o.Clock, Recorder: func(string) events.EventRecorder { return w }, Name: s.name, Random: func() float64 { return 0.5 },
 		NewToken: func() (bootstrapv1.BootstrapTokenString, error) {

@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -29,6 +30,12 @@ func New(t testing.TB) *story { return newDebounced(t, 0) }
 // newDebounced makes one in which a status that only informs waits.
 func newDebounced(t testing.TB, debounce time.Duration) *story {
 	t.Helper()
+	return newWith(t, func(o *Options) { o.StatusDebounce = debounce })
+}
+
+// newWith makes one with other options.
+func newWith(t testing.TB, change func(*Options)) *story {
+	t.Helper()
 	clock := NewClock(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC))
 	backend, err := simulated.New(simulated.Options{Dir: t.TempDir(), Clock: clock, Random: func() float64 { return 0 }})
 	if err != nil {
@@ -39,7 +46,9 @@ func newDebounced(t testing.TB, debounce time.Duration) *story {
 			t.Errorf("close the simulated machines: %v", err)
 		}
 	})
-	return begin(t, Options{Clock: clock, Backends: host.Backends{Simulated: backend}, StatusDebounce: debounce})
+	o := Options{Clock: clock, Backends: host.Backends{Simulated: backend}}
+	change(&o)
+	return begin(t, o)
 }
 
 // fork makes a world with objects of another one, on the same machines.
@@ -69,6 +78,12 @@ func (s *story) must(err error) {
 func (s *story) Run() {
 	s.t.Helper()
 	s.must(s.World.Run(s.t.Context()))
+}
+
+// decode reads an object from JSON.
+func (s *story) decode(text []byte, into any) {
+	s.t.Helper()
+	s.must(json.Unmarshal(text, into))
 }
 
 // RunFor lets time pass, and tells of it.

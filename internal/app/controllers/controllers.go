@@ -33,6 +33,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/access/payloads"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/updates"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/controller/cluster"
 	"github.com/capstan-dev/capstan/internal/controller/clusterresourceset"
@@ -89,6 +90,7 @@ type Extensions struct {
 	Catalog  *catalog.Catalog
 	Registry extensionconfig.Registry
 	Client   extensionconfig.Extensions
+	Updates  updates.Extensions // of Machines in place
 }
 
 // Controller is one of the list.
@@ -119,7 +121,10 @@ func All() []Controller {
 			}
 		}),
 		entry(Core, &clusterv1.MachineDeployment{}, func(o Outside, name string) reconciler[*clusterv1.MachineDeployment] {
-			return &machinedeployment.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce}
+			return &machinedeployment.Reconciler{
+				Mgmt: o.Mgmt, Providers: o.Providers, Extensions: o.Extensions.Updates,
+				Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce,
+			}
 		}),
 		entry(Core, &clusterv1.MachineSet{}, func(o Outside, name string) reconciler[*clusterv1.MachineSet] {
 			return &machineset.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce}
@@ -128,7 +133,10 @@ func All() []Controller {
 			return &machinepool.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}
 		}),
 		entry(Core, &clusterv1.Machine{}, func(o Outside, name string) reconciler[*clusterv1.Machine] {
-			return &machine.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}
+			return &machine.Reconciler{
+				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Extensions: o.Extensions.Updates,
+				Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce,
+			}
 		}),
 		entry(Core, &clusterv1.MachineHealthCheck{}, func(o Outside, name string) reconciler[*clusterv1.MachineHealthCheck] {
 			return &machinehealthcheck.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}

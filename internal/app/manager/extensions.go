@@ -18,6 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 	"github.com/capstan-dev/capstan/internal/access/services"
+	"github.com/capstan-dev/capstan/internal/access/updates"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 )
 
@@ -58,7 +59,7 @@ func (s *shared) openExtensions(ctx context.Context) (x controllers.Extensions, 
 	})); err != nil {
 		return x, err
 	}
-	return controllers.Extensions{Catalog: known, Registry: registry, Client: calls}, s.mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error {
+	return controllers.Extensions{Catalog: known, Registry: registry, Client: calls, Updates: updates.Extensions{Hooks: calls}}, s.mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error {
 		s.options.ExtensionPages.show(calls)
 		<-ctx.Done()
 		s.options.ExtensionPages.show(nil)

@@ -16,6 +16,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/updates"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -31,14 +32,17 @@ const (
 	remoteGrace = 5 * time.Minute
 )
 
-// Reconciler has what the controller needs from outside. All fields but
-// RemoteGrace are required; Setup checks them.
+// Reconciler has what the controller needs from outside. All fields but the
+// last three are required; Setup checks them.
 type Reconciler struct {
 	Mgmt      client.Client      // the management cluster
+	Live      client.Reader      // the same, past the cache
 	Providers *provider.Objects  // bootstrap and infrastructure objects
 	Workload  workload.Clusters  // Nodes
 	Clock     clock.PassiveClock // of conditions and timeouts
 	Recorder  events.EventRecorder
+	// Extensions update Machines in place; without any, none is updated so.
+	Extensions updates.Extensions
 	// Debounce joins status writes that come close together; nil writes each at once.
 	Debounce *patch.StatusDebounce
 	// RemoteGrace is how long after the last answer of a workload cluster its
@@ -50,8 +54,8 @@ type Reconciler struct {
 
 // Setup registers the controller, its index and its watches.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || r.Providers == nil || r.Workload == nil || r.Clock == nil || r.Recorder == nil {
-		return errors.New("machine: Mgmt, Providers, Workload, Clock and Recorder are required")
+	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Workload == nil || r.Clock == nil || r.Recorder == nil {
+		return errors.New("machine: Mgmt, Live, Providers, Workload, Clock and Recorder are required")
 	}
 	if err := provider.Index(ctx, mgr.GetFieldIndexer(), &clusterv1.Machine{}, refs); err != nil {
 		return err
@@ -86,6 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (ctrl.
 			phase.Do("bootstrap", r.bootstrap),
 			phase.Do("infrastructure", r.infrastructure),
 			phase.Do("node", r.node),
+			phase.Do("update in place", r.update),
 			phase.Do("certificates", r.certificates)),
 		End:      r.delete,
 		Report:   report,

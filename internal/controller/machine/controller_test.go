@@ -183,11 +183,11 @@ func TestReconcile(t *testing.T) {
 			}), bootstrapped(), provisioned(), node()},
 			wantErr: "certificates: annotation machine.cluster.x-k8s.io/certificates-expiry of the Machine must be a time as RFC 3339 has it",
 		},
-		"an update in place is refused aloud": {
+		"an update in place waits for its owner": {
 			objects: []client.Object{cluster(), machine(running, func(m *clusterv1.Machine) {
 				m.Annotations = map[string]string{clusterv1.UpdateInProgressAnnotation: ""}
 			}), bootstrapped(), provisioned(), node()},
-			want: map[string]string{"Updating": "True InPlaceUpdateFailed: Updates in place are not supported: remove the annotation in-place-updates.internal.cluster.x-k8s.io/update-in-progress, and replace the Machine"},
+			want: map[string]string{"Updating": "True InPlaceUpdating: Waiting for MachineSet set to write what the Machine is to be"},
 		},
 	}
 	for name, tc := range tests {

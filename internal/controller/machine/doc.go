@@ -11,7 +11,7 @@
 // of the control plane;
 // owner and label of the objects referred to; labels, annotations, taints and
 // spec.unschedulable of the Node.
-// Phases: bootstrap, infrastructure, node, certificates; all run each time.
+// Phases: bootstrap, infrastructure, node, update in place, certificates; all run each time.
 // Order of deletion: pre-drain hooks, drain, volumes, pre-terminate hooks,
 // infrastructure, bootstrap, Node; package machinedeletion decides.
 // Invariant: the Node is deleted only after its infrastructure is gone.

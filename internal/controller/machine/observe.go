@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
+	"github.com/capstan-dev/capstan/internal/pure/inplace"
 	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 )
 
@@ -35,6 +36,7 @@ type state struct {
 	nodeErr  error         // why the Node could not be looked for
 	untried  time.Duration // how much longer this process may need to find out whether the cluster answers
 	deletion deletion
+	update   inplace.Progress
 }
 
 // observe reads what concerns every Machine from the management cluster's cache.

@@ -19,6 +19,7 @@ func (s *state) facts(failed error) machinestatus.Facts {
 		BootstrapConfig: s.bootstrapConfig.Known(), Infrastructure: s.infraMachine.Known(), DataLacks: s.dataLacks, HostLacks: s.hostLacks,
 		Node:     s.seen,
 		Deletion: machinestatus.Stage{Reason: s.deletion.plan.Reason, Message: s.deletion.plan.Message},
+		Update:   machinestatus.Stage{Reason: s.update.Reason, Message: s.update.Message},
 	}
 	if s.nodeErr != nil {
 		f.Node.Failure = s.nodeErr.Error()

@@ -14,6 +14,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/updates"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -29,13 +30,15 @@ const (
 	grace = 2 * time.Second
 )
 
-// Reconciler has what the controller needs from outside. All fields are
-// required; Setup checks them.
+// Reconciler has what the controller needs from outside. All fields but Extensions
+// and Debounce are required; Setup checks them.
 type Reconciler struct {
 	Mgmt      client.Client      // the management cluster
 	Providers *provider.Objects  // templates
 	Clock     clock.PassiveClock // of conditions and spec.rollout.after
 	Recorder  events.EventRecorder
+	// Extensions say what can be updated in place; without any, nothing is.
+	Extensions updates.Extensions
 	// Debounce joins status writes that come close together; nil writes each at once.
 	Debounce *patch.StatusDebounce
 	// Name makes a name that is not taken: the prefix, a dash and five random letters.

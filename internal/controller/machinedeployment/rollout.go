@@ -119,12 +119,21 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (phase.Next, error) 
 	if facts.Lacking() {
 		facts.Name = r.Name(s.deployment.Name)
 	}
-	plan := rollout.Plan(facts)
-	var errs []error
+	made, err := rollout.Planner.Make(facts, func(q rollout.Question) (rollout.Answer, error) { return r.canUpdate(ctx, s, facts, q) })
+	plan, errs := made.Plan, []error{err}
+	for _, a := range made.Answers {
+		if a.Answer.Failure != nil {
+			errs = append(errs, a.Answer.Failure) // it is asked again, less and less often
+		}
+	}
+	s.blocked = append(s.blocked, plan.Undecided...)
 	for _, a := range plan.Actions {
 		ctrl.LoggerFrom(ctx).Info("Rolling out MachineDeployment", "action", a.String())
 		if err := r.act(ctx, s, a); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", a, err))
+		}
+		if _, starts := a.(rollout.Create); starts {
+			r.tellReplacement(s, made.Answers)
 		}
 	}
 	if err := errors.Join(append(errs, s.unusable)...); err != nil {

@@ -59,6 +59,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 		Watches(&clusterv1.Machine{}, r.ofOrphan, controller.Orphan()).
 		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
 		Watches(&clusterv1.MachineDeployment{}, r.ofDeployment, predicate.GenerationChangedPredicate{}).
+		Watches(&clusterv1.MachineSet{}, ofRecipient, receives()).
 		Concurrency(50).
 		Build(r)
 	r.watcher = c
@@ -80,6 +81,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 			phase.Do("adopt", r.adopt),
 			phase.Do("remediate", r.remediate),
 			phase.Do("synchronise", r.synchronise),
+			phase.Do("update in place", r.update),
 			phase.Do("scale", r.scale)),
 		End:      phase.InOrder(phase.Do("delete Machines", r.deleteMachines)),
 		Report:   report,

@@ -40,7 +40,7 @@ type state struct {
 
 // want is how many Machines there shall be.
 func (s *state) want() int {
-	return scaling.Group{Machines: s.machines, Replicas: s.set.Spec.Replicas}.Want()
+	return scaling.Group{Machines: scaling.Counted(s.set, s.machines), Replicas: s.set.Spec.Replicas}.Want()
 }
 
 // unsettled reports whether the number of Machines is not what it shall be, or

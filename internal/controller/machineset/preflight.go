@@ -16,9 +16,9 @@ import (
 )
 
 // preflight finds out why no Machine can be created now, if one might have to
-// be.
+// be, nor updated in place.
 func (r *Reconciler) preflight(ctx context.Context, s *state) (phase.Next, error) {
-	if !scaling.Needed(s.machines, s.orphans, s.want()) {
+	if !scaling.Needed(scaling.Counted(s.set, s.machines), s.orphans, s.want()) && len(scaling.ToUpdate(s.set, s.machines)) == 0 {
 		return phase.Continue(), nil
 	}
 	facts := scaling.Creation{Set: s.set, Cluster: s.cluster}

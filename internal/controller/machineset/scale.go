@@ -23,7 +23,16 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 	if s.unsettled() {
 		errs = append(errs, r.sweep(ctx, s))
 	}
-	facts := scaling.Facts{Want: s.want(), Machines: s.machines, Order: s.set.Spec.Deletion.Order, Blocked: s.blocked}
+	facts := scaling.Facts{Want: s.want(), Machines: scaling.Counted(s.set, s.machines), Order: s.set.Spec.Deletion.Order, Blocked: s.blocked}
+	if len(facts.Machines) > facts.Want {
+		recipient, err := r.observeRecipient(ctx, s)
+		if err != nil {
+			return phase.Continue(), errors.Join(append(errs, err)...)
+		}
+		if facts.Recipient = recipient; recipient != nil && recipient.Awaited != "" {
+			ctrl.LoggerFrom(ctx).V(2).Info("Waiting to hand Machines over", "reason", recipient.Awaited)
+		}
+	}
 	for range facts.Missing() {
 		random := r.Name(s.set.Name)
 		name, err := scaling.MachineNaming(s.set).Name(random[strings.LastIndex(random, "-")+1:])
@@ -64,12 +73,12 @@ func (r *Reconciler) act(ctx context.Context, s *state, a scaling.Action) error 
 		s.machines = append(s.machines, m)
 		return nil
 	case scaling.Delete:
-		for _, m := range s.machines {
-			if m.Name == a.Name {
-				return r.deleteMachine(ctx, s, m, a.String())
-			}
+		if m := s.machine(a.Name); m != nil {
+			return r.deleteMachine(ctx, s, m, a.String())
 		}
 		return nil
+	case scaling.Move:
+		return r.handOver(ctx, s, a)
 	default:
 		return fmt.Errorf("unknown action %T", a)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/pure/inplace"
 )
 
 // ofCluster wakes the sets of a Cluster.
@@ -47,6 +48,21 @@ func (r *Reconciler) ofControlPlane(ctx context.Context, obj client.Object) []re
 	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.MachineSetList{}, func(set *clusterv1.MachineSet) bool {
 		return ptr.Deref(set.Status.Replicas, 0) < ptr.Deref(set.Spec.Replicas, 1) || conditions.IsTrue(set, clusterv1.MachineSetRemediatingCondition)
 	}, client.InNamespace(obj.GetNamespace()), client.MatchingFields{index.ClusterName: cluster})
+}
+
+// ofRecipient wakes the sets whose Machines a set takes over.
+func ofRecipient(_ context.Context, set client.Object) (all []reconcile.Request) {
+	for _, name := range inplace.Names(set.GetAnnotations()[clusterv1.MachineSetReceiveMachinesFromMachineSetsAnnotation]) {
+		all = append(all, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: set.GetNamespace(), Name: name}})
+	}
+	return all
+}
+
+// receives passes changes of what a set takes over.
+func receives() predicate.Predicate {
+	return controller.Matters(func(set *clusterv1.MachineSet) []any {
+		return []any{set.Annotations[clusterv1.MachineSetReceiveMachinesFromMachineSetsAnnotation], set.Annotations[clusterv1.DesiredReplicasAnnotation], set.Spec.Replicas}
+	})
 }
 
 // clusterMatters passes changes of a Cluster that a set looks at.

@@ -42,6 +42,7 @@ type Facts struct {
 	Node                 Node
 	UpToDate             *metav1.Condition // nil: whoever manages the Machine tells, or nobody
 	Deletion             Stage
+	Update               Stage // in place; without a reason there is none
 }
 
 // Node is what is known of the Node.
@@ -55,7 +56,7 @@ type Node struct {
 	GraceEnds time.Time    // when a lost connection makes the state unknown; zero: it is not lost
 }
 
-// Stage is where a deletion stands.
+// Stage is where a deletion, or an update in place, stands.
 type Stage struct{ Reason, Message string }
 
 // Report fills the status of the Machine.
@@ -170,9 +171,8 @@ func absent(f Facts, ref reference.Object, done bool, gone string) metav1.Condit
 
 func updating(f Facts) metav1.Condition {
 	const target = clusterv1.MachineUpdatingCondition
-	if _, ok := f.Machine.Annotations[clusterv1.UpdateInProgressAnnotation]; ok {
-		return conditions.New(target, metav1.ConditionTrue, clusterv1.MachineInPlaceUpdateFailedReason,
-			fmt.Sprintf("Updates in place are not supported: remove the annotation %s, and replace the Machine", clusterv1.UpdateInProgressAnnotation))
+	if f.Update.Reason != "" {
+		return conditions.New(target, metav1.ConditionTrue, f.Update.Reason, f.Update.Message)
 	}
 	return conditions.New(target, metav1.ConditionFalse, clusterv1.MachineNotUpdatingReason, "")
 }

@@ -198,20 +198,20 @@ func TestAvailableAndItsDeadline(t *testing.T) {
 func TestDeletionUpdateAndGenerationAreTold(t *testing.T) {
 	t.Parallel()
 	f := facts(up, going, func(f *Facts) {
-		f.Machine.Annotations[clusterv1.UpdateInProgressAnnotation] = ""
+		f.Update = Stage{clusterv1.MachineInPlaceUpdatingReason, "the extension copies files"}
 		f.UpToDate = &metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionFalse, Reason: "Updating"}
 	})
 	Report(f)
 	for conditionType, want := range map[string]string{
 		clusterv1.MachineDeletingCondition: "True DrainingNode: Drain not completed yet",
-		clusterv1.MachineUpdatingCondition: "True InPlaceUpdateFailed: Updates in place are not supported: remove the annotation " + clusterv1.UpdateInProgressAnnotation + ", and replace the Machine",
+		clusterv1.MachineUpdatingCondition: "True InPlaceUpdating: the extension copies files",
 		clusterv1.MachineUpToDateCondition: "False Updating: ",
 	} {
 		if got := conditions.Get(f.Machine, conditionType); text(got) != want || got.ObservedGeneration != 3 {
 			t.Errorf("%s %s, want %s", conditionType, text(got), want)
 		}
 	}
-	if m := conditions.Message(f.Machine, clusterv1.MachineReadyCondition); m != "* Deleting: Machine deletion in progress, stage: DrainingNode\n* Updating: Updates in place are not supported: remove the annotation "+clusterv1.UpdateInProgressAnnotation+", and replace the Machine" {
+	if m := conditions.Message(f.Machine, clusterv1.MachineReadyCondition); m != "* Deleting: Machine deletion in progress, stage: DrainingNode\n* Updating: the extension copies files" {
 		t.Errorf("Ready says %q", m)
 	}
 	if f.Machine.Status.ObservedGeneration != 3 || f.Machine.Status.LastUpdated.IsZero() {

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/questions"
 	"github.com/capstan-dev/capstan/internal/pure/counting"
+	"github.com/capstan-dev/capstan/internal/pure/inplace"
 )
 
 // Set is a MachineSet with what was counted of its Machines.
@@ -23,12 +25,17 @@ type Set struct {
 	Actual    int // Machines, those being deleted included
 	Going     int // Machines being deleted
 	Available int // Machines that are available and not being deleted
+	// Moved are the Machines that were handed over to it, and are not taken up yet.
+	Moved []string `json:",omitempty"`
 }
 
 // Counted counts the Machines of a MachineSet.
 func Counted(set *clusterv1.MachineSet, machines []*clusterv1.Machine) Set {
 	s := Set{MachineSet: set, Actual: len(machines)}
 	for _, m := range machines {
+		if inplace.Moved(m) {
+			s.Moved = append(s.Moved, m.Name)
+		}
 		switch {
 		case !m.DeletionTimestamp.IsZero():
 			s.Going++
@@ -111,9 +118,11 @@ type Result struct {
 	Revision string
 	// LookAgain is when the passing of time alone changes the plan; zero for never.
 	LookAgain time.Time
+	// Undecided says what has to be known before the rollout goes on.
+	Undecided []string `json:",omitempty"`
 }
 
-// Plan returns what may be done now.
+// Planner decides what may be done now.
 //
 // One MachineSet, the current one, matches the template in all that cannot
 // change in place; what can, is written to every MachineSet. If none matches,
@@ -129,34 +138,52 @@ type Result struct {
 // the template nothing is made and nothing taken for it: only a lower
 // spec.replicas still shrinks. After a rollout, MachineSets without Machines are
 // deleted.
-func Plan(f Facts) Result {
+//
+// With RollingUpdate it asks of each of the others whether its Machines can be
+// updated in place. If so, what it loses is handed over to the current one and
+// counted there, and the current one makes no Machine of its own but those that
+// would still be missing, and one more if none may be unavailable. As long as
+// that is not known, the rollout waits.
+var Planner questions.Planner[Facts, Question, Answer, Result] = decide
+
+func decide(f Facts, ask *asker) (Result, error) {
 	p := newPlanner(f)
+	p.acknowledge()
 	if p.paused() {
 		p.spread()
-		return p.result()
+		return p.result(), nil
 	}
-	if len(f.Blocked) > 0 {
+	onDelete := f.Deployment.Spec.Rollout.Strategy.Type == clusterv1.OnDeleteMachineDeploymentStrategyType
+	var undecided []string
+	if len(f.Blocked) == 0 && !onDelete {
+		undecided = p.askInPlace(ask)
+	}
+	if len(f.Blocked)+len(undecided) > 0 {
 		p.hold()
-		return p.result()
+		r := p.result()
+		r.Undecided = undecided
+		return r, nil
 	}
 	if p.chooseCurrent(); p.current == nil {
 		p.hold()
-		return p.result()
+		return p.result(), nil
 	}
-	if f.Deployment.Spec.Rollout.Strategy.Type == clusterv1.OnDeleteMachineDeploymentStrategyType {
+	if onDelete {
+		p.decided = true // nobody does
 		p.onDelete()
 	} else {
 		p.growCurrent()
 		p.shrinkOthers()
 		p.breakDeadlock()
 	}
-	return p.result()
+	return p.result(), nil
 }
 
 // member is a MachineSet with what is wanted of it.
 type member struct {
 	Set
 	isNew, gone bool // to be created; being deleted
+	movable     bool // its Machines can be updated in place
 	before      int  // replicas that it asks for today
 	replicas    int  // that it shall ask for
 	why         string
@@ -177,6 +204,7 @@ type planner struct {
 	maxSurge, unavailable int
 	members               []*member // the oldest first
 	current               *member   // nil: none matches
+	decided               bool      // who hands Machines over
 }
 
 func newPlanner(f Facts) *planner {

@@ -17,7 +17,7 @@ import (
 )
 
 // notCopied are annotations of a MachineDeployment that are about it alone.
-var notCopied = []string{
+var notCopied = append([]string{
 	"kubectl.kubernetes.io/last-applied-configuration",
 	"cluster.x-k8s.io/conversion-data",
 	"machinedeployment.clusters.x-k8s.io/revision-history",
@@ -25,7 +25,7 @@ var notCopied = []string{
 	clusterv1.RevisionAnnotation,
 	clusterv1.DesiredReplicasAnnotation,
 	clusterv1.MaxReplicasAnnotation,
-}
+}, moveMarks...)
 
 // newSet makes the MachineSet for the template of a MachineDeployment.
 func newSet(md *clusterv1.MachineDeployment, name, unique string) *clusterv1.MachineSet {
@@ -49,7 +49,7 @@ func (p *planner) result() Result {
 	if p.current != nil {
 		r.Current, r.Revision = p.current.Name, revision
 	}
-	for _, m := range p.members {
+	for _, m := range p.inOrder() {
 		switch {
 		case m.gone:
 		case p.finished(m):
@@ -108,6 +108,7 @@ func (p *planner) desired(m *member, revision string) *clusterv1.MachineSet {
 			clusterv1.ClusterNameLabel, md.Spec.ClusterName),
 		Annotations: p.annotations(m, revision),
 	}
+	maps.DeleteFunc(set.Annotations, func(key, _ string) bool { return slices.Contains(moveMarks, key) }) // ours, whoever stored them
 	if _, err := metadata.Sync(set, p.FieldOwner, want); err != nil {
 		// The record of who wrote what cannot be read: add, and remove nothing.
 		set.Labels, set.Annotations = union(set.Labels, want.Labels), union(set.Annotations, want.Annotations)
@@ -145,6 +146,7 @@ func (p *planner) annotations(m *member, revision string) map[string]string {
 	if onDelete && m != p.current && (p.current != nil || len(p.Blocked) > 0) {
 		out[clusterv1.DisableMachineCreateAnnotation] = "true"
 	}
+	p.moves(m, out)
 	if m == p.current {
 		out[clusterv1.RevisionAnnotation] = revision
 	} else if r, ok := m.Annotations[clusterv1.RevisionAnnotation]; ok {

@@ -18,8 +18,15 @@ func (p *planner) growCurrent() {
 		return
 	}
 	limit := p.want + p.maxSurge
-	room := limit - sum(p.members, (*member).size)
-	if grow := min(room, p.want-c.replicas); grow > 0 {
+	there := sum(p.members, (*member).size)
+	missing := p.want - c.replicas
+	if coming := p.coming(); coming > 0 {
+		missing -= coming
+		if p.unavailable == 0 {
+			missing = max(missing, p.want+1-there)
+		}
+	}
+	if grow := min(limit-there, missing); grow > 0 {
 		c.scale(c.replicas+grow, "want %d, at most %d at a time", p.want, limit)
 	}
 }

@@ -39,10 +39,12 @@ func (a Delete) String() string { return "delete " + a.Name + ": " + a.Why }
 // give the same plan again.
 type Facts struct {
 	Want     int
-	Machines []*clusterv1.Machine // all of the set, those being deleted included
+	Machines []*clusterv1.Machine // all that count for the set, those being deleted included
 	Order    clusterv1.MachineSetDeletionOrder
 	// Blocked says why no Machine may be created now; empty when one may.
 	Blocked []string
+	// Recipient takes Machines of which there are too many; nil: they are deleted.
+	Recipient *Recipient `json:",omitempty"`
 	// Names for new Machines; Missing tells how many are needed.
 	Names []string
 }
@@ -62,7 +64,7 @@ func (f Facts) Missing() int {
 // hold what the next one needs. Too many Machines: those being deleted are the
 // first of the surplus, then those marked by an annotation, those in the middle
 // of an update, the unhealthy, and last the healthy ones in the order the set
-// asks for. Too few: the missing ones are created, unless something blocks that.
+// asks for. Where there is a recipient, they are handed over to it. Too few: the missing ones are created, unless something blocks that.
 // At most one Batch is planned; the next plan has more.
 func Plan(f Facts) []Action {
 	have := len(f.Machines)
@@ -74,9 +76,16 @@ func Plan(f Facts) []Action {
 	if have <= f.Want {
 		return acts
 	}
+	room := 0
+	if f.Recipient != nil {
+		room = f.Recipient.Room
+	}
 	for _, m := range inOrder(f.Machines, f.Order)[:have-f.Want] {
-		if m.DeletionTimestamp.IsZero() && len(acts) < Batch(have) {
-			acts = append(acts, Delete{m.Name, why})
+		if !m.DeletionTimestamp.IsZero() || len(acts) == Batch(have) {
+			continue
+		}
+		if a := f.leave(m, why, &room); a != nil {
+			acts = append(acts, a)
 		}
 	}
 	return acts

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/pure/inplace"
+)
+
+// marker signs the marks of updates on Machines. It is not the FieldOwner: what
+// that has written goes when the template does not have it.
+const marker = "capi-inplace"
+
+// Change is what a Machine is to become in place.
+type Change struct {
+	Version       string
+	FailureDomain string // empty leaves it
+	// Infrastructure and Bootstrap are the objects as they would be made now; nil
+	// leaves them.
+	Infrastructure, Bootstrap *unstructured.Unstructured
+}
+
+// RefusedError says that an object of a provider cannot become what it is to be.
+type RefusedError struct{ err error }
+
+// Error implements error.
+func (e *RefusedError) Error() string { return e.err.Error() }
+
+// Unwrap returns what the API server answered.
+func (e *RefusedError) Unwrap() error { return e.err }
+
+// refused tells a refusal of what is written, which no other try would change,
+// from other failures, such as a right that is missing.
+func refused(err error) error {
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) && strings.Contains(err.Error(), "admission webhook") {
+		return &RefusedError{err}
+	}
+	return err
+}
+
+// Mark says on the Machine that its update is in progress.
+func (f Factory) Mark(ctx context.Context, m *clusterv1.Machine) error {
+	commit := patch.Remember(f.Mgmt, m, patch.As(marker))
+	inplace.Mark(m)
+	return commit(ctx)
+}
+
+// Move hands a Machine over to another MachineSet.
+func (f Factory) Move(ctx context.Context, m *clusterv1.Machine, to inplace.Target) error {
+	commit := patch.Remember(f.Mgmt, m, patch.As(marker))
+	to.Take(m)
+	return commit(ctx)
+}
+
+// Update writes what a Machine that is marked is to be: first what it refers to,
+// each with its mark, then itself. It may be called again after a failure: what
+// is written already is not written again.
+func (f Factory) Update(ctx context.Context, m *clusterv1.Machine, c Change) error {
+	for _, part := range c.parts(m) {
+		current, wanted, err := f.become(ctx, m, part)
+		if err != nil {
+			return err
+		}
+		commit := patch.Remember(f.Mgmt, current, patch.As(f.FieldOwner))
+		current.Object["spec"] = wanted.Object["spec"]
+		current.SetAnnotations(wanted.GetAnnotations())
+		inplace.Mark(current)
+		if err := commit(ctx); err != nil {
+			return refused(err)
+		}
+	}
+	commit := patch.Remember(f.Mgmt, m, patch.As(marker))
+	c.apply(m)
+	inplace.Begin(m)
+	return commit(ctx)
+}
+
+// Sides are a Machine with what it refers to, as they are and as the change would
+// make them. What an API server fills in is filled in on both: it is asked, and
+// stores nothing. Bare parts are left out.
+func (f Factory) Sides(ctx context.Context, m *clusterv1.Machine, c Change) (from, to inplace.Machine, err error) {
+	from.Machine, to.Machine = m, m.DeepCopy()
+	c.apply(to.Machine)
+	for _, part := range c.parts(m) {
+		current, wanted, err := f.become(ctx, m, part)
+		if err != nil {
+			return from, to, err
+		}
+		if !equality.Semantic.DeepEqual(current.Object["spec"], wanted.Object["spec"]) {
+			rehearsed := wanted.DeepCopy()
+			if err := f.Mgmt.Patch(ctx, rehearsed, client.MergeFrom(current), client.DryRunAll, client.FieldOwner(f.FieldOwner)); err != nil {
+				return from, to, refused(fmt.Errorf("try to change %s %s: %w", current.GetKind(), client.ObjectKeyFromObject(current), err))
+			}
+			wanted.Object["spec"] = rehearsed.Object["spec"]
+		}
+		if part.bootstrap {
+			from.Bootstrap, to.Bootstrap = current, wanted
+		} else {
+			from.Infrastructure, to.Infrastructure = current, wanted
+		}
+	}
+	return from, to, nil
+}
+
+func (c Change) apply(m *clusterv1.Machine) {
+	m.Spec.Version = c.Version
+	if c.FailureDomain != "" {
+		m.Spec.FailureDomain = c.FailureDomain
+	}
+}
+
+// part is an object that a Machine refers to, as it would be made now.
+type part struct {
+	ref       clusterv1.ContractVersionedObjectReference
+	fresh     *unstructured.Unstructured
+	bootstrap bool
+}
+
+func (c Change) parts(m *clusterv1.Machine) (all []part) {
+	if c.Infrastructure != nil && m.Spec.InfrastructureRef.IsDefined() {
+		all = append(all, part{m.Spec.InfrastructureRef, c.Infrastructure, false})
+	}
+	if c.Bootstrap != nil && m.Spec.Bootstrap.ConfigRef.IsDefined() {
+		all = append(all, part{m.Spec.Bootstrap.ConfigRef, c.Bootstrap, true})
+	}
+	return all
+}
+
+// become reads an object, and says what it is to be.
+func (f Factory) become(ctx context.Context, m *clusterv1.Machine, p part) (current, wanted *unstructured.Unstructured, err error) {
+	if kind := p.fresh.GroupVersionKind().GroupKind(); kind != p.ref.GroupKind() {
+		return nil, nil, &RefusedError{fmt.Errorf("%s %s cannot become a %s", p.ref.Kind, p.ref.Name, kind)}
+	}
+	obj, err := f.Providers.Get(ctx, m.Namespace, p.ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !obj.GetDeletionTimestamp().IsZero() {
+		return nil, nil, &RefusedError{fmt.Errorf("%s %s is being deleted", p.ref.Kind, p.ref.Name)}
+	}
+	wanted, err = inplace.Become(obj.Unstructured, p.fresh, f.FieldOwner)
+	return obj.Unstructured, wanted, err
+}
+
+// Fresh are the bootstrap config and the infrastructure machine as they would be
+// made from templates now.
+func Fresh(name string, infrastructure, bootstrap *provider.Object) (c Change, err error) {
+	fresh := func(t *provider.Object) *unstructured.Unstructured {
+		if t == nil {
+			return nil
+		}
+		made, failed := provider.Instantiate(provider.Copy{Template: t, Name: name})
+		if err = errors.Join(err, failed); failed != nil {
+			return nil
+		}
+		return made.Unstructured
+	}
+	c.Infrastructure, c.Bootstrap = fresh(infrastructure), fresh(bootstrap)
+	return c, err
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machineset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/machines"
+	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/inplace"
+	"github.com/capstan-dev/capstan/internal/pure/scaling"
+)
+
+// update writes what Machines are to be that were handed over to the set, and so
+// begins their update in place.
+func (r *Reconciler) update(ctx context.Context, s *state) (phase.Next, error) {
+	if len(s.blocked) > 0 {
+		return phase.Continue(), nil // what would keep a new Machine from working keeps these too
+	}
+	var errs []error
+	waiting := scaling.ToUpdate(s.set, s.machines)
+	for _, m := range waiting[:min(len(waiting), scaling.Batch(len(s.machines)))] {
+		if err := r.begin(ctx, s, m); err != nil {
+			errs = append(errs, fmt.Errorf("update Machine %s in place: %w", m.Name, err))
+		}
+	}
+	return phase.Continue(), errors.Join(errs...)
+}
+
+// begin writes what a Machine is to be. Where the provider refuses that, the
+// Machine is replaced.
+func (r *Reconciler) begin(ctx context.Context, s *state, m *clusterv1.Machine) error {
+	change, err := machines.Fresh(m.Name, s.infraTemplate, s.bootstrapTemplate)
+	if err != nil {
+		return err
+	}
+	change.Version, change.FailureDomain = s.set.Spec.Template.Spec.Version, s.set.Spec.Template.Spec.FailureDomain
+	err = r.factory().Update(ctx, m, change)
+	if refused, is := errors.AsType[*machines.RefusedError](err); is {
+		return r.deleteMachine(ctx, s, m, fmt.Sprintf("replace %s: it cannot be updated in place: %v", m.Name, refused))
+	}
+	if err != nil {
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Info("Updating Machine in place", "Machine", m.Name)
+	r.Recorder.Eventf(s.set, m, corev1.EventTypeNormal, "UpdateStarted", "UpdateInPlace", "update %s in place", m.Name)
+	return nil
+}
+
+// observeRecipient tells which MachineSet takes Machines that are too many here.
+func (r *Reconciler) observeRecipient(ctx context.Context, s *state) (*scaling.Recipient, error) {
+	name := scaling.RecipientName(s.set)
+	if name == "" {
+		return nil, nil
+	}
+	to, err := r.recipient(ctx, s, name)
+	if err != nil || to == nil {
+		return scaling.RecipientOf(s.set, nil, nil), err
+	}
+	selector, err := owner.Selector(&to.Spec.Selector)
+	if err != nil {
+		return nil, err
+	}
+	var list clusterv1.MachineList
+	if err := r.Mgmt.List(ctx, &list, client.InNamespace(to.Namespace), client.MatchingFields{index.ClusterName: to.Spec.ClusterName},
+		client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list Machines of MachineSet %s: %w", to.Name, err)
+	}
+	theirs, _ := owner.Divide(list.Items, to.UID)
+	return scaling.RecipientOf(s.set, to, theirs), nil
+}
+
+func (r *Reconciler) recipient(ctx context.Context, s *state, name string) (*clusterv1.MachineSet, error) {
+	to := &clusterv1.MachineSet{}
+	key := client.ObjectKey{Namespace: s.set.Namespace, Name: name}
+	err := r.Mgmt.Get(ctx, key, to)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get MachineSet %s: %w", key, err)
+	}
+	return to, nil
+}
+
+// handOver gives a Machine to the MachineSet that is to update it.
+func (r *Reconciler) handOver(ctx context.Context, s *state, a scaling.Move) error {
+	m := s.machine(a.Name)
+	to, err := r.recipient(ctx, s, a.To)
+	if err != nil || to == nil || m == nil {
+		return err
+	}
+	theirs, err := owner.Controller(to, r.Mgmt)
+	if err != nil {
+		return err
+	}
+	target := inplace.Target{Owner: theirs, Labels: map[string]string{
+		clusterv1.MachineDeploymentUniqueLabel: to.Labels[clusterv1.MachineDeploymentUniqueLabel],
+		clusterv1.MachineSetNameLabel:          fieldrules.AsLabelValue(to.Name),
+	}}
+	if err := r.factory().Move(ctx, m, target); err != nil {
+		return err
+	}
+	r.Recorder.Eventf(s.set, m, corev1.EventTypeNormal, "SuccessfulMove", "Move", "%s", a)
+	s.machines = slices.DeleteFunc(s.machines, func(have *clusterv1.Machine) bool { return have == m })
+	return nil
+}
+
+// machine is the one of that name; nil if there is none.
+func (s *state) machine(name string) *clusterv1.Machine {
+	for _, m := range s.machines {
+		if m.Name == name {
+			return m
+		}
+	}
+	return nil
+}

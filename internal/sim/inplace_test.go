@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/extension/mutation"
+)
+
+// updater is an extension that changes files of machines in place.
+type updater struct {
+	w     *story
+	takes time.Duration // one machine
+	wrong error         // what it answers instead; nil for nothing
+	can   []string      // fields of a bootstrap config that it can change
+
+	begun   map[string]time.Time // by Machine
+	has     map[string]string    // what it has, by Machine
+	changed map[string]int       // how often
+	asked   int                  // whether it can
+	called  int                  // to update
+}
+
+// withUpdater makes a world with such an extension.
+func withUpdater(t testing.TB) (*story, *updater) {
+	t.Helper()
+	x := &updater{takes: 10 * time.Second, can: []string{"files"}, begun: map[string]time.Time{}, has: map[string]string{}, changed: map[string]int{}}
+	x.w = newWith(t, func(o *Options) { o.Updates = x })
+	return x.w, x
+}
+
+// GetAllExtensions implements updates.Hooks.
+func (x *updater) GetAllExtensions(context.Context, any, metav1.Object) ([]string, error) {
+	return []string{"update.files"}, nil
+}
+
+func (x *updater) paths(prefix string) (all []string) {
+	for _, f := range x.can {
+		all = append(all, prefix+f)
+	}
+	return all
+}
+
+// CallExtension implements updates.Hooks.
+func (x *updater) CallExtension(_ context.Context, _ any, _ metav1.Object, _ string, request hooksv1.RequestObject, response hooksv1.ResponseObject) (err error) {
+	x.asked++
+	if x.wrong != nil {
+		return x.wrong
+	}
+	switch q := request.(type) {
+	case *hooksv1.CanUpdateMachineSetRequest:
+		a := response.(*hooksv1.CanUpdateMachineSetResponse)
+		a.BootstrapConfigTemplatePatch, err = mutation.Take(q.Current.BootstrapConfigTemplate, q.Desired.BootstrapConfigTemplate, x.paths("spec.template.spec.")...)
+	case *hooksv1.CanUpdateMachineRequest:
+		a := response.(*hooksv1.CanUpdateMachineResponse)
+		a.BootstrapConfigPatch, err = mutation.Take(q.Current.BootstrapConfig, q.Desired.BootstrapConfig, x.paths("spec.")...)
+	}
+	return err
+}
+
+// CallAllExtensions implements updates.Hooks.
+func (x *updater) CallAllExtensions(_ context.Context, _ any, obj metav1.Object, request hooksv1.RequestObject, response hooksv1.ResponseObject) error {
+	x.called++
+	if x.wrong != nil {
+		return x.wrong
+	}
+	now, name := x.w.Clock.Now(), obj.GetName()
+	config := &bootstrapv1.KubeadmConfig{}
+	x.w.decode(request.(*hooksv1.UpdateMachineRequest).Desired.BootstrapConfig.Raw, config)
+	wanted := fmt.Sprint(config.Spec.Files)
+	began, ok := x.begun[name]
+	if !ok && x.has[name] == wanted {
+		return nil
+	}
+	if !ok {
+		x.w.Tell("extension: update %s: %d files", name, len(config.Spec.Files))
+		began, x.begun[name] = now, now
+	}
+	left := began.Add(x.takes).Sub(now)
+	if left <= 0 {
+		x.w.Tell("extension: %s is updated", name)
+		delete(x.begun, name)
+		x.has[name] = wanted
+		x.changed[name]++
+		return nil
+	}
+	a := response.(*hooksv1.UpdateMachineResponse)
+	a.Message, a.RetryAfterSeconds = "copying files", int32((left+time.Second-1)/time.Second)
+	return nil
+}
+
+// filesTemplate is another template of bootstrap configs, with so many files.
+func filesTemplate(t *testing.T, w *story, name string, files int) *bootstrapv1.KubeadmConfigTemplate {
+	t.Helper()
+	old := get(t, w, "demo-workers", &bootstrapv1.KubeadmConfigTemplate{})
+	next := &bootstrapv1.KubeadmConfigTemplate{Spec: *old.Spec.DeepCopy()}
+	next.Namespace, next.Name, next.Labels = "default", name, old.Labels
+	for i := range files {
+		next.Spec.Template.Spec.Files = append(next.Spec.Template.Spec.Files, bootstrapv1.File{Path: fmt.Sprintf("/etc/file-%d", i), Content: "new"})
+	}
+	return next
+}
+
+// newFiles lets the workers use such a template.
+func newFiles(t *testing.T, w *story, name string, files int) {
+	t.Helper()
+	w.must(w.Mgmt.Create(t.Context(), filesTemplate(t, w, name, files)))
+	use(t, w, name)
+}
+
+// use lets the workers use a template of bootstrap configs.
+func use(t *testing.T, w *story, name string) {
+	t.Helper()
+	change(t, w, "demo-workers", &clusterv1.MachineDeployment{}, "use KubeadmConfigTemplate "+name, func(d *clusterv1.MachineDeployment) {
+		d.Spec.Template.Spec.Bootstrap.ConfigRef.Name = name
+	})
+}
+
+// pace lets workers be unavailable, or more than wanted.
+func pace(t *testing.T, w *story, surge, unavailable int32) {
+	t.Helper()
+	change(t, w, "demo-workers", &clusterv1.MachineDeployment{}, fmt.Sprintf("roll out with %d surplus and %d unavailable", surge, unavailable), func(d *clusterv1.MachineDeployment) {
+		d.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(surge))
+		d.Spec.Rollout.Strategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(unavailable))
+	})
+}
+
+// workers tell of the MachineDeployment and its Machines.
+func workers(t *testing.T, w *story) {
+	t.Helper()
+	md := get(t, w, "demo-workers", &clusterv1.MachineDeployment{})
+	for _, of := range []string{clusterv1.AvailableCondition, clusterv1.RollingOutCondition, clusterv1.MachinesUpToDateCondition} {
+		c := conditions.Get(md, of)
+		w.Tell("MachineDeployment %s: %s %s %s", md.Name, of, c.Status, c.Message)
+	}
+	for _, obj := range w.objects("MachineSet") {
+		set := obj.(*clusterv1.MachineSet)
+		w.Tell("MachineSet %s: %d of %d", set.Name, *set.Status.Replicas, *set.Spec.Replicas)
+	}
+	for _, obj := range w.objects("Machine") {
+		m := obj.(*clusterv1.Machine)
+		updating := conditions.Get(m, clusterv1.MachineUpdatingCondition)
+		w.Tell("Machine %s of %s: %s, Updating %s %s", m.Name, metav1.GetControllerOf(m).Name, m.Status.Phase, updating.Reason, updating.Message)
+	}
+}
+
+func TestWorkersAreUpdatedInPlace(t *testing.T) {
+	t.Parallel()
+	w, _ := withUpdater(t)
+	create(t, w, "demo", 1, 3)
+	pace(t, w, 0, 1)
+	newFiles(t, w, "demo-workers-2", 2)
+	workers(t, w)
+	w.RunFor(time.Minute)
+	workers(t, w)
+	end(t, w)
+	w.Golden("workers-are-updated-in-place.txt")
+}
+
+// errDied is what a process gets that is no more.
+var errDied = errors.New("the process has died")
+
+// TestNothingIsLostWhenTheProcessDiesInAnUpdate lets a process write once, then
+// the next, on the same objects, and so on: there is no moment between two writes
+// in which it does not die.
+func TestNothingIsLostWhenTheProcessDiesInAnUpdate(t *testing.T) {
+	t.Parallel()
+	w, x := withUpdater(t)
+	create(t, w, "demo", 1, 1)
+	pace(t, w, 0, 1)
+	before := identities(w)
+	w.must(w.Mgmt.Create(t.Context(), filesTemplate(t, w, "demo-workers-2", 2)))
+	edit(t, w, "demo-workers", &clusterv1.MachineDeployment{}, func(d *clusterv1.MachineDeployment) {
+		d.Spec.Template.Spec.Bootstrap.ConfigRef.Name = "demo-workers-2"
+	})
+	for processes := 1; ; processes++ {
+		w.store.refuse, w.store.spare = errDied, 1
+		err := w.World.RunFor(t.Context(), time.Second) // it is what the process dies of
+		md := get(t, w, "demo-workers", &clusterv1.MachineDeployment{})
+		if len(w.objects("MachineSet")) == 1 && *md.Status.UpToDateReplicas == 1 && err == nil {
+			t.Logf("%d processes", processes)
+			break
+		}
+		if processes == 500 {
+			workers(t, w)
+			t.Fatalf("it does not end: %v\n%s", err, w.Story())
+		}
+		objects, err := w.Objects(t.Context())
+		w.must(err)
+		w = begin(t, Options{Clock: w.Clock, Backends: w.machines, Objects: objects, Updates: x})
+		x.w = w
+	}
+	w.store.refuse = nil
+	w.Run()
+	if after := identities(w); !maps.Equal(before, after) {
+		t.Errorf("Machines were %v, and are %v", before, after)
+	}
+	if times := x.changed["demo-workers-1-1"]; len(x.changed) != 1 || times != 1 {
+		t.Errorf("changed, each so many times: %v", x.changed)
+	}
+}
+
+// identities are the UIDs of the Machines.
+func identities(w *story) map[string]types.UID {
+	out := map[string]types.UID{}
+	for _, m := range w.objects("Machine") {
+		out[m.GetName()] = m.GetUID()
+	}
+	return out
+}
