@@ -7,6 +7,7 @@ package addons
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -35,12 +36,18 @@ const (
 	// clusterAdmins is the group that admin.conf belongs to from Kubernetes 1.29
 	// on. Kubeadm init binds it; a cluster made before has to catch up.
 	clusterAdmins = "kubeadm:cluster-admins"
+
+	// kubeletClient is the binding of the user by which API servers reach kubelets,
+	// once kubeadm does not put it among the clusterAdmins any more: in Kubernetes
+	// 1.37, and in later patches of the versions before. Without it an API server
+	// that joins could neither show logs nor forward ports.
+	kubeletClient = "kubeadm:apiserver-kubelet-client"
 )
 
 // PrepareJoin brings what a joining machine reads from the workload cluster to
 // what the control plane wants.
 func PrepareJoin(ctx context.Context, workload client.Client, kcp *controlplanev1.KubeadmControlPlane) error {
-	if err := ensureClusterAdmins(ctx, workload, kcp); err != nil {
+	if err := ensureBindings(ctx, workload, kcp); err != nil {
 		return err
 	}
 	var config corev1.ConfigMap
@@ -71,7 +78,9 @@ func set(config *corev1.ConfigMap, key, value string) {
 	config.Data[key] = value
 }
 
-func ensureClusterAdmins(ctx context.Context, workload client.Client, kcp *controlplanev1.KubeadmControlPlane) error {
+// ensureBindings makes the bindings that kubeadm init makes today, and may not
+// have made when the cluster began.
+func ensureBindings(ctx context.Context, workload client.Client, kcp *controlplanev1.KubeadmControlPlane) error {
 	v, err := version.ParseSemantic(kcp.Spec.Version)
 	if err != nil {
 		return fmt.Errorf("spec.version %q: %w", kcp.Spec.Version, err)
@@ -79,17 +88,23 @@ func ensureClusterAdmins(ctx context.Context, workload client.Client, kcp *contr
 	if v.Major() == 1 && v.Minor() < 29 {
 		return nil
 	}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: clusterAdmins},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: clusterAdmins}},
-	}
-	err = workload.Get(ctx, client.ObjectKeyFromObject(binding), &rbacv1.ClusterRoleBinding{})
+	return errors.Join(
+		ensureBinding(ctx, workload, clusterAdmins, "cluster-admin", rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: clusterAdmins}),
+		ensureBinding(ctx, workload, kubeletClient, "system:kubelet-api-admin", rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "kube-apiserver-kubelet-client"}),
+	)
+}
+
+func ensureBinding(ctx context.Context, workload client.Client, name, role string, to rbacv1.Subject) error {
+	err := workload.Get(ctx, client.ObjectKey{Name: name}, &rbacv1.ClusterRoleBinding{})
 	if apierrors.IsNotFound(err) {
-		err = workload.Create(ctx, binding)
+		err = workload.Create(ctx, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   []rbacv1.Subject{to},
+		})
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("bind the group %s in the workload cluster: %w", clusterAdmins, err)
+		return fmt.Errorf("make ClusterRoleBinding %s in the workload cluster: %w", name, err)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -172,9 +173,37 @@ func TestJoinsArePreparedOnce(t *testing.T) {
 	if len(writes) != 1 || !strings.Contains(writes[0], "kubernetesVersion: v1.31.0") || !strings.Contains(writes[0], "kubeadm.k8s.io/v1beta4") {
 		t.Errorf("writes %q", writes)
 	}
-	var binding rbacv1.ClusterRoleBinding
-	if err := c.Get(t.Context(), client.ObjectKey{Name: clusterAdmins}, &binding); err != nil || binding.Subjects[0].Name != clusterAdmins {
-		t.Errorf("binding %+v, %v", binding, err)
+	want := map[string]rbacv1.ClusterRoleBinding{
+		"kubeadm:cluster-admins": {
+			RoleRef:  rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "cluster-admin"},
+			Subjects: []rbacv1.Subject{{APIGroup: "rbac.authorization.k8s.io", Kind: "Group", Name: "kubeadm:cluster-admins"}},
+		},
+		"kubeadm:apiserver-kubelet-client": {
+			RoleRef:  rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "system:kubelet-api-admin"},
+			Subjects: []rbacv1.Subject{{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: "kube-apiserver-kubelet-client"}},
+		},
+	}
+	for name, want := range want {
+		var got rbacv1.ClusterRoleBinding
+		if err := c.Get(t.Context(), client.ObjectKey{Name: name}, &got); err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(want, rbacv1.ClusterRoleBinding{RoleRef: got.RoleRef, Subjects: got.Subjects}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestOldVersionsNeedNoBindings(t *testing.T) {
+	t.Parallel()
+	var writes []string
+	c := cluster(t, &writes, nil)
+	if err := PrepareJoin(t.Context(), c, controlPlane("v1.28.9")); err != nil {
+		t.Fatal(err)
+	}
+	var all rbacv1.ClusterRoleBindingList
+	if err := c.List(t.Context(), &all); err != nil || len(all.Items) > 0 {
+		t.Errorf("bindings %v, error %v; API servers of that version are among system:masters", all.Items, err)
 	}
 }
 

@@ -147,6 +147,8 @@ func accessRules() []objects.Object {
 			binding("kubeadm:node-autoapprove-bootstrap", "system:certificates.k8s.io:certificatesigningrequests:nodeclient", group(nodeTokens)),
 			binding("kubeadm:node-autoapprove-certificate-rotation", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", group("system:nodes")),
 			binding("kubeadm:cluster-admins", "cluster-admin", group("kubeadm:cluster-admins")),
+			binding("kubeadm:apiserver-kubelet-client", "system:kubelet-api-admin",
+				rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "kube-apiserver-kubelet-client"}),
 		})
 }
 
