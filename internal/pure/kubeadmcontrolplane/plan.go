@@ -131,12 +131,10 @@ func (f Facts) objections(leaver *Machine) (all []string) {
 	if !f.Workload.Connected {
 		all = append(all, "waiting for a connection to the workload cluster")
 	}
-	if _, replacing := kcp.Annotations[controlplanev1.RemediationInProgressAnnotation]; replacing && leaver == nil {
-		return all // the one to come is what makes it better
-	}
+	_, replacing := kcp.Annotations[controlplanev1.RemediationInProgressAnnotation]
 	for _, m := range f.Machines {
-		if m == leaver || m.Deleting() {
-			continue
+		if m == leaver || m.Deleting() || replacing && leaver == nil && condemned(m) {
+			continue // one that is to be replaced too has its turn after the replacement that comes
 		}
 		if m.Node() == "" {
 			all = append(all, fmt.Sprintf("waiting for Machine %s to have a Node", m.Name))

@@ -19,6 +19,9 @@ func TestPlan(t *testing.T) {
 	noSurge := func(f *Facts) {
 		f.ControlPlane.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(0))
 	}
+	replacing := func(f *Facts) {
+		f.ControlPlane.Annotations = map[string]string{controlplanev1.RemediationInProgressAnnotation: "{}"}
+	}
 	tests := map[string]struct {
 		replicas int32
 		machines string
@@ -26,30 +29,34 @@ func TestPlan(t *testing.T) {
 		want     string
 		blocked  []string
 	}{
-		"the first":                             {1, "", uninitialized, "create the first machine: have 0, want 1", nil},
-		"the first needs certificates":          {1, "", func(f *Facts) { uninitialized(f); f.Certificates.Err = errors.New("no CA") }, "create the first machine: have 0, want 1", []string{"the certificates are not available"}},
-		"the first needs a template":            {1, "", func(f *Facts) { uninitialized(f); f.Template = "there is no template" }, "create the first machine: have 0, want 1", []string{"there is no template"}},
-		"one that joins needs certificates":     {3, "a", func(f *Facts) { f.Certificates.Err = errors.New("no CA") }, "create a machine that joins: have 1, want 3", []string{"the certificates are not available"}},
-		"one to delete needs no template":       {1, "a,b", func(f *Facts) { f.Template = "there is no template" }, "delete a: have 2, want 1", nil},
-		"it joins in a failure domain":          {3, "a in=x", func(f *Facts) { f.Cluster.Status.FailureDomains = domains("x", "y") }, "create a machine that joins in failure domain y: have 1, want 3", nil},
-		"nobody goes beside one that is dead":   {1, "a marked,b nomember,c", nil, "delete a: have 3, want 1", []string{"waiting for Machine b to report EtcdMemberHealthy"}},
-		"all gone after init":                   {1, "", nil, "create a machine that joins: have 0, want 1", nil},
-		"none wanted":                           {0, "", nil, "", nil},
-		"enough":                                {3, "a,b,c", nil, "", nil},
-		"replicas not set":                      {1, "a", func(f *Facts) { f.ControlPlane.Spec.Replicas = nil }, "", nil},
-		"another joins":                         {3, "a", nil, "create a machine that joins: have 1, want 3", nil},
-		"nobody joins before init":              {3, "a bare", uninitialized, "create a machine that joins: have 1, want 3", []string{"waiting for the control plane to be initialized"}},
-		"nobody joins beside one that comes up": {3, "a,b bare", nil, "create a machine that joins: have 2, want 3", []string{"waiting for Machine b to have a Node"}},
-		"nobody joins beside one that is sick":  {3, "a,b sick", nil, "create a machine that joins: have 2, want 3", []string{"waiting for Machine b to report APIServerPodHealthy"}},
-		"nobody joins beside one that goes":     {3, "a,b going", nil, "create a machine that joins: have 2, want 3", []string{"waiting for Machine b to be deleted"}},
-		"nobody joins unseen":                   {3, "a", func(f *Facts) { f.Workload.Connected = false }, "create a machine that joins: have 1, want 3", []string{"waiting for a connection to the workload cluster"}},
-		"a replacement joins beside a sick one": {3, "a,b sick", func(f *Facts) {
-			f.ControlPlane.Annotations = map[string]string{controlplanev1.RemediationInProgressAnnotation: "{}"}
-		}, "create a machine that joins: have 2, want 3", nil},
-		"a replacement does not join unseen": {3, "a,b sick", func(f *Facts) {
-			f.ControlPlane.Annotations = map[string]string{controlplanev1.RemediationInProgressAnnotation: "{}"}
-			f.Workload.Connected = false
-		}, "create a machine that joins: have 2, want 3", []string{"waiting for a connection to the workload cluster"}},
+		"the first":                                             {1, "", uninitialized, "create the first machine: have 0, want 1", nil},
+		"the first needs certificates":                          {1, "", func(f *Facts) { uninitialized(f); f.Certificates.Err = errors.New("no CA") }, "create the first machine: have 0, want 1", []string{"the certificates are not available"}},
+		"the first needs a template":                            {1, "", func(f *Facts) { uninitialized(f); f.Template = "there is no template" }, "create the first machine: have 0, want 1", []string{"there is no template"}},
+		"one that joins needs certificates":                     {3, "a", func(f *Facts) { f.Certificates.Err = errors.New("no CA") }, "create a machine that joins: have 1, want 3", []string{"the certificates are not available"}},
+		"one to delete needs no template":                       {1, "a,b", func(f *Facts) { f.Template = "there is no template" }, "delete a: have 2, want 1", nil},
+		"it joins in a failure domain":                          {3, "a in=x", func(f *Facts) { f.Cluster.Status.FailureDomains = domains("x", "y") }, "create a machine that joins in failure domain y: have 1, want 3", nil},
+		"nobody goes beside one that is dead":                   {1, "a marked,b nomember,c", nil, "delete a: have 3, want 1", []string{"waiting for Machine b to report EtcdMemberHealthy"}},
+		"all gone after init":                                   {1, "", nil, "create a machine that joins: have 0, want 1", nil},
+		"none wanted":                                           {0, "", nil, "", nil},
+		"enough":                                                {3, "a,b,c", nil, "", nil},
+		"replicas not set":                                      {1, "a", func(f *Facts) { f.ControlPlane.Spec.Replicas = nil }, "", nil},
+		"another joins":                                         {3, "a", nil, "create a machine that joins: have 1, want 3", nil},
+		"nobody joins before init":                              {3, "a bare", uninitialized, "create a machine that joins: have 1, want 3", []string{"waiting for the control plane to be initialized"}},
+		"nobody joins beside one that comes up":                 {3, "a,b bare", nil, "create a machine that joins: have 2, want 3", []string{"waiting for Machine b to have a Node"}},
+		"nobody joins beside one that is sick":                  {3, "a,b sick", nil, "create a machine that joins: have 2, want 3", []string{"waiting for Machine b to report APIServerPodHealthy"}},
+		"nobody joins beside one that goes":                     {3, "a,b going", nil, "create a machine that joins: have 2, want 3", []string{"waiting for Machine b to be deleted"}},
+		"nobody joins unseen":                                   {3, "a", func(f *Facts) { f.Workload.Connected = false }, "create a machine that joins: have 1, want 3", []string{"waiting for a connection to the workload cluster"}},
+		"a replacement joins beside one that is to be replaced": {5, "a,b sick unhealthy,c,d bare unhealthy", replacing, "create a machine that joins: have 4, want 5", nil},
+		"a replacement does not join beside one that is sick": {5, "a,b sick,c,d sick unhealthy", replacing,
+			"create a machine that joins: have 4, want 5", []string{"waiting for Machine b to report APIServerPodHealthy"}},
+		"a replacement does not join beside one that comes up": {3, "a,b bare", replacing,
+			"create a machine that joins: have 2, want 3", []string{"waiting for Machine b to have a Node"}},
+		"a replacement does not join unseen": {3, "a,b sick unhealthy", func(f *Facts) { replacing(f); f.Workload.Connected = false },
+			"create a machine that joins: have 2, want 3", []string{"waiting for a connection to the workload cluster"}},
+		"nobody else joins beside one that is to be replaced": {3, "a,b sick unhealthy", nil,
+			"create a machine that joins: have 2, want 3", []string{"waiting for Machine b to report APIServerPodHealthy"}},
+		"nobody goes for that": {3, "a,b sick unhealthy,c,d", replacing,
+			"delete a: have 4, want 3", []string{"waiting for Machine b to report APIServerPodHealthy"}},
 		"a version is on its way": {3, "a", func(f *Facts) { f.Cluster.Spec.Topology.Version = "v1.36.0" }, "create a machine that joins: have 1, want 3", []string{"waiting for a version upgrade to v1.36.0 to be propagated from the Cluster topology"}},
 		"external etcd has no members": {3, "a nomember", func(f *Facts) {
 			f.ControlPlane.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"x"}

@@ -62,7 +62,7 @@ type Remediation struct {
 func Remediate(f Facts) *Remediation {
 	var unhealthy []*Machine
 	for _, m := range f.Machines {
-		if conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) && conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
+		if condemned(m) {
 			unhealthy = append(unhealthy, m)
 		}
 	}
@@ -81,6 +81,11 @@ func Remediate(f Facts) *Remediation {
 		}
 	}
 	return r
+}
+
+// condemned reports whether a health check wants the machine replaced.
+func condemned(m *Machine) bool {
+	return conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) && conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition)
 }
 
 // UnderWay reports whether the replacement that the control plane notes is still
