@@ -71,9 +71,10 @@ func Name(kcp *controlplanev1.KubeadmControlPlane, cluster, random string) (stri
 	}.Name(random)
 }
 
-// readinessGates make the health of the components part of a machine's.
+// readinessGates make what is reported of a machine's components and of its Node
+// part of its own health.
 func readinessGates(kcp *controlplanev1.KubeadmControlPlane) (gates []clusterv1.MachineReadinessGate) {
-	for _, t := range ComponentConditions(ManagesEtcd(kcp)) {
+	for _, t := range reported(ManagesEtcd(kcp)) {
 		gates = append(gates, clusterv1.MachineReadinessGate{ConditionType: t})
 	}
 	for _, g := range kcp.Spec.MachineTemplate.Spec.ReadinessGates {

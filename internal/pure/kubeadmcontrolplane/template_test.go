@@ -47,6 +47,7 @@ func TestMachineTemplate(t *testing.T) {
 				{ConditionType: controlplanev1.KubeadmControlPlaneMachineAPIServerPodHealthyCondition},
 				{ConditionType: controlplanev1.KubeadmControlPlaneMachineControllerManagerPodHealthyCondition},
 				{ConditionType: controlplanev1.KubeadmControlPlaneMachineSchedulerPodHealthyCondition},
+				{ConditionType: controlplanev1.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetCondition},
 				{ConditionType: "Gate"},
 			},
 		},

@@ -222,7 +222,7 @@ func ready(f Facts) metav1.Condition {
 // the same message.
 func joinControlPlane(all []metav1.Condition) (out []metav1.Condition) {
 	isPart := func(c metav1.Condition) bool {
-		return strings.HasSuffix(c.Type, "PodHealthy") || c.Type == "EtcdMemberHealthy"
+		return strings.HasSuffix(c.Type, "PodHealthy") || c.Type == "EtcdMemberHealthy" || c.Type == "NodeKubeadmLabelsAndTaintsSet"
 	}
 	for _, c := range all {
 		at := slices.IndexFunc(out, func(have metav1.Condition) bool {

@@ -264,10 +264,10 @@ func TestNodeConditions(t *testing.T) {
 func TestReadyJoinsTheControlPlane(t *testing.T) {
 	t.Parallel()
 	m := machine()
-	for _, c := range []string{"APIServerPodHealthy", "SchedulerPodHealthy", "EtcdMemberHealthy", "AgentReady", "Draining"} {
+	for _, c := range []string{"APIServerPodHealthy", "SchedulerPodHealthy", "EtcdMemberHealthy", "NodeKubeadmLabelsAndTaintsSet", "AgentReady", "Draining"} {
 		m.Spec.ReadinessGates = append(m.Spec.ReadinessGates, clusterv1.MachineReadinessGate{ConditionType: c})
 	}
-	m.Spec.ReadinessGates[4].Polarity = clusterv1.NegativePolarityCondition
+	m.Spec.ReadinessGates[5].Polarity = clusterv1.NegativePolarityCondition
 	set := func(conditionType string, status metav1.ConditionStatus, message string) {
 		conditions.Set(m, now, metav1.Condition{Type: conditionType, Status: status, Reason: "R", Message: message})
 	}
@@ -279,6 +279,7 @@ func TestReadyJoinsTheControlPlane(t *testing.T) {
 	}
 	set("APIServerPodHealthy", "Unknown", "Waiting for a Node")
 	set("SchedulerPodHealthy", "Unknown", "Waiting for a Node")
+	set("NodeKubeadmLabelsAndTaintsSet", "Unknown", "Waiting for a Node")
 	set("EtcdMemberHealthy", "False", "Member is broken")
 	want := "* Control plane components: Waiting for a Node\n* EtcdMemberHealthy: Member is broken\n* AgentReady: Condition AgentReady not yet reported"
 	if diff := cmp.Diff(want, ready(Facts{Machine: m, Now: now}).Message); diff != "" {
