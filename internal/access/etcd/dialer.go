@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"github.com/capstan-dev/capstan/internal/access/podforward"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
@@ -33,6 +34,9 @@ const (
 	maxAnswer = 64 << 10 // bytes of an answer: hundreds of members
 	maxText   = 300      // bytes of what it says in words
 )
+
+// port is where kubeadm has etcd listen for clients.
+const port = 2379
 
 // Connector opens clients. Controllers take one, and tests give them another
 // than Dialer.
@@ -62,7 +66,7 @@ type Dialer struct {
 	// Clock dates the client's certificate; the real one if nil.
 	Clock clock.PassiveClock
 
-	// forward opens a connection to port 2379 of a node's etcd pod.
+	// forward opens a connection to a node's etcd pod.
 	forward func(ctx context.Context, config *rest.Config, node string) (net.Conn, error)
 }
 
@@ -93,7 +97,9 @@ func (d *Dialer) connect(ctx context.Context, t Target, node string) (*client, e
 	}
 	forward := d.forward
 	if forward == nil {
-		forward = portForward
+		forward = func(ctx context.Context, config *rest.Config, node string) (net.Conn, error) {
+			return podforward.Open(ctx, config, podName(node), port)
+		}
 	}
 	dialCtx, cancel := context.WithTimeout(ctx, orDefault(d.DialTimeout, DefaultDialTimeout))
 	defer cancel()

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package etcd
+// Package podforward reaches what runs in a workload cluster when only its API
+// server is known: a port of a static Pod in kube-system.
+package podforward
 
 import (
 	"context"
@@ -25,14 +27,11 @@ import (
 	httpspdy "k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// etcdPort is where kubeadm has etcd listen for clients.
-const etcdPort = 2379
-
-// portForward opens one stream to port 2379 of a node's etcd pod: SPDY inside
-// a websocket, or bare SPDY where the API server or a proxy before it does not
-// know the former.
-func portForward(ctx context.Context, config *rest.Config, node string) (net.Conn, error) {
-	u, err := podURL(config, podName(node))
+// Open opens one stream to a port of a Pod in kube-system: SPDY inside a
+// websocket, or bare SPDY where the API server or a proxy before it does not know
+// the former. The context bounds the opening alone.
+func Open(ctx context.Context, config *rest.Config, pod string, port int) (net.Conn, error) {
+	u, err := podURL(config, pod)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +44,7 @@ func portForward(ctx context.Context, config *rest.Config, node string) (net.Con
 	}
 	// CreateStream waits for the other side and knows no context.
 	stop := context.AfterFunc(ctx, func() { _ = link.Close() })
-	conn, err := newStream(link, node)
+	conn, err := newStream(link, pod, port)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -80,7 +79,7 @@ func overWebsocket(ctx context.Context, config *rest.Config, u *url.URL) (httpst
 	if err != nil {
 		return nil, err
 	}
-	link, err := httpspdy.NewClientConnectionWithPings(portforward.NewTunnelingConnection("etcd", conn), portforward.PingPeriod)
+	link, err := httpspdy.NewClientConnectionWithPings(portforward.NewTunnelingConnection(u.Path, conn), portforward.PingPeriod)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -125,16 +124,16 @@ func (r refusals) RoundTrip(req *http.Request) (*http.Response, error) {
 type stream struct {
 	httpstream.Stream
 	link httpstream.Connection
-	node string
+	pod  string
 
 	mu     sync.Mutex
 	broken error
 	told   chan struct{} // closed when the error stream has ended
 }
 
-func newStream(link httpstream.Connection, node string) (*stream, error) {
+func newStream(link httpstream.Connection, pod string, port int) (*stream, error) {
 	headers := http.Header{}
-	headers.Set(corev1.PortHeader, strconv.Itoa(etcdPort))
+	headers.Set(corev1.PortHeader, strconv.Itoa(port))
 	headers.Set(corev1.PortForwardRequestIDHeader, "0")
 	headers.Set(corev1.StreamType, corev1.StreamTypeError)
 	errs, err := link.CreateStream(headers)
@@ -149,7 +148,7 @@ func newStream(link httpstream.Connection, node string) (*stream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the data stream: %w", err)
 	}
-	s := &stream{Stream: data, link: link, node: node, told: make(chan struct{})}
+	s := &stream{Stream: data, link: link, pod: pod, told: make(chan struct{})}
 	go s.listen(errs)
 	return s, nil
 }
@@ -212,11 +211,11 @@ func (s *stream) Close() error {
 	return err
 }
 
-// The connection is bounded by contexts and by gRPC's own keeping of time:
+// The connection is bounded by contexts and by what its users do about time:
 // deadlines have no counterpart in a stream.
 
 func (s *stream) LocalAddr() net.Addr              { return addr("port-forward") }
-func (s *stream) RemoteAddr() net.Addr             { return addr(podName(s.node)) }
+func (s *stream) RemoteAddr() net.Addr             { return addr(s.pod) }
 func (s *stream) SetDeadline(time.Time) error      { return nil }
 func (s *stream) SetReadDeadline(time.Time) error  { return nil }
 func (s *stream) SetWriteDeadline(time.Time) error { return nil }
