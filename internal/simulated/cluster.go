@@ -312,14 +312,18 @@ func (c *cluster) etcdChanged() {
 	}
 }
 
-// portForward serves the only port anybody forwards to: that of an etcd.
+// portForward serves the ports that anybody forwards to: those of an etcd, and of
+// the API server of one machine, of which the certificate is all there is to see.
 func (c *cluster) portForward(ctx context.Context, namespace, pod string, port int32, stream io.ReadWriteCloser) error {
-	node, ok := strings.CutPrefix(pod, "etcd-")
-	e := c.members.Load()
-	if !ok || namespace != "kube-system" || port != 2379 || e == nil {
-		return errors.Join(fmt.Errorf("pod %s/%s, port %d: connection refused", namespace, pod, port), stream.Close())
-	}
 	stop := context.AfterFunc(ctx, func() { _ = stream.Close() }) // the client is gone
 	defer stop()
-	return e.Serve(node, etcd.Conn(stream))
+	member, isEtcd := strings.CutPrefix(pod, "etcd-")
+	node, isAPIServer := strings.CutPrefix(pod, "kube-apiserver-")
+	switch e := c.members.Load(); {
+	case namespace == "kube-system" && isEtcd && port == 2379 && e != nil:
+		return e.Serve(member, etcd.Conn(stream))
+	case namespace == "kube-system" && isAPIServer: // which port is its user's choice
+		return errors.Join(c.greet(ctx, node, stream), stream.Close())
+	}
+	return errors.Join(fmt.Errorf("pod %s/%s, port %d: connection refused", namespace, pod, port), stream.Close())
 }

@@ -3,12 +3,16 @@
 package simulated
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"path/filepath"
+	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -64,22 +68,9 @@ func (c *cluster) reset() error {
 // whose clients it trusts, and etcd.
 func (c *cluster) trust() error {
 	pki := c.record.PKI
-	leaf := certs.Leaf{
-		CommonName: "kube-apiserver", Server: true, Now: c.b.clock.Now(),
-		Validity: certs.CAValidity, // a simulated machine renews nothing
-		DNSNames: []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost"},
-		IPs:      []net.IP{net.IP(c.place.addr.Addr().AsSlice()), net.IPv4(127, 0, 0, 1)},
-	}
-	if net.ParseIP(c.place.host) == nil {
-		leaf.DNSNames = append(leaf.DNSNames, c.place.host)
-	}
-	serving, err := pki.CA.Issue(leaf)
+	cert, err := c.serving(c.b.clock.Now(), certs.CAValidity) // behind the endpoint nobody renews anything
 	if err != nil {
-		return fmt.Errorf("sign the API server's certificate: %w", err)
-	}
-	cert, err := tls.X509KeyPair(serving.Cert, serving.Key)
-	if err != nil {
-		return fmt.Errorf("load the API server's certificate: %w", err)
+		return err
 	}
 	key, err := certs.ParseKey(pki.ServiceAccount.Key)
 	if err != nil {
@@ -99,6 +90,48 @@ func (c *cluster) trust() error {
 	}
 	c.members.Store(e)
 	return nil
+}
+
+// serving makes a certificate for API servers. Called with the lock.
+func (c *cluster) serving(from time.Time, validity time.Duration) (tls.Certificate, error) {
+	leaf := certs.Leaf{
+		CommonName: "kube-apiserver", Server: true, Now: from, Validity: validity,
+		DNSNames: []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost"},
+		IPs:      []net.IP{net.IP(c.place.addr.Addr().AsSlice()), net.IPv4(127, 0, 0, 1)},
+	}
+	if net.ParseIP(c.place.host) == nil {
+		leaf.DNSNames = append(leaf.DNSNames, c.place.host)
+	}
+	pair, err := c.record.PKI.CA.Issue(leaf)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("sign the API server's certificate: %w", err)
+	}
+	cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("load the API server's certificate: %w", err)
+	}
+	return cert, nil
+}
+
+// greet shows the certificate of the API server of a machine to a client.
+func (c *cluster) greet(ctx context.Context, node string, stream io.ReadWriteCloser) error {
+	c.mu.Lock()
+	at := slices.IndexFunc(c.machines, func(m *machine) bool { return m.NodeName == node && c.serves(m) })
+	if at < 0 {
+		c.mu.Unlock()
+		return fmt.Errorf("API server on node %s: connection refused", node)
+	}
+	from, validity := c.b.clock.Now(), certs.CAValidity // of a machine that was made when nobody looked
+	if end := c.machines[at].CertificatesEnd; !end.IsZero() {
+		validity = certs.LeafValidity // whatever it was: nobody asks for its beginning
+		from = end.Add(-validity)
+	}
+	cert, err := c.serving(from, validity)
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return tls.Server(etcd.Conn(stream), &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}).HandshakeContext(ctx)
 }
 
 // populate writes what kubeadm init leaves in a cluster. What is there already

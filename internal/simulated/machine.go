@@ -102,6 +102,8 @@ type machine struct {
 	// Set when kubeadm's configuration has been read, and the Node made.
 	NodeName       string `json:"nodeName,omitempty"`
 	NodeProviderID string `json:"nodeProviderID,omitempty"`
+	// When the certificates end that kubeadm made here; only of a control plane.
+	CertificatesEnd time.Time `json:"certificatesEnd,omitzero"`
 
 	run   *bootstrap.Run
 	dirty bool // there is more to keep than is on disk

@@ -171,6 +171,7 @@ func (c *cluster) init(m *machine) error {
 	}
 	m.Version = cmp.Or(m.Version, m.run.KubernetesVersion())
 	m.Role, m.NodeName = founder, m.run.NodeName()
+	m.CertificatesEnd = now.Add(m.run.CertificateValidity())
 	return nil
 }
 
@@ -208,6 +209,9 @@ func (c *cluster) join(m *machine) error {
 	}
 	m.Version = cmp.Or(m.Version, docs.Data.KubernetesVersion)
 	m.Role, m.NodeName = role, m.run.NodeName()
+	if role == joiner {
+		m.CertificatesEnd = c.b.clock.Now().Add(bootstrap.CertificateValidity(docs))
+	}
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
 
 const certificatesDir = "/etc/kubernetes/pki"
@@ -66,6 +67,18 @@ func (r *Run) PKI(now time.Time, externalEtcd bool) (PKI, error) {
 		return PKI{}, errors.Join(errs...)
 	}
 	return p, nil
+}
+
+// CertificateValidity is how long the certificates last that kubeadm init makes.
+func (r *Run) CertificateValidity() time.Duration { return CertificateValidity(r.docs) }
+
+// CertificateValidity is how long the certificates last that kubeadm makes by the
+// configuration of a cluster.
+func CertificateValidity(docs *kubeadm.Documents) time.Duration {
+	if docs.Cluster == nil || docs.Cluster.CertificateValidityPeriodDays == 0 {
+		return certs.LeafValidity
+	}
+	return time.Duration(docs.Cluster.CertificateValidityPeriodDays) * 24 * time.Hour
 }
 
 // badFile is kubeadm's complaint about one file.
