@@ -255,3 +255,29 @@ func TestRemediationIsRetried(t *testing.T) {
 	end(t, w)
 	w.Golden("remediation-is-retried.txt")
 }
+
+// TestMachinesAreReplacedBeforeTheirCertificatesEnd shows that nobody has to say
+// when that is: it is read from what the API servers show.
+func TestMachinesAreReplacedBeforeTheirCertificatesEnd(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 1, 0)
+	ends := func() {
+		for _, obj := range w.objects("Machine") {
+			m := obj.(*clusterv1.Machine)
+			w.Tell("Machine %s: its certificates end in %s", m.Name, m.Status.CertificatesExpiryDate.Sub(w.Clock.Now()))
+		}
+	}
+	ends()
+	change(t, w, controlPlane, &controlplanev1.KubeadmControlPlane{}, "certificates for two days, machines replaced a day before they end", func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.CertificateValidityPeriodDays = 2
+		kcp.Spec.Rollout.Before.CertificatesExpiryDays = 1
+	})
+	ends()
+	w.RunFor(23*time.Hour + 59*time.Minute)
+	ends()
+	w.RunFor(2 * time.Minute)
+	ends()
+	end(t, w)
+	w.Golden("certificates-are-about-to-end.txt")
+}

@@ -33,6 +33,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/access/payloads"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/access/updates"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/controller/cluster"
@@ -117,7 +118,7 @@ func All() []Controller {
 		entry(Kubeadm, &controlplanev1.KubeadmControlPlane{}, func(o Outside, name string) reconciler[*controlplanev1.KubeadmControlPlane] {
 			return &kubeadmcontrolplane.Reconciler{
 				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Etcd: o.Etcd,
-				Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce,
+				CertificateExpiry: servingcert.Expiry, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce,
 			}
 		}),
 		entry(Core, &clusterv1.MachineDeployment{}, func(o Outside, name string) reconciler[*clusterv1.MachineDeployment] {

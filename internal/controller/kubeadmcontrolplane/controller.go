@@ -17,6 +17,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
@@ -36,22 +37,25 @@ type Reconciler struct {
 	Providers *provider.Objects // infrastructure templates and machines
 	Workload  workload.Clusters
 	Etcd      etcd.Connector
-	Clock     clock.PassiveClock
-	Recorder  events.EventRecorder
+	// CertificateExpiry says when the certificate of an API server ends.
+	CertificateExpiry func(context.Context, servingcert.Target) (time.Time, error)
+	Clock             clock.PassiveClock
+	Recorder          events.EventRecorder
 	// Debounce joins status writes that come close together; nil writes each at once.
 	Debounce *patch.StatusDebounce
 	// Name makes a name that is not taken: the prefix, a dash and five random letters.
 	Name func(prefix string) string
 
-	watcher   provider.Watcher              // set by Setup
-	inspected controller.Memory[inspection] // what etcd last answered
-	addonsAt  controller.Memory[string]     // what the addons were last brought to
+	watcher    provider.Watcher              // set by Setup
+	inspected  controller.Memory[inspection] // what etcd last answered
+	addonsAt   controller.Memory[string]     // what the addons were last brought to
+	unreadable controller.Memory[unreadable]
 }
 
 // Setup registers the controller and its watches.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Workload == nil || r.Etcd == nil || r.Clock == nil || r.Recorder == nil || r.Name == nil {
-		return errors.New("kubeadmcontrolplane: Mgmt, Live, Providers, Workload, Etcd, Clock, Recorder and Name are required")
+	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Workload == nil || r.Etcd == nil || r.CertificateExpiry == nil || r.Clock == nil || r.Recorder == nil || r.Name == nil {
+		return errors.New("kubeadmcontrolplane: Mgmt, Live, Providers, Workload, Etcd, CertificateExpiry, Clock, Recorder and Name are required")
 	}
 	if err := provider.Index(ctx, mgr.GetFieldIndexer(), &controlplanev1.KubeadmControlPlane{}, templates); err != nil {
 		return err
@@ -96,6 +100,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, kcp *controlplanev1.KubeadmC
 func (r *Reconciler) Forget(key client.ObjectKey) {
 	r.inspected.Forget(key)
 	r.addonsAt.Forget(key)
+	r.unreadable.Forget(key)
 }
 
 // upkeep is what a control plane that lives goes through each time.
@@ -115,6 +120,7 @@ func (r *Reconciler) upkeep() []phase.Phase[*state] {
 		phase.Do("remediate", r.remediate),
 		phase.Do("scale and roll out", r.scale),
 		phase.Do("addons", r.addons),
+		phase.Do("ends of certificates", r.expiries),
 	}
 }
 

@@ -11,13 +11,15 @@
 // Machine, KubeadmConfig and infrastructure machines (creation, labels,
 // annotations, fields that may change in place, deletion); the conditions of a
 // control plane's components and UpToDate on Machine; the owner of the
-// infrastructure template; in the workload cluster etcd's members, kubeadm's
-// ConfigMap, kube-proxy and CoreDNS.
+// infrastructure template; on KubeadmConfig when the certificates of its machine
+// end; in the workload cluster etcd's members, kubeadm's ConfigMap and bindings,
+// kube-proxy and CoreDNS.
 // Decides nothing about machines by itself: the phases gather facts (package
 // pure/kubeadmcontrolplane), from which health, remediation, termination, the
 // next change of machines and all that is reported are made.
 // Order: certificates, endpoint, kubeconfig, machines in place, inspection,
-// etcd members, hooks of deletion, remediation, then one change of machines.
+// etcd members, hooks of deletion, remediation, then one change of machines,
+// addons, ends of certificates.
 // Invariant: a machine is created or deleted only when all others are healthy.
 // An etcd member that votes is removed only when a healthy majority is left, and
 // a machine that goes only when another is left that serves the API.

@@ -33,6 +33,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/index"
@@ -59,6 +60,9 @@ type lab struct {
 	refuse func(client.Object) error // creations in the management cluster
 	reject func(client.Object) error // other writes there
 	stuck  map[string]bool           // machines that never boot
+	ends   map[string]time.Time      // of certificates, by node
+	unread error                     // why none can be read
+	looks  atomic.Int32              // at a certificate
 }
 
 func newLab(t *testing.T, replicas int32, change ...func(*clusterv1.Cluster, *controlplanev1.KubeadmControlPlane)) *lab {
@@ -79,7 +83,7 @@ func newLab(t *testing.T, replicas int32, change ...func(*clusterv1.Cluster, *co
 	}
 	template := &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "small", UID: "template"}}
 	template.Spec.Template.Spec.Simulated = &infrav1.LocalMachineSimulated{}
-	l.Reconciler = &Reconciler{Mgmt: l.management(cluster, kcp, template), Clock: l.clock, Workload: l, Etcd: l, Recorder: l, Name: l.namer()}
+	l.Reconciler = &Reconciler{Mgmt: l.management(cluster, kcp, template), Clock: l.clock, Workload: l, Etcd: l, CertificateExpiry: l.expiry, Recorder: l, Name: l.namer()}
 	l.Live = l.Mgmt
 	l.Providers = provider.New(l.Mgmt, nil)
 	l.inside = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(&appsv1.DaemonSet{
@@ -131,6 +135,19 @@ func (l *lab) management(objects ...client.Object) client.Client {
 func (l *lab) namer() func(string) string {
 	n := 0
 	return func(prefix string) string { n++; return fmt.Sprintf("%s-%d", prefix, n) }
+}
+
+// expiry is when the certificates end that l.ends names by node: of those it does
+// not, in ten years.
+func (l *lab) expiry(_ context.Context, t servingcert.Target) (time.Time, error) {
+	l.looks.Add(1)
+	if l.unread != nil || t.Port != 6443 {
+		return time.Time{}, l.unread
+	}
+	if end, ok := l.ends[t.Node]; ok {
+		return end, nil
+	}
+	return l.clock.Now().AddDate(10, 0, 0), nil
 }
 
 // Eventf implements events.EventRecorder.
@@ -312,7 +329,7 @@ func (l *lab) boot(m *clusterv1.Machine) {
 	}))
 	for _, component := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"} {
 		l.must(l.inside.Create(l.Context(), &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: component + "-" + node, Labels: map[string]string{"tier": "control-plane"}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: component + "-" + node, UID: types.UID(component + "-" + node), Labels: map[string]string{"tier": "control-plane"}},
 			Status:     corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 		}))
 	}

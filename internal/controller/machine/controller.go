@@ -81,7 +81,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (ctrl.
 		Remember: func(*state) patch.Commit {
 			// Conditions of a Machine have several writers. What its status says of
 			// the host is for people: others act on the spec, written before.
-			return patch.Remember(r.Mgmt, m, patch.Locked, patch.Debounced(r.Debounce, "initialization", "addresses"))
+			return patch.Remember(r.Mgmt, m, patch.Locked, patch.Debounced(r.Debounce, "initialization", "addresses", "certificatesExpiryDate"))
 		},
 		Finalizer: clusterv1.MachineFinalizer,
 		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },

@@ -3,13 +3,17 @@
 package kubeadmcontrolplane
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 )
 
@@ -50,7 +54,31 @@ func Judge(kcp *controlplanev1.KubeadmControlPlane, m *Machine, now time.Time) V
 
 func expiresSoon(kcp *controlplanev1.KubeadmControlPlane, m *Machine, now time.Time) bool {
 	days, expiry := kcp.Spec.Rollout.Before.CertificatesExpiryDays, m.Status.CertificatesExpiryDate
-	return days > 0 && !expiry.IsZero() && now.After(expiry.AddDate(0, 0, -int(days)))
+	return days > 0 && !expiry.IsZero() && !now.Before(expiry.AddDate(0, 0, -int(days)))
+}
+
+// Undated are the machines of which nobody has said when their certificates end,
+// and whose API server can be asked. It is said once, on the KubeadmConfig that
+// the certificates were made by: a machine gets no others until it is replaced.
+func Undated(f Facts) (all []*Machine) {
+	for _, m := range f.Machines {
+		if m.Config == nil || m.Deleting() || m.Config.Annotations[clusterv1.MachineCertificatesExpiryDateAnnotation] != "" {
+			continue
+		}
+		if p := f.Workload.Pods["kube-apiserver-"+m.Node()]; p != nil && p.Status.Phase == corev1.PodRunning && podReady(p) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// APIServerPort is where kubeadm has the API server of a machine listen.
+func APIServerPort(config bootstrapv1.KubeadmConfigSpec) int {
+	port := config.InitConfiguration.LocalAPIEndpoint.BindPort
+	if joined := config.JoinConfiguration.ControlPlane; joined != nil {
+		port = cmp.Or(joined.LocalAPIEndpoint.BindPort, port)
+	}
+	return int(cmp.Or(port, 6443))
 }
 
 // rolloutDue is when the passing of time alone will make a machine outdated;

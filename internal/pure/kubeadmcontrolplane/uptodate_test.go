@@ -13,6 +13,7 @@ import (
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
 func contains(s, part string) bool { return strings.Contains(s, part) }
@@ -50,8 +51,9 @@ func TestJudge(t *testing.T) {
 		"rollout after, made since": {kcp: func(k *controlplanev1.KubeadmControlPlane) {
 			k.Spec.Rollout.After = metav1.NewTime(now.Add(-48 * time.Hour))
 		}},
-		"certificates about to end":   {kcp: func(k *controlplanev1.KubeadmControlPlane) { k.Spec.Rollout.Before.CertificatesExpiryDays = 8 }, machine: func(m *Machine) { m.Status.CertificatesExpiryDate = metav1.NewTime(now.AddDate(0, 0, 7)) }, want: []string{"KubeadmControlPlane spec.rollout.before expired"}},
-		"certificates with time left": {kcp: func(k *controlplanev1.KubeadmControlPlane) { k.Spec.Rollout.Before.CertificatesExpiryDays = 8 }, machine: func(m *Machine) { m.Status.CertificatesExpiryDate = metav1.NewTime(now.AddDate(0, 0, 9)) }},
+		"certificates about to end":        {kcp: func(k *controlplanev1.KubeadmControlPlane) { k.Spec.Rollout.Before.CertificatesExpiryDays = 8 }, machine: func(m *Machine) { m.Status.CertificatesExpiryDate = metav1.NewTime(now.AddDate(0, 0, 7)) }, want: []string{"KubeadmControlPlane spec.rollout.before expired"}},
+		"certificates whose time has come": {kcp: func(k *controlplanev1.KubeadmControlPlane) { k.Spec.Rollout.Before.CertificatesExpiryDays = 8 }, machine: func(m *Machine) { m.Status.CertificatesExpiryDate = metav1.NewTime(now.AddDate(0, 0, 8)) }, want: []string{"KubeadmControlPlane spec.rollout.before expired"}},
+		"certificates with time left":      {kcp: func(k *controlplanev1.KubeadmControlPlane) { k.Spec.Rollout.Before.CertificatesExpiryDays = 8 }, machine: func(m *Machine) { m.Status.CertificatesExpiryDate = metav1.NewTime(now.AddDate(0, 0, 9)) }},
 		"several reasons": {machine: func(m *Machine) { m.Spec.Version, m.Source = "v1.34.0", &Source{"big", "HostTemplate.infra.io"} },
 			want: []string{"Version v1.34.0, v1.35.0 required", "Host is not up-to-date"}},
 	}
@@ -303,5 +305,57 @@ func TestImage(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestUndatedAreThoseThatCanBeAsked(t *testing.T) {
+	t.Parallel()
+	ready := podCondition(corev1.PodReady, corev1.ConditionTrue)
+	for name, tc := range map[string]struct {
+		machine string
+		change  func(*Facts, *Machine)
+		want    bool
+	}{
+		"whose API server answers": {machine: "a", want: true},
+		"of which it is known": {machine: "a", change: func(_ *Facts, m *Machine) {
+			m.Config.Annotations = map[string]string{clusterv1.MachineCertificatesExpiryDateAnnotation: "x"}
+		}},
+		"without a KubeadmConfig":        {machine: "a", change: func(_ *Facts, m *Machine) { m.Config = nil }},
+		"without a Node":                 {machine: "a bare"},
+		"that goes":                      {machine: "a going"},
+		"whose API server is starting":   {machine: "a", change: func(f *Facts, _ *Machine) { f.Workload.Pods["kube-apiserver-a"] = pod(corev1.PodPending, ready) }},
+		"whose API server is not ready":  {machine: "a", change: func(f *Facts, _ *Machine) { f.Workload.Pods["kube-apiserver-a"] = pod(corev1.PodRunning) }},
+		"of a cluster that nobody knows": {machine: "a", change: func(f *Facts, _ *Machine) { f.Workload = Workload{} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := facts(1, tc.machine)
+			m := withConfig(f.Machines[0], bootstrapv1.KubeadmConfigSpec{})
+			f.Workload.Pods = map[string]*corev1.Pod{"kube-apiserver-a": pod(corev1.PodRunning, ready)}
+			if tc.change != nil {
+				tc.change(&f, m)
+			}
+			if got := len(Undated(f)) == 1; got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAPIServerPort(t *testing.T) {
+	t.Parallel()
+	var spec bootstrapv1.KubeadmConfigSpec
+	for _, tc := range []struct {
+		change func()
+		want   int
+	}{
+		{func() {}, 6443},
+		{func() { spec.InitConfiguration.LocalAPIEndpoint.BindPort = 7443 }, 7443},
+		{func() { spec.JoinConfiguration.ControlPlane = &bootstrapv1.JoinControlPlane{} }, 7443},
+		{func() { spec.JoinConfiguration.ControlPlane.LocalAPIEndpoint.BindPort = 8443 }, 8443},
+	} {
+		if tc.change(); APIServerPort(spec) != tc.want {
+			t.Errorf("got %d, want %d", APIServerPort(spec), tc.want)
+		}
 	}
 }
