@@ -4,6 +4,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,7 +26,10 @@ type connections struct {
 	mgmt  client.Client
 	clock clock.PassiveClock
 	open  map[client.ObjectKey]*connection
+	cut   bool // the way to all of them
 }
+
+var errCut = errors.New("no route to host")
 
 // connection is the one to a cluster.
 type connection struct {
@@ -85,6 +89,9 @@ func (c *connections) probe(ctx context.Context, cluster client.ObjectKey) *conn
 	if err == nil && version != conn.kubeconfig {
 		conn.kubeconfig = version
 		conn.client, err = client.New(cfg, client.Options{Scheme: scheme.Scheme})
+	}
+	if c.cut {
+		err = errCut
 	}
 	if err == nil {
 		err = conn.client.List(ctx, &corev1.NodeList{}, client.Limit(1))

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
@@ -85,4 +86,200 @@ func TestAWorkerWhoseNodeIsNotReadyIsReplaced(t *testing.T) {
 	health(t, w)
 	end(t, w)
 	w.Golden("an-unready-worker-is-replaced.txt")
+}
+
+func TestWhenTooManyWorkersAreUnhealthyNoneIsReplaced(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 1, 3)
+	check := workersHealth()
+	check.Spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo = new(intstr.FromString("40%"))
+	watchOver(t, w, check)
+	for _, name := range []string{"demo-workers-1-1", "demo-workers-1-2", "demo-workers-1-3"} {
+		fault(t, w, name, infrav1.MachineFaultNodeNotReady)
+		w.RunFor(time.Minute) // the limit counts who is on the way, not only who is past its time
+	}
+	w.RunFor(10 * time.Minute)
+	health(t, w)
+	for _, name := range []string{"demo-workers-1-2", "demo-workers-1-3"} {
+		fault(t, w, name)
+	}
+	w.RunFor(time.Minute)
+	health(t, w)
+	w.Golden("too-many-unhealthy-workers-stay.txt")
+}
+
+func TestWhileAClusterDoesNotAnswerNothingIsReplaced(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 1, 2)
+	watchOver(t, w, workersHealth())
+	fault(t, w, "demo-workers-1-1", infrav1.MachineFaultNodeNotReady)
+	w.RunFor(4 * time.Minute)
+	w.Tell("# cut the way to demo")
+	w.clusters.cut = true
+	w.RunFor(30 * time.Minute)
+	health(t, w)
+	w.Tell("# mend the way to demo")
+	w.clusters.cut = false
+	w.RunFor(299 * time.Second)
+	health(t, w)
+	w.RunFor(time.Second)
+	w.RunFor(time.Minute)
+	health(t, w)
+	w.Golden("a-silent-cluster-loses-no-worker.txt")
+}
+
+func TestAWorkerThatNeverGetsANodeIsReplaced(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 1, 1)
+	watchOver(t, w, workersHealth())
+	change(t, w, "demo-workers", &infrav1.LocalMachineTemplate{}, "let new workers never boot", func(tmpl *infrav1.LocalMachineTemplate) { neverBoot(tmpl.Spec.Template.Spec.Simulated) })
+	change(t, w, "demo-workers", &clusterv1.MachineDeployment{}, "scale to 2", func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = new(int32(2)) })
+	w.RunFor(599 * time.Second)
+	health(t, w)
+	change(t, w, "demo-workers", &infrav1.LocalMachineTemplate{}, "let new workers boot", func(tmpl *infrav1.LocalMachineTemplate) { boot(tmpl.Spec.Template.Spec.Simulated) })
+	w.RunFor(time.Second)
+	w.RunFor(time.Minute)
+	health(t, w)
+	w.Golden("a-worker-without-a-node-is-replaced.txt")
+}
+
+func TestAWorkerWhoseNodeIsDeletedIsReplaced(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 1, 2)
+	watchOver(t, w, workersHealth())
+	w.Tell("# delete Node demo-workers-1-1")
+	c, err := w.clusters.Client(t.Context(), client.ObjectKey{Namespace: "default", Name: "demo"})
+	w.must(err)
+	w.must(c.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "demo-workers-1-1"}}))
+	w.Run()
+	w.RunFor(time.Minute)
+	health(t, w)
+	w.Golden("a-worker-whose-node-is-deleted-is-replaced.txt")
+}
+
+func TestUsersHaveAWorkerReplacedOrLeftAlone(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 1, 3)
+	watchOver(t, w, workersHealth())
+	annotate := func(name, annotation string) {
+		change(t, w, name, &clusterv1.Machine{}, "annotate "+name+" with "+annotation, func(m *clusterv1.Machine) { metav1.SetMetaDataAnnotation(&m.ObjectMeta, annotation, "") })
+	}
+	annotate("demo-workers-1-2", clusterv1.MachineSkipRemediationAnnotation)
+	fault(t, w, "demo-workers-1-2", infrav1.MachineFaultNodeNotReady)
+	annotate("demo-workers-1-1", clusterv1.RemediateMachineAnnotation)
+	w.RunFor(10 * time.Minute)
+	health(t, w)
+	change(t, w, "demo-workers-1-2", &clusterv1.Machine{}, "leave demo-workers-1-2 alone no longer", func(m *clusterv1.Machine) {
+		delete(m.Annotations, clusterv1.MachineSkipRemediationAnnotation)
+	})
+	w.RunFor(time.Minute)
+	health(t, w)
+	w.Golden("users-have-workers-replaced-or-left-alone.txt")
+}
+
+func TestAReportReplacesNothing(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 1, 2)
+	check := workersHealth()
+	check.Annotations = map[string]string{clusterv1.RemediationModeAnnotation: clusterv1.RemediationModeReport}
+	watchOver(t, w, check)
+	fault(t, w, "demo-workers-1-1", infrav1.MachineFaultNodeNotReady)
+	w.RunFor(time.Hour)
+	health(t, w)
+	change(t, w, "workers", &clusterv1.MachineHealthCheck{}, "remediate", func(c *clusterv1.MachineHealthCheck) { c.Annotations = nil })
+	w.RunFor(time.Minute)
+	health(t, w)
+	w.Golden("a-report-replaces-nothing.txt")
+}
+
+func TestWorkersAreReplacedAFewAtATime(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 1, 3)
+	change(t, w, "demo-workers", &clusterv1.MachineDeployment{}, "allow one replacement at a time", func(d *clusterv1.MachineDeployment) {
+		d.Spec.Remediation.MaxInFlight = new(intstr.FromInt32(1))
+	})
+	watchOver(t, w, workersHealth())
+	for _, name := range []string{"demo-workers-1-1", "demo-workers-1-2"} {
+		change(t, w, name, &clusterv1.Machine{}, "keep "+name+" from going by a hook", func(m *clusterv1.Machine) {
+			metav1.SetMetaDataAnnotation(&m.ObjectMeta, clusterv1.PreTerminateDeleteHookAnnotationPrefix+"/held", "")
+		})
+		fault(t, w, name, infrav1.MachineFaultNodeNotReady)
+	}
+	w.RunFor(10 * time.Minute)
+	health(t, w)
+	change(t, w, "demo-workers-1-1", &clusterv1.Machine{}, "let demo-workers-1-1 go", func(m *clusterv1.Machine) {
+		delete(m.Annotations, clusterv1.PreTerminateDeleteHookAnnotationPrefix+"/held")
+	})
+	health(t, w)
+	w.Golden("workers-are-replaced-one-at-a-time.txt")
+}
+
+// controlPlaneHealth is a MachineHealthCheck of the control plane of demo.
+func controlPlaneHealth() *clusterv1.MachineHealthCheck {
+	check := workersHealth()
+	check.Name = "control-plane"
+	check.Spec.Selector = metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: clusterv1.MachineControlPlaneLabel, Operator: metav1.LabelSelectorOpExists}}}
+	return check
+}
+
+func TestAControlPlaneKeepsItsQuorumWhileItIsMended(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 3, 0)
+	watchOver(t, w, controlPlaneHealth())
+	fault(t, w, "demo-control-plane-2", infrav1.MachineFaultNodeNotReady)
+	fault(t, w, "demo-control-plane-3", infrav1.MachineFaultEtcdUnhealthy)
+	w.RunFor(10 * time.Minute)
+	health(t, w)
+	members(t, w)
+	fault(t, w, "demo-control-plane-3")
+	w.RunFor(10 * time.Minute)
+	health(t, w)
+	members(t, w)
+	end(t, w)
+	w.Golden("a-control-plane-keeps-its-quorum.txt")
+}
+
+func TestTheFirstMachineThatNeverComesUpIsReplaced(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 0, 0)
+	watchOver(t, w, controlPlaneHealth())
+	newMachines(t, w, "let new machines never boot", neverBoot)
+	scale(t, w, 1, "scale to 1")
+	w.RunFor(599 * time.Second)
+	health(t, w)
+	newMachines(t, w, "let new machines boot", boot)
+	w.RunFor(time.Second)
+	w.RunFor(time.Minute)
+	health(t, w)
+	w.Golden("a-first-machine-that-never-comes-up-is-replaced.txt")
+}
+
+func TestOneMachineIsJudgedByOneHealthCheck(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 1, 2)
+	watchOver(t, w, workersHealth())
+	w.RunFor(time.Minute)
+	everything := workersHealth()
+	everything.Name, everything.Spec.Selector.MatchLabels = "everything", map[string]string{clusterv1.ClusterNameLabel: "demo"}
+	everything.Spec.Checks.UnhealthyNodeConditions[1].TimeoutSeconds = new(int32(0))
+	watchOver(t, w, everything)
+	fault(t, w, "demo-workers-1-1", infrav1.MachineFaultNodeNotReady)
+	w.RunFor(time.Minute)
+	health(t, w)
+	w.Tell("# delete the older one")
+	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "workers", &clusterv1.MachineHealthCheck{})))
+	w.Run()
+	w.RunFor(time.Minute)
+	health(t, w)
+	w.Golden("two-health-checks-select-one-worker.txt")
 }
