@@ -46,6 +46,8 @@ var impure = []string{"context", "crypto/rand", "database", "expvar", "io/fs", "
 // packages that can log.
 var values = []string{
 	"github.com/blang/semver/v4",
+	"github.com/coreos/go-systemd/v22/unit",
+	"github.com/coreos/ignition/v2/config/v3_3",
 	"github.com/evanphx/json-patch/v5",
 	"github.com/gobuffalo/flect",
 	"go.yaml.in/yaml/v3",

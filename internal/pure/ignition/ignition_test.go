@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ignition
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+)
+
+// golden compares a config with testdata/NAME, which UPDATE_GOLDEN=1 writes.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, got, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	pretty.WriteByte('\n')
+	path := filepath.Join("testdata", name)
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(path, pretty.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), pretty.String()); diff != "" {
+		t.Errorf("config (-want +got):\n%s", diff)
+	}
+}
+
+func TestRenderWritesEverySection(t *testing.T) {
+	t.Parallel()
+	d := Document{
+		Files: []bootstrapv1.File{
+			{Path: "/etc/a", Owner: "root:root", Permissions: "0640", Content: "one\ntwo\n"},
+			{Path: "/etc/b", Encoding: bootstrapv1.Base64, Append: new(true), Owner: "1000:100", Content: "aGVs\nbG8="},
+			{Path: "/etc/c", Encoding: bootstrapv1.GzipBase64, Content: "H4sIAAAAAAAAA8tIzcnJBwCGphA2BQAAAA=="},
+			{Path: "/etc/a", Append: new(true), Content: "three\n"},
+			{Path: ConfigPath, Permissions: "0600", Content: "kind: InitConfiguration\n"},
+		},
+		Commands: []string{"true", "kubeadm init --config /etc/kubeadm.yml --v 5"},
+	}
+	d.Spec = bootstrapv1.KubeadmConfigSpec{
+		NTP: bootstrapv1.NTP{Enabled: new(true), Servers: []string{"ntp1.example", "ntp2.example"}},
+		Users: []bootstrapv1.User{
+			{
+				Name: "ops", Gecos: "Operators", Groups: "wheel, docker", HomeDir: "/home/ops", Shell: "/bin/sh", PrimaryGroup: "ops",
+				Passwd: "$6$salt$hash", LockPassword: new(false), Sudo: "ALL=(ALL) NOPASSWD:ALL", SSHAuthorizedKeys: []string{"ssh-ed25519 AAAA ops"},
+			},
+			{Name: "locked", Passwd: "$6$salt$hash", LockPassword: new(true), Sudo: "False"},
+		},
+		DiskSetup: bootstrapv1.DiskSetup{
+			Partitions: []bootstrapv1.Partition{
+				{Device: "/dev/sdb", Layout: new(true), Overwrite: new(true), TableType: "gpt"},
+				{Device: "/dev/nvme1n1", DiskLayout: []bootstrapv1.PartitionSpec{{Percentage: 100, PartitionType: bootstrapv1.PartitionTypeLVM}}},
+				{Device: "/dev/sdd", Layout: new(false), TableType: "mbr"},
+			},
+			Filesystems: []bootstrapv1.Filesystem{
+				{Device: "/dev/sdb", Filesystem: "ext4", Label: "data", Partition: "auto", Overwrite: new(true), ExtraOpts: []string{"-E", "lazy_itable_init=1"}},
+				{Device: "/dev/nvme1n1", Filesystem: "xfs", Partition: "1"},
+				{Device: "/dev/disk/by-id/x", Filesystem: "btrfs", Partition: "2"},
+				{Device: "/dev/sdd", Filesystem: "vfat", Partition: "any"},
+			},
+		},
+		Mounts: []bootstrapv1.MountPoints{{"LABEL=data", "/var/lib/my-data"}, {"tmpfs", "/scratch", "tmpfs", "size=50%", "0", "0"}, {"sdd", "/mnt"}},
+	}
+	d.Spec.Ignition.ContainerLinuxConfig = bootstrapv1.ContainerLinuxConfig{Strict: new(true), AdditionalConfig: `
+systemd:
+  units:
+  - {name: extra.service, enable: true, contents: "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n"}
+  - {name: kubeadm.service, dropins: [{name: 10-env.conf, contents: "[Service]\nEnvironment=A=b\n"}]}
+networkd:
+  units: [{name: 00-eth0.network, contents: "[Match]\nName=eth0\n"}]
+storage:
+  files:
+  - {path: /opt/tool, filesystem: root, mode: 0755, contents: {remote: {url: "https://example.com/tool", verification: {hash: {function: sha512, sum: cf83e1357eefb8bdf1542850d66d8007d620e4050b5715dc83f4a921d36ce9ce47d0d13c5d85f2b0ff8318d2877eec2f63b931bd47417a81a538327af927da3e}}}}}
+  - {path: /etc/a, append: true, contents: {inline: four}}
+  directories: [{path: /opt/data, mode: 0750, user: {name: ops}}]
+  links: [{path: /opt/link, target: /opt/tool}]
+  filesystems: [{name: cache, mount: {device: /dev/sde, format: ext4, label: cache, wipe_filesystem: true}}]
+passwd:
+  users: [{name: core, ssh_authorized_keys: [ssh-ed25519 BBBB core]}]
+  groups: [{name: ops, gid: 900}]
+`}
+	got, err := Render(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "everything.json", got)
+}
+
+func TestRenderWritesTheLeast(t *testing.T) {
+	t.Parallel()
+	got, err := Render(Document{Commands: []string{"kubeadm join"}, Spec: bootstrapv1.KubeadmConfigSpec{NTP: bootstrapv1.NTP{Enabled: new(false)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "least.json", got)
+}
+
+func TestCheckNamesTheFieldThatIgnitionCannotFollow(t *testing.T) {
+	t.Parallel()
+	additional := func(text string) bootstrapv1.KubeadmConfigSpec {
+		return bootstrapv1.KubeadmConfigSpec{Ignition: bootstrapv1.IgnitionSpec{ContainerLinuxConfig: bootstrapv1.ContainerLinuxConfig{AdditionalConfig: text}}}
+	}
+	disk := func(p bootstrapv1.Partition) bootstrapv1.KubeadmConfigSpec {
+		return bootstrapv1.KubeadmConfigSpec{DiskSetup: bootstrapv1.DiskSetup{Partitions: []bootstrapv1.Partition{p}}}
+	}
+	made := func(f bootstrapv1.Filesystem) bootstrapv1.KubeadmConfigSpec {
+		return bootstrapv1.KubeadmConfigSpec{DiskSetup: bootstrapv1.DiskSetup{Filesystems: []bootstrapv1.Filesystem{f}}}
+	}
+	const config = "spec.ignition.containerLinuxConfig.additionalConfig: Forbidden: "
+	tests := map[string]struct {
+		spec bootstrapv1.KubeadmConfigSpec
+		want string
+	}{
+		"nothing":              {bootstrapv1.KubeadmConfigSpec{}, ""},
+		"boot commands":        {bootstrapv1.KubeadmConfigSpec{BootCommands: []string{"a"}}, "spec.bootCommands: Forbidden"},
+		"a name of a template": {bootstrapv1.KubeadmConfigSpec{JoinConfiguration: bootstrapv1.JoinConfiguration{NodeRegistration: bootstrapv1.NodeRegistrationOptions{Name: "{{ ds.meta_data.local_hostname }}"}}}, `spec.joinConfiguration.nodeRegistration.name: Invalid value: "{{ ds.meta_data.local_hostname }}": only cloud-init`},
+		"a file in /run":       {bootstrapv1.KubeadmConfigSpec{Files: []bootstrapv1.File{{Path: "/run/x"}}}, `spec.files[0].path: Invalid value: "/run/x": what lies there before`},
+		"a file somewhere":     {bootstrapv1.KubeadmConfigSpec{Files: []bootstrapv1.File{{Path: "x"}}}, `spec.files[0].path: Invalid value: "x": must begin with /`},
+		"permissions":          {bootstrapv1.KubeadmConfigSpec{Files: []bootstrapv1.File{{Path: "/x", Permissions: "rw"}}}, `spec.files[0].permissions: Invalid value: "rw": must be an octal number such as 0644`},
+		"an inactive user":     {bootstrapv1.KubeadmConfigSpec{Users: []bootstrapv1.User{{Name: "a"}, {Name: "b", Inactive: new(true)}}}, "spec.users[1].inactive: Forbidden"},
+		"sudo of two lines":    {bootstrapv1.KubeadmConfigSpec{Users: []bootstrapv1.User{{Name: "a", Sudo: "x\nroot ALL"}}}, "spec.users[0]: Invalid value"},
+		"a server of two":      {bootstrapv1.KubeadmConfigSpec{NTP: bootstrapv1.NTP{Servers: []string{"a\nb"}}}, "spec.ntp.servers[0]: Invalid value"},
+		"a table of mbr":       {disk(bootstrapv1.Partition{Device: "/dev/sdb", Layout: new(true), TableType: "mbr"}), `spec.diskSetup.partitions[0].tableType: Unsupported value: "mbr": supported values: "gpt"`},
+		"shares of a disk":     {disk(bootstrapv1.Partition{Device: "/dev/sdb", DiskLayout: []bootstrapv1.PartitionSpec{{Percentage: 50}, {Percentage: 50}}}), "spec.diskSetup.partitions[0].diskLayout: Forbidden"},
+		"half a disk":          {disk(bootstrapv1.Partition{Device: "/dev/sdb", DiskLayout: []bootstrapv1.PartitionSpec{{Percentage: 50}}}), "spec.diskSetup.partitions[0].diskLayout: Forbidden"},
+		"replaceFS":            {made(bootstrapv1.Filesystem{Device: "/dev/sdb", Filesystem: "ext4", ReplaceFS: "ntfs"}), "spec.diskSetup.filesystems[0].replaceFS: Forbidden"},
+		"a file system":        {made(bootstrapv1.Filesystem{Device: "/dev/sdb", Filesystem: "zfs"}), `spec.diskSetup.filesystems[0].filesystem: Unsupported value: "zfs"`},
+		"a partition":          {made(bootstrapv1.Filesystem{Device: "/dev/sdb", Filesystem: "ext4", Partition: "first"}), `spec.diskSetup.filesystems[0].partition: Unsupported value: "first"`},
+		"a device":             {made(bootstrapv1.Filesystem{Device: "", Filesystem: "ext4", Partition: "1"}), "spec.diskSetup.filesystems[0].device: Invalid value"},
+		"half a mount":         {bootstrapv1.KubeadmConfigSpec{Mounts: []bootstrapv1.MountPoints{{"/dev/sdb"}}}, "spec.mounts[0]: Invalid value"},
+		"swap":                 {bootstrapv1.KubeadmConfigSpec{Mounts: []bootstrapv1.MountPoints{{"/dev/sdb", "none", "swap"}}}, "spec.mounts[0]: Invalid value"},
+		"a mount of lines":     {bootstrapv1.KubeadmConfigSpec{Mounts: []bootstrapv1.MountPoints{{"/dev/sdb\nx", "/a"}}}, "spec.mounts[0]: Invalid value"},
+		"a former section":     {additional("etcd: {version: 3}"), config + "etcd has no counterpart in version 3 of Ignition's language"},
+		"an unknown field":     {additional("systemd: {units: [{name: a, starts: yes}]}"), config + "starts has no counterpart in version 3 of Ignition's language"},
+		"another type":         {additional("systemd: {units: hunter2}"), config + "systemd.units is of another type"},
+		"text":                 {additional("hunter2"), config + "it is not a Container Linux Config"},
+		"no YAML":              {additional("a:\n  - b: [\n"), config + "it is not YAML: see line"},
+		"a key twice":          {additional("systemd: {}\nsystemd: {}"), config + "systemd is there twice"},
+		"another filesystem":   {additional("storage: {files: [{path: /x, filesystem: oem}]}"), config + "storage: filesystem of /x: only root can be written to"},
+		"a state of network":   {additional("networkd: {units: [{name: x, enabled: true}]}"), config + "networkd: unit x has no state to set"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := ""
+			if errs := Check(field.NewPath("spec"), &tc.spec); len(errs) > 0 {
+				got = errs.ToAggregate().Error()
+			}
+			if !strings.HasPrefix(got, tc.want) || (tc.want == "") != (got == "") || strings.Contains(got, "hunter2") {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+			if _, err := Render(Document{Spec: tc.spec}); (err != nil) != (tc.want != "") {
+				t.Errorf("render: %v", err)
+			}
+		})
+	}
+}
+
+func TestRenderTellsWhatIgnitionWouldRefuse(t *testing.T) {
+	t.Parallel()
+	spec := bootstrapv1.KubeadmConfigSpec{}
+	tests := map[string]struct {
+		files  []bootstrapv1.File
+		config string
+		strict *bool
+		want   string
+	}{
+		"a file that is no base64": {files: []bootstrapv1.File{{Path: "/a", Encoding: bootstrapv1.Base64, Content: "hunter2!"}}, want: "file /a: its content is not base64"},
+		"a certificate in /run":    {files: []bootstrapv1.File{{Path: "/run/pki/ca.crt"}}, want: "file /run/pki/ca.crt: what lies there"},
+		"a path that is none":      {config: "storage: {files: [{path: x, contents: {inline: y}}]}", want: "the config would be refused by Ignition: $.storage.files."},
+		"a unit of no kind":        {config: "systemd: {units: [{name: x}]}", want: "the config would be refused by Ignition: $.systemd.units."},
+		"a warning":                {config: "systemd: {units: [{name: x.service, enabled: true, contents: '[Service]'}]}"},
+		"a warning that counts":    {config: "systemd: {units: [{name: x.service, enabled: true, contents: '[Service]'}]}", strict: new(true), want: "the config would be refused by Ignition: $.systemd.units."},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := spec
+			spec.Ignition.ContainerLinuxConfig = bootstrapv1.ContainerLinuxConfig{AdditionalConfig: tc.config, Strict: tc.strict}
+			_, err := Render(Document{Files: tc.files, Spec: spec})
+			if (err != nil) != (tc.want != "") || err != nil && (!strings.HasPrefix(err.Error(), tc.want) || strings.Contains(err.Error(), "hunter2")) {
+				t.Errorf("%v, want %q", err, tc.want)
+			}
+		})
+	}
+}
