@@ -28,14 +28,16 @@ func TestValidateKubeadmConfig(t *testing.T) {
 		"two ways to authenticate":  {Obj: "spec: {joinConfiguration: {discovery: {file: {kubeConfigPath: /k, kubeConfig: {user: {exec: {command: c}, authProvider: {name: a}}}}}}}", Want: []string{`spec.joinConfiguration.discovery.file.kubeConfig.user: Invalid value: "exec and authProvider": leave one of exec and authProvider out`}},
 		"one way to authenticate":   {Obj: "spec: {joinConfiguration: {discovery: {file: {kubeConfigPath: /k, kubeConfig: {user: {exec: {command: c}}}}}}}"},
 		"more than a disk":          {Obj: "spec: {diskSetup: {partitions: [{device: /dev/sda, diskLayout: [{percentage: 60}, {percentage: 41}]}, {device: /dev/sdb, diskLayout: [{percentage: 100}]}]}}", Want: []string{"spec.diskSetup.partitions[0].diskLayout: Invalid value: 101: the percentages of /dev/sda must not add up to more than 100"}},
-		"ignition":                  {Obj: "spec: {format: ignition, ignition: {containerLinuxConfig: {strict: false}}}", Want: []string{"spec.format: Forbidden: ignition is not available in this version; use cloud-config", "spec.ignition: Forbidden: is only for format ignition, which is not available in this version"}},
+		"ignition":                  {Obj: "spec: {format: ignition, ignition: {containerLinuxConfig: {strict: false, additionalConfig: 'systemd: {units: [{name: a.service, enabled: true}]}'}}}"},
+		"ignition for cloud-init":   {Obj: "spec: {ignition: {containerLinuxConfig: {strict: false}}}", Want: []string{"spec.ignition: Forbidden: is only for format ignition"}},
+		"more than ignition can":    {Obj: "spec: {format: ignition, bootCommands: [a], users: [{name: u, inactive: true}]}", Want: []string{"spec.bootCommands: Forbidden: Ignition runs no commands at each boot: add a unit by ignition.containerLinuxConfig.additionalConfig", "spec.users[0].inactive: Forbidden: Ignition knows no account that cannot be used yet"}},
 	})
 }
 
 func TestValidateKubeadmConfigTemplate(t *testing.T) {
 	t.Parallel()
 	builder.CheckValidation(t, ValidateKubeadmConfigTemplate, map[string]builder.Validated{
-		"as a config": {Obj: "spec: {template: {spec: {format: ignition}}}", Want: []string{"spec.template.spec.format: Forbidden: ignition is not available in this version; use cloud-config"}},
+		"as a config": {Obj: "spec: {template: {spec: {format: ignition, bootCommands: [a]}}}", Want: []string{"spec.template.spec.bootCommands: Forbidden: Ignition runs no commands at each boot: add a unit by ignition.containerLinuxConfig.additionalConfig"}},
 		"changed":     {Obj: "spec: {template: {spec: {verbosity: 1}}}", Old: "spec: {template: {spec: {verbosity: 2}}}"},
 	})
 }
@@ -94,7 +96,7 @@ func TestValidateKubeadmControlPlane(t *testing.T) {
 		"certificates that outlive their authority": {Obj: configured("{clusterConfiguration: {certificateValidityPeriodDays: 100, caCertificateValidityPeriodDays: 99}}"), Want: []string{"spec.kubeadmConfigSpec.clusterConfiguration.certificateValidityPeriodDays: Invalid value: 100: must not be more than the 99 days that the certificate authority is valid"}},
 		"rolling out all the time":                  {Obj: controlPlaneWith("replicas: 1, rollout: {before: {certificatesExpiryDays: 30}}, kubeadmConfigSpec: {clusterConfiguration: {certificateValidityPeriodDays: 30}}"), Want: []string{"spec.rollout.before.certificatesExpiryDays: Invalid value: 30: must be less than the 30 days that certificates are valid"}},
 		"two health checks":                         {Obj: configured("{initConfiguration: {timeouts: {controlPlaneComponentHealthCheckSeconds: 1}}, joinConfiguration: {timeouts: {controlPlaneComponentHealthCheckSeconds: 2}}}"), Want: []string{"spec.kubeadmConfigSpec.joinConfiguration.timeouts.controlPlaneComponentHealthCheckSeconds: Invalid value: 2: must be the same in initConfiguration and joinConfiguration"}},
-		"a bad machine config":                      {Obj: configured("{format: ignition}"), Want: []string{"spec.kubeadmConfigSpec.format: Forbidden: ignition is not available in this version; use cloud-config"}},
+		"a bad machine config":                      {Obj: configured("{format: ignition, bootCommands: [a]}"), Want: []string{"spec.kubeadmConfigSpec.bootCommands: Forbidden: Ignition runs no commands at each boot: add a unit by ignition.containerLinuxConfig.additionalConfig"}},
 
 		"one minor version up":   {Obj: one, Old: "spec: {version: v1.33.9}"},
 		"two minor versions up":  {Obj: one, Old: "spec: {version: v1.32.9}", Want: []string{"spec.version: Forbidden: cannot go from v1.32.9 to v1.34.1: upgrade one minor version at a time"}},
@@ -118,7 +120,7 @@ func TestValidateKubeadmControlPlaneTemplate(t *testing.T) {
 	t.Parallel()
 	builder.CheckValidation(t, ValidateKubeadmControlPlaneTemplate, map[string]builder.Validated{
 		"new":     {Obj: "spec: {template: {spec: {kubeadmConfigSpec: {verbosity: 1}}}}"},
-		"bad":     {Obj: "spec: {template: {spec: {kubeadmConfigSpec: {format: ignition}}}}", Want: []string{"spec.template.spec.kubeadmConfigSpec.format: Forbidden: ignition is not available in this version; use cloud-config"}},
+		"bad":     {Obj: "spec: {template: {spec: {kubeadmConfigSpec: {format: ignition, bootCommands: [a]}}}}", Want: []string{"spec.template.spec.kubeadmConfigSpec.bootCommands: Forbidden: Ignition runs no commands at each boot: add a unit by ignition.containerLinuxConfig.additionalConfig"}},
 		"changed": {Obj: "spec: {template: {spec: {kubeadmConfigSpec: {verbosity: 1}}}}", Old: "{}", Want: []string{"spec.template.spec: Forbidden: cannot change; create another template and refer to that one"}},
 		"same":    {Obj: "spec: {template: {metadata: {labels: {a: b}}, spec: {kubeadmConfigSpec: {verbosity: 1}}}}", Old: "spec: {template: {spec: {kubeadmConfigSpec: {verbosity: 1}}}}"},
 	})

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/ignition"
 )
 
 // ValidateKubeadmConfig says what is wrong with a KubeadmConfig.
@@ -26,10 +27,10 @@ func validateConfig(at *field.Path, spec *bootstrapv1.KubeadmConfigSpec) field.E
 	errs = append(errs, validateDiscovery(at.Child("joinConfiguration", "discovery"), spec.JoinConfiguration.Discovery)...)
 	errs = append(errs, validateDisks(at.Child("diskSetup", "partitions"), spec.DiskSetup.Partitions)...)
 	if spec.Format == bootstrapv1.Ignition {
-		errs = append(errs, field.Forbidden(at.Child("format"), "ignition is not available in this version; use cloud-config"))
+		return append(errs, ignition.Check(at, spec)...)
 	}
 	if spec.Ignition.ContainerLinuxConfig.AdditionalConfig != "" || spec.Ignition.ContainerLinuxConfig.Strict != nil {
-		errs = append(errs, field.Forbidden(at.Child("ignition"), "is only for format ignition, which is not available in this version"))
+		errs = append(errs, field.Forbidden(at.Child("ignition"), "is only for format ignition"))
 	}
 	return errs
 }

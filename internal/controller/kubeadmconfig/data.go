@@ -33,6 +33,9 @@ func (r *Reconciler) prepare(ctx context.Context, s *state, init bool) (err erro
 	if d.spec, err = r.resolve(ctx, s); err != nil {
 		return err
 	}
+	if err := kubeadm.CheckFormat(d.spec); err != nil { // before a token is made for it
+		return s.refuse("%v", err)
+	}
 	if init {
 		return s.renderInit()
 	}
@@ -52,8 +55,7 @@ func (s *state) renderInit() error {
 		return s.refuse("the configuration for kubeadm init cannot be made: %v", err)
 	}
 	boot := kubeadm.Boot{Verb: kubeadm.Init, Config: config, Certs: kubeadm.CertificateFiles(d.spec.ClusterConfiguration, d.pairs), Spec: d.spec}
-	d.data, err = boot.CloudConfig()
-	return err
+	return s.render(boot)
 }
 
 func (s *state) renderJoin() error {
@@ -73,8 +75,14 @@ func (s *state) renderJoin() error {
 		}
 		boot.Certs = append(boot.Certs, file)
 	}
-	d.data, err = boot.CloudConfig()
-	return err
+	return s.render(boot)
+}
+
+func (s *state) render(boot kubeadm.Boot) (err error) {
+	if s.draft.data, err = boot.Data(); err != nil {
+		return s.refuse("the bootstrap data cannot be made: %v", err)
+	}
+	return nil
 }
 
 // storeData renders what is not rendered yet, and stores it.

@@ -225,7 +225,7 @@ func TestWhatCannotBeMadeIsSaid(t *testing.T) {
 		etcd    *corev1.Secret
 		want    string
 	}{
-		"ignition":                {spec: bootstrapv1.KubeadmConfigSpec{Format: bootstrapv1.Ignition}, want: "spec.format is ignition, for which no data can be made yet: use cloud-config"},
+		"more than Ignition can":  {spec: bootstrapv1.KubeadmConfigSpec{Format: bootstrapv1.Ignition, BootCommands: []string{"a"}}, want: "spec.bootCommands: Forbidden: Ignition runs no commands at each boot: add a unit by ignition.containerLinuxConfig.additionalConfig"},
 		"a machine of no version": {version: "-", want: "Machine ns/m1 has no spec.version: set the version of Kubernetes"},
 		"a version too old":       {version: "v1.21.0", want: "the configuration for kubeadm init cannot be made: kubernetes before v1.22 cannot be set up: its kubeadm does not know kubeadm.k8s.io/v1beta3"},
 		"a certificate of rubbish": {

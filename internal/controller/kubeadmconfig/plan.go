@@ -25,7 +25,7 @@ func (r *Reconciler) facts(s *state) bootstrapdata.Facts {
 			Initialized: ptr.Deref(c.Status.Initialization.ControlPlaneInitialized, false),
 			Endpoint:    c.Spec.ControlPlaneEndpoint.IsValid(), ControlPlane: c.Spec.ControlPlaneRef.IsDefined(),
 		},
-		Machine: *s.machine, Format: s.config.Spec.Format, Made: s.made(), Stale: r.rendered.Get(s.config) != s.source(),
+		Machine: *s.machine, Made: s.made(), Stale: r.rendered.Get(s.config) != s.source(),
 		Discovery: bootstrapdata.Discovery{File: d.File.KubeConfigPath != "", Endpoint: d.BootstrapToken.APIServerEndpoint != "", Token: d.BootstrapToken.Token != ""},
 		Now:       s.now, TTL: r.tokenTTL(), LookAt: r.upkeep.Get(s.config),
 	}

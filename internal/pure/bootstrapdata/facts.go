@@ -9,16 +9,14 @@ import (
 	"fmt"
 	"time"
 
-	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
 )
 
 // Facts are what a plan starts from. There is no secret among them.
 type Facts struct {
-	Cluster   Cluster            `json:"cluster"`
-	Machine   Machine            `json:"machine"`
-	Discovery Discovery          `json:"discovery"`
-	Format    bootstrapv1.Format `json:"format,omitempty"`
+	Cluster   Cluster   `json:"cluster"`
+	Machine   Machine   `json:"machine"`
+	Discovery Discovery `json:"discovery"`
 
 	// Made says that the data was made before. The Machine may have it already
 	// when the config does not tell of it: after a move.

@@ -5,7 +5,6 @@ package bootstrapdata
 import (
 	"fmt"
 
-	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
@@ -28,8 +27,6 @@ func plan(f Facts, asker *questions.Asker[Question, Answer]) (Plan, error) {
 		p.keep()
 	case !f.Cluster.Provisioned:
 		p.await("Waiting for the infrastructure of Cluster %s to be provisioned", f.Cluster.Name)
-	case f.Format == bootstrapv1.Ignition:
-		p.refuse("spec.format is ignition, for which no data can be made yet: use cloud-config")
 	case f.Machine.Version == "":
 		p.refuse("%s has no spec.version: set the version of Kubernetes", f.Machine)
 	case f.Cluster.Initialized:

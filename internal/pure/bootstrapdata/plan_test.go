@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 )
 
 var now = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
@@ -103,10 +101,6 @@ func TestNothingIsMadeBeforeItCanBe(t *testing.T) {
 		"a pool without a control plane": {
 			facts: facts(pool, func(f *Facts) { f.Cluster.Initialized = false }),
 			plan:  Plan{Waiting: "Waiting for the control plane of Cluster demo to be initialized"},
-		},
-		"in a format that there is not": {
-			facts: facts(func(f *Facts) { f.Format = bootstrapv1.Ignition }),
-			plan:  Plan{Refused: "spec.format is ignition, for which no data can be made yet: use cloud-config"},
 		},
 		"of no version": {
 			facts: facts(first, func(f *Facts) { f.Machine.Version = "" }),
@@ -241,7 +235,9 @@ func TestAPoolsDataIsMadeAgainWhenItsSpecChanges(t *testing.T) {
 	join := func(newToken bool) []Question {
 		return []Question{{Kind: DoReleaseLock}, {Kind: DoFindCertificates}, {Kind: DoPrepare}, {Kind: DoDiscover, NewToken: newToken}, {Kind: DoStore}}
 	}
-	after := func(first []Question, more []Question) []Question { return append(append([]Question{}, first...), more...) }
+	after := func(first []Question, more []Question) []Question {
+		return append(append([]Question{}, first...), more...)
+	}
 	own, look := []Question{{Kind: DoOwn}}, []Question{{Kind: DoOwn}, {Kind: Token}}
 	check(t, map[string]test{
 		"while its token lasts":          {facts: facts(made, pool, stale, resting), asked: after(own, join(false)), plan: Plan{Again: time.Minute}},

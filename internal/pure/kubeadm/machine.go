@@ -7,8 +7,11 @@ import (
 	"path"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/cloudinit"
+	"github.com/capstan-dev/capstan/internal/pure/ignition"
 )
 
 // Where things lie on a machine.
@@ -41,8 +44,23 @@ type Boot struct {
 	Spec   bootstrapv1.KubeadmConfigSpec // files and users with their content resolved
 }
 
-// CloudConfig is the document for cloud-init.
-func (b Boot) CloudConfig() ([]byte, error) {
+// CheckFormat says which fields of a spec its format has nothing for.
+func CheckFormat(spec bootstrapv1.KubeadmConfigSpec) error {
+	if spec.Format != bootstrapv1.Ignition {
+		return nil
+	}
+	return ignition.Check(field.NewPath("spec"), &spec).ToAggregate()
+}
+
+// Data is what the machine reads when it boots, in the format of the spec.
+func (b Boot) Data() ([]byte, error) {
+	if b.Spec.Format == bootstrapv1.Ignition {
+		return b.ignition()
+	}
+	return b.cloudConfig()
+}
+
+func (b Boot) cloudConfig() ([]byte, error) {
 	own := bootstrapv1.File{Path: b.configPath(), Owner: "root:root", Permissions: "0640", Content: string(b.Config)}
 	folder := bootstrapv1.File{Path: placeholderPath, Owner: "root:root", Permissions: "0640", Content: placeholder}
 	return cloudinit.Render(cloudinit.Document{
@@ -56,7 +74,23 @@ func (b Boot) CloudConfig() ([]byte, error) {
 	})
 }
 
+// ignition takes the configuration away after it was used: it is what tells that
+// kubeadm has not run yet.
+func (b Boot) ignition() ([]byte, error) {
+	own := bootstrapv1.File{Path: ignition.ConfigPath, Owner: "root:root", Permissions: "0600", Content: string(b.Config)}
+	return ignition.Render(ignition.Document{
+		Files: slices.Concat(b.Certs, b.Spec.Files, []bootstrapv1.File{own}),
+		Commands: slices.Concat(b.Spec.PreKubeadmCommands, []string{
+			"mkdir -p " + path.Dir(SentinelPath), b.command(), "mv " + ignition.ConfigPath + " /tmp/",
+		}, b.Spec.PostKubeadmCommands),
+		Spec: b.Spec,
+	})
+}
+
 func (b Boot) configPath() string {
+	if b.Spec.Format == bootstrapv1.Ignition {
+		return ignition.ConfigPath
+	}
 	if b.Verb == Init {
 		return InitConfigPath
 	}

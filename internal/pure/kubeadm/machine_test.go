@@ -100,7 +100,7 @@ func TestDocumentsAreAsTheyWere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			doc, err := boot.CloudConfig()
+			doc, err := boot.Data()
 			if err != nil {
 				t.Fatal(err)
 			}
