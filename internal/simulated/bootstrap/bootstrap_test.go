@@ -170,7 +170,7 @@ func TestTokensOfTheConfigurationBecomeSecrets(t *testing.T) {
 
 func TestOtherFormatsAreRefused(t *testing.T) {
 	t.Parallel()
-	if _, err := Read([]byte("{}"), "ignition", "h"); err == nil || !strings.Contains(err.Error(), `"ignition" cannot be read by simulated machines`) {
+	if _, err := Read([]byte("{}"), "butane", "h"); err == nil || !strings.Contains(err.Error(), `no format "butane": use cloud-config or ignition`) {
 		t.Errorf("got %v, want it to name the format and what to use", err)
 	}
 }

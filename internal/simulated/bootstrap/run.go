@@ -19,6 +19,7 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 	"github.com/capstan-dev/capstan/internal/simulated/cloudconfig"
+	"github.com/capstan-dev/capstan/internal/simulated/ignitionconfig"
 )
 
 // Run is a call of kubeadm on a machine, read and found to be complete.
@@ -30,16 +31,13 @@ type Run struct {
 
 // Read finds kubeadm's call in user data, and reads the configuration it names.
 func Read(data []byte, format, hostname string) (*Run, error) {
-	if format != "" && format != "cloud-config" {
-		return nil, fmt.Errorf("user data of the format %q cannot be read by simulated machines: use cloud-config", format)
-	}
-	c, err := cloudconfig.Parse(data, hostname)
+	c, err := read(data, format, hostname)
 	if err != nil {
 		return nil, fmt.Errorf("read the user data: %w", err)
 	}
 	cmd, ok := c.Kubeadm()
 	if !ok {
-		return nil, errors.New("runcmd of the user data has neither kubeadm init nor kubeadm join")
+		return nil, errors.New("the user data runs neither kubeadm init nor kubeadm join")
 	}
 	if cmd.ConfigPath == "" {
 		return nil, fmt.Errorf("kubeadm %s is called without --config", cmd.Verb)
@@ -70,6 +68,16 @@ func Read(data []byte, format, hostname string) (*Run, error) {
 		return nil, fmt.Errorf("kubeadm %s: nodeRegistration.name: Invalid value: %q: %s", cmd.Verb, r.NodeName(), strings.Join(errs, "; "))
 	}
 	return r, nil
+}
+
+func read(data []byte, format, hostname string) (*cloudconfig.Config, error) {
+	switch bootstrapv1.Format(format) {
+	case "", bootstrapv1.CloudConfig:
+		return cloudconfig.Parse(data, hostname)
+	case bootstrapv1.Ignition:
+		return ignitionconfig.Parse(data)
+	}
+	return nil, fmt.Errorf("simulated machines know no format %q: use cloud-config or ignition", format)
 }
 
 // IsInit tells kubeadm init from kubeadm join.
