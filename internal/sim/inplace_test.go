@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/conditions"
@@ -221,4 +222,23 @@ func identities(w *story) map[string]types.UID {
 		out[m.GetName()] = m.GetUID()
 	}
 	return out
+}
+
+func TestAControlPlaneIsUpdatedInPlace(t *testing.T) {
+	t.Parallel()
+	w, _ := withUpdater(t)
+	create(t, w, "demo", 3, 0)
+	change(t, w, controlPlane, &controlplanev1.KubeadmControlPlane{}, "roll out without surplus, and with a file", func(k *controlplanev1.KubeadmControlPlane) {
+		k.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(0))
+		k.Spec.KubeadmConfigSpec.Files = append(k.Spec.KubeadmConfigSpec.Files, bootstrapv1.File{Path: "/etc/audit.yaml", Content: "rules: []"})
+	})
+	says(t, w, "Available", "RollingOut", "MachinesUpToDate")
+	before := identities(w)
+	w.RunFor(time.Minute)
+	says(t, w, "Available", "RollingOut", "MachinesUpToDate")
+	end(t, w)
+	if after := identities(w); !maps.Equal(before, after) {
+		t.Errorf("Machines were %v, and are %v", before, after)
+	}
+	w.Golden("a-control-plane-is-updated-in-place.txt")
 }

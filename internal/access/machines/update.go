@@ -33,13 +33,13 @@ type Change struct {
 }
 
 // RefusedError says that an object of a provider cannot become what it is to be.
-type RefusedError struct{ err error }
+type RefusedError struct{ Err error }
 
 // Error implements error.
-func (e *RefusedError) Error() string { return e.err.Error() }
+func (e *RefusedError) Error() string { return e.Err.Error() }
 
 // Unwrap returns what the API server answered.
-func (e *RefusedError) Unwrap() error { return e.err }
+func (e *RefusedError) Unwrap() error { return e.Err }
 
 // refused tells a refusal of what is written, which no other try would change,
 // from other failures, such as a right that is missing.

@@ -18,6 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/servingcert"
+	"github.com/capstan-dev/capstan/internal/access/updates"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
@@ -29,8 +30,8 @@ import (
 
 const name = "kubeadmcontrolplane"
 
-// Reconciler has what the controller needs from outside. All exported fields
-// are required; Setup checks them.
+// Reconciler has what the controller needs from outside. All exported fields but
+// Extensions and Debounce are required; Setup checks them.
 type Reconciler struct {
 	Mgmt      client.Client     // the management cluster; Secrets of clusters come from its cache
 	Live      client.Reader     // the same, past the cache
@@ -41,6 +42,8 @@ type Reconciler struct {
 	CertificateExpiry func(context.Context, servingcert.Target) (time.Time, error)
 	Clock             clock.PassiveClock
 	Recorder          events.EventRecorder
+	// Extensions say what can be updated in place; without any, nothing is.
+	Extensions updates.Extensions
 	// Debounce joins status writes that come close together; nil writes each at once.
 	Debounce *patch.StatusDebounce
 	// Name makes a name that is not taken: the prefix, a dash and five random letters.

@@ -9,7 +9,8 @@
 // plane Pods and Nodes.
 // Writes: KubeadmControlPlane; Secrets of certificates and the kubeconfig;
 // Machine, KubeadmConfig and infrastructure machines (creation, labels,
-// annotations, fields that may change in place, deletion); the conditions of a
+// annotations, fields that may change in place, deletion, and what they become
+// where an extension updates them); the conditions of a
 // control plane's components and UpToDate on Machine; the owner of the
 // infrastructure template; on KubeadmConfig when the certificates of its machine
 // end; in the workload cluster etcd's members, kubeadm's ConfigMap and bindings,

@@ -19,7 +19,7 @@ import (
 
 // scale carries out the one change that package kubeadmcontrolplane plans.
 func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
-	s.Action, s.Blocked = kubeadmcontrolplane.Plan(s.Facts)
+	undecided := r.plan(ctx, s)
 	create, isCreate := s.Action.(kubeadmcontrolplane.Create)
 	// A process that ended in the middle of a creation has one still to make, or
 	// the spec has changed since.
@@ -28,8 +28,8 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 			return phase.Continue(), err
 		}
 	}
-	if s.Action == nil {
-		return phase.Continue(), nil
+	if undecided != nil || s.Action == nil {
+		return phase.Continue(), undecided
 	}
 	if len(s.Blocked) > 0 {
 		ctrl.LoggerFrom(ctx).V(2).Info("Waiting before machines change", "action", s.Action.String(), "reason", strings.Join(s.Blocked, "; "))
@@ -43,6 +43,10 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 		}
 		if err == nil {
 			err = r.scaleUp(ctx, s, a)
+		}
+	case kubeadmcontrolplane.Update:
+		if err = addons.PrepareJoin(ctx, s.client, s.ControlPlane); err == nil {
+			err = r.update(ctx, s, a)
 		}
 	case kubeadmcontrolplane.Delete:
 		err = r.scaleDown(ctx, s, a)

@@ -139,6 +139,7 @@ func decisive(m *clusterv1.Machine) []any {
 		conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition),
 		conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition),
 		conditions.Reason(m, clusterv1.MachineDeletingCondition),
+		conditions.Reason(m, clusterv1.MachineUpdatingCondition),
 	}
 }
 

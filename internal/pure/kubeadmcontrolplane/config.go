@@ -50,8 +50,7 @@ func wantsKubeletLocalMode(kubernetes string) bool {
 // sameConfig reports whether a machine's config says what the control plane
 // wants now. What bootstrapping fills in by itself does not count.
 func sameConfig(kcp *controlplanev1.KubeadmControlPlane, current bootstrapv1.KubeadmConfigSpec) bool {
-	// One that joins has the discovery at least, once its data is made.
-	isInit := !empty(current.InitConfiguration) || empty(current.JoinConfiguration)
+	isInit := ranInit(current)
 	wanted := ConfigSpec(kcp, false)
 	if isInit {
 		wanted.JoinConfiguration.CACertPath = "" // init has no such field
@@ -62,6 +61,12 @@ func sameConfig(kcp *controlplanev1.KubeadmControlPlane, current bootstrapv1.Kub
 	// A config for kubeadm init may also match as such, where init and join are
 	// set up differently.
 	return isInit && equal(normal(current), normal(ConfigSpec(kcp, true)))
+}
+
+// ranInit reports whether a config is for kubeadm init. One that joins has the
+// discovery at least, once its data is made.
+func ranInit(spec bootstrapv1.KubeadmConfigSpec) bool {
+	return !empty(spec.InitConfiguration) || empty(spec.JoinConfiguration)
 }
 
 // asJoin brings a config into the form of one that joins.

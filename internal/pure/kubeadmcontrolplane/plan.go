@@ -125,6 +125,11 @@ func (f Facts) objections(leaver *Machine) (all []string) {
 			all = append(all, fmt.Sprintf("waiting for Machine %s to be deleted", m.Name))
 		}
 	}
+	for _, m := range f.Machines {
+		if busy(m, leaver) && !m.Deleting() {
+			all = append(all, fmt.Sprintf("waiting for Machine %s to be updated in place", m.Name))
+		}
+	}
 	if !Initialized(kcp) {
 		return append(all, "waiting for the control plane to be initialized")
 	}

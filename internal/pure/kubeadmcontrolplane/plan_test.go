@@ -13,12 +13,13 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
+func noSurge(f *Facts) {
+	f.ControlPlane.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(0))
+}
+
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	type change = func(*Facts)
-	noSurge := func(f *Facts) {
-		f.ControlPlane.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(0))
-	}
 	replacing := func(f *Facts) {
 		f.ControlPlane.Annotations = map[string]string{controlplanev1.RemediationInProgressAnnotation: "{}"}
 	}

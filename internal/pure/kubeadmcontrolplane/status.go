@@ -15,6 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/pure/counting"
+	"github.com/capstan-dev/capstan/internal/pure/inplace"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
@@ -26,6 +27,9 @@ const (
 	// else every moment, and each would be a write.
 	comingUp = 10 * time.Second
 )
+
+// inProgress says of a machine that it is not up to date yet.
+const inProgress = "Update in place is in progress"
 
 // Outcome is what a reconcile decided, and how far it came.
 type Outcome struct {
@@ -128,6 +132,9 @@ func ReportMachine(f Facts, o Outcome, m *Machine) (all []metav1.Condition, writ
 }
 
 func upToDate(m *Machine) metav1.Condition {
+	if inplace.InProgress(m) {
+		return conditions.New(clusterv1.MachineUpToDateCondition, metav1.ConditionFalse, clusterv1.MachineUpToDateUpdatingReason, "* "+inProgress)
+	}
 	if m.UpToDate {
 		return metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineUpToDateReason}
 	}
@@ -152,7 +159,7 @@ func (r *reporter) count(st *controlplanev1.KubeadmControlPlaneStatus) {
 	c, upToDate := &counting.Counters{}, int32(0)
 	for _, m := range r.Machines {
 		c.Machine(m.Machine)
-		if m.UpToDate && !m.marked(clusterv1.UpdateInProgressAnnotation) {
+		if m.UpToDate && !inplace.InProgress(m) {
 			upToDate++
 		}
 	}
@@ -251,11 +258,15 @@ func rollingOut(f Facts) metav1.Condition {
 	const t = controlplanev1.KubeadmControlPlaneRollingOutCondition
 	outdated, why := 0, []string{}
 	for _, m := range f.Machines {
-		if m.UpToDate {
+		reasons := m.Why
+		if inplace.InProgress(m) {
+			reasons = append(slices.Clone(reasons), inProgress)
+		}
+		if len(reasons) == 0 {
 			continue
 		}
 		outdated++
-		for _, line := range m.Why {
+		for _, line := range reasons {
 			if line = "* " + line; !slices.Contains(why, line) {
 				why = append(why, line)
 			}

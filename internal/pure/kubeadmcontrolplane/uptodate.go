@@ -23,6 +23,14 @@ type Verdict struct {
 	Why      []string // one sentence each, without a period
 }
 
+// Why the passing of time makes a machine outdated: only a new one helps then.
+const (
+	certificatesDue = "KubeadmControlPlane spec.rollout.before expired"
+	rolloutIsDue    = "KubeadmControlPlane spec.rollout.after expired"
+)
+
+var dueReasons = []string{certificatesDue, rolloutIsDue}
+
 // Judge compares a machine with the spec.
 //
 // A machine is replaced when its version, its infrastructure template or its
@@ -34,10 +42,10 @@ type Verdict struct {
 func Judge(kcp *controlplanev1.KubeadmControlPlane, m *Machine, now time.Time) Verdict {
 	var v Verdict
 	if expiresSoon(kcp, m, now) {
-		v.Why = append(v.Why, "KubeadmControlPlane spec.rollout.before expired")
+		v.Why = append(v.Why, certificatesDue)
 	}
 	if rollout.Overdue(kcp.Spec.Rollout.After, m.CreationTimestamp, now) {
-		v.Why = append(v.Why, "KubeadmControlPlane spec.rollout.after expired")
+		v.Why = append(v.Why, rolloutIsDue)
 	}
 	if m.Spec.Version != kcp.Spec.Version {
 		v.Why = append(v.Why, fmt.Sprintf("Version %s, %s required", m.Spec.Version, kcp.Spec.Version))

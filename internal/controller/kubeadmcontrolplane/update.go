@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/access/machines"
+	"github.com/capstan-dev/capstan/internal/kit/questions"
+	"github.com/capstan-dev/capstan/internal/pure/inplace"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
+)
+
+// plan decides about the one change of machines that is due. Why that is not known
+// is in the plan, and an error, so that it is asked again, less and less often.
+func (r *Reconciler) plan(ctx context.Context, s *state) error {
+	made, err := kubeadmcontrolplane.Planner.Make(s.Facts, func(q kubeadmcontrolplane.Question) (kubeadmcontrolplane.Reply, error) {
+		return r.canUpdate(ctx, s, q)
+	})
+	s.Action, s.Blocked = made.Plan.Action, made.Plan.Blocked
+	for _, a := range made.Answers {
+		switch _, goes := s.Action.(kubeadmcontrolplane.Delete); {
+		case a.Answer.Failure != nil:
+			err = errors.Join(err, a.Answer.Failure)
+		case goes && a.Answer.Why != "" && len(s.Blocked) == 0:
+			r.event(s, nil, corev1.EventTypeNormal, "NotUpdatedInPlace", "RollOut", fmt.Sprintf("Machine %s is replaced: %s", a.Question.Machine, a.Answer.Why))
+		}
+	}
+	return err
+}
+
+// canUpdate asks whether a machine can become in place what the spec wants.
+func (r *Reconciler) canUpdate(ctx context.Context, s *state, q kubeadmcontrolplane.Question) (a kubeadmcontrolplane.Reply, _ error) {
+	m := s.machine(q.Machine)
+	if !r.Extensions.Asked(ctx, hooksv1.CanUpdateMachine, m.Machine) {
+		return a, nil
+	}
+	change, err := s.change(m)
+	if err == nil {
+		var from, to inplace.Machine
+		if from, to, err = r.factory().Sides(ctx, m.Machine, change); err == nil {
+			a.Answer, err = r.Extensions.CanUpdateMachine(ctx, from, to)
+		}
+	}
+	if refused, is := errors.AsType[*machines.RefusedError](err); is {
+		a.Why = refused.Error()
+		return a, nil
+	}
+	a.Failure = questions.Failed(err)
+	return a, nil
+}
+
+// change is what a machine is to become.
+func (s *state) change(m *kubeadmcontrolplane.Machine) (machines.Change, error) {
+	if s.template == nil || m.Config == nil {
+		return machines.Change{}, &machines.RefusedError{Err: errors.New("what it was made from, or is to be made from, is not there")}
+	}
+	change, err := machines.Fresh(m.Name, s.template, nil)
+	if err != nil {
+		return change, err
+	}
+	change.Version = s.ControlPlane.Spec.Version
+	config := &bootstrapv1.KubeadmConfig{Spec: kubeadmcontrolplane.ConfigInPlace(s.ControlPlane, m.Config.Spec)}
+	change.Bootstrap = &unstructured.Unstructured{}
+	if change.Bootstrap.Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(config); err != nil {
+		return change, err
+	}
+	change.Bootstrap.SetGroupVersionKind(bootstrapv1.GroupVersion().WithKind(configKind.Kind))
+	return change, nil
+}
+
+// update begins the update of a machine in place: from its mark on it counts as
+// one that is not up to date, and no other machine is changed.
+func (r *Reconciler) update(ctx context.Context, s *state, a kubeadmcontrolplane.Update) error {
+	m := a.Machine
+	change, err := s.change(m)
+	if err != nil {
+		return err
+	}
+	if err := s.commitNow(ctx, m); err != nil { // what follows makes a new version of it
+		return err
+	}
+	if !inplace.InProgress(m) {
+		if err := r.factory().Mark(ctx, m.Machine); err != nil {
+			return err
+		}
+	}
+	if err := r.factory().Update(ctx, m.Machine, change); err != nil {
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Info("Updating Machine in place", "Machine", m.Name, "reason", a.Why)
+	r.event(s, m.Machine, corev1.EventTypeNormal, "UpdateStarted", "UpdateInPlace", a.String())
+	return nil
+}
+
+// machine is the one of that name, which the facts have.
+func (s *state) machine(name string) *kubeadmcontrolplane.Machine {
+	for _, m := range s.Machines {
+		if m.Name == name {
+			return m
+		}
+	}
+	panic("kubeadmcontrolplane: no Machine " + name)
+}
