@@ -400,3 +400,28 @@ func TestTheVersionIsTheLowestOfTheControlPlane(t *testing.T) {
 		t.Errorf("got version %s once the older machine was gone, want v1.37.0", got)
 	}
 }
+
+func TestAMachineThatRunsTakesAnotherVersion(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	spec := l.controlPlane(1)[0]
+	spec.Version = "v1.37.0"
+	l.ensure(spec)
+	if got := l.node("cp-1").Status.NodeInfo.KubeletVersion; got != "v1.37.0" {
+		t.Errorf("got kubelet %s, want v1.37.0", got)
+	}
+	v, err := l.client().Discovery().ServerVersion()
+	if err != nil || v.GitVersion != "v1.37.0" {
+		t.Errorf("got version %v, %v", v, err)
+	}
+	pods := l.readyPods()
+	if len(pods) != 4 {
+		t.Errorf("ready control plane pods: %v", pods)
+	}
+	l.restart()
+	spec.Version = ""
+	l.ensure(spec)
+	if got := l.node("cp-1").Status.NodeInfo.KubeletVersion; got != "v1.37.0" {
+		t.Errorf("got kubelet %s after a restart, want v1.37.0", got)
+	}
+}

@@ -60,6 +60,25 @@ func (c *cluster) syncPods(m *machine) error {
 	return nil
 }
 
+// upgrade gives a machine that runs the software of its version, as an extension
+// does that updates it in place: its kubelet says so, and its static pods are made
+// anew.
+func (c *cluster) upgrade(m *machine) error {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.NodeName}}
+	err := objects.Modify(c.server.Store(), node, func(n *corev1.Node) error {
+		n.Status.NodeInfo.KubeletVersion = m.Version
+		return nil
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("write Node %s: %w", m.NodeName, err)
+	}
+	var errs []error
+	for _, component := range c.components(m) {
+		errs = append(errs, c.server.Store().Remove(podResource, metav1.NamespaceSystem, component+"-"+m.NodeName))
+	}
+	return errors.Join(errs...) // what comes next makes them anew
+}
+
 // runs says whether a component of the machine works.
 func (c *cluster) runs(m *machine, component string) bool {
 	switch component {

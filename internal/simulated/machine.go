@@ -191,10 +191,17 @@ func (c *cluster) ensureMachine(want machineSpec) (MachineStatus, error) {
 
 // update takes up what can change on a machine that exists.
 func (c *cluster) update(m *machine, want machineSpec) error {
-	if slices.Equal(m.Faults, want.Faults) {
+	another := want.Version != "" && want.Version != m.Version && m.did(stepNode)
+	if slices.Equal(m.Faults, want.Faults) && !another {
 		return nil
 	}
 	m.Faults, m.dirty = slices.Clone(want.Faults), true
+	if another {
+		m.Version = want.Version
+		if err := c.upgrade(m); err != nil {
+			return err
+		}
+	}
 	return c.syncFaults(m)
 }
 

@@ -27,7 +27,7 @@ func ofMachine(_ context.Context, obj client.Object) []reconcile.Request {
 // care for.
 func machineMatters() predicate.Predicate {
 	return controller.Matters(func(m *clusterv1.Machine) []any {
-		return []any{m.Spec.FailureDomain, ptr.Deref(m.Spec.Bootstrap.DataSecretName, ""), m.Spec.InfrastructureRef}
+		return []any{m.Spec.Version, m.Spec.FailureDomain, ptr.Deref(m.Spec.Bootstrap.DataSecretName, ""), m.Spec.InfrastructureRef}
 	})
 }
 
