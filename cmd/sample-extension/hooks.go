@@ -40,8 +40,8 @@ func newServer(o server.Options) (*server.Server, error) {
 		server.Handle(s, hooksv1.GeneratePatches, generatePatches),
 		server.Handle(s, hooksv1.ValidateTopology, validateTopology),
 		server.Handle(s, hooksv1.GenerateUpgradePlan, generateUpgradePlan),
-		server.Handle(s, hooksv1.CanUpdateMachine, canUpdateMachine),
-		server.Handle(s, hooksv1.CanUpdateMachineSet, canUpdateMachineSet),
+		server.Handle(s, hooksv1.CanUpdateMachine, inPlace.CanUpdateMachine),
+		server.Handle(s, hooksv1.CanUpdateMachineSet, inPlace.CanUpdateMachineSet),
 		server.Handle(s, hooksv1.UpdateMachine, updateMachine),
 	)
 }
@@ -128,19 +128,12 @@ func generateUpgradePlan(_ context.Context, req *hooksv1.GenerateUpgradePlanRequ
 	return nil
 }
 
-// canUpdateMachine says that files can change without a new machine.
-func canUpdateMachine(_ context.Context, req *hooksv1.CanUpdateMachineRequest, resp *hooksv1.CanUpdateMachineResponse) (err error) {
-	resp.BootstrapConfigPatch, err = mutation.Take(req.Current.BootstrapConfig, req.Desired.BootstrapConfig, "spec.files")
-	return err
-}
+// inPlace is what can change without a new machine.
+var inPlace = mutation.InPlace{Machine: []string{"version"}, Infrastructure: []string{"simulated"}, Bootstrap: []string{"files"}}
 
-func canUpdateMachineSet(_ context.Context, req *hooksv1.CanUpdateMachineSetRequest, resp *hooksv1.CanUpdateMachineSetResponse) (err error) {
-	resp.BootstrapConfigTemplatePatch, err = mutation.Take(req.Current.BootstrapConfigTemplate, req.Desired.BootstrapConfigTemplate, "spec.template.spec.files")
-	return err
-}
-
-// updateMachine would write the files, and ask to be called again until they are there.
+// updateMachine would change the host, and ask to be called again until that is done.
+// A simulated machine follows its objects by itself.
 func updateMachine(_ context.Context, req *hooksv1.UpdateMachineRequest, resp *hooksv1.UpdateMachineResponse) error {
-	resp.Message = "the sample leaves " + req.Desired.Machine.Name + " as it is"
+	resp.Message = req.Desired.Machine.Name + " is updated"
 	return nil
 }

@@ -267,7 +267,7 @@ func TestFilesChangeInPlace(t *testing.T) {
 	req, done := hooksv1.UpdateMachineRequest{}, hooksv1.UpdateMachineResponse{}
 	req.Desired.Machine.Name = "m"
 	call(path("UpdateMachine", "update-machine"), req, &done)
-	if done.Status != hooksv1.ResponseStatusSuccess || done.RetryAfterSeconds != 0 || done.Message != "the sample leaves m as it is" {
+	if done.Status != hooksv1.ResponseStatusSuccess || done.RetryAfterSeconds != 0 || done.Message != "m is updated" {
 		t.Errorf("update: got %v", done)
 	}
 }
