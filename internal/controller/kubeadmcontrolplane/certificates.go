@@ -84,13 +84,19 @@ func (r *Reconciler) certificates(ctx context.Context, s *state) (phase.Next, er
 	switch err := s.Certificates.Err; {
 	case err == nil:
 		return phase.Continue(), nil
-	case kubeadmcontrolplane.Initialized(s.ControlPlane):
+	case kubeadmcontrolplane.Initialized(s.ControlPlane) && len(s.orphans) == 0:
 		return phase.LookAgain(repairInterval), nil // what exists can go on; the conditions tell
-	case errors.Is(err, errAwaited):
+	case errors.Is(err, errAwaited) || used(s):
 		return phase.Wait(repairInterval), nil
 	default:
 		return phase.Continue(), err
 	}
+}
+
+// used reports whether kubeadm has used the certificates: new ones would not fit
+// what was made with them, by this control plane or before it.
+func used(s *state) bool {
+	return kubeadmcontrolplane.Initialized(s.ControlPlane) || len(s.orphans) > 0
 }
 
 func purposes(s *state) []certs.Purpose {
@@ -106,7 +112,7 @@ func (r *Reconciler) secrets() secrets.Store { return secrets.Store{Mgmt: r.Mgmt
 func (r *Reconciler) pair(ctx context.Context, s *state, purpose certs.Purpose) (certs.Pair, error) {
 	brought := !kubeadmcontrolplane.ManagesEtcd(s.ControlPlane) && (purpose == certs.Etcd || purpose == certs.APIServerEtcdClient)
 	find := r.secrets().Get
-	if brought || kubeadmcontrolplane.Initialized(s.ControlPlane) { // else what is missing is made
+	if brought || used(s) { // else what is missing is made
 		find = r.secrets().Find
 	}
 	secret, err := find(ctx, s.Cluster, purpose, s.ControlPlane)
@@ -119,8 +125,8 @@ func (r *Reconciler) pair(ctx context.Context, s *state, purpose certs.Purpose) 
 		return certs.Pair{}, err
 	case brought:
 		return certs.Pair{}, fmt.Errorf("secret %s %w: etcd is external, so create it with keys %s and %s (a CA needs no key)", key, errAwaited, certs.CertKey, certs.PrivateKeyKey)
-	case kubeadmcontrolplane.Initialized(s.ControlPlane):
-		return certs.Pair{}, fmt.Errorf("secret %s has gone, and the cluster was made with what it held: restore it from a backup, or from the files under /etc/kubernetes/pki of a control plane machine", key)
+	case used(s):
+		return certs.Pair{}, fmt.Errorf("secret %s does not exist, and the cluster was made with what it held: restore it from a backup, or from the files under /etc/kubernetes/pki of a control plane machine", key)
 	}
 	return r.generate(ctx, s, purpose)
 }

@@ -6,16 +6,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/addons"
+	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
@@ -96,5 +102,83 @@ func (r *Reconciler) inspectMachines(ctx context.Context, s *state) error {
 	if kubeadmcontrolplane.ManagesEtcd(s.ControlPlane) {
 		s.Etcd = r.inspectEtcd(ctx, s)
 	}
+	return nil
+}
+
+// unreadable are API servers, by the UIDs of their Pods, whose certificates could
+// not be read, and when to look again; zero for never.
+type unreadable map[types.UID]time.Time
+
+// expiries notes when the certificates of the machines end, on the KubeadmConfigs
+// that they were made by. From there the Machines have it, and from those the
+// rollout. An API server that shows none is no failure of the control plane: it is
+// looked at again after a while.
+func (r *Reconciler) expiries(ctx context.Context, s *state) (phase.Next, error) {
+	var ask []*kubeadmcontrolplane.Machine
+	known, next := r.unreadable.Get(s.ControlPlane), phase.Continue()
+	for _, m := range kubeadmcontrolplane.Undated(s.Facts) {
+		again, tried := known[apiServerOf(s, m)]
+		switch {
+		case !tried || !again.IsZero() && !s.Now.Before(again):
+			ask = append(ask, m)
+		case !again.IsZero():
+			next = phase.LookAgain(again.Sub(s.Now))
+		}
+	}
+	if len(ask) == 0 {
+		return next, nil
+	}
+	config, err := r.Workload.Config(s.key())
+	if err != nil {
+		return phase.Continue(), nil // it was connected a moment ago; that it is not wakes us
+	}
+	found, failed := make([]time.Time, len(ask)), make([]error, len(ask))
+	var asking sync.WaitGroup // all at once, so that one that hangs costs no more than itself
+	for n, m := range ask {
+		t := servingcert.Target{
+			Cluster: s.key().String(), Config: config, CA: s.ca.Cert,
+			Node: m.Node(), Port: kubeadmcontrolplane.APIServerPort(m.Config.Spec),
+		}
+		asking.Go(func() { found[n], failed[n] = r.CertificateExpiry(ctx, t) })
+	}
+	asking.Wait()
+	known = maps.Clone(known)
+	var errs []error
+	for n, m := range ask {
+		pod := apiServerOf(s, m)
+		delete(known, pod)
+		if failed[n] == nil {
+			errs = append(errs, r.date(ctx, m, found[n]))
+			continue
+		}
+		if known == nil {
+			known = unreadable{}
+		}
+		known[pod] = s.Now.Add(repairInterval)
+		if errors.Is(failed[n], servingcert.ErrForeign) {
+			known[pod] = time.Time{}
+		} else {
+			next = phase.LookAgain(repairInterval)
+		}
+		ctrl.LoggerFrom(ctx).V(2).Info("Not knowing when the certificates of a machine end", "Machine", m.Name, "reason", failed[n].Error())
+	}
+	r.unreadable.Set(s.ControlPlane, known)
+	return next, errors.Join(errs...)
+}
+
+// apiServerOf is the Pod that is asked.
+func apiServerOf(s *state, m *kubeadmcontrolplane.Machine) types.UID {
+	return s.Workload.Pods["kube-apiserver-"+m.Node()].UID
+}
+
+// date writes the annotation. It is not signed as what follows the template is:
+// that would be taken away again.
+func (r *Reconciler) date(ctx context.Context, m *kubeadmcontrolplane.Machine, end time.Time) error {
+	commit := patch.Remember(r.Mgmt, m.Config)
+	metav1.SetMetaDataAnnotation(&m.Config.ObjectMeta, clusterv1.MachineCertificatesExpiryDateAnnotation, end.UTC().Format(time.RFC3339))
+	if err := commit(ctx); err != nil {
+		return fmt.Errorf("note when the certificates of Machine %s end: %w", m.Name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Noted when the certificates of a machine end", "Machine", m.Name, "end", end.UTC())
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
@@ -125,4 +126,32 @@ func (v Verdict) Message() string {
 		b.WriteString("* " + why)
 	}
 	return b.String()
+}
+
+// Adoptable says why a control plane cannot take over a machine that nobody
+// controls; nil if it can.
+//
+//   - It must have been made by kubeadm, or nothing that is done to it later fits:
+//     it refers to a KubeadmConfig, which is there.
+//   - Its version is at most one minor from the control plane's: etcd and API
+//     servers of others cannot work side by side while one replaces the other.
+func Adoptable(kcp *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine, config *bootstrapv1.KubeadmConfig) error {
+	if ref := m.Spec.Bootstrap.ConfigRef; ref.APIGroup != bootstrapv1.GroupVersion().Group || ref.Kind != "KubeadmConfig" {
+		return fmt.Errorf("spec.bootstrap.configRef of Machine %s must name a KubeadmConfig: it names %s %q", m.Name, ref.Kind, ref.Name)
+	}
+	if config == nil {
+		return fmt.Errorf("KubeadmConfig %s of Machine %s does not exist: restore it, or delete the Machine", m.Spec.Bootstrap.ConfigRef.Name, m.Name)
+	}
+	theirs, err := version.ParseSemantic(m.Spec.Version)
+	if err != nil {
+		return fmt.Errorf("spec.version of Machine %s: %w", m.Name, err)
+	}
+	ours, err := version.ParseSemantic(kcp.Spec.Version)
+	if err != nil {
+		return fmt.Errorf("spec.version %q: %w", kcp.Spec.Version, err)
+	}
+	if skew := int(theirs.Minor()) - int(ours.Minor()); theirs.Major() != ours.Major() || skew < -1 || skew > 1 {
+		return fmt.Errorf("spec.version of Machine %s is %s, more than one minor version from %s: set spec.version of the control plane to that of its machines first", m.Name, m.Spec.Version, kcp.Spec.Version)
+	}
+	return nil
 }

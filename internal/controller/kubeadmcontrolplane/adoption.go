@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
+)
+
+var clusterKind = schema.GroupKind{Group: clusterv1.GroupVersion().Group, Kind: clusterv1.ClusterKind}
+
+// inspectOrphans looks whether the machines that nobody controls can be taken
+// over, such as those that outlived an earlier KubeadmControlPlane: all, or none. A
+// mixture is refused: machines that somebody else made have other names for the
+// same things. Then the Secrets are taken that went with a machine: the
+// certificates must outlive it.
+func (r *Reconciler) inspectOrphans(ctx context.Context, s *state) (phase.Next, error) {
+	if len(s.orphans) == 0 {
+		return phase.Continue(), nil
+	}
+	if len(s.Machines) > 0 {
+		return phase.Continue(), fmt.Errorf("control plane machines %v of the Cluster have no owner, yet others are owned by this control plane: delete them, or make this control plane their controller", names(s.orphans))
+	}
+	if s.orphans = slices.DeleteFunc(s.orphans, func(m *clusterv1.Machine) bool { return !m.DeletionTimestamp.IsZero() }); len(s.orphans) == 0 {
+		return phase.Wait(repairInterval), nil // what answers is on its way out, and its etcd with it
+	}
+	var configs []string
+	var errs []error
+	for _, m := range s.orphans {
+		config := &bootstrapv1.KubeadmConfig{}
+		key := client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.Bootstrap.ConfigRef.Name}
+		switch err := r.Mgmt.Get(ctx, key, config); {
+		case apierrors.IsNotFound(err):
+			config = nil
+		case err != nil:
+			return phase.Continue(), fmt.Errorf("get KubeadmConfig %s: %w", key, err)
+		}
+		errs = append(errs, kubeadmcontrolplane.Adoptable(s.ControlPlane, m, config))
+		configs = append(configs, key.Name)
+	}
+	if err := errors.Join(errs...); err != nil {
+		r.event(s, nil, corev1.EventTypeWarning, "FailedAdoption", "Adopt", err.Error())
+		return phase.Continue(), fmt.Errorf("adopt machines: %w", err)
+	}
+	return phase.Continue(), r.takeSecrets(ctx, s, configs)
+}
+
+// takeSecrets makes the control plane the controller of the Secrets of the
+// cluster in the place of KubeadmConfigs.
+func (r *Reconciler) takeSecrets(ctx context.Context, s *state, configs []string) error {
+	mine, err := owner.Controller(s.ControlPlane, r.Mgmt)
+	if err != nil {
+		return err
+	}
+	for _, purpose := range append(purposes(s), certs.Kubeconfig) {
+		secret := &corev1.Secret{}
+		key := client.ObjectKey{Namespace: s.Cluster.Namespace, Name: certs.SecretName(s.Cluster.Name, purpose)}
+		if err := r.Live.Get(ctx, key, secret); apierrors.IsNotFound(err) {
+			continue // who needs it tells
+		} else if err != nil {
+			return fmt.Errorf("get Secret %s: %w", key, err)
+		}
+		before := secret.DeepCopy()
+		if !owner.RemoveFunc(secret, func(o metav1.OwnerReference) bool {
+			return o.Kind == "KubeadmConfig" && strings.HasPrefix(o.APIVersion, bootstrapv1.GroupVersion().Group+"/") && slices.Contains(configs, o.Name)
+		}) {
+			continue
+		}
+		if metav1.GetControllerOfNoCopy(secret) == nil {
+			owner.Set(secret, mine)
+		}
+		if err := r.Mgmt.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("take over Secret %s from a KubeadmConfig: %w", key, err)
+		}
+		ctrl.LoggerFrom(ctx).Info("Took over a Secret", "Secret", key.Name)
+	}
+	return nil
+}
+
+// adopt takes over the machines that nobody controls, when the certificates they
+// were made with are there. A control plane that was just deleted, which the cache
+// may not show yet, takes none.
+func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
+	if len(s.orphans) == 0 {
+		return phase.Continue(), nil
+	}
+	live := &controlplanev1.KubeadmControlPlane{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.ControlPlane), live); err != nil {
+		return phase.Continue(), fmt.Errorf("look whether the control plane still exists: %w", err)
+	}
+	if live.UID != s.ControlPlane.UID || !live.DeletionTimestamp.IsZero() {
+		return phase.Wait(cacheLag), nil
+	}
+	ref, err := owner.Controller(s.ControlPlane, r.Mgmt)
+	if err != nil {
+		return phase.Continue(), err
+	}
+	for _, m := range s.orphans {
+		commit := patch.Remember(r.Mgmt, m, patch.As(fieldOwner))
+		owner.Set(m, ref)
+		if err := commit(ctx); err != nil {
+			return phase.Continue(), fmt.Errorf("adopt Machine %s: %w", m.Name, err)
+		}
+		ctrl.LoggerFrom(ctx).Info("Adopted Machine", "Machine", m.Name)
+	}
+	r.event(s, nil, corev1.EventTypeNormal, "SuccessfulAdoption", "Adopt", fmt.Sprintf("adopt %v: nobody controls them", names(s.orphans)))
+	return phase.Wait(cacheLag), nil // they count from the next reconcile on
+}
+
+func names(machines []*clusterv1.Machine) (all []string) {
+	for _, m := range machines {
+		all = append(all, m.Name)
+	}
+	return all
+}

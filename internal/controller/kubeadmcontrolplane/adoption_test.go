@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmcontrolplane
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+)
+
+// orphaned is a lab whose control plane has machines that nobody controls, and
+// was never initialized itself: as if they had been made one by one.
+func orphaned(t *testing.T) *lab {
+	t.Helper()
+	l := newLab(t, 3)
+	l.settle()
+	for _, m := range l.machines() {
+		before := m.DeepCopy()
+		m.OwnerReferences = nil
+		l.must(l.Mgmt.Patch(l.Context(), m, client.MergeFrom(before)))
+	}
+	kcp := l.controlPlane()
+	before := kcp.DeepCopy()
+	kcp.Status = controlplanev1.KubeadmControlPlaneStatus{}
+	l.must(l.Mgmt.Status().Patch(l.Context(), kcp, client.MergeFrom(before)))
+	l.Forget(client.ObjectKeyFromObject(kcp))
+	l.said = nil
+	return l
+}
+
+// keepers are who controls the machines.
+func (l *lab) keepers() (all []string) {
+	l.Helper()
+	for _, m := range l.machines() {
+		keeper := "nobody"
+		if ref := metav1.GetControllerOfNoCopy(m); ref != nil {
+			keeper = ref.Kind + " " + ref.Name
+		}
+		all = append(all, keeper)
+	}
+	return all
+}
+
+func (l *lab) secret(name string) *corev1.Secret {
+	l.Helper()
+	s := &corev1.Secret{}
+	l.must(l.Mgmt.Get(l.Context(), client.ObjectKey{Namespace: namespace, Name: name}, s))
+	return s
+}
+
+func TestMachinesOfNobodyAreAdopted(t *testing.T) {
+	t.Parallel()
+	l := orphaned(t)
+	// The first machine's KubeadmConfig has the CA, as it would go with it.
+	config := &bootstrapv1.KubeadmConfig{}
+	l.must(l.Mgmt.Get(l.Context(), client.ObjectKey{Namespace: namespace, Name: "cp-1"}, config))
+	ca := l.secret("demo-ca")
+	before, cert := ca.DeepCopy(), string(ca.Data["tls.crt"])
+	ref, err := owner.Controller(config, l.Mgmt)
+	l.must(err)
+	ca.OwnerReferences = []metav1.OwnerReference{ref}
+	l.must(l.Mgmt.Patch(l.Context(), ca, client.MergeFrom(before)))
+	l.settle()
+	if diff := cmp.Diff([]string{"KubeadmControlPlane cp", "KubeadmControlPlane cp", "KubeadmControlPlane cp"}, l.keepers()); diff != "" {
+		t.Errorf("controllers (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"adopt [cp-1 cp-2 cp-3]: nobody controls them"}, l.said); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	ca = l.secret("demo-ca")
+	if ref := metav1.GetControllerOfNoCopy(ca); ref == nil || ref.Kind != "KubeadmControlPlane" || len(ca.OwnerReferences) != 1 || string(ca.Data["tls.crt"]) != cert {
+		t.Errorf("the CA is now of %+v, and the same: %v", ca.OwnerReferences, string(ca.Data["tls.crt"]) == cert)
+	}
+	l.want(l.controlPlane(), "Initialized True Initialized", "Available True Available")
+}
+
+func TestNobodyIsAdoptedUnlessAllCanBe(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(*lab)
+		want   string
+	}{
+		"because of a version": {func(l *lab) {
+			l.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Version = "v1.37.0" })
+		}, "spec.version of Machine cp-1 is v1.35.0, more than one minor version from v1.37.0"},
+		"because of a certificate": {func(l *lab) { l.must(l.Mgmt.Delete(l.Context(), l.secret("demo-etcd"))) },
+			"secret ns/demo-etcd does not exist, and the cluster was made with what it held: restore it"},
+		"because of a KubeadmConfig": {func(l *lab) {
+			l.must(l.Mgmt.Delete(l.Context(), &bootstrapv1.KubeadmConfig{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cp-2"}}))
+		}, "KubeadmConfig cp-2 of Machine cp-2 does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := orphaned(t)
+			tc.change(l)
+			_, err := l.once()
+			if got := fmt.Sprint(err, "; ", conditions.Message(l.controlPlane(), "CertificatesAvailable")); !strings.Contains(got, tc.want) {
+				t.Errorf("error and certificates: %s, want %q", got, tc.want)
+			}
+			if diff := cmp.Diff([]string{"nobody", "nobody", "nobody"}, l.keepers()); diff != "" {
+				t.Errorf("controllers (-want +got):\n%s", diff)
+			}
+			var secrets corev1.SecretList
+			l.must(l.Mgmt.List(l.Context(), &secrets))
+			for _, s := range secrets.Items {
+				if s.CreationTimestamp.After(l.machines()[0].CreationTimestamp.Time) {
+					t.Errorf("Secret %s was made for a cluster that has its own", s.Name)
+				}
+			}
+		})
+	}
+}
+
+func TestMachinesOfNobodyThatGoAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	l := orphaned(t)
+	for _, m := range l.machines() {
+		l.must(l.Mgmt.Delete(l.Context(), m))
+	}
+	if res, err := l.once(); err != nil || res.RequeueAfter != repairInterval || len(l.said) > 0 {
+		t.Errorf("looks again after %s, error %v, events %q; want it to wait", res.RequeueAfter, err, l.said)
+	}
+}
