@@ -39,7 +39,26 @@ func (c *Client) ReadTree(ctx context.Context, key client.ObjectKey) (tree.Input
 	if in.ControlPlane, err = c.referred(ctx, key.Namespace, cluster.Spec.ControlPlaneRef); err != nil {
 		return in, err
 	}
-	return in, errors.Join(c.readSets(ctx, key, &in), c.readMachines(ctx, key, &in))
+	return in, errors.Join(c.readSets(ctx, key, &in), c.readHealthChecks(ctx, key, &in), c.readMachines(ctx, key, &in))
+}
+
+// readHealthChecks reads the MachineHealthChecks, for which Machines are what
+// replicas are for others.
+func (c *Client) readHealthChecks(ctx context.Context, key client.ObjectKey, in *tree.Input) error {
+	var checks clusterv1.MachineHealthCheckList
+	if err := c.list(ctx, key, &checks); err != nil {
+		return err
+	}
+	for i := range checks.Items {
+		o, err := object(&checks.Items[i], "MachineHealthCheck")
+		if err != nil {
+			return err
+		}
+		st := checks.Items[i].Status
+		o.Replicas = tree.Counters{Desired: st.ExpectedMachines, Current: st.ExpectedMachines, Ready: st.CurrentHealthy}
+		in.HealthChecks = append(in.HealthChecks, o)
+	}
+	return nil
 }
 
 // readSets reads the kinds that hold machines, and the templates they use.

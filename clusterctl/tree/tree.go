@@ -66,6 +66,7 @@ type Input struct {
 	MachineDeployments []Object
 	MachineSets        []Object
 	MachinePools       []Object
+	HealthChecks       []Object
 	Machines           []Machine
 	Templates          map[string][]Object // templates, by UID of the object that refers to them
 }
@@ -73,7 +74,7 @@ type Input struct {
 // Objects are all objects of the Input.
 func (in *Input) Objects() []*Object {
 	all := []*Object{&in.Cluster, in.Infrastructure, in.ControlPlane}
-	several := [][]Object{in.MachineDeployments, in.MachineSets, in.MachinePools}
+	several := [][]Object{in.MachineDeployments, in.MachineSets, in.MachinePools, in.HealthChecks}
 	for _, objects := range slices.AppendSeq(several, maps.Values(in.Templates)) {
 		for i := range objects {
 			all = append(all, &objects[i])
@@ -128,6 +129,9 @@ func Build(in Input, o Options) *Node {
 	}
 	if other := b.others(); len(other.Children) > 0 {
 		root.add(other)
+	}
+	for i := range sorted(in.HealthChecks) {
+		root.add(b.node("", &in.HealthChecks[i]))
 	}
 	return root
 }

@@ -52,7 +52,7 @@ func parseConditionFilter(s string) (conditionFilter, error) {
 
 // check refuses a selector that can choose nothing of in, as a mistyped one.
 func (f conditionFilter) check(in *tree.Input) error {
-	kinds := []string{"Cluster", "MachineDeployment", "MachineSet", "MachinePool", "Machine"}
+	kinds := []string{"Cluster", "MachineDeployment", "MachineSet", "MachinePool", "MachineHealthCheck", "Machine"}
 	known := map[string]bool{"all": true}
 	for _, o := range in.Objects() {
 		kinds = append(kinds, o.Kind)
@@ -209,6 +209,11 @@ func objectCells(n *tree.Node, now time.Time) []string {
 	c := o.Condition(clusterv1.AvailableCondition)
 	if ready := o.Condition(clusterv1.ReadyCondition); c == nil || (o.Kind == "Machine" && ready != nil) {
 		c = ready
+	}
+	for _, t := range []string{clusterv1.MachineHealthCheckRemediationAllowedCondition, clusterv1.MachineHealthCheckSoundCondition} {
+		if said := o.Condition(t); said != nil && (c == nil || !needsAttention(c) && needsAttention(said)) {
+			c = said
+		}
 	}
 	if o.Deleted != nil && o.Condition(clusterv1.DeletingCondition) != nil {
 		c = o.Condition(clusterv1.DeletingCondition)

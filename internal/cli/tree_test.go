@@ -59,6 +59,12 @@ func demo() tree.Input {
 			machine("w-1-a", "MachineSet", "w-1", "True", ""), machine("w-1-b", "MachineSet", "w-1", "False", "* NodeHealthy: waiting"),
 			machine("lone", "Cluster", "demo", "True", ""),
 		},
+		HealthChecks: []tree.Object{
+			{Kind: "MachineHealthCheck", Name: "cp", Replicas: tree.Counters{Desired: &three, Current: &three, Ready: &three},
+				Conditions: []metav1.Condition{condition("RemediationAllowed", "True", "RemediationAllowed", ""), condition("Sound", "False", "SelectedByAnother", "older")}},
+			{Kind: "MachineHealthCheck", Name: "w", Replicas: tree.Counters{Desired: &two, Current: &two, Ready: new(int32(0))},
+				Conditions: []metav1.Condition{condition("RemediationAllowed", "False", "TooManyUnhealthy", "2 of 2"), condition("Sound", "True", "Sound", "")}},
+		},
 	}
 }
 
@@ -139,7 +145,7 @@ func TestConditionsOfWhatIsNotThereAreMisuse(t *testing.T) {
 		"LocalMachine":                 "",
 		"kubeadmcontrolplane/CP+":      "",
 		"machinepool":                  "", // a kind that every cluster may have
-		"machin":                       "--show-conditions machin: the cluster has no such object: choose all, or among Cluster, KubeadmControlPlane, LocalCluster, LocalMachine, Machine, MachineDeployment, MachinePool, MachineSet, each alone or as KIND/NAME",
+		"machin":                       "--show-conditions machin: the cluster has no such object: choose all, or among Cluster, KubeadmControlPlane, LocalCluster, LocalMachine, Machine, MachineDeployment, MachineHealthCheck, MachinePool, MachineSet, each alone or as KIND/NAME",
 		"machine,kubeadmcontrolplanes": "--show-conditions kubeadmcontrolplanes: ",
 		"machine/nobody":               "--show-conditions machine/nobody: ",
 		"+":                            "--show-conditions : ",
