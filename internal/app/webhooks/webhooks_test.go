@@ -115,6 +115,13 @@ func TestDefaultingIsCalledExactlyWhenItWouldSetSomething(t *testing.T) {
 			"no finalizer":           labelled + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: OnDelete}}, " + inSel + ", " + inMD + "}",
 			"complete":               deployed + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 10%, maxUnavailable: 0}}}, " + inSel + ", " + inMD + "}",
 		},
+		"MachinePool": {
+			"minimal":           "spec: {clusterName: c, template: {spec: {clusterName: c}}}",
+			"no replicas":       labelled + "spec: {clusterName: c, template: {spec: {clusterName: c, deletion: {nodeDeletionTimeoutSeconds: 10}}}}",
+			"no timeout":        labelled + "spec: {clusterName: c, replicas: 0, template: {spec: {clusterName: c, deletion: {nodeDrainTimeoutSeconds: 10}}}}",
+			"version without v": labelled + "spec: {clusterName: c, replicas: 1, template: {spec: {clusterName: c, version: '1.34.0', deletion: {nodeDeletionTimeoutSeconds: 10}}}}",
+			"complete":          labelled + "spec: {clusterName: c, replicas: 1, template: {spec: {clusterName: c, version: v1.34.0, deletion: {nodeDeletionTimeoutSeconds: 0}}}}",
+		},
 		"MachineHealthCheck": {
 			"minimal":     "spec: {clusterName: c, selector: {matchLabels: {a: b}}}",
 			"other check": labelled + "spec: {clusterName: c, checks: {unhealthyNodeConditions: []}}",
@@ -141,6 +148,10 @@ func TestDefaultingIsCalledExactlyWhenItWouldSetSomething(t *testing.T) {
 		"LocalMachine": {
 			"new":            "spec: {simulated: {}}",
 			"with finalizer": "metadata: {finalizers: [infrastructure.capstan.dev/localmachine]}\nspec: {simulated: {}}",
+		},
+		"LocalMachinePool": {
+			"new":            "spec: {template: {simulated: {}}}",
+			"with finalizer": "metadata: {finalizers: [infrastructure.capstan.dev/localmachinepool]}\nspec: {template: {simulated: {}}}",
 		},
 		"ClusterResourceSet": {
 			"minimal":  "spec: {clusterSelector: {matchLabels: {a: b}}}",
