@@ -60,7 +60,7 @@ func ValidateKubeadmControlPlane(c, old *controlplanev1.KubeadmControlPlane) fie
 	errs = append(errs, validateControlPlaneConfig(spec.Child("kubeadmConfigSpec"), &c.Spec.KubeadmConfigSpec, spec.Child("rollout"), c.Spec.Rollout)...)
 	if old != nil {
 		errs = append(errs, validateVersionChange(spec.Child("version"), c, old.Spec.Version)...)
-		errs = append(errs, validateConfigChange(spec.Child("kubeadmConfigSpec", "clusterConfiguration"), c.Spec.KubeadmConfigSpec.ClusterConfiguration, old.Spec.KubeadmConfigSpec.ClusterConfiguration)...)
+		errs = append(errs, validateChange(spec, c, old)...)
 	}
 	return errs
 }
@@ -180,18 +180,4 @@ func validateVersionChange(at *field.Path, c *controlplanev1.KubeadmControlPlane
 			old, version, controlplanev1.AllowDowngradeAnnotation, version))}
 	}
 	return nil
-}
-
-// validateConfigChange demands that what the first machine was made with, and
-// cannot be changed later, stays.
-func validateConfigChange(at *field.Path, c, old bootstrapv1.ClusterConfiguration) field.ErrorList {
-	errs := fieldrules.Unchanged(at.Child("certificatesDir"), c.CertificatesDir, old.CertificatesDir)
-	errs = append(errs, fieldrules.Unchanged(at.Child("controlPlaneEndpoint"), c.ControlPlaneEndpoint, old.ControlPlaneEndpoint)...)
-	if c.CACertificateValidityPeriodDays != old.CACertificateValidityPeriodDays {
-		errs = append(errs, field.Forbidden(at.Child("caCertificateValidityPeriodDays"), "cannot change: the certificate authority is made once"))
-	}
-	if isExternal(c.Etcd) != isExternal(old.Etcd) {
-		errs = append(errs, field.Forbidden(at.Child("etcd"), "cannot change between local and external; create another Cluster instead"))
-	}
-	return errs
 }

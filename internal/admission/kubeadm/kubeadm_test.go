@@ -3,6 +3,9 @@
 package kubeadm
 
 import (
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -76,6 +79,46 @@ func configured(config string) string {
 	return controlPlaneWith("replicas: 1, kubeadmConfigSpec: " + config)
 }
 
+// dns is a control plane with a tag for CoreDNS, and an annotation if there is one.
+func dns(annotation, tag string) string {
+	meta := ""
+	if annotation != "" {
+		meta = "metadata: {annotations: {" + annotation + ": ''}}\n"
+	}
+	return meta + configured("{clusterConfiguration: {dns: {imageTag: "+tag+"}}}")
+}
+
+// TestWhatMayChangeIsDecidedOfEveryField makes a field that is new in the API be
+// put into the list, or be named here.
+func TestWhatMayChangeIsDecidedOfEveryField(t *testing.T) {
+	t.Parallel()
+	never := below("kubeadmConfigSpec.clusterConfiguration", "certificatesDir", "controlPlaneEndpoint", "caCertificateValidityPeriodDays")
+	decided := append(slices.Clone(mayChange), never...)
+	seen := map[string]bool{}
+	var walk func(path string, of reflect.Type)
+	walk = func(path string, of reflect.Type) {
+		for i := range of.NumField() {
+			f := of.Field(i)
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			at := strings.TrimPrefix(path+"."+name, ".")
+			switch {
+			case slices.Contains(decided, at):
+				seen[at] = true
+			case slices.ContainsFunc(decided, func(d string) bool { return strings.HasPrefix(d, at+".") }):
+				walk(at, f.Type)
+			default:
+				t.Errorf("spec.%s: nobody has decided whether it may change", at)
+			}
+		}
+	}
+	walk("", reflect.TypeFor[controlplanev1.KubeadmControlPlaneSpec]())
+	for _, d := range decided {
+		if !seen[d] {
+			t.Errorf("spec.%s is decided and does not exist", d)
+		}
+	}
+}
+
 func TestValidateKubeadmControlPlane(t *testing.T) {
 	t.Parallel()
 	one := controlPlaneWith("replicas: 1")
@@ -111,8 +154,21 @@ func TestValidateKubeadmControlPlane(t *testing.T) {
 		"what is stored is bad":  {Obj: one, Old: "spec: {version: latest}"},
 		"another major version":  {Obj: one, Old: "spec: {version: v0.34.0}", Want: []string{"spec.version: Forbidden: cannot go from v0.34.0 to v1.34.1: upgrade one minor version at a time"}},
 		"what can change":        {Obj: configured("{verbosity: 4, clusterConfiguration: {featureGates: {A: true}, certificateValidityPeriodDays: 100, etcd: {local: {imageTag: x}}}}"), Old: "spec: {version: v1.34.1}"},
-		"what cannot change":     {Obj: configured("{clusterConfiguration: {certificatesDir: /b, controlPlaneEndpoint: h, caCertificateValidityPeriodDays: 4000}}"), Old: "spec: {version: v1.34.1, kubeadmConfigSpec: {clusterConfiguration: {certificatesDir: /a}}}", Want: []string{`spec.kubeadmConfigSpec.clusterConfiguration.certificatesDir: Invalid value: "/b": cannot change: it was "/a"; create another object instead`, `spec.kubeadmConfigSpec.clusterConfiguration.controlPlaneEndpoint: Invalid value: "h": cannot change: it was ""; create another object instead`, "spec.kubeadmConfigSpec.clusterConfiguration.caCertificateValidityPeriodDays: Forbidden: cannot change: the certificate authority is made once"}},
-		"from local to external": {Obj: configured("{clusterConfiguration: {etcd: {external: {endpoints: [a]}}}}"), Old: "spec: {version: v1.34.1}", Want: []string{"spec.kubeadmConfigSpec.clusterConfiguration.etcd: Forbidden: cannot change between local and external; create another Cluster instead"}},
+		"what cannot change": {Obj: configured("{clusterConfiguration: {certificatesDir: /b, controlPlaneEndpoint: h, caCertificateValidityPeriodDays: 4000}}"), Old: "spec: {version: v1.34.1, kubeadmConfigSpec: {clusterConfiguration: {certificatesDir: /a}}}", Want: []string{
+			"spec.kubeadmConfigSpec.clusterConfiguration.caCertificateValidityPeriodDays: Forbidden: cannot change: what runs was made with it; create another Cluster instead",
+			"spec.kubeadmConfigSpec.clusterConfiguration.certificatesDir: Forbidden: cannot change: what runs was made with it; create another Cluster instead",
+			"spec.kubeadmConfigSpec.clusterConfiguration.controlPlaneEndpoint: Forbidden: cannot change: what runs was made with it; create another Cluster instead"}},
+		"what cannot be left out": {Obj: one, Old: "spec: {version: v1.34.1, kubeadmConfigSpec: {verbosity: 3, clusterConfiguration: {certificatesDir: /a, imageRepository: x}}}", Want: []string{
+			"spec.kubeadmConfigSpec.clusterConfiguration.certificatesDir: Forbidden: cannot change: what runs was made with it; create another Cluster instead"}},
+		"a later CoreDNS":            {Obj: dns("", "v1.12.0"), Old: dns("", "v1.11.1_vendor.2")},
+		"an earlier CoreDNS":         {Obj: dns("", "v1.11.1"), Old: dns("", "v1.12.0"), Want: []string{"spec.kubeadmConfigSpec.clusterConfiguration.dns.imageTag: Forbidden: cannot migrate up to '1.11.1' from '1.12.0': choose a later version that is known, or look after CoreDNS yourself with the annotation controlplane.cluster.x-k8s.io/skip-coredns"}},
+		"a CoreDNS that is unknown":  {Obj: dns("", "v9.0.0"), Old: dns("", "v1.12.0"), Want: []string{"spec.kubeadmConfigSpec.clusterConfiguration.dns.imageTag: Forbidden: cannot migrate up to '9.0.0' from '1.12.0': choose a later version that is known, or look after CoreDNS yourself with the annotation controlplane.cluster.x-k8s.io/skip-coredns"}},
+		"a CoreDNS without version":  {Obj: dns("", "latest"), Old: dns("", "v1.12.0"), Want: []string{`spec.kubeadmConfigSpec.clusterConfiguration.dns.imageTag: Invalid value: "latest": must begin with a version, such as v1.12.0`}},
+		"another build of it":        {Obj: dns("", "v1.12.0_b"), Old: dns("", "v1.12.0_a")},
+		"CoreDNS of one's own":       {Obj: dns("controlplane.cluster.x-k8s.io/skip-coredns", "latest"), Old: dns("", "v1.12.0")},
+		"CoreDNS for the first time": {Obj: dns("", "v1.11.1"), Old: "spec: {version: v1.34.1}"},
+		"a stored tag that is none":  {Obj: dns("", "v1.11.1"), Old: dns("", "latest")},
+		"from local to external":     {Obj: configured("{clusterConfiguration: {etcd: {external: {endpoints: [a]}}}}"), Old: "spec: {version: v1.34.1}", Want: []string{"spec.kubeadmConfigSpec.clusterConfiguration.etcd: Forbidden: cannot change between local and external; create another Cluster instead"}},
 	})
 }
 

@@ -36,7 +36,7 @@ func PlanDNS(kcp *controlplanev1.KubeadmControlPlane, current string) (*DNS, err
 	config := kcp.Spec.KubeadmConfigSpec.ClusterConfiguration
 	wanted := config.DNS
 	repository, tag := splitImage(current)
-	from, err := dnsVersion(tag)
+	from, err := DNSVersion(tag)
 	if err != nil {
 		if wanted == (bootstrapv1.DNS{}) && config.ImageRepository == "" {
 			return nil, nil // nobody wants it changed
@@ -45,7 +45,7 @@ func PlanDNS(kcp *controlplanev1.KubeadmControlPlane, current string) (*DNS, err
 	}
 	repository = cmp.Or(wanted.ImageRepository, config.ImageRepository, repository)
 	tag = cmp.Or(wanted.ImageTag, tag)
-	to, err := dnsVersion(tag)
+	to, err := DNSVersion(tag)
 	if err != nil {
 		return nil, fmt.Errorf("spec.kubeadmConfigSpec.clusterConfiguration.dns.imageTag: %w", err)
 	}
@@ -81,8 +81,8 @@ func splitImage(image string) (repository, tag string) {
 	return repository, tag
 }
 
-// dnsVersion reads a tag such as v1.12.0 or 1.12.0_vendor.3.
-func dnsVersion(tag string) (*version.Version, error) {
+// DNSVersion reads a tag of CoreDNS such as v1.12.0 or 1.12.0_vendor.3.
+func DNSVersion(tag string) (*version.Version, error) {
 	number, _, _ := strings.Cut(strings.TrimPrefix(tag, "v"), "_")
 	v, err := version.ParseSemantic(number)
 	if err != nil {

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadm
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/coredns/corefile-migration/migration"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
+)
+
+// mayChange is what of the spec of a control plane can change, each with all that
+// is below it. All else stays as the first machine was made with it: machines with
+// something else could not join those.
+var mayChange = slices.Concat(
+	[]string{"replicas", "version", "machineTemplate", "rollout", "remediation", "machineNaming"},
+	below("kubeadmConfigSpec", "files", "diskSetup", "mounts", "bootCommands", "preKubeadmCommands", "postKubeadmCommands",
+		"users", "ntp", "format", "verbosity", "ignition"),
+	below("kubeadmConfigSpec.clusterConfiguration", "etcd", "apiServer", "controllerManager", "scheduler", "dns",
+		"imageRepository", "featureGates", "certificateValidityPeriodDays", "encryptionAlgorithm"),
+	below("kubeadmConfigSpec.initConfiguration", "bootstrapTokens", "nodeRegistration", "localAPIEndpoint", "skipPhases", "patches", "timeouts"),
+	below("kubeadmConfigSpec.joinConfiguration", "nodeRegistration", "caCertPath", "discovery", "controlPlane", "skipPhases", "patches", "timeouts"),
+)
+
+func below(path string, fields ...string) (all []string) {
+	for _, f := range fields {
+		all = append(all, path+"."+f)
+	}
+	return all
+}
+
+// validateChange demands that only what can change does, and to something that
+// what runs can follow.
+func validateChange(spec *field.Path, c, old *controlplanev1.KubeadmControlPlane) field.ErrorList {
+	now, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&c.Spec)
+	if err != nil {
+		return field.ErrorList{field.InternalError(spec, err)}
+	}
+	before, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&old.Spec)
+	if err != nil {
+		return field.ErrorList{field.InternalError(spec, err)}
+	}
+	var errs field.ErrorList
+	for _, path := range fixed("", before, now) {
+		errs = append(errs, field.Forbidden(spec.Child(path), "cannot change: what runs was made with it; create another Cluster instead"))
+	}
+	config, was := c.Spec.KubeadmConfigSpec.ClusterConfiguration, old.Spec.KubeadmConfigSpec.ClusterConfiguration
+	at := spec.Child("kubeadmConfigSpec", "clusterConfiguration")
+	if isExternal(config.Etcd) != isExternal(was.Etcd) {
+		errs = append(errs, field.Forbidden(at.Child("etcd"), "cannot change between local and external; create another Cluster instead"))
+	}
+	if _, skip := c.Annotations[controlplanev1.SkipCoreDNSAnnotation]; skip {
+		return errs
+	}
+	return append(errs, validateDNSChange(at.Child("dns", "imageTag"), config.DNS, was.DNS)...)
+}
+
+// fixed are the paths that differ and must not.
+func fixed(path string, a, b any) (all []string) {
+	if slices.Contains(mayChange, path) || reflect.DeepEqual(a, b) {
+		return nil
+	}
+	was, _ := a.(map[string]any)
+	is, _ := b.(map[string]any)
+	if was == nil && is == nil || !slices.ContainsFunc(mayChange, func(p string) bool { return path == "" || strings.HasPrefix(p, path+".") }) {
+		return []string{path}
+	}
+	fields := maps.Clone(was)
+	if fields == nil {
+		fields = map[string]any{}
+	}
+	maps.Copy(fields, is)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		all = append(all, fixed(strings.TrimPrefix(path+"."+name, "."), was[name], is[name])...)
+	}
+	return all
+}
+
+// validateDNSChange demands that the Corefile can be brought along to another
+// CoreDNS. What the versions are is known only if both are named; the controller
+// looks at what runs.
+func validateDNSChange(at *field.Path, c, old bootstrapv1.DNS) field.ErrorList {
+	if c.ImageTag == "" || old.ImageTag == "" || c.ImageTag == old.ImageTag {
+		return nil
+	}
+	from, err := kubeadmcontrolplane.DNSVersion(old.ImageTag)
+	if err != nil {
+		return nil // what is stored is not to be mended by leaving it
+	}
+	to, err := kubeadmcontrolplane.DNSVersion(c.ImageTag)
+	if err != nil {
+		return field.ErrorList{field.Invalid(at, c.ImageTag, "must begin with a version, such as v1.12.0")}
+	}
+	if err := migration.ValidUpMigration(from.String(), to.String()); err != nil {
+		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%v: choose a later version that is known, or look after CoreDNS yourself with the annotation %s", err, controlplanev1.SkipCoreDNSAnnotation))}
+	}
+	return nil
+}
