@@ -281,14 +281,16 @@ func TestAControlPlaneWakesWhoWaitsForIt(t *testing.T) {
 	mends, foreign := set("mends", new(int32(1))), set("foreign", nil)
 	conditions.Set(mends, time.Now(), metav1.Condition{Type: clusterv1.MachineSetRemediatingCondition, Status: metav1.ConditionTrue, Reason: "R"})
 	foreign.Spec.ClusterName = "d"
-	w := newWorld(t, set("grows", new(int32(0))), mends, set("new", nil), set("rests", new(int32(1))), set("shrinks", new(int32(2))), foreign)
+	updates := set("updates", new(int32(1)))
+	updates.Annotations = map[string]string{clusterv1.AcknowledgedMoveAnnotation: "m"}
+	w := newWorld(t, set("grows", new(int32(0))), mends, set("new", nil), set("rests", new(int32(1))), set("shrinks", new(int32(2))), updates, foreign)
 	cp := plane("v1.36.0")
 	cp.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "c"})
 	var got []string
 	for _, req := range w.r.ofControlPlane(t.Context(), cp) {
 		got = append(got, req.Name)
 	}
-	if diff := cmp.Diff([]string{"grows", "mends", "new"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"grows", "mends", "new", "updates"}, got); diff != "" {
 		t.Errorf("woken (-want +got):\n%s", diff)
 	}
 }

@@ -46,7 +46,8 @@ func (r *Reconciler) ofOrphan(ctx context.Context, obj client.Object) []reconcil
 func (r *Reconciler) ofControlPlane(ctx context.Context, obj client.Object) []reconcile.Request {
 	cluster := obj.GetLabels()[clusterv1.ClusterNameLabel]
 	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.MachineSetList{}, func(set *clusterv1.MachineSet) bool {
-		return ptr.Deref(set.Status.Replicas, 0) < ptr.Deref(set.Spec.Replicas, 1) || conditions.IsTrue(set, clusterv1.MachineSetRemediatingCondition)
+		return ptr.Deref(set.Status.Replicas, 0) < ptr.Deref(set.Spec.Replicas, 1) || conditions.IsTrue(set, clusterv1.MachineSetRemediatingCondition) ||
+			set.Annotations[clusterv1.AcknowledgedMoveAnnotation] != "" // which it may have to update
 	}, client.InNamespace(obj.GetNamespace()), client.MatchingFields{index.ClusterName: cluster})
 }
 
