@@ -46,6 +46,10 @@ type Hook struct {
 	// Cacheable says that the same request has the same answer for a while.
 	Cacheable bool
 
+	// MustAnswer says that no answer is not as good as an empty one: the
+	// failurePolicy Ignore does not hide that there is none.
+	MustAnswer bool
+
 	// Deprecated is nil, or says since when and what to use.
 	Deprecated *Deprecation
 }
@@ -74,6 +78,7 @@ type Descriptor struct {
 	Summary, Description string
 	Tags                 []string
 	Singleton, Cacheable bool
+	MustAnswer           bool
 
 	// Blocking says that the response can hold up what comes after the hook,
 	// through retryAfterSeconds.

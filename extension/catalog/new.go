@@ -149,7 +149,7 @@ func describe(v Version, h Hook) (*Descriptor, error) {
 		GroupVersionHook: GroupVersionHook{Group: gv.Group, Version: gv.Version, Hook: name},
 		Func:             h.Func,
 		Summary:          h.Summary, Description: h.Description, Tags: slices.Clone(h.Tags),
-		Singleton: h.Singleton, Cacheable: h.Cacheable, Blocking: t.In(1).Implements(retryType),
+		Singleton: h.Singleton, Cacheable: h.Cacheable, MustAnswer: h.MustAnswer, Blocking: t.In(1).Implements(retryType),
 	}
 	if h.Deprecated != nil {
 		d.Deprecated = new(*h.Deprecated)

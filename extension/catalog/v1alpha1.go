@@ -162,21 +162,21 @@ func mutation() []Hook {
 func inPlace() []Hook {
 	const one = "Only one extension may handle this hook. "
 	return []Hook{{
-		Func: hooksv1.CanUpdateMachine, Tags: []string{TagInPlaceUpdate},
+		Func: hooksv1.CanUpdateMachine, Cacheable: true, Tags: []string{TagInPlaceUpdate},
 		Summary: "Called to learn what of a change to a control plane machine can be made in place.",
 		Description: "`current` is the Machine with its infrastructure and bootstrap objects as they are, `desired` as they should be; a Machine may have no bootstrap object. " +
 			"The answer patches `current` by what the extension can change on the running machine; an empty patch changes nothing. " +
 			"If current and patches make up desired, in `spec`, the machine is updated through UpdateMachine, otherwise replaced. The extension must not change anything yet. " + one +
 			"The objects are sent without `status`.",
 	}, {
-		Func: hooksv1.CanUpdateMachineSet, Tags: []string{TagInPlaceUpdate},
+		Func: hooksv1.CanUpdateMachineSet, Cacheable: true, Tags: []string{TagInPlaceUpdate},
 		Summary: "Called to learn what of a change to the machines of a MachineSet can be made in place.",
 		Description: "`current` is an old MachineSet with the templates of its machines, `desired` the new one; there may be no bootstrap template. " +
 			"The answer patches `current` by what the extension can change on running machines; an empty patch changes nothing. " +
 			"If current and patches make up desired, in `spec`, machines are moved to the new MachineSet and updated through UpdateMachine, otherwise replaced. The extension must not change anything yet. " + one +
 			"The objects are sent without `status`.",
 	}, {
-		Func: hooksv1.UpdateMachine, Tags: []string{TagInPlaceUpdate},
+		Func: hooksv1.UpdateMachine, MustAnswer: true, Tags: []string{TagInPlaceUpdate},
 		Summary: "Called again and again to update a machine in place, until it is done.",
 		Description: "`desired` is the Machine with its infrastructure and bootstrap objects as they should be, as agreed in CanUpdateMachine or CanUpdateMachineSet. " +
 			"The first call starts the update; with `retryAfterSeconds` of more than 0 it goes on, and the extension is asked again after that time. With 0 it is complete. " +

@@ -113,7 +113,7 @@ func (c *Client) call(ctx context.Context, d catalog.Descriptor, h *handler, req
 		}
 		return nil
 	}
-	if h.failurePolicy == runtimev1.FailurePolicyIgnore && ctx.Err() == nil && h.of.life.Err() == nil && hidden(err) {
+	if h.failurePolicy == runtimev1.FailurePolicyIgnore && !d.MustAnswer && ctx.Err() == nil && h.of.life.Err() == nil && hidden(err) {
 		level := 2
 		if first {
 			level = 0

@@ -201,6 +201,17 @@ func TestFailurePolicyIgnoreHidesUnusableAnswersAlone(t *testing.T) {
 	}
 }
 
+func TestFailurePolicyIgnoreDoesNotTakeSilenceForAMachineThatIsUpdated(t *testing.T) {
+	t.Parallel()
+	e := serveFunc(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	w := newWorld(t)
+	w.set(t, e.config("ext", ignoring(handles("h", "UpdateMachine"))))
+	got := &hooksv1.UpdateMachineResponse{}
+	if err := w.CallAllExtensions(t.Context(), hooksv1.UpdateMachine, demo(), &hooksv1.UpdateMachineRequest{}, got); err == nil || got.Status != "" {
+		t.Errorf("got %+v, %v, want an error", got, err)
+	}
+}
+
 func TestFailurePolicyIgnoreDoesNotHideThatTheCallerGaveUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

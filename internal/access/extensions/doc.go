@@ -19,8 +19,9 @@
 //
 // A handler's failurePolicy Ignore hides that it gave no usable answer: no
 // connection, no HTTP 200, too much, too late, not JSON, another kind. It never
-// hides that it answered Failure, that the caller gave up, an address or CA
-// bundle that makes no sense, or a mistake of our own. What is hidden counts as an empty Success.
+// hides that from a hook that must be answered, such as UpdateMachine; nor that
+// it answered Failure, that the caller gave up, an address or CA bundle that makes
+// no sense, or a mistake of our own. What is hidden counts as an empty Success.
 //
 // An extension with a namespaceSelector is called only for objects in
 // namespaces that it selects, and for objects that are in no namespace, as
