@@ -35,6 +35,7 @@ const inProgress = "Update in place is in progress"
 type Outcome struct {
 	Action      Action       // the change of machines that is due; nil if none is
 	Blocked     []string     // what stands in the way of it
+	Undecided   string       // what of that an extension has to answer first
 	Held        []string     // which machines may not terminate yet, and why
 	Remediation *Remediation // nil if no machine is to be replaced
 	Deletion    Deletion     // of the control plane
@@ -71,7 +72,7 @@ func Report(f Facts, o Outcome) (controlplanev1.KubeadmControlPlaneStatus, time.
 	next := controlplanev1.KubeadmControlPlane{Status: f.ControlPlane.Status}
 	r.count(&next.Status)
 	all := []metav1.Condition{
-		r.initialized(), r.certificatesAvailable(), componentsHealthy(f), r.machinesReady(), machinesUpToDate(f), rollingOut(f),
+		r.initialized(), r.certificatesAvailable(), componentsHealthy(f), r.machinesReady(), machinesUpToDate(f), r.rollingOut(),
 		r.scalingUp(), r.scalingDown(), r.remediating(), r.deleting(), r.available(), pause.Condition(f.Cluster, f.ControlPlane),
 	}
 	if ManagesEtcd(f.ControlPlane) {
@@ -254,10 +255,10 @@ func machinesUpToDate(f Facts) metav1.Condition {
 	})
 }
 
-func rollingOut(f Facts) metav1.Condition {
+func (r *reporter) rollingOut() metav1.Condition {
 	const t = controlplanev1.KubeadmControlPlaneRollingOutCondition
 	outdated, why := 0, []string{}
-	for _, m := range f.Machines {
+	for _, m := range r.Machines {
 		reasons := m.Why
 		if inplace.InProgress(m) {
 			reasons = append(slices.Clone(reasons), inProgress)
@@ -274,6 +275,9 @@ func rollingOut(f Facts) metav1.Condition {
 	}
 	if outdated == 0 {
 		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotRollingOutReason, "")
+	}
+	if r.Undecided != "" {
+		why = append(why, "* "+r.Undecided)
 	}
 	message := fmt.Sprintf("Rolling out %d not up-to-date %s", outdated, replicas(outdated))
 	return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneRollingOutReason, strings.Join(append([]string{message}, why...), "\n"))
