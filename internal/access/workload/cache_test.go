@@ -51,7 +51,7 @@ func TestNodesAreReadFromTheCacheByProviderID(t *testing.T) {
 		s := startServer(t)
 		s.nodes = []corev1.Node{node("a", "simulated://a", "1"), node("b", "simulated://b", "1")}
 		f := startFleet(t, map[string]*server{"demo": s})
-		nodes := wakings(t, f, &corev1.Node{})
+		nodes, connection := wakings(t, f, &corev1.Node{}), wakings(t, f, nil)
 		f.reconcile(t, "demo")
 		synctest.Wait()
 
@@ -67,22 +67,22 @@ func TestNodesAreReadFromTheCacheByProviderID(t *testing.T) {
 		if len(list.Items) != 1 || list.Items[0].Name != "b" || list.Items[0].ManagedFields != nil {
 			t.Errorf("nodes %+v", list.Items)
 		}
-		if got := nodes.Load(); got != 2 {
-			t.Errorf("%d wakings by the first list, want 2", got)
+		if byNodes, byConnection := nodes.Load(), connection.Load(); byNodes != 0 || byConnection != 1 {
+			t.Errorf("%d wakings by the first list and %d by the connection, want one by the connection", byNodes, byConnection)
 		}
 
 		heartbeat := node("a", "simulated://a", "2")
 		heartbeat.Status.Conditions[0].LastHeartbeatTime = metav1.Now()
 		s.send("MODIFIED", heartbeat)
 		synctest.Wait()
-		if got := nodes.Load(); got != 2 {
+		if got := nodes.Load(); got != 0 {
 			t.Errorf("a heartbeat woke someone: %d wakings", got)
 		}
 		s.send("MODIFIED", node("a", "simulated://new", "3"))
 		s.send("DELETED", node("b", "simulated://b", "4"))
 		synctest.Wait()
-		if got := nodes.Load(); got != 4 {
-			t.Errorf("%d wakings after a change and a deletion, want 4", got)
+		if got := nodes.Load(); got != 2 {
+			t.Errorf("%d wakings after a change and a deletion, want 2", got)
 		}
 		var a corev1.Node
 		if err := c.Get(t.Context(), client.ObjectKey{Name: "a"}, &a); err != nil || a.ResourceVersion != "3" {

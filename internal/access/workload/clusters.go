@@ -43,7 +43,8 @@ type Clusters interface {
 	// Health tells the state of the connection. It never blocks.
 	Health(cluster client.ObjectKey) Health
 	// Source wakes a controller by events of Nodes or control plane Pods in
-	// every connected cluster, or, with a nil obj, by changes of Health.
+	// every connected cluster, or, with a nil obj, by changes of Health. What is
+	// there when a connection comes up is told by that alone.
 	// ToRequests must not change obj, nor block.
 	Source(obj client.Object, toRequests ToRequests) source.Source
 }

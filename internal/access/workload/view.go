@@ -254,6 +254,14 @@ func (v *view[T]) Replace(list []any, _ string) error {
 		v.reindex(key, obj, true)
 	}
 	v.mu.Unlock()
+	select {
+	case <-v.filled:
+	default:
+		// Nobody can read it before the connection is there, which is then told:
+		// whoever came for an object now would find no connection, and come again.
+		close(v.filled) // only the reflector's goroutine comes here
+		return nil
+	}
 	for key, obj := range fresh {
 		if before, ok := old[key]; !ok || differs(before, obj) {
 			v.tell(obj)
@@ -263,11 +271,6 @@ func (v *view[T]) Replace(list []any, _ string) error {
 		if _, ok := fresh[key]; !ok {
 			v.tell(obj)
 		}
-	}
-	select {
-	case <-v.filled:
-	default:
-		close(v.filled) // only the reflector's goroutine comes here
 	}
 	return nil
 }
