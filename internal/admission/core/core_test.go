@@ -216,6 +216,9 @@ func TestValidateMachineHealthCheck(t *testing.T) {
 		"too hasty":          {Obj: "spec: {clusterName: c, selector: {matchLabels: {a: b}}, checks: {nodeStartupTimeoutSeconds: 29}}", Want: []string{"spec.checks.nodeStartupTimeoutSeconds: Invalid value: 29: must be 30 or more, or 0 for no limit"}},
 		"of two clusters":    {Obj: "spec: {clusterName: c, selector: {matchLabels: {cluster.x-k8s.io/cluster-name: d}}}", Want: []string{`spec.selector.matchLabels[cluster.x-k8s.io/cluster-name]: Invalid value: "d": must be the same as spec.clusterName`}},
 		"how much of what":   {Obj: "spec: {clusterName: c, selector: {matchLabels: {a: b}}, remediation: {triggerIf: {unhealthyLessThanOrEqualTo: most}}}", Want: []string{`spec.remediation.triggerIf.unhealthyLessThanOrEqualTo: Invalid value: "most": must be a number, or a percentage such as 20%`}},
+		"a template":         {Obj: "spec: {clusterName: c, selector: {matchLabels: {a: b}}, remediation: {templateRef: {apiVersion: x.io/v1, kind: FixTemplate, name: fix}}}"},
+		"no template":        {Obj: "spec: {clusterName: c, selector: {matchLabels: {a: b}}, remediation: {templateRef: {apiVersion: x.io/v1, kind: Fix, name: fix}}}", Want: []string{`spec.remediation.templateRef: Invalid value: "Fix.x.io/v1": is not a template, the kind of which ends in Template: refer to a template for a request to remediate a Machine`}},
+		"one that was there": {Obj: "spec: {clusterName: c, selector: {matchLabels: {a: b}}, remediation: {templateRef: {apiVersion: x.io/v1, kind: Fix, name: fix}}}", Old: "spec: {clusterName: c, remediation: {templateRef: {apiVersion: x.io/v1, kind: Fix, name: fix}}}"},
 		"another cluster":    {Obj: "spec: {clusterName: c, selector: {matchLabels: {a: b}}}", Old: "spec: {clusterName: d}", Want: []string{`spec.clusterName: Invalid value: "c": cannot change: it was "d"; create another object instead`}},
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
@@ -42,8 +43,22 @@ func ValidateMachineHealthCheck(c, old *clusterv1.MachineHealthCheck) field.Erro
 		errs = append(errs, field.Invalid(spec.Child("checks", "nodeStartupTimeoutSeconds"), *t, "must be 30 or more, or 0 for no limit"))
 	}
 	errs = append(errs, fieldrules.Amount(spec.Child("remediation", "triggerIf", "unhealthyLessThanOrEqualTo"), c.Spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo)...)
+	errs = append(errs, remediationTemplate(spec.Child("remediation", "templateRef"), c, old)...)
 	if old != nil {
 		errs = append(errs, fieldrules.Unchanged(spec.Child("clusterName"), c.Spec.ClusterName, old.Spec.ClusterName)...)
 	}
 	return errs
+}
+
+// remediationTemplate says what is wrong with the reference to a template of
+// remediation requests. One that is as it was before is left alone.
+func remediationTemplate(at *field.Path, c, old *clusterv1.MachineHealthCheck) field.ErrorList {
+	ref := c.Spec.Remediation.TemplateRef
+	if !ref.IsDefined() || old != nil && old.Spec.Remediation.TemplateRef == ref {
+		return nil
+	}
+	if err := claim.Remediation.Template(ref.GroupVersionKind().GroupKind()); err != nil {
+		return field.ErrorList{field.Invalid(at, ref.Kind+"."+ref.APIVersion, err.Error())}
+	}
+	return nil
 }
