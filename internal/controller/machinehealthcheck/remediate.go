@@ -14,8 +14,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 )
+
+// maxNote is how long the text of an event may be.
+const maxNote = 1024
 
 // remediate judges the targets and does what follows.
 func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error) {
@@ -26,7 +30,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	}
 	key, news := client.ObjectKeyFromObject(s.Check), healthcheck.News(s.Facts, s.decision)
 	if r.tells(key, news.Once) {
-		r.Recorder.Eventf(s.Check, nil, news.Type, news.Reason, "Remediate", "%s", news.Message)
+		r.Recorder.Eventf(s.Check, nil, news.Type, news.Reason, "Remediate", "%s", plaintext.Line(news.Message, maxNote))
 	}
 	return phase.Continue(), errors.Join(errs...)
 }
@@ -54,7 +58,7 @@ func (r *Reconciler) carryOut(ctx context.Context, s *state, a healthcheck.Actio
 	err := commit(ctx)
 	if err == nil && a.Marked != "" {
 		ctrl.LoggerFrom(ctx).Info("Machine is unhealthy", "Machine", m.Name, "reason", a.Marked)
-		r.Recorder.Eventf(m, s.Check, corev1.EventTypeNormal, "MachineMarkedUnhealthy", "MarkUnhealthy", "%s", a.Marked)
+		r.Recorder.Eventf(m, s.Check, corev1.EventTypeNormal, "MachineMarkedUnhealthy", "MarkUnhealthy", "%s", plaintext.Line(a.Marked, maxNote))
 	}
 	return errors.Join(failed, err)
 }

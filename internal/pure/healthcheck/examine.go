@@ -13,11 +13,16 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
 
 // startupSeconds is how long a Machine may take to have a Node if the spec does
 // not say.
 const startupSeconds = 600
+
+// maxType is how much of the type of a Node's condition is told: a spec may name
+// any, and what is found becomes part of events.
+const maxType = 100
 
 // symptom is what speaks against a Machine, by one rule.
 type symptom struct {
@@ -147,7 +152,7 @@ func (f Facts) symptoms(m *clusterv1.Machine, node *corev1.Node) (all []symptom)
 			continue
 		}
 		s := symptom{
-			reason: clusterv1.MachineHealthCheckUnhealthyNodeReason, what: fmt.Sprintf("Condition %s of Node %s is %s", c.Type, node.Name, c.Status),
+			reason: clusterv1.MachineHealthCheckUnhealthyNodeReason, what: fmt.Sprintf("Condition %s of Node %s is %s", plaintext.Line(string(c.Type), maxType), node.Name, plaintext.Line(string(c.Status), maxType)),
 			since: node.Status.Conditions[at].LastTransitionTime.Time, after: seconds(c.TimeoutSeconds), rule: fmt.Sprintf("spec.checks.unhealthyNodeConditions[%d]", i),
 		}
 		if s.after == 0 && c.Type == corev1.NodeReady && neverReady(node) {
