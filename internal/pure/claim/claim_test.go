@@ -39,6 +39,11 @@ func TestJudge(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "m", OwnerReferences: []metav1.OwnerReference{controls(set)}},
 		Spec:       clusterv1.MachineSpec{ClusterName: "demo"},
 	})
+	pool, hosts := plain(core, "MachinePool", "p"), plain("infrastructure.example.com/v1", "HostPool", "p")
+	pooled := claim.ByMachine(&clusterv1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Name: "m", OwnerReferences: []metav1.OwnerReference{controls(pool)}},
+		Spec:       clusterv1.MachineSpec{ClusterName: "demo"},
+	})
 	template := claim.ToShare(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "demo"}})
 	config := plain("bootstrap.cluster.x-k8s.io/v1beta2", "KubeadmConfig", "m")
 	booting := template
@@ -51,6 +56,11 @@ func TestJudge(t *testing.T) {
 		label  string
 		want   claim.Verdict
 	}{
+		"what a provider's pool has made is its Machine's":          {claim: pooled, owners: []metav1.OwnerReference{hosts}, label: "demo"},
+		"so it is, beside it, if the provider controls it":          {claim: pooled, owners: []metav1.OwnerReference{controls(hosts)}, label: "demo", want: claim.Verdict{Beside: true}},
+		"not with the label of another Cluster":                     {claim: pooled, owners: []metav1.OwnerReference{controls(hosts)}, label: "prod", want: claim.Verdict{Holder: "HostPool p"}},
+		"not if another Machine has it":                             {claim: pooled, owners: []metav1.OwnerReference{controls(other), hosts}, label: "demo", want: claim.Verdict{Holder: "Machine other"}},
+		"a provider's controller keeps it from other Machines":      {claim: machine, owners: []metav1.OwnerReference{controls(hosts)}, label: "demo", want: claim.Verdict{Holder: "HostPool p"}},
 		"what nobody has is free":                                   {claim: cluster},
 		"what only has the Cluster's label is free":                 {claim: cluster, label: "demo"},
 		"what another Cluster's label is on is the other's":         {claim: cluster, label: "prod", want: claim.Verdict{Holder: labelled}},
