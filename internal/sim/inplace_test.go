@@ -20,6 +20,7 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/extension/mutation"
+	"github.com/capstan-dev/capstan/internal/pure/extensions"
 )
 
 // updater is an extension that changes files of machines in place.
@@ -241,4 +242,93 @@ func TestAControlPlaneIsUpdatedInPlace(t *testing.T) {
 		t.Errorf("Machines were %v, and are %v", before, after)
 	}
 	w.Golden("a-control-plane-is-updated-in-place.txt")
+}
+
+func TestAnExtensionThatDoesNotAnswerHoldsTheRollout(t *testing.T) {
+	t.Parallel()
+	w, x := withUpdater(t)
+	create(t, w, "demo", 1, 2)
+	pace(t, w, 0, 1)
+	x.wrong = errors.New("call extension handler: connection refused")
+	w.must(w.Mgmt.Create(t.Context(), filesTemplate(t, w, "demo-workers-2", 2)))
+	w.Tell("# use KubeadmConfigTemplate demo-workers-2, while the extension does not answer")
+	edit(t, w, "demo-workers", &clusterv1.MachineDeployment{}, func(d *clusterv1.MachineDeployment) {
+		d.Spec.Template.Spec.Bootstrap.ConfigRef.Name = "demo-workers-2"
+	})
+	fails(w, x.wrong)
+	workers(t, w)
+	w.Tell("# the extension answers, and then dies in the middle")
+	x.wrong = nil
+	w.Run()
+	x.wrong = errors.New("call extension handler: connection reset")
+	fails(w, x.wrong)
+	workers(t, w)
+	w.Tell("# it says that it has failed")
+	x.wrong = &extensions.FailureError{Message: "the disk is full"}
+	fails(w, x.wrong)
+	workers(t, w)
+	w.Tell("# it is well again")
+	x.wrong = nil
+	w.RunFor(time.Minute)
+	workers(t, w)
+	w.Golden("an-extension-does-not-answer.txt")
+}
+
+// fails lets a minute pass that ends with that error.
+func fails(w *story, with error) {
+	w.t.Helper()
+	if err := w.World.RunFor(w.t.Context(), time.Minute); !errors.Is(err, with) {
+		w.t.Errorf("error %v, want %v", err, with)
+	}
+}
+
+func TestATemplateGoesBackAndChangesAgainWhileMachinesAreUpdated(t *testing.T) {
+	t.Parallel()
+	w, _ := withUpdater(t)
+	create(t, w, "demo", 1, 3)
+	pace(t, w, 0, 1)
+	before := identities(w)
+	newFiles(t, w, "demo-workers-2", 2)
+	use(t, w, "demo-workers")
+	workers(t, w)
+	w.RunFor(5 * time.Second)
+	newFiles(t, w, "demo-workers-3", 3)
+	workers(t, w)
+	w.RunFor(2 * time.Minute)
+	workers(t, w)
+	if after := identities(w); !maps.Equal(before, after) {
+		t.Errorf("Machines were %v, and are %v", before, after)
+	}
+	w.Golden("a-template-goes-back-while-machines-are-updated.txt")
+}
+
+func TestAMachineIsDeletedOrCondemnedWhileItIsUpdated(t *testing.T) {
+	t.Parallel()
+	w, x := withUpdater(t)
+	create(t, w, "demo", 1, 3)
+	pace(t, w, 0, 1)
+	x.takes = time.Hour // it never ends
+	newFiles(t, w, "demo-workers-2", 2)
+	w.RunFor(10 * time.Minute)
+	workers(t, w)
+	w.Tell("# delete demo-workers-1-1")
+	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "demo-workers-1-1", &clusterv1.Machine{})))
+	w.Run()
+	workers(t, w)
+	condemn(t, w, "demo-workers-1-2")
+	workers(t, w)
+	x.takes = 10 * time.Second
+	w.RunFor(time.Hour)
+	workers(t, w)
+	w.Golden("a-machine-is-deleted-while-it-is-updated.txt")
+}
+
+func TestWhereNoMachineMayBeMissingOneComesFirst(t *testing.T) {
+	t.Parallel()
+	w, _ := withUpdater(t)
+	create(t, w, "demo", 1, 3)
+	newFiles(t, w, "demo-workers-2", 2)
+	w.RunFor(2 * time.Minute)
+	workers(t, w)
+	w.Golden("workers-are-updated-with-a-surplus.txt")
 }
