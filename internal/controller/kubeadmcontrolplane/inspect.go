@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -115,13 +114,15 @@ type unreadable map[types.UID]time.Time
 // looked at again after a while.
 func (r *Reconciler) expiries(ctx context.Context, s *state) (phase.Next, error) {
 	var ask []*kubeadmcontrolplane.Machine
-	known, next := r.unreadable.Get(s.ControlPlane), phase.Continue()
+	last, known, next := r.unreadable.Get(s.ControlPlane), unreadable{}, phase.Continue()
 	for _, m := range kubeadmcontrolplane.Undated(s.Facts) {
-		again, tried := known[apiServerOf(s, m)]
-		switch {
-		case !tried || !again.IsZero() && !s.Now.Before(again):
+		pod := apiServerOf(s, m)
+		again, tried := last[pod]
+		if !tried || !again.IsZero() && !s.Now.Before(again) {
 			ask = append(ask, m)
-		case !again.IsZero():
+			continue
+		}
+		if known[pod] = again; !again.IsZero() {
 			next = phase.LookAgain(again.Sub(s.Now))
 		}
 	}
@@ -142,23 +143,16 @@ func (r *Reconciler) expiries(ctx context.Context, s *state) (phase.Next, error)
 		asking.Go(func() { found[n], failed[n] = r.CertificateExpiry(ctx, t) })
 	}
 	asking.Wait()
-	known = maps.Clone(known)
 	var errs []error
 	for n, m := range ask {
-		pod := apiServerOf(s, m)
-		delete(known, pod)
-		if failed[n] == nil {
+		switch err := failed[n]; {
+		case err == nil:
 			errs = append(errs, r.date(ctx, m, found[n]))
 			continue
-		}
-		if known == nil {
-			known = unreadable{}
-		}
-		known[pod] = s.Now.Add(repairInterval)
-		if errors.Is(failed[n], servingcert.ErrForeign) {
-			known[pod] = time.Time{}
-		} else {
-			next = phase.LookAgain(repairInterval)
+		case errors.Is(err, servingcert.ErrForeign):
+			known[apiServerOf(s, m)] = time.Time{}
+		default:
+			known[apiServerOf(s, m)], next = s.Now.Add(repairInterval), phase.LookAgain(repairInterval)
 		}
 		ctrl.LoggerFrom(ctx).V(2).Info("Not knowing when the certificates of a machine end", "Machine", m.Name, "reason", failed[n].Error())
 	}
