@@ -21,9 +21,15 @@ import (
 // create puts the objects of a cluster into the world, as users do.
 func create(t *testing.T, w *story, name string, controlPlane, workers int32) {
 	t.Helper()
+	createFrom(t, w, template.Local(), name, controlPlane, workers)
+}
+
+// createFrom does it from a certain template.
+func createFrom(t *testing.T, w *story, from []byte, name string, controlPlane, workers int32) {
+	t.Helper()
 	w.Tell("# create %s with %d control plane and %d worker machines", name, controlPlane, workers)
 	doc, err := clusterctl.Generate(clusterctl.GenerateOptions{
-		Name: name, KubernetesVersion: "v1.36.3", ControlPlaneMachines: &controlPlane, WorkerMachines: &workers,
+		Name: name, KubernetesVersion: "v1.36.3", ControlPlaneMachines: &controlPlane, WorkerMachines: &workers, Template: from,
 	})
 	if err != nil {
 		t.Fatal(err)
