@@ -84,15 +84,21 @@ func TestMembersAreThoseThatThePoolHas(t *testing.T) {
 
 func TestAMachineIsMadeForItsPool(t *testing.T) {
 	t.Parallel()
-	p, mp := pool(), machinePool(func(mp *clusterv1.MachinePool) { mp.Spec.FailureDomains = []string{"a", "b"} })
+	p, mp := pool(), machinePool(func(mp *clusterv1.MachinePool) {
+		mp.Spec.FailureDomains = []string{"a", "b"}
+		mp.Spec.Template.Labels = map[string]string{"team": "blue", clusterv1.MachinePoolNameLabel: "another"}
+		mp.Spec.Template.Annotations = map[string]string{"note": "1"}
+	})
+	p.Local.Labels = map[string]string{clusterv1.WatchLabel: "mine"}
 	inA := member("x")
 	inA.Local.Annotations[infrav1.PoolFailureDomainAnnotation] = "a"
 	got := p.Make(mp, "pool-1", []Member{inA})
 	want := &infrav1.LocalMachine{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "pool-1", Finalizers: []string{infrav1.LocalMachineFinalizer},
-			Labels: map[string]string{clusterv1.ClusterNameLabel: "demo", clusterv1.MachinePoolNameLabel: "mp"},
+			Labels: map[string]string{"team": "blue", clusterv1.WatchLabel: "mine", clusterv1.ClusterNameLabel: "demo", clusterv1.MachinePoolNameLabel: "mp"},
 			Annotations: map[string]string{
+				"note":                         "1",
 				infrav1.PoolTemplateAnnotation: Template(p.Local, mp), infrav1.PoolVersionAnnotation: "v1.36.0", infrav1.PoolFailureDomainAnnotation: "b",
 			},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: infrav1.GroupVersion().String(), Kind: Kind.Kind, Name: "pool", UID: "p"}},

@@ -100,17 +100,25 @@ func (p Pool) Holds(local *infrav1.LocalMachine) bool {
 		slices.ContainsFunc(local.OwnerReferences, func(o metav1.OwnerReference) bool { return p.is(o) && o.UID == p.Local.UID })
 }
 
-// Make makes a machine for the pool.
+// Make makes a machine for the pool. It has the labels and annotations that the
+// MachinePool wants its machines to have, and is for the same managers as the
+// pool.
 func (p Pool) Make(mp *clusterv1.MachinePool, name string, members []Member) *infrav1.LocalMachine {
-	version := mp.Spec.Template.Spec.Version
+	t := mp.Spec.Template
 	local := &infrav1.LocalMachine{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: p.Local.Namespace, Name: name, Finalizers: []string{infrav1.LocalMachineFinalizer},
-			Annotations: map[string]string{infrav1.PoolTemplateAnnotation: Template(p.Local, mp)},
+			Labels: map[string]string{}, Annotations: map[string]string{},
 		},
 		Spec: MachineSpec(p.Local),
 	}
-	if version != "" {
+	maps.Copy(local.Labels, t.Labels)
+	maps.Copy(local.Annotations, t.Annotations)
+	if filter, ok := p.Local.Labels[clusterv1.WatchLabel]; ok {
+		local.Labels[clusterv1.WatchLabel] = filter
+	}
+	local.Annotations[infrav1.PoolTemplateAnnotation] = Template(p.Local, mp)
+	if version := t.Spec.Version; version != "" {
 		local.Annotations[infrav1.PoolVersionAnnotation] = version
 	}
 	if domain := emptiest(mp.Spec.FailureDomains, members); domain != "" {
