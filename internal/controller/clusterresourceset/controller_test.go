@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -30,6 +31,7 @@ type world struct {
 	client.Client
 	reconciler Reconciler
 	writes     []string
+	refuse     error // of every write of a ConfigMap
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
@@ -43,7 +45,13 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x"}}
 	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, cluster, config)...).
 		WithStatusSubresource(&addonsv1.ClusterResourceSet{}).
-		WithInterceptorFuncs(builder.Writes(func(verb string, _ client.Object) error { w.writes = append(w.writes, verb); return nil })).Build()
+		WithInterceptorFuncs(builder.Writes(func(verb string, obj client.Object) error {
+			w.writes = append(w.writes, verb)
+			if obj.GetName() == "x" {
+				return w.refuse
+			}
+			return nil
+		})).Build()
 	w.reconciler = Reconciler{Mgmt: w, Payloads: payloads.New(w, nil), Clock: testclock.NewFakeClock(time.Unix(1e9, 0))}
 	return w
 }
@@ -113,6 +121,30 @@ func TestResourcesAreOwnedByAllThatNameThem(t *testing.T) {
 	w.reconcile("a")
 	if got := w.reconcile("a"); len(got) != 0 {
 		t.Errorf("writes at rest %q", got)
+	}
+}
+
+// TestAConflictIsNotReported: two ClusterResourceSets may name one ConfigMap, and
+// the one that comes late tries again at once.
+func TestAConflictIsNotReported(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		refuse error
+		want   string
+	}{
+		"conflict": {apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "x", nil), ""},
+		"refusal":  {apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "x", nil), addonsv1.ClusterResourceSetResourcesAppliedInternalErrorReason},
+	} {
+		w := newWorld(t, set("a"))
+		w.refuse = tc.refuse
+		s := &addonsv1.ClusterResourceSet{}
+		w.must(w.get("a", s))
+		if _, err := w.reconciler.Reconcile(t.Context(), s); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if got := conditions.Reason(s, addonsv1.ClusterResourceSetResourcesAppliedCondition); got != tc.want {
+			t.Errorf("%s: reason %q, want %q", name, got, tc.want)
+		}
 	}
 }
 

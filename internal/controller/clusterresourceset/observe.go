@@ -171,8 +171,8 @@ func waitForBindings(_ context.Context, s *state) (phase.Next, error) {
 func (r *Reconciler) report(s *state, failed error) {
 	now := r.Clock.Now()
 	conditions.Set(s.set, now, pause.Condition(nil, s.set))
-	if !s.set.DeletionTimestamp.IsZero() {
-		return
+	if !s.set.DeletionTimestamp.IsZero() || apierrors.IsConflict(failed) {
+		return // another one that owns the same resource was quicker: it is tried again at once
 	}
 	status := resourceset.Status{Set: s.set, Missing: s.missing, WrongType: s.wrongType, Invalid: s.invalid, Failed: failed != nil}
 	for _, c := range s.clusters {
