@@ -39,6 +39,7 @@ type world struct {
 	events     *events.FakeRecorder
 
 	connected bool
+	writes    int                     // to the management cluster
 	reads     int                     // of Secrets and ConfigMaps
 	sent      []string                // to the workload cluster
 	refuse    func(name string) error // of what is sent; nil accepts
@@ -61,6 +62,10 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 				w.reads++
 			}
 			return c.Get(ctx, key, obj, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			w.writes++
+			return c.Patch(ctx, obj, patch, opts...)
 		},
 	}).Build()
 	w.reconciler = Reconciler{Mgmt: w.mgmt, Payloads: payloads.New(w.mgmt, nil), Workload: clusters{w: w, client: w.workload(scheme)}, Clock: w.clock, Recorder: w.events}
@@ -189,6 +194,23 @@ func TestAnObjectIsSentOnceForEachContentOfItsResource(t *testing.T) {
 	w.change(payload)
 	sent, _, _ = w.reconcile()
 	sends(t, "after a change", sent, "apply ConfigMap one", "apply ConfigMap three", "apply ConfigMap two")
+}
+
+func TestAHundredAddonsTakeOneWriteOfTheBinding(t *testing.T) {
+	t.Parallel()
+	var objects []client.Object
+	for i := range resourceset.MaxSets {
+		name := fmt.Sprintf("s%02d", i)
+		objects = append(objects, set(name, addonsv1.ClusterResourceSetStrategyReconcile, ref(name)), config(name, name))
+	}
+	w := newWorld(t, objects...)
+	sent, after, b := w.reconcile()
+	if len(sent) != resourceset.MaxSets || w.writes != 1 || after != 0 || len(b.Spec.Bindings) != resourceset.MaxSets {
+		t.Errorf("sent %d objects, wrote %d times, again in %s, %d entries", len(sent), w.writes, after, len(b.Spec.Bindings))
+	}
+	if sent, _, _ := w.reconcile(); len(sent) != 0 || w.writes != 1 {
+		t.Errorf("at rest: sent %d objects, wrote %d times", len(sent), w.writes-1)
+	}
 }
 
 func TestWhatIsRefusedIsTriedAgainAloneAndEverLater(t *testing.T) {
