@@ -89,6 +89,7 @@ func (r *Reconciler) apply(ctx context.Context, s *state, set *addonsv1.ClusterR
 	case len(problems) > 0:
 		news := a.message
 		a.fail(r.Clock.Now(), resourceset.Joined(problems))
+		s.retry = a.due
 		f := resourceset.Failure{Set: set.Name, ResourceRef: to.ResourceRef, Message: a.message}
 		s.failures = append(s.failures, f)
 		if a.message != news && !s.before[f] {

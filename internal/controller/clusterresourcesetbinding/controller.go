@@ -74,6 +74,7 @@ type state struct {
 
 	began    time.Time
 	down     bool                         // the workload cluster has ceased to answer
+	retry    time.Time                    // when to ask it again
 	more     bool                         // there was no time for everything
 	applied  []string                     // what is applied now and was not before
 	failures []resourceset.Failure        // what is not

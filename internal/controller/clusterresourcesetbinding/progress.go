@@ -73,8 +73,11 @@ func (p *progress) next(s *state, now time.Time) (after time.Duration) {
 		return time.Millisecond
 	}
 	for _, a := range p.of {
-		if a.due.IsZero() || a.useless {
+		switch {
+		case a.due.IsZero() || a.useless:
 			continue
+		case s.down && a.due.Before(s.retry): // nobody else is answered either
+			a.due = s.retry
 		}
 		if len(s.applied) > 0 && !s.down {
 			a.failures, a.due = 0, now.Add(firstRetry)

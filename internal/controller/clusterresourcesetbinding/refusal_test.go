@@ -68,6 +68,22 @@ func TestAClusterThatDoesNotAnswerIsAskedOnce(t *testing.T) {
 	sends(t, "when it is back", sent, "create ConfigMap one", "create ConfigMap two", "create ConfigMap three")
 }
 
+// TestAClusterThatFallsSilentIsNotAskedForEachResource: some were refused before,
+// and are due all at once.
+func TestAClusterThatFallsSilentIsNotAskedForEachResource(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, set("s", addonsv1.ClusterResourceSetStrategyApplyOnce, ref("x"), ref("y"), ref("z")), config("x", "one"), config("y", "two"), config("z", "three"))
+	w.refuse = func(string) error { return apierrors.NewInternalError(errors.New("x")) }
+	_, after, _ := w.reconcile()
+	w.clock.Step(after)
+	w.refuse = func(string) error { return &url.Error{Op: "Post", URL: "https://x", Err: io.ErrUnexpectedEOF} }
+	sent, after, _ := w.reconcile()
+	sends(t, "while it is silent", sent, "create ConfigMap one")
+	if after != 2*firstRetry {
+		t.Errorf("again in %s, want %s", after, 2*firstRetry)
+	}
+}
+
 func TestAKindIsAwaitedAndTheRestApplied(t *testing.T) {
 	t.Parallel()
 	x := config("x", "one")
