@@ -37,10 +37,14 @@ type updater struct {
 	called  int                  // to update
 }
 
+func newUpdater() *updater {
+	return &updater{takes: 10 * time.Second, can: []string{"files"}, begun: map[string]time.Time{}, has: map[string]string{}, changed: map[string]int{}}
+}
+
 // withUpdater makes a world with such an extension.
 func withUpdater(t testing.TB) (*story, *updater) {
 	t.Helper()
-	x := &updater{takes: 10 * time.Second, can: []string{"files"}, begun: map[string]time.Time{}, has: map[string]string{}, changed: map[string]int{}}
+	x := newUpdater()
 	x.w = newWith(t, func(o *Options) { o.Updates = x })
 	return x.w, x
 }

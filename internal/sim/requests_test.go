@@ -17,8 +17,42 @@ import (
 // done. The users' own requests are counted too.
 func TestWritesOfACluster(t *testing.T) {
 	w := newDebounced(t, time.Second/2)
-	before := map[string]int{}
-	tell := func() {
+	tell := requests(w)
+	create(t, w, "demo", 1, 1)
+	w.RunFor(time.Minute)
+	tell()
+	w.Tell("# delete demo")
+	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "demo", &clusterv1.Cluster{})))
+	w.Run()
+	tell()
+	w.Golden("writes-of-a-cluster.txt")
+}
+
+// TestWritesOfAnUpdateInPlace holds what it costs to update four workers, one at a
+// time.
+func TestWritesOfAnUpdateInPlace(t *testing.T) {
+	t.Parallel()
+	x := newUpdater()
+	x.w = newWith(t, func(o *Options) { o.Updates, o.StatusDebounce = x, time.Second/2 })
+	w := x.w
+	create(t, w, "demo", 1, 4)
+	pace(t, w, 0, 1)
+	w.must(w.Mgmt.Create(t.Context(), filesTemplate(t, w, "demo-workers-2", 2)))
+	w.RunFor(time.Minute)
+	tell := requests(w)
+	use(t, w, "demo-workers-2")
+	w.RunFor(2 * time.Minute)
+	if len(x.changed) != 4 {
+		t.Errorf("updated: %v", x.changed)
+	}
+	tell()
+	w.Golden("writes-of-an-update-in-place.txt")
+}
+
+// requests returns what tells of the requests since it was called last.
+func requests(w *story) func() {
+	before := w.Requests()
+	return func() {
 		total, now := 0, w.Requests()
 		for _, what := range slices.Sorted(maps.Keys(now)) {
 			if n := now[what] - before[what]; n > 0 {
@@ -29,12 +63,4 @@ func TestWritesOfACluster(t *testing.T) {
 		w.Tell("%d in all", total)
 		before = now
 	}
-	create(t, w, "demo", 1, 1)
-	w.RunFor(time.Minute)
-	tell()
-	w.Tell("# delete demo")
-	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "demo", &clusterv1.Cluster{})))
-	w.Run()
-	tell()
-	w.Golden("writes-of-a-cluster.txt")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
+	"github.com/capstan-dev/capstan/internal/pure/machinetemplate"
 )
 
 // marker signs the marks of updates on Machines. It is not the FieldOwner: what
@@ -75,6 +76,7 @@ func (f Factory) Update(ctx context.Context, m *clusterv1.Machine, c Change) err
 		}
 		commit := patch.Remember(f.Mgmt, current, patch.As(f.FieldOwner))
 		current.Object["spec"] = wanted.Object["spec"]
+		current.SetLabels(wanted.GetLabels())
 		current.SetAnnotations(wanted.GetAnnotations())
 		inplace.Mark(current)
 		if err := commit(ctx); err != nil {
@@ -89,7 +91,7 @@ func (f Factory) Update(ctx context.Context, m *clusterv1.Machine, c Change) err
 
 // Sides are a Machine with what it refers to, as they are and as the change would
 // make them. What an API server fills in is filled in on both: it is asked, and
-// stores nothing. Bare parts are left out.
+// stores nothing.
 func (f Factory) Sides(ctx context.Context, m *clusterv1.Machine, c Change) (from, to inplace.Machine, err error) {
 	from.Machine, to.Machine = m, m.DeepCopy()
 	c.apply(to.Machine)
@@ -155,18 +157,19 @@ func (f Factory) become(ctx context.Context, m *clusterv1.Machine, p part) (curr
 }
 
 // Fresh are the bootstrap config and the infrastructure machine as they would be
-// made from templates now.
-func Fresh(name string, infrastructure, bootstrap *provider.Object) (c Change, err error) {
-	fresh := func(t *provider.Object) *unstructured.Unstructured {
-		if t == nil {
+// made for a Machine from templates now.
+func Fresh(t machinetemplate.Template, name string, infrastructure, bootstrap *provider.Object) (c Change, err error) {
+	fresh := func(from *provider.Object) *unstructured.Unstructured {
+		if from == nil {
 			return nil
 		}
-		made, failed := provider.Instantiate(provider.Copy{Template: t, Name: name})
+		made, failed := provider.Instantiate(provider.Copy{Template: from, Name: name, Cluster: t.Spec.ClusterName, Labels: t.Labels, Annotations: t.Annotations})
 		if err = errors.Join(err, failed); failed != nil {
 			return nil
 		}
 		return made.Unstructured
 	}
+	c.Version, c.FailureDomain = t.Spec.Version, t.Spec.FailureDomain
 	c.Infrastructure, c.Bootstrap = fresh(infrastructure), fresh(bootstrap)
 	return c, err
 }

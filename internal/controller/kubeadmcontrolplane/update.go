@@ -64,11 +64,10 @@ func (s *state) change(m *kubeadmcontrolplane.Machine) (machines.Change, error) 
 	if s.template == nil || m.Config == nil {
 		return machines.Change{}, &machines.RefusedError{Err: errors.New("what it was made from, or is to be made from, is not there")}
 	}
-	change, err := machines.Fresh(m.Name, s.template, nil)
+	change, err := machines.Fresh(kubeadmcontrolplane.TemplateOf(s.ControlPlane, s.Cluster.Name, m.Machine), m.Name, s.template, nil)
 	if err != nil {
 		return change, err
 	}
-	change.Version = s.ControlPlane.Spec.Version
 	config := &bootstrapv1.KubeadmConfig{Spec: kubeadmcontrolplane.ConfigInPlace(s.ControlPlane, m.Config.Spec)}
 	change.Bootstrap = &unstructured.Unstructured{}
 	if change.Bootstrap.Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(config); err != nil {

@@ -42,11 +42,10 @@ func (r *Reconciler) update(ctx context.Context, s *state) (phase.Next, error) {
 // begin writes what a Machine is to be. Where the provider refuses that, the
 // Machine is replaced.
 func (r *Reconciler) begin(ctx context.Context, s *state, m *clusterv1.Machine) error {
-	change, err := machines.Fresh(m.Name, s.infraTemplate, s.bootstrapTemplate)
+	change, err := machines.Fresh(scaling.MachineTemplate(s.set), m.Name, s.infraTemplate, s.bootstrapTemplate)
 	if err != nil {
 		return err
 	}
-	change.Version, change.FailureDomain = s.set.Spec.Template.Spec.Version, s.set.Spec.Template.Spec.FailureDomain
 	err = r.factory().Update(ctx, m, change)
 	if refused, is := errors.AsType[*machines.RefusedError](err); is {
 		return r.deleteMachine(ctx, s, m, fmt.Sprintf("replace %s: it cannot be updated in place: %v", m.Name, refused))

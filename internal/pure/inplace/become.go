@@ -10,14 +10,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-
-	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
 // Become is what an object is to be that was made by manager before, and would be
 // made as fresh now. What somebody else has added since stays, such as the
-// provider ID that a provider has written; what manager once wrote and is in
-// fresh no more goes. Lists are taken over whole.
+// provider ID that a provider has written; what manager once wrote in the spec and
+// is in fresh no more goes. Lists are taken over whole.
 func Become(current, fresh *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
 	owned, err := ownedSpec(current, manager)
 	if err != nil {
@@ -29,17 +27,16 @@ func Become(current, fresh *unstructured.Unstructured, manager string) (*unstruc
 	if had != nil || wanted != nil {
 		out.Object["spec"] = merge(had, wanted, owned)
 	}
-	annotations := maps.Clone(out.GetAnnotations())
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	for _, from := range []string{clusterv1.TemplateClonedFromNameAnnotation, clusterv1.TemplateClonedFromGroupKindAnnotation} {
-		if v, ok := fresh.GetAnnotations()[from]; ok {
-			annotations[from] = v
-		}
-	}
-	out.SetAnnotations(annotations)
+	out.SetLabels(joined(out.GetLabels(), fresh.GetLabels()))
+	out.SetAnnotations(joined(out.GetAnnotations(), fresh.GetAnnotations()))
 	return out, nil
+}
+
+func joined(a, b map[string]string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
 }
 
 // merge brings what is wanted to what there is; owned are the fields that may

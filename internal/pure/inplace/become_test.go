@@ -54,7 +54,9 @@ func TestBecome(t *testing.T) {
 				{Manager: "them", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:providerID":{},"f:net":{"f:theirs":{}}}}`)}},
 			})
 			fresh := object("Host", tc.fresh)
-			fresh.SetAnnotations(map[string]string{clusterv1.TemplateClonedFromNameAnnotation: "t2", "other": "x"})
+			current.SetLabels(map[string]string{"set": "old", "theirs": "x"})
+			fresh.SetLabels(map[string]string{"set": "new"})
+			fresh.SetAnnotations(map[string]string{clusterv1.TemplateClonedFromNameAnnotation: "t2"})
 			got, err := Become(current, fresh, "us")
 			if err != nil {
 				t.Fatal(err)
@@ -62,8 +64,8 @@ func TestBecome(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got.Object["spec"]); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
-			if a := got.GetAnnotations(); a[clusterv1.TemplateClonedFromNameAnnotation] != "t2" || a["other"] != "" {
-				t.Errorf("annotations %v", a)
+			if l := got.GetLabels(); got.GetAnnotations()[clusterv1.TemplateClonedFromNameAnnotation] != "t2" || l["set"] != "new" || l["theirs"] != "x" {
+				t.Errorf("annotations %v, labels %v", got.GetAnnotations(), l)
 			}
 			again, err := Become(got, fresh, "us")
 			if err != nil || !cmp.Equal(got, again) {

@@ -66,10 +66,7 @@ type Target struct {
 func (t Target) Take(m *clusterv1.Machine) {
 	m.OwnerReferences = slices.DeleteFunc(slices.Clone(m.OwnerReferences), func(r metav1.OwnerReference) bool { return r.Controller != nil && *r.Controller })
 	m.OwnerReferences = append(m.OwnerReferences, t.Owner)
-	labels := map[string]string{}
-	maps.Copy(labels, m.Labels)
-	maps.Copy(labels, t.Labels)
-	m.Labels = labels
+	m.Labels = joined(m.Labels, t.Labels)
 	annotate(m, clusterv1.PendingAcknowledgeMoveAnnotation, "")
 	Mark(m)
 }
