@@ -3,26 +3,18 @@
 package testenv
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// stopTimeout is how long a plane may take to stop; it needs about a second.
-const stopTimeout = 30 * time.Second
+	"github.com/capstan-dev/capstan/internal/access/process"
+)
 
 // Binary returns the path of the capstan program, built from this tree.
 func Binary(t testing.TB) string {
@@ -68,14 +60,7 @@ var build = sync.OnceValues(func() (string, error) {
 })
 
 // Process is "capstan up" in the foreground.
-type Process struct {
-	// Ready is the line that it printed when it was ready.
-	Ready  string
-	cmd    *exec.Cmd
-	exited chan struct{} // closed when err is set
-	err    error
-	stderr *bytes.Buffer // to be read when exited is closed
-}
+type Process = process.Process
 
 // Up starts "capstan up" with the flags and waits until it is ready. The test
 // kills it at its end if it has not stopped it.
@@ -83,85 +68,10 @@ func Up(t testing.TB, flags ...string) (*Process, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
-	p, err := up(ctx, Binary(t), flags...)
+	p, err := process.Up(ctx, Binary(t), flags...)
 	if err != nil {
 		return nil, err
 	}
 	t.Cleanup(func() { p.Kill() })
 	return p, nil
-}
-
-func up(ctx context.Context, binary string, flags ...string) (*Process, error) {
-	p := &Process{exited: make(chan struct{}), stderr: &bytes.Buffer{}}
-	p.cmd = exec.Command(binary, append([]string{"up"}, flags...)...)
-	p.cmd.Stderr = p.stderr
-	stdout, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	ready, started := make(chan string, 1), make(chan error, 1)
-	go func() {
-		// A plane must not outlive a test binary that is killed. The kernel
-		// ties that to the thread that started it, so the thread must stay.
-		runtime.LockOSThread()
-		p.cmd.SysProcAttr = dieWithParent()
-		err := p.cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		lines := bufio.NewScanner(stdout)
-		for lines.Scan() {
-			select {
-			case ready <- lines.Text():
-			default: // only the first line is awaited
-			}
-		}
-		p.err = p.cmd.Wait()
-		close(p.exited)
-	}()
-	if err := <-started; err != nil {
-		return nil, fmt.Errorf("start %s: %w", binary, err)
-	}
-	select {
-	case p.Ready = <-ready:
-		return p, nil
-	case <-p.exited:
-		return nil, fmt.Errorf("%s", strings.TrimSpace(p.stderr.String()))
-	case <-ctx.Done():
-		p.Kill()
-		return nil, fmt.Errorf("not ready in time: %s", strings.TrimSpace(p.stderr.String()))
-	}
-}
-
-// PID is the id of the process.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
-
-// Stop interrupts the process and waits for its end.
-func (p *Process) Stop() error {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	return p.Wait()
-}
-
-// Wait waits for the end of the process, which it kills if that takes too
-// long.
-func (p *Process) Wait() error {
-	select {
-	case <-p.exited:
-	case <-time.After(stopTimeout):
-		p.Kill()
-		return fmt.Errorf("the management plane has not stopped in %s", stopTimeout)
-	}
-	if p.err != nil {
-		return fmt.Errorf("the management plane ended with %w: %s", p.err, strings.TrimSpace(p.stderr.String()))
-	}
-	return nil
-}
-
-// Kill ends the process as a crash would.
-func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // it may be gone already
-	<-p.exited
 }

@@ -46,6 +46,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/process"
 )
 
 const (
@@ -138,7 +139,7 @@ func (p *plane) start() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	p.process, p.err = up(ctx, binary, "--data-dir="+p.dir, "--listen=127.0.0.1:0")
+	p.process, p.err = process.Up(ctx, binary, "--data-dir="+p.dir, "--listen=127.0.0.1:0")
 	p.kubeconfig = filepath.Join(p.dir, "kubeconfig")
 }
 

@@ -2,7 +2,7 @@
 
 //go:build !linux
 
-package testenv
+package process
 
 import "syscall"
 
