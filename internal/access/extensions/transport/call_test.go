@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -64,13 +65,15 @@ func TestPostSendsJSONAndTheTimeLeft(t *testing.T) {
 
 func TestTimeLeftIsRoundedUp(t *testing.T) {
 	t.Parallel()
-	for left, want := range map[time.Duration]string{10*time.Second - 50*time.Microsecond: "10s", 1500 * time.Millisecond: "1.5s", -time.Second: "10ms"} {
-		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(left))
-		if got := timeLeft(ctx); got != want {
-			t.Errorf("%v left reads %s, want %s", left, got, want)
+	synctest.Test(t, func(t *testing.T) { // time stands still
+		for left, want := range map[time.Duration]string{10*time.Second - 50*time.Microsecond: "10s", 1500 * time.Millisecond: "1.5s", -time.Second: "10ms"} {
+			ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(left))
+			if got := timeLeft(ctx); got != want {
+				t.Errorf("%v left reads %s, want %s", left, got, want)
+			}
+			cancel()
 		}
-		cancel()
-	}
+	})
 }
 
 func TestACallWithoutADeadlineGetsOne(t *testing.T) {
