@@ -248,7 +248,8 @@ func (b *Backend) openCluster(want clusterSpec) (*cluster, error) {
 	if c := b.clusters[key]; c != nil {
 		return c, nil
 	}
-	r, found := b.known[key]
+	kept, found := b.known[key]
+	r := kept
 	if !found {
 		// What scan left out must not be written over.
 		if err := b.unfinished(want.UID); err != nil {
@@ -261,7 +262,7 @@ func (b *Backend) openCluster(want clusterSpec) (*cluster, error) {
 		return nil, err
 	}
 	r.Address = place.addr
-	c, err := newCluster(b, r, place)
+	c, err := newCluster(b, r, kept, place)
 	if err != nil {
 		return nil, errors.Join(err, place.close())
 	}

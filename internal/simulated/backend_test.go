@@ -425,3 +425,21 @@ func TestAMachineThatRunsTakesAnotherVersion(t *testing.T) {
 		t.Errorf("got kubelet %s after a restart, want v1.37.0", got)
 	}
 }
+
+func TestARestartWritesNothingThatIsThere(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.controlPlane(1)
+	look := func() os.FileInfo {
+		info, err := os.Stat(filepath.Join(l.b.clusterDir(l.cluster.UID), clusterFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	before := look()
+	l.restart()
+	if !os.SameFile(before, look()) {
+		t.Error("the cluster was written again, want it left as it is")
+	}
+}

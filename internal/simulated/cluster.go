@@ -46,10 +46,10 @@ type cluster struct {
 	closed    bool
 }
 
-// newCluster opens what is kept of a cluster, or begins one. Called with the
-// backend's lock.
-func newCluster(b *Backend, r record, p *place) (*cluster, error) {
-	c := &cluster{b: b, uid: r.UID, dir: b.clusterDir(r.UID), place: p, record: r}
+// newCluster opens what is kept of a cluster, or begins one of which nothing is.
+// Called with the backend's lock.
+func newCluster(b *Backend, r, kept record, p *place) (*cluster, error) {
+	c := &cluster{b: b, uid: r.UID, dir: b.clusterDir(r.UID), place: p, record: r, kept: kept}
 	c.record.Host = p.host
 	c.version.Store("v0.0.0")
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
