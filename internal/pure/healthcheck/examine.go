@@ -133,11 +133,16 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 func (f Facts) symptoms(m *clusterv1.Machine, node *corev1.Node) (all []symptom) {
 	checks := f.Check.Spec.Checks
 	for i, c := range checks.UnhealthyMachineConditions {
-		if is := conditions.Get(m, c.Type); is != nil && is.Status == c.Status {
-			all = append(all, symptom{
-				reason: clusterv1.MachineHealthCheckUnhealthyMachineReason, what: fmt.Sprintf("Condition %s of the Machine is %s", c.Type, c.Status),
-				since: is.LastTransitionTime.Time, after: seconds(c.TimeoutSeconds), rule: fmt.Sprintf("spec.checks.unhealthyMachineConditions[%d]", i),
-			})
+		is := conditions.Get(m, c.Type)
+		if is == nil || is.Status != c.Status {
+			continue
+		}
+		s := symptom{
+			reason: clusterv1.MachineHealthCheckUnhealthyMachineReason, what: fmt.Sprintf("Condition %s of the Machine is %s", c.Type, c.Status),
+			since: is.LastTransitionTime.Time, after: seconds(c.TimeoutSeconds), rule: fmt.Sprintf("spec.checks.unhealthyMachineConditions[%d]", i),
+		}
+		if f.counts(&s, m, node) {
+			all = append(all, s)
 		}
 	}
 	if node == nil {
@@ -155,21 +160,28 @@ func (f Facts) symptoms(m *clusterv1.Machine, node *corev1.Node) (all []symptom)
 			reason: clusterv1.MachineHealthCheckUnhealthyNodeReason, what: fmt.Sprintf("Condition %s of Node %s is %s", plaintext.Line(string(c.Type), maxType), node.Name, plaintext.Line(string(c.Status), maxType)),
 			since: node.Status.Conditions[at].LastTransitionTime.Time, after: seconds(c.TimeoutSeconds), rule: fmt.Sprintf("spec.checks.unhealthyNodeConditions[%d]", i),
 		}
-		if s.after == 0 && c.Type == corev1.NodeReady && neverReady(node) {
-			starting := f.startup(m)
-			if starting.after == 0 {
-				continue
-			}
-			s.since, s.after = starting.since, starting.after
+		if c.Type != corev1.NodeReady || f.counts(&s, m, node) {
+			all = append(all, s)
 		}
-		all = append(all, s)
 	}
 	return all
 }
 
-// neverReady reports whether a Node has been as it is since it came up: a check
-// without patience would replace each new Machine while it joins. The kubelet's
-// clock may be some seconds off.
+// counts reports whether a symptom counts. A rule without patience would replace
+// each new Machine while it comes up: until its Node has been ready once, such a
+// Machine has the time that starting may take.
+func (f Facts) counts(s *symptom, m *clusterv1.Machine, node *corev1.Node) bool {
+	up := m.Status.NodeRef.IsDefined() && (node == nil || !neverReady(node))
+	if s.after > 0 || up {
+		return true
+	}
+	starting := f.startup(m)
+	s.since, s.after = starting.since, starting.after
+	return s.after > 0
+}
+
+// neverReady reports whether a Node has not been ready since it came up. The
+// kubelet's clock may be some seconds off.
 func neverReady(node *corev1.Node) bool {
 	at := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
 	return at >= 0 && node.Status.Conditions[at].Status != corev1.ConditionTrue &&

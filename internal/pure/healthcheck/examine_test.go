@@ -128,6 +128,9 @@ func TestExamine(t *testing.T) {
 	impatient := with(func(c *clusterv1.MachineHealthCheck) {
 		c.Spec.Checks.UnhealthyNodeConditions[1].TimeoutSeconds = new(int32(0))
 	})
+	hasty := with(func(c *clusterv1.MachineHealthCheck) {
+		c.Spec.Checks.UnhealthyMachineConditions[0].TimeoutSeconds = new(int32(0))
+	})
 	young := node("Ready False", 30*seconds)
 	young.CreationTimestamp = metav1.NewTime(ago(31 * seconds))
 	tests := map[string]struct {
@@ -145,7 +148,10 @@ func TestExamine(t *testing.T) {
 		"and waits for ever if starting may take that": {facts(machine(), young, impatient, with(func(c *clusterv1.MachineHealthCheck) {
 			c.Spec.Checks.NodeStartupTimeoutSeconds = new(int32(0))
 		})), "healthy"},
-		"a time in the future is waited for": {facts(machine(), node("Ready False", -minutes)), "doubtful in 6m0s"},
+		"a hasty word on a host that is made": {facts(machine(nodeless, has("InfrastructureReady False", 0), func(m *clusterv1.Machine) { m.CreationTimestamp = metav1.NewTime(ago(minutes)) }), nil, hasty), "doubtful in 9m0s"},
+		"on one whose Node joins":             {facts(machine(has("InfrastructureReady False", 0), func(m *clusterv1.Machine) { m.CreationTimestamp = metav1.NewTime(ago(minutes)) }), young, hasty), "doubtful in 4m30s"},
+		"on one that has been up":             {facts(machine(has("InfrastructureReady False", 0)), node("Ready True", minutes), hasty), "unhealthy UnhealthyMachine"},
+		"a time in the future is waited for":  {facts(machine(), node("Ready False", -minutes)), "doubtful in 6m0s"},
 
 		"a Node that has gone":                 {facts(machine(), nil), "unhealthy NodeDeleted"},
 		"a Machine that is leaving":            {facts(machine(leaving, annotated(clusterv1.RemediateMachineAnnotation)), nil), "leaving"},

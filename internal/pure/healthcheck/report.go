@@ -120,7 +120,7 @@ func (f Facts) sound() metav1.Condition {
 	if fields := f.impatient(); len(fields) > 0 {
 		doubts = append(doubts, doubt{
 			clusterv1.MachineHealthCheckNoTimeoutReason,
-			strings.Join(fields, ", ") + " is 0: a Machine is remediated as soon as this is reported once; Nodes that have not been ready yet have the time of spec.checks.nodeStartupTimeoutSeconds",
+			strings.Join(fields, ", ") + " is 0: a Machine is remediated as soon as this is reported once; one whose Node has not been ready yet has the time of spec.checks.nodeStartupTimeoutSeconds",
 		})
 	}
 	c := metav1.Condition{Type: clusterv1.MachineHealthCheckSoundCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineHealthCheckSoundReason}
@@ -152,6 +152,11 @@ func (f Facts) impatient() (fields []string) {
 	for i, c := range f.Check.Spec.Checks.UnhealthyNodeConditions {
 		if c.Type == corev1.NodeReady && seconds(c.TimeoutSeconds) == 0 {
 			fields = append(fields, fmt.Sprintf("spec.checks.unhealthyNodeConditions[%d].timeoutSeconds", i))
+		}
+	}
+	for i, c := range f.Check.Spec.Checks.UnhealthyMachineConditions {
+		if seconds(c.TimeoutSeconds) == 0 {
+			fields = append(fields, fmt.Sprintf("spec.checks.unhealthyMachineConditions[%d].timeoutSeconds", i))
 		}
 	}
 	return fields

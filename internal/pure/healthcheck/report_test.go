@@ -146,9 +146,10 @@ func TestReport(t *testing.T) {
 			facts: facts(machine(), fine, func(f *Facts) {
 				f.Selection.Targets = append(f.Selection.Targets, machine(called("cp"), controlPlane, leaving))
 				f.Check.Spec.Checks.UnhealthyNodeConditions[0].TimeoutSeconds = new(int32(0))
+				f.Check.Spec.Checks.UnhealthyMachineConditions[0].TimeoutSeconds = new(int32(0))
 			}),
 			want: []string{"1/2 +1 [m cp]", "RemediationAllowed True RemediationAllowed ", "Sound False ControlPlaneAndWorkersSelected spec.selector matches Machines of the control plane and workers, as m and cp, which are counted together: use a MachineHealthCheck for each\n" +
-				"spec.checks.unhealthyNodeConditions[0].timeoutSeconds is 0: a Machine is remediated as soon as this is reported once; Nodes that have not been ready yet have the time of spec.checks.nodeStartupTimeoutSeconds"},
+				"spec.checks.unhealthyNodeConditions[0].timeoutSeconds, spec.checks.unhealthyMachineConditions[0].timeoutSeconds is 0: a Machine is remediated as soon as this is reported once; one whose Node has not been ready yet has the time of spec.checks.nodeStartupTimeoutSeconds"},
 		},
 		"others are judged elsewhere": {
 			facts: facts(machine(), fine, func(f *Facts) { f.Selection.Others = []Other{{"a", "old"}, {"b", "old"}} }),
