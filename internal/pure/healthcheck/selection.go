@@ -33,10 +33,7 @@ func Select(check *clusterv1.MachineHealthCheck, machines []*clusterv1.Machine, 
 	if err != nil {
 		return s, err
 	}
-	elders, err := eldersOf(check, checks)
-	if err != nil {
-		return s, err
-	}
+	elders := eldersOf(check, checks)
 	judged := map[string]bool{}
 	for _, name := range check.Status.Targets {
 		judged[name] = true
@@ -73,9 +70,9 @@ type elder struct {
 // eldersOf are the checks that come before one: older ones, and of the same age
 // those whose name comes first. One that only reports is in nobody's way, and
 // nobody in its.
-func eldersOf(check *clusterv1.MachineHealthCheck, checks []*clusterv1.MachineHealthCheck) (elders []elder, err error) {
+func eldersOf(check *clusterv1.MachineHealthCheck, checks []*clusterv1.MachineHealthCheck) (elders []elder) {
 	if ReportsOnly(check) {
-		return nil, nil
+		return nil
 	}
 	for _, c := range checks {
 		before := cmp.Or(c.CreationTimestamp.Compare(check.CreationTimestamp.Time), cmp.Compare(c.Name, check.Name)) < 0
@@ -88,7 +85,7 @@ func eldersOf(check *clusterv1.MachineHealthCheck, checks []*clusterv1.MachineHe
 		}
 		elders = append(elders, elder{c.Name, selector})
 	}
-	return elders, nil
+	return elders
 }
 
 // Selects reports whether a check may have to do with a Machine.
