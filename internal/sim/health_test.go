@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -282,4 +283,41 @@ func TestOneMachineIsJudgedByOneHealthCheck(t *testing.T) {
 	w.RunFor(time.Minute)
 	health(t, w)
 	w.Golden("two-health-checks-select-one-worker.txt")
+}
+
+func TestAnExternalControllerMendsAWorker(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 1, 2)
+	check := workersHealth()
+	check.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{APIVersion: "x.io/v1", Kind: "FixTemplate", Name: "fix"}
+	watchOver(t, w, check)
+	fault(t, w, "demo-workers-1-1", infrav1.MachineFaultNodeNotReady)
+	w.RunFor(10 * time.Minute)
+	health(t, w)
+	w.Tell("# create FixTemplate fix")
+	fix := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"strategy": "reboot"}}}}}
+	fix.SetAPIVersion("x.io/v1")
+	fix.SetKind("FixTemplate")
+	fix.SetNamespace("default")
+	fix.SetName("fix")
+	w.must(w.Mgmt.Create(t.Context(), fix))
+	w.Run()
+	health(t, w)
+	requests := func() {
+		list := &unstructured.UnstructuredList{}
+		list.SetAPIVersion("x.io/v1")
+		list.SetKind("FixList")
+		w.must(w.Mgmt.List(t.Context(), list))
+		w.Tell("%d requests", len(list.Items))
+		for _, r := range list.Items {
+			w.Tell("Fix %s of %s %s", r.GetName(), r.GetOwnerReferences()[0].Kind, r.GetOwnerReferences()[0].Name)
+		}
+	}
+	requests()
+	fault(t, w, "demo-workers-1-1")
+	w.RunFor(time.Minute)
+	health(t, w)
+	requests()
+	w.Golden("an-external-controller-mends-a-worker.txt")
 }
