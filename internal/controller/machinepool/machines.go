@@ -44,7 +44,9 @@ func (r *Reconciler) keepMachines(ctx context.Context, s *state) (phase.Next, er
 	kind := schema.GroupKind{Group: s.infra.Ref.APIGroup, Kind: s.infraReport.MachineKind}
 	hosts, err := r.hosts(ctx, s, kind)
 	if err != nil {
-		return phase.Continue(), fmt.Errorf("status.infrastructureMachineKind of %s: %w", s.infra, err)
+		err = fmt.Errorf("status.infrastructureMachineKind of %s: %w", s.infra, err)
+		s.problems = append(s.problems, err.Error())
+		return phase.Continue(), err
 	}
 	acts := pool.Machines(kind.Kind, hosts, s.machines)
 	s.problems = append(s.problems, acts.Problems...)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -93,6 +94,51 @@ func withMachines(t *testing.T, more ...client.Object) *world {
 	}
 	w.settle()
 	return w
+}
+
+func TestAKindOfMachinesThatIsNotThereIsNamed(t *testing.T) {
+	t.Parallel()
+	infra := machineKind(hostPool())
+	if err := unstructured.SetNestedField(infra.Object, "Nothing", "status", "infrastructureMachineKind"); err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := newWorld(t, cluster(), machinePool(0), boot(), infra).reconcile()
+	const want = "status.infrastructureMachineKind of HostPool p: kind Nothing.x.io: there is no CRD nothings.x.io: install the provider that brings it, or correct apiGroup and kind"
+	if errText(err) != "machines: "+want || cond(p, clusterv1.MachinesReadyCondition) != "False NotReady: * "+want {
+		t.Errorf("error %v, MachinesReady %s", err, cond(p, clusterv1.MachinesReadyCondition))
+	}
+}
+
+// TestWhatWakesAPool asks for events of infrastructure machines and Nodes.
+func TestWhatWakesAPool(t *testing.T) {
+	t.Parallel()
+	w := withMachines(t)
+	w.must(w.mgmt.Create(t.Context(), host("new")))
+	for name, tc := range map[string]struct {
+		obj  client.Object
+		want int
+	}{
+		"one without a Machine":                {host("new"), 1},
+		"not one that has its Machine":         {host("a"), 0},
+		"one that has gone before its Machine": {host("b"), 1},
+		"not one of no pool":                   {thing("Host", "x", nil), 0},
+	} {
+		if name == "one that has gone before its Machine" {
+			w.must(w.mgmt.Delete(t.Context(), host("b")))
+		}
+		if got := w.r.ofHost(t.Context(), tc.obj); len(got) != tc.want {
+			t.Errorf("%s: woken %v, want %d", name, got, tc.want)
+		}
+	}
+	p := machinePool(1)
+	p.Status.NodeRefs = []corev1.ObjectReference{{Name: "n"}}
+	if looksAfterNodes(p) {
+		t.Error("a pool of Machines is woken by their Nodes")
+	}
+	p.Status.NodeRefs[0].UID = "u"
+	if !looksAfterNodes(p) || !looksAfterNodes(machinePool(1)) {
+		t.Error("a pool without Machines is not woken by its Nodes")
+	}
 }
 
 func TestAPoolCountsItsMachines(t *testing.T) {

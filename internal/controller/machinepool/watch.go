@@ -5,8 +5,11 @@ package machinepool
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -74,20 +77,40 @@ func (r *Reconciler) ofNode(ctx context.Context, cluster client.ObjectKey, obj c
 	mine := []client.ListOption{client.InNamespace(cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}}
 	for field, value := range map[string]string{nodeNameIndex: node.Name, providerIDIndex: node.Spec.ProviderID} {
 		if value != "" {
-			found = append(found, r.list(ctx, append(mine, client.MatchingFields{field: value})...)...)
+			found = append(found, controller.ListedIf(ctx, r.Mgmt, &clusterv1.MachinePoolList{}, looksAfterNodes, append(mine, client.MatchingFields{field: value})...)...)
 		}
 	}
 	return found
 }
 
-// ofHost wakes the pool that an infrastructure machine names in its label.
+// looksAfterNodes reports whether the Nodes of a pool are its own affair, as far as
+// it has any.
+func looksAfterNodes(p *clusterv1.MachinePool) bool {
+	return len(p.Status.NodeRefs) == 0 || slices.ContainsFunc(p.Status.NodeRefs, pool.Own)
+}
+
+// ofHost wakes the pool that an infrastructure machine names in its label, when it
+// comes and when it has gone: what happens in between is its Machine's affair.
 func (r *Reconciler) ofHost(ctx context.Context, obj client.Object) []reconcile.Request {
 	label := obj.GetLabels()[clusterv1.MachinePoolNameLabel]
-	if label == "" {
+	if label == "" || r.hasMachine(ctx, obj) {
 		return nil
 	}
 	cluster := client.ObjectKey{Namespace: obj.GetNamespace(), Name: obj.GetLabels()[clusterv1.ClusterNameLabel]}
 	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.MachinePoolList{}, func(p *clusterv1.MachinePool) bool { return pool.NameLabel(p) == label }, inCluster(cluster)...)
+}
+
+// hasMachine reports whether an infrastructure machine is there, as its Machine is.
+func (r *Reconciler) hasMachine(ctx context.Context, obj client.Object) bool {
+	m, host := &clusterv1.Machine{}, &unstructured.Unstructured{}
+	host.SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
+	for _, o := range []client.Object{m, host} {
+		if r.Mgmt.Get(ctx, client.ObjectKeyFromObject(obj), o) != nil {
+			return false
+		}
+	}
+	by := metav1.GetControllerOfNoCopy(m)
+	return by != nil && by.Kind == "MachinePool" && host.GetUID() == obj.GetUID()
 }
 
 func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
