@@ -186,6 +186,7 @@ func TestValidateMachinePool(t *testing.T) {
 			`spec.template.spec.infrastructureRef: Invalid value: "KTemplate.g": is a template, and cannot itself be the infrastructure of a Machine: refer to an object made from it`}},
 		"taints": {Obj: pool(", taints: [{key: mine}]"), Want: []string{
 			"spec.template.spec.taints: Forbidden: the provider of a pool makes its machines and knows nothing of taints; set them in the bootstrap config"}},
+		"taints, stored already": {Obj: pool(", version: v1.34.2, taints: [{key: mine}]"), Old: pool(", version: v1.34.1, taints: [{key: mine}]")},
 		"no bootstrap": {Obj: "spec: {clusterName: c, template: {spec: {clusterName: c}}}", Want: []string{
 			"spec.template.spec.bootstrap: Required value: set configRef to a bootstrap config, such as a KubeadmConfig, or dataSecretName to a Secret with bootstrap data"}},
 		"no version": {Obj: pool(", version: v1.34"), Want: []string{

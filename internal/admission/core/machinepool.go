@@ -3,6 +3,8 @@
 package core
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -32,13 +34,13 @@ func DefaultMachinePool(p, old *clusterv1.MachinePool) {
 func ValidateMachinePool(p, old *clusterv1.MachinePool) field.ErrorList {
 	template := field.NewPath("spec", "template")
 	errs := fieldrules.MachineTemplate(template, p.Spec.Template, p.Spec.ClusterName, metav1.LabelSelector{})
-	if len(p.Spec.Template.Spec.Taints) > 0 {
-		errs = append(errs, field.Forbidden(template.Child("spec", "taints"), "the provider of a pool makes its machines and knows nothing of taints; set them in the bootstrap config"))
-	}
 	errs = append(errs, annotations(p.Annotations)...)
 	var before clusterv1.MachineSpec
 	if old != nil {
 		before = old.Spec.Template.Spec
+	}
+	if taints := p.Spec.Template.Spec.Taints; len(taints) > 0 && !slices.Equal(taints, before.Taints) { // what was stored once must stay editable
+		errs = append(errs, field.Forbidden(template.Child("spec", "taints"), "the provider of a pool makes its machines and knows nothing of taints; set them in the bootstrap config"))
 	}
 	errs = append(errs, references(template.Child("spec"), p.Spec.Template.Spec, before, false)...)
 	if old != nil {
