@@ -15,7 +15,6 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/claim"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
@@ -160,9 +159,4 @@ func emptiest(domains []string, members []Member) string {
 		}
 	}
 	return best
-}
-
-// Mine reports whether a MachinePool refers to the pool.
-func (p Pool) Mine(mp *clusterv1.MachinePool) bool {
-	return claim.Names(mp.Spec.Template.Spec.InfrastructureRef, Kind, p.Local.Name)
 }

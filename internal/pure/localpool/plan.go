@@ -42,13 +42,11 @@ func (m Member) available() bool {
 }
 
 func (m Member) marked() bool {
-	_, local := m.Local.Annotations[clusterv1.DeleteMachineAnnotation]
-	return local || m.Machine != nil && metaHas(m.Machine, clusterv1.DeleteMachineAnnotation)
-}
-
-func metaHas(m *clusterv1.Machine, annotation string) bool {
-	_, ok := m.Annotations[annotation]
-	return ok
+	_, marked := m.Local.Annotations[clusterv1.DeleteMachineAnnotation]
+	if m.Machine != nil && !marked {
+		_, marked = m.Machine.Annotations[clusterv1.DeleteMachineAnnotation]
+	}
+	return marked
 }
 
 func (m Member) unwell() bool {
