@@ -45,6 +45,7 @@ func newFleet(t *testing.T) fleet { return fleet{t, testenv.Start(t)} }
 type shape struct {
 	controlPlane, workers int32 // machines; a zero control plane means 1
 	version               string
+	template              []byte              // nil means that of users
 	change                func(client.Object) // what differs from the template
 }
 
@@ -62,7 +63,7 @@ func (f fleet) create(name string, s shape) {
 func (f fleet) objects(name string, s shape) []client.Object {
 	f.Helper()
 	doc, err := clusterctl.Generate(clusterctl.GenerateOptions{Name: name, Namespace: f.Namespace, KubernetesVersion: cmp.Or(s.version, "v1.36.3"),
-		ControlPlaneMachines: new(cmp.Or(s.controlPlane, 1)), WorkerMachines: new(s.workers)})
+		ControlPlaneMachines: new(cmp.Or(s.controlPlane, 1)), WorkerMachines: new(s.workers), Template: s.template})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -127,6 +128,15 @@ func (f fleet) settled(name string) error {
 		want += *md.Spec.Replicas
 		missing = append(missing, isTrue("MachineDeployment "+md.Name, md, clusterv1.AvailableCondition),
 			counters("MachineDeployment "+md.Name, *md.Spec.Replicas, md.Status.Replicas, md.Status.ReadyReplicas, md.Status.AvailableReplicas, md.Status.UpToDateReplicas))
+	}
+	var pools clusterv1.MachinePoolList
+	if err := f.list(name, &pools); err != nil {
+		return err
+	}
+	for i := range pools.Items {
+		mp := &pools.Items[i]
+		want += *mp.Spec.Replicas
+		missing = append(missing, counters("MachinePool "+mp.Name, *mp.Spec.Replicas, mp.Status.Replicas, mp.Status.ReadyReplicas, mp.Status.AvailableReplicas, mp.Status.UpToDateReplicas))
 	}
 	machines, err := f.machines(name)
 	if err != nil {
