@@ -35,6 +35,7 @@ type Result struct {
 	MachinesReplaced   int     `json:"machinesReplaced"`
 
 	Extensions Warmth   `json:"extensions"`
+	Addons     Addons   `json:"addons"`
 	Idle       Window   `json:"idle"`
 	Restart    Restart  `json:"restart"`
 	Deletion   Deletion `json:"deletion"`
@@ -57,6 +58,19 @@ type Warmth struct {
 	DiscoveredSeconds float64 `json:"discoveredSeconds"`
 	// WarmUpSeconds is from a second start of the process to all asked again.
 	WarmUpSeconds float64 `json:"warmUpSeconds"`
+}
+
+// Addons is what it cost the management cluster to have ClusterResourceSets
+// applied. What was sent to workload clusters is as much as was applied.
+type Addons struct {
+	// Applied is how many resources, and Seconds from the first label to the last.
+	Applied            int     `json:"applied"`
+	Seconds            float64 `json:"seconds"`
+	CPUSeconds         float64 `json:"cpuSeconds"`
+	Requests           float64 `json:"requests"`
+	RequestsPerCluster float64 `json:"requestsPerCluster"`
+	Conflicts          float64 `json:"conflicts"`
+	ByVerbAndResource  []Count `json:"byVerbAndResource"`
 }
 
 // Window is a time in which nothing was asked for.
@@ -137,6 +151,9 @@ func (r *Result) table(out io.Writer) error {
 	row("API requests", "%.0f, %.1f per cluster", r.Requests, r.RequestsPerCluster)
 	row("writes", "%.0f, %.1f per cluster, %.0f conflicts", r.Writes, r.WritesPerCluster, r.Conflicts)
 	row("machines", "%d created, %d replaced", r.MachinesCreated, r.MachinesReplaced)
+	if a := r.Addons; s.ResourceSets > 0 {
+		row("add-ons", "%d applied in %.1f s, CPU %.1f s, %.0f requests, %.1f per cluster, %.0f conflicts", a.Applied, a.Seconds, a.CPUSeconds, a.Requests, a.RequestsPerCluster, a.Conflicts)
+	}
 	if i := r.Idle; i.Seconds > 0 {
 		row("idle", "%.3f cores, %d MiB, %.0f requests, %.0f writes in %.0f s", i.Cores, i.MiB, i.Requests, total(i.Writes), i.Seconds)
 		for _, c := range i.Writes {
@@ -160,6 +177,9 @@ func (r *Result) table(out io.Writer) error {
 		}
 	}
 	list("requests by verb and resource", r.ByVerbAndResource)
+	if s.ResourceSets > 0 {
+		list("those of the add-ons", r.Addons.ByVerbAndResource)
+	}
 	if s.Delete {
 		list("those of the deletion", r.Deletion.ByVerbAndResource)
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 )
@@ -59,7 +60,7 @@ func (b *bench) run(ctx context.Context) (_ *Result, err error) {
 			return nil, err
 		}
 	}
-	steps := []func(context.Context, *Result) error{b.idle}
+	steps := []func(context.Context, *Result) error{b.addons, b.idle}
 	if b.scenario.Restart {
 		steps = append(steps, b.restart)
 	}
@@ -90,7 +91,7 @@ func (b *bench) up(ctx context.Context) (err error) {
 	}
 	b.config.QPS = -1
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), clusterv1.AddToScheme(scheme), runtimev1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), clusterv1.AddToScheme(scheme), runtimev1.AddToScheme(scheme), addonsv1.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	if b.mgmt, err = client.NewWithWatch(b.config, client.Options{Scheme: scheme}); err != nil {

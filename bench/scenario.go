@@ -22,6 +22,9 @@ type Scenario struct {
 	// come, of which the first HangingExtensions never answer.
 	Extensions        int `json:"extensions"`
 	HangingExtensions int `json:"hangingExtensions"`
+	// ResourceSets is how many ClusterResourceSets are applied to the clusters when
+	// they are there.
+	ResourceSets int `json:"resourceSets"`
 	// InFlight is how many clusters may be on their way at once; 0 means all.
 	InFlight int `json:"inFlight"`
 	// KubernetesVersion of the clusters.
@@ -64,8 +67,8 @@ func load(path string) (*Scenario, error) {
 	if err := yaml.UnmarshalStrict(b, s); err != nil {
 		return nil, fmt.Errorf("read scenario %s: %w", path, err)
 	}
-	if s.Clusters < 1 || s.ControlPlane < 1 || s.Workers < 0 || s.InFlight < 0 {
-		return nil, fmt.Errorf("scenario %s: clusters and controlPlane must be at least 1, workers and inFlight at least 0", path)
+	if s.Clusters < 1 || s.ControlPlane < 1 || s.Workers < 0 || s.InFlight < 0 || s.ResourceSets < 0 {
+		return nil, fmt.Errorf("scenario %s: clusters and controlPlane must be at least 1, workers, inFlight and resourceSets at least 0", path)
 	}
 	if s.HangingExtensions < 0 || s.Extensions < s.HangingExtensions {
 		return nil, fmt.Errorf("scenario %s: hangingExtensions must be from 0 to extensions", path)
