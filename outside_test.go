@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// outsideUse names what other programs are made of, and runs the suite for
-// extensions both as a program and as a test.
+// outsideUse names what other programs are made of, and runs the suites
+// both as a program and as a test.
 const outsideUse = `package outside
 
 import (
@@ -22,6 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl"
 	"github.com/capstan-dev/capstan/clusterctl/tree"
 	conformance "github.com/capstan-dev/capstan/conformance/extension"
+	"github.com/capstan-dev/capstan/conformance/provider"
 )
 
 func read(ctx context.Context, c *clusterctl.Client, key client.ObjectKey) (*tree.Node, error) {
@@ -37,6 +38,10 @@ func check(ctx context.Context, url string) (conformance.Report, error) {
 
 func TestExtension(t *testing.T) {
 	conformance.Test(t, conformance.Config{URL: "https://127.0.0.1:9443"})
+}
+
+func TestProvider(t *testing.T) {
+	provider.Run(t, provider.Config{Files: []string{"components.yaml"}})
 }
 `
 

@@ -168,7 +168,7 @@ func publicPackages(t *testing.T) []*types.Package {
 func publicDirs(t *testing.T) (dirs []string) {
 	t.Helper()
 	walk(t, func(s source) {
-		if s.ast.Name.Name != "main" && !strings.HasPrefix(s.dir, "internal/") && !slices.Contains(dirs, s.dir) {
+		if s.ast.Name.Name != "main" && !strings.Contains("/"+s.dir, "/internal/") && !slices.Contains(dirs, s.dir) {
 			dirs = append(dirs, s.dir)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/cli/extension"
+	"github.com/capstan-dev/capstan/internal/cli/provider"
 )
 
 // commands lists the constructors of all commands.
@@ -26,6 +27,7 @@ func commands(env *Env) []*cobra.Command {
 		newGenerate(env),
 		newGet(env),
 		extension.New(&env.Env),
+		provider.New(&env.Env),
 	}
 }
 

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package definition
+
+import (
+	"fmt"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/capstan-dev/capstan/conformance"
+	"github.com/capstan-dev/capstan/contract"
+)
+
+// Promise is a field of a role's schema that Cluster API reads or writes.
+type Promise struct {
+	// Path is dotted, with * for what a list or a map holds.
+	Path string
+
+	// Type is its type in the schema, such as string.
+	Type string
+
+	// Must says that the field has to be there.
+	Must bool
+
+	// In limits it to one version of the contract; all when empty.
+	In string
+}
+
+// everywhere are the Promises of all roles.
+func everywhere() []Promise {
+	return []Promise{
+		{Path: "status.conditions", Type: "array"},
+		{Path: "status.conditions.*.type", Type: "string"},
+		{Path: "status.conditions.*.status", Type: "string"},
+		{Path: "status.failureReason", Type: "string"},
+		{Path: "status.failureMessage", Type: "string"},
+	}
+}
+
+func (k *Kind) promises(own []Promise) (all []Promise) {
+	for _, p := range append(everywhere(), own...) {
+		if p.In == "" || p.In == k.Contract {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// FieldsThere looks at fields that have to be there.
+func (k *Kind) FieldsThere(own []Promise) error {
+	return k.fields(own, func(p Promise, found *apiextensionsv1.JSONSchemaProps) error {
+		if p.Must && found == nil {
+			return fmt.Errorf("it has no %s", p.Path)
+		}
+		return nil
+	})
+}
+
+// FieldsTyped looks at the types of fields that are there.
+func (k *Kind) FieldsTyped(own []Promise) error {
+	return k.fields(own, func(p Promise, found *apiextensionsv1.JSONSchemaProps) error {
+		if found != nil && found.Type != "" && found.Type != p.Type {
+			return fmt.Errorf("%s is of type %s, want %s", p.Path, found.Type, p.Type)
+		}
+		return nil
+	})
+}
+
+func (k *Kind) fields(own []Promise, look func(Promise, *apiextensionsv1.JSONSchemaProps) error) error {
+	v, err := k.served()
+	if err != nil {
+		return err
+	}
+	var wrong []string
+	for _, p := range k.promises(own) {
+		if err := look(p, fieldAt(v, p.Path)); err != nil {
+			wrong = append(wrong, err.Error())
+		}
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("version %s of %s: %s", v.Name, k.definition.Name, strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+// fieldAt is what a schema says of a field; nil if it has no such field. Of what
+// is free it says nothing.
+func fieldAt(v apiextensionsv1.CustomResourceDefinitionVersion, path string) *apiextensionsv1.JSONSchemaProps {
+	if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
+		return nil
+	}
+	at := v.Schema.OpenAPIV3Schema
+	for _, step := range strings.Split(path, ".") {
+		next, ok := at.Properties[step]
+		switch {
+		case step == "*" && at.Items != nil && at.Items.Schema != nil:
+			at = at.Items.Schema
+		case step == "*" && at.AdditionalProperties != nil && at.AdditionalProperties.Schema != nil:
+			at = at.AdditionalProperties.Schema
+		case ok:
+			at = &next
+		case at.XPreserveUnknownFields != nil && *at.XPreserveUnknownFields:
+			return &apiextensionsv1.JSONSchemaProps{}
+		default:
+			return nil
+		}
+	}
+	return at
+}
+
+// TemplateShaped looks at where a template holds what is made from it.
+func (k *Kind) TemplateShaped() error {
+	d, err := k.Source.find(TemplateOf(k.GroupKind))
+	if err != nil {
+		return conformance.Skip("%w", err)
+	}
+	_, api, err := contract.Choose(d.Labels)
+	if err != nil {
+		return conformance.Skip("%w", err)
+	}
+	v, err := versionOf(d, api)
+	if err != nil {
+		return err
+	}
+	if found := fieldAt(v, "spec.template.spec"); found == nil || found.Type != "" && found.Type != "object" {
+		return fmt.Errorf("version %s of %s has no object spec.template.spec", v.Name, d.Name)
+	}
+	return nil
+}
+
+// Scalable looks for the subresource scale.
+func (k *Kind) Scalable() error {
+	v, err := k.served()
+	if err != nil {
+		return err
+	}
+	if at := fieldAt(v, "spec.replicas"); at == nil || at.Type == "" {
+		return conformance.Skip("it has no spec.replicas")
+	}
+	if v.Subresources == nil || v.Subresources.Scale == nil {
+		return fmt.Errorf("version %s of %s has no subresource scale", v.Name, k.definition.Name)
+	}
+	scale := v.Subresources.Scale
+	if scale.SpecReplicasPath != ".spec.replicas" || scale.StatusReplicasPath != ".status.replicas" || scale.LabelSelectorPath == nil || *scale.LabelSelectorPath != ".status.selector" {
+		return fmt.Errorf("the subresource scale of %s has the paths %q, %q and %q", k.definition.Name, scale.SpecReplicasPath, scale.StatusReplicasPath, ptr.Deref(scale.LabelSelectorPath, ""))
+	}
+	return nil
+}
+
+// TemplateVersion is the version by which Cluster API uses the template.
+func (k *Kind) TemplateVersion() (string, error) {
+	d, err := k.Source.find(TemplateOf(k.GroupKind))
+	if err != nil {
+		return "", err
+	}
+	_, api, err := contract.Choose(d.Labels)
+	return api, err
+}

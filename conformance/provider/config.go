@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/capstan-dev/capstan/conformance"
+	"github.com/capstan-dev/capstan/internal/access/sandbox"
+)
+
+// Config says which provider is looked at and how.
+type Config struct {
+	// Files are the manifests of a release. Definitions and roles are read
+	// there, instead of on the management cluster.
+	Files []string `json:"files,omitempty"`
+
+	// KubernetesVersion is that of the machines; v1.36.0 when empty.
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+
+	// Objects are made before the examples, in their namespace: what examples
+	// refer to by name.
+	Objects []*unstructured.Unstructured `json:"objects,omitempty"`
+
+	// What the provider has. Without any of them, and with Files, the kinds
+	// are found by their names.
+	InfraCluster     *Subject `json:"infraCluster,omitempty"`
+	InfraMachine     *Subject `json:"infraMachine,omitempty"`
+	BootstrapConfig  *Subject `json:"bootstrapConfig,omitempty"`
+	ControlPlane     *Subject `json:"controlPlane,omitempty"`
+	InfraMachinePool *Subject `json:"infraMachinePool,omitempty"`
+
+	// Roles limits the roles that are looked at, such as InfraCluster; the
+	// others only help. All when empty.
+	Roles []string `json:"roles,omitempty"`
+
+	// Timeout is how long a step of the provider may take; 2 minutes when
+	// zero.
+	Timeout metav1.Duration `json:"timeout,omitzero"`
+
+	// Quiet is how long nothing must be seen to happen where nothing may
+	// happen; 3 seconds when zero. A provider that is slower to go wrong is
+	// not found out.
+	Quiet metav1.Duration `json:"quiet,omitzero"`
+
+	// Mgmt is the management cluster. Examine needs one for the examples; Run
+	// starts a plane without one.
+	Mgmt *rest.Config `json:"-"`
+
+	// Start, if set, is called by Run with the management cluster, before the
+	// provider is looked at, and installs and runs the provider until the
+	// context ends. It returns when the provider is there.
+	Start func(context.Context, *rest.Config) error `json:"-"`
+
+	// Program is the capstan that Run starts a plane with; that of PATH when
+	// empty.
+	Program string `json:"-"`
+
+	// Progress, if set, is called with each result as soon as it is there,
+	// one after the other.
+	Progress func(conformance.Result) `json:"-"`
+
+	// limits are those for a check; Timeout and Quiet when nil.
+	limits func(check string) sandbox.Limits
+}
+
+// Subject is what a provider has for one role.
+type Subject struct {
+	// Kinds are looked at beside that of the example.
+	Kinds []metav1.GroupKind `json:"kinds,omitempty"`
+
+	// Example is an object to make, with apiVersion, kind and spec. What it
+	// is called and where it is made is the suite's.
+	Example *unstructured.Unstructured `json:"example,omitempty"`
+
+	// Template is one to rehearse changes of; the Example's spec in a
+	// template when nil.
+	Template *unstructured.Unstructured `json:"template,omitempty"`
+
+	// Change is a change of the template's spec.template.spec, as a merge
+	// patch, that could be wanted one day. It is only rehearsed.
+	Change map[string]any `json:"change,omitempty"`
+}
+
+// ReadConfig reads a config in YAML.
+func ReadConfig(text []byte) (Config, error) {
+	var c Config
+	if err := yaml.UnmarshalStrict(text, &c); err != nil {
+		return Config{}, fmt.Errorf("read the config: %w", err)
+	}
+	return c, nil
+}
+
+// complete fills in what is left out. The error names every mistake.
+func (c Config) complete() (Config, error) {
+	c.KubernetesVersion = cmp.Or(c.KubernetesVersion, "v1.36.0")
+	c.Timeout.Duration = cmp.Or(c.Timeout.Duration, 2*time.Minute)
+	c.Quiet.Duration = cmp.Or(c.Quiet.Duration, 3*time.Second)
+	if c.limits == nil {
+		all := sandbox.Limits{Timeout: c.Timeout.Duration, Soon: min(c.Timeout.Duration, 10*time.Second), Quiet: c.Quiet.Duration}
+		c.limits = func(string) sandbox.Limits { return all }
+	}
+	if c.Progress == nil {
+		c.Progress = func(conformance.Result) {}
+	}
+	var errs []error
+	if _, err := version.ParseSemantic(c.KubernetesVersion); err != nil {
+		errs = append(errs, fmt.Errorf("kubernetesVersion: %w", err))
+	}
+	if c.Timeout.Duration < 0 || c.Quiet.Duration < 0 {
+		errs = append(errs, fmt.Errorf("timeout %s, quiet %s: want more than zero", c.Timeout.Duration, c.Quiet.Duration))
+	}
+	for _, name := range c.Roles {
+		if !slices.ContainsFunc(roles(), func(r *role) bool { return r.name == name }) {
+			errs = append(errs, fmt.Errorf("roles: there is no role %q; there are %s", name, roleNames()))
+		}
+	}
+	for _, r := range roles() {
+		s := r.of(c)
+		if s == nil {
+			continue
+		}
+		if s.Example == nil && len(s.Kinds) == 0 {
+			errs = append(errs, fmt.Errorf("%s: give an example, or kinds", r.name))
+		}
+		for what, obj := range map[string]*unstructured.Unstructured{"example": s.Example, "template": s.Template} {
+			if obj != nil && (obj.GetAPIVersion() == "" || obj.GetKind() == "") {
+				errs = append(errs, fmt.Errorf("%s: the %s needs apiVersion and kind", r.name, what))
+			}
+		}
+	}
+	for i, obj := range c.Objects {
+		if obj == nil || obj.GetAPIVersion() == "" || obj.GetName() == "" {
+			errs = append(errs, fmt.Errorf("objects[%d]: want apiVersion, kind and metadata.name", i))
+		}
+	}
+	if c.Mgmt == nil && c.NeedsManagement() {
+		errs = append(errs, errors.New("a management cluster is needed for examples, and files without one"))
+	}
+	return c, errors.Join(errs...)
+}
+
+// NeedsManagement reports whether a management cluster is needed: to make the
+// examples, or because definitions are not read from files.
+func (c Config) NeedsManagement() bool {
+	return len(c.Files) == 0 || slices.ContainsFunc(roles(), func(r *role) bool { s := r.of(c); return s != nil && s.Example != nil })
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conformance"
+	"github.com/capstan-dev/capstan/conformance/internal/definition"
+	"github.com/capstan-dev/capstan/conformance/internal/evidence"
+	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/access/sandbox"
+)
+
+func controlPlane() *role {
+	timeouts := "spec.machineTemplate.spec.deletion."
+	return &role{
+		name: "ControlPlane", page: "controlplane.md", suffix: "ControlPlane", optional: true,
+		of: func(c Config) *Subject { return c.ControlPlane },
+		promises: []definition.Promise{
+			{Path: "status.initialization.controlPlaneInitialized", Type: "boolean", Must: true, In: contract.V1Beta2},
+			{Path: "status.initialized", Type: "boolean", Must: true, In: contract.V1Beta1},
+			{Path: "spec.controlPlaneEndpoint", Type: "object"},
+			{Path: "spec.replicas", Type: "integer"},
+			{Path: "status.selector", Type: "string"},
+			{Path: "status.replicas", Type: "integer"},
+			{Path: "status.readyReplicas", Type: "integer"},
+			{Path: "status.availableReplicas", Type: "integer", In: contract.V1Beta2},
+			{Path: "status.upToDateReplicas", Type: "integer", In: contract.V1Beta2},
+			{Path: "status.updatedReplicas", Type: "integer", In: contract.V1Beta1},
+			{Path: "status.unavailableReplicas", Type: "integer", In: contract.V1Beta1},
+			{Path: "spec.version", Type: "string"},
+			{Path: "status.version", Type: "string"},
+			{Path: "status.versions", Type: "array", In: contract.V1Beta2},
+			{Path: "status.externalManagedControlPlane", Type: "boolean"},
+			{Path: "spec.rollout.after", Type: "string", In: contract.V1Beta2},
+			{Path: "spec.rolloutAfter", Type: "string", In: contract.V1Beta1},
+			{Path: "spec.machineTemplate.metadata", Type: "object"},
+			{Path: "spec.machineTemplate.spec.infrastructureRef", Type: "object", In: contract.V1Beta2},
+			{Path: "spec.machineTemplate.infrastructureRef", Type: "object", In: contract.V1Beta1},
+			{Path: "spec.machineTemplate.spec.readinessGates", Type: "array", In: contract.V1Beta2},
+			{Path: "spec.machineTemplate.spec.taints", Type: "array", In: contract.V1Beta2},
+			{Path: timeouts + "nodeDrainTimeoutSeconds", Type: "integer", In: contract.V1Beta2},
+			{Path: timeouts + "nodeVolumeDetachTimeoutSeconds", Type: "integer", In: contract.V1Beta2},
+			{Path: timeouts + "nodeDeletionTimeoutSeconds", Type: "integer", In: contract.V1Beta2},
+		},
+		done: func(version string) (contract.Field[bool], error) {
+			c, err := contract.ControlPlaneFor(version)
+			return c.Initialized, err
+		},
+		own: func(ctx context.Context, s *subject) error {
+			return s.clusterOf(ctx, map[string]any{"controlPlaneRef": refTo(s.main)})
+		},
+		disown: func(ctx context.Context, s *subject) error { return s.world.Delete(ctx, clusterKey) },
+		checks: controlPlaneChecks,
+	}
+}
+
+func controlPlaneChecks(r *role) []check {
+	return slices.Concat(r.definitions(), []check{
+		r.say("An X with replicas can be scaled as other things are.",
+			"Its definition has the subresource scale, with spec.replicas, status.replicas and status.selector. A kind without spec.replicas needs none.",
+			check{remedy: "Add the marker kubebuilder:subresource:scale.", test: defined((*definition.Kind).Scalable)}),
+	}, r.beginning("Cluster", "initialized"), []check{
+		r.finalizer("initialized"),
+		r.say("The Cluster of an initialized X has an endpoint.",
+			"spec.controlPlaneEndpoint of the Cluster, by the InfraCluster or by spec.controlPlaneEndpoint of the X.",
+			check{remedy: "Write spec.controlPlaneEndpoint if the infrastructure has none.", live: true, test: clusterHasEndpoint}),
+		r.say("The kubeconfig of the Cluster of an X is in a Secret that is named after the Cluster.",
+			"<cluster>-kubeconfig, of the type cluster.x-k8s.io/secret, with the label cluster.x-k8s.io/cluster-name, and a kubeconfig in the key value.",
+			check{remedy: "Create the Secret when the endpoint and the certificates are known.", live: true, test: kubeconfigKept}),
+		r.say("The client certificate in the kubeconfig of an X is not valid for more than a year.",
+			"And is made anew in time. A kubeconfig without a client certificate is no matter of this.",
+			check{remedy: "Sign client certificates for a year, and renew them after half of it.", live: true, test: certificateShort}),
+		r.say("The certificates of the Cluster of an X are in Secrets that are named after the Cluster.",
+			"Those of <cluster>-ca, <cluster>-etcd, <cluster>-proxy and <cluster>-sa that are there have the type cluster.x-k8s.io/secret and the label cluster.x-k8s.io/cluster-name.",
+			check{remedy: "Give the Secrets type and label when they are created.", live: true, test: certificatesKept}),
+		r.say("An X with a version reports which versions run.",
+			"In status.versions, or in status.version, which is the lowest. One without spec.version need not.",
+			check{remedy: "Report the versions of the machines, or of what runs instead.", live: true, test: versionReported}),
+		r.say("An X with replicas counts them.",
+			"In status.replicas, readyReplicas, availableReplicas and upToDateReplicas; under v1beta1 in updatedReplicas and unavailableReplicas. All come to be spec.replicas. One without spec.replicas need not.",
+			check{remedy: "Count at each reconcile, and report zeros too.", live: true, test: replicasCounted}),
+		r.say("The selector of an X selects its Machines.",
+			"status.selector selects all Machines that it controls, and no others in the namespace.",
+			check{remedy: "Report the labels that its Machines are given as a selector in text.", live: true, test: selectorSelects}),
+		r.say("The Machines of an X are labelled as those of a control plane.",
+			"With cluster.x-k8s.io/control-plane and with cluster.x-k8s.io/cluster-name. A control plane without Machines has nothing to label.",
+			check{remedy: "Set the labels when a Machine is created.", live: true, test: machinesLabelled}),
+		r.say("The Machines of an X say whether they are up to date.",
+			"By the condition UpToDate, which it sets.",
+			check{Check: advice, remedy: "Compare each Machine with the spec at each reconcile, and set the condition.", live: true, test: machinesUpToDate}),
+		r.say("Labels of an X for its Machines reach those that are there.",
+			"A label in spec.machineTemplate.metadata comes to be on its Machines, and no Machine is made anew for it.",
+			check{remedy: "Write metadata, and timeouts of Nodes, to the Machines in place.", live: true, test: metadataReaches}),
+	}, r.middle(contract.AvailableCondition), r.end("Cluster"))
+}
+
+func clusterHasEndpoint(ctx context.Context, s *subject) error {
+	return s.world.Within(ctx, s.world.Limits.Soon, func() error {
+		port, _, _ := unstructured.NestedInt64(objectOf(s.world.Latest(clusterKey)), "spec", "controlPlaneEndpoint", "port")
+		if evidence.Text(s.world.Latest(clusterKey), "spec", "controlPlaneEndpoint", "host") == "" || port == 0 {
+			return errors.New("spec.controlPlaneEndpoint of the Cluster is not set")
+		}
+		return nil
+	})
+}
+
+// clusterSecret reads a Secret that is named after the Cluster.
+func (s *subject) clusterSecret(ctx context.Context, purpose string) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	err := s.world.Client.Get(ctx, client.ObjectKey{Namespace: s.world.Namespace, Name: clusterKey.Name + "-" + purpose}, secret)
+	return secret, err
+}
+
+func typedAndLabelled(secret *corev1.Secret) error {
+	if secret.Type != clusterv1.ClusterSecretType {
+		return fmt.Errorf("Secret %s is of type %s, want %s", secret.Name, secret.Type, clusterv1.ClusterSecretType)
+	}
+	return labelledSecret(secret)
+}
+
+func kubeconfigKept(ctx context.Context, s *subject) error {
+	secret, err := s.clusterSecret(ctx, "kubeconfig")
+	if err != nil {
+		return err
+	}
+	if _, err := clientcmd.Load(secret.Data["value"]); err != nil || len(secret.Data["value"]) == 0 {
+		return fmt.Errorf("the key value of Secret %s is no kubeconfig", secret.Name) // what it is stays secret
+	}
+	return typedAndLabelled(secret)
+}
+
+func certificateShort(ctx context.Context, s *subject) error {
+	secret, err := s.clusterSecret(ctx, "kubeconfig")
+	if err != nil {
+		return conformance.Skip("%w", err)
+	}
+	cfg, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
+	if err != nil {
+		return conformance.Skip("the kubeconfig cannot be read")
+	}
+	block, _ := pem.Decode(cfg.CertData)
+	if block == nil {
+		return conformance.Skip("the kubeconfig has no client certificate")
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return fmt.Errorf("parse the client certificate in Secret %s: %w", secret.Name, err)
+	}
+	const year = 366 * 24 * time.Hour // with a day for clocks that differ
+	if valid := cert.NotAfter.Sub(cert.NotBefore); valid > year {
+		return fmt.Errorf("it is valid for %d days", int(valid.Hours()/24))
+	}
+	return nil
+}
+
+func certificatesKept(ctx context.Context, s *subject) error {
+	found := 0
+	for _, purpose := range []string{"ca", "etcd", "proxy", "sa"} {
+		secret, err := s.clusterSecret(ctx, purpose)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err == nil {
+			err = typedAndLabelled(secret)
+		}
+		if err != nil {
+			return err
+		}
+		found++
+	}
+	if found == 0 {
+		return conformance.Skip("there are none")
+	}
+	return nil
+}
+
+func versionReported(ctx context.Context, s *subject) error {
+	c, err := contract.ControlPlaneFor(s.kind.Contract)
+	if err != nil {
+		return err
+	}
+	if evidence.Text(s.example, "spec", "version") == "" {
+		return conformance.Skip("the example has no spec.version")
+	}
+	return s.world.Await(ctx, func() error {
+		obj := s.world.Latest(s.main)
+		if obj == nil {
+			return fmt.Errorf("%s is gone", s.main)
+		}
+		if provisioning, err := c.IsProvisioning(obj); err != nil || provisioning {
+			return errors.Join(err, fmt.Errorf("%s reports no version; its status is %s", s.main, evidence.JSON(obj.Object["status"])))
+		}
+		return nil
+	})
+}
+
+func replicasCounted(ctx context.Context, s *subject) error {
+	c, err := contract.ControlPlaneFor(s.kind.Contract)
+	if err != nil {
+		return err
+	}
+	if _, ok, _ := unstructured.NestedInt64(s.example.Object, "spec", "replicas"); !ok {
+		return conformance.Skip("the example has no spec.replicas")
+	}
+	return s.world.Await(ctx, func() error {
+		obj := s.world.Latest(s.main)
+		if obj == nil {
+			return fmt.Errorf("%s is gone", s.main)
+		}
+		if scaling, err := c.IsScaling(obj); err != nil || scaling {
+			return errors.Join(err, fmt.Errorf("not all replicas of %s are counted; its status is %s", s.main, evidence.JSON(obj.Object["status"])))
+		}
+		return nil
+	})
+}
+
+// machines are the Machines that the main object controls.
+func (s *subject) machines() (mine, others []*unstructured.Unstructured, err error) {
+	for _, m := range s.world.All(machineNamed("").GroupKind) {
+		if o := metav1.GetControllerOf(m); o != nil && o.Kind == s.main.Kind && o.Name == s.main.Name {
+			mine = append(mine, m)
+		} else {
+			others = append(others, m)
+		}
+	}
+	if len(mine) == 0 {
+		err = conformance.Skip("%s has no Machines", s.main)
+	}
+	return mine, others, err
+}
+
+func selectorSelects(_ context.Context, s *subject) error {
+	mine, others, err := s.machines()
+	if err != nil {
+		return err
+	}
+	selector := evidence.Text(s.world.Latest(s.main), "status", "selector")
+	if selector == "" {
+		return fmt.Errorf("%s has no status.selector", s.main)
+	}
+	matches, err := labels.Parse(selector)
+	if err != nil {
+		return fmt.Errorf("status.selector of %s: %w", s.main, err)
+	}
+	for _, m := range append(mine, others...) {
+		if want := slices.Contains(mine, m); matches.Matches(labels.Set(m.GetLabels())) != want {
+			return fmt.Errorf("that status.selector %q selects Machine %s is %t, want %t", selector, m.GetName(), !want, want)
+		}
+	}
+	return nil
+}
+
+func machinesLabelled(_ context.Context, s *subject) error {
+	mine, _, err := s.machines()
+	if err != nil {
+		return err
+	}
+	for _, m := range mine {
+		if _, ok := m.GetLabels()[clusterv1.MachineControlPlaneLabel]; !ok || m.GetLabels()[clusterv1.ClusterNameLabel] != clusterKey.Name {
+			return fmt.Errorf("Machine %s has the labels %s", m.GetName(), evidence.JSON(m.GetLabels()))
+		}
+	}
+	return nil
+}
+
+func machinesUpToDate(ctx context.Context, s *subject) error {
+	if _, _, err := s.machines(); err != nil {
+		return err
+	}
+	return s.world.Within(ctx, s.world.Limits.Soon, func() error {
+		mine, _, err := s.machines()
+		for _, m := range mine {
+			if evidence.Condition(m, clusterv1.MachineUpToDateCondition) == "" {
+				return fmt.Errorf("Machine %s has no condition UpToDate", m.GetName())
+			}
+		}
+		return err
+	})
+}
+
+func metadataReaches(ctx context.Context, s *subject) error {
+	const label = "conformance.capstan.dev/reached"
+	before, _, err := s.machines()
+	if err != nil {
+		return err
+	}
+	if err := s.world.Change(ctx, s.main, func(obj *unstructured.Unstructured) {
+		set(obj, sandbox.BySuite, "spec", "machineTemplate", "metadata", "labels", label)
+	}); err != nil {
+		return err
+	}
+	return s.world.Await(ctx, func() error {
+		now, _, err := s.machines()
+		if err != nil {
+			return err
+		}
+		for _, m := range now {
+			if !slices.ContainsFunc(before, func(old *unstructured.Unstructured) bool { return old.GetUID() == m.GetUID() }) {
+				return fmt.Errorf("Machine %s was made for it", m.GetName())
+			}
+			if m.GetLabels()[label] == "" {
+				return fmt.Errorf("Machine %s does not have the label %s", m.GetName(), label)
+			}
+		}
+		return nil
+	})
+}

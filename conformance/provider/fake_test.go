@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package provider_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/testenv"
+)
+
+// TestMain lets many tests run at once: they wait most of the time.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "12"); err != nil {
+		panic(err)
+	}
+	testenv.Main(m)
+}
+
+const finalizer = "example.com/fake"
+
+// fake is a provider whose objects do things wrong, those in spec.faults. When
+// something happens in a namespace it looks at all its objects there, and reads
+// what it looks at without a cache.
+type fake struct {
+	client client.WithWatch
+
+	mu       sync.Mutex      // guards what follows
+	dirty    map[string]bool // namespaces to look at
+	wake     chan struct{}
+	released map[string]bool // faults of kinds that are over
+}
+
+var started struct {
+	once sync.Once
+	fake *fake
+	err  error
+}
+
+// provide runs the provider on the plane of a test, until the last test ends.
+func provide(t *testing.T) (*testenv.Env, *fake) {
+	t.Helper()
+	env := testenv.Start(t)
+	started.once.Do(func() {
+		if started.fake, started.err = startFake(context.Background(), env.Config); started.err == nil {
+			serveNodes(started.fake)
+		}
+	})
+	if started.err != nil {
+		t.Fatal(started.err)
+	}
+	return env, started.fake
+}
+
+func startFake(ctx context.Context, cfg *rest.Config) (*fake, error) {
+	s := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(s), apiextensionsv1.AddToScheme(s), clusterv1.AddToScheme(s)); err != nil {
+		return nil, err
+	}
+	c, err := client.NewWithWatch(cfg, client.Options{Scheme: s})
+	if err != nil {
+		return nil, err
+	}
+	f := &fake{client: c, dirty: map[string]bool{}, wake: make(chan struct{}, 1), released: map[string]bool{}}
+	objects := []client.Object{grants()}
+	for _, d := range definitions() {
+		objects = append(objects, d)
+	}
+	for _, obj := range objects {
+		if err := c.Create(ctx, obj); client.IgnoreAlreadyExists(err) != nil {
+			return nil, err
+		}
+	}
+	follow := []schema.GroupVersionKind{clusterv1.GroupVersion().WithKind("Cluster"), clusterv1.GroupVersion().WithKind("Machine"), clusterv1.GroupVersion().WithKind("MachinePool")}
+	for _, d := range definitions() {
+		follow = append(follow, gvk(d.Spec.Names.Kind))
+	}
+	for _, kind := range follow {
+		events, err := f.watch(ctx, kind)
+		if err != nil {
+			return nil, err
+		}
+		go func() {
+			for e := range events.ResultChan() {
+				if obj, ok := e.Object.(client.Object); ok {
+					f.look(obj.GetNamespace())
+				}
+			}
+		}()
+	}
+	go f.run(ctx)
+	return f, nil
+}
+
+// watch is tried until the API server knows the kind, which was defined a
+// moment ago.
+func (f *fake) watch(ctx context.Context, kind schema.GroupVersionKind) (events watch.Interface, err error) {
+	deadline := time.After(time.Minute)
+	for {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		if events, err = f.client.Watch(ctx, list); err == nil {
+			return events, nil
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-deadline:
+			return nil, err
+		}
+	}
+}
+
+func gvk(kind string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: groupOf(kind), Version: "v1", Kind: kind}
+}
+
+// look has the objects of a namespace looked at.
+func (f *fake) look(namespace string) {
+	f.mu.Lock()
+	f.dirty[namespace] = true
+	f.mu.Unlock()
+	select {
+	case f.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// release ends a fault, so that what it left can be cleaned up.
+func (f *fake) release(kind, fault string) {
+	f.mu.Lock()
+	f.released[kind+" "+fault] = true
+	for namespace := range f.dirty {
+		f.dirty[namespace] = true
+	}
+	f.mu.Unlock()
+	f.look("")
+}
+
+func (f *fake) run(ctx context.Context) {
+	for range f.wake {
+		f.mu.Lock()
+		var namespaces []string
+		for namespace, dirty := range f.dirty {
+			if dirty {
+				namespaces = append(namespaces, namespace)
+				f.dirty[namespace] = false
+			}
+		}
+		f.mu.Unlock()
+		for _, namespace := range namespaces {
+			if err := f.lookAt(ctx, namespace); err != nil && !apierrors.IsNotFound(err) {
+				time.AfterFunc(20*time.Millisecond, func() { f.look(namespace) })
+			}
+		}
+	}
+}
+
+func (f *fake) lookAt(ctx context.Context, namespace string) error {
+	var errs []error
+	for _, kind := range fakeKinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(gvk(kind + "List"))
+		if err := f.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			errs = append(errs, f.reconcile(ctx, &one{fake: f, obj: &list.Items[i]}))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// one is the reconcile of one object.
+type one struct {
+	*fake
+	obj     *unstructured.Unstructured
+	cluster *clusterv1.Cluster
+	machine *clusterv1.Machine
+	pool    *clusterv1.MachinePool
+}
+
+// is reports whether the object does this wrong.
+func (o *one) is(fault string) bool {
+	faults, _, _ := unstructured.NestedStringSlice(o.obj.Object, "spec", "faults")
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Contains(faults, fault) && !o.released[o.obj.GetKind()+" "+fault]
+}
+
+// owner reads who owns the object; false if nobody does.
+func (o *one) owner(ctx context.Context) (bool, error) {
+	for _, ref := range o.obj.GetOwnerReferences() {
+		key := client.ObjectKey{Namespace: o.obj.GetNamespace(), Name: ref.Name}
+		switch ref.Kind {
+		case "Machine":
+			o.machine = &clusterv1.Machine{}
+			if err := o.client.Get(ctx, key, o.machine); err != nil {
+				return false, client.IgnoreNotFound(err)
+			}
+			key.Name = o.machine.Spec.ClusterName
+		case "MachinePool":
+			o.pool = &clusterv1.MachinePool{}
+			if err := o.client.Get(ctx, key, o.pool); err != nil {
+				return false, client.IgnoreNotFound(err)
+			}
+			key.Name = o.pool.Spec.ClusterName
+		case "Cluster":
+		default:
+			continue
+		}
+		o.cluster = &clusterv1.Cluster{}
+		return true, client.IgnoreNotFound(o.client.Get(ctx, key, o.cluster))
+	}
+	return false, nil
+}
+
+func (f *fake) reconcile(ctx context.Context, o *one) error {
+	obj := o.obj
+	if obj.GetAnnotations()[clusterv1.ManagedByAnnotation] != "" && !o.is("touches what is managed from elsewhere") {
+		return nil
+	}
+	owned, err := o.owner(ctx)
+	if err != nil {
+		return err
+	}
+	if !obj.GetDeletionTimestamp().IsZero() {
+		if o.is("keeps its finalizer") || o.machine != nil && o.machine.Spec.Bootstrap.DataSecretName == nil && o.is("is kept without data") {
+			return nil
+		}
+		return o.save(ctx, func() { obj.SetFinalizers(nil) })
+	}
+	if !owned {
+		return o.save(ctx, func() {
+			if o.is("does not wait for its owner") {
+				o.annotate("example.com/seen")
+			}
+		})
+	}
+	annotated, paused := obj.GetAnnotations()[clusterv1.PausedAnnotation] != "", false
+	if o.cluster != nil && o.cluster.Spec.Paused != nil {
+		paused = *o.cluster.Spec.Paused
+	}
+	if !o.is("is silent about pauses") {
+		if err := o.saveStatus(ctx, func() {
+			o.condition(clusterv1.PausedCondition, annotated || paused || saysPaused(o.obj) && o.is("stays paused"))
+		}); err != nil {
+			return err
+		}
+	}
+	if annotated && !o.is("ignores the annotation") || paused && !o.is("ignores the pause of its Cluster") {
+		return nil
+	}
+	if !o.is("has no finalizer") {
+		if err := o.save(ctx, func() { obj.SetFinalizers([]string{finalizer}) }); err != nil {
+			return err
+		}
+	}
+	if o.is("is restless") {
+		time.AfterFunc(50*time.Millisecond, func() { f.look(obj.GetNamespace()) })
+		if err := o.saveStatus(ctx, func() { o.set(time.Now().Truncate(200*time.Millisecond).String(), "status", "beat") }); err != nil {
+			return err
+		}
+	}
+	if o.is("never gets there") {
+		return nil
+	}
+	return o.live(ctx)
+}
+
+func (o *one) set(value any, path ...string) {
+	if err := unstructured.SetNestedField(o.obj.Object, value, path...); err != nil {
+		panic(fmt.Sprintf("set %s: %v", strings.Join(path, "."), err))
+	}
+}
+
+func (o *one) annotate(key string) {
+	annotations := o.obj.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = "true"
+	o.obj.SetAnnotations(annotations)
+}
+
+// condition sets a condition, which changes its time when its status does.
+func (o *one) condition(name string, is bool) {
+	o.conditionSays(name, map[bool]string{true: "True", false: "False"}[is])
+}
+
+func (o *one) conditionSays(name, status string) {
+	list, _, _ := unstructured.NestedSlice(o.obj.Object, "status", "conditions")
+	i := slices.IndexFunc(list, func(c any) bool { return c.(map[string]any)["type"] == name })
+	if i >= 0 && list[i].(map[string]any)["status"] == status {
+		return
+	}
+	if i >= 0 {
+		list = slices.Delete(list, i, i+1)
+	}
+	list = append(list, map[string]any{"type": name, "status": status, "reason": "Fake", "lastTransitionTime": metav1.Now().UTC().Format(time.RFC3339)})
+	o.set(list, "status", "conditions")
+}
+
+// save writes a change, if it is one.
+func (o *one) save(ctx context.Context, change func()) error {
+	return o.write(change, func() error { return o.client.Update(ctx, o.obj) })
+}
+
+func (o *one) saveStatus(ctx context.Context, change func()) error {
+	return o.write(change, func() error { return o.client.Status().Update(ctx, o.obj) })
+}
+
+func (o *one) write(change func(), write func() error) error {
+	before := o.obj.DeepCopy()
+	change()
+	if reflect.DeepEqual(before.Object, o.obj.Object) {
+		return nil
+	}
+	return write()
+}
+
+// saysPaused reports whether an object says that it is paused.
+func saysPaused(obj *unstructured.Unstructured) bool {
+	list, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
+	return slices.ContainsFunc(list, func(c any) bool {
+		return c.(map[string]any)["type"] == clusterv1.PausedCondition && c.(map[string]any)["status"] == "True"
+	})
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conformance"
+	"github.com/capstan-dev/capstan/conformance/internal/definition"
+	"github.com/capstan-dev/capstan/conformance/internal/evidence"
+	"github.com/capstan-dev/capstan/contract"
+)
+
+func infraMachine() *role {
+	return &role{
+		name: "InfraMachine", page: "inframachine.md", suffix: "Machine",
+		of: func(c Config) *Subject { return c.InfraMachine },
+		promises: []definition.Promise{
+			{Path: "spec.providerID", Type: "string", Must: true},
+			{Path: "status.initialization.provisioned", Type: "boolean", Must: true, In: contract.V1Beta2},
+			{Path: "status.ready", Type: "boolean", Must: true, In: contract.V1Beta1},
+			{Path: "status.addresses", Type: "array"},
+			{Path: "status.addresses.*.type", Type: "string"},
+			{Path: "status.addresses.*.address", Type: "string"},
+			{Path: "status.failureDomain", Type: "string"},
+			{Path: "spec.failureDomain", Type: "string", In: contract.V1Beta1},
+			{Path: "status.interruptible", Type: "boolean"},
+		},
+		done: func(version string) (contract.Field[bool], error) {
+			c, err := contract.InfraMachineFor(version)
+			return c.Provisioned, err
+		},
+		own:    ownMachine,
+		disown: func(ctx context.Context, s *subject) error { return s.world.Delete(ctx, machineNamed(s.main.Name)) },
+		checks: infraMachineChecks,
+	}
+}
+
+func infraMachineChecks(r *role) []check {
+	return slices.Concat(r.definitions(), r.beginning("Machine", "provisioned"), []check{
+		r.finalizer("provisioned"),
+		r.say("A provisioned X has a provider ID.",
+			"spec.providerID, of 1 to 512 characters, from the moment on in which it is provisioned.",
+			check{remedy: "Write spec.providerID before, or together with, what says that it is provisioned.", live: true, test: providerIDThere}),
+		r.say("The provider ID of an X is that of its Node.",
+			"spec.providerID of the Node, letter by letter: this is how the Node is found. It can be seen when a machine becomes a Node, so with bootstrap data from a bootstrap config of the config.",
+			check{remedy: "Have the cloud provider, or the kubelet, set the same ID.", live: true, test: providerIDOfNode}),
+		r.say("No two Xs have the same provider ID.",
+			"Seen by a second Machine of the Cluster.",
+			check{remedy: "Make the ID of what identifies the machine for the infrastructure.", live: true, test: providerIDUnique}),
+		r.say("The addresses of an X are of types that there are.",
+			"Hostname, ExternalIP, InternalIP, ExternalDNS or InternalDNS, each with an address. Without addresses nothing is reported.",
+			check{remedy: "Report only addresses that are known, with one of these types.", live: true, test: addressesTyped}),
+		r.say("An X is in the failure domain of its Machine.",
+			"What it reports in status.failureDomain is spec.failureDomain of the Machine. It can be seen with an InfraCluster in the config that reports failure domains.",
+			check{remedy: "Place the machine where spec.failureDomain of the Machine says.", live: true, test: domainHonoured}),
+	}, r.middle(contract.ReadyCondition), []check{
+		r.say("An X waits for the infrastructure of its Cluster.",
+			"As long as status.initialization.infrastructureProvisioned of the Cluster is not true.",
+			check{remedy: "Look at the status of the Cluster before the machine is made.", live: true, test: waitsForInfrastructure}),
+		r.say("An X waits for bootstrap data.",
+			"As long as spec.bootstrap.dataSecretName of its Machine is not set.",
+			check{remedy: "Look for the name of the Secret before the machine is made.", live: true, test: waitsForData}),
+		r.say("An X that waits for bootstrap data can be deleted.",
+			"With its Machine: the data may never come.",
+			check{remedy: "Look whether the object is being deleted before anything is waited for.", live: true, test: goesWithoutData}),
+		r.rehearsal(),
+		r.say("What an XTemplate tells of its machines can be read by an autoscaler.",
+			"status.capacity has quantities that are not negative; status.nodeInfo an architecture, one of amd64, arm64, s390x and ppc64le, and an operating system. Without them nothing scales from zero.",
+			check{remedy: "Report capacity by the names of resources of Nodes, and nodeInfo by those of Go.", live: true, test: capacityReadable}),
+	}, r.end("Machine"), []check{
+		r.say("The provider ID of an X does not change.",
+			"Not by a pause or a move either: a Node belongs to it.",
+			check{remedy: "Set spec.providerID once.", live: true, test: providerIDKept}),
+	})
+}
+
+func ownMachine(ctx context.Context, s *subject) error {
+	if err := s.provisionedCluster(ctx); err != nil {
+		return err
+	}
+	bootstrap, err := s.bootstrap(ctx, s.main.Name)
+	if err != nil {
+		return err
+	}
+	spec := map[string]any{"infrastructureRef": refTo(s.main), "bootstrap": bootstrap}
+	if domains, _, _ := unstructured.NestedSlice(objectOf(s.world.Latest(clusterKey)), "status", "failureDomains"); len(domains) > 0 {
+		first, _ := domains[len(domains)-1].(map[string]any)
+		spec["failureDomain"] = first["name"]
+	}
+	if err := s.makeMachine(ctx, s.main.Name, clusterKey.Name, spec, clusterv1.MachineControlPlaneLabel); err != nil {
+		return err
+	}
+	return s.world.Await(ctx, func() error {
+		if evidence.Text(s.world.Latest(machineNamed(s.main.Name)), "spec", "bootstrap", "dataSecretName") == "" {
+			return errors.New("there is no bootstrap data for the Machine")
+		}
+		return nil
+	})
+}
+
+func providerIDThere(_ context.Context, s *subject) error {
+	all, err := s.atDone()
+	if err != nil {
+		return err
+	}
+	if id := evidence.Text(all[0], "spec", "providerID"); id == "" || len(id) > 512 {
+		return fmt.Errorf("spec.providerID of %s was %q when it was provisioned", s.main, id)
+	}
+	return nil
+}
+
+func providerIDUnique(ctx context.Context, s *subject) error {
+	obj, err := s.now()
+	if err != nil {
+		return err
+	}
+	if evidence.Text(obj, "spec", "providerID") == "" {
+		return conformance.Skip("%s has none", s.main)
+	}
+	second := thing{GroupKind: s.kind.GroupKind, Name: "second"}
+	if err := s.prepared(func() error { return s.secondMachine(ctx, second) }); err != nil {
+		return conformance.Skip("a second machine does not get so far: %w", err)
+	}
+	if id := evidence.Text(obj, "spec", "providerID"); id == evidence.Text(s.world.Latest(second), "spec", "providerID") {
+		return fmt.Errorf("%s and %s have the provider ID %q", s.main, second, id)
+	}
+	return nil
+}
+
+// secondMachine makes another machine of the Cluster, a worker, and waits for it.
+func (s *subject) secondMachine(ctx context.Context, t thing) error {
+	if _, err := s.world.Make(ctx, s.example, t.Name); err != nil {
+		return err
+	}
+	bootstrap, err := s.bootstrap(ctx, t.Name)
+	if err != nil {
+		return err
+	}
+	if err := s.makeMachine(ctx, t.Name, clusterKey.Name, map[string]any{"infrastructureRef": refTo(t), "bootstrap": bootstrap}); err != nil {
+		return err
+	}
+	return s.awaitDoneOf(ctx, t)
+}
+
+func providerIDKept(_ context.Context, s *subject) error {
+	all, err := s.atDone()
+	if err != nil {
+		return err
+	}
+	first := evidence.Text(all[0], "spec", "providerID")
+	for _, obj := range all {
+		if id := evidence.Text(obj, "spec", "providerID"); id != first {
+			return fmt.Errorf("the provider ID of %s was %q, and is %q in version %s", s.main, first, id, obj.GetResourceVersion())
+		}
+	}
+	return nil
+}
+
+// providerIDOfNode goes by what the Machine controller finds, or by the Nodes
+// themselves.
+func providerIDOfNode(ctx context.Context, s *subject) error {
+	if evidence.Text(s.world.Latest(s.main), "spec", "providerID") == "" {
+		return conformance.Skip("%s has none", s.main)
+	}
+	var others []string
+	err := s.world.Await(ctx, func() error {
+		if evidence.Text(s.world.Latest(machineNamed(s.main.Name)), "status", "nodeRef", "name") != "" {
+			return nil
+		}
+		id := evidence.Text(s.world.Latest(s.main), "spec", "providerID")
+		nodes, err := s.nodes(ctx)
+		if err != nil {
+			return err
+		}
+		others = nil
+		for _, node := range nodes {
+			if node.Spec.ProviderID == id {
+				return nil
+			}
+			others = append(others, fmt.Sprintf("%q of %s", node.Spec.ProviderID, node.Name))
+		}
+		return fmt.Errorf("no Node has the provider ID %q", id)
+	})
+	if err != nil && len(others) == 0 {
+		return conformance.Skip("the machine does not become a Node: %w", err)
+	}
+	if err != nil {
+		return fmt.Errorf("%w; there are %s", err, strings.Join(others, ", "))
+	}
+	return nil
+}
+
+// nodes lists the Nodes of the cluster, by the kubeconfig that is kept for it.
+func (s *subject) nodes(ctx context.Context) ([]corev1.Node, error) {
+	secret := &corev1.Secret{}
+	if err := s.world.Client.Get(ctx, client.ObjectKey{Namespace: s.world.Namespace, Name: clusterKey.Name + "-kubeconfig"}, secret); err != nil {
+		return nil, err
+	}
+	cfg, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
+	if err != nil {
+		return nil, fmt.Errorf("read Secret %s: %w", secret.Name, err)
+	}
+	cfg.Timeout = s.world.Limits.Timeout
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	c, err := client.New(cfg, client.Options{Scheme: s.world.Client.Scheme(), Mapper: mapper})
+	if err != nil {
+		return nil, err
+	}
+	var list corev1.NodeList
+	if err := c.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("list Nodes: %w", err)
+	}
+	return list.Items, nil
+}
+
+func addressesTyped(_ context.Context, s *subject) error {
+	obj, err := s.now()
+	if err != nil {
+		return err
+	}
+	list, ok, err := unstructured.NestedSlice(obj.Object, "status", "addresses")
+	if err != nil || !ok || len(list) == 0 {
+		return errors.Join(err, conformance.Skip("%s reports no addresses", s.main))
+	}
+	if err := addressTypes(list); err != nil {
+		return fmt.Errorf("%s: %w", s.main, err)
+	}
+	return nil
+}
+
+func addressTypes(list []any) error {
+	types := []any{"Hostname", "ExternalIP", "InternalIP", "ExternalDNS", "InternalDNS"}
+	for _, one := range list {
+		a, _ := one.(map[string]any)
+		if at, _ := a["address"].(string); !slices.Contains(types, a["type"]) || at == "" {
+			return fmt.Errorf("the address %s has no type or address that there is", evidence.JSON(one))
+		}
+	}
+	return nil
+}
+
+func domainHonoured(_ context.Context, s *subject) error {
+	want := evidence.Text(s.world.Latest(machineNamed(s.main.Name)), "spec", "failureDomain")
+	got := evidence.Text(s.world.Latest(s.main), "status", "failureDomain")
+	switch {
+	case want == "":
+		return conformance.Skip("the Machine has no failure domain")
+	case got == "":
+		return conformance.Skip("%s reports no failure domain", s.main)
+	case got != want:
+		return fmt.Errorf("%s is in failure domain %q, and its Machine is to be in %q", s.main, got, want)
+	}
+	return nil
+}
+
+func waitsForInfrastructure(ctx context.Context, s *subject) error {
+	waiting := thing{GroupKind: s.kind.GroupKind, Name: "waiting"}
+	if _, err := s.world.Make(ctx, s.example, waiting.Name); err != nil {
+		return err
+	}
+	if err := s.waitingCluster(ctx); err != nil {
+		return err
+	}
+	bootstrap, err := s.data(ctx, waiting.Name)
+	if err != nil {
+		return err
+	}
+	if err := s.makeMachine(ctx, waiting.Name, waiting.Name, map[string]any{"infrastructureRef": refTo(waiting), "bootstrap": bootstrap}); err != nil {
+		return err
+	}
+	if err := s.awaitOwner(ctx, waiting); err != nil {
+		return conformance.Skip("%w", err)
+	}
+	return s.stillWaits(ctx, waiting)
+}
+
+// dataless is the machine whose bootstrap data never comes.
+const dataless = "dataless"
+
+func waitsForData(ctx context.Context, s *subject) error {
+	t := thing{GroupKind: s.kind.GroupKind, Name: dataless}
+	if _, err := s.world.Make(ctx, s.example, t.Name); err != nil {
+		return err
+	}
+	if err := s.makeMachine(ctx, t.Name, clusterKey.Name, map[string]any{"infrastructureRef": refTo(t), "bootstrap": s.noBootstrap()}); err != nil {
+		return err
+	}
+	if err := s.awaitOwner(ctx, t); err != nil {
+		return conformance.Skip("%w", err)
+	}
+	return s.stillWaits(ctx, t)
+}
+
+func goesWithoutData(ctx context.Context, s *subject) error {
+	t := thing{GroupKind: s.kind.GroupKind, Name: dataless}
+	if s.world.Latest(t) == nil {
+		return conformance.Skip("%s is not there", t)
+	}
+	if err := s.world.Delete(ctx, machineNamed(t.Name)); err != nil {
+		return err
+	}
+	return s.awaitGone(ctx, t)
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conformance/internal/evidence"
+	"github.com/capstan-dev/capstan/internal/access/sandbox"
+)
+
+// machineNamed and poolNamed are things of the core.
+func machineNamed(name string) thing {
+	return thing{GroupKind: clusterv1.GroupVersion().WithKind("Machine").GroupKind(), Name: name}
+}
+
+// missing is what Clusters and Machines refer to that must not get further.
+const missing = "missing"
+
+// provisionedCluster makes the Cluster of the main object, with infrastructure
+// from the config's example if there is one, and waits for it.
+func (s *subject) provisionedCluster(ctx context.Context) error {
+	return s.provisioned(ctx, map[string]any{}, "infrastructureProvisioned")
+}
+
+// provisioned makes the Cluster of the main object, and waits for what its status
+// says under initialization.
+func (s *subject) provisioned(ctx context.Context, spec map[string]any, field string) error {
+	if err := s.clusterOf(ctx, spec); err != nil {
+		return err
+	}
+	return s.world.Await(ctx, func() error {
+		cluster := objectOf(s.world.Latest(clusterKey))
+		if yes, _, _ := unstructured.NestedBool(cluster, "status", "initialization", field); !yes {
+			return fmt.Errorf("status.initialization.%s of the Cluster is not true; its status is %s", field, evidence.JSON(cluster["status"]))
+		}
+		return nil
+	})
+}
+
+// clusterOf makes the Cluster of the main object, with infrastructure from the
+// config's example if there is one, and with an endpoint of nothing otherwise.
+func (s *subject) clusterOf(ctx context.Context, spec map[string]any) error {
+	if infra := s.config.InfraCluster; infra != nil && infra.Example != nil {
+		obj, err := s.world.Make(ctx, infra.Example, clusterKey.Name)
+		if err != nil {
+			return err
+		}
+		spec["infrastructureRef"] = refTo(sandbox.ThingOf(obj))
+	} else if spec["controlPlaneRef"] == nil {
+		spec["controlPlaneEndpoint"] = map[string]any{"host": "127.0.0.1", "port": int64(6443)}
+	}
+	return makeCluster(ctx, s.world, clusterKey.Name, spec)
+}
+
+func objectOf(obj *unstructured.Unstructured) map[string]any {
+	if obj == nil {
+		return nil
+	}
+	return obj.Object
+}
+
+// waitingCluster makes a Cluster whose infrastructure never comes.
+func (s *subject) waitingCluster(ctx context.Context) error {
+	return makeCluster(ctx, s.world, "waiting", map[string]any{"infrastructureRef": map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "MissingCluster", "name": missing}})
+}
+
+// data makes bootstrap data that nobody has to make, and refers to it.
+func (s *subject) data(ctx context.Context, name string) (map[string]any, error) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: s.world.Namespace, Name: name + "-data", Labels: map[string]string{clusterv1.ClusterNameLabel: clusterKey.Name},
+	}, StringData: map[string]string{"value": "#cloud-config\n"}, Type: clusterv1.ClusterSecretType}
+	return map[string]any{"dataSecretName": secret.Name}, s.world.Client.Create(ctx, secret)
+}
+
+// bootstrap makes bootstrap data by the config's example if there is one, and
+// refers to it.
+func (s *subject) bootstrap(ctx context.Context, name string) (map[string]any, error) {
+	if b := s.config.BootstrapConfig; b != nil && b.Example != nil {
+		obj, err := s.world.Make(ctx, b.Example, name)
+		if err != nil {
+			return nil, err
+		}
+		return map[string]any{"configRef": refTo(sandbox.ThingOf(obj))}, nil
+	}
+	return s.data(ctx, name)
+}
+
+// noBootstrap refers to bootstrap data that never comes.
+func (s *subject) noBootstrap() map[string]any {
+	return map[string]any{"configRef": map[string]any{"apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": missing}}
+}
+
+// makeMachine makes a Machine of a Cluster.
+func (s *subject) makeMachine(ctx context.Context, name, cluster string, spec map[string]any, labels ...string) error {
+	obj := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	obj.SetGroupVersionKind(clusterv1.GroupVersion().WithKind("Machine"))
+	set(obj, cluster, "spec", "clusterName")
+	set(obj, s.config.KubernetesVersion, "spec", "version")
+	all := map[string]string{clusterv1.ClusterNameLabel: cluster}
+	for _, l := range labels {
+		all[l] = ""
+	}
+	obj.SetLabels(all)
+	_, err := s.world.Make(ctx, obj, name)
+	return err
+}
+
+// stillWaits looks that an object is not done, and has nothing of what would
+// come with it.
+func (s *subject) stillWaits(ctx context.Context, t thing) error {
+	return s.world.Quietly(ctx, func() error {
+		obj := s.world.Latest(t)
+		if obj == nil {
+			return fmt.Errorf("%s is gone", t)
+		}
+		done, err := s.isDone(obj)
+		if done {
+			return fmt.Errorf("%s is done; its spec is %s", t, evidence.JSON(obj.Object["spec"]))
+		}
+		return err
+	})
+}

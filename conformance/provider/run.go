@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/conformance"
+	"github.com/capstan-dev/capstan/conformance/internal/definition"
+	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/access/sandbox"
+)
+
+// check is one sentence of the contract of a role.
+type check struct {
+	conformance.Check
+	remedy string
+
+	// vital says that after a failure nothing more can be found out about the
+	// kind.
+	vital bool
+
+	// live says that it needs an object that lives.
+	live bool
+
+	// test returns nil, what is wrong, or conformance.Skip. Checks are run one
+	// after the other, and go on where those before them left the world.
+	test func(ctx context.Context, s *subject) error
+}
+
+// role is what a kind can be for Cluster API.
+type role struct {
+	name     string
+	page     string // of docs/contract
+	of       func(Config) *Subject
+	suffix   string               // of the names of its kinds
+	promises []definition.Promise // of its fields
+	optional bool                 // its template is
+
+	// done is the field that says that an object has come to what it is for.
+	done func(version string) (contract.Field[bool], error)
+
+	// either, if set, says so in the words of any version of the contract.
+	either func(obj *unstructured.Unstructured) (bool, error)
+
+	// own makes what owns the main object, and disown takes it away.
+	own, disown func(ctx context.Context, s *subject) error
+
+	checks func(r *role) []check
+}
+
+func roles() []*role {
+	return []*role{infraCluster(), infraMachine(), bootstrapConfig(), controlPlane(), infraMachinePool()}
+}
+
+func roleNames() string {
+	var names []string
+	for _, r := range roles() {
+		names = append(names, r.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Checks lists the checks of a role, such as InfraCluster, in the order in which
+// they are run; nil if there is no such role.
+func Checks(name string) []conformance.Check {
+	var out []conformance.Check
+	for _, r := range roles() {
+		if r.name != name {
+			continue
+		}
+		for _, c := range r.checks(r) {
+			out = append(out, c.Check)
+		}
+	}
+	return out
+}
+
+// Roles lists the roles that there are checks for, by the names of their pages
+// in docs/contract.
+func Roles() map[string]string {
+	pages := map[string]string{}
+	for _, r := range roles() {
+		pages[r.name] = r.page
+	}
+	return pages
+}
+
+// subject is one kind of the provider in one role.
+type subject struct {
+	role     *role
+	config   Config
+	kind     definition.Kind
+	example  *unstructured.Unstructured
+	template *unstructured.Unstructured
+
+	world *sandbox.World // nil without an example
+	main  thing
+	made  *unstructured.Unstructured // the template, if it was made
+	mark  int                        // versions of main that were there when its status was taken away
+
+	// problem, once set, is why nothing more can be found out, and fault why
+	// that is not the provider's.
+	problem string
+	fault   error
+}
+
+// Examine looks at a provider. It ends early when ctx does; what was not looked
+// at is reported as skipped then. What was made is gone when it returns.
+func Examine(ctx context.Context, c Config) conformance.Report {
+	report := conformance.Report{Results: []conformance.Result{}}
+	c, err := c.complete()
+	if err == nil {
+		report.URL = strings.Join(c.Files, ",")
+		if c.Mgmt != nil {
+			report.URL = c.Mgmt.Host
+		}
+		err = examine(ctx, c, func(r conformance.Result) {
+			report.Add(r)
+			c.Progress(r)
+		})
+	}
+	if err != nil {
+		report.Problem = conformance.OneLine(err)
+	}
+	return report
+}
+
+// open reads the definitions, and connects to the management cluster if there
+// is one.
+func open(ctx context.Context, c Config) (src *definition.Source, mgmt client.WithWatch, err error) {
+	if c.Mgmt != nil {
+		if mgmt, err = sandbox.Connect(c.Mgmt); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(c.Files) > 0 {
+		src, err = definition.Read(c.Files)
+	} else {
+		src, err = definition.List(ctx, mgmt)
+	}
+	return src, mgmt, err
+}
+
+func examine(ctx context.Context, c Config, report func(conformance.Result)) error {
+	src, mgmt, err := open(ctx, c)
+	if err != nil {
+		return err
+	}
+	for _, r := range roles() {
+		if len(c.Roles) > 0 && !slices.Contains(c.Roles, r.name) {
+			continue
+		}
+		if err := examineRole(ctx, subjectsOf(c, r, src), mgmt, report); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("the run was ended: %w", context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// subjectsOf are the kinds that the provider has for a role.
+func subjectsOf(c Config, r *role, src *definition.Source) (all []*subject) {
+	s := r.of(c)
+	if s == nil {
+		if len(c.Files) > 0 && !configured(c) {
+			for _, kind := range src.Named(r.suffix, !r.optional) {
+				all = append(all, &subject{role: r, config: c, kind: definition.Kind{GroupKind: kind, Source: src}})
+			}
+		}
+		return all
+	}
+	if s.Example != nil {
+		all = append(all, &subject{role: r, config: c, kind: definition.Kind{GroupKind: s.Example.GroupVersionKind().GroupKind(), Source: src}, example: s.Example, template: s.Template})
+	}
+	for _, kind := range s.Kinds {
+		all = append(all, &subject{role: r, config: c, kind: definition.Kind{GroupKind: schema.GroupKind(kind), Source: src}})
+	}
+	return all
+}
+
+// configured reports whether the config says what the provider has.
+func configured(c Config) bool {
+	return slices.ContainsFunc(roles(), func(r *role) bool { return r.of(c) != nil })
+}
+
+// examineRole runs the checks of a role, each for one kind after the other.
+func examineRole(ctx context.Context, subjects []*subject, mgmt client.WithWatch, report func(conformance.Result)) (err error) {
+	if len(subjects) == 0 {
+		return nil
+	}
+	defer func() {
+		for _, s := range subjects {
+			if s.world != nil {
+				s.world.Limits = s.config.limits("")
+				err = errors.Join(err, s.world.End(ctx))
+			}
+		}
+	}()
+	for _, s := range subjects {
+		if s.example == nil {
+			continue
+		}
+		s.main = thing{GroupKind: s.kind.GroupKind, Name: "conformance"}
+		if s.world, err = s.newWorld(ctx, mgmt); err != nil {
+			return err
+		}
+	}
+	for _, c := range subjects[0].role.checks(subjects[0].role) {
+		for _, s := range subjects {
+			report(s.result(ctx, c))
+			if s.fault != nil && ctx.Err() == nil {
+				return fmt.Errorf("%s: %w", s.kind.Kind, s.fault)
+			}
+		}
+	}
+	return nil
+}
+
+// newWorld makes a namespace for the subject, with the objects of the config in
+// it.
+func (s *subject) newWorld(ctx context.Context, mgmt client.WithWatch) (*sandbox.World, error) {
+	var kinds []schema.GroupVersionKind
+	for _, r := range roles() {
+		if other := r.of(s.config); other != nil && other.Example != nil {
+			kinds = append(kinds, other.Example.GroupVersionKind())
+		}
+	}
+	w, err := sandbox.New(ctx, mgmt, s.config.limits(""), kinds)
+	for _, obj := range s.config.Objects {
+		if err != nil {
+			break
+		}
+		_, err = w.Make(ctx, obj, obj.GetName())
+	}
+	return w, err
+}
+
+func (s *subject) result(ctx context.Context, c check) conformance.Result {
+	start := time.Now()
+	err := s.try(ctx, c)
+	if s.world != nil && s.world.Fault() != nil {
+		err = s.broken(s.world.Fault())
+	}
+	if ctx.Err() != nil {
+		err = conformance.Skip("the run was ended: %w", context.Cause(ctx))
+	}
+	r := c.Judge(err, c.remedy)
+	r.Kind, r.Duration = s.kind.Kind, metav1.Duration{Duration: time.Since(start)}
+	if r.Outcome == conformance.Failed && c.vital {
+		s.problem = "it failed before: " + c.Name
+	}
+	return r
+}
+
+func (s *subject) try(ctx context.Context, c check) error {
+	switch {
+	case ctx.Err() != nil:
+		return nil // result says so
+	case s.problem != "":
+		return conformance.Skip("%s", s.problem)
+	case c.live && s.world == nil:
+		return conformance.Skip("there is no example to make")
+	}
+	if s.world != nil {
+		s.world.Limits = s.config.limits(c.Name)
+	}
+	return c.test(ctx, s)
+}

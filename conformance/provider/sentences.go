@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/capstan-dev/capstan/conformance"
+	"github.com/capstan-dev/capstan/conformance/internal/definition"
+)
+
+// sentence writes the role for X in a sentence.
+func (r *role) sentence(text string) string {
+	return strings.NewReplacer("an X", article(r.name)+" "+r.name, "An X", strings.ToUpper(article(r.name)[:1])+article(r.name)[1:]+" "+r.name, "XTemplate", r.name+"Template", "X", r.name).Replace(text)
+}
+
+func article(noun string) string {
+	if strings.ContainsRune("AEIOU", rune(noun[0])) {
+		return "an"
+	}
+	return "a"
+}
+
+// say is a check about the role for X.
+func (r *role) say(name, description string, c check) check {
+	c.Name, c.Description = r.sentence(name), r.sentence(description)
+	c.remedy = r.sentence(c.remedy)
+	return c
+}
+
+var advice = conformance.Check{Advice: true}
+
+// defined looks at the definition of a kind.
+func defined(look func(*definition.Kind) error) func(context.Context, *subject) error {
+	return func(_ context.Context, s *subject) error { return look(&s.kind) }
+}
+
+// labelled ends what is found out only if there is no version to use.
+func labelled(_ context.Context, s *subject) error {
+	err := s.kind.Labelled()
+	if err != nil && !s.kind.Usable() {
+		s.problem = "there is no version of it to use"
+	}
+	return err
+}
+
+// definitions are the checks of what a provider installs.
+func (r *role) definitions() []check {
+	return []check{
+		r.say("An X is defined by a CustomResourceDefinition.",
+			"It is there, for the kind and the group that are looked at.",
+			check{remedy: "Install the definition, or correct kind and group in the config.", vital: true, test: defined((*definition.Kind).There)}),
+		r.say("The definition of an X says by labels which of its versions keep which version of the contract.",
+			"The label is cluster.x-k8s.io/ and the contract's version, such as v1beta2; its value lists versions of the definition, joined by _, of which the last is served. The template's definition has it too.",
+			check{remedy: "Add the label cluster.x-k8s.io/v1beta2 with the versions of the API to the definitions, best in config/crd/kustomization.yaml.", test: labelled}),
+		r.say("The definition of an X has the name that the contract computes.",
+			"The plural of the kind in lower case, a dot and the group, for the template as well: by this name the labels are found.",
+			check{remedy: "Name the definition so, and its plural.", test: defined((*definition.Kind).WellNamed)}),
+		r.say("An X lies in a namespace.",
+			"So does its template: the scope of their definitions is Namespaced.",
+			check{remedy: "Set spec.scope to Namespaced.", test: defined((*definition.Kind).Namespaced)}),
+		r.say("An X has a list kind of its name with List after it.",
+			"So has its template.",
+			check{remedy: "Set spec.names.listKind to the kind with List after it.", test: defined((*definition.Kind).Listed)}),
+		r.say("The definition of an X has the fields that Cluster API cannot do without.",
+			"Those that this page calls mandatory, in the version that the label names.",
+			check{remedy: "Add the fields to the types of the API and generate the definition again.", test: func(_ context.Context, s *subject) error { return s.kind.FieldsThere(s.role.promises) }}),
+		r.say("The fields of an X that Cluster API reads are of the types of the contract.",
+			"Those of this page that are there.",
+			check{remedy: "Give the fields the types of the contract.", test: func(_ context.Context, s *subject) error { return s.kind.FieldsTyped(s.role.promises) }}),
+		r.say("The status of an X is a subresource.",
+			"Otherwise whoever may write the spec may write the status, and each write of the one can undo the other.",
+			check{Check: advice, remedy: "Add the marker kubebuilder:subresource:status.", test: defined((*definition.Kind).StatusApart)}),
+		r.say("The manager may read and write an X of a group of its own.",
+			"By a ClusterRole with the label cluster.x-k8s.io/aggregate-to-manager: \"true\". It names all verbs on the kind, and get, list, patch, update and watch on its template. The groups infrastructure, bootstrap and controlplane of cluster.x-k8s.io need none.",
+			check{remedy: "Ship such a ClusterRole with the provider.", test: defined((*definition.Kind).RightsGranted)}),
+		r.say("An XTemplate goes with an X.",
+			"MachineDeployments, control planes and ClusterClasses make objects from it.",
+			check{Check: conformance.Check{Advice: r.optional}, remedy: "Define the template, with its list kind.", test: defined((*definition.Kind).Templated)}),
+		r.say("An XTemplate holds what is made from it in spec.template.spec.",
+			"An object; it need not have all fields.",
+			check{remedy: "Put the fields under spec.template.spec.", test: defined((*definition.Kind).TemplateShaped)}),
+	}
+}
+
+// beginning are the checks of an object until it has come to what it is for.
+func (r *role) beginning(owner, done string) []check {
+	return []check{
+		r.say("An X is left alone until its owner is there.",
+			"Nothing of it is written before Cluster API has set the owner reference to its "+owner+".",
+			check{remedy: "End the reconcile when there is no owner reference to a " + owner + ", before the finalizer is added.", live: true, test: leftAlone}),
+		r.say("An X with the annotation cluster.x-k8s.io/paused is not reconciled.",
+			"With all that it waits for at hand. It may get its finalizer and say that it is paused.",
+			check{remedy: "Look for the annotation before anything else is done.", live: true, test: pausedByAnnotation}),
+		r.say("An X that is paused says so by the condition Paused.",
+			"It becomes True while the annotation is there.",
+			check{Check: advice, remedy: "Set the condition Paused to True before the reconcile ends for the pause.", live: true, test: pauseSaid}),
+		r.say("An X comes to be "+done+".",
+			"Within the timeout, once the annotation is gone, without anybody touching anything else.",
+			check{remedy: "Look at the log of the provider, and raise the timeout if it needs longer.", live: true, vital: true, test: goesOn}),
+	}
+}
+
+// middle are the checks of an object that has come to what it is for.
+func (r *role) middle(condition string) []check {
+	return []check{
+		r.say("The conditions of an X are well-formed.",
+			"Each has a type of its own and the status True, False or Unknown; reason and message are text, lastTransitionTime a time. At all times.",
+			check{remedy: "Set conditions by a library, such as that of apimachinery.", live: true, test: conditionsWellFormed}),
+		r.say("An X reports the condition "+condition+".",
+			"It is shown where the object is referred to, and says what is wrong when something is.",
+			check{Check: advice, remedy: "Set the condition in status.conditions at each reconcile.", live: true, test: reports(condition)}),
+		r.say("An X that is not paused any more says so by the condition Paused.",
+			"It becomes False when the annotation is gone.",
+			check{Check: advice, remedy: "Set the condition Paused whenever a reconcile begins.", live: true, test: resumeSaid}),
+		r.say("An X comes to rest.",
+			"When nothing changes any more, nothing is written either. What is written again and again wakes everybody who watches it.",
+			check{Check: advice, remedy: "Compare before writing, and leave times and counters out of the status.", live: true, test: resting}),
+	}
+}
+
+// end are the checks of pauses later, and of the end.
+func (r *role) end(owner string) []check {
+	return []check{
+		r.say("An X of a paused Cluster is not reconciled.",
+			"While spec.paused of the Cluster is true. Its status is taken away then, as a move to another management cluster does, and must not come back before the pause ends.",
+			check{remedy: "Read the Cluster at each reconcile, and stop if spec.paused is true.", live: true, test: pausedByCluster}),
+		r.say("An X whose status was lost gets it back.",
+			"When the pause ends: a move takes no status along, so all of it must be found again from the spec and from the infrastructure.",
+			check{remedy: "Compute the status anew at each reconcile; keep nothing in it that cannot be found again.", live: true, vital: true, test: restored}),
+		r.say("What an X has come to is not taken back.",
+			"The field that says so stays true while the object lives, whatever happens to the infrastructure later; conditions tell of that.",
+			check{remedy: "Set the field once and leave it.", live: true, test: neverBack}),
+		r.say("An X goes away when its "+owner+" is deleted.",
+			"Within the timeout, with all finalizers of the provider.",
+			check{remedy: "Remove the finalizer when the infrastructure is gone, or was never there.", live: true, test: goesAway}),
+	}
+}
+
+func (r *role) finalizer(what string) check {
+	return r.say("An X has a finalizer before it is "+what+".",
+		"So that what was made for it is not left behind when it is deleted.",
+		check{remedy: "Add the finalizer, and store it, before anything is made.", live: true, test: finalizerFirst})
+}
+
+// set sets a field of an object whose fields are of the types of JSON.
+func set(obj *unstructured.Unstructured, value any, path ...string) {
+	_ = unstructured.SetNestedField(obj.Object, value, path...) // what is on the way is an object
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conformance"
+	"github.com/capstan-dev/capstan/conformance/internal/evidence"
+	"github.com/capstan-dev/capstan/internal/access/sandbox"
+)
+
+func (r *role) rehearsal() check {
+	return r.say("A change of an XTemplate can be rehearsed.",
+		"A dry run of a server-side apply with the annotation topology.cluster.x-k8s.io/dry-run changes spec.template.spec without an error, even if templates cannot be changed otherwise: this is how a managed topology finds out whether a new template is needed. It can be seen with a change in the config.",
+		check{remedy: "Have the webhook that refuses changes let dry runs with the annotation pass; a rule in the schema cannot.", live: true, test: rehearsed})
+}
+
+// makeTemplate makes the config's template, or one of the example's spec. It is
+// made once.
+func (s *subject) makeTemplate(ctx context.Context) (*unstructured.Unstructured, error) {
+	if s.made != nil {
+		return s.made, nil
+	}
+	api, err := s.kind.TemplateVersion()
+	if err != nil {
+		return nil, conformance.Skip("%w", err)
+	}
+	obj := s.template
+	if obj == nil {
+		obj = &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": s.example.DeepCopy().Object["spec"]}}}}
+		obj.SetGroupVersionKind(schema.GroupVersionKind{Group: s.kind.Group, Version: api, Kind: s.kind.Kind + "Template"})
+	}
+	s.made, err = s.world.Make(ctx, obj, s.main.Name)
+	return s.made, err
+}
+
+func rehearsed(ctx context.Context, s *subject) error {
+	change := s.role.of(s.config).Change
+	if len(change) == 0 {
+		return conformance.Skip("the config has no change of the template")
+	}
+	made, err := s.makeTemplate(ctx)
+	if err != nil {
+		return err
+	}
+	obj := &unstructured.Unstructured{Object: map[string]any{}}
+	obj.SetGroupVersionKind(made.GroupVersionKind())
+	obj.SetNamespace(made.GetNamespace())
+	obj.SetName(made.GetName())
+	sandbox.Annotate(obj, clusterv1.TopologyDryRunAnnotation, sandbox.BySuite)
+	set(obj, runtimeCopy(made.Object["spec"]), "spec")
+	spec, _, _ := unstructured.NestedMap(obj.Object, "spec", "template", "spec")
+	set(obj, merge(spec, change), "spec", "template", "spec")
+	if err := s.world.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(sandbox.BySuite), client.ForceOwnership, client.DryRunAll); err != nil {
+		return fmt.Errorf("the change %s of %s %s was refused: %w", evidence.JSON(change), made.GetKind(), made.GetName(), err)
+	}
+	return nil
+}
+
+func runtimeCopy(v any) any {
+	return (&unstructured.Unstructured{Object: map[string]any{"v": v}}).DeepCopy().Object["v"]
+}
+
+// merge puts the fields of change into a copy of into, as a merge patch does.
+func merge(into, change map[string]any) map[string]any {
+	out := maps.Clone(into)
+	if out == nil {
+		out = map[string]any{}
+	}
+	for k, v := range change {
+		inner, ok := v.(map[string]any)
+		if old, is := out[k].(map[string]any); ok && is {
+			out[k] = merge(old, inner)
+			continue
+		}
+		out[k] = runtimeCopy(v)
+	}
+	return out
+}
+
+func capacityReadable(ctx context.Context, s *subject) error {
+	made, err := s.makeTemplate(ctx)
+	if err != nil {
+		return err
+	}
+	var capacity, node map[string]any
+	if err := s.world.Within(ctx, s.world.Limits.Quiet, func() error {
+		obj := &unstructured.Unstructured{}
+		obj.SetGroupVersionKind(made.GroupVersionKind())
+		if err := s.world.Client.Get(ctx, client.ObjectKeyFromObject(made), obj); err != nil {
+			return err
+		}
+		capacity, _, _ = unstructured.NestedMap(obj.Object, "status", "capacity")
+		node, _, _ = unstructured.NestedMap(obj.Object, "status", "nodeInfo")
+		if len(capacity) == 0 && len(node) == 0 {
+			return fmt.Errorf("%s %s tells nothing of its machines", made.GetKind(), made.GetName())
+		}
+		return nil
+	}); err != nil {
+		return conformance.Skip("%w", err)
+	}
+	for name, v := range capacity {
+		q, err := resource.ParseQuantity(fmt.Sprint(v))
+		if err != nil || q.Sign() < 0 {
+			return fmt.Errorf("status.capacity.%s is %s, which is no quantity", name, evidence.JSON(v))
+		}
+	}
+	if len(node) == 0 {
+		return nil
+	}
+	if !slices.Contains([]any{"amd64", "arm64", "s390x", "ppc64le", nil}, node["architecture"]) || node["operatingSystem"] == "" {
+		return fmt.Errorf("status.nodeInfo is %s", evidence.JSON(node))
+	}
+	return nil
+}
