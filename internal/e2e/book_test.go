@@ -20,36 +20,50 @@ import (
 
 const bookTimeout = 5 * time.Minute // the program of the book may be built from nothing
 
-// TestTheStepsOfTheBookWork runs the ten steps of docs/book/extensions.md as
-// they stand there: blocks of sh in one shell, blocks of go with a title as
-// files, and blocks of text as what the sh before them must have printed, where
-// … stands for anything.
+// TestTheStepsOfTheBookWork runs the ten steps of pages of docs/book as they stand
+// there: blocks of sh in one shell, blocks with a title as files, and blocks of
+// text as what the sh before them must have printed, where … stands for anything.
 func TestTheStepsOfTheBookWork(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a management plane, which -short leaves out")
 	}
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile(filepath.Join(root, "docs", "book", "extensions.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	// What differs from the book, and why.
-	text := substitute(t, string(page), [][2]string{
+	everywhere := [][2]string{
 		// The program is built already.
 		{"make build\n", "true\n"},
 		// The clone is this checkout.
 		{`CAPSTAN="$PWD"`, `CAPSTAN="$CHECKOUT"`},
-		// Others may use these addresses now.
-		{"capstan up --detach\n", "capstan up --detach --listen 127.0.0.1:0\n"},
-		{"127.0.0.1:9443", testenv.FreeAddress(t)},
-		{"127.0.0.1:9480", testenv.FreeAddress(t)},
-	})
-	steps := blocks(section(t, text, "## Ten steps to a hook that blocks"))
-	if n := strings.Count(section(t, text, "## Ten steps to a hook that blocks"), "\n### "); n != 10 {
+		// Others may use this address now.
+		{"capstan up --detach", "capstan up --detach --listen 127.0.0.1:0"},
+	}
+	for name, tc := range map[string]struct {
+		section string
+		differs [][2]string
+	}{
+		"extensions.md": {"## Ten steps to a hook that blocks", [][2]string{{"127.0.0.1:9443", testenv.FreeAddress(t)}, {"127.0.0.1:9480", testenv.FreeAddress(t)}}},
+		"providers.md":  {"## Ten steps to a provider that passes", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			page, err := os.ReadFile(filepath.Join("..", "..", "docs", "book", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			runSection(t, section(t, substitute(t, string(page), append(tc.differs, everywhere...)), tc.section))
+		})
+	}
+}
+
+// runSection runs the steps of a section.
+func runSection(t *testing.T, text string) {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := blocks(text)
+	if n := strings.Count(text, "\n### "); n != 10 {
 		t.Errorf("the book has %d steps, and says ten", n)
 	}
 	if len(steps) < 15 {
