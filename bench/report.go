@@ -37,6 +37,7 @@ type Result struct {
 	Extensions Warmth   `json:"extensions"`
 	Addons     Addons   `json:"addons"`
 	Idle       Window   `json:"idle"`
+	Health     Health   `json:"health"`
 	Restart    Restart  `json:"restart"`
 	Deletion   Deletion `json:"deletion"`
 
@@ -70,6 +71,17 @@ type Addons struct {
 	Requests           float64 `json:"requests"`
 	RequestsPerCluster float64 `json:"requestsPerCluster"`
 	Conflicts          float64 `json:"conflicts"`
+	ByVerbAndResource  []Count `json:"byVerbAndResource"`
+}
+
+// Health is what it costs to have Machines found unhealthy and deleted.
+type Health struct {
+	Machines int `json:"machines"`
+	// LateSeconds is the longest from a deadline to the verdict, as a client sees it.
+	LateSeconds float64 `json:"lateSeconds"`
+	// RequestsPerMachine are those until it is being deleted; its replacement
+	// is not counted.
+	RequestsPerMachine float64 `json:"requestsPerMachine"`
 	ByVerbAndResource  []Count `json:"byVerbAndResource"`
 }
 
@@ -124,6 +136,11 @@ func (r *Result) check(l Limits) error {
 	over("CPU seconds per cluster", r.CPUSecondsPerCluster, l.CPUPerCluster)
 	over("peak of resident memory in MiB", float64(r.PeakMiB), float64(l.PeakMiB))
 	over("cores when idle", r.Idle.Cores, l.IdleCores)
+	if l.NoIdleWrites && len(r.Idle.Writes) > 0 {
+		errs = append(errs, fmt.Errorf("writes when idle: %v, want none", r.Idle.Writes))
+	}
+	over("seconds from a deadline to the verdict", r.Health.LateSeconds, l.LateSeconds)
+	over("API requests per unhealthy Machine", r.Health.RequestsPerMachine, l.RequestsPerUnhealthy)
 	over("seconds from restart to ready", r.Restart.ReadySeconds, l.RestartReadySeconds)
 	over("CPU seconds of a restart", r.Restart.CPUSeconds, l.RestartCPUSeconds)
 	over("seconds to all clusters deleted", r.Deletion.Seconds, l.DeleteSeconds)
@@ -157,6 +174,12 @@ func (r *Result) table(out io.Writer) error {
 	if i := r.Idle; i.Seconds > 0 {
 		row("idle", "%.3f cores, %d MiB, %.0f requests, %.0f writes in %.0f s", i.Cores, i.MiB, i.Requests, total(i.Writes), i.Seconds)
 		for _, c := range i.Writes {
+			row("", "%.0f %s %s", c.Count, c.Verb, c.Resource)
+		}
+	}
+	if h := r.Health; h.Machines > 0 {
+		row("unhealthy", "%d machines, found at most %.1f s after their deadlines; %.1f requests each until deleted", h.Machines, h.LateSeconds, h.RequestsPerMachine)
+		for _, c := range h.ByVerbAndResource {
 			row("", "%.0f %s %s", c.Count, c.Verb, c.Resource)
 		}
 	}

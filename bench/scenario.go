@@ -25,6 +25,12 @@ type Scenario struct {
 	// ResourceSets is how many ClusterResourceSets are applied to the clusters when
 	// they are there.
 	ResourceSets int `json:"resourceSets"`
+	// HealthTimeoutSeconds is how long a Node may be unready by the
+	// MachineHealthCheck that each cluster gets for its workers; 0 makes none.
+	HealthTimeoutSeconds int `json:"healthTimeoutSeconds"`
+	// Unhealthy is how many workers of each cluster have their Nodes become unready
+	// at once, after the window of idleness.
+	Unhealthy int `json:"unhealthy"`
 	// InFlight is how many clusters may be on their way at once; 0 means all.
 	InFlight int `json:"inFlight"`
 	// KubernetesVersion of the clusters.
@@ -51,11 +57,14 @@ type Limits struct {
 	CPUPerCluster            float64 `json:"cpuSecondsPerCluster"`
 	PeakMiB                  int64   `json:"peakMiB"`
 	IdleCores                float64 `json:"idleCores"`
+	NoIdleWrites             bool    `json:"noIdleWrites"`
 	RestartReadySeconds      float64 `json:"restartReadySeconds"`
 	RestartCPUSeconds        float64 `json:"restartCPUSeconds"`
 	DeleteSeconds            float64 `json:"deleteSeconds"`
 	DeleteRequestsPerCluster float64 `json:"deleteRequestsPerCluster"`
 	ExtensionWarmUp          float64 `json:"extensionWarmUpSeconds"`
+	LateSeconds              float64 `json:"lateSeconds"`
+	RequestsPerUnhealthy     float64 `json:"requestsPerUnhealthy"`
 }
 
 func load(path string) (*Scenario, error) {
@@ -69,6 +78,9 @@ func load(path string) (*Scenario, error) {
 	}
 	if s.Clusters < 1 || s.ControlPlane < 1 || s.Workers < 0 || s.InFlight < 0 || s.ResourceSets < 0 {
 		return nil, fmt.Errorf("scenario %s: clusters and controlPlane must be at least 1, workers, inFlight and resourceSets at least 0", path)
+	}
+	if s.HealthTimeoutSeconds < 0 || s.Unhealthy < 0 || s.Unhealthy > int(s.Workers) || s.Unhealthy > 0 && s.HealthTimeoutSeconds == 0 {
+		return nil, fmt.Errorf("scenario %s: unhealthy must be from 0 to workers, and needs healthTimeoutSeconds", path)
 	}
 	if s.HangingExtensions < 0 || s.Extensions < s.HangingExtensions {
 		return nil, fmt.Errorf("scenario %s: hangingExtensions must be from 0 to extensions", path)
