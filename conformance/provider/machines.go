@@ -55,6 +55,8 @@ func (s *subject) clusterOf(ctx context.Context, spec map[string]any) error {
 		spec["infrastructureRef"] = refTo(sandbox.ThingOf(obj))
 	} else if spec["controlPlaneRef"] == nil {
 		spec["controlPlaneEndpoint"] = map[string]any{"host": "127.0.0.1", "port": int64(6443)}
+		// A Cluster needs one of the two, and this is not what is looked at.
+		spec["controlPlaneRef"] = map[string]any{"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "MissingControlPlane", "name": missing}
 	}
 	return makeCluster(ctx, s.world, clusterKey.Name, spec)
 }
