@@ -16,6 +16,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl"
+	"github.com/capstan-dev/capstan/clusterctl/template"
 	"github.com/capstan-dev/capstan/conditions"
 )
 
@@ -94,8 +95,12 @@ func inFlight(s *Scenario) int {
 }
 
 func (b *bench) createOne(ctx context.Context, lib *clusterctl.Client, name string) error {
+	var from []byte // the usual one
+	if b.scenario.Pool {
+		from = template.LocalMachinePool()
+	}
 	doc, err := clusterctl.Generate(clusterctl.GenerateOptions{
-		Name: name, Namespace: namespace, KubernetesVersion: b.scenario.KubernetesVersion,
+		Name: name, Namespace: namespace, KubernetesVersion: b.scenario.KubernetesVersion, Template: from,
 		ControlPlaneMachines: &b.scenario.ControlPlane, WorkerMachines: &b.scenario.Workers,
 	})
 	if err != nil {

@@ -18,6 +18,8 @@ type Scenario struct {
 	Clusters     int   `json:"clusters"`
 	ControlPlane int32 `json:"controlPlane"`
 	Workers      int32 `json:"workers"`
+	// Pool makes the workers those of a MachinePool.
+	Pool bool `json:"pool"`
 	// Extensions is how many ExtensionConfigs are registered before the clusters
 	// come, of which the first HangingExtensions never answer.
 	Extensions        int `json:"extensions"`
