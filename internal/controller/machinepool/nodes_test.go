@@ -189,12 +189,12 @@ func TestALostConnectionIsForgivenForAWhile(t *testing.T) {
 	w := newWorld(t, cluster(), machinePool(1), boot(), hostPool("x://1"), node("n1", "x://1", true))
 	w.settle()
 	w.workload.health.Connected = false
-	p, res, err := w.reconcile()
-	if err != nil || len(w.writes) != 0 || res.RequeueAfter != remoteGrace {
+	if _, res, err := w.reconcile(); err != nil || len(w.writes) != 0 || res.RequeueAfter != remoteGrace {
 		t.Fatalf("error %v, writes %v, again in %v", err, w.writes, res.RequeueAfter)
 	}
 	w.clock.SetTime(now.Add(remoteGrace))
-	if p, _, err = w.reconcile(); err != nil {
+	p, _, err := w.reconcile()
+	if err != nil {
 		t.Fatal(err)
 	}
 	if got := cond(p, clusterv1.MachinesReadyCondition); !strings.HasPrefix(got, "Unknown ConnectionDown: Waiting for a connection") || *p.Status.ReadyReplicas != 1 {

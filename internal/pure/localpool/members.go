@@ -139,7 +139,7 @@ func Template(pool *infrav1.LocalMachinePool, mp *clusterv1.MachinePool) string 
 		panic(err) // of types that are ours
 	}
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%s %s", text, mp.Spec.Template.Spec.Version)
+	h.Write(append(text, " "+mp.Spec.Template.Spec.Version...))
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
