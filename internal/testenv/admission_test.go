@@ -167,11 +167,14 @@ func TestKindsWithoutAControllerAreWarnedOf(t *testing.T) {
 	t.Parallel()
 	env := testenv.Start(t)
 	c, said := heard(t, env)
-	u := read(t, env, core+"kind: MachineHealthCheck\nspec: {clusterName: c, selector: {matchLabels: {a: b}}}\n")
+	u := read(t, env, `
+apiVersion: infrastructure.capstan.dev/v1beta2
+kind: LocalClusterTemplate
+spec: {template: {spec: {simulated: {}}}}`)
 	change := func(patch string) func() error {
 		return func() error { return c.Patch(t.Context(), u, client.RawPatch(types.MergePatchType, []byte(patch))) }
 	}
-	const warned = "MachineHealthCheck is not available in this version: the object is stored, but no controller acts on it"
+	const warned = "LocalClusterTemplate is not available in this version: the object is stored, but no controller acts on it"
 	for _, step := range []struct {
 		what string
 		do   func() error
@@ -179,7 +182,7 @@ func TestKindsWithoutAControllerAreWarnedOf(t *testing.T) {
 	}{
 		{"created", func() error { return c.Create(t.Context(), u) }, []string{warned}},
 		{"labelled", change(`{"metadata": {"labels": {"a": "b"}}}`), nil},
-		{"changed", change(`{"spec": {"checks": {"nodeStartupTimeoutSeconds": 60}}}`), []string{warned}},
+		{"changed", change(`{"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}}`), []string{warned}},
 	} {
 		said.texts = nil
 		if err := step.do(); err != nil {
