@@ -47,16 +47,23 @@ func TestKindsOfOthersDoNotDelayTheCollectorAtAStart(t *testing.T) {
 	if err := p.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(datadir.Dir(dir).Log()); err != nil {
-		t.Fatal(err)
-	}
-	p = startOn(t, dir)
-	synced(t, dir)
-	if err := p.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	if got := logged(t, dir, "timed out waiting for dependency graph builder"); len(got) > 0 {
-		t.Errorf("logged %q", got)
+	// A machine that is busy enough may be late by itself, but not each time.
+	for starts := 1; ; starts++ {
+		if err := os.Remove(datadir.Dir(dir).Log()); err != nil {
+			t.Fatal(err)
+		}
+		p = startOn(t, dir)
+		synced(t, dir)
+		if err := p.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		late := logged(t, dir, "timed out waiting for dependency graph builder")
+		if len(late) == 0 {
+			return
+		}
+		if starts == 5 {
+			t.Fatalf("start %d logged %q", starts, late)
+		}
 	}
 }
 
