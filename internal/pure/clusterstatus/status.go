@@ -106,21 +106,13 @@ func Deadline(f Facts) time.Time {
 // noteFailures shows what providers report of failures; it stays until something
 // else is reported.
 func noteFailures(f Facts) {
-	reason, message := reference.Failure(f.Infrastructure, f.ControlPlane)
-	if reason == "" && message == "" {
-		return
-	}
 	shown := clusterv1.ClusterV1Beta1DeprecatedStatus{}
 	if d := f.Cluster.Status.Deprecated; d != nil && d.V1Beta1 != nil {
 		shown = *d.V1Beta1
 	}
-	if reason != "" {
-		shown.FailureReason = &reason
+	if reference.NoteFailure(&shown.FailureReason, &shown.FailureMessage, f.Infrastructure, f.ControlPlane) {
+		f.Cluster.Status.Deprecated = &clusterv1.ClusterDeprecatedStatus{V1Beta1: &shown}
 	}
-	if message != "" {
-		shown.FailureMessage = &message
-	}
-	f.Cluster.Status.Deprecated = &clusterv1.ClusterDeprecatedStatus{V1Beta1: &shown}
 }
 
 func phaseOf(f Facts) clusterv1.ClusterPhase {

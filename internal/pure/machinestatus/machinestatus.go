@@ -108,21 +108,13 @@ func Deadline(f Facts) time.Time {
 // noteFailures shows what providers report of failures; it stays until something
 // else is reported.
 func noteFailures(f Facts) {
-	reason, message := reference.Failure(f.BootstrapConfig, f.Infrastructure)
-	if reason == "" && message == "" {
-		return
-	}
 	shown := clusterv1.MachineV1Beta1DeprecatedStatus{}
 	if d := f.Machine.Status.Deprecated; d != nil && d.V1Beta1 != nil {
 		shown = *d.V1Beta1
 	}
-	if reason != "" {
-		shown.FailureReason = &reason
+	if reference.NoteFailure(&shown.FailureReason, &shown.FailureMessage, f.BootstrapConfig, f.Infrastructure) {
+		f.Machine.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &shown}
 	}
-	if message != "" {
-		shown.FailureMessage = &message
-	}
-	f.Machine.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &shown}
 }
 
 func bootstrapConfigReady(f Facts) metav1.Condition {

@@ -92,21 +92,13 @@ func Deadline(f Facts) (next time.Time) {
 }
 
 func noteFailures(f Facts) {
-	reason, message := reference.Failure(f.BootstrapConfig, f.Infrastructure)
-	if reason == "" && message == "" {
-		return
-	}
 	shown := clusterv1.MachinePoolV1Beta1DeprecatedStatus{}
 	if d := f.Pool.Status.Deprecated; d != nil && d.V1Beta1 != nil {
 		shown = *d.V1Beta1
 	}
-	if reason != "" {
-		shown.FailureReason = &reason
+	if reference.NoteFailure(&shown.FailureReason, &shown.FailureMessage, f.BootstrapConfig, f.Infrastructure) {
+		f.Pool.Status.Deprecated = &clusterv1.MachinePoolDeprecatedStatus{V1Beta1: &shown}
 	}
-	if message != "" {
-		shown.FailureMessage = &message
-	}
-	f.Pool.Status.Deprecated = &clusterv1.MachinePoolDeprecatedStatus{V1Beta1: &shown}
 }
 
 func (f Facts) want() int {

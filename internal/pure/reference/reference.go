@@ -5,7 +5,6 @@
 package reference
 
 import (
-	"cmp"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,14 +76,22 @@ func (o Object) Mirror(m Mirrored) metav1.Condition {
 	return conditions.Mirror(reported, m.Source, m.Target, fallback)
 }
 
-// Failure is what objects report of failures, as contract.Failure has it; of
-// several, the last.
-func Failure(objects ...Object) (reason, message string) {
+// NoteFailure shows what objects report of failures, as contract.Failure has it,
+// in the two fields of a status; of several, the last. It reports whether there
+// is any: what is shown stays until something else is reported.
+func NoteFailure(reason, message **string, objects ...Object) bool {
+	noted := false
+	note := func(field **string, value string) {
+		if value != "" {
+			*field, noted = &value, true
+		}
+	}
 	for _, o := range objects {
 		if o.Obj != nil {
 			r, m := contract.AnyFailure().Of(o.Obj)
-			reason, message = cmp.Or(r, reason), cmp.Or(m, message)
+			note(reason, r)
+			note(message, m)
 		}
 	}
-	return reason, message
+	return noted
 }
