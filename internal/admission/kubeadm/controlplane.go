@@ -19,6 +19,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
 const (
@@ -55,6 +56,9 @@ func ValidateKubeadmControlPlane(c, old *controlplanev1.KubeadmControlPlane) fie
 	errs = append(errs, validateReference(machine.Child("spec", "infrastructureRef"), c.Spec.MachineTemplate.Spec.InfrastructureRef)...)
 	errs = append(errs, fieldrules.Metadata(machine.Child("metadata"), c.Spec.MachineTemplate.ObjectMeta)...)
 	errs = append(errs, fieldrules.Taints(machine.Child("spec", "taints"), c.Spec.MachineTemplate.Spec.Taints, true)...)
+	if old == nil || !equality.Semantic.DeepEqual(c.Spec.MachineTemplate.Spec.ReadinessGates, old.Spec.MachineTemplate.Spec.ReadinessGates) {
+		errs = append(errs, validateReadinessGates(machine.Child("spec", "readinessGates"), c)...)
+	}
 	errs = append(errs, validateRollout(spec.Child("rollout"), c.Spec.Rollout, c.Spec.Replicas)...)
 	errs = append(errs, fieldrules.MachineName(spec.Child("machineNaming", "template"), c.Spec.MachineNaming.Template, "kubeadmControlPlane")...)
 	errs = append(errs, validateControlPlaneConfig(spec.Child("kubeadmConfigSpec"), &c.Spec.KubeadmConfigSpec, spec.Child("rollout"), c.Spec.Rollout)...)
@@ -111,6 +115,17 @@ func validateReference(at *field.Path, ref clusterv1.ContractVersionedObjectRefe
 		}
 	}
 	return errs
+}
+
+// validateReadinessGates demands that the gates fit a Machine together with those
+// that each machine of a control plane has.
+func validateReadinessGates(at *field.Path, c *controlplanev1.KubeadmControlPlane) field.ErrorList {
+	const most = kubeadmcontrolplane.MaxReadinessGates
+	own := len(c.Spec.MachineTemplate.Spec.ReadinessGates)
+	if more := len(kubeadmcontrolplane.ReadinessGates(c)) - most; more > 0 {
+		return field.ErrorList{field.Invalid(at, own, fmt.Sprintf("must have at most %d items: a Machine has at most %d readiness gates, of which the components of a control plane need the others", own-more, most))}
+	}
+	return nil
 }
 
 func validateRollout(at *field.Path, r controlplanev1.KubeadmControlPlaneRolloutSpec, replicas *int32) field.ErrorList {

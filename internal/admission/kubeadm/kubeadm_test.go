@@ -3,6 +3,7 @@
 package kubeadm
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -75,6 +76,15 @@ func controlPlaneAt(version, allowed string) string {
 		"spec: {version: " + version + ", replicas: 1, machineTemplate: {spec: {infrastructureRef: {apiGroup: g, kind: K, name: n}}}}"
 }
 
+// gated is a control plane with so many readiness gates of its own.
+func gated(n int) string {
+	var gates []string
+	for i := range n {
+		gates = append(gates, fmt.Sprintf("{conditionType: Own%d}", i))
+	}
+	return "spec: {version: v1.34.1, replicas: 1, machineTemplate: {spec: {infrastructureRef: {apiGroup: g, kind: K, name: n}, readinessGates: [" + strings.Join(gates, ", ") + "]}}}"
+}
+
 func configured(config string) string {
 	return controlPlaneWith("replicas: 1, kubeadmConfigSpec: " + config)
 }
@@ -140,6 +150,10 @@ func TestValidateKubeadmControlPlane(t *testing.T) {
 		"rolling out all the time":                  {Obj: controlPlaneWith("replicas: 1, rollout: {before: {certificatesExpiryDays: 30}}, kubeadmConfigSpec: {clusterConfiguration: {certificateValidityPeriodDays: 30}}"), Want: []string{"spec.rollout.before.certificatesExpiryDays: Invalid value: 30: must be less than the 30 days that certificates are valid"}},
 		"two health checks":                         {Obj: configured("{initConfiguration: {timeouts: {controlPlaneComponentHealthCheckSeconds: 1}}, joinConfiguration: {timeouts: {controlPlaneComponentHealthCheckSeconds: 2}}}"), Want: []string{"spec.kubeadmConfigSpec.joinConfiguration.timeouts.controlPlaneComponentHealthCheckSeconds: Invalid value: 2: must be the same in initConfiguration and joinConfiguration"}},
 		"a bad machine config":                      {Obj: configured("{format: ignition, bootCommands: [a]}"), Want: []string{"spec.kubeadmConfigSpec.bootCommands: Forbidden: Ignition runs no commands at each boot: add a unit by ignition.containerLinuxConfig.additionalConfig"}},
+
+		"as many gates as fit":          {Obj: gated(26)},
+		"more gates than fit":           {Obj: gated(32), Want: []string{"spec.machineTemplate.spec.readinessGates: Invalid value: 32: must have at most 26 items: a Machine has at most 32 readiness gates, of which the components of a control plane need the others"}},
+		"more gates, as it was already": {Obj: gated(32), Old: gated(32)},
 
 		"one minor version up":   {Obj: one, Old: "spec: {version: v1.33.9}"},
 		"two minor versions up":  {Obj: one, Old: "spec: {version: v1.32.9}", Want: []string{"spec.version: Forbidden: cannot go from v1.32.9 to v1.34.1: upgrade one minor version at a time"}},

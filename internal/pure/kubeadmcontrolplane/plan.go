@@ -82,6 +82,9 @@ func (f Facts) create(a Create) (Action, []string) {
 	if f.Template != "" {
 		blocked = append(blocked, f.Template)
 	}
+	if more := len(ReadinessGates(f.ControlPlane)) - MaxReadinessGates; more > 0 {
+		blocked = append(blocked, fmt.Sprintf("spec.machineTemplate.spec.readinessGates has %d more than fit a Machine beside those of its components: take some away", more))
+	}
 	return a, blocked
 }
 

@@ -23,7 +23,7 @@ var kept = []string{
 // MachineTemplate is what a machine has that is made now. It carries on the
 // remediation that waits for it.
 func MachineTemplate(kcp *controlplanev1.KubeadmControlPlane, cluster string) machinetemplate.Template {
-	from := kcp.Spec.MachineTemplate
+	from, gates := kcp.Spec.MachineTemplate, ReadinessGates(kcp)
 	t := machinetemplate.Template{
 		Maker: metav1.OwnerReference{
 			APIVersion: controlplanev1.GroupVersion().String(), Kind: "KubeadmControlPlane", Name: kcp.Name, UID: kcp.UID,
@@ -36,7 +36,7 @@ func MachineTemplate(kcp *controlplanev1.KubeadmControlPlane, cluster string) ma
 			ClusterName:    cluster,
 			Version:        kcp.Spec.Version,
 			Taints:         from.Spec.Taints,
-			ReadinessGates: readinessGates(kcp),
+			ReadinessGates: gates[:min(len(gates), MaxReadinessGates)],
 			Deletion:       clusterv1.MachineDeletionSpec(from.Spec.Deletion),
 		},
 	}
@@ -71,9 +71,13 @@ func Name(kcp *controlplanev1.KubeadmControlPlane, cluster, random string) (stri
 	}.Name(random)
 }
 
-// readinessGates make what is reported of a machine's components and of its Node
-// part of its own health.
-func readinessGates(kcp *controlplanev1.KubeadmControlPlane) (gates []clusterv1.MachineReadinessGate) {
+// MaxReadinessGates is how many a Machine may have.
+const MaxReadinessGates = 32
+
+// ReadinessGates make what is reported of a machine's components and of its Node
+// part of its own health. Those of the spec come last: where there are more than
+// a Machine may have, it is them that do not fit.
+func ReadinessGates(kcp *controlplanev1.KubeadmControlPlane) (gates []clusterv1.MachineReadinessGate) {
 	for _, t := range reported(ManagesEtcd(kcp)) {
 		gates = append(gates, clusterv1.MachineReadinessGate{ConditionType: t})
 	}

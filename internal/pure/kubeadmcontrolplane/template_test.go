@@ -3,6 +3,8 @@
 package kubeadmcontrolplane
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -82,5 +84,23 @@ func TestAMachineKeepsWhatIsAboutItAlone(t *testing.T) {
 	}
 	if _, hooked := to.Annotations[controlplanev1.PreTerminateHookCleanupAnnotation]; !hooked {
 		t.Error("the hook that somebody removed does not come back")
+	}
+}
+
+func TestAMachineHasNoMoreReadinessGatesThanItMay(t *testing.T) {
+	t.Parallel()
+	kcp := templated(func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.MachineTemplate.Spec.ReadinessGates = nil
+		for i := range MaxReadinessGates {
+			kcp.Spec.MachineTemplate.Spec.ReadinessGates = append(kcp.Spec.MachineTemplate.Spec.ReadinessGates, clusterv1.MachineReadinessGate{ConditionType: fmt.Sprint("Own", i)})
+		}
+	})
+	gates := MachineTemplate(kcp, "c").Spec.ReadinessGates
+	if len(gates) != 32 || gates[0].ConditionType != controlplanev1.KubeadmControlPlaneMachineAPIServerPodHealthyCondition || gates[31].ConditionType != "Own27" {
+		t.Errorf("%d gates: %v", len(gates), gates)
+	}
+	_, blocked := Facts{ControlPlane: kcp, Cluster: &clusterv1.Cluster{}}.create(Create{})
+	if want := "spec.machineTemplate.spec.readinessGates has 4 more than fit a Machine beside those of its components: take some away"; !slices.Contains(blocked, want) {
+		t.Errorf("blocked by %q", blocked)
 	}
 }
