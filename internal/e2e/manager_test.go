@@ -19,10 +19,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	"github.com/capstan-dev/capstan/internal/cli"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
@@ -38,16 +41,7 @@ func TestAManagerNeedsNoMoreThanItsRole(t *testing.T) {
 		"of machines":         {"local", "core,kubeadm"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			if _, err := testenv.Up(t, "--data-dir="+dir, "--listen=127.0.0.1:0", "--providers="+tc.plane); err != nil {
-				t.Fatal(err)
-			}
-			env, err := testenv.Connect(datadir.Dir(dir).Kubeconfig())
-			if err != nil {
-				t.Fatal(err)
-			}
-			env.Namespace = metav1.NamespaceDefault
-			f := fleet{t, env}
+			f := planeOf(t, tc.plane)
 			metrics := testenv.FreeAddress(t)
 			everywhere := "0.0.0.0" + metrics[strings.LastIndexByte(metrics, ':'):]
 			account := f.account("manager", manifests.ManagerRole)
@@ -68,6 +62,42 @@ func TestAManagerNeedsNoMoreThanItsRole(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// planeOf is a plane that runs only some of the controllers.
+func planeOf(t *testing.T, providers string) fleet {
+	t.Helper()
+	dir := t.TempDir()
+	if _, err := testenv.Up(t, "--data-dir="+dir, "--listen=127.0.0.1:0", "--providers="+providers); err != nil {
+		t.Fatal(err)
+	}
+	env, err := testenv.Connect(datadir.Dir(dir).Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	env.Namespace = metav1.NamespaceDefault
+	return fleet{t, env}
+}
+
+// TestAManagerWithoutCoreAsksExtensions has control planes looked after by a
+// manager that asks no extension what it can do: it learns that from the
+// ExtensionConfigs, and needs no more than its role for it.
+func TestAManagerWithoutCoreAsksExtensions(t *testing.T) {
+	f := planeOf(t, "core,local")
+	sample(f)
+	log := f.runManager(f.kubeconfig(f.account("manager", manifests.ManagerRole)), "--providers=kubeadm")
+	f.create("c", shape{controlPlane: 3, version: "v1.36.3"})
+	f.becomes("c")
+	before := f.uids("c", every)
+	modify(f, "c-control-plane", &controlplanev1.KubeadmControlPlane{}, func(k *controlplanev1.KubeadmControlPlane) {
+		k.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(0))
+		k.Spec.Version = "v1.36.4"
+		k.Spec.KubeadmConfigSpec.Files = []bootstrapv1.File{{Path: "/etc/motd", Content: "in place"}}
+	})
+	f.eventually(func() error { return f.updated("c", every, "v1.36.4", before) })
+	if strings.Contains(log.String(), "forbidden") {
+		t.Error(log.String())
 	}
 }
 

@@ -76,7 +76,7 @@ type Outside struct {
 	Backends  host.Backends   // for Local
 	Payloads  *payloads.Store // what is applied to workload clusters; for Core
 
-	Extensions Extensions // for Core
+	Extensions Extensions // for Core and Kubeadm
 
 	Clock    clock.PassiveClock
 	Recorder func(controller string) events.EventRecorder
@@ -161,12 +161,26 @@ func All() []Controller {
 			return &clusterresourcesetbinding.Reconciler{Mgmt: o.Mgmt, Payloads: o.Payloads, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name)}
 		}),
 		entry(Core, &runtimev1.ExtensionConfig{}, func(o Outside, name string) reconciler[*runtimev1.ExtensionConfig] {
-			return &extensionconfig.Reconciler{
-				Mgmt: o.Mgmt, Live: o.Live, Extensions: o.Extensions.Client, Registry: o.Extensions.Registry, Catalog: o.Extensions.Catalog,
-				Clock: o.Clock, Recorder: o.Recorder(name), Random: o.Random,
-			}
+			return extensionConfigs(o, name)
 		}),
 	}
+}
+
+func extensionConfigs(o Outside, name string) *extensionconfig.Reconciler {
+	return &extensionconfig.Reconciler{
+		Mgmt: o.Mgmt, Live: o.Live, Extensions: o.Extensions.Client, Registry: o.Extensions.Registry, Catalog: o.Extensions.Catalog,
+		Clock: o.Clock, Recorder: o.Recorder(name), Random: o.Random,
+	}
+}
+
+// ExtensionFollower stands for the controller of ExtensionConfigs where that runs
+// in another process, with Core: what Kubeadm asks extensions is asked from here.
+func ExtensionFollower() Controller {
+	return entry(Kubeadm, &runtimev1.ExtensionConfig{}, func(o Outside, name string) reconciler[*runtimev1.ExtensionConfig] {
+		r := extensionConfigs(o, name)
+		r.Follow = true
+		return r
+	})
 }
 
 // reconciler is what the packages of controllers give.

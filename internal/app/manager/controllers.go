@@ -63,7 +63,11 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends
 	if outside.Extensions, err = s.openExtensions(ctx); err != nil {
 		return err
 	}
-	for _, each := range controllers.All() {
+	all := controllers.All()
+	if !slices.Contains(o.Providers, controllers.Core) {
+		all = append(all, controllers.ExtensionFollower())
+	}
+	for _, each := range all {
 		if !slices.Contains(o.Providers, each.Provider) {
 			continue
 		}

@@ -22,10 +22,16 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 )
 
+// callsExtensions reports whether a provider is chosen that asks runtime
+// extensions.
+func (o Options) callsExtensions() bool {
+	return slices.Contains(o.Providers, controllers.Core) || slices.Contains(o.Providers, controllers.Kubeadm)
+}
+
 // openExtensions makes the client of runtime extensions. Its registry is filled
-// by the controller of ExtensionConfigs, which runs with the core provider.
+// by the controller of ExtensionConfigs, or by what follows that.
 func (s *shared) openExtensions(ctx context.Context) (x controllers.Extensions, err error) {
-	if !slices.Contains(s.options.Providers, controllers.Core) {
+	if !s.options.callsExtensions() {
 		return x, nil
 	}
 	log := s.options.Log.WithName("extensions")

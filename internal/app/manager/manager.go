@@ -258,7 +258,7 @@ func managerOptions(o Options) (ctrlmanager.Options, error) {
 		// from the cache like all others.
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 	}
-	if slices.Contains(o.Providers, controllers.Core) {
+	if o.callsExtensions() {
 		maps.Copy(opts.Metrics.ExtraHandlers, o.ExtensionPages.Handlers())
 	}
 	if o.Namespace != metav1.NamespaceAll {

@@ -57,7 +57,7 @@ type Registry interface {
 	Tried(name string)
 }
 
-// Reconciler has what the controller needs from outside. All fields are
+// Reconciler has what the controller needs from outside. All fields but Follow are
 // required; Setup checks them.
 type Reconciler struct {
 	Mgmt       client.Client // the management cluster
@@ -70,6 +70,9 @@ type Reconciler struct {
 	// Random is in [0,1): extensions that were asked together are not asked
 	// together again.
 	Random func() float64
+	// Follow says that the controller runs in another process: what that has found
+	// out is registered, nothing is asked and nothing written.
+	Follow bool
 
 	attempts attempts
 	secrets  *secretWatches           // set by Setup; without it nothing is watched
@@ -84,11 +87,18 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 	if r.Mgmt == nil || r.Live == nil || r.Extensions == nil || r.Registry == nil || r.Catalog == nil || r.Clock == nil || r.Recorder == nil || r.Random == nil {
 		return errors.New("extensionconfig: Mgmt, Live, Extensions, Registry, Catalog, Clock, Recorder and Random are required")
 	}
+	r.ours = controller.Ours(mgr)
+	if r.Follow {
+		if err := mgr.Add(warmUp{r}); err != nil {
+			return err
+		}
+		return controller.For(mgr, name, &runtimev1.ExtensionConfig{}).WatchesSource(r.removals(mgr.GetCache())).Complete(r)
+	}
 	secrets, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("watch Secrets: %w", err)
 	}
-	r.secrets, r.ours = newSecretWatches(secrets), controller.Ours(mgr)
+	r.secrets = newSecretWatches(secrets)
 	if err := errors.Join(mgr.Add(ctrlmanager.RunnableFunc(r.secrets.wait)), mgr.Add(warmUp{r})); err != nil {
 		return err
 	}
@@ -103,6 +113,9 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 // Reconcile implements reconcile.ObjectReconciler. There is no finalizer: what
 // is kept for an ExtensionConfig lies in this process alone, which sees it go.
 func (r *Reconciler) Reconcile(ctx context.Context, config *runtimev1.ExtensionConfig) (ctrl.Result, error) {
+	if r.Follow {
+		return ctrl.Result{}, r.follow(ctx, config)
+	}
 	defer r.Registry.Tried(config.Name)
 	return reconciler.Flow[*runtimev1.ExtensionConfig, state]{
 		Clock:   r.Clock,

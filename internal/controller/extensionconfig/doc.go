@@ -24,4 +24,7 @@
 // An ExtensionConfig that is being deleted, is gone, or has lost the label that
 // the manager filters by, is called no more from the moment that the watch shows
 // it.
+//
+// A manager without the core provider follows the controller in another: it
+// registers what that has written in the status, and writes nothing itself.
 package extensionconfig
