@@ -54,6 +54,7 @@ var values = []string{
 	"k8s.io/api",
 	"k8s.io/apiextensions-apiserver/pkg/apis",
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema",
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation",
 	"k8s.io/apimachinery/pkg/api/equality",
 	"k8s.io/apimachinery/pkg/api/validation",
 	"k8s.io/apimachinery/pkg/apis/meta/v1",
@@ -65,6 +66,7 @@ var values = []string{
 	"k8s.io/apimachinery/pkg/util/version",
 	"k8s.io/apimachinery/pkg/util/yaml",
 	"k8s.io/apimachinery/pkg/version",
+	"k8s.io/apiserver/pkg/apis/cel",
 	"k8s.io/utils/ptr",
 	"sigs.k8s.io/yaml",
 }

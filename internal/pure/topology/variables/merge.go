@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package variables
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// Source is one that defines variables: the class itself, or a patch of it.
+type Source struct {
+	From      string // clusterv1.VariableDefinitionFromInline, or the name of the patch
+	Variables []clusterv1.ClusterClassVariable
+}
+
+// Merge lists all variables by name, each with its definitions in the order of
+// the sources. Sources that do not agree on a variable are an error too: nobody
+// could say which of them a value is for.
+func Merge(sources []Source) ([]clusterv1.ClusterClassStatusVariable, error) {
+	byName := map[string]*clusterv1.ClusterClassStatusVariable{}
+	first := map[string]string{} // what the first source says of a variable
+	var conflicting []string
+	for _, source := range sources {
+		for _, v := range source.Variables {
+			text := meaning(v)
+			merged := byName[v.Name]
+			if merged == nil {
+				merged = &clusterv1.ClusterClassStatusVariable{Name: v.Name, DefinitionsConflict: new(false)}
+				byName[v.Name], first[v.Name] = merged, text
+			}
+			merged.Definitions = append(merged.Definitions, clusterv1.ClusterClassStatusVariableDefinition{
+				From: source.From, Required: v.Required, DeprecatedV1Beta1Metadata: v.DeprecatedV1Beta1Metadata, Schema: v.Schema,
+			})
+			if text != first[v.Name] && !*merged.DefinitionsConflict {
+				*merged.DefinitionsConflict = true
+				conflicting = append(conflicting, v.Name)
+			}
+		}
+	}
+	out := make([]clusterv1.ClusterClassStatusVariable, 0, len(byName))
+	for _, v := range byName {
+		out = append(out, *v)
+	}
+	slices.SortFunc(out, func(a, b clusterv1.ClusterClassStatusVariable) int { return strings.Compare(a.Name, b.Name) })
+	if len(conflicting) > 0 {
+		slices.Sort(conflicting)
+		return out, fmt.Errorf("the following variables have conflicting schemas: %s", strings.Join(conflicting, ","))
+	}
+	return out, nil
+}
+
+// meaning is the same for definitions that mean the same.
+func meaning(v clusterv1.ClusterClassVariable) string {
+	required := v.Required != nil && *v.Required
+	return fmt.Sprint(required, canonical(v.DeprecatedV1Beta1Metadata), canonical(normal(v.Schema.OpenAPIV3Schema)))
+}
+
+// Visible are the values that a patch sees: those of variables that the class or
+// the patch itself defines.
+func Visible(status []clusterv1.ClusterClassStatusVariable, patch string, values []clusterv1.ClusterVariable) []clusterv1.ClusterVariable {
+	seen := map[string]bool{}
+	for _, v := range status {
+		seen[v.Name] = slices.ContainsFunc(v.Definitions, func(d clusterv1.ClusterClassStatusVariableDefinition) bool {
+			return d.From == clusterv1.VariableDefinitionFromInline || d.From == patch
+		})
+	}
+	var out []clusterv1.ClusterVariable
+	for _, v := range values {
+		if seen[v.Name] {
+			out = append(out, v)
+		}
+	}
+	return out
+}
