@@ -67,7 +67,10 @@ var values = []string{
 	"k8s.io/apimachinery/pkg/util/yaml",
 	"k8s.io/apimachinery/pkg/version",
 	"k8s.io/apiserver/pkg/apis/cel",
+	"k8s.io/kube-openapi/pkg/schemaconv",
+	"k8s.io/kube-openapi/pkg/validation/spec",
 	"k8s.io/utils/ptr",
+	"sigs.k8s.io/structured-merge-diff/v6",
 	"sigs.k8s.io/yaml",
 }
 

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package intent
+
+import (
+	"fmt"
+	"reflect"
+
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// Reason says why an apply would change an object.
+type Reason string
+
+// The reasons, in the order in which they are looked for.
+const (
+	// Unchanged: it would change nothing.
+	Unchanged Reason = ""
+	// FieldsLost: the object has no managedFields at all. Seed comes first.
+	FieldsLost Reason = "ManagedFieldsLost"
+	// NeverApplied: the manager has no entry in managedFields yet.
+	NeverApplied Reason = "NeverApplied"
+	// OtherVersion: the entry speaks of another version of the kind.
+	OtherVersion Reason = "OtherVersion"
+	// Ownership: fields are to be added to the entry or taken from it. What
+	// somebody else took from us by an update is among those added.
+	Ownership Reason = "Ownership"
+	// Values: the entry is right, and a value or the order of a list differs.
+	Values Reason = "Values"
+	// Misfit: the live object cannot be read by the schema, because one of both
+	// is older than the other. Problem says more.
+	Misfit Reason = "DoesNotFitSchema"
+)
+
+// Verdict is the outcome of a comparison.
+type Verdict struct {
+	Reason Reason
+	// Owned are the fields that our entry names now; nil without an entry.
+	Owned *Fields
+	// Added and Removed are the fields that an apply adds to our entry and takes
+	// from it; nil if there are none to compare.
+	Added, Removed *Fields
+	// Problem is what is wrong in a Misfit.
+	Problem string
+}
+
+// Changed reports whether an apply is needed.
+func (v Verdict) Changed() bool { return v.Reason != Unchanged }
+
+// Against compares the intent with a live object, which is decoded from the
+// server's JSON and is of the same version. A typed object that was converted
+// will not do: where it leaves out an explicit zero, the intent would never
+// hold. settled, which may be nil, is what the server made of the intent before.
+func (in *Intent) Against(live map[string]any, settled *Settled) Verdict {
+	all := entries(live)
+	var entry map[string]any
+	for _, e := range all {
+		if in.ours(e) {
+			entry = e
+		}
+	}
+	switch {
+	case entry == nil && in.Fields.Empty():
+		return Verdict{} // the server keeps no empty entry
+	case len(all) == 0:
+		return Verdict{Reason: FieldsLost, Added: in.Fields}
+	case entry == nil:
+		return Verdict{Reason: NeverApplied, Added: in.Fields}
+	}
+	// One encoder made both, so the same fields are coded the same. That is so
+	// nearly always, and costs a tenth of decoding them. What is decoded is
+	// compared, since the server escapes characters such as & and we do not.
+	owned := in.Fields
+	if !reflect.DeepEqual(entry["fieldsV1"], any(in.coded)) {
+		var err error
+		if owned, err = decode(entry); err != nil {
+			return Verdict{Reason: Misfit, Problem: fmt.Sprintf("managedFields of %s: %v", in.manager, err)}
+		}
+	}
+	v := Verdict{Owned: owned}
+	switch {
+	case entry["apiVersion"] != in.of.gvk.GroupVersion().String():
+		v.Reason = OtherVersion
+	case settled.holds(in, owned, live):
+	case !owned.Equals(in.Fields):
+		v.Reason, v.Added, v.Removed = Ownership, in.Fields.Difference(owned), owned.Difference(in.Fields)
+	default:
+		v.Reason, v.Problem = in.merge(live)
+	}
+	return v
+}
+
+// merge says whether merging the intent into the live object changes it, by the
+// comparison that the server makes. It goes by order: typed.Compare does not,
+// and takes sets and keyed lists as equal that the server writes anew.
+func (in *Intent) merge(live map[string]any) (reason Reason, problem string) {
+	have, err := in.read(live)
+	if err != nil {
+		return Misfit, err.Error()
+	}
+	merged, err := have.Merge(in.typed)
+	if err != nil {
+		return Misfit, err.Error()
+	}
+	if !value.EqualsUsing(value.NewFreelistAllocator(), have.AsValue(), merged.AsValue()) {
+		return Values, ""
+	}
+	return Unchanged, ""
+}
+
+// read gives the live object its type, without what the intent cannot touch:
+// status and managedFields are most of an object.
+func (in *Intent) read(live map[string]any) (*typed.TypedValue, error) {
+	return in.of.typed.FromUnstructured(in.shared(live), typed.AllowDuplicates)
+}
+
+// shared is the part of the live object below fields that the intent has, at
+// the top and in metadata.
+func (in *Intent) shared(live map[string]any) map[string]any {
+	out := make(map[string]any, len(in.object))
+	for name := range in.object {
+		if have, ok := live[name]; ok {
+			out[name] = have
+		}
+	}
+	wanted, _ := in.object["metadata"].(map[string]any)
+	have, _ := out["metadata"].(map[string]any)
+	if have == nil {
+		return out
+	}
+	meta := make(map[string]any, len(wanted))
+	for name, want := range wanted {
+		if name == "uid" || name == "resourceVersion" { // preconditions, no fields
+			meta[name] = want
+		} else if x, ok := have[name]; ok {
+			meta[name] = x
+		}
+	}
+	out["metadata"] = meta
+	return out
+}

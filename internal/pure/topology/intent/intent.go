@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package intent
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+)
+
+// Intent is what a manager wants of an object: some of its fields, in the form
+// in which they are sent.
+type Intent struct {
+	// Fields are those that an apply makes the manager own.
+	Fields *Fields
+
+	of      *Type
+	manager string
+	object  map[string]any
+	typed   *typed.TypedValue
+	coded   map[string]any // Fields as they stand in managedFields
+}
+
+// unowned is what the server lets nobody own.
+var unowned = fieldpath.NewSet(
+	fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"), fieldpath.MakePathOrDie("metadata"),
+	fieldpath.MakePathOrDie("metadata", "name"), fieldpath.MakePathOrDie("metadata", "namespace"),
+	fieldpath.MakePathOrDie("metadata", "uid"), fieldpath.MakePathOrDie("metadata", "resourceVersion"),
+)
+
+// Intend makes the intent of a manager, and completes object for that. An error
+// says that the schema refuses the object, as the server would.
+func (t *Type) Intend(manager string, object map[string]any) (*Intent, error) {
+	t.shape.complete(object, false)
+	of, err := t.typed.FromUnstructured(object)
+	if err != nil {
+		return nil, fmt.Errorf("what is wanted does not fit the schema of %s: %w", t.gvk.Kind, err)
+	}
+	set, err := of.ToFieldSet()
+	if err != nil {
+		return nil, fmt.Errorf("name the fields wanted of %s: %w", t.gvk.Kind, err)
+	}
+	in := &Intent{of: t, manager: manager, object: object, typed: of, Fields: set.Difference(unowned)}
+	coded, err := in.Fields.ToJSON()
+	if err != nil {
+		return nil, fmt.Errorf("encode the fields wanted of %s: %w", t.gvk.Kind, err)
+	}
+	if err := json.Unmarshal(coded, &in.coded); err != nil {
+		return nil, fmt.Errorf("decode the fields wanted of %s: %w", t.gvk.Kind, err)
+	}
+	return in, nil
+}
+
+// Object is what to send: not to be changed.
+func (in *Intent) Object() map[string]any { return in.object }
+
+// Seed is the managedFields of an object whose own were lost: ours alone, as if
+// the intent had just been applied. Were it applied to the object as it is, the
+// server would give every field of it to a manager before-first-apply, and what
+// we want no more could never go.
+func (in *Intent) Seed() []any {
+	return []any{map[string]any{
+		"manager": in.manager, "operation": "Apply", "apiVersion": in.of.gvk.GroupVersion().String(),
+		"fieldsType": "FieldsV1", "fieldsV1": in.coded,
+	}}
+}
+
+// entries are the managedFields of an object.
+func entries(live map[string]any) []map[string]any {
+	meta, _ := live["metadata"].(map[string]any)
+	list, _ := meta["managedFields"].([]any)
+	out := make([]map[string]any, 0, len(list))
+	for _, e := range list {
+		if e, ok := e.(map[string]any); ok {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// ours reports whether an entry is that of the applies of the intent's manager.
+func (in *Intent) ours(entry map[string]any) bool {
+	return entry["manager"] == in.manager && entry["operation"] == "Apply" && (entry["subresource"] == nil || entry["subresource"] == "")
+}
+
+func decode(entry map[string]any) (*Fields, error) {
+	coded, err := json.Marshal(entry["fieldsV1"])
+	if err != nil {
+		return nil, err
+	}
+	set := fieldpath.NewSet()
+	return set, set.FromJSON(bytes.NewReader(coded))
+}
