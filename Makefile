@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 TOOL := go tool -modfile=go.tools.mod
 
-.PHONY: build quickstart run-sample-extension test fmt vet lint unit peer generate verify bench gobench clean
+.PHONY: build quickstart run-sample-extension test fmt vet lint unit peer generate verify bench gobench differ clean
 
 build: ; go build -ldflags '-s -w' -o bin/ ./cmd/...
 
@@ -34,5 +34,8 @@ verify: ; @sums() { git ls-files -co --exclude-standard api manifests extension 
 bench: build ; go run ./bench -capstan bin/capstan -scenario bench/scenarios/one.yaml
 
 gobench: ; go test -run '^$$' -bench . ./internal/... ./bench
+
+# What a server-side apply would change, held against servers, for as long as you like.
+differ: ; DIFFER_STEPS=$${STEPS:-20000} DIFFER_SEED=$${SEED:-$$RANDOM} go test -count 1 -timeout 0 -v -run Foretold ./internal/builder/differ
 
 clean: ; rm -rf bin

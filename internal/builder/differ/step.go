@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package differ
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/capstan-dev/capstan/internal/pure/topology/intent"
+)
+
+// try is one apply of an intent, and what was said of it before.
+type try struct {
+	version int
+	wanted  map[string]any
+	live    map[string]any
+	after   map[string]any
+	in      *intent.Intent // nil if it was refused here
+	verdict intent.Verdict
+	did     string // what others did before
+}
+
+func (t try) example(note any) example {
+	return example{wanted: t.wanted, live: t.live, after: t.after, note: fmt.Sprintf("%s; %v", t.did, note)}
+}
+
+// step has others interfere, changes the intent or not, says what an apply will
+// do, and applies.
+func (l *life) step(ctx context.Context) error {
+	t := try{did: l.disturb(ctx)}
+	next := l.wanted
+	if l.r.IntN(2) == 0 {
+		next = l.sub.source.change(l.r, l.wanted)
+	}
+	if len(l.sub.types) > 1 && l.r.IntN(15) == 0 {
+		t.version = 1
+	}
+	var err error
+	if t.live, err = l.get(ctx, t.version); err != nil {
+		return err
+	}
+	t.wanted = l.stamp(t.version, next)
+	sent := runtime.DeepCopyJSON(t.wanted)
+	in, refused := l.sub.types[t.version].Intend(Manager, t.wanted)
+	if refused == nil {
+		t.in, t.verdict, sent = in, in.Against(t.live, l.settled), runtime.DeepCopyJSON(in.Object())
+	}
+	if t.verdict.Reason == intent.Misfit {
+		l.report.fault(l.sub.kind+": a live object is not read", t.example(t.verdict.Problem))
+		return nil
+	}
+	sent["metadata"].(map[string]any)["resourceVersion"] = resourceVersion(t.live) // refused if anybody wrote in between
+	answer, code, err := l.apply(ctx, t.version, sent)
+	switch {
+	case err != nil:
+		return err
+	case code == http.StatusConflict:
+		l.seen = nil
+		l.report.Counts["interrupted"]++
+	case code > http.StatusCreated && refused != nil:
+		l.report.Counts["refused by both"]++
+	case code > http.StatusCreated && !t.verdict.Changed():
+		l.report.fault(l.sub.kind+": unchanged, and refused", t.example(answer["message"]))
+	case code == http.StatusInternalServerError:
+		l.report.fault(l.sub.kind+": refused by the merge of the server alone", t.example(answer["message"]))
+	case code > http.StatusCreated:
+		l.report.Counts["changed, refused by a rule"]++
+	case refused != nil:
+		l.report.fault(l.sub.kind+": refused here alone", t.example(refused))
+	default:
+		t.after, l.wanted, l.seen, l.at = answer, next, answer, t.version
+		l.compare(t)
+		return l.settle(ctx, t, sent)
+	}
+	return nil
+}
+
+func (l *life) apply(ctx context.Context, version int, body map[string]any) (map[string]any, int, error) {
+	return l.send(ctx, version, Request{Method: http.MethodPatch, Type: asApply, Query: "force=true&fieldManager=" + Manager, Body: body})
+}
+
+// compare holds a verdict against what the apply did. A write that changes no
+// field of ours is none that we miss: it moves times in managedFields, or drops
+// what others had stored and nobody can read.
+func (l *life) compare(t try) {
+	l.report.Steps++
+	wrote := resourceVersion(t.after) != resourceVersion(t.live)
+	switch {
+	case t.verdict.Changed() && wrote:
+		l.report.Counts["applied: "+string(t.verdict.Reason)]++
+	case !t.verdict.Changed() && !wrote:
+		l.report.Counts["unchanged"]++
+	case t.verdict.Changed():
+		l.report.fault(l.sub.kind+": needless apply, "+string(t.verdict.Reason), t.example(fmt.Sprint("added ", t.verdict.Added, " removed ", t.verdict.Removed)))
+	case ours(t.in, t.live, t.after):
+		l.report.fault(l.sub.kind+": missed", t.example(""))
+	default:
+		l.report.Counts["written, yet no field of ours"]++
+	}
+	l.foretold(t)
+}
+
+// ours reports whether fields of the intent differ, or who owns them.
+func ours(in *intent.Intent, before, after map[string]any) bool {
+	return in.Against(before, nil).Reason != in.Against(after, nil).Reason || !reflect.DeepEqual(before["spec"], after["spec"])
+}
+
+// foretold holds what was said of fields that the intent lets go against what
+// the object has left of them.
+func (l *life) foretold(t try) {
+	if t.verdict.Removed == nil || t.verdict.Removed.Empty() {
+		return
+	}
+	remains, err := t.in.Remains(t.live, t.verdict)
+	if err != nil {
+		l.report.fault(l.sub.kind+": what remains is not known", t.example(err))
+		return
+	}
+	left, err := l.sub.types[t.version].FieldsOf(map[string]any{"spec": t.after["spec"]})
+	if err != nil {
+		l.report.fault(l.sub.kind+": an answer is not read", t.example(err))
+		return
+	}
+	t.verdict.Removed.Leaves().Iterate(func(p fieldpath.Path) {
+		if len(p) == 0 || p[0].FieldName == nil || *p[0].FieldName != "spec" || intent.Names(t.in.Fields, p) {
+			return // or an empty map that is one no more
+		}
+		others := false
+		for _, r := range remains {
+			others = others || len(r.Path) >= len(p) && r.Path[:len(p)].Equals(p)
+		}
+		switch here := intent.Names(left, p); {
+		case here == others:
+			l.report.Counts[fmt.Sprintf("let go, and remains: %t", here)]++
+		case here:
+			l.report.Counts["let go, and remains by its default"]++
+		default:
+			l.report.fault(l.sub.kind+": let go, held by others, and gone", t.example(p))
+		}
+	})
+}
+
+// settle applies once more what does not look applied, as a writer does, and
+// remembers the answer: after that it must look applied.
+func (l *life) settle(ctx context.Context, t try, sent map[string]any) error {
+	l.settled = nil
+	if t.in.Against(t.after, nil).Changed() {
+		l.report.Counts["applied once more"]++
+		sent["metadata"].(map[string]any)["resourceVersion"] = resourceVersion(t.after)
+		answer, code, err := l.apply(ctx, t.version, sent)
+		if err != nil {
+			return err
+		}
+		if code <= http.StatusCreated {
+			t.after, l.seen = answer, answer
+		}
+		l.settled = t.in.Settle(t.after)
+	}
+	if v := t.in.Against(t.after, l.settled); v.Changed() {
+		l.report.fault(l.sub.kind+": applied, and does not look so", t.example(fmt.Sprint(v.Reason, " added ", v.Added, " removed ", v.Removed)))
+	}
+	return nil
+}
+
+func resourceVersion(object map[string]any) string {
+	meta, _ := object["metadata"].(map[string]any)
+	version, _ := meta["resourceVersion"].(string)
+	return version
+}
