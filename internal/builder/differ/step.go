@@ -9,7 +9,7 @@ import (
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"github.com/capstan-dev/capstan/internal/pure/topology/intent"
 )
@@ -102,7 +102,28 @@ func (l *life) compare(t try) {
 	default:
 		l.report.Counts["written, yet no field of ours"]++
 	}
-	l.foretold(t)
+	l.foretell(t)
+	l.remains(t)
+}
+
+// foretell holds what was said of the outcome of an apply against the outcome,
+// where webhooks left it alone.
+func (l *life) foretell(t try) {
+	foretold, err := t.in.After(t.live, t.verdict)
+	if err != nil {
+		l.report.fault(l.sub.kind+": the outcome is not foretold", t.example(err))
+		return
+	}
+	same := value.Equals(value.NewValueInterface(foretold["spec"]), value.NewValueInterface(t.after["spec"]))
+	switch {
+	case same:
+		l.report.Counts["outcome foretold"]++
+	case t.in.Against(t.after, nil).Changed():
+		l.report.Counts["outcome not foretold: not stored as sent"]++
+	default:
+		t.wanted = foretold
+		l.report.fault(l.sub.kind+": another outcome", t.example("wanted is what was foretold"))
+	}
 }
 
 // ours reports whether fields of the intent differ, or who owns them.
@@ -110,9 +131,8 @@ func ours(in *intent.Intent, before, after map[string]any) bool {
 	return in.Against(before, nil).Reason != in.Against(after, nil).Reason || !reflect.DeepEqual(before["spec"], after["spec"])
 }
 
-// foretold holds what was said of fields that the intent lets go against what
-// the object has left of them.
-func (l *life) foretold(t try) {
+// remains looks at what is said of fields that the intent lets go.
+func (l *life) remains(t try) {
 	if t.verdict.Removed == nil || t.verdict.Removed.Empty() {
 		return
 	}
@@ -121,28 +141,12 @@ func (l *life) foretold(t try) {
 		l.report.fault(l.sub.kind+": what remains is not known", t.example(err))
 		return
 	}
-	left, err := l.sub.types[t.version].FieldsOf(map[string]any{"spec": t.after["spec"]})
-	if err != nil {
-		l.report.fault(l.sub.kind+": an answer is not read", t.example(err))
-		return
+	for _, r := range remains {
+		if r.By == "" || !t.verdict.Removed.Has(r.Path) {
+			l.report.fault(l.sub.kind+": what remains was not let go", t.example(r))
+		}
 	}
-	t.verdict.Removed.Leaves().Iterate(func(p fieldpath.Path) {
-		if len(p) == 0 || p[0].FieldName == nil || *p[0].FieldName != "spec" || intent.Names(t.in.Fields, p) {
-			return // or an empty map that is one no more
-		}
-		others := false
-		for _, r := range remains {
-			others = others || len(r.Path) >= len(p) && r.Path[:len(p)].Equals(p)
-		}
-		switch here := intent.Names(left, p); {
-		case here == others:
-			l.report.Counts[fmt.Sprintf("let go, and remains: %t", here)]++
-		case here:
-			l.report.Counts["let go, and remains by its default"]++
-		default:
-			l.report.fault(l.sub.kind+": let go, held by others, and gone", t.example(p))
-		}
-	})
+	l.report.Counts[fmt.Sprintf("let go, and all gone: %t", len(remains) == 0)]++
 }
 
 // settle applies once more what does not look applied, as a writer does, and

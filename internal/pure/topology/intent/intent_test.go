@@ -240,3 +240,32 @@ func TestWhatOthersHoldRemains(t *testing.T) {
 		})
 	}
 }
+
+// TestTheOutcomeOfAnApplyIsForetold tells a template whose spec changes, and is
+// to be replaced, from one whose metadata alone does.
+func TestTheOutcomeOfAnApplyIsForetold(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ intent, live, want string }{
+		"a value":                          {`{"name":"b"}`, live(`{"name":"a","size":1}`, `{"f:name":{}}`), `{"name":"b","size":1,"count":3.0}`},
+		"ownership alone":                  {`{"name":"a"}`, live(`{"name":"a","count":3}`, `{}`), `{"name":"a","count":3}`},
+		"a field that goes":                {`{}`, live(`{"name":"a","count":3}`, `{"f:name":{}}`), `{"count":3}`},
+		"a field that comes back":          {`{"name":"a"}`, live(`{"name":"a","count":4}`, `{"f:name":{},"f:count":{}}`), `{"name":"a","count":3.0}`},
+		"a field that others hold":         {`{}`, live(`{"name":"a","count":3}`, `{"f:name":{}}`, `{"f:name":{}}`), `{"name":"a","count":3}`},
+		"a map of which nothing is left":   {`{"map":{}}`, live(`{"map":{"a":{"x":"1"}},"count":3}`, `{"f:map":{"f:a":{".":{},"f:x":{}}}}`), `{"count":3}`},
+		"an item with another's field":     {`{}`, live(`{"map":{"a":{"x":"1"},"b":{}},"count":3}`, `{"f:map":{"f:a":{".":{}}}}`, `{"f:map":{"f:a":{"f:x":{}},"f:b":{".":{}}}}`), `{"map":{"b":{}},"count":3}`},
+		"null where it may not be is gone": {`{"name":"a"}`, live(`{"name":"a","count":3,"group":{"x":null}}`, `{"f:name":{}}`), `{"name":"a","count":3,"group":{}}`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in, have := want(t, whole(tc.intent)), object(t, tc.live)
+			after, err := in.After(have, in.Against(have, nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(object(t, tc.want), after["spec"]); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

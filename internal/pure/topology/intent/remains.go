@@ -8,7 +8,72 @@ import (
 	"slices"
 
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
+
+// After is what an apply of the intent makes of a live object: the parts that
+// the intent can touch, with defaults. Only what webhooks do is not in it. The
+// entries of others are read as if they were of the intent's version.
+func (in *Intent) After(live map[string]any, v Verdict) (map[string]any, error) {
+	after, err := in.after(live, v)
+	if err != nil {
+		return nil, fmt.Errorf("apply the intent to a live %s: %w", in.of.gvk.Kind, err)
+	}
+	out, _ := after.AsValue().Unstructured().(map[string]any)
+	in.of.shape.fillIn(out)
+	return out, nil
+}
+
+// after merges the intent and takes away what only our entry named, as a server
+// does: what any manager owns comes back, and what none did stays.
+func (in *Intent) after(live map[string]any, v Verdict) (*typed.TypedValue, error) {
+	have, err := in.read(live)
+	if err != nil {
+		return nil, err
+	}
+	merged, err := have.Merge(in.typed)
+	if err != nil || v.Owned == nil || v.Owned.Empty() {
+		return merged, err
+	}
+	held := in.widen(in.Fields)
+	for _, e := range entries(live) {
+		if in.ours(e) {
+			continue
+		}
+		set, err := decode(e)
+		if err != nil {
+			return nil, fmt.Errorf("managedFields of %v: %w", e["manager"], err)
+		}
+		held = held.Union(in.widen(set))
+	}
+	all, err := merged.ToFieldSet()
+	if err != nil {
+		return nil, err
+	}
+	all = in.widen(all)
+	last := in.widen(v.Owned)
+	left, err := in.fields(merged.RemoveItems(last))
+	if err != nil {
+		return nil, err
+	}
+	if left, err = in.fields(merged.RemoveItems(all.Difference(left.Union(held)))); err != nil {
+		return nil, err
+	}
+	return merged.RemoveItems(all.Difference(left).Intersection(last)), nil
+}
+
+func (in *Intent) fields(of *typed.TypedValue) (*Fields, error) {
+	set, err := of.ToFieldSet()
+	if err != nil {
+		return nil, err
+	}
+	return in.widen(set), nil
+}
+
+// widen adds to a set the fields of structs that lie on the way to its members.
+func (in *Intent) widen(s *Fields) *Fields {
+	return s.EnsureNamedFieldsAreMembers(in.of.typed.Schema, in.of.typed.TypeRef)
+}
 
 // Remainder is a field that the intent lets go and that stays nevertheless.
 type Remainder struct {
@@ -17,17 +82,22 @@ type Remainder struct {
 }
 
 // Remains lists, sorted, which of the fields that the apply of a verdict lets go
-// stay in the live object because others hold them.
-//
-// A field of a struct has no owner of its own, and is held by whoever owns
-// anything below. An item of a list or map is held only by whoever owns the item
-// itself: otherwise it goes, and with it what others own below. A field with a
-// default that goes comes back with it; that is no remainder.
+// stay in the live object because others hold them. A field of a struct is held
+// by whoever owns anything below; an item of a list or map only by whoever owns
+// the item itself. A field that comes back with its default is no remainder.
 func (in *Intent) Remains(live map[string]any, v Verdict) ([]Remainder, error) {
 	if v.Removed == nil || v.Removed.Empty() {
 		return nil, nil
 	}
-	others, held := map[string]*Fields{}, in.widen(in.Fields)
+	after, err := in.after(live, v)
+	if err != nil {
+		return nil, fmt.Errorf("apply the intent to a live %s: %w", in.of.gvk.Kind, err)
+	}
+	left, err := in.fields(after)
+	if err != nil {
+		return nil, err
+	}
+	var out []Remainder
 	for _, e := range entries(live) {
 		if in.ours(e) {
 			continue
@@ -36,59 +106,21 @@ func (in *Intent) Remains(live map[string]any, v Verdict) ([]Remainder, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read managedFields of %v: %w", e["manager"], err)
 		}
-		set = in.widen(set)
-		others[fmt.Sprintf("%v/%v", e["manager"], e["operation"])] = set
-		held = held.Union(set)
-	}
-	var out []Remainder
-	last := in.widen(v.Owned)
-	v.Removed.Leaves().Iterate(func(p fieldpath.Path) {
-		if replaced(in.object, p) {
-			return
-		}
-		for n := 1; n <= len(p); n++ {
-			if q := p[:n]; last.Has(q) && !held.Has(q) {
-				return // this level goes, and all that is below
-			}
-		}
-		for by, set := range others {
-			if Names(set, p) {
+		by := fmt.Sprintf("%v/%v", e["manager"], e["operation"])
+		v.Removed.Leaves().Iterate(func(p fieldpath.Path) {
+			if names(left, p) && names(set, p) {
 				out = append(out, Remainder{p.Copy(), by})
 			}
-		}
-	})
+		})
+	}
 	slices.SortFunc(out, func(a, b Remainder) int {
 		return cmp.Or(a.Path.Compare(b.Path), cmp.Compare(a.By, b.By))
 	})
 	return out, nil
 }
 
-// replaced reports whether a wanted value has another form than a path that
-// passes through it, so that all that lies below is replaced, whoever owns it.
-func replaced(value any, p fieldpath.Path) bool {
-	for _, element := range p {
-		if element.FieldName == nil {
-			_, list := value.([]any)
-			return !list // what becomes of an item is told by who owns it
-		}
-		fields, ok := value.(map[string]any)
-		if !ok {
-			return true
-		}
-		if value, ok = fields[*element.FieldName]; !ok {
-			return false
-		}
-	}
-	return false
-}
-
-// widen adds to a set the fields of structs that lie on the way to its members.
-func (in *Intent) widen(s *Fields) *Fields {
-	return s.EnsureNamedFieldsAreMembers(in.of.typed.Schema, in.of.typed.TypeRef)
-}
-
-// Names reports whether a set has a field, or anything below it.
-func Names(set *Fields, p fieldpath.Path) bool {
+// names reports whether a set has a field, or anything below it.
+func names(set *Fields, p fieldpath.Path) bool {
 	if set.Has(p) {
 		return true
 	}

@@ -109,4 +109,33 @@ func (s *shape) field(name string) (of *shape, known bool) {
 	return s.every, s.every != nil
 }
 
+// fillIn fills in all defaults, and drops null where it may not be, as a server
+// does before it stores an object.
+func (s *shape) fillIn(value any) {
+	if s == nil {
+		return
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for name, have := range value {
+			if field, known := s.field(name); have == nil && known && !field.mayBeNull() {
+				delete(value, name)
+			}
+		}
+		for name, field := range s.fields {
+			if _, there := value[name]; !there && field != nil && field.value != nil {
+				value[name] = runtime.DeepCopyJSONValue(field.value)
+			}
+		}
+		for name, have := range value {
+			field, _ := s.field(name)
+			field.fillIn(have)
+		}
+	case []any:
+		for _, item := range value {
+			s.items.fillIn(item)
+		}
+	}
+}
+
 func (s *shape) mayBeNull() bool { return s != nil && s.nullable }

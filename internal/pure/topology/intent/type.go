@@ -103,12 +103,3 @@ func is(s *spec.Schema, extension string) bool {
 	yes, _ := s.Extensions[extension].(bool)
 	return yes
 }
-
-// FieldsOf names all fields of a part of a live object.
-func (t *Type) FieldsOf(part map[string]any) (*Fields, error) {
-	of, err := t.typed.FromUnstructured(part, typed.AllowDuplicates)
-	if err != nil {
-		return nil, fmt.Errorf("name the fields of a %s: %w", t.gvk.Kind, err)
-	}
-	return of.ToFieldSet()
-}
