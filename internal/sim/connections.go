@@ -33,7 +33,8 @@ var errCut = errors.New("no route to host")
 
 // connection is the one to a cluster.
 type connection struct {
-	kubeconfig string // the version of the Secret
+	kubeconfig string // which Secret, and its version
+	config     *rest.Config
 	client     client.Client
 	health     workload.Health
 	failing    time.Time // since when; zero if it answers
@@ -43,25 +44,42 @@ var _ workload.Clusters = &connections{}
 
 // Config implements workload.Clusters.
 func (c *connections) Config(cluster client.ObjectKey) (*rest.Config, error) {
-	cfg, _, err := c.config(context.Background(), cluster)
-	return cfg, err
+	conn, err := c.connect(context.Background(), cluster)
+	if err != nil {
+		return nil, err
+	}
+	return rest.CopyConfig(conn.config), nil
 }
 
-// config also returns the version of the kubeconfig.
-func (c *connections) config(ctx context.Context, cluster client.ObjectKey) (*rest.Config, string, error) {
+// connect follows the kubeconfig of a cluster. The connection is there even if
+// that has no kubeconfig.
+func (c *connections) connect(ctx context.Context, cluster client.ObjectKey) (*connection, error) {
+	conn := c.open[cluster]
+	if conn == nil {
+		conn = &connection{health: workload.Health{Since: c.clock.Now()}}
+		c.open[cluster] = conn
+	}
 	secret := &corev1.Secret{}
 	if err := c.mgmt.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: certs.SecretName(cluster.Name, certs.Kubeconfig)}, secret); err != nil {
-		return nil, "", fmt.Errorf("%w: %w", workload.ErrNotConnected, err)
+		return conn, fmt.Errorf("%w: %w", workload.ErrNotConnected, err)
+	}
+	version := string(secret.UID) + " " + secret.ResourceVersion
+	if version == conn.kubeconfig {
+		return conn, nil
 	}
 	cfg, err := kubeconfig.FromSecret(secret)
 	if err != nil {
-		return nil, "", err
+		return conn, err
 	}
 	// The server's certificate counts by the time of the world, of which
 	// crypto/tls knows nothing. That of the client is checked all the same.
 	cfg.Insecure, cfg.CAData = true, nil
 	cfg.QPS, cfg.WarningHandler = -1, rest.NoWarnings{}
-	return cfg, secret.ResourceVersion, nil
+	conn.client, err = client.New(cfg, client.Options{Scheme: scheme.Scheme})
+	if err == nil {
+		conn.kubeconfig, conn.config = version, cfg
+	}
+	return conn, err
 }
 
 // Client implements workload.Clusters.
@@ -80,16 +98,7 @@ func (c *connections) Health(cluster client.ObjectKey) workload.Health {
 
 // probe finds out whether a cluster answers.
 func (c *connections) probe(ctx context.Context, cluster client.ObjectKey) *connection {
-	conn := c.open[cluster]
-	if conn == nil {
-		conn = &connection{health: workload.Health{Since: c.clock.Now()}}
-		c.open[cluster] = conn
-	}
-	cfg, version, err := c.config(ctx, cluster)
-	if err == nil && version != conn.kubeconfig {
-		conn.kubeconfig = version
-		conn.client, err = client.New(cfg, client.Options{Scheme: scheme.Scheme})
-	}
+	conn, err := c.connect(ctx, cluster)
 	if c.cut {
 		err = errCut
 	}

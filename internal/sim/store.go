@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,7 +44,11 @@ type store struct {
 	sent   map[string]int // requests to write, by verb and kind
 	refuse error          // what the next writes are answered, once spare is used up; nil: they are done
 	spare  int
+	read   answers
 }
+
+// definitions are parsed once: that takes longer than all else of a new world.
+var definitions = sync.OnceValues(manifests.CRDs)
 
 // newStore makes a store of the kinds that are installed, with Secrets and
 // ConfigMaps, and with objects that were in another one.
@@ -55,7 +60,7 @@ func newStore(c *Clock, objects []client.Object) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	crds, err := manifests.CRDs()
+	crds, err := definitions()
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +69,7 @@ func newStore(c *Clock, objects []client.Object) (*store, error) {
 		testing.NewFieldManagedObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder(), managedfields.NewDeducedTypeConverter()), s,
 	})
 	for _, crd := range crds {
-		b = b.WithObjects(crd)
+		b = b.WithObjects(crd.DeepCopy())
 		for _, v := range crd.Spec.Versions {
 			if kind := (schema.GroupVersionKind{Group: crd.Spec.Group, Version: v.Name, Kind: crd.Spec.Names.Kind}); v.Storage && scheme.Recognizes(kind) {
 				s.kinds = append(s.kinds, kind)
@@ -87,7 +92,7 @@ func newStore(c *Clock, objects []client.Object) (*store, error) {
 		s.taken[obj.GetName()], s.taken[string(obj.GetUID())] = true, true
 		b = b.WithObjects(obj.DeepCopyObject().(client.Object))
 	}
-	s.Client = b.WithInterceptorFuncs(builder.Writes(s.before)).Build()
+	s.Client = b.WithInterceptorFuncs(s.read.remember(builder.Writes(s.before))).Build()
 	return s, nil
 }
 
@@ -176,14 +181,21 @@ type tracker struct {
 	store *store
 }
 
+// wrote notes a write of a kind.
+func (t tracker) wrote(gvr schema.GroupVersionResource) {
+	t.store.writes++
+	t.store.read.forget(gvr)
+}
+
 // Create implements testing.ObjectTracker.
 func (t tracker) Create(gvr schema.GroupVersionResource, obj runtime.Object, ns string, opts ...metav1.CreateOptions) error {
-	t.store.writes++
+	defer t.wrote(gvr)
 	return t.ObjectTracker.Create(gvr, obj, ns, opts...)
 }
 
 // Update implements testing.ObjectTracker.
 func (t tracker) Update(gvr schema.GroupVersionResource, obj runtime.Object, ns string, opts ...metav1.UpdateOptions) error {
+	defer t.wrote(gvr)
 	if err := t.amend(gvr, obj, ns); err != nil {
 		return err
 	}
@@ -192,6 +204,7 @@ func (t tracker) Update(gvr schema.GroupVersionResource, obj runtime.Object, ns 
 
 // Patch implements testing.ObjectTracker.
 func (t tracker) Patch(gvr schema.GroupVersionResource, obj runtime.Object, ns string, opts ...metav1.PatchOptions) error {
+	defer t.wrote(gvr)
 	if err := t.amend(gvr, obj, ns); err != nil {
 		return err
 	}
@@ -200,12 +213,11 @@ func (t tracker) Patch(gvr schema.GroupVersionResource, obj runtime.Object, ns s
 
 // Delete implements testing.ObjectTracker.
 func (t tracker) Delete(gvr schema.GroupVersionResource, ns, name string, opts ...metav1.DeleteOptions) error {
-	t.store.writes++
+	defer t.wrote(gvr)
 	return t.ObjectTracker.Delete(gvr, ns, name, opts...)
 }
 
 func (t tracker) amend(gvr schema.GroupVersionResource, obj runtime.Object, ns string) error {
-	t.store.writes++
 	next, err := meta.Accessor(obj)
 	if err != nil {
 		return err
