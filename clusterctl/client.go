@@ -37,8 +37,12 @@ func New(cfg *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the management cluster: %w", err)
 	}
-	return &Client{mgmt: mgmt}, nil
+	return NewWithClient(mgmt), nil
 }
+
+// NewWithClient returns a client of the management cluster that mgmt talks to.
+// The scheme of mgmt knows the kinds of clusterv1 and corev1.
+func NewWithClient(mgmt client.WithWatch) *Client { return &Client{mgmt: mgmt} }
 
 // NotInstalledError says that the management cluster does not know a kind.
 type NotInstalledError struct{ Kind string }

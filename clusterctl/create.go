@@ -3,7 +3,6 @@
 package clusterctl
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,7 +28,8 @@ const fieldOwner = "capstan"
 
 // Create creates the objects of a generated cluster. Every object is checked
 // by the API server before the first is created, so that a mistake in one of
-// them leaves nothing behind.
+// them leaves nothing behind. Only a Namespace that the document brings is
+// created before: nothing can be checked in one that is not there.
 //
 // An object that is there already and has all that is asked for is left alone:
 // whoever was interrupted goes on by saying the same again. One that differs, or
@@ -40,115 +39,118 @@ func (c *Client) Create(ctx context.Context, doc []byte, progress func(Event)) e
 	if err != nil {
 		return err
 	}
-	if err := c.checkNamespaces(ctx, objects); err != nil {
-		return err
-	}
-	// Clusters go last: their controllers then find all that they refer to.
-	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return cmp.Compare(rank(a), rank(b)) })
-	var errs []error
-	for _, obj := range objects {
-		_, err := c.create(ctx, obj.DeepCopy(), client.DryRunAll)
-		errs = append(errs, err)
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	for i, obj := range objects {
-		created, err := c.create(ctx, obj)
+	all := arrange(objects)
+	begin := slices.IndexFunc(all, func(p *part) bool { return p.rank != namespaces })
+	there := map[*part]*clusterv1.Cluster{}
+	for i, p := range all {
+		if i == begin {
+			err = c.check(ctx, all[i:])
+		}
+		created := false
+		if err == nil {
+			created, err = c.createPart(ctx, p, there)
+		}
 		switch {
 		case err != nil && i > 0:
-			return fmt.Errorf("%w\nmade so far: %d of %d objects; the same command goes on, and `capstan delete cluster` removes them", err, i, len(objects))
+			return fmt.Errorf("%w\nmade so far: %d of %d objects; the same command goes on, and `capstan delete cluster` removes what is the cluster's", err, i, len(all))
 		case err != nil:
 			return err
 		case created:
-			progress(Event{fmt.Sprintf("Created %s %s", obj.GetKind(), client.ObjectKeyFromObject(obj))})
+			progress(Event{fmt.Sprintf("Created %s %s", p.GetKind(), client.ObjectKeyFromObject(p))})
 		default:
-			progress(Event{fmt.Sprintf("%s %s is there already", obj.GetKind(), client.ObjectKeyFromObject(obj))})
+			progress(Event{fmt.Sprintf("%s %s is there already", p.GetKind(), client.ObjectKeyFromObject(p))})
 		}
 	}
 	return nil
 }
 
-// rank has the Cluster created last: its controllers begin when it is there, and
-// find then all that it refers to. It also tells what an interrupted creation
-// has left: what has the label of a Cluster that is not there.
-func rank(obj *unstructured.Unstructured) int {
-	if obj.GroupVersionKind().GroupKind() == clusterv1.GroupVersion().WithKind(clusterv1.ClusterKind).GroupKind() {
-		return 1
+// check has the API server say what is wrong with objects.
+func (c *Client) check(ctx context.Context, all []*part) error {
+	var errs []error
+	for _, p := range all {
+		_, _, err := c.create(ctx, p.Unstructured, p.Unstructured, client.DryRunAll)
+		if none, ok := errors.AsType[*noNamespaceError](err); ok {
+			return none // with one the others may be right
+		}
+		errs = append(errs, err)
 	}
-	return 0
+	return errors.Join(errs...)
 }
 
-// create creates an object, or makes sure that the one there is the same.
-func (c *Client) create(ctx context.Context, obj *unstructured.Unstructured, opts ...client.CreateOption) (created bool, err error) {
-	want := obj.DeepCopy()
+// createPart creates an object with its owner. there are the Clusters that have
+// been created; one more is added to them.
+func (c *Client) createPart(ctx context.Context, p *part, there map[*part]*clusterv1.Cluster) (created bool, err error) {
+	owned := p.owned(there)
+	live, created, err := c.create(ctx, p.Unstructured, owned)
+	if apierrors.IsForbidden(err) && owned != p.Unstructured {
+		// To name an owner can take more rights than to create (the admission plugin
+		// OwnerReferencesPermissionEnforcement): the controllers have them.
+		live, created, err = c.create(ctx, p.Unstructured, p.Unstructured)
+	}
+	if err == nil && p.rank == clusters {
+		there[p] = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: live.GetNamespace(), Name: live.GetName(), UID: live.GetUID()}}
+	}
+	return created, err
+}
+
+// noNamespaceError says that there is no Namespace of a name.
+type noNamespaceError struct{ name string }
+
+func (e *noNamespaceError) Error() string {
+	return fmt.Sprintf("namespace %[1]s does not exist: create it first (kubectl create namespace %[1]s)", e.name)
+}
+
+// create creates what is wanted, in the form of as, or makes sure that the object
+// there is the same. It returns that object.
+func (c *Client) create(ctx context.Context, want, as *unstructured.Unstructured, opts ...client.CreateOption) (live *unstructured.Unstructured, created bool, err error) {
+	live = as.DeepCopy()
 	opts = append(opts, client.FieldOwner(fieldOwner), client.FieldValidation("Strict"))
-	err = c.mgmt.Create(ctx, obj, opts...)
+	err = c.mgmt.Create(ctx, live, opts...)
+	refused, _ := errors.AsType[*apierrors.StatusError](err)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return false, c.checkSame(ctx, want)
+		live, err = c.checkSame(ctx, want)
+		return live, false, err
+	case apierrors.IsNotFound(err) && refused.ErrStatus.Details != nil && refused.ErrStatus.Details.Kind == "namespaces":
+		return nil, false, &noNamespaceError{want.GetNamespace()}
 	case err != nil:
-		return false, fmt.Errorf("create %s %s: %w", want.GetKind(), client.ObjectKeyFromObject(want), explain(err, want.GetKind()))
+		return nil, false, fmt.Errorf("create %s %s: %w", want.GetKind(), client.ObjectKeyFromObject(want), explain(err, want.GetKind()))
 	}
-	return true, nil
+	return live, true, nil
 }
 
-// checkSame returns an error unless the live object has all that want says. The
+// checkSame returns the live object, or an error unless it has all that want says. The
 // API server itself tells what want would change, so that defaults, and what
 // controllers add, do not count as differences.
-func (c *Client) checkSame(ctx context.Context, want *unstructured.Unstructured) error {
+func (c *Client) checkSame(ctx context.Context, want *unstructured.Unstructured) (live *unstructured.Unstructured, err error) {
 	what := fmt.Sprintf("%s %s", want.GetKind(), client.ObjectKeyFromObject(want))
-	live := &unstructured.Unstructured{}
+	live = &unstructured.Unstructured{}
 	live.SetGroupVersionKind(want.GroupVersionKind())
 	if err := c.mgmt.Get(ctx, client.ObjectKeyFromObject(want), live); err != nil {
-		return fmt.Errorf("get %s, which exists already: %w", what, err)
+		return nil, fmt.Errorf("get %s, which exists already: %w", what, err)
 	}
 	if live.GetDeletionTimestamp() != nil {
-		return fmt.Errorf("%s is being deleted: wait until it is gone, or choose another name", what)
+		return nil, fmt.Errorf("%s is being deleted: wait until it is gone, or choose another name", what)
 	}
 	patch, err := json.Marshal(want)
 	if err != nil {
-		return fmt.Errorf("compare %s: %w", what, err)
+		return nil, fmt.Errorf("compare %s: %w", what, err)
 	}
 	merged := live.DeepCopy()
 	err = c.mgmt.Patch(ctx, merged, client.RawPatch(types.MergePatchType, patch), client.DryRunAll, client.FieldOwner(fieldOwner), client.FieldValidation("Strict"))
 	switch {
 	case apierrors.IsInvalid(err): // it would change what cannot change, and says which field
-		return fmt.Errorf("%s exists already and is not the same: %w: %s", what, err, takenAdvice)
+		return nil, fmt.Errorf("%s exists already and is not the same: %w: %s", what, err, takenAdvice)
 	case err != nil:
-		return fmt.Errorf("compare %s, which exists already: %w", what, err)
+		return nil, fmt.Errorf("compare %s, which exists already: %w", what, err)
 	}
 	if field := difference(live, merged); field != "" {
-		return fmt.Errorf("%s exists already with another %s: %s", what, field, takenAdvice)
+		return nil, fmt.Errorf("%s exists already with another %s: %s", what, field, takenAdvice)
 	}
-	return nil
+	return live, nil
 }
 
 const takenAdvice = "choose another name, or look at it with `capstan describe cluster`"
-
-func (c *Client) checkNamespaces(ctx context.Context, objects []*unstructured.Unstructured) error {
-	seen := map[string]bool{"": true}
-	for _, obj := range objects {
-		if obj.GetKind() == "Namespace" {
-			seen[obj.GetName()] = true
-		}
-	}
-	for _, obj := range objects {
-		name := obj.GetNamespace()
-		if seen[name] {
-			continue
-		}
-		seen[name] = true
-		err := c.mgmt.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{})
-		if apierrors.IsNotFound(err) {
-			return fmt.Errorf("namespace %s does not exist: create it first (kubectl create namespace %s)", name, name)
-		}
-		if err != nil {
-			return fmt.Errorf("look for namespace %s: %w", name, err)
-		}
-	}
-	return nil
-}
 
 // WaitAvailable follows a Cluster until it is Available and all its machines are
 // ready. It ends with the context; the error then says what is still awaited.

@@ -87,8 +87,8 @@ func (c *Client) waitCollected(ctx context.Context, key client.ObjectKey) error 
 }
 
 // DeleteRemains deletes what carries the label of a Cluster that is not there,
-// as when its creation was interrupted: the Cluster is created last. What has an
-// owner goes with that. Secrets stay, since users make some before the cluster.
+// as when somebody applied no more than a part of a template. What has an owner
+// goes with that. Secrets stay, since users make some before the cluster.
 // The objects are returned for WaitRemains.
 func (c *Client) DeleteRemains(ctx context.Context, key client.ObjectKey, progress func(Event)) ([]metav1.PartialObjectMetadata, error) {
 	objects, err := c.labelled(ctx, key)

@@ -10,7 +10,7 @@ import (
 )
 
 // Writes calls before ahead of each write of a fake client; its error prevents
-// the write. The verb of a write to a subresource has its name, as in
+// the write. Creations that are only rehearsed are none. The verb of a write to a subresource has its name, as in
 // "patch status of".
 func Writes(before func(verb string, obj client.Object) error) interceptor.Funcs {
 	then := func(verb string, obj client.Object, write func() error) error {
@@ -21,6 +21,9 @@ func Writes(before func(verb string, obj client.Object) error) interceptor.Funcs
 	}
 	return interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			if (&client.CreateOptions{}).ApplyOptions(opts).DryRun != nil {
+				return c.Create(ctx, obj, opts...)
+			}
 			return then("create", obj, func() error { return c.Create(ctx, obj, opts...) })
 		},
 		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {

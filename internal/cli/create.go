@@ -32,8 +32,9 @@ func newCreateCluster(env *Env) *cobra.Command {
 		Use:   "cluster NAME",
 		Short: "Create a cluster and wait until it is available",
 		Long: `Fill a cluster template, create its objects and follow the cluster until it
-is Available. Every object is checked before the first is created. Interrupting
-the wait does not stop the cluster from coming up.`,
+is Available. Every object is checked before the first is created; only a
+Namespace that the template brings is created before. Interrupting the wait does
+not stop the cluster from coming up.`,
 		Example: `  capstan create cluster demo --control-plane-machine-count 3 --worker-machine-count 2`,
 		Args:    exactlyOneName,
 		RunE: func(cmd *cobra.Command, args []string) error {

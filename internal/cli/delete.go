@@ -33,8 +33,8 @@ func newDeleteCluster(env *Env) *cobra.Command {
 		Use:   "cluster NAME",
 		Short: "Delete a cluster with all its machines",
 		Long: `Delete a Cluster and follow it until nothing of it is left. Its machines and
-their disks are lost. If there is no Cluster, as when its creation was
-interrupted, what carries its label is deleted.`,
+their disks are lost. If there is no Cluster, as when only a part of a template
+was applied, what carries its label is deleted.`,
 		Args: exactlyOneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runDeleteCluster(cmd.Context(), env, o, args[0])

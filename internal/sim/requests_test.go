@@ -9,6 +9,7 @@ import (
 	"time"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl"
 )
 
 // TestWritesOfACluster holds what a cluster costs the API server, so that a
@@ -18,7 +19,11 @@ import (
 func TestWritesOfACluster(t *testing.T) {
 	w := newDebounced(t, time.Second/2)
 	tell := requests(w)
-	create(t, w, "demo", 1, 1)
+	w.Tell("# capstan create cluster demo with 1 control plane and 1 worker machines")
+	doc, err := clusterctl.Generate(clusterctl.GenerateOptions{Name: "demo", KubernetesVersion: "v1.36.3", WorkerMachines: new(int32(1))})
+	w.must(err)
+	w.must(clusterctl.NewWithClient(w.Mgmt).Create(t.Context(), doc, func(clusterctl.Event) {}))
+	w.Run()
 	w.RunFor(time.Minute)
 	tell()
 	w.Tell("# delete demo")

@@ -34,7 +34,7 @@ import (
 
 // store is an API server's memory, as far as controllers need it.
 type store struct {
-	client.Client
+	client.WithWatch
 	clock  *Clock
 	kinds  []schema.GroupVersionKind // that can be stored, but for definitions
 	writes int
@@ -92,7 +92,7 @@ func newStore(c *Clock, objects []client.Object) (*store, error) {
 		s.taken[obj.GetName()], s.taken[string(obj.GetUID())] = true, true
 		b = b.WithObjects(obj.DeepCopyObject().(client.Object))
 	}
-	s.Client = b.WithInterceptorFuncs(s.read.remember(builder.Writes(s.before))).Build()
+	s.WithWatch = b.WithInterceptorFuncs(s.read.remember(builder.Writes(s.before))).Build()
 	return s, nil
 }
 

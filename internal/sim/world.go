@@ -65,7 +65,7 @@ type Options struct {
 // World is a management cluster with its controllers. It is not for several
 // goroutines.
 type World struct {
-	Mgmt  client.Client
+	Mgmt  client.WithWatch
 	Clock *Clock
 
 	store       *store

@@ -52,7 +52,7 @@ func watchOwnWrites(w *story, tell func(controller string, key client.ObjectKey,
 			*total++
 		}
 	}
-	w.store.Client = interceptor.NewClient(w.store.Client.(client.WithWatch), interceptor.Funcs{
+	w.store.WithWatch = interceptor.NewClient(w.store.WithWatch, interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			count(obj, &spec)
 			return c.Patch(ctx, obj, patch, opts...)
