@@ -134,13 +134,13 @@ func TestDefaultMachineDeployment(t *testing.T) {
 	builder.CheckDefaults(t, DefaultMachineDeployment, map[string]builder.Defaulted{
 		"all that is missing": {
 			Obj: "{metadata: {name: d}, spec: {clusterName: c}}",
-			Want: `{metadata: {name: d, labels: {cluster.x-k8s.io/cluster-name: c}, finalizers: [cluster.x-k8s.io/machinedeployment]}, spec: {clusterName: c, replicas: 1,
+			Want: `{metadata: {name: d, labels: {cluster.x-k8s.io/cluster-name: c}, annotations: {machinedeployment.clusters.x-k8s.io/revision: "1"}, finalizers: [cluster.x-k8s.io/machinedeployment]}, spec: {clusterName: c, replicas: 1,
  rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}},
  selector: {matchLabels: {cluster.x-k8s.io/cluster-name: c, cluster.x-k8s.io/deployment-name: d}},
  template: {metadata: {labels: {cluster.x-k8s.io/cluster-name: c, cluster.x-k8s.io/deployment-name: d}}}}}`},
 		"the user's own selector, and the cluster": {
-			Obj: "{metadata: {name: d}, spec: {clusterName: c, replicas: 2, rollout: {strategy: {type: OnDelete}}, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}}}}",
-			Want: `{metadata: {name: d, labels: {cluster.x-k8s.io/cluster-name: c}, finalizers: [cluster.x-k8s.io/machinedeployment]}, spec: {clusterName: c, replicas: 2, rollout: {strategy: {type: OnDelete}},
+			Obj: "{metadata: {name: d, annotations: {machinedeployment.clusters.x-k8s.io/revision: '7'}}, spec: {clusterName: c, replicas: 2, rollout: {strategy: {type: OnDelete}}, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}}}}",
+			Want: `{metadata: {name: d, labels: {cluster.x-k8s.io/cluster-name: c}, annotations: {machinedeployment.clusters.x-k8s.io/revision: "7"}, finalizers: [cluster.x-k8s.io/machinedeployment]}, spec: {clusterName: c, replicas: 2, rollout: {strategy: {type: OnDelete}},
  selector: {matchLabels: {a: b, cluster.x-k8s.io/cluster-name: c}}, template: {metadata: {labels: {a: b, cluster.x-k8s.io/cluster-name: c}}}}}`},
 	})
 }

@@ -3,6 +3,8 @@
 package core
 
 import (
+	"cmp"
+
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -11,10 +13,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
-// DefaultMachineDeployment sets what the user left out.
+// DefaultMachineDeployment sets what the user left out. A new one gets its
+// finalizer, and the revision that its first rollout will have: its controller
+// then has no metadata to write.
 func DefaultMachineDeployment(d, old *clusterv1.MachineDeployment) {
-	if old == nil {
-		controllerutil.AddFinalizer(d, clusterv1.MachineDeploymentFinalizer)
+	if old == nil && controllerutil.AddFinalizer(d, clusterv1.MachineDeploymentFinalizer) {
+		d.Annotations = with(d.Annotations, clusterv1.RevisionAnnotation, cmp.Or(d.Annotations[clusterv1.RevisionAnnotation], "1"))
 	}
 	labelCluster(d, d.Spec.ClusterName)
 	if d.Spec.Replicas == nil {

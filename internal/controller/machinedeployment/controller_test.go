@@ -189,7 +189,7 @@ func machine(name, set string, status metav1.ConditionStatus) *clusterv1.Machine
 func TestReconcileMakesACompleteMachineSet(t *testing.T) {
 	t.Parallel()
 	md := deployment(2)
-	md.Finalizers, md.Labels, md.OwnerReferences, md.Annotations = nil, nil, nil, nil
+	md.Finalizers, md.Labels, md.OwnerReferences = nil, nil, nil
 	w := newWorld(t, cluster(), md, crd("hosttemplates.x.io"), hostTemplate())
 	w.reconcile("patch MachineDeployment md")
 	wantMeta := deployment(2).ObjectMeta

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,19 +33,7 @@ func (r *Reconciler) prepare(s *state) bool {
 		return false
 	}
 	changed := owner.Label(md, md.Spec.ClusterName)
-	changed = owner.Set(md, owner.OfCluster(s.cluster)) || changed
-	if changed && len(s.sets)+len(s.orphans) == 0 {
-		r.setRevision(md, "1") // what the first rollout will say; it saves that a write
-	}
-	return changed
-}
-
-func (r *Reconciler) setRevision(md *clusterv1.MachineDeployment, revision string) {
-	if md.Annotations[clusterv1.RevisionAnnotation] == revision {
-		return
-	}
-	md.Annotations = maps.Clone(md.Annotations)
-	metav1.SetMetaDataAnnotation(&md.ObjectMeta, clusterv1.RevisionAnnotation, revision)
+	return owner.Set(md, owner.OfCluster(s.cluster)) || changed
 }
 
 // ownTemplates gives the templates to the Cluster, so that they move and go
@@ -140,7 +127,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (phase.Next, error) 
 		return phase.Continue(), err
 	}
 	if plan.Current != "" {
-		r.setRevision(s.deployment, plan.Revision)
+		metav1.SetMetaDataAnnotation(&s.deployment.ObjectMeta, clusterv1.RevisionAnnotation, plan.Revision)
 	}
 	if plan.LookAgain.IsZero() {
 		return phase.Continue(), nil
