@@ -128,7 +128,10 @@ func All() []Controller {
 			}
 		}),
 		entry(Core, &clusterv1.MachineSet{}, func(o Outside, name string) reconciler[*clusterv1.MachineSet] {
-			return &machineset.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce}
+			return &machineset.Reconciler{
+				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload,
+				Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce,
+			}
 		}),
 		entry(Core, &clusterv1.MachinePool{}, func(o Outside, name string) reconciler[*clusterv1.MachinePool] {
 			return &machinepool.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}

@@ -108,6 +108,7 @@ func (l *lab) management(objects ...client.Object) client.Client {
 	return fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithReturnManagedFields().
 		WithStatusSubresource(&clusterv1.Cluster{}, &clusterv1.Machine{}, &controlplanev1.KubeadmControlPlane{}).
 		WithIndex(&clusterv1.Machine{}, index.ClusterName, index.Of).
+		WithIndex(&clusterv1.MachineHealthCheck{}, index.ClusterName, index.Of).
 		WithInterceptorFuncs(builder.Writes(func(verb string, obj client.Object) error {
 			l.writes++
 			if m, ok := obj.(*clusterv1.Machine); ok {
@@ -175,7 +176,7 @@ func (l *lab) Health(client.ObjectKey) workload.Health {
 		}
 		return h
 	}
-	return workload.Health{Connected: true, LastProbeSuccess: l.clock.Now()}
+	return workload.Health{Connected: true, LastProbeSuccess: l.clock.Now(), Answering: l.clock.Now().Add(-time.Hour)}
 }
 
 // Source implements workload.Clusters.

@@ -6,12 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/healthchecks"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
@@ -26,6 +29,9 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	}
 	if !underWay {
 		delete(s.ControlPlane.Annotations, controlplanev1.RemediationInProgressAnnotation)
+	}
+	if err := r.holdOrders(ctx, s); err != nil {
+		return phase.Continue(), err
 	}
 	s.Remediation = kubeadmcontrolplane.Remediate(s.Facts)
 	if s.Remediation == nil || s.Remediation.Reason != "" {
@@ -54,6 +60,21 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	ctrl.LoggerFrom(ctx).Info("Deleting Machine", "Machine", m.Name, "reason", healthcheck.Why(m.Machine))
 	r.event(s, m.Machine, corev1.EventTypeNormal, "SuccessfulDelete", "Remediate", "delete "+m.Name+": "+healthcheck.Why(m.Machine))
 	return phase.Wait(0), nil
+}
+
+// repeated is how long the order of a health check from before the connection
+// waits to be given anew. Who gives it may run in another process, which has no
+// cause to.
+const repeated = time.Minute
+
+// holdOrders finds the machines for which orders of health checks do not stand.
+func (r *Reconciler) holdOrders(ctx context.Context, s *state) (err error) {
+	machines := make([]*clusterv1.Machine, len(s.Machines))
+	for i, m := range s.Machines {
+		machines[i] = m.Machine
+	}
+	s.OrdersHeld, s.OrdersHeldUntil, err = healthchecks.Held(ctx, r.Mgmt, r.Workload, healthcheck.Orders{Cluster: s.Cluster, Now: s.Now, Patience: repeated}, machines)
+	return err
 }
 
 // handOverFrom moves the leadership of etcd away from a machine that is still

@@ -22,6 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
+	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 )
 
 const (
@@ -65,6 +66,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 		Watches(&clusterv1.MachineSet{}, r.ofLabel(clusterv1.MachineSetNameLabel), templateMatters()).
 		Watches(&clusterv1.MachineDeployment{}, r.ofLabel(clusterv1.MachineDeploymentNameLabel), templateMatters()).
 		Watches(&clusterv1.MachinePool{}, r.ofLabel(clusterv1.MachinePoolNameLabel), versionMatters()).
+		Watches(&clusterv1.MachineHealthCheck{}, r.ofHealthCheck, controller.Matters(healthcheck.Reach)).
 		WatchesSource(r.Workload.Source(nil, r.ofConnection)).
 		WatchesSource(r.Workload.Source(&corev1.Node{}, r.ofNode)).
 		Concurrency(50).

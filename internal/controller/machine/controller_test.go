@@ -306,6 +306,42 @@ func TestConditionsOfOthersStay(t *testing.T) {
 	}
 }
 
+func TestWhatAHealthCheckHasSaidGoesWithIt(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(*world, *clusterv1.MachineHealthCheck) error{
+		"deleted": func(w *world, check *clusterv1.MachineHealthCheck) error { return w.mgmt.Delete(t.Context(), check) },
+		"reporting": func(w *world, check *clusterv1.MachineHealthCheck) error {
+			check.Annotations = map[string]string{clusterv1.RemediationModeAnnotation: clusterv1.RemediationModeReport}
+			return w.mgmt.Update(t.Context(), check)
+		},
+		"of others": func(w *world, check *clusterv1.MachineHealthCheck) error {
+			check.Spec.Selector.MatchLabels = map[string]string{"pool": "other"}
+			return w.mgmt.Update(t.Context(), check)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			said := func(m *clusterv1.Machine) {
+				for _, c := range []string{"HealthCheckSucceeded", "OwnerRemediated"} {
+					conditions.Set(m, now, metav1.Condition{Type: c, Status: "False", Reason: "R", Message: "No Node (MachineHealthCheck check)"})
+				}
+			}
+			check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "check"}}
+			check.Spec.ClusterName, check.Spec.Selector.MatchLabels = "demo", map[string]string{clusterv1.ClusterNameLabel: "demo"}
+			w := newWorld(t, cluster(), check, machine(running, said), bootstrapped(), provisioned(), node())
+			if m := w.settle(); !conditions.IsFalse(m, "Ready") {
+				t.Errorf("Ready %s", cond(m, "Ready"))
+			}
+			if err := leave(w, check); err != nil {
+				t.Fatal(err)
+			}
+			if m := w.settle(); conditions.Has(m, "HealthCheckSucceeded") || conditions.Has(m, "OwnerRemediated") || !conditions.IsTrue(m, "Ready") {
+				t.Errorf("conditions %v", m.Status.Conditions)
+			}
+		})
+	}
+}
+
 func TestStatusIsWrittenUnderLock(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster(), machine(running), bootstrapped(), provisioned(), node())

@@ -3,12 +3,12 @@
 // Package machine brings one Machine to life and takes it away.
 //
 // Watches: Machine; Cluster, MachineSet, MachineDeployment and MachinePool by
-// label; bootstrap and infrastructure objects by owner and by reference; Node and
+// label; MachineHealthCheck by cluster; bootstrap and infrastructure objects by owner and by reference; Node and
 // the connection in the workload cluster.
 // Writes: Machine finalizer, cluster label, owner of standalone Machines,
 // spec.providerID, spec.failureDomain, spec.bootstrap.dataSecretName, spec.version
-// of a Machine of a pool, and status, but for the conditions of health checks and
-// of the control plane;
+// of a Machine of a pool, and status, but for the conditions of the control plane
+// and of health checks, which it only takes away when no check judges the Machine;
 // owner and label of the objects referred to; labels, annotations, taints and
 // spec.unschedulable of the Node.
 // Phases: bootstrap, infrastructure, node, update in place, certificates; all run each time.

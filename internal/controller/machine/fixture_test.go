@@ -82,7 +82,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	}
 	w := &world{t: t, clock: testclock.NewFakePassiveClock(now), events: events.NewFakeRecorder(100)}
 	mgmt := fake.NewClientBuilder().WithScheme(s).WithStatusSubresource(&clusterv1.Machine{}, &clusterv1.Cluster{}).WithInterceptorFuncs(w.record()).
-		WithIndex(&clusterv1.Machine{}, index.ClusterName, index.Of)
+		WithIndex(&clusterv1.Machine{}, index.ClusterName, index.Of).WithIndex(&clusterv1.MachineHealthCheck{}, index.ClusterName, index.Of)
 	nodes := fake.NewClientBuilder().WithScheme(s).WithInterceptorFuncs(w.record()).
 		WithIndex(&corev1.Node{}, workload.NodeByProviderID, func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
@@ -96,7 +96,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			continue
 		}
 		switch o.(type) {
-		case *clusterv1.Machine, *clusterv1.Cluster, *clusterv1.MachineSet, *clusterv1.MachineDeployment, *clusterv1.MachinePool, *clusterv1.MachineDrainRule:
+		case *clusterv1.Machine, *clusterv1.Cluster, *clusterv1.MachineSet, *clusterv1.MachineDeployment, *clusterv1.MachinePool, *clusterv1.MachineDrainRule, *clusterv1.MachineHealthCheck:
 			mgmt.WithObjects(o)
 		default:
 			nodes.WithObjects(o)

@@ -11,9 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/healthchecks"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
+	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 )
@@ -22,10 +24,11 @@ import (
 // reads nothing else.
 type state struct {
 	machine    *clusterv1.Machine
-	cluster    *clusterv1.Cluster           // nil: there is none
-	set        *clusterv1.MachineSet        // nil: the Machine is not of one
-	deployment *clusterv1.MachineDeployment // nil: the set is not of one
-	pool       *clusterv1.MachinePool       // nil: the Machine is not of one
+	cluster    *clusterv1.Cluster              // nil: there is none
+	set        *clusterv1.MachineSet           // nil: the Machine is not of one
+	deployment *clusterv1.MachineDeployment    // nil: the set is not of one
+	pool       *clusterv1.MachinePool          // nil: the Machine is not of one
+	checks     []*clusterv1.MachineHealthCheck // of its Cluster, if any has said something of it
 	now        time.Time
 	specBefore *clusterv1.MachineSpec // as it was read
 
@@ -48,6 +51,11 @@ func (r *Reconciler) observe(ctx context.Context, m *clusterv1.Machine) (*state,
 	}
 	s.bootstrapConfig = provider.Reference{Ref: m.Spec.Bootstrap.ConfigRef, Role: claim.Bootstrap, Field: "spec.bootstrap.configRef"}
 	s.infraMachine = provider.Reference{Ref: m.Spec.InfrastructureRef, Role: claim.MachineInfrastructure, Field: "spec.infrastructureRef"}
+	if healthcheck.Checked(m) {
+		if s.checks, err = healthchecks.Of(ctx, r.Mgmt, m.Namespace, m.Spec.ClusterName); err != nil {
+			return nil, err
+		}
+	}
 	pool := &clusterv1.MachinePool{}
 	if ok, err := r.controllerOf(ctx, m, "MachinePool", pool); err != nil {
 		return nil, err

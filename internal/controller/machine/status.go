@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/machinestatus"
 	"github.com/capstan-dev/capstan/internal/pure/pool"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
@@ -36,6 +37,7 @@ func report(s *state, failed error) {
 	if s.pool != nil {
 		f.UpToDate = new(pool.UpToDate(s.pool, s.machine))
 	}
+	healthcheck.Withdraw(s.machine, s.checks)
 	machinestatus.Report(f)
 }
 

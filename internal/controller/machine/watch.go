@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 )
 
 // refs lists what a Machine refers to.
@@ -46,6 +47,12 @@ func (r *Reconciler) ofLabel(label string) handler.MapFunc {
 		cluster := client.ObjectKey{Namespace: obj.GetNamespace(), Name: index.Of(obj)[0]}
 		return r.list(ctx, append(inCluster(cluster), client.MatchingLabels{label: fieldrules.AsLabelValue(obj.GetName())})...)
 	}
+}
+
+// ofHealthCheck names the Machines of which a check may have said something.
+func (r *Reconciler) ofHealthCheck(ctx context.Context, check client.Object) []reconcile.Request {
+	cluster := client.ObjectKey{Namespace: check.GetNamespace(), Name: index.Of(check)[0]}
+	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.MachineList{}, healthcheck.Checked, inCluster(cluster)...)
 }
 
 // ofNode names the Machine of a Node. It is found by what the Machine says, not

@@ -22,6 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
+	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 )
 
 const name = "machinehealthcheck"
@@ -52,7 +53,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 		return err
 	}
 	c, err := controller.For(mgr, name, &clusterv1.MachineHealthCheck{}).
-		Watches(&clusterv1.MachineHealthCheck{}, r.ofSibling, checkMatters()).
+		Watches(&clusterv1.MachineHealthCheck{}, r.ofSibling, controller.Matters(healthcheck.Reach)).
 		Watches(&clusterv1.Machine{}, r.ofMachine, machineMatters()).
 		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
 		WatchesSource(r.Workload.Source(nil, r.ofConnection)).

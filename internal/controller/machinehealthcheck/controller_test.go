@@ -279,23 +279,6 @@ func TestARequestThatCannotBeMadeIsAConditionByName(t *testing.T) {
 	}
 }
 
-func TestAMachineThatIsNoTargetAnyMoreIsLetGo(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, cluster(), check("a"), machine("m", "a"))
-	w.node("m", "False")
-	if _, err := w.reconcile("a"); err != nil || w.said("m") != "HealthCheckSucceeded False UnhealthyNode, OwnerRemediated False WaitingForRemediation" {
-		t.Fatalf("%s, %v", w.said("m"), err)
-	}
-	m := get(w, &clusterv1.Machine{}, "m")
-	m.Labels["pool"] = "b"
-	if err := w.mgmt.Update(t.Context(), m); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.reconcile("a"); err != nil || w.said("m") != "" {
-		t.Errorf("%s, %v", w.said("m"), err)
-	}
-}
-
 func TestANodeThatComesBackIsFound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cluster(), check("a"), machine("m", "a"))

@@ -14,6 +14,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/healthchecks"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/index"
@@ -41,16 +42,15 @@ func (r *Reconciler) observe(ctx context.Context, check *clusterv1.MachineHealth
 		return s, err
 	}
 	// Nothing of these is changed, but copies.
-	mine := []client.ListOption{client.InNamespace(check.Namespace), client.MatchingFields{index.ClusterName: check.Spec.ClusterName}, client.UnsafeDisableDeepCopy}
 	var machines clusterv1.MachineList
-	if err := r.Mgmt.List(ctx, &machines, mine...); err != nil {
+	if err := r.Mgmt.List(ctx, &machines, client.InNamespace(check.Namespace), client.MatchingFields{index.ClusterName: check.Spec.ClusterName}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Machines: %w", err)
 	}
-	var checks clusterv1.MachineHealthCheckList
-	if err := r.Mgmt.List(ctx, &checks, mine...); err != nil {
-		return nil, fmt.Errorf("list MachineHealthChecks: %w", err)
+	checks, err := healthchecks.Of(ctx, r.Mgmt, check.Namespace, check.Spec.ClusterName)
+	if err != nil {
+		return nil, err
 	}
-	s.Selection, err = healthcheck.Select(check, pointers(machines.Items), pointers(checks.Items))
+	s.Selection, err = healthcheck.Select(check, pointers(machines.Items), checks)
 	return s, err
 }
 

@@ -10,6 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
@@ -49,6 +50,9 @@ func (r *Reconciler) carryOut(ctx context.Context, s *state, a healthcheck.Actio
 	}
 	m := a.Machine.DeepCopy()
 	commit := patch.Remember(r.Mgmt, m, patch.Locked)
+	if a.Anew {
+		conditions.Delete(m, clusterv1.MachineHealthCheckSucceededCondition)
+	}
 	for _, c := range a.Set {
 		conditions.Set(m, s.Now, c)
 	}

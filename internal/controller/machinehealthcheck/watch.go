@@ -66,13 +66,6 @@ func (r *Reconciler) ofNode(ctx context.Context, cluster client.ObjectKey, obj c
 	return wanted
 }
 
-// checkMatters passes changes of a check that others look at.
-func checkMatters() predicate.Predicate {
-	return controller.Matters(func(check *clusterv1.MachineHealthCheck) []any {
-		return []any{check.Spec.Selector, check.DeletionTimestamp.IsZero(), healthcheck.ReportsOnly(check)}
-	})
-}
-
 // machineMatters passes changes of a Machine by which it is judged.
 func machineMatters() predicate.Predicate {
 	return controller.Matters(func(m *clusterv1.Machine) []any {

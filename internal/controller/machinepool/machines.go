@@ -17,11 +17,13 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/healthchecks"
 	"github.com/capstan-dev/capstan/internal/access/machines"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
+	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/pool"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
@@ -159,8 +161,12 @@ func (r *Reconciler) synchronise(ctx context.Context, s *state) error {
 // remediate deletes the Machines that a health check wants replaced: their
 // provider makes others.
 func (r *Reconciler) remediate(ctx context.Context, s *state) error {
+	held, _, err := healthchecks.Held(ctx, r.Mgmt, r.Workload, healthcheck.Orders{Cluster: s.cluster, Now: s.now}, s.machines)
+	if err != nil {
+		return err
+	}
 	var errs []error
-	for _, v := range pool.Remediation(s.machines) {
+	for _, v := range pool.Remediation(s.machines, held) {
 		m := v.Machine.DeepCopy()
 		commit := patch.Remember(r.Mgmt, m, patch.Locked)
 		if v.Condition == nil {

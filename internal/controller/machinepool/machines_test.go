@@ -211,15 +211,15 @@ func TestAnUnhealthyMachineIsDeletedForItsProviderToReplace(t *testing.T) {
 	m := &clusterv1.Machine{}
 	w.change(m, "a", func() {
 		for _, c := range []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition} {
-			m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionFalse, Reason: "R", LastTransitionTime: metav1.NewTime(now)})
+			m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionFalse, Reason: "R", Message: "sick", LastTransitionTime: metav1.NewTime(now)})
 		}
 	})
 	p := w.settle()
 	m = w.machine("a")
-	if m.DeletionTimestamp.IsZero() || conditions.Message(m, clusterv1.MachineOwnerRemediatedCondition) != "Machine is being deleted and the provider of its MachinePool will replace it" {
+	if m.DeletionTimestamp.IsZero() || conditions.Message(m, clusterv1.MachineOwnerRemediatedCondition) != "Machine is being deleted and the provider of its MachinePool will replace it; sick" {
 		t.Errorf("Machine %+v", m)
 	}
-	if got := cond(p, clusterv1.RemediatingCondition); got != "True Remediating: * Machine a: Machine is being deleted and the provider of its MachinePool will replace it" {
+	if got := cond(p, clusterv1.RemediatingCondition); got != "True Remediating: * Machine a: Machine is being deleted and the provider of its MachinePool will replace it; sick" {
 		t.Errorf("Remediating = %s", got)
 	}
 }

@@ -79,7 +79,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w := &world{t: t, clock: testclock.NewFakePassiveClock(now), events: events.NewFakeRecorder(100)}
 	mgmt := fake.NewClientBuilder().WithScheme(s).WithReturnManagedFields().WithInterceptorFuncs(w.record()).
 		WithStatusSubresource(&clusterv1.MachinePool{}, &clusterv1.Machine{}, &clusterv1.Cluster{}).
-		WithIndex(&clusterv1.Machine{}, index.ClusterName, index.Of).WithIndex(&clusterv1.MachinePool{}, index.ClusterName, index.Of)
+		WithIndex(&clusterv1.Machine{}, index.ClusterName, index.Of).WithIndex(&clusterv1.MachinePool{}, index.ClusterName, index.Of).
+		WithIndex(&clusterv1.MachineHealthCheck{}, index.ClusterName, index.Of)
 	nodes := fake.NewClientBuilder().WithScheme(s).WithInterceptorFuncs(w.record()).
 		WithIndex(&corev1.Node{}, workload.NodeByProviderID, func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} })
 	for _, name := range []string{"boots.x.io", "hosts.x.io", "hostpools.x.io"} {
@@ -93,7 +94,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		}
 	}
 	w.mgmt, w.nodes = mgmt.Build(), nodes.Build()
-	w.workload = &workloads{client: w.nodes, health: workload.Health{Connected: true, LastProbeSuccess: now}}
+	w.workload = &workloads{client: w.nodes, health: workload.Health{Connected: true, LastProbeSuccess: now, Answering: now}}
 	w.r = &Reconciler{Mgmt: w.mgmt, Live: w.mgmt, Providers: provider.New(w.mgmt, nil), Workload: w.workload, Clock: w.clock, Recorder: w.events}
 	return w
 }

@@ -15,6 +15,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -36,6 +37,7 @@ type Reconciler struct {
 	Mgmt      client.Client      // the management cluster
 	Live      client.Reader      // the same, past the cache
 	Providers *provider.Objects  // templates, bootstrap and infrastructure objects, control planes
+	Workload  workload.Clusters  // since when the cluster answers
 	Clock     clock.PassiveClock // of conditions
 	Recorder  events.EventRecorder
 	// Debounce joins status writes that come close together; nil writes each at once.
@@ -48,8 +50,8 @@ type Reconciler struct {
 
 // Setup registers the controller, its index and its watches.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Clock == nil || r.Recorder == nil || r.Name == nil {
-		return errors.New("machineset: Mgmt, Live, Providers, Clock, Recorder and Name are required")
+	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Workload == nil || r.Clock == nil || r.Recorder == nil || r.Name == nil {
+		return errors.New("machineset: Mgmt, Live, Providers, Workload, Clock, Recorder and Name are required")
 	}
 	if err := provider.Index(ctx, mgr.GetFieldIndexer(), &clusterv1.MachineSet{}, templates); err != nil {
 		return err

@@ -517,3 +517,27 @@ func TestReconcileLeavesAPausedSetAlone(t *testing.T) {
 		t.Errorf("finalizers %v, conditions %v; want one, and Paused", set.Finalizers, set.Status.Conditions)
 	}
 }
+
+func TestReconcileReplacesNothingByAVerdictFromBeforeTheConnection(t *testing.T) {
+	t.Parallel()
+	sick := withCondition(withCondition(machine("a"), clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionFalse), clusterv1.MachineOwnerRemediatedCondition, metav1.ConditionFalse)
+	sick.Status.NodeRef.Name = "n"
+	w := newWorld(t, cluster(), machineSet(1), sick, template("BootTemplate", "bt"), template("HostTemplate", "ht"))
+	said := conditions.Get(sick, clusterv1.MachineHealthCheckSucceededCondition).LastTransitionTime
+	for _, answering := range []time.Time{{}, said.Add(time.Minute)} {
+		w.workload.health.Answering = answering
+		if _, err := w.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		if m := get(w, &clusterv1.Machine{}, "a"); !m.DeletionTimestamp.IsZero() {
+			t.Errorf("the cluster answers since %s: Machine a is deleted", answering)
+		}
+	}
+	w.workload.health.Answering = said.Time
+	if _, err := w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if m := get(w, &clusterv1.Machine{}, "a"); m.DeletionTimestamp.IsZero() {
+		t.Error("by a verdict of this connection Machine a is not deleted")
+	}
+}

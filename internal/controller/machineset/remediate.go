@@ -14,8 +14,10 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/healthchecks"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
@@ -26,9 +28,14 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (phase.Next, error
 	if err != nil {
 		return phase.Continue(), err
 	}
+	held, _, err := healthchecks.Held(ctx, r.Mgmt, r.Workload, healthcheck.Orders{Cluster: s.cluster, Now: s.now}, s.machines)
+	if err != nil {
+		return phase.Continue(), err
+	}
 	var errs []error
 	for _, v := range scaling.Remediation(scaling.Unhealthy{
 		Machines:    s.machines,
+		Held:        held,
 		Outdated:    outdated,
 		MaxInFlight: scaling.MaxInFlight(s.deployment, s.want()),
 		Blocked:     s.blocked,

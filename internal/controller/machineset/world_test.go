@@ -21,6 +21,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 )
@@ -34,7 +35,19 @@ type world struct {
 	writes []string
 	fail   map[string]error // by the line that the write would have
 	events *events.FakeRecorder
+
+	workload workloads
 }
+
+// workloads is the connection to the workload cluster, of which only the health
+// is asked for.
+type workloads struct {
+	workload.Clusters
+
+	health workload.Health
+}
+
+func (w *workloads) Health(client.ObjectKey) workload.Health { return w.health }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
@@ -49,6 +62,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithReturnManagedFields().
 		WithIndex(&clusterv1.Machine{}, index.ClusterName, index.Of).
 		WithIndex(&clusterv1.MachineSet{}, index.ClusterName, index.Of).
+		WithIndex(&clusterv1.MachineHealthCheck{}, index.ClusterName, index.Of).
 		WithStatusSubresource(&clusterv1.MachineSet{}, &clusterv1.Machine{}, &clusterv1.Cluster{}).
 		WithInterceptorFuncs(builder.Writes(w.write)).Build()
 	named := 0
@@ -56,6 +70,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		Mgmt:      w.c,
 		Live:      w.c,
 		Providers: provider.New(w.c, nil),
+		Workload:  &w.workload,
 		Clock:     testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)),
 		Recorder:  w.events,
 		Name:      func(prefix string) string { named++; return fmt.Sprintf("%s-n%d", prefix, named) },

@@ -23,6 +23,9 @@ type Action struct {
 	Machine *clusterv1.Machine
 	Set     []metav1.Condition
 	Drop    []string // types of conditions
+	// Anew says that HealthCheckSucceeded is of now, though it said so before:
+	// owners follow no verdict from before the connection.
+	Anew    bool
 	Request Request
 	// Marked says why the Machine is found unhealthy, if it was not before.
 	Marked string
@@ -55,9 +58,7 @@ func (a Action) Failed(err error) Action {
 func (f Facts) act(v Verdict, l Limit) Action {
 	a := Action{Machine: v.Machine}
 	switch m := v.Machine; {
-	case v.State == Leaving, v.State == Unjudged:
-	case ReportsOnly(f.Check):
-		a.Drop = withdrawn(m)
+	case v.State == Leaving, v.State == Unjudged, ReportsOnly(f.Check):
 	case v.State == Healthy:
 		a.Set = []metav1.Condition{conditions.New(succeeded, metav1.ConditionTrue, clusterv1.MachineHealthCheckSucceededReason, "")}
 		a.Drop = append(waiting(m), externally)
@@ -68,10 +69,11 @@ func (f Facts) act(v Verdict, l Limit) Action {
 		a.Set = []metav1.Condition{conditions.New(succeeded, metav1.ConditionUnknown, clusterv1.MachineHealthCheckConnectionDownReason, v.Message)}
 	case v.State == Unhealthy:
 		a = f.remediate(v, l)
-	case conditions.Has(m, succeeded) && conditions.IsUnknown(m, succeeded):
+	case conditions.Has(m, succeeded) && !conditions.IsTrue(m, succeeded):
+		// Nothing has lasted for too long, by what is known now.
 		a.Set = []metav1.Condition{conditions.New(succeeded, metav1.ConditionUnknown, clusterv1.MachineHealthCheckWaitingForNewsReason, cmp.Or(v.Message, "Waiting for a Node"))}
 	}
-	a.Set, a.Drop = news(v.Machine, a.Set), present(v.Machine, a.Drop)
+	a.Set, a.Drop = a.news(), present(v.Machine, a.Drop)
 	return a
 }
 
@@ -81,6 +83,8 @@ func (f Facts) remediate(v Verdict, l Limit) Action {
 	a := Action{Machine: v.Machine, Set: []metav1.Condition{conditions.New(succeeded, metav1.ConditionFalse, v.Reason, v.Message)}}
 	if !conditions.IsFalse(v.Machine, succeeded) {
 		a.Marked = v.Message
+	} else {
+		a.Anew = v.Reason != clusterv1.MachineHealthCheckHasRemediateAnnotationReason && stale(v.Machine, f.Check, f.Cluster, f.Connection.Answering)
 	}
 	external := f.Check.Spec.Remediation.TemplateRef
 	switch {
@@ -88,9 +92,9 @@ func (f Facts) remediate(v Verdict, l Limit) Action {
 		a.Drop = begun(v.Machine)
 	case external.IsDefined() && f.Template != "":
 		a.Set = append(a.Set, conditions.New(externally, metav1.ConditionFalse, clusterv1.MachineExternallyRemediatedRemediationTemplateNotFoundReason, f.Template))
-		a.Drop = begun(v.Machine)
+		a.Drop = before(v.Machine)
 	case external.IsDefined():
-		a.Drop = begun(v.Machine)
+		a.Drop = before(v.Machine)
 		if requested := f.Observed[v.Machine.Name].Requested; !requested || !conditions.Has(v.Machine, externally) {
 			a.Set = append(a.Set, conditions.New(externally, metav1.ConditionFalse, clusterv1.MachineExternallyRemediatedWaitingForRemediationReason, "Waiting for remediation: "+v.Message))
 			if !requested {
@@ -122,6 +126,15 @@ func begun(m *clusterv1.Machine) []string {
 	return []string{byOwner}
 }
 
+// before is the request to the owner from before there was one to an external
+// controller. What that one asks of the owner later is its affair.
+func before(m *clusterv1.Machine) []string {
+	if conditions.Has(m, externally) {
+		return nil
+	}
+	return begun(m)
+}
+
 // waiting is the request to the owner, if it has not looked at it: what it has
 // written itself it takes away itself.
 func waiting(m *clusterv1.Machine) []string {
@@ -131,11 +144,11 @@ func waiting(m *clusterv1.Machine) []string {
 	return []string{byOwner}
 }
 
-// news are the conditions that a Machine does not have as they are.
-func news(m *clusterv1.Machine, all []metav1.Condition) []metav1.Condition {
-	return slices.DeleteFunc(all, func(c metav1.Condition) bool {
-		is := conditions.Get(m, c.Type)
-		return is != nil && conditions.SameState(*is, c)
+// news are the conditions that the Machine does not have as they are.
+func (a Action) news() []metav1.Condition {
+	return slices.DeleteFunc(a.Set, func(c metav1.Condition) bool {
+		is := conditions.Get(a.Machine, c.Type)
+		return is != nil && conditions.SameState(*is, c) && !(a.Anew && c.Type == succeeded)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
 )
 
 func atMost(n int) func(*Facts) {
@@ -34,6 +35,13 @@ func reporting(f *Facts) {
 	f.Check.Annotations = map[string]string{clusterv1.RemediationModeAnnotation: clusterv1.RemediationModeReport}
 }
 
+func anyTime(f *Facts) { f.Check.Spec.Checks.NodeStartupTimeoutSeconds = new(int32(0)) }
+func pausedAgo(since time.Duration) func(*Facts) {
+	return func(f *Facts) {
+		conditions.Set(f.Check, ago(since), metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionTrue, Reason: clusterv1.PausedReason})
+	}
+}
+
 // written is what actions do, in a line each.
 func written(actions []Action) (lines []string) {
 	for _, a := range actions {
@@ -47,6 +55,9 @@ func written(actions []Action) (lines []string) {
 		line += map[Request]string{Make: " make request", Remove: " remove request"}[a.Request]
 		if a.Marked != "" {
 			line += " (marked)"
+		}
+		if a.Anew {
+			line += " (anew)"
 		}
 		lines = append(lines, line)
 	}
@@ -90,11 +101,13 @@ func TestActions(t *testing.T) {
 		"too many for it, too":                   {facts(machine(), sick, external, atMost(0)), "HealthCheckSucceeded=False/UnhealthyNode (marked)"},
 		"a report says nothing of a healthy one": {facts(machine(), fine, reporting), ""},
 		"nor of an unhealthy one":                {facts(machine(), sick, reporting), ""},
-		"what was said before does not count":    {facts(machine(marked, waits), sick, reporting), "-OwnerRemediated -HealthCheckSucceeded"},
-		"but for what has begun":                 {facts(machine(marked, goes), sick, reporting), "-HealthCheckSucceeded"},
-		"a former target is let go": {facts(machine(called("other")), fine, func(f *Facts) {
-			f.Selection = Selection{Former: []*clusterv1.Machine{machine(marked, waits)}}
-		}), "-OwnerRemediated -HealthCheckSucceeded"},
+		"nor takes back what another one says":   {facts(machine(marked, waits), sick, reporting), ""},
+		"what is in doubt now is not unhealthy":  {facts(machine(marked, waits), node("Ready False", time.Minute)), "HealthCheckSucceeded=Unknown/WaitingForNews"},
+		"nor is what nothing speaks against":     {facts(machine(marked, waits, nodeless), nil, anyTime), "HealthCheckSucceeded=Unknown/WaitingForNews"},
+		"known anew, it is said anew":            {facts(machine(marked, waits), sick, answering(10*time.Minute)), "HealthCheckSucceeded=False/UnhealthyNode (anew)"},
+		"an order of a user needs no news":       {facts(machine(has("HealthCheckSucceeded False HasRemediateAnnotation", time.Hour), waits, annotated(clusterv1.RemediateMachineAnnotation)), sick, answering(time.Minute)), ""},
+		"after a pause it is said anew":          {facts(machine(marked, waits), sick, pausedAgo(time.Minute)), "HealthCheckSucceeded=False/UnhealthyNode (anew)"},
+		"what the external one asks stays":       {facts(machine(marked, waits, has("ExternallyRemediated False WaitingForRemediation", 0)), sick, requested), ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

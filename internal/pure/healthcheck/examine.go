@@ -45,7 +45,7 @@ func (f Facts) examine(m *clusterv1.Machine) Verdict {
 	case !f.expected(m):
 		v.State = Starting
 		return v
-	case !f.needsNews(m) || !f.Connection.Answering.IsZero():
+	case !needsNews(f.Cluster, m) || !f.Connection.Answering.IsZero():
 		return f.weigh(v, f.symptoms(m, f.Observed[m.Name].Node))
 	case f.Connection.Untried.After(f.Now):
 		v.State, v.Due = Unjudged, f.Connection.Untried
@@ -63,13 +63,16 @@ func (f Facts) expected(m *clusterv1.Machine) bool {
 
 // needsNews reports whether a Machine can be judged only by what its cluster
 // says: before there is a control plane, there is nothing that could answer.
-func (f Facts) needsNews(m *clusterv1.Machine) bool {
-	return ptr.Deref(f.Cluster.Status.Initialization.ControlPlaneInitialized, false) || m.Status.NodeRef.IsDefined()
+func needsNews(cluster *clusterv1.Cluster, m *clusterv1.Machine) bool {
+	return ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false) || m.Status.NodeRef.IsDefined()
 }
 
 func (f Facts) silence() string {
 	return fmt.Sprintf("The workload cluster of Cluster %s does not answer: what was known of its Machines and Nodes may be out of date", f.Cluster.Name)
 }
+
+// signature stands before the name of the check in each verdict against a Machine.
+const signature = "MachineHealthCheck "
 
 // at is a verdict on what is seen at this moment. While the same is seen, it is
 // said in the same words.
@@ -80,7 +83,7 @@ func (f Facts) at(v Verdict, reason, what string) Verdict {
 		v.Message = was.Message
 		return v
 	}
-	v.Message = fmt.Sprintf("%s, as seen at %s (MachineHealthCheck %s)", what, stamp(f.Now), f.Check.Name)
+	v.Message = fmt.Sprintf("%s, as seen at %s (%s%s)", what, stamp(f.Now), signature, f.Check.Name)
 	return v
 }
 
@@ -90,7 +93,7 @@ func (f Facts) weigh(v Verdict, symptoms []symptom) Verdict {
 	for _, s := range symptoms {
 		if !f.Now.Before(f.due(s)) {
 			v.State, v.Reason = Unhealthy, s.reason
-			v.Message = fmt.Sprintf("%s since %s, for more than %s%s (%s of MachineHealthCheck %s)", s.what, stamp(s.since), s.after, f.knowing(s), s.rule, f.Check.Name)
+			v.Message = fmt.Sprintf("%s since %s, for more than %s%s (%s of %s%s)", s.what, stamp(s.since), s.after, f.knowing(s), s.rule, signature, f.Check.Name)
 			return v
 		}
 	}

@@ -13,6 +13,8 @@
 //     and nothing but an order of a user has one remediated.
 //   - With too many that are not healthy, nothing is remediated.
 //   - A MachineHealthCheck that shall only report writes on no Machine.
+//   - What was said of a Machine counts as long as a MachineHealthCheck judges
+//     it, and no longer than the connection that it was seen by; see Orders.
 package healthcheck
 
 import (
@@ -102,11 +104,6 @@ func Decide(f Facts) Decision {
 	d.Limit = limit(f.Check.Spec.Remediation.TriggerIf, len(d.Verdicts), d.Healthy)
 	for _, v := range d.Verdicts {
 		if a := f.act(v, d.Limit); a.does() {
-			d.Actions = append(d.Actions, a)
-		}
-	}
-	for _, m := range f.Selection.Former {
-		if a := (Action{Machine: m, Drop: present(m, withdrawn(m))}); a.does() {
 			d.Actions = append(d.Actions, a)
 		}
 	}

@@ -37,7 +37,6 @@ func TestSelect(t *testing.T) {
 	broken.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}
 	tests := map[string]struct {
 		check    *clusterv1.MachineHealthCheck
-		judged   []string
 		machines []*clusterv1.Machine
 		others   []*clusterv1.MachineHealthCheck
 		want     string
@@ -45,18 +44,15 @@ func TestSelect(t *testing.T) {
 	}{
 		"what matches, by name":                     {machines: []*clusterv1.Machine{machine(called("b")), machine(called("a")), machine(called("c"), foreign)}, want: "targets a b"},
 		"not what a user wants left alone":          {machines: []*clusterv1.Machine{machine(called("a"), annotated(clusterv1.PausedAnnotation)), machine(called("b"), annotated(clusterv1.MachineSkipRemediationAnnotation))}},
-		"which is let go if it was judged":          {judged: []string{"a"}, machines: []*clusterv1.Machine{machine(called("a"), annotated(clusterv1.MachineSkipRemediationAnnotation))}, want: "former a"},
-		"as what matches no longer":                 {judged: []string{"a", "gone"}, machines: []*clusterv1.Machine{machine(called("a"), foreign)}, want: "former a"},
 		"an empty selector selects nothing":         {check: check(func(c *clusterv1.MachineHealthCheck) { c.Spec.Selector = metav1.LabelSelector{} }), machines: []*clusterv1.Machine{machine()}},
 		"a broken one is told":                      {check: broken, machines: []*clusterv1.Machine{machine()}, wantErr: `read spec.selector: "Like" is not a valid label selector operator`},
 		"an older check comes first":                {machines: []*clusterv1.Machine{machine(shared), machine(called("n"))}, others: []*clusterv1.MachineHealthCheck{older}, want: "targets n, others m of z-older"},
-		"whose word is not taken back":              {judged: []string{"m"}, machines: []*clusterv1.Machine{machine(shared)}, others: []*clusterv1.MachineHealthCheck{older}, want: "others m of z-older"},
 		"of the same age, the first by name":        {machines: []*clusterv1.Machine{machine(shared)}, others: []*clusterv1.MachineHealthCheck{younger, twin}, want: "others m of a-twin"},
 		"not a younger one":                         {machines: []*clusterv1.Machine{machine(shared)}, others: []*clusterv1.MachineHealthCheck{younger}, want: "targets m"},
 		"nor one that ends, or is broken":           {machines: []*clusterv1.Machine{machine(shared)}, others: []*clusterv1.MachineHealthCheck{ending, broken}, want: "targets m"},
 		"one that reports is in nobody's way":       {machines: []*clusterv1.Machine{machine(shared)}, others: []*clusterv1.MachineHealthCheck{reports(older)}, want: "targets m"},
 		"and nobody in its":                         {check: reports(check()), machines: []*clusterv1.Machine{machine(shared)}, others: []*clusterv1.MachineHealthCheck{older}, want: "targets m"},
-		"a Machine left alone is not the elder's":   {judged: []string{"m"}, machines: []*clusterv1.Machine{machine(shared, annotated(clusterv1.PausedAnnotation))}, others: []*clusterv1.MachineHealthCheck{older}, want: "former m"},
+		"a Machine left alone is nobody's":          {machines: []*clusterv1.Machine{machine(shared, annotated(clusterv1.PausedAnnotation))}, others: []*clusterv1.MachineHealthCheck{older}},
 		"the list of checks holds the check itself": {machines: []*clusterv1.Machine{machine()}, others: []*clusterv1.MachineHealthCheck{check()}, want: "targets m"},
 	}
 	for name, tc := range tests {
@@ -66,19 +62,16 @@ func TestSelect(t *testing.T) {
 			if c == nil {
 				c = check()
 			}
-			c.Status.Targets = tc.judged
 			s, err := Select(c, tc.machines, tc.others)
 			if text := fmt.Sprint(err); (err == nil) != (tc.wantErr == "") || err != nil && text != tc.wantErr {
 				t.Errorf("error %q, want %q", text, tc.wantErr)
 			}
 			var parts []string
-			for title, all := range map[string][]*clusterv1.Machine{"targets": s.Targets, "former": s.Former} {
-				if len(all) > 0 {
-					parts = append(parts, title)
-				}
-				for _, m := range all {
-					parts[len(parts)-1] += " " + m.Name
-				}
+			if len(s.Targets) > 0 {
+				parts = append(parts, "targets")
+			}
+			for _, m := range s.Targets {
+				parts[0] += " " + m.Name
 			}
 			for _, o := range s.Others {
 				parts = append(parts, "others "+o.Machine+" of "+o.Check)

@@ -17,10 +17,7 @@ import (
 // Cluster.
 type Selection struct {
 	Targets []*clusterv1.Machine // to judge, by name
-	// Former are those that it judged, and now leaves alone: what it said of them
-	// must not count any longer.
-	Former []*clusterv1.Machine
-	Others []Other // that another one judges
+	Others  []Other              // that another one judges
 }
 
 // Other is a Machine that is selected, and judged by an older check.
@@ -34,10 +31,6 @@ func Select(check *clusterv1.MachineHealthCheck, machines []*clusterv1.Machine, 
 		return s, err
 	}
 	elders := eldersOf(check, checks)
-	judged := map[string]bool{}
-	for _, name := range check.Status.Targets {
-		judged[name] = true
-	}
 	machines = slices.Clone(machines)
 	slices.SortFunc(machines, func(a, b *clusterv1.Machine) int { return cmp.Compare(a.Name, b.Name) })
 	for _, m := range machines {
@@ -48,8 +41,6 @@ func Select(check *clusterv1.MachineHealthCheck, machines []*clusterv1.Machine, 
 			s.Targets = append(s.Targets, m)
 		case selected:
 			s.Others = append(s.Others, Other{m.Name, elders[elder].name})
-		case judged[m.Name] && (elder < 0 || left(m)):
-			s.Former = append(s.Former, m)
 		}
 	}
 	return s, nil
@@ -88,10 +79,14 @@ func eldersOf(check *clusterv1.MachineHealthCheck, checks []*clusterv1.MachineHe
 	return elders
 }
 
-// Selects reports whether a check may have to do with a Machine.
+// Selects reports whether a check has to do with a Machine, or had.
 func Selects(check *clusterv1.MachineHealthCheck, m *clusterv1.Machine) bool {
+	return selects(check, m) || slices.Contains(check.Status.Targets, m.Name)
+}
+
+func selects(check *clusterv1.MachineHealthCheck, m *clusterv1.Machine) bool {
 	selector, err := selectorOf(check)
-	return err == nil && selector.Matches(labels.Set(m.Labels)) || slices.Contains(check.Status.Targets, m.Name)
+	return err == nil && selector.Matches(labels.Set(m.Labels))
 }
 
 // selectorOf is what a check selects by. An empty selector would select every

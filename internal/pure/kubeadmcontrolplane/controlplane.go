@@ -31,6 +31,11 @@ type Facts struct {
 	Certificates Certificates
 	Workload     Workload
 	Etcd         Etcd
+
+	// Held names machines for which the order of a health check to replace them
+	// does not stand; until when is zero if only a change ends that.
+	OrdersHeld      []string
+	OrdersHeldUntil time.Time
 }
 
 // Certificates says whether those of the cluster are there. The zero value is

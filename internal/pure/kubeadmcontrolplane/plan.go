@@ -8,6 +8,7 @@ import (
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 )
 
 // Action is one change to make.
@@ -141,7 +142,7 @@ func (f Facts) objections(leaver *Machine) (all []string) {
 	}
 	_, replacing := kcp.Annotations[controlplanev1.RemediationInProgressAnnotation]
 	for _, m := range f.Machines {
-		if m == leaver || m.Deleting() || replacing && leaver == nil && condemned(m) {
+		if m == leaver || m.Deleting() || replacing && leaver == nil && healthcheck.Condemned(m.Machine) {
 			continue // one that is to be replaced too has its turn after the replacement that comes
 		}
 		if m.Node() == "" {

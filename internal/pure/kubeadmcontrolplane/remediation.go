@@ -62,7 +62,7 @@ type Remediation struct {
 func Remediate(f Facts) *Remediation {
 	var unhealthy []*Machine
 	for _, m := range f.Machines {
-		if condemned(m) {
+		if healthcheck.Condemned(m.Machine) && !slices.Contains(f.OrdersHeld, m.Name) {
 			unhealthy = append(unhealthy, m)
 		}
 	}
@@ -81,11 +81,6 @@ func Remediate(f Facts) *Remediation {
 		}
 	}
 	return r
-}
-
-// condemned reports whether a health check wants the machine replaced.
-func condemned(m *Machine) bool {
-	return conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) && conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition)
 }
 
 // UnderWay reports whether the replacement that the control plane notes is still

@@ -106,6 +106,7 @@ func (r *reporter) timers() {
 		}
 	}
 	r.later(rolloutDue(r.ControlPlane, r.Machines, r.Now))
+	r.later(r.OrdersHeldUntil)
 	if r.Remediation != nil {
 		r.later(r.Remediation.Retry)
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
@@ -27,12 +28,13 @@ type Actions struct {
 	Problems []string
 }
 
-// Remediation decides about the Machines that a health check wants replaced.
-func Remediation(machines []*clusterv1.Machine) []scaling.Verdict {
-	all := scaling.Remediation(scaling.Unhealthy{Machines: machines, MaxInFlight: -1})
+// Remediation decides about the Machines that a health check wants replaced, but
+// those whose order is held.
+func Remediation(machines []*clusterv1.Machine, held []string) []scaling.Verdict {
+	all := scaling.Remediation(scaling.Unhealthy{Machines: machines, Held: held, MaxInFlight: -1})
 	for _, v := range all {
 		if v.Delete {
-			v.Condition.Message = "Machine is being deleted and the provider of its MachinePool will replace it"
+			v.Condition.Message = healthcheck.Because(v.Machine, "Machine is being deleted and the provider of its MachinePool will replace it")
 		}
 	}
 	return all

@@ -19,6 +19,9 @@ import (
 // Unhealthy is what Remediation looks at.
 type Unhealthy struct {
 	Machines []*clusterv1.Machine
+	// Held names those of them for which the order to replace them does not stand
+	// now; see healthcheck.Orders.
+	Held []string
 	// Outdated says that the set is not the current one of its MachineDeployment.
 	Outdated bool
 	// MaxInFlight is how many replacements may go on at a time; negative for no bound.
@@ -66,7 +69,8 @@ func (v Verdict) String() string {
 // Machines of an outdated set are left to the rollout. Otherwise the newest go
 // first, as many as may be in flight at a time; those already being deleted are
 // in flight. None goes while its replacement could not be created. A Machine
-// that has become healthy is no longer to be replaced. Of those that go, at most
+// that has become healthy is no longer to be replaced, and one whose order does
+// not stand stays as it is. Of those that go, at most
 // one Batch is decided about at a time.
 func Remediation(u Unhealthy) []Verdict {
 	var out []Verdict
@@ -83,6 +87,7 @@ func Remediation(u Unhealthy) []Verdict {
 		case !conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition):
 		case !m.DeletionTimestamp.IsZero():
 			inFlight++
+		case slices.Contains(u.Held, m.Name):
 		default:
 			candidates = append(candidates, m)
 		}

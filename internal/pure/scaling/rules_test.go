@@ -115,6 +115,10 @@ func TestRemediation(t *testing.T) {
 			u:    Unhealthy{Machines: machines(sick(bare("a")), sick(deletingOne("b"))), MaxInFlight: 1},
 			want: []string{"keep a: Waiting for other Machines to be replaced: at most 1 at a time (spec.remediation.maxInFlight)"},
 		},
+		"one whose order does not stand stays": {
+			u:    Unhealthy{Machines: machines(sick(bare("a")), sick(bare("b"))), Held: []string{"b"}, MaxInFlight: 1},
+			want: []string{"replace a: it is unhealthy"},
+		},
 		"none goes without a replacement": {
 			u:    Unhealthy{Machines: machines(sick(bare("a"))), MaxInFlight: -1, Blocked: []string{"cp is upgrading"}},
 			want: []string{"keep a: Waiting because no replacement can be created: cp is upgrading"},

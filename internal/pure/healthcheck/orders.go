@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+// Orders are what the owner of Machines has to know before it replaces those
+// that were found unhealthy: the conditions that say so may be those of a check
+// that has gone, or of a process that has ended.
+type Orders struct {
+	Cluster *clusterv1.Cluster
+	Checks  []*clusterv1.MachineHealthCheck // of the Cluster
+	// Answering is since when the cluster has answered the owner's process
+	// without a failure; zero while it does not.
+	Answering time.Time
+	Now       time.Time
+	// Patience is for how long after that a verdict from before waits to be given
+	// anew; zero for ever. An owner may run in another process than the check,
+	// which then has no cause to repeat itself.
+	Patience time.Duration
+}
+
+// Condemned reports whether the owner of a Machine is asked to replace it.
+func Condemned(m *clusterv1.Machine) bool {
+	return conditions.IsFalse(m, succeeded) && conditions.IsFalse(m, byOwner)
+}
+
+// Held names the Machines that were found unhealthy and are not to be replaced
+// for it now. What a check says anew comes as a change of its Machine; until is
+// when time alone makes an order count.
+func (o Orders) Held(machines []*clusterv1.Machine) (names []string, until time.Time) {
+	for _, m := range machines {
+		if !Condemned(m) {
+			continue
+		}
+		stands, at := o.stands(m)
+		if stands {
+			continue
+		}
+		names = append(names, m.Name)
+		if until.IsZero() || !at.IsZero() && at.Before(until) {
+			until = at
+		}
+	}
+	return names, until
+}
+
+// stands reports whether the order to replace a Machine counts, or from when on
+// it does.
+func (o Orders) stands(m *clusterv1.Machine) (ok bool, at time.Time) {
+	var check *clusterv1.MachineHealthCheck
+	if said(m) {
+		i := slices.IndexFunc(o.Checks, func(c *clusterv1.MachineHealthCheck) bool {
+			_, paused := c.Annotations[clusterv1.PausedAnnotation]
+			return !paused && judges(c, m)
+		})
+		if i < 0 {
+			return false, at
+		}
+		check = o.Checks[i]
+	}
+	switch {
+	case conditions.Reason(m, succeeded) == clusterv1.MachineHealthCheckHasRemediateAnnotationReason:
+		return true, at
+	case needsNews(o.Cluster, m) && o.Answering.IsZero():
+		return false, at
+	case !stale(m, check, o.Cluster, o.Answering):
+		return true, at
+	case o.Patience > 0:
+		at = o.Answering.Add(o.Patience)
+		return !o.Now.Before(at), at
+	}
+	return false, at
+}
+
+// stale reports whether a verdict is from before the cluster began to answer, or
+// from before the check was paused, of which nobody knows whether it still holds.
+// The wire has whole seconds.
+func stale(m *clusterv1.Machine, check *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster, answering time.Time) bool {
+	var from time.Time
+	if needsNews(cluster, m) {
+		from = answering.Truncate(time.Second)
+	}
+	if check != nil && conditions.IsTrue(check, clusterv1.PausedCondition) {
+		if at := conditions.Get(check, clusterv1.PausedCondition).LastTransitionTime; at.After(from) {
+			from = at.Time
+		}
+	}
+	is := conditions.Get(m, succeeded)
+	return is != nil && is.LastTransitionTime.Time.Before(from)
+}
+
+// judges reports whether what a check says of a Machine may count: it selects
+// the Machine, and shall do more than report.
+func judges(check *clusterv1.MachineHealthCheck, m *clusterv1.Machine) bool {
+	return check.DeletionTimestamp.IsZero() && !ReportsOnly(check) && !left(m) && selects(check, m)
+}
+
+// Reach is what of a check makes out whom it judges.
+func Reach(check *clusterv1.MachineHealthCheck) []any {
+	return []any{check.Spec.Selector, check.DeletionTimestamp.IsZero(), ReportsOnly(check)}
+}
+
+// said reports whether it was a check that has found a Machine unhealthy, and not
+// a user, or a controller of theirs: what these write is for them to take away.
+func said(m *clusterv1.Machine) bool {
+	return strings.Contains(conditions.Message(m, succeeded), signature)
+}
+
+// Withdraw takes from a Machine what checks have said of it, if none judges it
+// any longer. A replacement that has begun is not undone by it.
+func Withdraw(m *clusterv1.Machine, checks []*clusterv1.MachineHealthCheck) {
+	byOthers := !conditions.Has(m, succeeded) || conditions.IsFalse(m, succeeded) && !said(m)
+	if byOthers || slices.ContainsFunc(checks, func(c *clusterv1.MachineHealthCheck) bool { return judges(c, m) }) {
+		return
+	}
+	for _, t := range withdrawn(m) {
+		conditions.Delete(m, t)
+	}
+}
+
+// Checked reports whether somebody has told of the health of a Machine.
+func Checked(m *clusterv1.Machine) bool { return conditions.Has(m, succeeded) }
