@@ -152,6 +152,8 @@ func TestRoles(t *testing.T) {
 		"no template":                             {role: host, group: "infrastructure.capstan.dev", kind: "LocalMachine", template: true, want: "is not a template, the kind of which ends in Template: refer to a template for the infrastructure of a Machine"},
 		"nothing but the word":                    {role: host, group: "x.io", kind: "Template", template: true, want: "is not a template, the kind of which ends in Template: refer to a template for the infrastructure of a Machine"},
 		"a template of bootstrap for hosts":       {role: host, group: "bootstrap.cluster.x-k8s.io", kind: "KubeadmConfigTemplate", template: true, want: "group bootstrap.cluster.x-k8s.io is not for the infrastructure of a Machine: refer to a kind that is"},
+		"a vendor's group is called as it likes":  {role: boot, group: "infrastructure.example.com", kind: "FooConfigTemplate", template: true},
+		"for each of its kinds":                   {role: infra, group: "bootstrap.example.com", kind: "FooCluster"},
 		"a name that only resembles another role": {role: infra, group: "mybootstrap.example.com", kind: "XCluster"},
 	}
 	for name, tc := range tests {

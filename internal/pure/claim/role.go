@@ -25,7 +25,7 @@ const (
 	Remediation           Role = "a request to remediate a Machine"
 )
 
-// others are the parts of a group's name that tell of another role.
+// others are the parts of a group's name that tell of another role, if they tell.
 var others = map[Role][]string{
 	ClusterInfrastructure: {"bootstrap"},
 	ControlPlane:          {"bootstrap"},
@@ -90,6 +90,13 @@ func Provided(gk schema.GroupKind) error {
 	return nil
 }
 
+// domains are those in which the name of a group tells what its kinds are for.
+// Elsewhere it may tell anything: a vendor may well have all of its kinds, of
+// bootstrap configurations too, in infrastructure.example.com.
+var domains = []string{".cluster.x-k8s.io", ".capstan.dev"}
+
 // serves reports whether a group says that it is for a role, as
 // vmware.infrastructure.cluster.x-k8s.io does.
-func serves(group, role string) bool { return slices.Contains(strings.Split(group, "."), role) }
+func serves(group, role string) bool {
+	return slices.ContainsFunc(domains, func(d string) bool { return strings.HasSuffix(group, d) }) && slices.Contains(strings.Split(group, "."), role)
+}
