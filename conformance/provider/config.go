@@ -10,10 +10,12 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/capstan-dev/capstan/conformance"
@@ -71,8 +73,14 @@ type Config struct {
 	// one after the other.
 	Progress func(conformance.Result) `json:"-"`
 
-	// limits are those for a check; Timeout and Quiet when nil.
-	limits func(check string) sandbox.Limits
+	// soon is how long may pass until what only informs is so; 10 seconds when
+	// zero.
+	soon time.Duration
+
+	// connect and nodes reach the management cluster, and the Nodes of the
+	// Cluster that is made there.
+	connect func(*rest.Config) (client.WithWatch, error)
+	nodes   func(context.Context, *sandbox.World) ([]corev1.Node, error)
 }
 
 // Subject is what a provider has for one role.
@@ -107,9 +115,9 @@ func (c Config) complete() (Config, error) {
 	c.KubernetesVersion = cmp.Or(c.KubernetesVersion, "v1.36.0")
 	c.Timeout.Duration = cmp.Or(c.Timeout.Duration, 2*time.Minute)
 	c.Quiet.Duration = cmp.Or(c.Quiet.Duration, 3*time.Second)
-	if c.limits == nil {
-		all := sandbox.Limits{Timeout: c.Timeout.Duration, Soon: min(c.Timeout.Duration, 10*time.Second), Quiet: c.Quiet.Duration}
-		c.limits = func(string) sandbox.Limits { return all }
+	c.soon = min(c.Timeout.Duration, cmp.Or(c.soon, 10*time.Second))
+	if c.connect == nil {
+		c.connect, c.nodes = sandbox.Connect, nodesOf
 	}
 	if c.Progress == nil {
 		c.Progress = func(conformance.Result) {}
@@ -149,6 +157,10 @@ func (c Config) complete() (Config, error) {
 		errs = append(errs, errors.New("a management cluster is needed for examples, and files without one"))
 	}
 	return c, errors.Join(errs...)
+}
+
+func (c Config) limits() sandbox.Limits {
+	return sandbox.Limits{Timeout: c.Timeout.Duration, Soon: c.soon, Quiet: c.Quiet.Duration}
 }
 
 // NeedsManagement reports whether a management cluster is needed: to make the

@@ -81,7 +81,7 @@ func (o *one) mine() []metav1.OwnerReference {
 func (o *one) secret(ctx context.Context, name string, kind corev1.SecretType, key, value string) error {
 	s := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: o.obj.GetNamespace(), Name: name, OwnerReferences: o.mine(), Labels: map[string]string{clusterv1.ClusterNameLabel: o.cluster.Name}},
-		Type:       kind, StringData: map[string]string{key: value},
+		Type:       kind, Data: map[string][]byte{key: []byte(value)},
 	}
 	if o.is("does not label its Secrets") && key != "value" || o.is("does not label its Secrets") && o.obj.GetKind() == "FakeConfig" {
 		s.Labels = nil
@@ -90,7 +90,7 @@ func (o *one) secret(ctx context.Context, name string, kind corev1.SecretType, k
 		s.OwnerReferences = nil
 	}
 	if o.is("has a key too many") {
-		s.StringData["password"] = "x"
+		s.Data["password"] = []byte("x")
 	}
 	return client.IgnoreAlreadyExists(o.client.Create(ctx, s))
 }

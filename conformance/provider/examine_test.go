@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/conformance/provider"
@@ -19,32 +20,29 @@ import (
 // TestARunThatIsEndedLeavesNothing in the midst of a pause.
 func TestARunThatIsEndedLeavesNothing(t *testing.T) {
 	t.Parallel()
-	env, _ := provide(t)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	defer cancel(nil)
-	const mark = "is interrupted"
-	c := configOf("InfraCluster", []misbehaviour{{fault: mark}})
-	c.Mgmt, c.Files = env.Config, []string{release(t, definitions(), grants())}
-	provider.Limit(&c)
-	c.Progress = func(r conformance.Result) {
-		if strings.Contains(r.Check, "of a paused Cluster") {
-			cancel(errors.New("Ctrl-C"))
+	withMemory(t, func(ctx context.Context, f *fakeProvider) {
+		ending, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		c := configOf("InfraCluster")
+		provider.InMemory(&c, f.client, f.nodes)
+		c.Progress = func(r conformance.Result) {
+			if strings.Contains(r.Check, "of a paused Cluster") {
+				cancel(errors.New("Ctrl-C"))
+			}
 		}
-	}
-	r := provider.Examine(ctx, c)
-	if r.Problem != "the run was ended: Ctrl-C" || r.Passed == 0 || r.Failed > 0 {
-		t.Errorf("problem %q, %d passed, %d failed", r.Problem, r.Passed, r.Failed)
-	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(gvk("FakeClusterList"))
-	if err := env.Client.List(t.Context(), list); err != nil {
-		t.Fatal(err)
-	}
-	for _, obj := range list.Items {
-		if faults, _, _ := unstructured.NestedStringSlice(obj.Object, "spec", "faults"); len(faults) == 1 && faults[0] == mark {
+		r := provider.Examine(ending, c)
+		if r.Problem != "the run was ended: Ctrl-C" || r.Passed == 0 || r.Failed > 0 {
+			t.Errorf("problem %q, %d passed, %d failed", r.Problem, r.Passed, r.Failed)
+		}
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(gvk("FakeClusterList"))
+		if err := f.client.List(ctx, list); err != nil {
+			t.Fatal(err)
+		}
+		for _, obj := range list.Items {
 			t.Errorf("%s/%s is left", obj.GetNamespace(), obj.GetName())
 		}
-	}
+	})
 }
 
 func TestConfigMistakesAreNamed(t *testing.T) {
@@ -76,12 +74,18 @@ func TestConfigMistakesAreNamed(t *testing.T) {
 // TestRunStartsAPlaneAndTheProvider as authors do it in their tests.
 func TestRunStartsAPlaneAndTheProvider(t *testing.T) {
 	t.Parallel()
-	c := configOf("InfraCluster", nil)
+	c := configOf("InfraCluster")
 	c.Program, c.Roles = testenv.Binary(t), nil
-	c.InfraCluster.Change = nil
-	provider.Limit(&c)
+	provider.Unhurried(&c)
 	c.Start = func(ctx context.Context, cfg *rest.Config) error {
-		_, err := startFake(ctx, cfg)
+		s, err := scheme()
+		if err != nil {
+			return err
+		}
+		mgmt, err := client.NewWithWatch(cfg, client.Options{Scheme: s})
+		if err == nil {
+			_, err = startFake(ctx, mgmt, nil)
+		}
 		return err
 	}
 	provider.Run(t, c)

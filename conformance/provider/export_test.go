@@ -3,20 +3,26 @@
 package provider
 
 import (
-	"github.com/capstan-dev/capstan/internal/access/sandbox"
-	"slices"
+	"context"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/internal/access/sandbox"
 )
 
-// Limit makes a config wait as long as a test can, which is short for what must
-// not happen, and long, on a busy machine, for what must. At the checks that are
-// to fail it is the other way round: what happens against the contract is waited
-// for, and what never happens is not.
-func Limit(c *Config, failing ...string) {
-	c.limits = func(check string) sandbox.Limits {
-		if slices.Contains(failing, check) {
-			return sandbox.Limits{Timeout: 2 * time.Second, Soon: time.Second, Quiet: time.Minute}
-		}
-		return sandbox.Limits{Timeout: time.Minute, Soon: time.Minute, Quiet: 100 * time.Millisecond}
-	}
+// InMemory has a config look at a management cluster in memory, and at Nodes
+// there.
+func InMemory(c *Config, mgmt client.WithWatch, nodes func(context.Context) ([]corev1.Node, error)) {
+	c.Mgmt = &rest.Config{Host: "memory"}
+	c.connect = func(*rest.Config) (client.WithWatch, error) { return mgmt, nil }
+	c.nodes = func(ctx context.Context, _ *sandbox.World) ([]corev1.Node, error) { return nodes(ctx) }
+}
+
+// Unhurried makes a config wait for a provider that keeps the contract on a busy
+// machine: long for what must happen, and not long for what must not.
+func Unhurried(c *Config) {
+	c.Timeout.Duration, c.soon, c.Quiet.Duration = 2*time.Minute, 2*time.Minute, 100*time.Millisecond
 }

@@ -5,7 +5,6 @@ package provider_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"reflect"
 	"slices"
@@ -14,74 +13,36 @@ import (
 	"testing"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// TestMain lets many tests run at once: they wait most of the time.
-func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "12"); err != nil {
-		panic(err)
-	}
-	testenv.Main(m)
-}
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 const finalizer = "example.com/fake"
 
-// fake is a provider whose objects do things wrong, those in spec.faults. When
-// something happens in a namespace it looks at all its objects there, and reads
-// what it looks at without a cache.
-type fake struct {
+// fakeProvider is a provider whose objects do things wrong, those in spec.faults.
+// When something happens in a namespace it looks at all its objects there, and
+// reads what it looks at without a cache. It may have a core beside it.
+type fakeProvider struct {
 	client client.WithWatch
+	core   *core
 
-	mu       sync.Mutex      // guards what follows
-	dirty    map[string]bool // namespaces to look at
-	wake     chan struct{}
-	released map[string]bool // faults of kinds that are over
+	mu    sync.Mutex      // guards what follows
+	dirty map[string]bool // namespaces to look at
+	wake  chan struct{}
 }
 
-var started struct {
-	once sync.Once
-	fake *fake
-	err  error
-}
-
-// provide runs the provider on the plane of a test, until the last test ends.
-func provide(t *testing.T) (*testenv.Env, *fake) {
-	t.Helper()
-	env := testenv.Start(t)
-	started.once.Do(func() {
-		if started.fake, started.err = startFake(context.Background(), env.Config); started.err == nil {
-			serveNodes(started.fake)
-		}
-	})
-	if started.err != nil {
-		t.Fatal(started.err)
-	}
-	return env, started.fake
-}
-
-func startFake(ctx context.Context, cfg *rest.Config) (*fake, error) {
-	s := runtime.NewScheme()
-	if err := errors.Join(scheme.AddToScheme(s), apiextensionsv1.AddToScheme(s), clusterv1.AddToScheme(s)); err != nil {
-		return nil, err
-	}
-	c, err := client.NewWithWatch(cfg, client.Options{Scheme: s})
-	if err != nil {
-		return nil, err
-	}
-	f := &fake{client: c, dirty: map[string]bool{}, wake: make(chan struct{}, 1), released: map[string]bool{}}
+// startFake runs the provider until the context ends.
+func startFake(ctx context.Context, c client.WithWatch, beside *core) (*fakeProvider, error) {
+	f := &fakeProvider{client: c, core: beside, dirty: map[string]bool{}, wake: make(chan struct{}, 1)}
 	objects := []client.Object{grants()}
 	for _, d := range definitions() {
 		objects = append(objects, d)
@@ -92,18 +53,24 @@ func startFake(ctx context.Context, cfg *rest.Config) (*fake, error) {
 		}
 	}
 	follow := []schema.GroupVersionKind{clusterv1.GroupVersion().WithKind("Cluster"), clusterv1.GroupVersion().WithKind("Machine"), clusterv1.GroupVersion().WithKind("MachinePool")}
-	for _, d := range definitions() {
-		follow = append(follow, gvk(d.Spec.Names.Kind))
+	for _, kind := range fakeKinds {
+		follow = append(follow, gvk(kind))
 	}
 	for _, kind := range follow {
 		events, err := f.watch(ctx, kind)
 		if err != nil {
 			return nil, err
 		}
+		context.AfterFunc(ctx, events.Stop)
 		go func() {
-			for e := range events.ResultChan() {
-				if obj, ok := e.Object.(client.Object); ok {
-					f.look(obj.GetNamespace())
+			for {
+				select {
+				case e := <-events.ResultChan():
+					if obj, ok := e.Object.(client.Object); ok {
+						f.look(obj.GetNamespace())
+					}
+				case <-ctx.Done():
+					return
 				}
 			}
 		}()
@@ -114,7 +81,7 @@ func startFake(ctx context.Context, cfg *rest.Config) (*fake, error) {
 
 // watch is tried until the API server knows the kind, which was defined a
 // moment ago.
-func (f *fake) watch(ctx context.Context, kind schema.GroupVersionKind) (events watch.Interface, err error) {
+func (f *fakeProvider) watch(ctx context.Context, kind schema.GroupVersionKind) (events watch.Interface, err error) {
 	deadline := time.After(time.Minute)
 	for {
 		list := &unstructured.UnstructuredList{}
@@ -135,7 +102,7 @@ func gvk(kind string) schema.GroupVersionKind {
 }
 
 // look has the objects of a namespace looked at.
-func (f *fake) look(namespace string) {
+func (f *fakeProvider) look(namespace string) {
 	f.mu.Lock()
 	f.dirty[namespace] = true
 	f.mu.Unlock()
@@ -145,29 +112,18 @@ func (f *fake) look(namespace string) {
 	}
 }
 
-// release ends a fault, so that what it left can be cleaned up.
-func (f *fake) release(kind, fault string) {
-	f.mu.Lock()
-	f.released[kind+" "+fault] = true
-	for namespace := range f.dirty {
-		f.dirty[namespace] = true
-	}
-	f.mu.Unlock()
-	f.look("")
-}
-
-func (f *fake) run(ctx context.Context) {
-	for range f.wake {
-		f.mu.Lock()
-		var namespaces []string
-		for namespace, dirty := range f.dirty {
-			if dirty {
-				namespaces = append(namespaces, namespace)
-				f.dirty[namespace] = false
-			}
+func (f *fakeProvider) run(ctx context.Context) {
+	for {
+		select {
+		case <-f.wake:
+		case <-ctx.Done():
+			return
 		}
+		f.mu.Lock()
+		namespaces := f.dirty
+		f.dirty = map[string]bool{}
 		f.mu.Unlock()
-		for _, namespace := range namespaces {
+		for namespace := range namespaces {
 			if err := f.lookAt(ctx, namespace); err != nil && !apierrors.IsNotFound(err) {
 				time.AfterFunc(20*time.Millisecond, func() { f.look(namespace) })
 			}
@@ -175,8 +131,11 @@ func (f *fake) run(ctx context.Context) {
 	}
 }
 
-func (f *fake) lookAt(ctx context.Context, namespace string) error {
+func (f *fakeProvider) lookAt(ctx context.Context, namespace string) error {
 	var errs []error
+	if f.core != nil {
+		errs = append(errs, f.core.lookAt(ctx, namespace))
+	}
 	for _, kind := range fakeKinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(gvk(kind + "List"))
@@ -184,7 +143,7 @@ func (f *fake) lookAt(ctx context.Context, namespace string) error {
 			return err
 		}
 		for i := range list.Items {
-			errs = append(errs, f.reconcile(ctx, &one{fake: f, obj: &list.Items[i]}))
+			errs = append(errs, f.reconcile(ctx, &one{fakeProvider: f, obj: &list.Items[i]}))
 		}
 	}
 	return errors.Join(errs...)
@@ -192,7 +151,7 @@ func (f *fake) lookAt(ctx context.Context, namespace string) error {
 
 // one is the reconcile of one object.
 type one struct {
-	*fake
+	*fakeProvider
 	obj     *unstructured.Unstructured
 	cluster *clusterv1.Cluster
 	machine *clusterv1.Machine
@@ -202,9 +161,7 @@ type one struct {
 // is reports whether the object does this wrong.
 func (o *one) is(fault string) bool {
 	faults, _, _ := unstructured.NestedStringSlice(o.obj.Object, "spec", "faults")
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.Contains(faults, fault) && !o.released[o.obj.GetKind()+" "+fault]
+	return slices.Contains(faults, fault)
 }
 
 // owner reads who owns the object; false if nobody does.
@@ -234,7 +191,7 @@ func (o *one) owner(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-func (f *fake) reconcile(ctx context.Context, o *one) error {
+func (f *fakeProvider) reconcile(ctx context.Context, o *one) error {
 	obj := o.obj
 	if obj.GetAnnotations()[clusterv1.ManagedByAnnotation] != "" && !o.is("touches what is managed from elsewhere") {
 		return nil
@@ -244,7 +201,7 @@ func (f *fake) reconcile(ctx context.Context, o *one) error {
 		return err
 	}
 	if !obj.GetDeletionTimestamp().IsZero() {
-		if o.is("keeps its finalizer") || o.machine != nil && o.machine.Spec.Bootstrap.DataSecretName == nil && o.is("is kept without data") {
+		if o.is("keeps its finalizer") && obj.GetAnnotations()[doneBefore] != "" || o.machine != nil && o.machine.Spec.Bootstrap.DataSecretName == nil && o.is("is kept without data") {
 			return nil
 		}
 		return o.save(ctx, func() { obj.SetFinalizers(nil) })
@@ -276,8 +233,8 @@ func (f *fake) reconcile(ctx context.Context, o *one) error {
 		}
 	}
 	if o.is("is restless") {
-		time.AfterFunc(50*time.Millisecond, func() { f.look(obj.GetNamespace()) })
-		if err := o.saveStatus(ctx, func() { o.set(time.Now().Truncate(200*time.Millisecond).String(), "status", "beat") }); err != nil {
+		time.AfterFunc(time.Second, func() { f.look(obj.GetNamespace()) })
+		if err := o.saveStatus(ctx, func() { o.set(time.Now().Truncate(time.Second).String(), "status", "beat") }); err != nil {
 			return err
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/conformance/internal/definition"
 	"github.com/capstan-dev/capstan/conformance/internal/evidence"
 	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/access/sandbox"
 )
 
 func infraMachine() *role {
@@ -130,7 +131,7 @@ func providerIDUnique(ctx context.Context, s *subject) error {
 		return conformance.Skip("%s has none", s.main)
 	}
 	second := thing{GroupKind: s.kind.GroupKind, Name: "second"}
-	if err := s.prepared(func() error { return s.secondMachine(ctx, second) }); err != nil {
+	if err := s.secondMachine(ctx, second); err != nil {
 		return conformance.Skip("a second machine does not get so far: %w", err)
 	}
 	if id := evidence.Text(obj, "spec", "providerID"); id == evidence.Text(s.world.Latest(second), "spec", "providerID") {
@@ -180,7 +181,7 @@ func providerIDOfNode(ctx context.Context, s *subject) error {
 			return nil
 		}
 		id := evidence.Text(s.world.Latest(s.main), "spec", "providerID")
-		nodes, err := s.nodes(ctx)
+		nodes, err := s.config.nodes(ctx, s.world)
 		if err != nil {
 			return err
 		}
@@ -202,20 +203,20 @@ func providerIDOfNode(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// nodes lists the Nodes of the cluster, by the kubeconfig that is kept for it.
-func (s *subject) nodes(ctx context.Context) ([]corev1.Node, error) {
+// nodesOf lists the Nodes of the Cluster, by the kubeconfig that is kept for it.
+func nodesOf(ctx context.Context, w *sandbox.World) ([]corev1.Node, error) {
 	secret := &corev1.Secret{}
-	if err := s.world.Client.Get(ctx, client.ObjectKey{Namespace: s.world.Namespace, Name: clusterKey.Name + "-kubeconfig"}, secret); err != nil {
+	if err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: clusterKey.Name + "-kubeconfig"}, secret); err != nil {
 		return nil, err
 	}
 	cfg, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
 	if err != nil {
 		return nil, fmt.Errorf("read Secret %s: %w", secret.Name, err)
 	}
-	cfg.Timeout = s.world.Limits.Timeout
+	cfg.Timeout = w.Limits.Timeout
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
-	c, err := client.New(cfg, client.Options{Scheme: s.world.Client.Scheme(), Mapper: mapper})
+	c, err := client.New(cfg, client.Options{Scheme: w.Client.Scheme(), Mapper: mapper})
 	if err != nil {
 		return nil, err
 	}

@@ -96,7 +96,7 @@ func pausedByAnnotation(ctx context.Context, s *subject) error {
 	}); err != nil {
 		return err
 	}
-	if err := s.prepared(func() error { return s.role.own(ctx, s) }); err != nil {
+	if err := s.role.own(ctx, s); err != nil {
 		return s.broken(err)
 	}
 	if err := s.awaitOwner(ctx, s.main); err != nil {
@@ -107,19 +107,10 @@ func pausedByAnnotation(ctx context.Context, s *subject) error {
 
 // awaitOwner waits until Cluster API has taken an object over.
 func (s *subject) awaitOwner(ctx context.Context, t thing) error {
-	err := s.prepared(func() error { return s.owned(ctx, t) })
-	if err != nil {
+	if err := s.owned(ctx, t); err != nil {
 		return fmt.Errorf("%w: do the core controllers run on the management cluster, and may they write it?", err)
 	}
 	return nil
-}
-
-// prepared does what comes before a check, within the limits for it.
-func (s *subject) prepared(do func() error) error {
-	limits := s.world.Limits
-	defer func() { s.world.Limits = limits }()
-	s.world.Limits = s.config.limits("")
-	return do()
 }
 
 func (s *subject) owned(ctx context.Context, t thing) error {
@@ -295,7 +286,7 @@ func neverBack(_ context.Context, s *subject) error {
 	all, _ := s.world.History(s.main)
 	before := false
 	for i, obj := range all {
-		if i >= s.mark && s.mark > 0 && obj.Object["status"] == nil {
+		if status, _ := obj.Object["status"].(map[string]any); i >= s.mark && s.mark > 0 && len(status) == 0 {
 			before = false // the suite took it away
 			continue
 		}

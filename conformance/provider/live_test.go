@@ -33,14 +33,17 @@ func kindsMade() map[string]made {
 	}
 }
 
+// doneBefore is on what was done once.
+const doneBefore = "example.com/done"
+
 // live does what the kind is for.
 func (o *one) live(ctx context.Context) error {
 	if ready, err := o.ready(ctx); !ready || err != nil {
 		return err
 	}
-	const done, lost = "example.com/done", "example.com/lost"
+	const lost = "example.com/lost"
 	kind := kindsMade()[o.obj.GetKind()]
-	was := o.obj.GetAnnotations()[done] != ""
+	was := o.obj.GetAnnotations()[doneBefore] != ""
 	now, _, _ := unstructured.NestedBool(o.obj.Object, kind.done...)
 	if was && !now && o.is("loses its status") {
 		return nil
@@ -76,13 +79,16 @@ func (o *one) live(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if err := o.save(ctx, func() { o.annotate(done) }); err != nil || o.obj.GetAnnotations()[lost] != "" || !o.is("takes it back") {
+	if err := o.save(ctx, func() { o.annotate(doneBefore) }); err != nil || o.obj.GetAnnotations()[lost] != "" || !o.is("takes it back") {
 		return err
 	}
 	if err := o.save(ctx, func() { o.annotate(lost) }); err != nil {
 		return err
 	}
-	return o.saveStatus(ctx, func() { o.set(false, kind.done...) })
+	return o.saveStatus(ctx, func() {
+		o.set(false, kind.done...)
+		unstructured.RemoveNestedField(o.obj.Object, "status", "ready")
+	})
 }
 
 // ready reports whether all that the object has to wait for is there.
@@ -190,6 +196,9 @@ func poolStatus(o *one) {
 }
 
 func text(obj *unstructured.Unstructured, path ...string) string {
+	if obj == nil {
+		return ""
+	}
 	v, _, _ := unstructured.NestedString(obj.Object, path...)
 	return v
 }

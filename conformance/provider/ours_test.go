@@ -66,7 +66,7 @@ func TestOurProvidersKeepTheContract(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.Mgmt, c.Roles = testenv.Start(t).Config, []string{role}
-			provider.Limit(&c)
+			provider.Unhurried(&c)
 			wantFailures(t, role, provider.Examine(t.Context(), c))
 		})
 	}

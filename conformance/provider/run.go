@@ -140,7 +140,7 @@ func Examine(ctx context.Context, c Config) conformance.Report {
 // is one.
 func open(ctx context.Context, c Config) (src *definition.Source, mgmt client.WithWatch, err error) {
 	if c.Mgmt != nil {
-		if mgmt, err = sandbox.Connect(c.Mgmt); err != nil {
+		if mgmt, err = c.connect(c.Mgmt); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -204,7 +204,6 @@ func examineRole(ctx context.Context, subjects []*subject, mgmt client.WithWatch
 	defer func() {
 		for _, s := range subjects {
 			if s.world != nil {
-				s.world.Limits = s.config.limits("")
 				err = errors.Join(err, s.world.End(ctx))
 			}
 		}
@@ -238,7 +237,7 @@ func (s *subject) newWorld(ctx context.Context, mgmt client.WithWatch) (*sandbox
 			kinds = append(kinds, other.Example.GroupVersionKind())
 		}
 	}
-	w, err := sandbox.New(ctx, mgmt, s.config.limits(""), kinds)
+	w, err := sandbox.New(ctx, mgmt, s.config.limits(), kinds)
 	for _, obj := range s.config.Objects {
 		if err != nil {
 			break
@@ -273,9 +272,6 @@ func (s *subject) try(ctx context.Context, c check) error {
 		return conformance.Skip("%s", s.problem)
 	case c.live && s.world == nil:
 		return conformance.Skip("there is no example to make")
-	}
-	if s.world != nil {
-		s.world.Limits = s.config.limits(c.Name)
 	}
 	return c.test(ctx, s)
 }
