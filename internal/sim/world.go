@@ -56,7 +56,8 @@ type Options struct {
 	// StatusDebounce is how long a status that only informs may wait to be
 	// written with the next; zero writes each at once.
 	StatusDebounce time.Duration
-	// Updates are the extensions that update Machines in place; by default none.
+	// Updates are the extensions that update Machines in place, and define the
+	// variables of classes; by default none.
 	Updates updates.Hooks
 	// Log receives what the controllers say; the zero value drops it.
 	Log logr.Logger
@@ -98,7 +99,7 @@ func NewWorld(o Options) (*World, error) {
 		Workload: w.clusters, Etcd: &etcd.Dialer{Clock: o.Clock},
 		Backends: o.Backends, Payloads: payloads.New(s, nil),
 		Extensions: controllers.Extensions{
-			Catalog: known, Registry: extensions.NewRegistry(known), Client: unasked{}, Updates: updates.Extensions{Hooks: o.Updates},
+			Catalog: known, Registry: extensions.NewRegistry(known), Client: asked{o.Updates}, Updates: updates.Extensions{Hooks: o.Updates},
 		},
 		Debounce: patch.NewStatusDebounce(o.StatusDebounce, o.Clock),
 		Clock:    o.Clock, Recorder: func(string) events.EventRecorder { return w }, Name: s.name, Random: func() float64 { return 0.5 },
@@ -228,10 +229,10 @@ func (w *World) Eventf(regarding, _ runtime.Object, _, reason, _, note string, a
 // address is where a simulated cluster answers; it depends on what else runs.
 var address = regexp.MustCompile(`127\.[0-9.]+:[0-9]+`)
 
-// unasked stands for runtime extensions: none is reached from here.
-type unasked struct{}
+// asked are runtime extensions, if there are any. None is discovered here.
+type asked struct{ updates.Hooks }
 
 // Discover implements extensionconfig.Extensions.
-func (unasked) Discover(_ context.Context, config *runtimev1.ExtensionConfig) (*hooksv1.DiscoveryResponse, error) {
+func (asked) Discover(_ context.Context, config *runtimev1.ExtensionConfig) (*hooksv1.DiscoveryResponse, error) {
 	return nil, fmt.Errorf("extension %s is not asked in a simulation", config.Name)
 }

@@ -37,6 +37,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/updates"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/controller/cluster"
+	"github.com/capstan-dev/capstan/internal/controller/clusterclass"
 	"github.com/capstan-dev/capstan/internal/controller/clusterresourceset"
 	"github.com/capstan-dev/capstan/internal/controller/clusterresourcesetbinding"
 	"github.com/capstan-dev/capstan/internal/controller/extensionconfig"
@@ -90,8 +91,11 @@ type Outside struct {
 type Extensions struct {
 	Catalog  *catalog.Catalog
 	Registry extensionconfig.Registry
-	Client   extensionconfig.Extensions
-	Updates  updates.Extensions // of Machines in place
+	Client   interface {
+		extensionconfig.Extensions
+		clusterclass.Extensions
+	}
+	Updates updates.Extensions // of Machines in place
 }
 
 // Controller is one of the list.
@@ -111,6 +115,9 @@ func All() []Controller {
 	return []Controller{
 		entry(Core, &clusterv1.Cluster{}, func(o Outside, name string) reconciler[*clusterv1.Cluster] {
 			return &cluster.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}
+		}),
+		entry(Core, &clusterv1.ClusterClass{}, func(o Outside, _ string) reconciler[*clusterv1.ClusterClass] {
+			return &clusterclass.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Extensions: o.Extensions.Client, Clock: o.Clock}
 		}),
 		entry(Local, &infrav1.LocalCluster{}, func(o Outside, name string) reconciler[*infrav1.LocalCluster] {
 			return &localcluster.Reconciler{Mgmt: o.Mgmt, Backends: o.Backends, Clock: o.Clock, Recorder: o.Recorder(name)}

@@ -20,7 +20,7 @@ func TestKindsThatNoControllerActsOnAreWarnedOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	for provider, want := range map[string][]string{
-		controllers.Core:    {"ClusterClass"},
+		controllers.Core:    nil,
 		controllers.Kubeadm: {"KubeadmControlPlaneTemplate"},
 		controllers.Local:   {"LocalClusterTemplate", "LocalMachinePoolTemplate"},
 	} {

@@ -27,6 +27,18 @@ const (
 	NodeName   = "status.nodeRef.name"
 )
 
+// ClusterClass is the field by which Clusters can be listed to get those of one
+// class, by its namespace and name.
+const ClusterClass = "spec.topology.classRef"
+
+// OfClass returns the class of a Cluster.
+func OfClass(obj client.Object) []string {
+	if c := obj.(*clusterv1.Cluster); c.Spec.Topology.IsDefined() {
+		return []string{c.GetClassKey().String()}
+	}
+	return nil
+}
+
 // Kinds are the kinds that are indexed.
 func Kinds() []client.Object {
 	return []client.Object{&clusterv1.Machine{}, &clusterv1.MachineSet{}, &clusterv1.MachineDeployment{}, &clusterv1.MachinePool{}, &clusterv1.MachineHealthCheck{}}
@@ -69,6 +81,9 @@ func Register(ctx context.Context, indexer client.FieldIndexer) error {
 		if err != nil {
 			return fmt.Errorf("index Machines by %s: %w", field, err)
 		}
+	}
+	if err := indexer.IndexField(ctx, &clusterv1.Cluster{}, ClusterClass, OfClass); err != nil {
+		return fmt.Errorf("index Clusters by class: %w", err)
 	}
 	return nil
 }

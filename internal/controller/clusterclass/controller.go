@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterclass
+
+import (
+	"context"
+	"errors"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
+)
+
+const name = "clusterclass"
+
+// Extensions call the handler of a runtime extension. They remember answers.
+type Extensions interface {
+	CallExtension(ctx context.Context, hook any, forObject metav1.Object, name string, request hooksv1.RequestObject, response hooksv1.ResponseObject) error
+}
+
+// Reconciler has what the controller needs from outside. All fields are
+// required; Setup checks them.
+type Reconciler struct {
+	Mgmt       client.Client // the management cluster
+	Providers  *provider.Objects
+	Extensions Extensions
+	Clock      clock.PassiveClock
+
+	watcher provider.Watcher // set by Setup; without it nothing is watched
+}
+
+// Setup registers the controller and its watches; those of templates come as
+// classes name them.
+func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
+	if r.Mgmt == nil || r.Providers == nil || r.Extensions == nil || r.Clock == nil {
+		return errors.New("clusterclass: Mgmt, Providers, Extensions and Clock are required")
+	}
+	c, err := controller.For(mgr, name, &clusterv1.ClusterClass{}, predicate.Or[client.Object](
+		predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})).
+		Watches(&runtimev1.ExtensionConfig{}, r.ofExtension, extensionMatters()).
+		Build(r)
+	r.watcher = c
+	return err
+}
+
+// Reconcile implements reconcile.ObjectReconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, class *clusterv1.ClusterClass) (ctrl.Result, error) {
+	return reconciler.Flow[*clusterv1.ClusterClass, state]{
+		Clock:    r.Clock,
+		Observe:  observe,
+		Remember: func(*state) patch.Commit { return patch.Remember(r.Mgmt, class) },
+		Live: phase.All(
+			phase.Do("own templates", r.ownTemplates),
+			phase.Do("define variables", r.defineVariables)),
+		Report: r.report,
+	}.Reconcile(ctx, class)
+}
+
+// observe starts a reconcile. For a class that is being deleted there is nothing
+// to do.
+func observe(_ context.Context, class *clusterv1.ClusterClass) (*state, error) {
+	if !class.DeletionTimestamp.IsZero() {
+		return nil, nil
+	}
+	return &state{class: class}, nil
+}

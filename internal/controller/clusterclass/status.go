@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterclass
+
+import (
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/pause"
+	"github.com/capstan-dev/capstan/internal/pure/extensions"
+)
+
+// state is what one reconcile knows.
+type state struct {
+	class     *clusterv1.ClusterClass
+	templates []string // what is wrong with them
+	outdated  []string // those that the class names by an older version of their API
+	variables error    // why they are not ready
+}
+
+// longest is what a condition says at most: an extension may answer anything.
+const longest = 4096
+
+// report fills the status. It is pure but for the time.
+func (r *Reconciler) report(s *state, failed error) {
+	for _, c := range []metav1.Condition{pause.Condition(nil, s.class), s.refVersions(), s.variablesReady()} {
+		c.ObservedGeneration, c.Message = s.class.Generation, extensions.Shorten(c.Message, longest)
+		if !apierrors.IsConflict(failed) { // somebody changed a template too: it is tried again at once
+			conditions.Set(s.class, r.Clock.Now(), c)
+		}
+	}
+	if failed == nil {
+		s.class.Status.ObservedGeneration = s.class.Generation
+	}
+}
+
+func (s *state) refVersions() metav1.Condition {
+	c := metav1.Condition{Type: clusterv1.ClusterClassRefVersionsUpToDateCondition}
+	switch {
+	case len(s.templates) > 0:
+		c.Status, c.Reason = metav1.ConditionUnknown, clusterv1.ClusterClassRefVersionsUpToDateInternalErrorReason
+		c.Message = strings.Join(s.templates, "\n")
+	case len(s.outdated) > 0:
+		c.Status, c.Reason = metav1.ConditionFalse, clusterv1.ClusterClassRefVersionsNotUpToDateReason
+		c.Message = "The following templateRefs are not using the latest apiVersion:\n" + strings.Join(s.outdated, "\n")
+	default:
+		c.Status, c.Reason = metav1.ConditionTrue, clusterv1.ClusterClassRefVersionsUpToDateReason
+	}
+	return c
+}
+
+func (s *state) variablesReady() metav1.Condition {
+	c := metav1.Condition{Type: clusterv1.ClusterClassVariablesReadyCondition}
+	if s.variables != nil {
+		c.Status, c.Reason = metav1.ConditionFalse, clusterv1.ClusterClassVariablesReadyVariableDiscoveryFailedReason
+		c.Message = "VariableDiscovery failed: " + s.variables.Error()
+	} else {
+		c.Status, c.Reason = metav1.ConditionTrue, clusterv1.ClusterClassVariablesReadyReason
+	}
+	return c
+}

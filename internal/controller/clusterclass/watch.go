@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterclass
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/pure/topology/classrefs"
+)
+
+// ofTemplate wakes the classes that name a template.
+func (r *Reconciler) ofTemplate(ctx context.Context, template client.Object) []reconcile.Request {
+	kind := template.GetObjectKind().GroupVersionKind().GroupKind()
+	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.ClusterClassList{}, func(class *clusterv1.ClusterClass) bool {
+		return slices.ContainsFunc(classrefs.All(class), func(t classrefs.Template) bool {
+			return t.Ref.Name == template.GetName() && t.Ref.GroupVersionKind().GroupKind() == kind
+		})
+	}, client.InNamespace(template.GetNamespace()))
+}
+
+// ofExtension wakes the classes that ask a handler of an extension for variables.
+func (r *Reconciler) ofExtension(ctx context.Context, config client.Object) []reconcile.Request {
+	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.ClusterClassList{}, func(class *clusterv1.ClusterClass) bool {
+		return slices.ContainsFunc(class.Spec.Patches, func(p clusterv1.ClusterClassPatch) bool {
+			return p.External != nil && strings.HasSuffix(p.External.DiscoverVariablesExtension, "."+config.GetName())
+		})
+	})
+}
+
+// extensionMatters passes what may change the answer of an extension.
+func extensionMatters() predicate.Predicate {
+	return controller.Matters(func(c *runtimev1.ExtensionConfig) []any {
+		return []any{c.Spec, c.Annotations, c.Status.Handlers}
+	})
+}
