@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package schemas keeps the schemas of kinds, as their CRDs have them, in the
+// form in which an intent is compared with a live object.
+package schemas
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/pure/topology/intent"
+)
+
+var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+
+// Cache has the types of the kinds that were asked for. A watch of the metadata
+// of CRDs, which tells of contracts as well, says by UID and generation when one
+// is out of date; only then the CRD is read whole, since the schemas of all CRDs
+// of a cluster would be most of what a manager keeps in memory.
+type Cache struct {
+	watched client.Reader
+	live    client.Reader
+
+	mu    sync.Mutex // guards kinds, not what is in it
+	kinds map[schema.GroupVersionKind]*kind
+}
+
+// kind is the type of one version of a kind, as far as it is known.
+type kind struct {
+	mu         sync.Mutex // guards all below; held while the CRD is read, so that it is read once
+	uid        types.UID
+	generation int64
+	of         *intent.Type
+}
+
+// New makes a Cache. watched reads the metadata of CRDs from a watch, live reads
+// them whole.
+func New(watched, live client.Reader) *Cache {
+	return &Cache{watched: watched, live: live, kinds: map[schema.GroupVersionKind]*kind{}}
+}
+
+// Type returns the type of a kind in one version. It is the same value until the
+// CRD changes.
+func (c *Cache) Type(ctx context.Context, gvk schema.GroupVersionKind) (*intent.Type, error) {
+	crd := &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(crdKind)
+	key := client.ObjectKey{Name: contract.CRDName(gvk.Group, gvk.Kind)}
+	if err := c.watched.Get(ctx, key, crd); apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("kind %s: there is no CRD %s: install the provider that brings it", gvk.Kind, key.Name)
+	} else if err != nil {
+		return nil, fmt.Errorf("get CRD %s: %w", key.Name, err)
+	}
+	k := c.kind(gvk)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	// What was read live may be newer than what the watch has brought.
+	if k.of != nil && k.uid == crd.UID && k.generation >= crd.Generation {
+		return k.of, nil
+	}
+	err := k.read(ctx, c.live, gvk, key)
+	return k.of, err
+}
+
+func (c *Cache) kind(gvk schema.GroupVersionKind) *kind {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.kinds[gvk]
+	if k == nil {
+		k = &kind{}
+		c.kinds[gvk] = k
+	}
+	return k
+}
+
+// read makes the type from the CRD as it is now. It needs the lock.
+func (k *kind) read(ctx context.Context, live client.Reader, gvk schema.GroupVersionKind, key client.ObjectKey) error {
+	k.of = nil
+	crd := &unstructured.Unstructured{}
+	crd.SetGroupVersionKind(crdKind)
+	if err := live.Get(ctx, key, crd); err != nil {
+		return fmt.Errorf("get CRD %s: %w", key.Name, err)
+	}
+	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	if err != nil {
+		return fmt.Errorf("read CRD %s: %w", key.Name, err)
+	}
+	for _, v := range versions {
+		v, _ := v.(map[string]any)
+		if v["name"] != gvk.Version || v["served"] != true {
+			continue
+		}
+		of, _, err := unstructured.NestedMap(v, "schema", "openAPIV3Schema")
+		if err != nil {
+			return fmt.Errorf("read CRD %s: %w", key.Name, err)
+		}
+		text, err := json.Marshal(of)
+		if err != nil {
+			return fmt.Errorf("read CRD %s: %w", key.Name, err)
+		}
+		k.uid, k.generation = crd.GetUID(), crd.GetGeneration()
+		k.of, err = intent.NewType(gvk, text)
+		return err
+	}
+	return fmt.Errorf("kind %s: CRD %s does not serve version %s: correct the version, or install the provider that serves it", gvk.Kind, key.Name, gvk.Version)
+}
