@@ -64,6 +64,8 @@ func (l *life) step(ctx context.Context) error {
 		l.report.Counts["interrupted"]++
 	case code > http.StatusCreated && refused != nil:
 		l.report.Counts["refused by both"]++
+	case code > http.StatusCreated && !t.verdict.Changed() && t.in.Against(t.live, nil).Changed():
+		l.report.Counts["settled: would be refused now"]++
 	case code > http.StatusCreated && !t.verdict.Changed():
 		l.report.fault(l.sub.kind+": unchanged, and refused", t.example(answer["message"]))
 	case code == http.StatusInternalServerError:

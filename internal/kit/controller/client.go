@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -33,7 +34,7 @@ func (c recordingClient) Update(ctx context.Context, obj client.Object, opts ...
 func (c recordingClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 	err := c.Client.Patch(ctx, obj, patch, opts...)
 	if err == nil {
-		note(ctx, c, obj, false, false)
+		note(ctx, c, obj, patch.Type() == types.ApplyPatchType, false) // an apply may have made it
 	}
 	return err
 }

@@ -55,6 +55,15 @@ func TestAReconcileWaitsUntilTheCacheShowsWhatTheLastOneWrote(t *testing.T) {
 		"a patch": {machine(), func(ctx context.Context, c client.Client) error {
 			return c.Patch(ctx, machine(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"providerID":"x"}}`)))
 		}, true},
+		"applies, the first of which makes the object": {nil, func(ctx context.Context, c client.Client) error {
+			for _, id := range []string{"x", "y"} { // the second, since the fake server gives a first one no resourceVersion
+				body := fmt.Sprintf(`{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Machine","metadata":{"namespace":"ns","name":"m"},"spec":{"providerID":%q}}`, id)
+				if err := c.Patch(ctx, machine(), client.RawPatch("application/apply-patch+yaml", []byte(body)), client.FieldOwner("a")); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, true},
 		"a status patch": {machine(), func(ctx context.Context, c client.Client) error {
 			return c.Status().Patch(ctx, machine(), client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Running"}}`)))
 		}, true},

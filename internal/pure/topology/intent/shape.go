@@ -118,7 +118,7 @@ func (s *shape) fillIn(value any) {
 	switch value := value.(type) {
 	case map[string]any:
 		for name, have := range value {
-			if field, known := s.field(name); have == nil && known && !field.mayBeNull() {
+			if field, _ := s.field(name); have == nil && field != nil && !field.nullable {
 				delete(value, name)
 			}
 		}
