@@ -5,6 +5,7 @@ package mgmtplane
 import (
 	"context"
 	"errors"
+	"expvar"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -17,6 +18,8 @@ import (
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sys/unix"
@@ -30,6 +33,8 @@ const (
 	// after it was ready.
 	minFreeAgain = 16 << 20
 	etcdTimeout  = 60 * time.Second
+	// electEvery is how often it is tried to have a new member elect itself.
+	electEvery = 5 * time.Millisecond
 )
 
 // member is the embedded etcd. One goroutine starts it, watches it and closes
@@ -96,11 +101,10 @@ func etcdConfig(dir, client, peer string) *embed.Config {
 	cfg := embed.NewConfig()
 	cfg.Name, cfg.Dir = "capstan", dir
 	cfg.QuotaBackendBytes = 8 << 30
-	// A single member elects itself after one to ElectionMs/TickMs ticks, of
-	// which etcd wants at least five: with its usual tick of 100 ms a start
-	// would take up to a second longer. Each tick wakes the process, also at
-	// rest. With these an election is over when the API server is configured.
-	cfg.TickMs, cfg.ElectionMs = 50, 250
+	// Each tick wakes the process, also at rest. It is there for other members: a
+	// single one would wait a tick or more before it elects itself, of which elect
+	// spares it. An election takes at least five ticks, etcd says.
+	cfg.TickMs, cfg.ElectionMs = 1000, 5000
 	// etcd keeps requests in memory for members that fall behind, 5,000 unless it
 	// is told otherwise, and a start keeps all since the last snapshot, up to
 	// 10,000: 20 to 40 MiB of a heap with 100 clusters. A single member has
@@ -128,9 +132,15 @@ func (m *member) run(cfg *embed.Config) {
 		m.fail(err)
 		return
 	}
+	election := time.NewTicker(electEvery)
+	defer election.Stop()
 	for ready := server.Server.ReadyNotify(); ; {
 		select {
+		case <-election.C:
+			elect(server.Server)
+			continue
 		case <-ready:
+			election.Stop()
 			m.server = server.Server
 			close(m.ready)
 			ready = nil
@@ -148,6 +158,22 @@ func (m *member) run(cfg *embed.Config) {
 		server.Close()
 		return
 	}
+}
+
+// elect has a single member elect itself now, instead of when it has waited for
+// others: it is told what a leader that resigns tells its successor. Not before
+// raft has noticed that all committed entries are applied, though: in an election
+// it would look through those that are not, and panic, for etcd drops what it has
+// applied beside it.
+func elect(s *etcdserver.EtcdServer) {
+	status, _ := expvar.Get("raft.status").(expvar.Func)().(raft.Status) // etcd tells it nowhere else
+	if status.Commit == 0 || status.Applied < status.Commit {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	id := uint64(s.MemberID())
+	_ = s.Process(ctx, raftpb.Message{Type: raftpb.MsgTimeoutNow, From: id, To: id}) // fails only when it stops, which its caller sees
 }
 
 // stop closes etcd and waits until it is closed.

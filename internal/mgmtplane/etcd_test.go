@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mgmtplane
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/server/v3/embed"
+)
+
+// TestEtcdElectsItselfWithoutATick gives etcd the longest tick that it takes,
+// with new data and with what that start has written.
+func TestEtcdElectsItselfWithoutATick(t *testing.T) {
+	const tick = 10 * time.Second
+	dir := shortDir(t)
+	for _, data := range []string{"new", "old"} {
+		for attempt := 1; attempt < 4; attempt++ { // a machine may be that busy once
+			began := time.Now()
+			m := startMember(t, dir, func(cfg *embed.Config) { cfg.TickMs, cfg.ElectionMs = 10_000, 50_000 })
+			took := time.Since(began)
+			stopMember(t, m)
+			if took < tick {
+				break
+			}
+			if attempt == 3 {
+				t.Fatalf("with %s data, etcd led after more than %s, three times", data, tick)
+			}
+		}
+	}
+}
+
+// TestAnElectionWaitsForWhatAStartApplies ends etcd with more in its log than it
+// keeps in memory of what it has applied, and no snapshot yet. An election at the
+// wrong moment panics; on a busy machine there are such moments.
+func TestAnElectionWaitsForWhatAStartApplies(t *testing.T) {
+	const rounds, writes = 12, 350
+	for range 2 * runtime.NumCPU() {
+		go func() {
+			for t.Context().Err() == nil {
+			}
+		}()
+	}
+	for range rounds {
+		dir := shortDir(t)
+		m := startMember(t, dir, func(cfg *embed.Config) { cfg.UnsafeNoFsync = true })
+		for i := range writes {
+			if _, err := m.server.Put(t.Context(), &pb.PutRequest{Key: []byte(strconv.Itoa(i)), Value: make([]byte, 2000)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.server.HardStop()
+		stopMember(t, m)
+		stopMember(t, startMember(t, dir, func(*embed.Config) {}))
+	}
+}
+
+// shortDir is a directory with room for the name of a socket, which t.TempDir
+// does not have.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "etcd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// startMember returns etcd once it leads.
+func startMember(t *testing.T, dir string, change func(*embed.Config)) *member {
+	t.Helper()
+	cfg := etcdConfig(filepath.Join(dir, "data"), filepath.Join(dir, clientSocket), filepath.Join(dir, peerSocket))
+	change(cfg)
+	m := &member{plane: &Plane{errs: make(chan error, 1)}, ready: make(chan struct{}), stopping: make(chan struct{}), ended: make(chan struct{}), lost: make(chan struct{})}
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(func(err error) { m.plane.errs <- err }))
+	go m.run(cfg)
+	select {
+	case <-m.ready:
+	case err := <-m.plane.errs:
+		t.Fatal(err)
+	}
+	return m
+}
+
+func stopMember(t *testing.T, m *member) {
+	t.Helper()
+	if err := m.stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
