@@ -9,6 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
+// DryRun is the verb of a patch that stores nothing.
+const DryRun = "dry-run patch"
+
 // Writes calls before ahead of each write of a fake client; its error prevents
 // the write. Creations that are only rehearsed are none. The verb of a write to a subresource has its name, as in
 // "patch status of".
@@ -30,7 +33,11 @@ func Writes(before func(verb string, obj client.Object) error) interceptor.Funcs
 			return then("update", obj, func() error { return c.Update(ctx, obj, opts...) })
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
-			return then("patch", obj, func() error { return c.Patch(ctx, obj, p, opts...) })
+			verb := "patch"
+			if len((&client.PatchOptions{}).ApplyOptions(opts).DryRun) > 0 {
+				verb = DryRun
+			}
+			return then(verb, obj, func() error { return c.Patch(ctx, obj, p, opts...) })
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 			return then("delete", obj, func() error { return c.Delete(ctx, obj, opts...) })

@@ -21,14 +21,15 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/extension/mutation"
 	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/inplace"
 )
 
-// updater is an extension that changes files of machines in place.
+// updater is an extension that changes files and versions of machines in place.
 type updater struct {
 	w     *story
 	takes time.Duration // one machine
 	wrong error         // what it answers instead; nil for nothing
-	can   []string      // fields of a bootstrap config that it can change
+	can   mutation.InPlace
 
 	begun   map[string]time.Time // by Machine
 	has     map[string]string    // what it has, by Machine
@@ -38,7 +39,7 @@ type updater struct {
 }
 
 func newUpdater() *updater {
-	return &updater{takes: 10 * time.Second, can: []string{"files"}, begun: map[string]time.Time{}, has: map[string]string{}, changed: map[string]int{}}
+	return &updater{takes: 10 * time.Second, can: mutation.InPlace{Machine: []string{"version"}, Bootstrap: []string{"files"}}, begun: map[string]time.Time{}, has: map[string]string{}, changed: map[string]int{}}
 }
 
 // withUpdater makes a world with such an extension.
@@ -54,28 +55,16 @@ func (x *updater) GetAllExtensions(context.Context, any, metav1.Object) ([]strin
 	return []string{"update.files"}, nil
 }
 
-func (x *updater) paths(prefix string) (all []string) {
-	for _, f := range x.can {
-		all = append(all, prefix+f)
-	}
-	return all
-}
-
 // CallExtension implements updates.Hooks.
-func (x *updater) CallExtension(_ context.Context, _ any, _ metav1.Object, _ string, request hooksv1.RequestObject, response hooksv1.ResponseObject) (err error) {
+func (x *updater) CallExtension(ctx context.Context, _ any, _ metav1.Object, _ string, request hooksv1.RequestObject, response hooksv1.ResponseObject) error {
 	x.asked++
 	if x.wrong != nil {
 		return x.wrong
 	}
-	switch q := request.(type) {
-	case *hooksv1.CanUpdateMachineSetRequest:
-		a := response.(*hooksv1.CanUpdateMachineSetResponse)
-		a.BootstrapConfigTemplatePatch, err = mutation.Take(q.Current.BootstrapConfigTemplate, q.Desired.BootstrapConfigTemplate, x.paths("spec.template.spec.")...)
-	case *hooksv1.CanUpdateMachineRequest:
-		a := response.(*hooksv1.CanUpdateMachineResponse)
-		a.BootstrapConfigPatch, err = mutation.Take(q.Current.BootstrapConfig, q.Desired.BootstrapConfig, x.paths("spec.")...)
+	if q, is := request.(*hooksv1.CanUpdateMachineSetRequest); is {
+		return x.can.CanUpdateMachineSet(ctx, q, response.(*hooksv1.CanUpdateMachineSetResponse))
 	}
-	return err
+	return x.can.CanUpdateMachine(ctx, request.(*hooksv1.CanUpdateMachineRequest), response.(*hooksv1.CanUpdateMachineResponse))
 }
 
 // CallAllExtensions implements updates.Hooks.
@@ -180,9 +169,29 @@ func TestWorkersAreUpdatedInPlace(t *testing.T) {
 // errDied is what a process gets that is no more.
 var errDied = errors.New("the process has died")
 
-// TestNothingIsLostWhenTheProcessDiesInAnUpdate lets a process write once, then
-// the next, on the same objects, and so on: there is no moment between two writes
-// in which it does not die.
+// dies lets a process write once, then the next, on the same objects, and so on
+// until something is so: there is no moment between two writes in which it does
+// not die. It returns the world of the process that lives on.
+func dies(w *story, x *updater, is func(*story) bool) *story {
+	w.t.Helper()
+	for processes := 1; processes < 500; processes++ {
+		w.store.refuse, w.store.spare = errDied, 1
+		_ = w.World.RunFor(w.t.Context(), time.Second) // the process dies
+		if is(w) {
+			w.t.Logf("%d processes", processes)
+			w.store.refuse = nil
+			w.Run()
+			return w
+		}
+		objects, err := w.Objects(w.t.Context())
+		w.must(err)
+		w = begin(w.t, Options{Clock: w.Clock, Backends: w.machines, Objects: objects, Updates: x})
+		x.w = w
+	}
+	w.t.Fatalf("it does not end:\n%s", w.Story())
+	return nil
+}
+
 func TestNothingIsLostWhenTheProcessDiesInAnUpdate(t *testing.T) {
 	t.Parallel()
 	w, x := withUpdater(t)
@@ -193,30 +202,41 @@ func TestNothingIsLostWhenTheProcessDiesInAnUpdate(t *testing.T) {
 	edit(t, w, "demo-workers", &clusterv1.MachineDeployment{}, func(d *clusterv1.MachineDeployment) {
 		d.Spec.Template.Spec.Bootstrap.ConfigRef.Name = "demo-workers-2"
 	})
-	for processes := 1; ; processes++ {
-		w.store.refuse, w.store.spare = errDied, 1
-		err := w.World.RunFor(t.Context(), time.Second) // it is what the process dies of
-		md := get(t, w, "demo-workers", &clusterv1.MachineDeployment{})
-		if len(w.objects("MachineSet")) == 1 && *md.Status.UpToDateReplicas == 1 && err == nil {
-			t.Logf("%d processes", processes)
-			break
-		}
-		if processes == 500 {
-			workers(t, w)
-			t.Fatalf("it does not end: %v\n%s", err, w.Story())
-		}
-		objects, err := w.Objects(t.Context())
-		w.must(err)
-		w = begin(t, Options{Clock: w.Clock, Backends: w.machines, Objects: objects, Updates: x})
-		x.w = w
+	w = dies(w, x, func(w *story) bool {
+		md, sets := get(t, w, "demo-workers", &clusterv1.MachineDeployment{}), w.objects("MachineSet")
+		return len(sets) == 1 && sets[0].GetName() != "demo-workers-1" && *md.Status.UpToDateReplicas == 1
+	})
+	x.updatedOnce(before, identities(w), "demo-workers-1-1")
+}
+
+func TestNothingIsLostWhenTheProcessDiesInAnUpdateOfAControlPlane(t *testing.T) {
+	t.Parallel()
+	w, x := withUpdater(t)
+	create(t, w, "demo", 3, 0)
+	before := identities(w)
+	edit(t, w, controlPlane, &controlplanev1.KubeadmControlPlane{}, func(k *controlplanev1.KubeadmControlPlane) {
+		k.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(0))
+		k.Spec.KubeadmConfigSpec.Files = append(k.Spec.KubeadmConfigSpec.Files, bootstrapv1.File{Path: "/etc/audit.yaml", Content: "rules: []"})
+	})
+	w = dies(w, x, func(w *story) bool { // until the second is begun: the next goes as the last
+		return inplace.Pending(get(t, w, controlPlane+"-2", &clusterv1.Machine{}))
+	})
+	w.RunFor(time.Minute)
+	x.updatedOnce(before, identities(w), controlPlane+"-1", controlPlane+"-2", controlPlane+"-3")
+}
+
+// updatedOnce fails unless the Machines are the same, and each was changed once.
+func (x *updater) updatedOnce(before, after map[string]types.UID, machines ...string) {
+	x.w.t.Helper()
+	if !maps.Equal(before, after) {
+		x.w.t.Errorf("Machines were %v, and are %v", before, after)
 	}
-	w.store.refuse = nil
-	w.Run()
-	if after := identities(w); !maps.Equal(before, after) {
-		t.Errorf("Machines were %v, and are %v", before, after)
+	want := map[string]int{}
+	for _, name := range machines {
+		want[name] = 1
 	}
-	if times := x.changed["demo-workers-1-1"]; len(x.changed) != 1 || times != 1 {
-		t.Errorf("changed, each so many times: %v", x.changed)
+	if !maps.Equal(want, x.changed) {
+		x.w.t.Errorf("changed, each so many times: %v", x.changed)
 	}
 }
 
@@ -325,6 +345,23 @@ func TestAMachineIsDeletedOrCondemnedWhileItIsUpdated(t *testing.T) {
 	w.RunFor(time.Hour)
 	workers(t, w)
 	w.Golden("a-machine-is-deleted-while-it-is-updated.txt")
+}
+
+func TestAMachineThatWaitsToBeUpdatedSaysWhy(t *testing.T) {
+	t.Parallel()
+	w, _ := withUpdater(t)
+	create(t, w, "demo", 1, 2)
+	pace(t, w, 0, 1)
+	change(t, w, "demo-workers", &clusterv1.MachineDeployment{}, "to v1.37.0, before the control plane", func(d *clusterv1.MachineDeployment) {
+		d.Spec.Template.Spec.Version = "v1.37.0"
+	})
+	workers(t, w)
+	change(t, w, controlPlane, &controlplanev1.KubeadmControlPlane{}, "the control plane to v1.37.0", func(k *controlplanev1.KubeadmControlPlane) {
+		k.Spec.Version = "v1.37.0"
+	})
+	w.RunFor(time.Minute)
+	workers(t, w)
+	w.Golden("a-machine-that-waits-to-be-updated-says-why.txt")
 }
 
 func TestWhereNoMachineMayBeMissingOneComesFirst(t *testing.T) {

@@ -102,7 +102,7 @@ func (s *store) before(verb string, obj client.Object) error {
 	if err != nil {
 		return err
 	}
-	if s.refuse != nil {
+	if s.refuse != nil && verb != builder.DryRun {
 		if s.spare == 0 {
 			return s.refuse
 		}

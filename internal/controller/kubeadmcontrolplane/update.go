@@ -26,7 +26,7 @@ func (r *Reconciler) plan(ctx context.Context, s *state) error {
 	made, err := kubeadmcontrolplane.Planner.Make(s.Facts, func(q kubeadmcontrolplane.Question) (kubeadmcontrolplane.Reply, error) {
 		return r.canUpdate(ctx, s, q)
 	})
-	s.Action, s.Blocked, s.Undecided = made.Plan.Action, made.Plan.Blocked, made.Plan.Undecided
+	s.Action, s.Blocked = made.Plan.Action, made.Plan.Blocked
 	for _, a := range made.Answers {
 		switch _, goes := s.Action.(kubeadmcontrolplane.Delete); {
 		case a.Answer.Failure != nil:

@@ -63,7 +63,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	c, err := controller.For(mgr, name, &clusterv1.Machine{}).
 		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
-		Watches(&clusterv1.MachineSet{}, r.ofLabel(clusterv1.MachineSetNameLabel), templateMatters()).
+		Watches(&clusterv1.MachineSet{}, r.ofLabel(clusterv1.MachineSetNameLabel), setMatters()).
 		Watches(&clusterv1.MachineDeployment{}, r.ofLabel(clusterv1.MachineDeploymentNameLabel), templateMatters()).
 		Watches(&clusterv1.MachinePool{}, r.ofLabel(clusterv1.MachinePoolNameLabel), versionMatters()).
 		Watches(&clusterv1.MachineHealthCheck{}, r.ofHealthCheck, controller.Matters(healthcheck.Reach)).

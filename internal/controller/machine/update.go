@@ -18,6 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/questions"
 	"github.com/capstan-dev/capstan/internal/pure/extensions"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
+	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
 // update has an extension update the Machine in place, and takes the marks of
@@ -25,6 +26,9 @@ import (
 // at the end, so that what is interrupted is asked for again.
 func (r *Reconciler) update(ctx context.Context, s *state) (phase.Next, error) {
 	facts := inplace.Facts{Machine: s.machine, Infrastructure: s.infraMachine.Known(), Bootstrap: s.bootstrapConfig.Known()}
+	if s.set != nil {
+		facts.Blocked = scaling.UpdateBlocked(s.set)
+	}
 	made, err := inplace.Planner.Make(facts, func(q inplace.Question) (inplace.Reply, error) { return r.haveUpdated(ctx, s, q) })
 	s.update = made.Plan
 	if err != nil {

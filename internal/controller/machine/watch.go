@@ -18,6 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
+	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
 // refs lists what a Machine refers to.
@@ -90,6 +91,11 @@ func versionMatters() predicate.Predicate {
 
 // templateMatters drops changes of status: whether a Machine is up to date
 // depends on spec and revision alone.
-func templateMatters() predicate.Predicate {
-	return controller.Matters(func(o client.Object) []any { return []any{o.GetGeneration(), o.GetAnnotations()} })
+func templateMatters() predicate.Predicate { return controller.Matters(template) }
+
+func template(o client.Object) []any { return []any{o.GetGeneration(), o.GetAnnotations()} }
+
+// setMatters passes beside that what keeps a set from updating Machines in place.
+func setMatters() predicate.Predicate {
+	return controller.Matters(func(set *clusterv1.MachineSet) []any { return append(template(set), scaling.UpdateBlocked(set)) })
 }

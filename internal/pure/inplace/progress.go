@@ -19,6 +19,8 @@ import (
 type Facts struct {
 	Machine                   *clusterv1.Machine
 	Infrastructure, Bootstrap reference.Object
+	// Blocked says why the owner does not write what the Machine is to be.
+	Blocked string `json:",omitempty"`
 }
 
 // Question asks to have the Machine updated, or whether it is.
@@ -89,6 +91,8 @@ func (f Facts) awaited() string {
 	switch {
 	case by == nil:
 		return fmt.Sprintf("Nobody manages the Machine who could update it in place: remove annotation %s", clusterv1.UpdateInProgressAnnotation)
+	case !Pending(m) && f.Blocked != "":
+		return fmt.Sprintf("%s %s: %s", by.Kind, by.Name, f.Blocked)
 	case !Pending(m):
 		return fmt.Sprintf("Waiting for %s %s to write what the Machine is to be", by.Kind, by.Name)
 	case !ptr.Deref(m.Status.Initialization.BootstrapDataSecretCreated, false):

@@ -50,6 +50,13 @@ func TestProgress(t *testing.T) {
 			change: func(f *Facts) { delete(f.Machine.Annotations, runtimev1.PendingHooksAnnotation) },
 			want:   Progress{Reason: updating, Message: "Waiting for MachineSet set to write what the Machine is to be"},
 		},
+		"the owner is kept from it": {
+			change: func(f *Facts) {
+				delete(f.Machine.Annotations, runtimev1.PendingHooksAnnotation)
+				f.Blocked = "Updating Machines in place is blocked because:\n* x"
+			},
+			want: Progress{Reason: updating, Message: "MachineSet set: Updating Machines in place is blocked because:\n* x"},
+		},
 		"there is no owner": {
 			change: func(f *Facts) { f.Machine.OwnerReferences = nil },
 			want: Progress{Reason: updating, Message: "Nobody manages the Machine who could update it in place: remove annotation " +

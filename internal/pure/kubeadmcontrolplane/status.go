@@ -35,7 +35,6 @@ const inProgress = "Update in place is in progress"
 type Outcome struct {
 	Action      Action       // the change of machines that is due; nil if none is
 	Blocked     []string     // what stands in the way of it
-	Undecided   string       // what of that an extension has to answer first
 	Held        []string     // which machines may not terminate yet, and why
 	Remediation *Remediation // nil if no machine is to be replaced
 	Deletion    Deletion     // of the control plane
@@ -277,8 +276,10 @@ func (r *reporter) rollingOut() metav1.Condition {
 	if outdated == 0 {
 		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotRollingOutReason, "")
 	}
-	if r.Undecided != "" {
-		why = append(why, "* "+r.Undecided)
+	if r.Action != nil && len(r.Machines) == wanted(r.Facts) { // else ScalingUp or ScalingDown tells
+		for _, awaited := range r.Blocked {
+			why = append(why, "* "+awaited)
+		}
 	}
 	message := fmt.Sprintf("Rolling out %d not up-to-date %s", outdated, replicas(outdated))
 	return conditions.New(t, metav1.ConditionTrue, controlplanev1.KubeadmControlPlaneRollingOutReason, strings.Join(append([]string{message}, why...), "\n"))

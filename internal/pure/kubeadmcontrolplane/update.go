@@ -36,9 +36,8 @@ type Reply struct {
 
 // Decision is the one change to make now, and what stands in its way.
 type Decision struct {
-	Action    Action // nil: none
-	Blocked   []string
-	Undecided string // what an extension has to answer first; also in Blocked
+	Action  Action // nil: none
+	Blocked []string
 }
 
 // Planner decides as Plan does, but for a rollout: a machine that would be deleted
@@ -70,8 +69,7 @@ func (d *Decision) askFor(m *Machine, why string, ask *questions.Asker[Question,
 	case !known:
 		d.Blocked = append(d.Blocked, fmt.Sprintf("it is not known yet whether Machine %s can be updated in place", m.Name))
 	case a.Failure != nil:
-		d.Undecided = fmt.Sprintf("it is not known whether Machine %s can be updated in place: %v", m.Name, a.Failure)
-		d.Blocked = append(d.Blocked, d.Undecided)
+		d.Blocked = append(d.Blocked, fmt.Sprintf("it is not known whether Machine %s can be updated in place: %v", m.Name, a.Failure))
 	case a.Possible:
 		*d = Decision{Action: Update{m, why}}
 	}

@@ -133,7 +133,7 @@ func TestAMachineInTheMiddleOfAnUpdateIsNotUpToDate(t *testing.T) {
 	if c := upToDate(m); c.Status != metav1.ConditionFalse || c.Reason != clusterv1.MachineUpToDateUpdatingReason || c.Message != "* Update in place is in progress" {
 		t.Errorf("UpToDate is %s %s: %s", c.Status, c.Reason, c.Message)
 	}
-	r := &reporter{Facts: f, Outcome: Outcome{Undecided: "nobody answers"}}
+	r := &reporter{Facts: f, Outcome: Outcome{Action: Delete{}, Blocked: []string{"nobody answers"}}}
 	if c := r.rollingOut(); c.Message != "Rolling out 1 not up-to-date replica\n* Update in place is in progress\n* nobody answers" {
 		t.Errorf("RollingOut says %q", c.Message)
 	}

@@ -102,6 +102,11 @@ func rollingOut(s Status) metav1.Condition {
 		}
 	}
 	slices.Sort(lines[1:])
+	for _, set := range s.Sets {
+		if blocked := scaling.UpdateBlocked(set); blocked != "" {
+			lines = append(lines, blocked)
+		}
+	}
 	c.Message = strings.Join(lines, "\n")
 	return c
 }

@@ -36,10 +36,23 @@ func Report(s Status) {
 	if !s.Failed {
 		st.ObservedGeneration = s.Set.Generation
 	}
-	for _, c := range append(s.group().Conditions(), s.deleting(), pause.Condition(s.Cluster, s.Set)) {
+	all := append(s.group().Conditions(), s.deleting(), pause.Condition(s.Cluster, s.Set))
+	if len(s.Blocked) > 0 && len(ToUpdate(s.Set, s.Machines)) > 0 {
+		all = append(all, conditions.New(clusterv1.MachineUpdatingCondition, metav1.ConditionTrue, clusterv1.MachineInPlaceUpdatingReason, "Updating Machines in place"+BlockedBecause(s.Blocked)))
+	} else {
+		conditions.Delete(s.Set, clusterv1.MachineUpdatingCondition)
+	}
+	for _, c := range all {
 		c.ObservedGeneration = s.Set.Generation
 		conditions.Set(s.Set, s.Now, c)
 	}
+}
+
+// UpdateBlocked says why a set does not begin to update the Machines that were
+// handed over to it; empty if it does, or there are none. It is a condition that a
+// set has only as long.
+func UpdateBlocked(set *clusterv1.MachineSet) string {
+	return conditions.Message(set, clusterv1.MachineUpdatingCondition)
 }
 
 func (s Status) group() Group {

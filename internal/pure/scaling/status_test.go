@@ -28,7 +28,8 @@ func TestReport(t *testing.T) {
 	machineSet := func(n int32) *clusterv1.MachineSet {
 		return &clusterv1.MachineSet{Spec: clusterv1.MachineSetSpec{Replicas: &n}}
 	}
-	unset, going := machineSet(0), machineSet(2)
+	unset, going, wasBlocked := machineSet(0), machineSet(2), machineSet(1)
+	conditions.Set(wasBlocked, noon, conditions.New(clusterv1.MachineUpdatingCondition, metav1.ConditionTrue, clusterv1.MachineInPlaceUpdatingReason, "x"))
 	unset.Spec.Replicas = nil
 	going.DeletionTimestamp = new(metav1.NewTime(noon))
 	tests := map[string]struct {
@@ -78,6 +79,20 @@ func TestReport(t *testing.T) {
 				"ScalingDown": "Unknown WaitingForReplicasSet Waiting for spec.replicas to be set",
 			},
 		},
+		"one waits to be updated": {
+			s: Status{Set: machineSet(2), Blocked: []string{"one thing"}, Machines: []*clusterv1.Machine{
+				ready("a"), told(joined("b", isUpdating), clusterv1.MachineUpToDateCondition, metav1.ConditionFalse, ""),
+			}},
+			counters: [4]int32{2, 1, 1, 1},
+			want: map[string]string{
+				"ScalingUp": "False NotScalingUp", "Updating": "True InPlaceUpdating Updating Machines in place is blocked because:\n* one thing",
+			},
+		},
+		"none waits any more": {
+			s:        Status{Set: wasBlocked, Machines: []*clusterv1.Machine{ready("a")}},
+			counters: [4]int32{1, 1, 1, 1},
+			want:     map[string]string{"ScalingUp": "False NotScalingUp"},
+		},
 		"being deleted": {
 			s:        Status{Set: going, Machines: []*clusterv1.Machine{ready("a")}},
 			counters: [4]int32{1, 1, 1, 1},
@@ -96,7 +111,7 @@ func TestReport(t *testing.T) {
 			st := tc.s.Set.Status
 			got := map[string]string{}
 			for _, c := range st.Conditions {
-				if _, wanted := tc.want[c.Type]; wanted {
+				if _, wanted := tc.want[c.Type]; wanted || c.Type == clusterv1.MachineUpdatingCondition {
 					got[c.Type] = string(c.Status) + " " + c.Reason
 					if c.Message != "" {
 						got[c.Type] += " " + c.Message
