@@ -3,12 +3,16 @@
 package ignition
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
+	"strings"
 
 	"github.com/coreos/ignition/v2/config/v3_3/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 )
 
@@ -21,6 +25,8 @@ type additional struct {
 		Groups []additionalGroup `json:"groups"`
 	} `json:"passwd"`
 	Storage struct {
+		Disks       []additionalDisk       `json:"disks"`
+		Raid        []additionalRaid       `json:"raid"`
 		Files       []additionalFile       `json:"files"`
 		Directories []additionalDirectory  `json:"directories"`
 		Links       []additionalLink       `json:"links"`
@@ -96,6 +102,26 @@ type additionalLink struct {
 	Target string `json:"target"`
 }
 
+type additionalDisk struct {
+	Device     string `json:"device"`
+	WipeTable  *bool  `json:"wipe_table"`
+	Partitions []struct {
+		Label    *string            `json:"label"`
+		Number   int                `json:"number"`
+		Size     intstr.IntOrString `json:"size"`
+		Start    intstr.IntOrString `json:"start"`
+		TypeGUID string             `json:"type_guid"`
+	} `json:"partitions"`
+}
+
+type additionalRaid struct {
+	Name    string             `json:"name"`
+	Level   string             `json:"level"`
+	Devices []types.Device     `json:"devices"`
+	Spares  *int               `json:"spares"`
+	Options []types.RaidOption `json:"options"`
+}
+
 type additionalFilesystem struct {
 	Name  string `json:"name"` // others refer to it; Ignition needs none any more
 	Mount struct {
@@ -153,7 +179,59 @@ func parseAdditional(text string) (types.Config, error) {
 		}
 		c.Systemd.Units = append(c.Systemd.Units, types.Unit{Name: u.Name, Enabled: enabled, Mask: u.Mask, Contents: u.Contents, Dropins: u.Dropins})
 	}
-	return c, errors.Join(a.nodes(&c), a.network(&c))
+	for _, r := range a.Storage.Raid {
+		c.Storage.Raid = append(c.Storage.Raid, types.Raid{Name: r.Name, Level: &r.Level, Devices: r.Devices, Spares: r.Spares, Options: r.Options})
+	}
+	return c, errors.Join(a.disks(&c), a.nodes(&c), a.network(&c))
+}
+
+// typeGUIDs are those that have a name in a Container Linux Config.
+var typeGUIDs = map[string]string{
+	"linux_filesystem_data": "0fc63daf-8483-4772-8e79-3d69d8477de4",
+	"raid_containing_root":  "be9067b9-ea49-4f15-b4f6-f36f8c9e1818",
+	"raid_partition":        "a19d880f-05fc-4d3b-a006-743f0f84911e",
+	"swap_partition":        "0657fd6d-a4ab-43c4-84e5-0933c84b4f4f",
+}
+
+// disks adds disks with their partitions.
+func (a additional) disks(c *types.Config) (err error) {
+	for _, d := range a.Storage.Disks {
+		made := types.Disk{Device: d.Device, WipeTable: d.WipeTable}
+		for _, p := range d.Partitions {
+			part := types.Partition{Label: p.Label, Number: p.Number, TypeGUID: optional(cmp.Or(typeGUIDs[p.TypeGUID], p.TypeGUID))}
+			if part.SizeMiB, err = mebibytes(p.Size); err == nil {
+				part.StartMiB, err = mebibytes(p.Start)
+			}
+			if err != nil {
+				return fmt.Errorf("storage: disks: partition %d of %s: %w", p.Number, d.Device, err)
+			}
+			made.Partitions = append(made.Partitions, part)
+		}
+		c.Storage.Disks = append(c.Storage.Disks, made)
+	}
+	return nil
+}
+
+var sizes = regexp.MustCompile(`^([0-9]{1,12})([KMGT]iB)$`)
+
+// mebibytes reads a size or a start, which version 3 knows in MiB alone; nil for
+// none.
+func mebibytes(text intstr.IntOrString) (*int, error) {
+	m := sizes.FindStringSubmatch(text.String())
+	if m == nil {
+		if text.String() == "0" {
+			return nil, nil
+		}
+		return nil, errors.New("size and start must be numbers with KiB, MiB, GiB or TiB, or 0 for as much as there is")
+	}
+	n, err := strconv.Atoi(m[1])
+	for range strings.Index("KMGT", m[2][:1]) {
+		n *= 1024
+	}
+	if err != nil || n%1024 != 0 {
+		return nil, errors.New("size and start must be whole MiB")
+	}
+	return new(n / 1024), nil
 }
 
 // nodes adds files, folders and links.

@@ -23,12 +23,10 @@ func Check(at *field.Path, spec *bootstrapv1.KubeadmConfigSpec) (errs field.Erro
 	if len(spec.BootCommands) > 0 {
 		errs = append(errs, field.Forbidden(at.Child("bootCommands"), "Ignition runs no commands at each boot: add a unit by ignition.containerLinuxConfig.additionalConfig"))
 	}
-	for part, name := range map[string]string{
-		"initConfiguration": spec.InitConfiguration.NodeRegistration.Name, "joinConfiguration": spec.JoinConfiguration.NodeRegistration.Name,
+	for part, node := range map[string]bootstrapv1.NodeRegistrationOptions{
+		"initConfiguration": spec.InitConfiguration.NodeRegistration, "joinConfiguration": spec.JoinConfiguration.NodeRegistration,
 	} {
-		if strings.Contains(name, "{{") {
-			errs = append(errs, field.Invalid(at.Child(part, "nodeRegistration", "name"), name, "only cloud-init fills this in: leave it out for the hostname, or fill it in by a command before kubeadm, in "+ConfigPath))
-		}
+		errs = append(errs, checkRegistration(at.Child(part, "nodeRegistration"), node)...)
 	}
 	for i, f := range spec.Files {
 		here := at.Child("files").Index(i)
@@ -59,6 +57,20 @@ func Check(at *field.Path, spec *bootstrapv1.KubeadmConfigSpec) (errs field.Erro
 	}
 	if _, err := parseAdditional(spec.Ignition.ContainerLinuxConfig.AdditionalConfig); err != nil {
 		errs = append(errs, field.Forbidden(at.Child("ignition", "containerLinuxConfig", "additionalConfig"), err.Error()))
+	}
+	return errs
+}
+
+// checkRegistration refuses what only cloud-init fills in.
+func checkRegistration(at *field.Path, node bootstrapv1.NodeRegistrationOptions) (errs field.ErrorList) {
+	const jinja = "{{"
+	if strings.Contains(node.Name, jinja) {
+		errs = append(errs, field.Invalid(at.Child("name"), node.Name, "only cloud-init fills this in: leave it out for the hostname, or write a variable such as ${COREOS_EC2_HOSTNAME} and fill it in by a command before kubeadm, in "+ConfigPath))
+	}
+	for i, arg := range node.KubeletExtraArgs {
+		if value := ptr.Deref(arg.Value, ""); strings.Contains(value, jinja) {
+			errs = append(errs, field.Invalid(at.Child("kubeletExtraArgs").Index(i).Child("value"), value, "only cloud-init fills this in: write a variable, and fill it in by a command before kubeadm, in "+ConfigPath))
+		}
 	}
 	return errs
 }

@@ -5,6 +5,7 @@ package ignition
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 )
@@ -89,6 +91,8 @@ storage:
   directories: [{path: /opt/data, mode: 0750, user: {name: ops}}]
   links: [{path: /opt/link, target: /opt/tool}]
   filesystems: [{name: cache, mount: {device: /dev/sde, format: ext4, label: cache, wipe_filesystem: true}}]
+  disks: [{device: /dev/sdf, wipe_table: true, partitions: [{label: swap, number: 1, start: 1MiB, size: 2GiB, type_guid: swap_partition}, {label: rest, number: 2, size: 0}]}]
+  raid: [{name: data, level: raid1, devices: [/dev/sdg, /dev/sdh], spares: 0}]
 passwd:
   users: [{name: core, ssh_authorized_keys: [ssh-ed25519 BBBB core]}]
   groups: [{name: ops, gid: 900}]
@@ -98,6 +102,58 @@ passwd:
 		t.Fatal(err)
 	}
 	golden(t, "everything.json", got)
+}
+
+// TestWhatProvidersAndOurBookUseRenders holds the configs of providers' templates,
+// and those that our book shows, to be strict ones that Ignition takes.
+func TestWhatProvidersAndOurBookUseRenders(t *testing.T) {
+	t.Parallel()
+	texts := map[string]string{}
+	paths, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(paths) != 3 {
+		t.Fatal(paths, err)
+	}
+	for _, path := range append(paths, "../../../docs/book/ignition.md") {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := strings.Split(string(raw), "\n---\n")
+		if filepath.Ext(path) == ".md" {
+			blocks = nil
+			for _, b := range strings.Split(string(raw), "```yaml\n")[1:] {
+				b, _, _ = strings.Cut(b, "```")
+				blocks = append(blocks, b)
+			}
+		}
+		for i, b := range blocks {
+			texts[fmt.Sprintf("%s %d", filepath.Base(path), i+1)] = b
+		}
+	}
+	if len(texts) != 8 {
+		t.Errorf("%d configs, want 8", len(texts))
+	}
+	for name, text := range texts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var in struct {
+				bootstrapv1.KubeadmConfigSpec `json:",inline"`
+				Of                            *bootstrapv1.KubeadmConfigSpec `json:"kubeadmConfigSpec"`
+			}
+			if err := yaml.UnmarshalStrict([]byte(text), &in); err != nil {
+				t.Fatal(err)
+			}
+			spec := in.KubeadmConfigSpec
+			if in.Of != nil {
+				spec = *in.Of
+			}
+			spec.Ignition.ContainerLinuxConfig.Strict = new(true)
+			commands := append(spec.PreKubeadmCommands, "kubeadm join")
+			if _, err := Render(Document{Spec: spec, Files: spec.Files, Commands: commands}); err != nil || spec.Format != bootstrapv1.Ignition {
+				t.Errorf("format %s: %v", spec.Format, err)
+			}
+		})
+	}
 }
 
 func TestRenderWritesTheLeast(t *testing.T) {
@@ -128,6 +184,7 @@ func TestCheckNamesTheFieldThatIgnitionCannotFollow(t *testing.T) {
 		"nothing":              {bootstrapv1.KubeadmConfigSpec{}, ""},
 		"boot commands":        {bootstrapv1.KubeadmConfigSpec{BootCommands: []string{"a"}}, "spec.bootCommands: Forbidden"},
 		"a name of a template": {bootstrapv1.KubeadmConfigSpec{JoinConfiguration: bootstrapv1.JoinConfiguration{NodeRegistration: bootstrapv1.NodeRegistrationOptions{Name: "{{ ds.meta_data.local_hostname }}"}}}, `spec.joinConfiguration.nodeRegistration.name: Invalid value: "{{ ds.meta_data.local_hostname }}": only cloud-init`},
+		"a flag of a template": {bootstrapv1.KubeadmConfigSpec{InitConfiguration: bootstrapv1.InitConfiguration{NodeRegistration: bootstrapv1.NodeRegistrationOptions{KubeletExtraArgs: []bootstrapv1.Arg{{Name: "a"}, {Name: "provider-id", Value: new("x:///{{ ds.meta_data.instance_id }}")}}}}}, `spec.initConfiguration.nodeRegistration.kubeletExtraArgs[1].value: Invalid value: "x:///{{ ds.meta_data.instance_id }}": only cloud-init`},
 		"a file in /run":       {bootstrapv1.KubeadmConfigSpec{Files: []bootstrapv1.File{{Path: "/run/x"}}}, `spec.files[0].path: Invalid value: "/run/x": what lies there before`},
 		"a file somewhere":     {bootstrapv1.KubeadmConfigSpec{Files: []bootstrapv1.File{{Path: "x"}}}, `spec.files[0].path: Invalid value: "x": must begin with /`},
 		"permissions":          {bootstrapv1.KubeadmConfigSpec{Files: []bootstrapv1.File{{Path: "/x", Permissions: "rw"}}}, `spec.files[0].permissions: Invalid value: "rw": must be an octal number such as 0644`},
@@ -150,6 +207,8 @@ func TestCheckNamesTheFieldThatIgnitionCannotFollow(t *testing.T) {
 		"text":                 {additional("hunter2"), config + "it is not a Container Linux Config"},
 		"no YAML":              {additional("a:\n  - b: [\n"), config + "it is not YAML: see line"},
 		"a key twice":          {additional("systemd: {}\nsystemd: {}"), config + "systemd is there twice"},
+		"half a MiB":           {additional("storage: {disks: [{device: /dev/sdb, partitions: [{number: 1, size: 1536KiB}]}]}"), config + "storage: disks: partition 1 of /dev/sdb: size and start must be whole MiB"},
+		"sectors":              {additional("storage: {disks: [{device: /dev/sdb, partitions: [{number: 1, start: 2048}]}]}"), config + "storage: disks: partition 1 of /dev/sdb: size and start must be numbers with KiB"},
 		"another filesystem":   {additional("storage: {files: [{path: /x, filesystem: oem}]}"), config + "storage: filesystem of /x: only root can be written to"},
 		"a state of network":   {additional("networkd: {units: [{name: x, enabled: true}]}"), config + "networkd: unit x has no state to set"},
 	}
