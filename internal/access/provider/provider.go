@@ -56,14 +56,21 @@ type Objects struct {
 	mgmt      client.Client
 	informers cache.Cache
 
-	mu      sync.Mutex // guards watched
+	mu      sync.Mutex // guards what follows
 	watched map[watch]bool
+	indexes map[index]bool // that have been made
+}
+
+// index is one of a kind by a label.
+type index struct {
+	kind  schema.GroupVersionKind
+	label string
 }
 
 // New makes the access. mgmt must read CRD metadata and unstructured objects
 // from the cache behind informers; without informers there are no watches.
 func New(mgmt client.Client, informers cache.Cache) *Objects {
-	return &Objects{mgmt: mgmt, informers: informers, watched: map[watch]bool{}}
+	return &Objects{mgmt: mgmt, informers: informers, watched: map[watch]bool{}, indexes: map[index]bool{}}
 }
 
 // Kind tells which version of the API of a kind to use, and by which contract,
@@ -126,19 +133,52 @@ func (o *Objects) read(ctx context.Context, kind Kind, key client.ObjectKey, uns
 	return &Object{obj, kind.Contract}, nil
 }
 
-// List reads the objects of a kind that carry labels, from the cache. They are
-// shared with it, and must not be changed. Errors are those of Kind.
-func (o *Objects) List(ctx context.Context, gk schema.GroupKind, namespace string, with client.MatchingLabels) ([]unstructured.Unstructured, error) {
+// List reads the objects of a kind that carry labels, from the cache. It is
+// indexed by one of the labels, by; "" for what is seldom asked for. The objects
+// are shared with the cache, and must not be changed. Errors are those of Kind.
+func (o *Objects) List(ctx context.Context, gk schema.GroupKind, namespace, by string, with client.MatchingLabels) ([]unstructured.Unstructured, error) {
 	kind, err := o.Kind(ctx, gk)
 	if err != nil {
 		return nil, err
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	if err := o.mgmt.List(ctx, list, client.InNamespace(namespace), with, client.UnsafeDisableDeepCopy); err != nil {
+	opts := []client.ListOption{client.InNamespace(namespace), with, client.UnsafeDisableDeepCopy}
+	if o.informers != nil && by != "" {
+		field, err := o.indexed(ctx, kind.GroupVersionKind, by)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, client.MatchingFields{field: with[by]})
+	}
+	if err := o.mgmt.List(ctx, list, opts...); err != nil {
 		return nil, fmt.Errorf("list %s: %w", list.GetKind(), err)
 	}
 	return list.Items, nil
+}
+
+// indexed makes the index of a kind by a label, once, and returns the field by
+// which to list.
+func (o *Objects) indexed(ctx context.Context, kind schema.GroupVersionKind, label string) (field string, err error) {
+	field = "metadata.labels." + label
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.indexes[index{kind, label}] {
+		return field, nil
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(kind)
+	err = o.informers.IndexField(ctx, obj, field, func(obj client.Object) []string {
+		if value, ok := obj.GetLabels()[label]; ok {
+			return []string{value}
+		}
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("index %s by label %s: %w", kind.Kind, label, err)
+	}
+	o.indexes[index{kind, label}] = true
+	return field, nil
 }
 
 // Delete asks for the deletion of obj, unless that has been done. It is fine if

@@ -5,6 +5,7 @@ package provider
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -419,5 +421,56 @@ func TestInstantiate(t *testing.T) {
 				t.Errorf("object (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// indexes is a cache that only notes which indexes are made.
+type indexes struct {
+	cache.Cache
+
+	made []string
+	err  error
+}
+
+func (i *indexes) IndexField(_ context.Context, obj client.Object, field string, of client.IndexerFunc) error {
+	carrier := host("h")
+	carrier.SetLabels(map[string]string{"pool": "p"})
+	i.made = append(i.made, fmt.Sprint(obj.GetObjectKind().GroupVersionKind().Kind, " ", field, of(carrier), of(host("h"))))
+	return i.err
+}
+
+func TestObjectsAreListedByAnIndexThatIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	mine, other := host("mine"), host("other")
+	mine.SetLabels(map[string]string{"pool": "p", "cluster": "c"})
+	other.SetLabels(map[string]string{"pool": "p", "cluster": "d"})
+	var asked []string
+	c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(good(), mine, other).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			o := (&client.ListOptions{}).ApplyOptions(opts)
+			asked = append(asked, fmt.Sprint(o.FieldSelector))
+			o.FieldSelector = nil
+			return c.List(ctx, list, o)
+		},
+	}).Build()
+	i := &indexes{err: errors.New("stopped")}
+	o := New(c, i)
+	list := func() ([]unstructured.Unstructured, error) {
+		return o.List(t.Context(), ref.GroupKind(), "ns", "pool", client.MatchingLabels{"pool": "p", "cluster": "c"})
+	}
+	if _, err := list(); err == nil || err.Error() != "index Host by label pool: stopped" {
+		t.Errorf("error %v", err)
+	}
+	i.made, i.err = nil, nil
+	for range 2 {
+		if found, err := list(); err != nil || len(found) != 1 || found[0].GetName() != "mine" {
+			t.Errorf("found %v, error %v", found, err)
+		}
+	}
+	if diff := cmp.Diff([]string{"Host metadata.labels.pool[p] []"}, i.made); diff != "" {
+		t.Errorf("indexes (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"metadata.labels.pool=p", "metadata.labels.pool=p"}, asked); diff != "" {
+		t.Errorf("lists (-want +got):\n%s", diff)
 	}
 }

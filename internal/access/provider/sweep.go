@@ -66,7 +66,7 @@ func (o *Objects) unclaimed(ctx context.Context, l Leftovers) (found []*unstruct
 		return nil, fmt.Errorf("kind of %T: %w", l.Maker, err)
 	}
 	for _, gk := range l.Kinds {
-		items, err := o.List(ctx, gk, l.Maker.GetNamespace(), l.Labels)
+		items, err := o.List(ctx, gk, l.Maker.GetNamespace(), "", l.Labels)
 		if e, ok := errors.AsType[*KindError](err); ok && (e.NoCRD || e.Foreign) {
 			continue
 		}

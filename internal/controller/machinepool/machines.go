@@ -70,7 +70,7 @@ func (r *Reconciler) hosts(ctx context.Context, s *state, kind schema.GroupKind)
 	if err := r.Providers.Watch(ctx, hostRef(kind, ""), provider.Wake{Controller: name, Watcher: r.watcher, To: r.ofHost}); err != nil {
 		return nil, err
 	}
-	objects, err := r.Providers.List(ctx, kind, s.pool.Namespace, client.MatchingLabels{
+	objects, err := r.Providers.List(ctx, kind, s.pool.Namespace, clusterv1.MachinePoolNameLabel, client.MatchingLabels{
 		clusterv1.ClusterNameLabel: s.pool.Spec.ClusterName, clusterv1.MachinePoolNameLabel: pool.NameLabel(s.pool),
 	})
 	if err != nil {
