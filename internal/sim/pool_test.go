@@ -114,4 +114,10 @@ func TestRequestsOfAPool(t *testing.T) {
 	if w.store.writes != rest {
 		t.Errorf("%d writes at rest", w.store.writes-rest)
 	}
+	before = w.Requests()["delete Machine"]
+	w.must(w.Mgmt.Delete(t.Context(), p))
+	w.must(w.World.RunFor(t.Context(), time.Minute))
+	if n := w.Requests()["delete Machine"] - before; n != replicas {
+		t.Errorf("%d Machines are deleted by %d requests", replicas, n)
+	}
 }

@@ -308,7 +308,17 @@ func TestDeletionTakesTheMachinesFirst(t *testing.T) {
 	t.Parallel()
 	a, ofA := member("a")
 	b, _ := member("b")
-	w := newWorld(t, cluster(), machinePool(2), local(deleted), a, ofA, b)
+	// What a MachinePool that goes as well deletes is not deleted here, too.
+	all := machinePool(3)
+	all.DeletionTimestamp, all.Finalizers = &metav1.Time{Time: now}, []string{clusterv1.MachinePoolFinalizer}
+	c, ofC := member("c")
+	ofC.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion().String(), Kind: "MachinePool", Name: all.Name, UID: all.UID, Controller: new(true)}}
+	w := newWorld(t, cluster(), all, local(deleted), a.DeepCopy(), ofA.DeepCopy(), b.DeepCopy(), c, ofC)
+	if _, err := w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	w.wrote("delete Machine a", "delete LocalMachine b", "patch LocalMachinePool pool", "patch status of LocalMachinePool pool")
+	w = newWorld(t, cluster(), machinePool(2), local(deleted), a, ofA, b)
 	pool, err := w.reconcile()
 	if err != nil || pool == nil {
 		t.Fatalf("pool %v, error %v", pool, err)

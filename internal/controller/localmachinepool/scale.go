@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -127,13 +128,14 @@ func (r *Reconciler) delete(ctx context.Context, s *state, m *localpool.Member, 
 	return nil
 }
 
-// deleteAll empties a pool that is being deleted, and lets it go. At most a batch
-// is deleted at a time; the events of that bring the next.
+// deleteAll empties a pool that is being deleted, and lets it go. Machines go by
+// their MachinePool, if that is what goes. At most a batch is deleted at a time;
+// the events of that bring the next.
 func (r *Reconciler) deleteAll(ctx context.Context, s *state) (phase.Next, error) {
 	deleted := 0
 	for i := range s.members {
 		m := &s.members[i]
-		if m.Going() {
+		if m.Going() || m.Machine != nil && s.machinePool != nil && !s.machinePool.DeletionTimestamp.IsZero() && metav1.IsControlledBy(m.Machine, s.machinePool) {
 			continue
 		}
 		if deleted == scaling.Batch(len(s.members)) {
