@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package builtins makes the values of the variable builtin, which patches use
+// without anybody setting it: what is known of the Cluster, and of the group of
+// machines that a template is for. Its fields are those of hooksv1.Builtins,
+// since extensions get the same.
+package builtins
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+)
+
+// Name is the variable's; no class may define one of that name.
+const Name = "builtin"
+
+// Cluster describes the Cluster, as all patches see it.
+func Cluster(c *clusterv1.Cluster) hooksv1.Builtins {
+	class := c.GetClassKey()
+	out := &hooksv1.ClusterBuiltins{
+		Name: c.Name, Namespace: c.Namespace, UID: c.UID,
+		Metadata: metadata(c.Labels, c.Annotations),
+		Topology: &hooksv1.ClusterTopologyBuiltins{
+			Version: c.Spec.Topology.Version, Class: class.Name, ClassNamespace: class.Namespace,
+			ClassRef: hooksv1.ClusterTopologyClusterClassRefBuiltins{Name: class.Name, Namespace: class.Namespace},
+		},
+	}
+	if n := c.Spec.ClusterNetwork; n.ServiceDomain != "" || len(n.Services.CIDRBlocks) > 0 || len(n.Pods.CIDRBlocks) > 0 {
+		out.Network = &hooksv1.ClusterNetworkBuiltins{Services: n.Services.CIDRBlocks, Pods: n.Pods.CIDRBlocks}
+		if n.ServiceDomain != "" {
+			out.Network.ServiceDomain = &n.ServiceDomain
+		}
+	}
+	return hooksv1.Builtins{Cluster: out}
+}
+
+// Group is what is known of a control plane or of a group of workers.
+type Group struct {
+	Name     string
+	Version  string // the one that it has or is about to get
+	Replicas *int32 // nil when left to others
+	Metadata clusterv1.ObjectMeta
+	// Infrastructure is the name of the template of its hosts, or in a MachinePool
+	// of the object that makes them. Empty if there is none.
+	Infrastructure string
+
+	// For workers only.
+	TopologyName, Class string
+	Bootstrap           string // the name of the template or object of its bootstrap data
+}
+
+// ControlPlane describes the control plane to its own templates.
+func ControlPlane(g Group) hooksv1.Builtins {
+	out := &hooksv1.ControlPlaneBuiltins{Name: g.Name, Version: g.Version, Replicas: g.Replicas, Metadata: metadata(g.Metadata.Labels, g.Metadata.Annotations)}
+	if g.Infrastructure != "" {
+		out.MachineTemplate = &hooksv1.ControlPlaneMachineTemplateBuiltins{
+			InfrastructureRef: hooksv1.ControlPlaneMachineTemplateInfrastructureRefBuiltins{Name: g.Infrastructure},
+		}
+	}
+	return hooksv1.Builtins{ControlPlane: out}
+}
+
+// MachineDeployment describes a MachineDeployment to its own templates.
+func MachineDeployment(g Group) hooksv1.Builtins {
+	return hooksv1.Builtins{MachineDeployment: &hooksv1.MachineDeploymentBuiltins{
+		Name: g.Name, Version: g.Version, Class: g.Class, TopologyName: g.TopologyName, Replicas: replicas(g.Replicas),
+		Metadata: metadata(g.Metadata.Labels, g.Metadata.Annotations), Bootstrap: bootstrap(g.Bootstrap), InfrastructureRef: infrastructure(g.Infrastructure),
+	}}
+}
+
+// MachinePool describes a MachinePool to its own objects.
+func MachinePool(g Group) hooksv1.Builtins {
+	return hooksv1.Builtins{MachinePool: &hooksv1.MachinePoolBuiltins{
+		Name: g.Name, Version: g.Version, Class: g.Class, TopologyName: g.TopologyName, Replicas: replicas(g.Replicas),
+		Metadata: metadata(g.Metadata.Labels, g.Metadata.Annotations), Bootstrap: bootstrap(g.Bootstrap), InfrastructureRef: infrastructure(g.Infrastructure),
+	}}
+}
+
+// metadata leaves out what tools note of the whole object: it would change with
+// every change of the Cluster, and so would all that a patch makes of it.
+func metadata(labels, annotations map[string]string) *hooksv1.ObjectMeta {
+	annotations = maps.Clone(annotations)
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	delete(annotations, "cluster.x-k8s.io/conversion-data")
+	if len(labels) == 0 && len(annotations) == 0 {
+		return nil
+	}
+	return &hooksv1.ObjectMeta{Labels: labels, Annotations: annotations}
+}
+
+func replicas(n *int32) *int64 {
+	if n == nil {
+		return nil
+	}
+	return new(int64(*n))
+}
+
+func bootstrap(name string) *hooksv1.MachineBootstrapBuiltins {
+	if name == "" {
+		return nil
+	}
+	return &hooksv1.MachineBootstrapBuiltins{ConfigRef: &hooksv1.MachineBootstrapConfigRefBuiltins{Name: name}}
+}
+
+func infrastructure(name string) *hooksv1.MachineInfrastructureRefBuiltins {
+	if name == "" {
+		return nil
+	}
+	return &hooksv1.MachineInfrastructureRefBuiltins{Name: name}
+}
