@@ -45,6 +45,7 @@ var impure = []string{"context", "crypto/rand", "database", "expvar", "io/fs", "
 // turn says nothing: fmt reaches os, and the types of Kubernetes lie in
 // packages that can log.
 var values = []string{
+	"github.com/Masterminds/sprig/v3",
 	"github.com/blang/semver/v4",
 	"github.com/coreos/go-systemd/v22/unit",
 	"github.com/coreos/ignition/v2/config/v3_3",
