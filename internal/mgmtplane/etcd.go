@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/raft/v3"
@@ -80,14 +81,15 @@ func (c *completed) startEtcd(p *Plane) (*member, string, error) {
 	return m, "unix://" + client, nil
 }
 
-// awaitEtcd returns when it serves, and holds what a new one begins with.
+// awaitEtcd returns when it serves, and holds what a new one begins with; what
+// an old one holds is counted.
 func (c *completed) awaitEtcd(ctx context.Context, m *member) error {
 	select {
 	case <-m.ready:
 		if !m.old {
 			return c.seed(ctx, m.server)
 		}
-		return nil
+		return c.count(ctx, m.server)
 	case err := <-m.plane.errs:
 		return err
 	case <-time.After(etcdTimeout):
@@ -95,6 +97,16 @@ func (c *completed) awaitEtcd(ctx context.Context, m *member) error {
 	case <-ctx.Done():
 		return fmt.Errorf("start etcd on %s: %w", m.dir, ctx.Err())
 	}
+}
+
+// count tells how many keys there are.
+func (c *completed) count(ctx context.Context, server *etcdserver.EtcdServer) error {
+	all, err := server.Range(ctx, &pb.RangeRequest{Key: []byte{0}, RangeEnd: []byte{0}, CountOnly: true, Serializable: true})
+	if err != nil {
+		return fmt.Errorf("count the keys of etcd: %w", err)
+	}
+	c.Stored(all.Count)
+	return nil
 }
 
 func etcdConfig(dir, client, peer string) *embed.Config {

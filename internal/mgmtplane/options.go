@@ -42,6 +42,9 @@ type Options struct {
 	// Definitions returns those that a new embedded etcd begins with, as an API
 	// server would have them. Nil returns none.
 	Definitions func(now time.Time) ([]*apiextensionsv1.CustomResourceDefinition, error)
+	// Stored is told how many keys an embedded etcd holds that is not new, before
+	// an API server reads them. Nil is not told.
+	Stored func(keys int64)
 	// Install is called when the API server answers, before its own
 	// controllers start: a garbage collector that knows all kinds from its
 	// start need not ask the API server for the owners it has not seen. Nil
@@ -107,6 +110,9 @@ func (o Options) complete() (*completed, error) {
 	}
 	if c.Progress == nil {
 		c.Progress = func(string) {}
+	}
+	if c.Stored == nil {
+		c.Stored = func(int64) {}
 	}
 	c.kubernetes, err = kubernetesVersion()
 	return c, err

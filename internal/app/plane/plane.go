@@ -34,6 +34,17 @@ import (
 // early.
 const collectorTimeout = 700 * time.Millisecond
 
+// What a plane has in use without clusters, and for each key that etcd keeps: a
+// key is an object, which the API server and the controllers keep as well, a
+// share of a connection, or of a simulated cluster.
+const (
+	bytesInUse  = 110 << 20
+	bytesPerKey = 64 << 10
+	// settledAfter is when a start has read what there is and has connected to all
+	// clusters, also on a busy machine.
+	settledAfter = time.Minute
+)
+
 // Options say where the plane lives and what it runs. Only Dir is needed.
 type Options struct {
 	// Dir is the data directory.
@@ -127,9 +138,9 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	}
 	mgmt, err := mgmtplane.Start(ctx, mgmtplane.Options{
 		Dir: o.Dir, Listen: o.Listen, Version: o.Version, Providers: o.Providers, Flags: o.Flags, Fatal: o.Fatal, Progress: o.Progress, Handlers: handlers,
-		Definitions: install.Definitions,
-		Install:     func(ctx context.Context, cfg *rest.Config) error { return p.install(ctx, cfg, o) },
-		Etcd:        mgmtplane.ExternalEtcd{Servers: o.EtcdServers, CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile, Prefix: o.EtcdPrefix},
+		Definitions: install.Definitions, Stored: p.expect,
+		Install: func(ctx context.Context, cfg *rest.Config) error { return p.install(ctx, cfg, o) },
+		Etcd:    mgmtplane.ExternalEtcd{Servers: o.EtcdServers, CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile, Prefix: o.EtcdPrefix},
 	})
 	if err != nil {
 		return err
@@ -143,6 +154,13 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	}
 	p.awaitCollector(ctx)
 	return mgmt.SetReady(time.Now())
+}
+
+// expect spares collections until what etcd keeps is in memory.
+func (p *Plane) expect(keys int64) {
+	heap.Expect(bytesInUse + bytesPerKey*uint64(keys))
+	over := time.AfterFunc(settledAfter, func() { heap.Expect(0) })
+	p.stack.Push("expectation of the heap", func(context.Context) error { over.Stop(); return nil })
 }
 
 // awaitCollector lets the garbage collector get to know the kinds that own

@@ -9,10 +9,16 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync/atomic"
 )
 
 // live is what the last collection found in use.
 const live = "/gc/heap/live:bytes"
+
+var (
+	tuned    atomic.Pointer[Growth] // nil before Tune
+	expected atomic.Uint64
+)
 
 // Growth says how far a heap may grow before it is collected.
 type Growth struct {
@@ -31,35 +37,51 @@ type Growth struct {
 // Tune lets the heap of this process grow so. It holds for the rest of the
 // process: call it once.
 func Tune(g Growth) {
-	adjust(g)
-	again(g)
+	tuned.Store(&g)
+	adjust()
+	again()
+}
+
+// Expect says how many bytes will soon be in use. As long as fewer are, the heap
+// may become as large as it may with that many: while a process reads its data
+// all of it is in use, and to look through it again and again finds nothing. 0
+// expects nothing any more. Where Tune was not called it changes nothing.
+func Expect(inUse uint64) {
+	expected.Store(inUse)
+	adjust()
 }
 
 // again adjusts after each collection: only that runs the finalizer of an
 // object that nobody refers to.
-func again(g Growth) {
+func again() {
 	runtime.SetFinalizer(&struct{ _ [16]byte }{}, func(any) {
-		adjust(g)
-		again(g)
+		adjust()
+		again()
 	})
 }
 
-func adjust(g Growth) {
+func adjust() {
+	g := tuned.Load()
+	if g == nil {
+		return
+	}
 	sample := []metrics.Sample{{Name: live}}
 	metrics.Read(sample)
-	debug.SetGCPercent(g.percent(sample[0].Value.Uint64()))
+	debug.SetGCPercent(g.percent(sample[0].Value.Uint64(), expected.Load()))
 }
 
 // percent is by how much a heap may grow that has so much in use.
-func (g Growth) percent(inUse uint64) int {
-	if inUse == 0 { // before the first collection Go counts from 4 MiB
-		inUse = 4 << 20
-	}
+func (g Growth) percent(inUse, expected uint64) int {
+	inUse = max(inUse, 4<<20)     // from which Go counts, also before the first collection
 	to := func(size uint64) int { // that size
 		if inUse >= size {
 			return 0
 		}
 		return int(min((size-inUse)*100/inUse, math.MaxInt32))
 	}
-	return max(g.Percent, to(g.Floor), min(g.Small, to(g.Large)))
+	percent := max(g.Percent, to(g.Floor), min(g.Small, to(g.Large)))
+	if expected > inUse {
+		percent = max(percent, to(expected+expected*uint64(g.percent(expected, 0))/100))
+	}
+	return percent
 }

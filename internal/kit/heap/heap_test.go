@@ -12,22 +12,28 @@ func TestGrowth(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
 	tests := map[string]struct {
-		inUse uint64
-		want  int
+		inUse, expected uint64
+		want            int
 	}{
-		"nothing collected yet":       {0, 7400},
-		"a little grows to the floor": {100 * mib, 200},
-		"near the floor it is small":  {250 * mib, 120},
-		"a small one":                 {400 * mib, 120},
-		"almost a large one":          {500 * mib, 80},
-		"a large one":                 {600 * mib, 60},
-		"far above":                   {3000 * mib, 60},
+		"nothing collected yet":                           {0, 0, 7400},
+		"a little grows to the floor":                     {100 * mib, 0, 200},
+		"near the floor it is small":                      {250 * mib, 0, 120},
+		"a small one":                                     {400 * mib, 0, 120},
+		"almost a large one":                              {500 * mib, 0, 80},
+		"a large one":                                     {600 * mib, 0, 60},
+		"far above":                                       {3000 * mib, 0, 60},
+		"a little that is expected to stay so":            {100 * mib, 110 * mib, 200},
+		"a little grows to what a small one would":        {100 * mib, 250 * mib, 450},
+		"a little grows to what almost a large one would": {100 * mib, 500 * mib, 800},
+		"a little grows to what one far above would":      {100 * mib, 3000 * mib, 4700},
+		"as much as was expected":                         {500 * mib, 500 * mib, 80},
+		"more than was expected":                          {600 * mib, 500 * mib, 60},
 	}
 	g := Growth{Floor: 300 * mib, Small: 120, Large: 900 * mib, Percent: 60}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := g.percent(tc.inUse); got != tc.want {
+			if got := g.percent(tc.inUse, tc.expected); got != tc.want {
 				t.Errorf("growth %d, want %d", got, tc.want)
 			}
 		})
@@ -36,7 +42,10 @@ func TestGrowth(t *testing.T) {
 
 func TestTuneFollowsTheHeap(t *testing.T) {
 	old := debug.SetGCPercent(100)
-	defer debug.SetGCPercent(old)
+	defer func() {
+		tuned.Store(nil)
+		debug.SetGCPercent(old)
+	}()
 	Tune(Growth{Floor: 1 << 40, Percent: 80})
 	set := func() int {
 		n := debug.SetGCPercent(100)
@@ -57,4 +66,25 @@ func TestTuneFollowsTheHeap(t *testing.T) {
 		}
 	}
 	t.Errorf("percentage %d after the heap has grown, want less than %d", set(), first)
+}
+
+func TestWhatIsExpectedCountsUntilItIsNotAnyMore(t *testing.T) {
+	old := debug.SetGCPercent(100)
+	defer func() {
+		tuned.Store(nil)
+		debug.SetGCPercent(old)
+	}()
+	percent := func(expected uint64) int {
+		Expect(expected)
+		n := debug.SetGCPercent(100)
+		debug.SetGCPercent(n)
+		return n
+	}
+	if got := percent(1 << 40); got != 100 {
+		t.Errorf("percentage %d of a process that is not tuned, want its own", got)
+	}
+	Tune(Growth{Floor: 16 << 30, Percent: 80})
+	if low, high, end := percent(0), percent(1<<40), percent(0); high <= low || end >= high {
+		t.Errorf("percentages %d, %d and %d, want the second to be the largest", low, high, end)
+	}
 }
