@@ -24,8 +24,15 @@ import (
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/client-go/transport/websocket"
 	"k8s.io/streaming/pkg/httpstream"
-	httpspdy "k8s.io/streaming/pkg/httpstream/spdy"
+
+	spdyconn "github.com/capstan-dev/capstan/internal/kit/spdy"
 )
+
+// link is a connection that streams are opened over.
+type link interface {
+	CreateStream(headers http.Header) (httpstream.Stream, error)
+	Close() error
+}
 
 // Open opens one stream to a port of a Pod in kube-system: SPDY inside a
 // websocket, or bare SPDY where the API server or a proxy before it does not know
@@ -66,7 +73,7 @@ func podURL(config *rest.Config, pod string) (*url.URL, error) {
 	return base.JoinPath("api", "v1", "namespaces", "kube-system", "pods", pod, "portforward"), nil
 }
 
-func overWebsocket(ctx context.Context, config *rest.Config, u *url.URL) (httpstream.Connection, error) {
+func overWebsocket(ctx context.Context, config *rest.Config, u *url.URL) (link, error) {
 	transport, holder, err := websocket.RoundTripperFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("prepare a websocket: %w", err)
@@ -79,14 +86,10 @@ func overWebsocket(ctx context.Context, config *rest.Config, u *url.URL) (httpst
 	if err != nil {
 		return nil, err
 	}
-	link, err := httpspdy.NewClientConnectionWithPings(portforward.NewTunnelingConnection(u.Path, conn), portforward.PingPeriod)
-	if err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return link, nil
+	return spdyconn.Client(portforward.NewTunnelingConnection(u.Path, conn)), nil
 }
 
-func overSPDY(ctx context.Context, config *rest.Config, u *url.URL) (httpstream.Connection, error) {
+func overSPDY(ctx context.Context, config *rest.Config, u *url.URL) (link, error) {
 	transport, upgrader, err := spdy.RoundTripperFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("prepare a SPDY connection: %w", err)
@@ -95,14 +98,14 @@ func overSPDY(ctx context.Context, config *rest.Config, u *url.URL) (httpstream.
 	if err != nil {
 		return nil, fmt.Errorf("prepare a SPDY connection: %w", err)
 	}
-	link, protocol, err := spdy.NegotiateStreaming(upgrader, &http.Client{Transport: refusals{transport}}, req, portforward.PortForwardProtocolV1Name)
+	carried, protocol, err := spdy.NegotiateStreaming(upgrader, &http.Client{Transport: refusals{transport}}, req, portforward.PortForwardProtocolV1Name)
 	if err != nil {
 		return nil, err
 	}
 	if protocol != portforward.PortForwardProtocolV1Name {
-		return nil, errors.Join(fmt.Errorf("the API server speaks the port-forward protocol %q, wanted %q", protocol, portforward.PortForwardProtocolV1Name), link.Close())
+		return nil, errors.Join(fmt.Errorf("the API server speaks the port-forward protocol %q, wanted %q", protocol, portforward.PortForwardProtocolV1Name), carried.Close())
 	}
-	return link, nil
+	return carried, nil
 }
 
 // refusals bounds the body of an answer that refuses to switch protocols: it
@@ -123,7 +126,7 @@ func (r refusals) RoundTrip(req *http.Request) (*http.Response, error) {
 // side reports on the error stream becomes the error of the next read.
 type stream struct {
 	httpstream.Stream
-	link httpstream.Connection
+	link link
 	pod  string
 
 	mu     sync.Mutex
@@ -131,7 +134,7 @@ type stream struct {
 	told   chan struct{} // closed when the error stream has ended
 }
 
-func newStream(link httpstream.Connection, pod string, port int) (*stream, error) {
+func newStream(link link, pod string, port int) (*stream, error) {
 	headers := http.Header{}
 	headers.Set(corev1.PortHeader, strconv.Itoa(port))
 	headers.Set(corev1.PortForwardRequestIDHeader, "0")

@@ -5,6 +5,8 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -16,7 +18,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/streaming/pkg/httpstream"
-	"k8s.io/streaming/pkg/httpstream/spdy"
+
+	"github.com/capstan-dev/capstan/internal/kit/spdy"
 )
 
 const (
@@ -64,11 +67,11 @@ type forwarder struct {
 }
 
 // pair is the two streams that make one forwarded connection.
-type pair struct{ data, errors httpstream.Stream }
+type pair struct{ data, errors *spdy.Stream }
 
 // upgrade takes the connection over. A nil connection means that the client
 // has been answered.
-func (f *forwarder) upgrade(w http.ResponseWriter, r *http.Request) (httpstream.Connection, error) {
+func (f *forwarder) upgrade(w http.ResponseWriter, r *http.Request) (*spdy.Conn, error) {
 	if websocket.IsWebSocketUpgrade(r) {
 		upgrader := websocket.Upgrader{Subprotocols: []string{tunnelProtocol}, CheckOrigin: func(*http.Request) bool { return true }}
 		if !strings.Contains(r.Header.Get("Sec-Websocket-Protocol"), tunnelProtocol) {
@@ -78,12 +81,7 @@ func (f *forwarder) upgrade(w http.ResponseWriter, r *http.Request) (httpstream.
 		if err != nil {
 			return nil, nil // the upgrader has answered
 		}
-		conn, err := spdy.NewServerConnection(portforward.NewTunnelingConnection("server", ws), f.accept)
-		if err != nil {
-			_ = ws.Close()  // it is of no use
-			return nil, nil // the connection is no longer HTTP
-		}
-		return conn, nil
+		return spdy.Server(portforward.NewTunnelingConnection("server", ws), f.accept), nil
 	}
 	if !httpstream.IsUpgradeRequest(r) {
 		return nil, apierrors.NewBadRequest("Upgrade request required")
@@ -91,12 +89,32 @@ func (f *forwarder) upgrade(w http.ResponseWriter, r *http.Request) (httpstream.
 	if _, err := httpstream.Handshake(r, w, []string{forwardProtocol}); err != nil {
 		return nil, nil // the handshake has answered
 	}
-	return spdy.NewResponseUpgrader().UpgradeResponse(w, r, f.accept), nil
+	hijacker, ok := w.(http.Hijacker)
+	if !ok {
+		return nil, apierrors.NewBadRequest("this connection cannot be upgraded: use HTTP/1.1")
+	}
+	w.Header().Add(httpstream.HeaderConnection, httpstream.HeaderUpgrade)
+	w.Header().Add(httpstream.HeaderUpgrade, "SPDY/3.1")
+	w.WriteHeader(http.StatusSwitchingProtocols)
+	conn, read, err := hijacker.Hijack()
+	if err != nil {
+		return nil, nil // the client has been answered
+	}
+	return spdy.Server(hijacked{conn, read}, f.accept), nil
 }
+
+// hijacked is a connection of which the HTTP server has read something already.
+type hijacked struct {
+	net.Conn
+	read io.Reader
+}
+
+// Read implements io.Reader.
+func (h hijacked) Read(p []byte) (int, error) { return h.read.Read(p) }
 
 // accept takes a new stream, and starts a connection when both streams of a
 // pair are there.
-func (f *forwarder) accept(stream httpstream.Stream, _ <-chan struct{}) error {
+func (f *forwarder) accept(stream *spdy.Stream) error {
 	id, kind := stream.Headers().Get(corev1.PortForwardRequestIDHeader), stream.Headers().Get(corev1.StreamType)
 	port, err := strconv.ParseUint(stream.Headers().Get(corev1.PortHeader), 10, 16)
 	if err != nil || port == 0 {
@@ -135,7 +153,10 @@ func (f *forwarder) forget(id string, p *pair) {
 }
 
 func (f *forwarder) serve(p *pair, port int32) {
-	defer func() { _ = p.data.Close() }()   // the other end notices
+	defer func() {
+		_ = p.data.Close()                 // the other end notices
+		_, _ = io.Copy(io.Discard, p.data) // what still comes would keep back other connections
+	}()
 	defer func() { _ = p.errors.Close() }() // the other end notices
 	defer func() {
 		if v := recover(); v != nil {
