@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	rbac "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
 
@@ -29,6 +30,10 @@ import (
 const (
 	// establishTimeout is how long the API server may take to serve new kinds.
 	establishTimeout = 30 * time.Second
+	// cacheTimeout is how long it may take to read all objects of a kind, and
+	// cachePeriod how often to ask whether it has.
+	cacheTimeout = 30 * time.Second
+	cachePeriod  = 20 * time.Millisecond
 	// atOnce is how many definitions are written at a time.
 	atOnce = 8
 	// heldBack is more than the two seconds of customresource_handler.go.
@@ -61,10 +66,11 @@ func Plane(ctx context.Context, cfg *rest.Config, providers []string) error {
 // shares the store may not know the kind yet. Where there is no other, a new kind is
 // given an older date, so that the first cluster need not wait.
 //
-// It also has all kinds read once. The first request for a kind makes its
-// storage, whose watch cache is ready a moment later; a watch that comes before
-// is told to come again in a second, and so would be the first of each
-// controller.
+// It also waits until all kinds are in the watch caches of the API server. The
+// first request for a kind makes its storage, whose cache is then filled, which
+// takes a second with thousands of objects; a watch that comes before is told to
+// come again in a second, a list is read from etcd beside the cache, and so would
+// be the first of each controller.
 func alone(ctx context.Context, cfg *rest.Config) error {
 	c, err := apiextensions.NewForConfig(asInstaller(cfg))
 	if err != nil {
@@ -82,13 +88,30 @@ func alone(ctx context.Context, cfg *rest.Config) error {
 			if !v.Served {
 				continue
 			}
-			path := []string{"/apis", crd.Spec.Group, v.Name, crd.Spec.Names.Plural}
-			if err := c.RESTClient().Get().AbsPath(path...).Param("limit", "1").Do(ctx).Error(); err != nil {
+			if err := awaitCache(ctx, c.RESTClient(), "/apis", crd.Spec.Group, v.Name, crd.Spec.Names.Plural); err != nil {
 				return fmt.Errorf("read %s: %w", crd.Name, err)
 			}
 		}
 		return nil
 	})
+}
+
+// awaitCache returns when objects of a kind are read from the watch cache, or
+// after a while: to be late costs time, and nothing else. It asks for what may
+// come from there alone: a list that is not limited, of any age, of an object by
+// its name.
+func awaitCache(ctx context.Context, c rest.Interface, path ...string) error {
+	err := wait.PollUntilContextTimeout(ctx, cachePeriod, cacheTimeout, true, func(ctx context.Context) (bool, error) {
+		err := c.Get().AbsPath(path...).Param("resourceVersion", "0").Param("fieldSelector", "metadata.name=none").MaxRetries(0).Do(ctx).Error()
+		if apierrors.IsTooManyRequests(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if wait.Interrupted(err) {
+		return ctx.Err()
+	}
+	return err
 }
 
 // backdate gives the establishment of a kind an older date.

@@ -3,18 +3,23 @@
 package install
 
 import (
+	"encoding/json"
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/capstan-dev/capstan/internal/kit/inprocess"
 	"github.com/capstan-dev/capstan/manifests"
 )
 
@@ -84,5 +89,33 @@ func TestDefinitionsOfANewPlaneNeedNoWrite(t *testing.T) {
 	fresh, err := installCRDs(t.Context(), c.ApiextensionsV1().CustomResourceDefinitions(), want)
 	if err != nil || len(fresh) > 0 || len(c.Actions()) != 1 {
 		t.Errorf("%d newly established after %v, error %v; want one list", len(fresh), c.Actions(), err)
+	}
+}
+
+func TestAKindIsAwaitedUntilItsWatchCacheIsFilled(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	filled := func(w http.ResponseWriter, r *http.Request) {
+		if q := r.URL.Query(); q.Get("resourceVersion") != "0" || q.Get("limit") != "" || q.Get("fieldSelector") == "" {
+			t.Errorf("asked for %s, which is answered from etcd while the cache is filled", r.URL)
+		}
+		status := &metav1.Status{Code: http.StatusOK}
+		if asked++; asked < 3 {
+			w.Header().Set("Retry-After", "3600")
+			status = &apierrors.NewTooManyRequests("storage is (re)initializing", 3600).ErrStatus
+		}
+		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
+		w.WriteHeader(int(status.Code))
+		if err := json.NewEncoder(w).Encode(status); err != nil {
+			t.Error(err)
+		}
+	}
+	cfg := &rest.Config{Host: "http://in-process", Transport: inprocess.Transport(http.HandlerFunc(filled))}
+	c, err := apiextensions.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := awaitCache(t.Context(), c.RESTClient(), "/apis", "x.io", "v1", "hosts"); err != nil || asked != 3 {
+		t.Errorf("asked %d times, %v, want three times", asked, err)
 	}
 }
