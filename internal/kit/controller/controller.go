@@ -104,6 +104,7 @@ func (b *Builder[T]) Build(r reconcile.ObjectReconciler[T]) (ctrlcontroller.Cont
 		// objects are waiting, and with it the end of the manager, until a
 		// release has the fix of its issue 3538.
 		UsePriorityQueue:      new(false),
+		NewQueue:              newQueue(clock.RealClock{}),
 		ReconciliationTimeout: reconcileTimeout,
 		RateLimiter:           w.backoff,
 	}).Build(w)
