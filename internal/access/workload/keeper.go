@@ -32,6 +32,10 @@ const (
 	// Upstream's figures: a connection is given up after about a minute without
 	// an answer, so that a restart of an API server does not end it.
 	probeInterval = 10 * time.Second
+	// Probes that are due within so much time are made together: the process
+	// wakes once for them, where one probe at a time costs as much in waking as in
+	// asking.
+	probeTogether = 500 * time.Millisecond
 	probeTimeout  = 5 * time.Second
 	maxFailures   = 5 // consecutive probes
 )
@@ -126,16 +130,29 @@ func jittered(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
 }
 
-// kubeconfig reads the Secret, and says errGone when nobody needs it any more.
-func (k *keeper) kubeconfig(ctx context.Context) (*corev1.Secret, error) {
+// untilProbe is how long it is until the next probe: an interval, or less.
+func untilProbe(now time.Time) time.Duration {
+	return now.Add(jittered(probeInterval)).Truncate(probeTogether).Sub(now)
+}
+
+// needed returns errGone when nobody needs the connection any more.
+func (k *keeper) needed(ctx context.Context) error {
 	var cluster clusterv1.Cluster
 	if err := k.cache.Mgmt.Get(ctx, k.key, &cluster); apierrors.IsNotFound(err) {
-		return nil, errGone
+		return errGone
 	} else if err != nil {
-		return nil, fmt.Errorf("get cluster %s: %w", k.key, err)
+		return fmt.Errorf("get cluster %s: %w", k.key, err)
 	}
 	if !infrastructureProvisioned(&cluster) {
-		return nil, errGone
+		return errGone
+	}
+	return nil
+}
+
+// kubeconfig reads the Secret of a connection that is needed.
+func (k *keeper) kubeconfig(ctx context.Context) (*corev1.Secret, error) {
+	if err := k.needed(ctx); err != nil {
+		return nil, err
 	}
 	var secret corev1.Secret
 	key := client.ObjectKey{Namespace: k.key.Namespace, Name: certs.SecretName(k.key.Name, certs.Kubeconfig)}
@@ -187,7 +204,7 @@ func (k *keeper) prove(ctx context.Context, conn *connection) error {
 // watchOver returns nil when the connection should be replaced, and an error
 // when it is of no use any more.
 func (k *keeper) watchOver(ctx context.Context, conn *connection) error {
-	due := time.NewTimer(jittered(probeInterval))
+	due := time.NewTimer(untilProbe(time.Now()))
 	defer due.Stop()
 	for {
 		select {
@@ -208,8 +225,8 @@ func (k *keeper) watchOver(ctx context.Context, conn *connection) error {
 				return nil
 			}
 		case <-due.C:
-			due.Reset(jittered(probeInterval))
-			if _, err := k.kubeconfig(ctx); errors.Is(err, errGone) {
+			due.Reset(untilProbe(time.Now()))
+			if err := k.needed(ctx); errors.Is(err, errGone) {
 				return err
 			}
 			if err := conn.probe(ctx); k.probed(ctx, err) >= maxFailures {
