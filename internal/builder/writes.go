@@ -13,8 +13,8 @@ import (
 const DryRun = "dry-run patch"
 
 // Writes calls before ahead of each write of a fake client; its error prevents
-// the write. Creations that are only rehearsed are none. The verb of a write to a subresource has its name, as in
-// "patch status of".
+// the write. A creation that stores nothing is none. The verb of a write to a
+// subresource has its name, as in "patch status of".
 func Writes(before func(verb string, obj client.Object) error) interceptor.Funcs {
 	then := func(verb string, obj client.Object, write func() error) error {
 		if err := before(verb, obj); err != nil {
@@ -24,7 +24,7 @@ func Writes(before func(verb string, obj client.Object) error) interceptor.Funcs
 	}
 	return interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-			if (&client.CreateOptions{}).ApplyOptions(opts).DryRun != nil {
+			if len((&client.CreateOptions{}).ApplyOptions(opts).DryRun) > 0 {
 				return c.Create(ctx, obj, opts...)
 			}
 			return then("create", obj, func() error { return c.Create(ctx, obj, opts...) })
