@@ -28,13 +28,12 @@ func (b *Backend) CheckEndpoint(at clusterv1.APIEndpoint) error {
 }
 
 // EnsureCluster implements host.Backend.
-func (b *Backend) EnsureCluster(_ context.Context, want host.Cluster) (host.ClusterStatus, error) {
+func (b *Backend) EnsureCluster(_ context.Context, want host.Cluster) (clusterv1.APIEndpoint, error) {
 	c := clusterSpec{Namespace: want.Namespace, Name: want.Name, UID: types.UID(want.ID), Endpoint: want.Spec.ControlPlaneEndpoint}
 	if s := want.Spec.Simulated; s != nil {
 		c.Faults = s.Faults
 	}
-	at, err := b.ensureCluster(c)
-	return host.ClusterStatus{Endpoint: at, Message: "control plane endpoint is " + at.String()}, err
+	return b.ensureCluster(c)
 }
 
 // DeleteCluster implements host.Backend.

@@ -36,8 +36,9 @@ type Backend interface {
 	// CheckEndpoint says why no cluster may be reached at an address that its
 	// author asks for.
 	CheckEndpoint(at clusterv1.APIEndpoint) error
-	// EnsureCluster makes what a cluster needs, or finds it made.
-	EnsureCluster(ctx context.Context, want Cluster) (ClusterStatus, error)
+	// EnsureCluster makes what a cluster needs, or finds it made. It returns where
+	// the API server of the cluster is reached.
+	EnsureCluster(ctx context.Context, want Cluster) (clusterv1.APIEndpoint, error)
 	// DeleteCluster removes that again, with all machines; there need be none.
 	DeleteCluster(ctx context.Context, id ID) error
 
@@ -74,14 +75,6 @@ type Cluster struct {
 	// Spec is its author's. A backend reads the endpoint, which it chooses if
 	// it is empty, and its own part.
 	Spec infrav1.LocalClusterSpec
-}
-
-// ClusterStatus is what became of a cluster's infrastructure.
-type ClusterStatus struct {
-	// Endpoint is where its API server is reached.
-	Endpoint clusterv1.APIEndpoint
-	// Message says that in a sentence.
-	Message string
 }
 
 // Machine is what a machine is wanted to be.

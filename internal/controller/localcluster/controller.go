@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,7 +25,6 @@ type Reconciler struct {
 	Mgmt     client.Client // the management cluster
 	Backends host.Backends
 	Clock    clock.PassiveClock // of conditions
-	Recorder events.EventRecorder
 }
 
 // formerFinalizer is what the finalizer was called while its name had no path,
@@ -35,8 +33,8 @@ const formerFinalizer = "localcluster.infrastructure.capstan.dev"
 
 // Setup registers the controller and its watches.
 func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || len(r.Backends.All()) == 0 || r.Clock == nil || r.Recorder == nil {
-		return errors.New("localcluster: Mgmt, Backends, Clock and Recorder are required")
+	if r.Mgmt == nil || len(r.Backends.All()) == 0 || r.Clock == nil {
+		return errors.New("localcluster: Mgmt, Backends and Clock are required")
 	}
 	return controller.For(mgr, "localcluster", &infrav1.LocalCluster{}).
 		WatchesSource(controller.Removed(mgr.GetCache(), &infrav1.LocalCluster{}, r.removed)).

@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,12 +38,12 @@ type backend struct {
 	panics  bool
 }
 
-func (b *backend) EnsureCluster(_ context.Context, want host.Cluster) (host.ClusterStatus, error) {
+func (b *backend) EnsureCluster(_ context.Context, want host.Cluster) (clusterv1.APIEndpoint, error) {
 	b.wanted = append(b.wanted, want)
 	if b.panics {
 		panic("index out of range")
 	}
-	return host.ClusterStatus{Endpoint: clusterv1.APIEndpoint{Host: "127.64.0.1", Port: 6443}, Message: "it is at 127.64.0.1:6443"}, b.err
+	return clusterv1.APIEndpoint{Host: "127.64.0.1", Port: 6443}, b.err
 }
 
 func (b *backend) CheckEndpoint(clusterv1.APIEndpoint) error { return b.refuses }
@@ -60,7 +59,6 @@ type world struct {
 	c       client.Client
 	r       *Reconciler
 	backend *backend
-	events  *events.FakeRecorder
 	writes  []string
 }
 
@@ -70,13 +68,13 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	if err := errors.Join(clusterv1.AddToScheme(scheme), infrav1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, backend: &backend{}, events: events.NewFakeRecorder(10)}
+	w := &world{t: t, backend: &backend{}}
 	w.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&infrav1.LocalCluster{}, &clusterv1.Cluster{}).
 		WithInterceptorFuncs(builder.Writes(func(verb string, _ client.Object) error {
 			w.writes = append(w.writes, verb)
 			return nil
 		})).Build()
-	w.r = &Reconciler{Mgmt: w.c, Backends: host.Backends{Simulated: w.backend}, Recorder: w.events, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
+	w.r = &Reconciler{Mgmt: w.c, Backends: host.Backends{Simulated: w.backend}, Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))}
 	return w
 }
 
@@ -150,9 +148,6 @@ func TestReconcileProvidesTheEndpoint(t *testing.T) {
 		if is := conditions.IsTrue(lc, c); is != (c == clusterv1.ReadyCondition) {
 			t.Errorf("%s is %t", c, is)
 		}
-	}
-	if got := <-w.events.Events; got != "Normal Provisioned it is at 127.64.0.1:6443" {
-		t.Errorf("event %q", got)
 	}
 	// The API server counts the change of the spec, which the status is about.
 	lc.Generation++

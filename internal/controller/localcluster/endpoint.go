@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -33,17 +32,16 @@ func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error)
 		s.waiting = err.Error() // for another spec: no use in trying again
 		return phase.Wait(0), nil
 	}
-	made, err := backend.EnsureCluster(ctx, host.Cluster{NamespacedName: s.key(), ID: host.ClusterID(lc), Spec: lc.Spec})
+	at, err := backend.EnsureCluster(ctx, host.Cluster{NamespacedName: s.key(), ID: host.ClusterID(lc), Spec: lc.Spec})
 	if err != nil {
 		if asked := lc.Spec.ControlPlaneEndpoint; !asked.IsZero() {
 			s.refused = backend.CheckEndpoint(asked)
 		}
 		return phase.Continue(), err
 	}
-	lc.Spec.ControlPlaneEndpoint = made.Endpoint
-	if !provisioned(lc) {
-		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", "endpoint", made.Endpoint.String())
-		r.Recorder.Eventf(lc, s.cluster, corev1.EventTypeNormal, "Provisioned", "Provision", "%s", made.Message)
+	lc.Spec.ControlPlaneEndpoint = at
+	if !provisioned(lc) { // the Cluster tells by an event
+		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", "endpoint", at.String())
 	}
 	lc.Status.Initialization.Provisioned = new(true)
 	lc.Status.FailureDomains = lc.Spec.FailureDomains
