@@ -38,6 +38,7 @@ type Result struct {
 	Addons     Addons   `json:"addons"`
 	Idle       Window   `json:"idle"`
 	Health     Health   `json:"health"`
+	InPlace    InPlace  `json:"inPlace"`
 	Restart    Restart  `json:"restart"`
 	Deletion   Deletion `json:"deletion"`
 
@@ -83,6 +84,19 @@ type Health struct {
 	// is not counted.
 	RequestsPerMachine float64 `json:"requestsPerMachine"`
 	ByVerbAndResource  []Count `json:"byVerbAndResource"`
+}
+
+// InPlace is what it costs to have workers updated in place.
+type InPlace struct {
+	Machines int `json:"machines"`
+	// Replaced is how many Machines were made meanwhile: none should be.
+	Replaced int `json:"replaced"`
+	// Seconds is from the first change to all up to date.
+	Seconds              float64 `json:"seconds"`
+	CPUSecondsPerMachine float64 `json:"cpuSecondsPerMachine"`
+	RequestsPerMachine   float64 `json:"requestsPerMachine"`
+	Conflicts            float64 `json:"conflicts"`
+	ByVerbAndResource    []Count `json:"byVerbAndResource"`
 }
 
 // Window is a time in which nothing was asked for.
@@ -141,6 +155,10 @@ func (r *Result) check(l Limits) error {
 	}
 	over("seconds from a deadline to the verdict", r.Health.LateSeconds, l.LateSeconds)
 	over("API requests per unhealthy Machine", r.Health.RequestsPerMachine, l.RequestsPerUnhealthy)
+	over("API requests per Machine updated in place", r.InPlace.RequestsPerMachine, l.RequestsPerUpdate)
+	if n := r.InPlace.Replaced; n > 0 {
+		errs = append(errs, fmt.Errorf("Machines made while others were updated in place: %d, want none", n)) // a kind's name
+	}
 	over("seconds from restart to ready", r.Restart.ReadySeconds, l.RestartReadySeconds)
 	over("CPU seconds of a restart", r.Restart.CPUSeconds, l.RestartCPUSeconds)
 	over("seconds to all clusters deleted", r.Deletion.Seconds, l.DeleteSeconds)
@@ -180,6 +198,12 @@ func (r *Result) table(out io.Writer) error {
 	if h := r.Health; h.Machines > 0 {
 		row("unhealthy", "%d machines, found at most %.1f s after their deadlines; %.1f requests each until deleted", h.Machines, h.LateSeconds, h.RequestsPerMachine)
 		for _, c := range h.ByVerbAndResource {
+			row("", "%.0f %s %s", c.Count, c.Verb, c.Resource)
+		}
+	}
+	if u := r.InPlace; u.Machines > 0 {
+		row("in place", "%d machines in %.1f s, %d replaced; %.1f requests and %.2f s of CPU each, %.0f conflicts", u.Machines, u.Seconds, u.Replaced, u.RequestsPerMachine, u.CPUSecondsPerMachine, u.Conflicts)
+		for _, c := range u.ByVerbAndResource {
 			row("", "%.0f %s %s", c.Count, c.Verb, c.Resource)
 		}
 	}

@@ -60,7 +60,7 @@ func (b *bench) run(ctx context.Context) (_ *Result, err error) {
 			return nil, err
 		}
 	}
-	steps := []func(context.Context, *Result) error{b.addons, b.idle, b.fail}
+	steps := []func(context.Context, *Result) error{b.addons, b.idle, b.fail, b.updateInPlace}
 	if b.scenario.Restart {
 		steps = append(steps, b.restart)
 	}

@@ -33,6 +33,8 @@ type Scenario struct {
 	// Unhealthy is how many workers of each cluster have their Nodes become unready
 	// at once, after the window of idleness.
 	Unhealthy int `json:"unhealthy"`
+	// InPlace has the workers updated in place by an extension.
+	InPlace bool `json:"inPlace"`
 	// InFlight is how many clusters may be on their way at once; 0 means all.
 	InFlight int `json:"inFlight"`
 	// KubernetesVersion of the clusters.
@@ -67,6 +69,7 @@ type Limits struct {
 	ExtensionWarmUp          float64 `json:"extensionWarmUpSeconds"`
 	LateSeconds              float64 `json:"lateSeconds"`
 	RequestsPerUnhealthy     float64 `json:"requestsPerUnhealthy"`
+	RequestsPerUpdate        float64 `json:"requestsPerUpdate"`
 }
 
 func load(path string) (*Scenario, error) {
@@ -83,6 +86,9 @@ func load(path string) (*Scenario, error) {
 	}
 	if s.HealthTimeoutSeconds < 0 || s.Unhealthy < 0 || s.Unhealthy > int(s.Workers) || s.Unhealthy > 0 && s.HealthTimeoutSeconds == 0 {
 		return nil, fmt.Errorf("scenario %s: unhealthy must be from 0 to workers, and needs healthTimeoutSeconds", path)
+	}
+	if s.InPlace && s.Pool {
+		return nil, fmt.Errorf("scenario %s: the machines of a pool are not updated in place: leave one of inPlace and pool out", path)
 	}
 	if s.HangingExtensions < 0 || s.Extensions < s.HangingExtensions {
 		return nil, fmt.Errorf("scenario %s: hangingExtensions must be from 0 to extensions", path)
