@@ -364,6 +364,34 @@ func TestAMachineThatWaitsToBeUpdatedSaysWhy(t *testing.T) {
 	w.Golden("a-machine-that-waits-to-be-updated-says-why.txt")
 }
 
+func TestWorkersAreScaledAndTheClusterIsPausedWhileTheyAreUpdated(t *testing.T) {
+	t.Parallel()
+	w, x := withUpdater(t)
+	create(t, w, "demo", 1, 3)
+	pace(t, w, 0, 1)
+	newFiles(t, w, "demo-workers-2", 2)
+	scale := func(n int32) {
+		change(t, w, "demo-workers", &clusterv1.MachineDeployment{}, fmt.Sprintf("scale to %d", n), func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = &n })
+		workers(t, w)
+	}
+	pause := func(paused bool) {
+		change(t, w, "demo", &clusterv1.Cluster{}, fmt.Sprintf("paused: %t", paused), func(c *clusterv1.Cluster) { c.Spec.Paused = &paused })
+	}
+	scale(4)
+	pause(true)
+	asked, called := x.asked, x.called
+	w.RunFor(time.Hour)
+	if x.asked != asked || x.called != called {
+		t.Errorf("asked %d times and called %d times while paused", x.asked-asked, x.called-called)
+	}
+	pause(false)
+	workers(t, w)
+	scale(2)
+	w.RunFor(2 * time.Minute)
+	workers(t, w)
+	w.Golden("workers-are-scaled-and-paused-while-they-are-updated.txt")
+}
+
 func TestWhereNoMachineMayBeMissingOneComesFirst(t *testing.T) {
 	t.Parallel()
 	w, _ := withUpdater(t)
