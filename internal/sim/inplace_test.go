@@ -392,6 +392,51 @@ func TestWorkersAreScaledAndTheClusterIsPausedWhileTheyAreUpdated(t *testing.T) 
 	w.Golden("workers-are-scaled-and-paused-while-they-are-updated.txt")
 }
 
+// TestWhatATemplateHadGoesAfterAMove changes workers in place after their objects
+// were brought to another management cluster, where nobody knows who wrote what.
+func TestWhatATemplateHadGoesAfterAMove(t *testing.T) {
+	t.Parallel()
+	w, x := withUpdater(t)
+	create(t, w, "demo", 1, 1)
+	pace(t, w, 0, 1)
+	newFiles(t, w, "demo-workers-2", 2)
+	w.RunFor(time.Minute)
+	objects, err := w.Objects(t.Context())
+	w.must(err)
+	for _, obj := range objects {
+		obj.SetManagedFields(nil)
+	}
+	w = begin(t, Options{Clock: w.Clock, Backends: w.machines, Objects: objects, Updates: x})
+	x.w = w
+	before := identities(w)
+	use(t, w, "demo-workers")
+	w.RunFor(time.Minute)
+	if files := get(t, w, "demo-workers-1-1", &bootstrapv1.KubeadmConfig{}).Spec.Files; len(files) > 0 {
+		t.Errorf("files that no template has stay: %v", files)
+	}
+	if after := identities(w); !maps.Equal(before, after) {
+		t.Errorf("Machines were %v, and are %v", before, after)
+	}
+}
+
+func TestAMachineThatAnUpdateWouldLeaveOutdatedIsReplaced(t *testing.T) {
+	t.Parallel()
+	w, x := withUpdater(t)
+	create(t, w, "demo", 3, 0)
+	change(t, w, controlPlane, &controlplanev1.KubeadmControlPlane{}, "roll out without surplus", func(k *controlplanev1.KubeadmControlPlane) {
+		k.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(0))
+	})
+	change(t, w, controlPlane+"-2", &bootstrapv1.KubeadmConfig{}, "somebody changes a bootstrap config", func(c *bootstrapv1.KubeadmConfig) {
+		c.Spec.Verbosity = new(int32(9))
+	})
+	w.RunFor(time.Hour)
+	end(t, w)
+	if x.called > 0 {
+		t.Errorf("the extension was called %d times", x.called)
+	}
+	w.Golden("a-machine-that-an-update-would-leave-outdated-is-replaced.txt")
+}
+
 func TestWhereNoMachineMayBeMissingOneComesFirst(t *testing.T) {
 	t.Parallel()
 	w, _ := withUpdater(t)

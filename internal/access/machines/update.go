@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -152,8 +153,35 @@ func (f Factory) become(ctx context.Context, m *clusterv1.Machine, p part) (curr
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return nil, nil, &RefusedError{fmt.Errorf("%s %s is being deleted", p.ref.Kind, p.ref.Name)}
 	}
-	wanted, err = inplace.Become(obj.Unstructured, p.fresh, f.FieldOwner)
+	former, err := f.former(ctx, obj.Unstructured)
+	if err != nil {
+		return nil, nil, err
+	}
+	wanted, err = inplace.Become(obj.Unstructured, p.fresh, former, f.FieldOwner)
+	if errors.Is(err, inplace.ErrLost) {
+		err = &RefusedError{err}
+	}
 	return obj.Unstructured, wanted, err
+}
+
+// former is the spec of the template that an object says it was made from; nil if
+// it says nothing, or that is gone.
+func (f Factory) former(ctx context.Context, obj *unstructured.Unstructured) (map[string]any, error) {
+	from := obj.GetAnnotations()
+	kind := schema.ParseGroupKind(from[clusterv1.TemplateClonedFromGroupKindAnnotation])
+	ref := clusterv1.ContractVersionedObjectReference{APIGroup: kind.Group, Kind: kind.Kind, Name: from[clusterv1.TemplateClonedFromNameAnnotation]}
+	if !ref.IsDefined() {
+		return nil, nil
+	}
+	t, err := f.Providers.Get(ctx, obj.GetNamespace(), ref)
+	if _, unusable := errors.AsType[*provider.KindError](err); unusable || apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	spec, _, err := unstructured.NestedMap(t.Object, "spec", "template", "spec")
+	return spec, err
 }
 
 // Fresh are the bootstrap config and the infrastructure machine as they would be

@@ -47,7 +47,11 @@ func (r *Reconciler) canUpdate(ctx context.Context, s *state, q kubeadmcontrolpl
 	change, err := s.change(m)
 	if err == nil {
 		var from, to inplace.Machine
-		if from, to, err = r.factory().Sides(ctx, m.Machine, change); err == nil {
+		from, to, err = r.factory().Sides(ctx, m.Machine, change)
+		if err == nil {
+			err = s.reaches(to)
+		}
+		if err == nil {
 			a.Answer, err = r.Extensions.CanUpdateMachine(ctx, from, to)
 		}
 	}
@@ -57,6 +61,19 @@ func (r *Reconciler) canUpdate(ctx context.Context, s *state, q kubeadmcontrolpl
 	}
 	a.Failure = questions.Failed(err)
 	return a, nil
+}
+
+// reaches says what keeps a machine from being as the spec wants it even when it
+// is updated in place.
+func (s *state) reaches(to inplace.Machine) error {
+	var config bootstrapv1.KubeadmConfig
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(to.Bootstrap.Object, &config); err != nil {
+		return err
+	}
+	if !kubeadmcontrolplane.Reaches(s.ControlPlane, config.Spec) {
+		return &machines.RefusedError{Err: fmt.Errorf("KubeadmConfig %s has fields in its spec that somebody else has set, and that would stay", config.Name)}
+	}
+	return nil
 }
 
 // change is what a machine is to become.

@@ -4,23 +4,38 @@ package inplace
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
+
+// ErrLost means that nobody can tell which fields of an object were made from its
+// template.
+var ErrLost = errors.New("its managed fields are lost, and the template that it was made from is gone: nobody can tell which of its fields were the template's")
 
 // Become is what an object is to be that was made by manager before, and would be
 // made as fresh now. What somebody else has added since stays, such as the
 // provider ID that a provider has written; what manager once wrote in the spec and
 // is in fresh no more goes. Lists are taken over whole.
-func Become(current, fresh *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
+//
+// What manager wrote is in the managed fields. These may have got lost, as when an
+// object was moved or restored; so what is in former counts too, the spec of the
+// template that the object was made from; nil if it is gone.
+func Become(current, fresh *unstructured.Unstructured, former map[string]any, manager string) (*unstructured.Unstructured, error) {
 	owned, err := ownedSpec(current, manager)
 	if err != nil {
 		return nil, err
 	}
+	if _, cloned := current.GetAnnotations()[clusterv1.TemplateClonedFromNameAnnotation]; cloned && len(owned) == 0 && former == nil {
+		return nil, fmt.Errorf("%s %s/%s: %w", current.GetKind(), current.GetNamespace(), current.GetName(), ErrLost)
+	}
+	join(owned, asManaged(former))
 	out := current.DeepCopy()
 	had, _ := out.Object["spec"].(map[string]any)
 	wanted, _ := fresh.Object["spec"].(map[string]any)
@@ -83,6 +98,16 @@ func ownedSpec(obj *unstructured.Unstructured, manager string) (map[string]any, 
 		join(owned, all.Spec)
 	}
 	return owned, nil
+}
+
+// asManaged names the fields of a spec as managed fields do.
+func asManaged(spec map[string]any) map[string]any {
+	out := map[string]any{}
+	for k, v := range spec {
+		below, _ := v.(map[string]any)
+		out["f:"+k] = asManaged(below)
+	}
+	return out
 }
 
 func join(into, from map[string]any) {

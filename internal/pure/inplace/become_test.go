@@ -3,6 +3,7 @@
 package inplace
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,7 +58,7 @@ func TestBecome(t *testing.T) {
 			current.SetLabels(map[string]string{"set": "old", "theirs": "x"})
 			fresh.SetLabels(map[string]string{"set": "new"})
 			fresh.SetAnnotations(map[string]string{clusterv1.TemplateClonedFromNameAnnotation: "t2"})
-			got, err := Become(current, fresh, "us")
+			got, err := Become(current, fresh, nil, "us")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,10 +68,28 @@ func TestBecome(t *testing.T) {
 			if l := got.GetLabels(); got.GetAnnotations()[clusterv1.TemplateClonedFromNameAnnotation] != "t2" || l["set"] != "new" || l["theirs"] != "x" {
 				t.Errorf("annotations %v, labels %v", got.GetAnnotations(), l)
 			}
-			again, err := Become(got, fresh, "us")
+			again, err := Become(got, fresh, nil, "us")
 			if err != nil || !cmp.Equal(got, again) {
 				t.Errorf("done again it is another: %v, %s", err, cmp.Diff(got, again))
 			}
 		})
+	}
+}
+
+func TestWhatATemplateHadGoesWithoutManagedFieldsToo(t *testing.T) {
+	t.Parallel()
+	current := object("Host", map[string]any{"size": "small", "providerID": "x://1", "net": map[string]any{"mine": "a", "theirs": "b"}})
+	current.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "restore", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:size":{},"f:providerID":{},"f:net":{"f:mine":{},"f:theirs":{}}}}`)}}})
+	current.SetAnnotations(map[string]string{clusterv1.TemplateClonedFromNameAnnotation: "t1"})
+	fresh := object("Host", map[string]any{"disk": "big"})
+	if _, err := Become(current, fresh, nil, "us"); !errors.Is(err, ErrLost) {
+		t.Errorf("error %v", err)
+	}
+	got, err := Become(current, fresh, map[string]any{"size": "small", "net": map[string]any{"mine": "a"}}, "us")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]any{"disk": "big", "providerID": "x://1", "net": map[string]any{"theirs": "b"}}, got.Object["spec"]); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
 	}
 }
