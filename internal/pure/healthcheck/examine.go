@@ -75,9 +75,14 @@ func (f Facts) silence() string {
 const signature = "MachineHealthCheck "
 
 // at is a verdict on what is seen at this moment. While the same is seen, it is
-// said in the same words.
+// said in the same words: what only is reported is noted nowhere, so it has no
+// time.
 func (f Facts) at(v Verdict, reason, what string) Verdict {
 	v.State, v.Reason = Unhealthy, reason
+	if ReportsOnly(f.Check) {
+		v.Message = fmt.Sprintf("%s (%s%s)", what, signature, f.Check.Name)
+		return v
+	}
 	was := conditions.Get(v.Machine, clusterv1.MachineHealthCheckSucceededCondition)
 	if was != nil && was.Status == metav1.ConditionFalse && was.Reason == reason {
 		v.Message = was.Message

@@ -118,6 +118,16 @@ func TestReport(t *testing.T) {
 			want:  []string{"0/1 +0 [m]", "RemediationAllowed False ReportOnly " + off + "\n* Would remediate Machine m: " + found, "Sound True Sound "},
 			event: "Normal RemediationReported " + off + "\n* Would remediate Machine m: " + found,
 		},
+		"an order is told of": {
+			facts: facts(machine(annotated(clusterv1.RemediateMachineAnnotation)), sick, reporting),
+			want:  []string{"0/1 +0 [m]", "RemediationAllowed False ReportOnly " + off + "\n* Would remediate Machine m: Annotation cluster.x-k8s.io/remediate-machine is set (MachineHealthCheck mhc)", "Sound True Sound "},
+			event: "Normal RemediationReported " + off + "\n* Would remediate Machine m: Annotation cluster.x-k8s.io/remediate-machine is set (MachineHealthCheck mhc)",
+		},
+		"and in the same words at another time": {
+			facts: facts(machine(annotated(clusterv1.RemediateMachineAnnotation)), sick, reporting, func(f *Facts) { f.Now = now.Add(time.Minute) }),
+			want:  []string{"0/1 +0 [m]", "RemediationAllowed False ReportOnly " + off + "\n* Would remediate Machine m: Annotation cluster.x-k8s.io/remediate-machine is set (MachineHealthCheck mhc)", "Sound True Sound "},
+			event: "Normal RemediationReported " + off + "\n* Would remediate Machine m: Annotation cluster.x-k8s.io/remediate-machine is set (MachineHealthCheck mhc)",
+		},
 		"and what would not": {
 			facts: facts(machine(), sick, reporting, atMost(0)),
 			want:  []string{"0/1 +0 [m]", "RemediationAllowed False ReportOnly " + off + "\n* Would remediate Machine m: " + found + "\n* Would not be allowed to: 1 of 1 Machines are not healthy, and spec.remediation.triggerIf.unhealthyLessThanOrEqualTo is 0", "Sound True Sound "},
