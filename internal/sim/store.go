@@ -251,6 +251,7 @@ func (t tracker) amend(gvr schema.GroupVersionResource, obj runtime.Object, ns s
 // wanted is the part of an object that makes its generations.
 func wanted(obj runtime.Object) (map[string]any, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	fields = maps.Clone(fields) // of what is unstructured already they are its own
 	maps.DeleteFunc(fields, func(field string, _ any) bool {
 		return slices.Contains([]string{"kind", "apiVersion", "metadata", "status"}, field)
 	})
