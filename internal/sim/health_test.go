@@ -131,6 +131,24 @@ func TestWhileAClusterDoesNotAnswerNothingIsReplaced(t *testing.T) {
 	w.Golden("a-silent-cluster-loses-no-worker.txt")
 }
 
+func TestAClusterThatHangsLosesNoWorker(t *testing.T) {
+	t.Parallel()
+	w := New(t)
+	create(t, w, "demo", 1, 2)
+	watchOver(t, w, workersHealth())
+	hangs := func(what string, faults ...infrav1.ClusterFault) {
+		change(t, w, "demo", &infrav1.LocalCluster{}, what, func(c *infrav1.LocalCluster) { c.Spec.Simulated.Faults = faults })
+	}
+	hangs("let demo hang", infrav1.ClusterFaultAPIServerHangs)
+	w.RunFor(30 * time.Minute)
+	health(t, w)
+	hangs("let demo answer")
+	w.RunFor(time.Minute)
+	health(t, w)
+	end(t, w)
+	w.Golden("a-cluster-that-hangs-loses-no-worker.txt")
+}
+
 func TestAWorkerThatNeverGetsANodeIsReplaced(t *testing.T) {
 	t.Parallel()
 	w := New(t)

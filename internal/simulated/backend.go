@@ -30,6 +30,9 @@ type Options struct {
 	Clock clock.WithDelayedExecution
 	// Log is for what has no other way out; the zero value drops it.
 	Log logr.Logger
+	// Stepped says that nobody waits for the clock to go on: an API server that
+	// hangs refuses instead, or a call to it would never end.
+	Stepped bool
 	// Random gives numbers from 0 up to 1 for jitter; math/rand if nil.
 	Random func() float64
 }
@@ -80,6 +83,7 @@ type Backend struct {
 	clock     clock.WithDelayedExecution
 	log       logr.Logger
 	random    func() float64
+	stepped   bool // Options.Stepped
 	listeners *apiserver.Listeners
 	events    hub
 	waking    owned // by the timers of machines
@@ -95,7 +99,7 @@ type Backend struct {
 // answer when they are ensured.
 func New(o Options) (*Backend, error) {
 	b := &Backend{
-		dir: o.Dir, clock: o.Clock, log: o.Log, random: o.Random,
+		dir: o.Dir, clock: o.Clock, log: o.Log, random: o.Random, stepped: o.Stepped,
 		listeners: apiserver.NewListeners(o.Log),
 		clusters:  map[types.NamespacedName]*cluster{},
 		taken:     map[netip.AddrPort]bool{},

@@ -230,6 +230,9 @@ func (c *cluster) refresh() error {
 	case slices.Contains(c.record.Faults, infrav1.ClusterFaultAPIServerHangs), len(serving) == 0, c.quorum() != nil:
 		answer = apiserver.Hang
 	}
+	if answer == apiserver.Hang && c.b.stepped {
+		answer = apiserver.Refuse
+	}
 	if v := lowest(started); v != "" {
 		c.version.Store(v)
 	}
