@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -130,14 +131,17 @@ func TestSuiteEndsWhateverTheServerDoes(t *testing.T) {
 
 func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancelCause(t.Context())
 	c := serve(t, good(t))
 	c.Progress = func(r extension.Result) {
 		if strings.HasPrefix(r.Check, "Discovery gives") {
-			cancel()
+			cancel(errors.New("Ctrl-C"))
 		}
 	}
 	r := extension.Run(ctx, c)
+	if r.Problem != "the run was ended: Ctrl-C" || r.Err() == nil {
+		t.Errorf("problem %q, error %v", r.Problem, r.Err())
+	}
 	if r.Passed != 4 || r.Failed != 0 || len(r.Results) < len(extension.Checks()) {
 		t.Errorf("%d passed, %d failed, %d in all: want the first four passed and the rest skipped", r.Passed, r.Failed, len(r.Results))
 	}

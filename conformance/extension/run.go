@@ -5,6 +5,7 @@ package extension
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,6 +58,9 @@ func Run(ctx context.Context, c Config) Report {
 				c.Progress(r)
 			})
 			err = s.fault
+			if ctx.Err() != nil {
+				err = fmt.Errorf("the run was ended: %w", context.Cause(ctx))
+			}
 		}
 	}
 	if err != nil {
