@@ -62,7 +62,7 @@ func ValidateMachineDeployment(d, old *clusterv1.MachineDeployment) field.ErrorL
 	errs = append(errs, fieldrules.MachineTemplate(spec.Child("template"), d.Spec.Template, d.Spec.ClusterName, d.Spec.Selector)...)
 	errs = append(errs, fieldrules.MachineName(spec.Child("machineNaming", "template"), d.Spec.MachineNaming.Template, "machineSet")...)
 	errs = append(errs, annotations(d.Annotations)...)
-	errs = append(errs, validateStrategy(spec.Child("rollout", "strategy"), d.Spec.Rollout.Strategy)...)
+	errs = append(errs, fieldrules.RolloutStrategy(spec.Child("rollout", "strategy"), d.Spec.Rollout.Strategy)...)
 	errs = append(errs, fieldrules.Amount(spec.Child("remediation", "maxInFlight"), d.Spec.Remediation.MaxInFlight)...)
 	var before clusterv1.MachineSpec
 	if old != nil {
@@ -73,18 +73,4 @@ func ValidateMachineDeployment(d, old *clusterv1.MachineDeployment) field.ErrorL
 		errs = append(errs, fieldrules.Unchanged(spec.Child("clusterName"), d.Spec.ClusterName, old.Spec.ClusterName)...)
 	}
 	return errs
-}
-
-func validateStrategy(at *field.Path, s clusterv1.MachineDeploymentRolloutStrategy) field.ErrorList {
-	rolling := at.Child("rollingUpdate")
-	surge, unavailable := s.RollingUpdate.MaxSurge, s.RollingUpdate.MaxUnavailable
-	errs := append(fieldrules.Amount(rolling.Child("maxSurge"), surge), fieldrules.Amount(rolling.Child("maxUnavailable"), unavailable)...)
-	if isZero(surge) && isZero(unavailable) {
-		errs = append(errs, field.Invalid(rolling.Child("maxUnavailable"), unavailable.String(), "must not be 0 when maxSurge is 0: nothing could ever be replaced"))
-	}
-	return errs
-}
-
-func isZero(amount *intstr.IntOrString) bool {
-	return amount != nil && *amount == intstr.FromInt32(0)
 }

@@ -10,15 +10,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
-const (
-	// defaultNodeStartupSeconds is how long a Machine may take to have a
-	// Node.
-	defaultNodeStartupSeconds = 600
-
-	// leastNodeStartupSeconds keeps a check from deleting every Machine while
-	// it starts.
-	leastNodeStartupSeconds = 30
-)
+// defaultNodeStartupSeconds is how long a Machine may take to have a Node.
+const defaultNodeStartupSeconds = 600
 
 // DefaultMachineHealthCheck sets what the user left out.
 func DefaultMachineHealthCheck(c, _ *clusterv1.MachineHealthCheck) {
@@ -39,10 +32,7 @@ func ValidateMachineHealthCheck(c, old *clusterv1.MachineHealthCheck) field.Erro
 	if name, ok := c.Spec.Selector.MatchLabels[clusterv1.ClusterNameLabel]; ok && name != c.Spec.ClusterName {
 		errs = append(errs, field.Invalid(selector.Child("matchLabels").Key(clusterv1.ClusterNameLabel), name, "must be the same as spec.clusterName"))
 	}
-	if t := c.Spec.Checks.NodeStartupTimeoutSeconds; t != nil && *t != 0 && *t < leastNodeStartupSeconds {
-		errs = append(errs, field.Invalid(spec.Child("checks", "nodeStartupTimeoutSeconds"), *t, "must be 30 or more, or 0 for no limit"))
-	}
-	errs = append(errs, fieldrules.Amount(spec.Child("remediation", "triggerIf", "unhealthyLessThanOrEqualTo"), c.Spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo)...)
+	errs = append(errs, fieldrules.HealthCheck(spec, c.Spec.Checks, c.Spec.Remediation.TriggerIf)...)
 	errs = append(errs, remediationTemplate(spec.Child("remediation", "templateRef"), c, old)...)
 	if old != nil {
 		errs = append(errs, fieldrules.Unchanged(spec.Child("clusterName"), c.Spec.ClusterName, old.Spec.ClusterName)...)

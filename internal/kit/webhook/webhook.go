@@ -24,7 +24,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Webhook is one admission webhook. Default, Check, Validate and Warn make it.
+// Webhook is one admission webhook. Default, Mutate, Check, Validate, Guard and
+// Warn make it.
 type Webhook struct {
 	// Target says what it is called for.
 	Target
@@ -41,7 +42,7 @@ type Target struct {
 	Kind schema.GroupVersionKind
 	// Resource is the plural, and the subresource after a slash, if any.
 	Resource string
-	// Operations are CREATE, UPDATE or both; none means both.
+	// Operations are CREATE, UPDATE or both; none means both. Guard sets DELETE.
 	Operations []admissionregistrationv1.OperationType
 	// Scope is NamespacedScope unless it says otherwise.
 	Scope admissionregistrationv1.ScopeType
@@ -68,28 +69,6 @@ type Review[T any] struct {
 	Namespace, Name string
 }
 
-// Default makes a webhook that sets what the user left out. old is nil on
-// creation.
-func Default[T any](target Target, set func(obj, old *T)) Webhook {
-	return Webhook{Target: target, Mutating: true, admit: func(_ context.Context, req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
-		review, err := decode[T](req)
-		before := new(T)
-		if err != nil || unmarshal(req.Object.Raw, before) != nil {
-			// The schema, which is next, names the field that has the wrong type.
-			return &admissionv1.AdmissionResponse{Allowed: true}
-		}
-		set(review.Object, review.Old)
-		if reflect.DeepEqual(before, review.Object) {
-			return &admissionv1.AdmissionResponse{Allowed: true}
-		}
-		patch, err := difference(before, review.Object)
-		if err != nil {
-			return refuse(apierrors.NewInternalError(fmt.Errorf("default %s: %w", target.Kind.Kind, err)))
-		}
-		return &admissionv1.AdmissionResponse{Allowed: true, Patch: patch, PatchType: new(admissionv1.PatchTypeJSONPatch)}
-	}}
-}
-
 // Verdict is what a validating webhook finds.
 type Verdict struct {
 	// Errors refuse the object.
@@ -100,6 +79,38 @@ type Verdict struct {
 	Forbidden error
 }
 
+// Default makes a webhook that sets what the user left out. old is nil on
+// creation.
+func Default[T any](target Target, set func(obj, old *T)) Webhook {
+	return Mutate(target, func(_ context.Context, r Review[T]) (Verdict, error) {
+		set(r.Object, r.Old)
+		return Verdict{}, nil
+	})
+}
+
+// Mutate makes a webhook that changes the object of a review, or says why it
+// cannot.
+func Mutate[T any](target Target, change func(context.Context, Review[T]) (Verdict, error)) Webhook {
+	return Webhook{Target: target, Mutating: true, admit: func(ctx context.Context, req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		review, err := decode[T](req)
+		before := new(T)
+		if err != nil || unmarshal(req.Object.Raw, before) != nil {
+			// The schema, which is next, names the field that has the wrong type.
+			return &admissionv1.AdmissionResponse{Allowed: true}
+		}
+		verdict, err := change(ctx, review)
+		response := target.answer(req, verdict, err)
+		if !response.Allowed || reflect.DeepEqual(before, review.Object) {
+			return response
+		}
+		if response.Patch, err = difference(before, review.Object); err != nil {
+			return refuse(apierrors.NewInternalError(fmt.Errorf("default %s: %w", target.Kind.Kind, err)))
+		}
+		response.PatchType = new(admissionv1.PatchTypeJSONPatch)
+		return response
+	}}
+}
+
 // Validate makes a webhook that lets an object pass or says why not.
 func Validate[T any](target Target, check func(context.Context, Review[T]) (Verdict, error)) Webhook {
 	return Webhook{Target: target, admit: func(ctx context.Context, req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
@@ -108,17 +119,35 @@ func Validate[T any](target Target, check func(context.Context, Review[T]) (Verd
 			return refuse(apierrors.NewBadRequest(err.Error()))
 		}
 		verdict, err := check(ctx, review)
-		switch {
-		case err != nil:
-			return refuse(apierrors.NewInternalError(fmt.Errorf("validate %s %s/%s: %w", target.Kind.Kind, req.Namespace, req.Name, err)))
-		case verdict.Forbidden != nil:
-			group, _, _ := strings.Cut(target.Resource, "/")
-			return refuse(apierrors.NewForbidden(schema.GroupResource{Group: target.Kind.Group, Resource: group}, req.Name, verdict.Forbidden))
-		case len(verdict.Errors) > 0:
-			return refuse(apierrors.NewInvalid(target.Kind.GroupKind(), req.Name, verdict.Errors))
-		}
-		return &admissionv1.AdmissionResponse{Allowed: true, Warnings: verdict.Warnings}
+		return target.answer(req, verdict, err)
 	}}
+}
+
+// Guard makes a webhook that lets an object be deleted or says why not.
+func Guard[T any](target Target, check func(context.Context, *T) (Verdict, error)) Webhook {
+	target.Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Delete}
+	return Webhook{Target: target, admit: func(ctx context.Context, req *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		obj := new(T)
+		if err := unmarshal(req.OldObject.Raw, obj); err != nil {
+			return refuse(apierrors.NewBadRequest(fmt.Sprintf("decode old object: %v", err)))
+		}
+		verdict, err := check(ctx, obj)
+		return target.answer(req, verdict, err)
+	}}
+}
+
+// answer is what an API server is told of a verdict.
+func (t Target) answer(req *admissionv1.AdmissionRequest, v Verdict, err error) *admissionv1.AdmissionResponse {
+	switch {
+	case err != nil:
+		return refuse(apierrors.NewInternalError(fmt.Errorf("admit %s %s/%s: %w", t.Kind.Kind, req.Namespace, req.Name, err)))
+	case v.Forbidden != nil:
+		group, _, _ := strings.Cut(t.Resource, "/")
+		return refuse(apierrors.NewForbidden(schema.GroupResource{Group: t.Kind.Group, Resource: group}, req.Name, v.Forbidden))
+	case len(v.Errors) > 0:
+		return refuse(apierrors.NewInvalid(t.Kind.GroupKind(), req.Name, v.Errors))
+	}
+	return &admissionv1.AdmissionResponse{Allowed: true, Warnings: v.Warnings}
 }
 
 // Check makes a validating webhook of a pure check. old is nil on creation.
@@ -136,6 +165,8 @@ func (w Webhook) Name() string {
 		verb = "default."
 	case w.warns:
 		verb = "warning."
+	case w.guards():
+		verb = "deletion."
 	}
 	return verb + strings.ToLower(strings.ReplaceAll(w.plural(), "/", "-")) + "." + w.Kind.Group
 }
@@ -148,9 +179,16 @@ func (w Webhook) Path() string {
 		verb = "mutate"
 	case w.warns:
 		verb = "warn"
+	case w.guards():
+		verb = "guard"
 	}
 	parts := []string{verb, strings.ReplaceAll(w.Kind.Group, ".", "-"), w.Kind.Version, strings.ReplaceAll(w.plural(), "/", "-")}
 	return "/" + strings.ToLower(strings.Join(parts, "-"))
+}
+
+// guards reports whether it is called for deletions, and nothing else is.
+func (w Webhook) guards() bool {
+	return slices.Contains(w.Operations, admissionregistrationv1.Delete)
 }
 
 // plural is the resource with the kind in the place of its plural: names and
@@ -230,7 +268,11 @@ func (w Webhook) malformed(req *admissionv1.AdmissionRequest) *admissionv1.Admis
 	switch {
 	case !slices.Contains(w.operations(), admissionregistrationv1.OperationType(operation)):
 		why = "is about the operation " + operation
-	case !has:
+	case w.guards() && has:
+		why = "of a deletion has an object"
+	case w.guards() && !had:
+		why = "of a deletion has no oldObject"
+	case !has && !w.guards():
 		why = "has no object"
 	case operation == updated && !had:
 		why = "of an update has no oldObject"

@@ -16,6 +16,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -155,4 +157,38 @@ func defaulted() admissionregistrationv1.ValidatingWebhook {
 	w.SideEffects, w.TimeoutSeconds, w.AdmissionReviewVersions = new(admissionregistrationv1.SideEffectClassNone), new(int32(10)), []string{"v1"}
 	w.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "a", Expression: "false"}, {Name: "b", Expression: "true"}}
 	return w
+}
+
+func TestGuardsAreAskedAboutDeletions(t *testing.T) {
+	t.Parallel()
+	target := Target{Kind: schema.GroupVersionKind{Group: "g.io", Version: "v1", Kind: "Thing"}, Resource: "things"}
+	w := Guard(target, func(_ context.Context, thing *metav1.PartialObjectMetadata) (Verdict, error) {
+		if thing.Labels["used"] != "" {
+			return Verdict{Forbidden: errors.New("it is used")}, nil
+		}
+		return Verdict{}, nil
+	})
+	if got := w.Name() + " " + w.Path(); got != "deletion.thing.g.io /guard-g-io-v1-thing" {
+		t.Errorf("is %s", got)
+	}
+	for name, tc := range map[string]struct {
+		operation   admissionv1.Operation
+		object, old string
+		code        int32 // 0: it may go
+	}{
+		"unused":          {admissionv1.Delete, "", `{"metadata": {"name": "a"}}`, 0},
+		"used":            {admissionv1.Delete, "", `{"metadata": {"name": "a", "labels": {"used": "x"}}}`, http.StatusForbidden},
+		"nothing":         {admissionv1.Delete, "", "", http.StatusBadRequest},
+		"no object":       {admissionv1.Delete, "", "[]", http.StatusBadRequest},
+		"with an object":  {admissionv1.Delete, "{}", "{}", http.StatusBadRequest},
+		"of an update":    {admissionv1.Update, "{}", "{}", http.StatusBadRequest},
+		"of no operation": {"", "{}", "{}", http.StatusBadRequest},
+	} {
+		req := &admissionv1.AdmissionRequest{Operation: tc.operation, Name: "a"}
+		req.Object.Raw, req.OldObject.Raw = []byte(tc.object), []byte(tc.old)
+		got := w.Admit(t.Context(), req)
+		if got.Allowed != (tc.code == 0) || !got.Allowed && got.Result.Code != tc.code {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
 }
