@@ -8,44 +8,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/builder"
 )
 
-func TestValidateCluster(t *testing.T) {
-	t.Parallel()
-	const ref = "{apiGroup: g, kind: K, name: n}"
-	const endpointChanged = "spec.controlPlaneEndpoint: Forbidden: cannot change once it is set: it is a:1, which kubeconfigs and machines of the Cluster have; create another Cluster instead"
-	builder.CheckValidation(t, ValidateCluster, map[string]builder.Validated{
-		"another Cluster, and an ExtensionConfig": {Obj: "metadata: {name: c}\nspec: {controlPlaneRef: {apiGroup: cluster.x-k8s.io, kind: Cluster, name: n}, infrastructureRef: {apiGroup: runtime.cluster.x-k8s.io, kind: ExtensionConfig, name: n}}", Want: []string{
-			`spec.infrastructureRef: Invalid value: "ExtensionConfig.runtime.cluster.x-k8s.io": group runtime.cluster.x-k8s.io is Cluster API's own, and not a provider's, so it cannot be the infrastructure of a Cluster`,
-			`spec.controlPlaneRef: Invalid value: "Cluster.cluster.x-k8s.io": group cluster.x-k8s.io is Cluster API's own, and not a provider's, so it cannot be a control plane`}},
-		"the same, stored already": {
-			Obj: "metadata: {name: c}\nspec: {paused: true, infrastructureRef: {apiGroup: cluster.x-k8s.io, kind: Cluster, name: n}}",
-			Old: "metadata: {name: c}\nspec: {infrastructureRef: {apiGroup: cluster.x-k8s.io, kind: Cluster, name: n}}"},
-		"both references": {Obj: "metadata: {name: c}\nspec: {controlPlaneRef: " + ref + ", infrastructureRef: " + ref + ", clusterNetwork: {pods: {cidrBlocks: [10.0.0.0/8, 'fd00::/56']}}}"},
-		"one reference":   {Obj: "metadata: {name: c}\nspec: {controlPlaneRef: " + ref + "}"},
-		"no reference":    {Obj: "metadata: {name: c}", Want: []string{"spec.infrastructureRef: Required value: set infrastructureRef, controlPlaneRef or both"}},
-		"a topology": {Obj: "metadata: {name: c}\nspec: {topology: {classRef: {name: x}, version: v1.34.0}}", Want: []string{
-			"spec.topology: Forbidden: managed topologies are not available in this version; set controlPlaneRef and infrastructureRef instead"}},
-		"a name too long for a label": {Obj: "metadata: {name: abcdefghijklmnopqrstuvwxyz-abcdefghijklmnopqrstuvwxyz-abcdefghijk}\nspec: {controlPlaneRef: " + ref + "}", Want: []string{
-			`metadata.name: Invalid value: "abcdefghijklmnopqrstuvwxyz-abcdefghijklmnopqrstuvwxyz-abcdefghijk": is used as the value of a label: must be no more than 63 bytes`}},
-		"rubbish for ranges": {Obj: "metadata: {name: c}\nspec: {controlPlaneRef: " + ref + ", clusterNetwork: {services: {cidrBlocks: [10.0.0.0/8, 10.0.0.1]}, pods: {cidrBlocks: [x]}}}", Want: []string{
-			`spec.clusterNetwork.services.cidrBlocks[1]: Invalid value: "10.0.0.1": must be an address range such as 192.168.0.0/16 or fd00:10::/56`,
-			`spec.clusterNetwork.pods.cidrBlocks[0]: Invalid value: "x": must be an address range such as 192.168.0.0/16 or fd00:10::/56`}},
-		"a reference taken away": {
-			Obj:  "metadata: {name: c}\nspec: {controlPlaneRef: " + ref + "}",
-			Old:  "metadata: {name: c}\nspec: {controlPlaneRef: " + ref + ", infrastructureRef: " + ref + "}",
-			Want: []string{"spec.infrastructureRef: Forbidden: cannot be removed; delete the Cluster to be rid of what it refers to"}},
-		"a reference changed": {
-			Obj: "metadata: {name: c}\nspec: {controlPlaneRef: {apiGroup: g, kind: K, name: other}}",
-			Old: "metadata: {name: c}\nspec: {controlPlaneRef: " + ref + "}"},
-		"an endpoint from the start":      {Obj: "metadata: {name: c}\nspec: {controlPlaneEndpoint: {host: a, port: 1}, controlPlaneRef: " + ref + "}"},
-		"an endpoint set":                 {Obj: "metadata: {name: c}\nspec: {controlPlaneEndpoint: {host: a, port: 1}, controlPlaneRef: " + ref + "}", Old: "metadata: {name: c}\nspec: {controlPlaneRef: " + ref + "}"},
-		"half an endpoint made whole":     {Obj: "metadata: {name: c}\nspec: {controlPlaneEndpoint: {host: a, port: 2}, controlPlaneRef: " + ref + "}", Old: "metadata: {name: c}\nspec: {controlPlaneEndpoint: {port: 1}, controlPlaneRef: " + ref + "}"},
-		"an endpoint kept":                {Obj: "metadata: {name: c}\nspec: {paused: true, controlPlaneEndpoint: {host: a, port: 1}, controlPlaneRef: " + ref + "}", Old: "metadata: {name: c}\nspec: {controlPlaneEndpoint: {host: a, port: 1}, controlPlaneRef: " + ref + "}"},
-		"the host of an endpoint changed": {Obj: "metadata: {name: c}\nspec: {controlPlaneEndpoint: {host: b, port: 1}, controlPlaneRef: " + ref + "}", Old: "metadata: {name: c}\nspec: {controlPlaneEndpoint: {host: a, port: 1}, controlPlaneRef: " + ref + "}", Want: []string{endpointChanged}},
-		"the port of an endpoint changed": {Obj: "metadata: {name: c}\nspec: {controlPlaneEndpoint: {host: a, port: 2}, controlPlaneRef: " + ref + "}", Old: "metadata: {name: c}\nspec: {controlPlaneEndpoint: {host: a, port: 1}, controlPlaneRef: " + ref + "}", Want: []string{endpointChanged}},
-		"an endpoint taken away":          {Obj: "metadata: {name: c}\nspec: {controlPlaneRef: " + ref + "}", Old: "metadata: {name: c}\nspec: {controlPlaneEndpoint: {host: a, port: 1}, controlPlaneRef: " + ref + "}", Want: []string{endpointChanged}},
-	})
-}
-
 func TestDefaultMachine(t *testing.T) {
 	t.Parallel()
 	builder.CheckDefaults(t, DefaultMachine, map[string]builder.Defaulted{

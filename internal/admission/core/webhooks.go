@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package core defaults and validates the kinds of cluster.x-k8s.io. The
-// functions are pure; Webhooks lists what calls them and when.
+// Package core defaults and validates the kinds of cluster.x-k8s.io but for
+// Clusters and their classes, which are in package topology. The functions are
+// pure; Webhooks lists what calls them and when.
 package core
 
 import (
@@ -14,9 +15,6 @@ import (
 // complete, and most of it is not spec.
 func Webhooks() []webhook.Webhook {
 	return []webhook.Webhook{
-		webhook.Finalizer[clusterv1.Cluster](target("Cluster", "clusters", nil), clusterv1.ClusterFinalizer),
-		webhook.Check(target("Cluster", "clusters", changed), ValidateCluster),
-
 		webhook.Default(target("Machine", "machines", lacking(machineLacks)), DefaultMachine),
 		webhook.Check(target("Machine", "machines", doubtful(machineDoubtful)), ValidateMachine),
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package core
+package topology
 
 import (
 	"net/netip"
@@ -12,16 +12,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
-// ValidateCluster says what is wrong with a Cluster. There is nothing to
-// default in one without a topology.
+// ValidateCluster says what is wrong with a Cluster itself, whatever its class
+// is. There is nothing to default in one without a topology.
 func ValidateCluster(c, old *clusterv1.Cluster) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := fieldrules.LabelValue(field.NewPath("metadata", "name"), c.Name)
-	if c.Spec.Topology.IsDefined() {
-		errs = append(errs, field.Forbidden(spec.Child("topology"), "managed topologies are not available in this version; set controlPlaneRef and infrastructureRef instead"))
-	} else if !c.Spec.ControlPlaneRef.IsDefined() && !c.Spec.InfrastructureRef.IsDefined() {
+	if !c.Spec.Topology.IsDefined() && !c.Spec.ControlPlaneRef.IsDefined() && !c.Spec.InfrastructureRef.IsDefined() {
 		errs = append(errs, field.Required(spec.Child("infrastructureRef"), "set infrastructureRef, controlPlaneRef or both"))
 	}
+	errs = append(errs, validateTopology(spec.Child("topology"), c, old)...)
 	var before clusterv1.ClusterSpec
 	if old != nil {
 		before = old.Spec

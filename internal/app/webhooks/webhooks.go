@@ -11,22 +11,31 @@ import (
 
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/admission/addons"
 	"github.com/capstan-dev/capstan/internal/admission/core"
 	"github.com/capstan-dev/capstan/internal/admission/extensions"
 	"github.com/capstan-dev/capstan/internal/admission/ipam"
 	"github.com/capstan-dev/capstan/internal/admission/kubeadm"
 	"github.com/capstan-dev/capstan/internal/admission/local"
+	"github.com/capstan-dev/capstan/internal/admission/topology"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 )
 
-// Of returns the webhooks of providers: core, kubeadm and local. c reads what
-// few of them need to know beyond the object itself; backends are those of the
-// local provider.
-func Of(c client.Reader, backends host.Backends, providers ...string) []webhook.Webhook {
+// Clients read what few of the webhooks need to know beyond the object itself.
+type Clients struct {
+	Live  client.Client
+	Cache client.Reader // with indexes, of what is read often
+}
+
+// Of returns the webhooks of providers: core, kubeadm and local. backends are those
+// of the local provider.
+func Of(clients Clients, backends host.Backends, providers ...string) []webhook.Webhook {
 	var all []webhook.Webhook
+	c := clients.Live
 	if slices.Contains(providers, "core") {
-		all = slices.Concat(all, core.Webhooks(), addons.Webhooks(), ipam.Webhooks(c), extensions.Webhooks(catalog.Default()))
+		class := topology.Reads{Cache: clients.Cache, Providers: provider.New(c, nil)}
+		all = slices.Concat(all, core.Webhooks(), topology.Webhooks(class), addons.Webhooks(), ipam.Webhooks(c), extensions.Webhooks(catalog.Default()))
 	}
 	if slices.Contains(providers, "kubeadm") {
 		all = slices.Concat(all, kubeadm.Webhooks(c))

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// upgrade is what is known when the version of a topology changes.
+type upgrade struct {
+	from, to string
+	planned  bool // the class lists versions, or an extension plans upgrades
+	blocked  bool // by hook AfterClusterUpgrade
+	// What the control plane is asked to run and what runs, both "" for none; and
+	// whether there is a control plane.
+	wanted, running string
+	made            bool
+	// Names of workers that are not all at the version before.
+	deployments, pools []string
+}
+
+// check says why the version cannot change now. Back to the version that the
+// control plane still has the way is free: nothing has started. Nor has it before
+// there is a control plane.
+func (u upgrade) check(at *field.Path) field.ErrorList {
+	refuse := func(text string, args ...any) field.ErrorList {
+		return field.ErrorList{field.Invalid(at, u.to, fmt.Sprintf(text, args...))}
+	}
+	if !u.made || u.wanted != u.from && u.to == u.wanted {
+		return nil
+	}
+	from, err := semver.ParseTolerant(u.from)
+	to, bad := semver.ParseTolerant(u.to)
+	switch {
+	case err != nil || bad != nil:
+		return nil // told of as a version already
+	case to.Compare(from) < 0:
+		return refuse("version cannot be decreased from %q to %q", u.from, u.to)
+	case !u.planned && (to.Major != from.Major || to.Minor > from.Minor+1):
+		return refuse("version cannot be increased from %q to %q", u.from, u.to)
+	case u.blocked:
+		return refuse("version cannot be changed when the %q hook is still blocking", "AfterClusterUpgrade")
+	case u.wanted != u.from:
+		return refuse("Cluster.spec.topology.version %s was not propagated to control plane yet (control plane version %s)", u.from, u.wanted)
+	case u.running == "":
+		return refuse("control plane is currently provisioning")
+	case u.running != u.wanted:
+		return refuse("control plane is still completing a previous upgrade")
+	case len(u.deployments) > 0:
+		return refuse("there are still MachineDeployments completing a previous upgrade: [%s]", list(u.deployments))
+	case len(u.pools) > 0:
+		return refuse("there are still MachinePools completing a previous upgrade: [%s]", list(u.pools))
+	}
+	return nil
+}
+
+func list(names []string) string {
+	return strings.Join(slices.Sorted(slices.Values(names)), ", ")
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package topology defaults and validates ClusterClasses and Clusters: each by
+// itself, and what stands on a class together with it.
+//
+// A class is read from the cache. If it is not there, or not ready, a new Cluster
+// is let pass with a warning, since both may come from one manifest; whoever acts
+// on it checks again. What does not concern the topology needs no class: a Cluster
+// whose class has gone can still be paused, labelled and deleted.
+package topology
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/classes"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/webhook"
+	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/topology/classrefs"
+)
+
+// Reads is what admission reads of other objects.
+type Reads struct {
+	Cache     client.Reader // with the indexes of package kit/index
+	Providers *provider.Objects
+}
+
+type admission struct {
+	Reads
+	classes *classes.Classes
+}
+
+// Webhooks are the webhooks of Clusters and ClusterClasses.
+func Webhooks(reads Reads) []webhook.Webhook {
+	a := &admission{reads, classes.New(reads.Cache)}
+	class, cluster := target(clusterv1.ClusterClassKind, "clusterclasses", nil), target(clusterv1.ClusterKind, "clusters", nil)
+	cluster.When = map[string]string{"spec-or-annotation-changed": webhook.SpecChanged + " || " + concurrencyChanged}
+	lacking := target(clusterv1.ClusterKind, "clusters", map[string]string{
+		"defaults-missing": "(" + webhook.LacksFinalizer(clusterv1.ClusterFinalizer) + ") || (object.spec.?topology.hasValue() && (oldObject == null || object.spec.?topology != oldObject.spec.?topology))",
+	})
+	changed := class
+	changed.When = map[string]string{"spec-changed": webhook.SpecChanged}
+	return []webhook.Webhook{
+		webhook.Mutate(lacking, a.defaultCluster),
+		webhook.Validate(cluster, a.validateCluster),
+		webhook.Validate(changed, a.validateClass),
+		webhook.Guard(class, a.deleteClass),
+	}
+}
+
+const concurrencyChanged = `object.metadata.?annotations[?'` + clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation + `'].orValue('')` +
+	` != oldObject.metadata.?annotations[?'` + clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation + `'].orValue('')`
+
+func target(kind, resource string, when map[string]string) webhook.Target {
+	return webhook.Target{Kind: clusterv1.GroupVersion().WithKind(kind), Resource: resource, When: when}
+}
+
+// defaultCluster gives a Cluster its finalizer, and a topology the values of
+// variables that its class has by default. They are validated here too, against
+// the class that they were defaulted from: it may change until validation comes.
+func (a *admission) defaultCluster(ctx context.Context, r webhook.Review[clusterv1.Cluster]) (v webhook.Verdict, err error) {
+	c := r.Object
+	if r.Old == nil {
+		controllerutil.AddFinalizer(c, clusterv1.ClusterFinalizer)
+	}
+	if !c.Spec.Topology.IsDefined() || !c.DeletionTimestamp.IsZero() || !changed(c, r.Old) {
+		return v, nil
+	}
+	c.Spec.Topology.Version = fieldrules.NormalVersion(c.Spec.Topology.Version)
+	class, err := a.classes.Get(ctx, classKey(r))
+	if err != nil || class == nil || classes.Unready(class) != "" {
+		return v, err // validation tells
+	}
+	definitions, err := a.classes.Definitions(class)
+	if err != nil {
+		return v, err
+	}
+	at, old := field.NewPath("spec", "topology"), (*clusterv1.Topology)(nil)
+	if r.Old != nil {
+		old = &r.Old.Spec.Topology
+	}
+	if v.Errors = definitions.Default(at, &c.Spec.Topology); len(v.Errors) == 0 {
+		v.Errors = definitions.Validate(at, &c.Spec.Topology, old)
+	}
+	return v, nil
+}
+
+// classKey is that of the class of a Cluster, which need not have its namespace in
+// its metadata yet.
+func classKey(r webhook.Review[clusterv1.Cluster]) client.ObjectKey {
+	key := r.Object.GetClassKey()
+	if key.Namespace == "" {
+		key.Namespace = r.Namespace
+	}
+	return key
+}
+
+// validateCluster says what is wrong with a Cluster, and with its topology by its
+// class.
+func (a *admission) validateCluster(ctx context.Context, r webhook.Review[clusterv1.Cluster]) (v webhook.Verdict, err error) {
+	v.Errors = ValidateCluster(r.Object, r.Old)
+	if !r.Object.Spec.Topology.IsDefined() || !r.Object.DeletionTimestamp.IsZero() || !changed(r.Object, r.Old) {
+		return v, nil
+	}
+	at := field.NewPath("spec", "topology")
+	if !r.DryRun {
+		v.Errors = append(v.Errors, unavailable(at))
+	}
+	key := classKey(r)
+	class, err := a.classes.Get(ctx, key)
+	switch {
+	case err != nil:
+		return v, err
+	case class == nil && r.Old == nil:
+		v.Warnings = append(v.Warnings, fmt.Sprintf("ClusterClass %s does not exist: the topology was not checked, and has to wait for it", key))
+	case class == nil:
+		v.Errors = append(v.Errors, field.Invalid(at.Child("classRef"), key.String(), "there is no such ClusterClass: create it, or name another"))
+		return v, nil
+	default:
+		v.Errors = append(v.Errors, fits(at, &r.Object.Spec.Topology, class)...)
+		if why := classes.Unready(class); why != "" && !rebased(r.Object, r.Old) {
+			v.Warnings = append(v.Warnings, why+": the variables of the topology were not checked")
+		}
+	}
+	if r.Old == nil || !r.Old.Spec.Topology.IsDefined() {
+		return v, nil
+	}
+	if rebased(r.Object, r.Old) {
+		err = a.rebase(ctx, r, class, &v)
+	}
+	if err == nil && r.Object.Spec.Topology.Version != r.Old.Spec.Topology.Version {
+		err = a.upgrade(ctx, r, class, &v)
+	}
+	return v, err
+}
+
+// rebase says why a Cluster cannot have another class. The one that it has need
+// not be ready: a broken class can be left.
+func (a *admission) rebase(ctx context.Context, r webhook.Review[clusterv1.Cluster], class *clusterv1.ClusterClass, v *webhook.Verdict) error {
+	at := field.NewPath("spec", "topology", "classRef")
+	if why := classes.Unready(class); why != "" {
+		v.Errors = append(v.Errors, field.Invalid(at, class.Name, why+": wait for it, or name another"))
+	}
+	old, err := a.classes.Get(ctx, r.Old.GetClassKey())
+	if err != nil {
+		return err
+	}
+	if old == nil {
+		v.Errors = append(v.Errors, field.Invalid(at, class.Name, fmt.Sprintf("the ClusterClass of the Cluster, %s, does not exist, so nothing tells whether this one can follow it: create it again", r.Old.GetClassKey())))
+		return nil
+	}
+	if differences := classrefs.Compatible(class, old); len(differences) > 0 {
+		v.Errors = append(v.Errors, field.Invalid(at, class.Name, fmt.Sprintf("cannot follow ClusterClass %s: %s", old.Name, strings.Join(differences, "; "))))
+	}
+	return nil
+}
+
+// upgrade says why the version cannot change, or warns of it if the Cluster says
+// that nobody should.
+func (a *admission) upgrade(ctx context.Context, r webhook.Review[clusterv1.Cluster], class *clusterv1.ClusterClass, v *webhook.Verdict) error {
+	u, err := a.observeUpgrade(ctx, r.Object, r.Old, class)
+	if err != nil {
+		return err
+	}
+	errs := u.check(field.NewPath("spec", "topology", "version"))
+	if _, skip := r.Object.Annotations[clusterv1.ClusterTopologyUnsafeUpdateVersionAnnotation]; !skip {
+		v.Errors = append(v.Errors, errs...)
+		return nil
+	}
+	for _, e := range errs {
+		v.Warnings = append(v.Warnings, e.Error())
+	}
+	return nil
+}
+
+// validateClass says what is wrong with a ClusterClass, and what its Clusters would
+// miss in it.
+func (a *admission) validateClass(ctx context.Context, r webhook.Review[clusterv1.ClusterClass]) (v webhook.Verdict, err error) {
+	if !r.Object.DeletionTimestamp.IsZero() {
+		return v, nil
+	}
+	v.Errors = ValidateClass(r.Object, r.Old)
+	if r.Old == nil {
+		return v, nil
+	}
+	clusters, err := a.clustersOf(ctx, r.Old)
+	v.Errors = append(v.Errors, used(r.Object, r.Old, clusters)...)
+	return v, err
+}
+
+// deleteClass keeps a class while Clusters are made from it.
+func (a *admission) deleteClass(ctx context.Context, class *clusterv1.ClusterClass) (v webhook.Verdict, err error) {
+	clusters, err := a.clustersOf(ctx, class)
+	if err == nil && len(clusters) > 0 {
+		v.Forbidden = inUse(clusters)
+	}
+	return v, err
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package naming makes the names of objects of a topology from the templates that
+// a class has for them.
+package naming
+
+import (
+	"fmt"
+	"strings"
+	"text/template"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Subject is what a template of names can speak of beside .cluster.name and
+// .random.
+type Subject string
+
+// Subjects: nothing more for infrastructure and control plane, and the name in
+// the topology for workers.
+const (
+	Cluster           Subject = ""
+	MachineDeployment Subject = "machineDeployment"
+	MachinePool       Subject = "machinePool"
+)
+
+const (
+	longest     = 63 // names are values of labels
+	shorter     = 58 // of a longer one, with as many random characters after it as fit
+	maxTemplate = 1024
+)
+
+// Data is what a name is made of.
+type Data struct {
+	Cluster  string
+	Topology string // the name of workers in the topology
+	Random   string // five characters that no other object has
+}
+
+// Render makes a name. One that is too long is cut, and ends in what is random.
+func Render(text string, s Subject, d Data) (string, error) {
+	parsed, err := template.New("name").Option("missingkey=error").Parse(text)
+	if err != nil {
+		return "", fmt.Errorf("is no Go template: %w", err)
+	}
+	values := map[string]any{"cluster": map[string]any{"name": d.Cluster}, "random": d.Random}
+	if s != Cluster {
+		values[string(s)] = map[string]any{"topologyName": d.Topology}
+	}
+	b := &strings.Builder{}
+	if err := parsed.Execute(b, values); err != nil {
+		return "", fmt.Errorf("can use %s: %w", usable(s), err)
+	}
+	name := b.String()
+	if len(name) > longest {
+		name = name[:shorter] + d.Random
+	}
+	return name, nil
+}
+
+func usable(s Subject) string {
+	if s == Cluster {
+		return ".cluster.name and .random"
+	}
+	return fmt.Sprintf(".cluster.name, .%s.topologyName and .random", s)
+}
+
+// Check demands that a template of names, if there is one, makes names of objects.
+func Check(at *field.Path, text string, s Subject) (errs field.ErrorList) {
+	if text == "" {
+		return nil
+	}
+	if len(text) > maxTemplate {
+		return field.ErrorList{field.TooLong(at, text, maxTemplate)}
+	}
+	name, err := Render(text, s, Data{Cluster: "cluster", Topology: "topology", Random: "abcde"})
+	if err != nil {
+		return field.ErrorList{field.Invalid(at, text, err.Error())}
+	}
+	for _, reason := range validation.IsDNS1123Subdomain(name) {
+		errs = append(errs, field.Invalid(at, text, fmt.Sprintf("makes names such as %q: %s", name, reason)))
+	}
+	return errs
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package naming
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/capstan-dev/capstan/internal/builder"
+)
+
+func TestRender(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("c", 70)
+	tests := map[string]struct {
+		text string
+		of   Subject
+		data Data
+		want string
+	}{
+		"a cluster's":    {"{{ .cluster.name }}-x-{{ .random }}", Cluster, Data{Cluster: "c", Random: "abcde"}, "c-x-abcde"},
+		"a deployment's": {"{{ .cluster.name }}-{{ .machineDeployment.topologyName }}", MachineDeployment, Data{Cluster: "c", Topology: "md"}, "c-md"},
+		"a pool's":       {"{{ .machinePool.topologyName }}", MachinePool, Data{Topology: "mp"}, "mp"},
+		"too long":       {"{{ .cluster.name }}", Cluster, Data{Cluster: long, Random: "abcde"}, long[:58] + "abcde"},
+		"just not":       {"{{ .cluster.name }}", Cluster, Data{Cluster: long[:63], Random: "abcde"}, long[:63]},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got, err := Render(tc.text, tc.of, tc.data); err != nil || got != tc.want {
+				t.Errorf("%q, error %v, want %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		text string
+		of   Subject
+		want string
+	}{
+		"none":           {"", Cluster, ""},
+		"a good one":     {"{{ .cluster.name }}-{{ .random }}", Cluster, ""},
+		"of workers":     {"{{ .machinePool.topologyName }}", MachinePool, ""},
+		"of other":       {"{{ .machinePool.topologyName }}", MachineDeployment, `t: Invalid value: "{{ .machinePool.topologyName }}": can use .cluster.name, .machineDeployment.topologyName and .random: template: name:1:15: executing "name" at <.machinePool.topologyName>: map has no entry for key "machinePool"`},
+		"no template":    {"{{", Cluster, `t: Invalid value: "{{": is no Go template: template: name:1: unclosed action`},
+		"no name at all": {"{{ if false }}x{{ end }}", Cluster, `t: Invalid value: "{{ if false }}x{{ end }}": makes names such as "": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`},
+		"endless":        {strings.Repeat("x", 1025), Cluster, "t: Too long: may not be more than 1024 bytes"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := strings.Join(builder.Messages(Check(field.NewPath("t"), tc.text, tc.of)), "\n"); got != tc.want {
+				t.Errorf("errors %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
