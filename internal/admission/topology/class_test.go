@@ -61,9 +61,9 @@ func TestValidateClass(t *testing.T) {
 			"kind: HostsTemplate", "kind: Hosts"),
 		"a template of Cluster API": validClass(`spec.controlPlane.templateRef: Invalid value: "PlaneTemplate.cluster.x-k8s.io": group cluster.x-k8s.io is Cluster API's own, and not a provider's, so it cannot be a control plane`,
 			"controlplane.t.io/v1", "cluster.x-k8s.io/v1beta2"),
-		"a template for something else": validClass(md+`.bootstrap.templateRef: Invalid value: "BootTemplate.infrastructure.t.io": group infrastructure.t.io is not for the bootstrap configuration of a Machine: refer to a kind that is`+"\n"+
-			`spec.workers.machineDeployments[big-one].bootstrap.templateRef: Invalid value: "BootTemplate.infrastructure.t.io": group infrastructure.t.io is not for the bootstrap configuration of a Machine: refer to a kind that is`+"\n"+
-			`spec.workers.machinePools[pool].bootstrap.templateRef: Invalid value: "BootTemplate.infrastructure.t.io": group infrastructure.t.io is not for the bootstrap configuration of a Machine: refer to a kind that is`, "bootstrap.t.io", "infrastructure.t.io"),
+		"a template for something else": validClass(md+`.bootstrap.templateRef: Invalid value: "BootTemplate.infrastructure.cluster.x-k8s.io": group infrastructure.cluster.x-k8s.io is not for the bootstrap configuration of a Machine: refer to a kind that is`+"\n"+
+			`spec.workers.machineDeployments[big-one].bootstrap.templateRef: Invalid value: "BootTemplate.infrastructure.cluster.x-k8s.io": group infrastructure.cluster.x-k8s.io is not for the bootstrap configuration of a Machine: refer to a kind that is`+"\n"+
+			`spec.workers.machinePools[pool].bootstrap.templateRef: Invalid value: "BootTemplate.infrastructure.cluster.x-k8s.io": group infrastructure.cluster.x-k8s.io is not for the bootstrap configuration of a Machine: refer to a kind that is`, "bootstrap.t.io", "infrastructure.cluster.x-k8s.io"),
 		"a class of workers twice": validClass(`spec.workers.machineDeployments[small].class: Duplicate value: "small"`, "big-one", "small"),
 		"a health check of no machines": validClass("spec.controlPlane.healthCheck: Forbidden: needs machineInfrastructure: without it there are no Machines of the control plane to check",
 			"    machineInfrastructure: {templateRef: {apiVersion: infrastructure.t.io/v1, kind: HostTemplate, name: host}}\n", "", "controlPlane: true, ", ""),
@@ -124,6 +124,7 @@ func TestValidatePatches(t *testing.T) {
 		"a name that means more":   validClass(`spec.patches[1].name: Invalid value: "inline": "inline" is what variables of the class itself are from; choose another name`, "name: q", "name: inline"),
 		"no name":                  validClass("spec.patches[1].name: Required value: a patch needs a name", "name: q, ", ""),
 		"no Go template":           validClass(p+`.enabledIf: Invalid value: "{{ eq .image.name": is no Go template: template: template:1: unclosed action`, `'{{ eq .image.name "x" }}'`, "'{{ eq .image.name'"),
+		"a function there is not":  validClass(p+`.enabledIf: Invalid value: "{{ shout .image.name }}": is no Go template: template: template:1: function "shout" not defined`, `'{{ eq .image.name "x" }}'`, "'{{ shout .image.name }}'"),
 		"neither":                  validClass("spec.patches[q]: Required value: set definitions, or external", ", external: {discoverVariablesExtension: a.b}", ""),
 		"both":                     validClass(p+".external: Forbidden: excludes definitions: make two patches of them", "  - name: p\n", "  - name: p\n    external: {discoverVariablesExtension: a.b}\n"),
 		"no handler":               validClass("spec.patches[q].external: Required value: set generatePatchesExtension, validateTopologyExtension or discoverVariablesExtension to the handler of an extension", "{discoverVariablesExtension: a.b}", "{settings: {a: b}}"),

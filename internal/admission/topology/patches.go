@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/template/parse"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/pure/topology/expression"
 	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
 )
 
@@ -53,12 +53,9 @@ func patches(at *field.Path, class *clusterv1.ClusterClass) (errs field.ErrorLis
 	return errs
 }
 
-// goTemplate demands that a text is a Go template. Which functions it calls is
-// seen when it is executed.
+// goTemplate demands that a text is a Go template, with functions that there are.
 func goTemplate(at *field.Path, text string) field.ErrorList {
-	tree := parse.New("template")
-	tree.Mode = parse.SkipFuncCheck
-	if _, err := tree.Parse(text, "", "", map[string]*parse.Tree{}); err != nil {
+	if _, err := expression.Parse(text); err != nil {
 		return field.ErrorList{field.Invalid(at, text, fmt.Sprintf("is no Go template: %v", err))}
 	}
 	return nil
