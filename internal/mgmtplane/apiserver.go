@@ -90,8 +90,10 @@ func (c *completed) flags(in apiServerInput) []string {
 		"--enable-priority-and-fairness=false",
 		"--max-requests-inflight=2000",
 		"--max-mutating-requests-inflight=1000",
-		// There is one API server and its peers are nobody.
-		"--feature-gates=APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false",
+		// There is one API server and its peers are nobody. What fills a cache, the
+		// API server's own or one of the controllers, is read as a list: as the
+		// beginning of a watch each object would be an event, parsed three times.
+		"--feature-gates=APIServerIdentity=false,UnknownVersionInteroperabilityProxy=false,WatchListClient=false",
 	}
 	return flags
 }
