@@ -12,7 +12,7 @@ import (
 
 // gaugePeriod is how often a queue looks whether a reconcile takes long, for two
 // gauges that monitoring reads every 15 s or more rarely. By itself a queue does
-// so twice a second, and thirty of them wake a process at rest for it.
+// so twice a second, and sixteen of them wake a process at rest for it.
 const gaugePeriod = 15 * time.Second
 
 // newQueue makes the queues of controllers that go by a clock.
