@@ -15,6 +15,7 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/access/machines"
+	"github.com/capstan-dev/capstan/internal/kit/items"
 	"github.com/capstan-dev/capstan/internal/kit/questions"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
@@ -40,7 +41,7 @@ func (r *Reconciler) plan(ctx context.Context, s *state) error {
 
 // canUpdate asks whether a machine can become in place what the spec wants.
 func (r *Reconciler) canUpdate(ctx context.Context, s *state, q kubeadmcontrolplane.Question) (a kubeadmcontrolplane.Reply, _ error) {
-	m := s.machine(q.Machine)
+	m := items.Named(s.Machines, q.Machine)
 	if !r.Extensions.Asked(ctx, hooksv1.CanUpdateMachine, m.Machine) {
 		return a, nil
 	}
@@ -116,14 +117,4 @@ func (r *Reconciler) update(ctx context.Context, s *state, a kubeadmcontrolplane
 	ctrl.LoggerFrom(ctx).Info("Updating Machine in place", "Machine", m.Name, "reason", a.Why)
 	r.event(s, m.Machine, corev1.EventTypeNormal, "UpdateStarted", "UpdateInPlace", a.String())
 	return nil
-}
-
-// machine is the one of that name, which the facts have.
-func (s *state) machine(name string) *kubeadmcontrolplane.Machine {
-	for _, m := range s.Machines {
-		if m.Name == name {
-			return m
-		}
-	}
-	panic("kubeadmcontrolplane: no Machine " + name)
 }

@@ -15,6 +15,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
+	"github.com/capstan-dev/capstan/internal/kit/items"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -154,14 +155,14 @@ func (r *Reconciler) act(ctx context.Context, s *state, a rollout.Action) error 
 	case rollout.Update:
 		return r.update(ctx, s, a)
 	case rollout.Delete:
-		return r.deleteSet(ctx, s, s.set(a.Name), a.String())
+		return r.deleteSet(ctx, s, items.Named(s.sets, a.Name), a.String())
 	default:
 		return fmt.Errorf("unknown action %T", a)
 	}
 }
 
 func (r *Reconciler) update(ctx context.Context, s *state, a rollout.Update) error {
-	set := s.set(a.Set.Name)
+	set := items.Named(s.sets, a.Set.Name)
 	commit := patch.Remember(r.Mgmt, set, patch.As(fieldOwner))
 	set.Labels, set.Annotations, set.Spec = a.Set.Labels, a.Set.Annotations, a.Set.Spec
 	if err := commit(ctx); err != nil {
@@ -171,16 +172,6 @@ func (r *Reconciler) update(ctx context.Context, s *state, a rollout.Update) err
 		r.Recorder.Eventf(s.deployment, set, corev1.EventTypeNormal, "SuccessfulScale", "Scale", "%s", a)
 	}
 	return nil
-}
-
-// set returns the MachineSet of that name; package rollout names only those it was given.
-func (s *state) set(name string) *clusterv1.MachineSet {
-	for _, set := range s.sets {
-		if set.Name == name {
-			return set
-		}
-	}
-	panic("machinedeployment: no MachineSet " + name)
 }
 
 func (r *Reconciler) deleteSet(ctx context.Context, s *state, set *clusterv1.MachineSet, why string) error {

@@ -18,6 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/internal/kit/items"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
@@ -50,16 +51,8 @@ func (r *Reconciler) observe(ctx context.Context, check *clusterv1.MachineHealth
 	if err != nil {
 		return nil, err
 	}
-	s.Selection, err = healthcheck.Select(check, pointers(machines.Items), checks)
+	s.Selection, err = healthcheck.Select(check, items.Pointers(machines.Items), checks)
 	return s, err
-}
-
-func pointers[T any](items []T) []*T {
-	out := make([]*T, len(items))
-	for i := range items {
-		out[i] = &items[i]
-	}
-	return out
 }
 
 // nodes looks for the Nodes of the targets, if their cluster answers.

@@ -17,6 +17,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/internal/kit/items"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/pool"
 )
@@ -87,14 +88,7 @@ func (r *Reconciler) others(ctx context.Context, s *state) (o pool.Others, err e
 			return o, fmt.Errorf("list what belongs to Cluster %s: %w", s.pool.Spec.ClusterName, err)
 		}
 	}
-	return pool.NewOthers(s.pool, pointers(machines.Items), pointers(pools.Items)), nil
-}
-
-func pointers[T any](items []T) (all []*T) {
-	for i := range items {
-		all = append(all, &items[i])
-	}
-	return all
+	return pool.NewOthers(s.pool, items.Pointers(machines.Items), items.Pointers(pools.Items)), nil
 }
 
 // nodesByID reads the Nodes with the provider IDs of the pool.
@@ -105,7 +99,7 @@ func nodesByID(ctx context.Context, remote client.Client, ids []string) (found m
 		if err := remote.List(ctx, &nodes, client.MatchingFields{workload.NodeByProviderID: id}); err != nil {
 			return nil, nil, fmt.Errorf("list Nodes by spec.providerID %s: %w", id, err)
 		}
-		found[id] = pointers(nodes.Items)
+		found[id] = items.Pointers(nodes.Items)
 		for _, node := range found[id] {
 			names[node.Name] = true
 		}

@@ -16,6 +16,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/machines"
 	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/internal/kit/items"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
@@ -96,7 +97,7 @@ func (r *Reconciler) recipient(ctx context.Context, s *state, name string) (*clu
 
 // handOver gives a Machine to the MachineSet that is to update it.
 func (r *Reconciler) handOver(ctx context.Context, s *state, a scaling.Move) error {
-	m := s.machine(a.Name)
+	m := items.Named(s.machines, a.Name)
 	to, err := r.recipient(ctx, s, a.To)
 	if err != nil || to == nil || m == nil {
 		return err
@@ -114,15 +115,5 @@ func (r *Reconciler) handOver(ctx context.Context, s *state, a scaling.Move) err
 	}
 	r.Recorder.Eventf(s.set, m, corev1.EventTypeNormal, "SuccessfulMove", "Move", "%s", a)
 	s.machines = slices.DeleteFunc(s.machines, func(have *clusterv1.Machine) bool { return have == m })
-	return nil
-}
-
-// machine is the one of that name; nil if there is none.
-func (s *state) machine(name string) *clusterv1.Machine {
-	for _, m := range s.machines {
-		if m.Name == name {
-			return m
-		}
-	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/items"
 )
 
 // Members are what belongs to a Cluster, beside the objects that it refers to.
@@ -19,8 +20,8 @@ type Members struct {
 
 // Sort sorts what belongs to a Cluster by its part.
 func Sort(deployments []clusterv1.MachineDeployment, sets []clusterv1.MachineSet, pools []clusterv1.MachinePool, machines []clusterv1.Machine) Members {
-	m := Members{Deployments: pointers(deployments), Sets: pointers(sets), Pools: pointers(pools)}
-	for _, machine := range pointers(machines) {
+	m := Members{Deployments: items.Pointers(deployments), Sets: items.Pointers(sets), Pools: items.Pointers(pools)}
+	for _, machine := range items.Pointers(machines) {
 		if _, ok := machine.Labels[clusterv1.MachineControlPlaneLabel]; ok {
 			m.ControlPlaneMachines = append(m.ControlPlaneMachines, machine)
 		} else {
@@ -28,13 +29,6 @@ func Sort(deployments []clusterv1.MachineDeployment, sets []clusterv1.MachineSet
 		}
 	}
 	return m
-}
-
-func pointers[T any](items []T) (all []*T) {
-	for i := range items {
-		all = append(all, &items[i])
-	}
-	return all
 }
 
 // StandaloneSets are those that nobody but the Cluster manages.
