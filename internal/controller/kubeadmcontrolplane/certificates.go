@@ -35,9 +35,6 @@ const repairInterval = secrets.Interval
 // errNotInCache says that an object exists and the cache does not show it yet.
 var errNotInCache = errors.New("not in the cache yet")
 
-// errAwaited says that a user has to bring an object.
-var errAwaited = errors.New("does not exist")
-
 // ownTemplate makes the infrastructure template go with the Cluster.
 func (r *Reconciler) ownTemplate(ctx context.Context, s *state) (phase.Next, error) {
 	switch {
@@ -81,22 +78,17 @@ func (r *Reconciler) certificates(ctx context.Context, s *state) (phase.Next, er
 		}
 	}
 	s.Certificates.Checked = true
+	_, missing := errors.AsType[*kubeadmcontrolplane.MissingError](s.Certificates.Err)
 	switch err := s.Certificates.Err; {
 	case err == nil:
 		return phase.Continue(), nil
 	case kubeadmcontrolplane.Initialized(s.ControlPlane) && len(s.orphans) == 0:
 		return phase.LookAgain(repairInterval), nil // what exists can go on; the conditions tell
-	case errors.Is(err, errAwaited) || used(s):
+	case missing || len(s.orphans) > 0:
 		return phase.Wait(repairInterval), nil
 	default:
 		return phase.Continue(), err
 	}
-}
-
-// used reports whether kubeadm has used the certificates: new ones would not fit
-// what was made with them, by this control plane or before it.
-func used(s *state) bool {
-	return kubeadmcontrolplane.Initialized(s.ControlPlane) || len(s.orphans) > 0
 }
 
 func purposes(s *state) []certs.Purpose {
@@ -110,23 +102,22 @@ func purposes(s *state) []certs.Purpose {
 func (r *Reconciler) secrets() secrets.Store { return secrets.Store{Mgmt: r.Mgmt, Live: r.Live} }
 
 func (r *Reconciler) pair(ctx context.Context, s *state, purpose certs.Purpose) (certs.Pair, error) {
-	brought := !kubeadmcontrolplane.ManagesEtcd(s.ControlPlane) && (purpose == certs.Etcd || purpose == certs.APIServerEtcdClient)
-	find := r.secrets().Get
-	if brought || used(s) { // else what is missing is made
-		find = r.secrets().Find
+	ofEtcd := purpose == certs.Etcd || purpose == certs.APIServerEtcdClient
+	origin := kubeadmcontrolplane.OriginOf(ofEtcd, s.ControlPlane, len(s.orphans) > 0)
+	find := r.secrets().Find
+	if origin == kubeadmcontrolplane.Made { // what the cache does not show is made, or found to be there
+		find = r.secrets().Get
 	}
 	secret, err := find(ctx, s.Cluster, purpose, s.ControlPlane)
-	switch key := s.Cluster.Namespace + "/" + certs.SecretName(s.Cluster.Name, purpose); {
-	case err == nil && brought && purpose == certs.Etcd:
+	switch {
+	case err == nil && origin == kubeadmcontrolplane.Brought && purpose == certs.Etcd:
 		return certs.FromSecret(secret, purpose) // somebody else signs with its key
 	case err == nil:
 		return certs.WithKey(secret, purpose)
 	case !apierrors.IsNotFound(err):
 		return certs.Pair{}, err
-	case brought:
-		return certs.Pair{}, fmt.Errorf("secret %s %w: etcd is external, so create it with keys %s and %s (a CA needs no key)", key, errAwaited, certs.CertKey, certs.PrivateKeyKey)
-	case used(s):
-		return certs.Pair{}, fmt.Errorf("secret %s does not exist, and the cluster was made with what it held: restore it from a backup, or from the files under /etc/kubernetes/pki of a control plane machine", key)
+	case origin != kubeadmcontrolplane.Made:
+		return certs.Pair{}, &kubeadmcontrolplane.MissingError{Secret: s.Cluster.Namespace + "/" + certs.SecretName(s.Cluster.Name, purpose), Origin: origin}
 	}
 	return r.generate(ctx, s, purpose)
 }

@@ -61,8 +61,8 @@ func (r *Reconciler) look(ctx context.Context, s *state) (phase.Next, error) {
 
 // initialize latches that kubeadm init has finished.
 func (r *Reconciler) initialize(ctx context.Context, s *state) (phase.Next, error) {
-	if len(s.Machines) == 0 || len(s.Machines) == 1 && s.Machines[0].Deleting() {
-		return phase.Continue(), nil // what answers is on its way out
+	if !kubeadmcontrolplane.Starting(s.Machines) {
+		return phase.Continue(), nil
 	}
 	err := s.client.Get(ctx, addons.KubeadmConfig, &corev1.ConfigMap{})
 	if apierrors.IsNotFound(err) {

@@ -7,6 +7,7 @@
 package kubeadmcontrolplane
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -109,4 +110,48 @@ func ManagesEtcd(kcp *controlplanev1.KubeadmControlPlane) bool {
 func Initialized(kcp *controlplanev1.KubeadmControlPlane) bool {
 	done := kcp.Status.Initialization.ControlPlaneInitialized
 	return done != nil && *done
+}
+
+// Origin is where a certificate of the cluster comes from.
+type Origin string
+
+// The origins.
+const (
+	Made    Origin = "it is made where it is missing"
+	Brought Origin = "users bring it: their etcd is signed with it"
+	Kept    Origin = "the cluster was made with it: a new one would not fit"
+)
+
+// OriginOf is the origin of a certificate, which etcd is served or asked with, or
+// not. To adopt machines is to go on with what somebody else made them with.
+func OriginOf(ofEtcd bool, kcp *controlplanev1.KubeadmControlPlane, adopts bool) Origin {
+	switch {
+	case ofEtcd && !ManagesEtcd(kcp):
+		return Brought
+	case adopts || Initialized(kcp):
+		return Kept
+	default:
+		return Made
+	}
+}
+
+// MissingError says that a Secret with a certificate is missing which nobody here
+// may make.
+type MissingError struct {
+	Secret string // for messages
+	Origin Origin
+}
+
+// Error implements error.
+func (e *MissingError) Error() string {
+	if e.Origin == Brought {
+		return fmt.Sprintf("secret %s does not exist: etcd is external, so create it with keys %s and %s (a CA needs no key)", e.Secret, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
+	}
+	return fmt.Sprintf("secret %s does not exist, and the cluster was made with what it held: restore it from a backup, or from the files under /etc/kubernetes/pki of a control plane machine", e.Secret)
+}
+
+// Starting reports whether there is a machine on which kubeadm init can have
+// finished: an API server that answers without one is on its way out.
+func Starting(machines []*Machine) bool {
+	return len(machines) > 1 || len(machines) == 1 && !machines[0].Deleting()
 }
