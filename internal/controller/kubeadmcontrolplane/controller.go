@@ -121,6 +121,7 @@ func (r *Reconciler) upkeep() []phase.Phase[*state] {
 		phase.Do("inspect the workload cluster", r.inspect),
 		phase.Do("remove etcd members without a machine", r.removeOrphans),
 		phase.Do("prepare machines for termination", r.prepareTermination),
+		phase.Do("renewed certificates", r.renewals),
 		phase.Do("remediate", r.remediate),
 		phase.Do("scale and roll out", r.scale),
 		phase.Do("addons", r.addons),

@@ -102,7 +102,47 @@ func TestMachinesWhoseCertificatesEndAreReplacedInTime(t *testing.T) {
 	l.clock.SetTime(end.AddDate(0, 0, -10).Add(time.Second))
 	l.said = nil
 	l.settle()
+	if l.looks.Load() != 3 {
+		t.Errorf("%d looks, want one more before the machine goes, and one at its successor", l.looks.Load())
+	}
 	if diff := cmp.Diff([]string{"create a machine that joins: 1 of 1 are not up to date", "delete cp-1: 1 of 2 are not up to date"}, l.said); diff != "" {
 		t.Errorf("events (-want +got)\n%s", diff)
+	}
+}
+
+func TestCertificatesThatWereRenewedSaveTheirMachine(t *testing.T) {
+	t.Parallel()
+	for name, days := range map[string]int32{"before they end": 10, "without a rollout": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, 1, func(_ *clusterv1.Cluster, kcp *controlplanev1.KubeadmControlPlane) {
+				kcp.Spec.Rollout.Before.CertificatesExpiryDays = days
+			})
+			end := l.clock.Now().AddDate(0, 0, 30).Truncate(time.Second)
+			l.ends = map[string]time.Time{"node-cp-1": end}
+			l.settle()
+			m := l.machines()[0]
+			l.status(m, func() { m.Status.CertificatesExpiryDate = metav1.NewTime(end) })
+			renewed := end.AddDate(1, 0, 0)
+			l.ends["node-cp-1"] = renewed // kubeadm certs renew, on the machine
+			l.clock.SetTime(end.AddDate(0, 0, -int(days)).Add(-time.Minute))
+			if res, err := l.once(); err != nil || res.RequeueAfter != time.Minute || l.looks.Load() != 1 {
+				t.Errorf("a minute before it wakes after %s, with %d looks, error %v", res.RequeueAfter, l.looks.Load(), err)
+			}
+			l.clock.SetTime(end.AddDate(0, 0, -int(days)))
+			l.said = nil
+			if _, err := l.once(); err != nil {
+				t.Error(err)
+			}
+			if noted, want := l.noted()["cp-1"], renewed.UTC().Format(time.RFC3339); noted != want || len(l.said) > 0 {
+				t.Errorf("noted %s, want %s; events %q", noted, want, l.said)
+			}
+			m = l.machines()[0]
+			l.status(m, func() { m.Status.CertificatesExpiryDate = metav1.NewTime(renewed) })
+			l.settle()
+			if l.looks.Load() != 2 || len(l.said) > 0 {
+				t.Errorf("%d looks; events %q", l.looks.Load(), l.said)
+			}
+		})
 	}
 }

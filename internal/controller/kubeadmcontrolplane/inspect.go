@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -104,25 +105,54 @@ func (r *Reconciler) inspectMachines(ctx context.Context, s *state) error {
 	return nil
 }
 
-// unreadable are API servers, by the UIDs of their Pods, whose certificates could
-// not be read, and when to look again; zero for never.
-type unreadable map[types.UID]time.Time
+// unreadable are API servers whose certificates could not be read, or are as they
+// are noted, and when to look again; zero for never.
+type unreadable map[shown]time.Time
+
+// shown is an API server, by the UID of its Pod, with the end of its certificate as
+// it is noted; empty for not at all.
+type shown struct {
+	pod  types.UID
+	ends string
+}
+
+// renewals looks again at certificates that end, before a machine is replaced for
+// it: somebody may have renewed them on the machine. Then the Machine hears of it,
+// and that wakes us.
+func (r *Reconciler) renewals(ctx context.Context, s *state) (phase.Next, error) {
+	ending := kubeadmcontrolplane.Ending(s.Facts)
+	before := apiServersOf(s, ending)
+	next, err := r.lookAtCertificates(ctx, s, ending)
+	if !slices.Equal(before, apiServersOf(s, ending)) {
+		return phase.Wait(0), err
+	}
+	return next, err
+}
 
 // expiries notes when the certificates of the machines end, on the KubeadmConfigs
 // that they were made by. From there the Machines have it, and from those the
-// rollout. An API server that shows none is no failure of the control plane: it is
-// looked at again after a while.
+// rollout.
 func (r *Reconciler) expiries(ctx context.Context, s *state) (phase.Next, error) {
+	return r.lookAtCertificates(ctx, s, kubeadmcontrolplane.Undated(s.Facts))
+}
+
+// lookAtCertificates notes when the certificates of some machines end. An API
+// server that shows none is no failure of the control plane: it is looked at again
+// after a while.
+func (r *Reconciler) lookAtCertificates(ctx context.Context, s *state, machines []*kubeadmcontrolplane.Machine) (phase.Next, error) {
 	var ask []*kubeadmcontrolplane.Machine
 	last, known, next := r.unreadable.Get(s.ControlPlane), unreadable{}, phase.Continue()
-	for _, m := range kubeadmcontrolplane.Undated(s.Facts) {
-		pod := apiServerOf(s, m)
-		again, tried := last[pod]
-		if !tried || !again.IsZero() && !s.Now.Before(again) {
-			ask = append(ask, m)
-			continue
+	for _, server := range apiServersOf(s, s.Machines) {
+		if again, tried := last[server]; tried {
+			known[server] = again
 		}
-		if known[pod] = again; !again.IsZero() {
+	}
+	for _, m := range machines {
+		again, tried := known[apiServerOf(s, m)]
+		switch {
+		case !tried || !again.IsZero() && !s.Now.Before(again):
+			ask = append(ask, m)
+		case !again.IsZero():
 			next = phase.LookAgain(again.Sub(s.Now))
 		}
 	}
@@ -145,14 +175,17 @@ func (r *Reconciler) expiries(ctx context.Context, s *state) (phase.Next, error)
 	asking.Wait()
 	var errs []error
 	for n, m := range ask {
+		server := apiServerOf(s, m)
 		switch err := failed[n]; {
 		case err == nil:
-			errs = append(errs, r.date(ctx, m, found[n]))
+			if errs = append(errs, r.date(ctx, m, found[n])); server == apiServerOf(s, m) {
+				known[server] = time.Time{}
+			}
 			continue
 		case errors.Is(err, servingcert.ErrForeign):
-			known[apiServerOf(s, m)] = time.Time{}
+			known[server] = time.Time{}
 		default:
-			known[apiServerOf(s, m)], next = s.Now.Add(repairInterval), phase.LookAgain(repairInterval)
+			known[server], next = s.Now.Add(repairInterval), phase.LookAgain(repairInterval)
 		}
 		ctrl.LoggerFrom(ctx).V(2).Info("Not knowing when the certificates of a machine end", "Machine", m.Name, "reason", failed[n].Error())
 	}
@@ -160,9 +193,19 @@ func (r *Reconciler) expiries(ctx context.Context, s *state) (phase.Next, error)
 	return next, errors.Join(errs...)
 }
 
-// apiServerOf is the Pod that is asked.
-func apiServerOf(s *state, m *kubeadmcontrolplane.Machine) types.UID {
-	return s.Workload.Pods["kube-apiserver-"+m.Node()].UID
+// apiServerOf is what a machine shows, and is asked.
+func apiServerOf(s *state, m *kubeadmcontrolplane.Machine) (server shown) {
+	if p := s.Workload.Pods["kube-apiserver-"+m.Node()]; p != nil && m.Config != nil {
+		server = shown{p.UID, m.Config.Annotations[clusterv1.MachineCertificatesExpiryDateAnnotation]}
+	}
+	return server
+}
+
+func apiServersOf(s *state, machines []*kubeadmcontrolplane.Machine) (all []shown) {
+	for _, m := range machines {
+		all = append(all, apiServerOf(s, m))
+	}
+	return all
 }
 
 // date writes the annotation. It is not signed as what follows the template is:

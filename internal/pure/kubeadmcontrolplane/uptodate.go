@@ -62,16 +62,38 @@ func Judge(kcp *controlplanev1.KubeadmControlPlane, m *Machine, now time.Time) V
 }
 
 func expiresSoon(kcp *controlplanev1.KubeadmControlPlane, m *Machine, now time.Time) bool {
-	days, expiry := kcp.Spec.Rollout.Before.CertificatesExpiryDays, m.Status.CertificatesExpiryDate
-	return days > 0 && !expiry.IsZero() && !now.Before(expiry.AddDate(0, 0, -int(days)))
+	return kcp.Spec.Rollout.Before.CertificatesExpiryDays > 0 && ending(kcp, m, now)
+}
+
+// ending reports whether the certificates of a machine end, as far as is known, or
+// will within the days that the spec gives.
+func ending(kcp *controlplanev1.KubeadmControlPlane, m *Machine, now time.Time) bool {
+	expiry := m.Status.CertificatesExpiryDate
+	return !expiry.IsZero() && !now.Before(expiry.AddDate(0, 0, -int(kcp.Spec.Rollout.Before.CertificatesExpiryDays)))
 }
 
 // Undated are the machines of which nobody has said when their certificates end,
-// and whose API server can be asked. It is said once, on the KubeadmConfig that
-// the certificates were made by: a machine gets no others until it is replaced.
-func Undated(f Facts) (all []*Machine) {
+// and whose API server can be asked. It is said on the KubeadmConfig that the
+// certificates were made by: unless somebody renews them on the machine, it gets
+// no others.
+func Undated(f Facts) []*Machine {
+	return f.askable(func(m *Machine, noted string) bool { return noted == "" })
+}
+
+// Ending are the machines whose certificates end by what was noted, so that they
+// are looked at again before that is acted on: somebody may have renewed them.
+// What a user has noted on the Machine stands.
+func Ending(f Facts) []*Machine {
+	return f.askable(func(m *Machine, noted string) bool {
+		return noted != "" && m.Annotations[clusterv1.MachineCertificatesExpiryDateAnnotation] == "" && ending(f.ControlPlane, m, f.Now)
+	})
+}
+
+// askable are the machines whose API server can be asked, by when their
+// certificates end as it is noted on their KubeadmConfig; empty for not at all.
+func (f Facts) askable(is func(m *Machine, noted string) bool) (all []*Machine) {
 	for _, m := range f.Machines {
-		if m.Config == nil || m.Deleting() || m.Config.Annotations[clusterv1.MachineCertificatesExpiryDateAnnotation] != "" {
+		if m.Config == nil || m.Deleting() || !is(m, m.Config.Annotations[clusterv1.MachineCertificatesExpiryDateAnnotation]) {
 			continue
 		}
 		if p := f.Workload.Pods["kube-apiserver-"+m.Node()]; p != nil && p.Status.Phase == corev1.PodRunning && podReady(p) {
@@ -101,11 +123,9 @@ func rolloutDue(kcp *controlplanev1.KubeadmControlPlane, machines []*Machine, no
 	if after := kcp.Spec.Rollout.After; !after.IsZero() && len(machines) > 0 {
 		consider(after.Time)
 	}
-	if days := kcp.Spec.Rollout.Before.CertificatesExpiryDays; days > 0 {
-		for _, m := range machines {
-			if expiry := m.Status.CertificatesExpiryDate; !expiry.IsZero() {
-				consider(expiry.AddDate(0, 0, -int(days)))
-			}
+	for _, m := range machines { // without a rollout.before it is looked whether they were renewed
+		if expiry := m.Status.CertificatesExpiryDate; !expiry.IsZero() {
+			consider(expiry.AddDate(0, 0, -int(kcp.Spec.Rollout.Before.CertificatesExpiryDays)))
 		}
 	}
 	return due

@@ -191,8 +191,11 @@ func TestRolloutDueIsTheNextMoment(t *testing.T) {
 	if got, want := rolloutDue(kcp, all, now), now.AddDate(0, 0, 2); !got.Equal(want) {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got := rolloutDue(controlPlane(1), all, now); !got.IsZero() {
-		t.Errorf("got %s without a rollout to come", got)
+	if got, want := rolloutDue(controlPlane(1), all, now), now.AddDate(0, 0, 3); !got.Equal(want) {
+		t.Errorf("got %s without a rollout to come, want %s: the first certificate ends", got, want)
+	}
+	if got := rolloutDue(controlPlane(1), machines("a"), now); !got.IsZero() {
+		t.Errorf("got %s of nothing to come", got)
 	}
 }
 
