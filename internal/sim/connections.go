@@ -125,3 +125,6 @@ func (c *connections) probe(ctx context.Context, cluster client.ObjectKey) *conn
 // Source implements workload.Clusters. Nobody is woken here: every round
 // reconciles everything.
 func (c *connections) Source(client.Object, workload.ToRequests) source.Source { return nil }
+
+// AwaitKinds implements workload.Clusters.
+func (c *connections) AwaitKinds(client.ObjectKey) {}

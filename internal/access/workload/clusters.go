@@ -46,7 +46,13 @@ type Clusters interface {
 	// every connected cluster, or, with a nil obj, by changes of Health. What is
 	// there when a connection comes up is told by that alone.
 	// ToRequests must not change obj, nor block.
+	//
+	// With a PartialObjectMetadata it wakes by changes of the definitions of kinds
+	// (CRDs) of the clusters for which AwaitKinds was called; obj is empty then.
 	Source(obj client.Object, toRequests ToRequests) source.Source
+	// AwaitKinds has those definitions watched for some minutes. It does nothing
+	// while the cluster is not connected.
+	AwaitKinds(cluster client.ObjectKey)
 }
 
 // ToRequests names the objects to reconcile because of an event in a workload

@@ -47,6 +47,7 @@ type connection struct {
 	client     client.Client
 	nodes      *view[*corev1.Node]
 	pods       *view[*corev1.Pod]
+	kinds      *kinds
 
 	cancel  context.CancelFunc // ends the views
 	viewing sync.WaitGroup     // views that run
@@ -112,6 +113,7 @@ func (c *connection) makeClients(k *keeper) error {
 	c.nodes = newNodes(o)
 	o.name, o.request = "control plane pods", requests(lister, "pods", controlPlaneNamespace, controlPlaneLabel)
 	c.pods = newPods(o)
+	c.kinds = &kinds{lister: lister, tell: tell}
 	c.client = &reader{Client: direct, answers: k.cache.answers, nodes: c.nodes, pods: c.pods}
 	return nil
 }
@@ -192,6 +194,7 @@ func (c *connection) open(ctx context.Context) error {
 	c.viewing.Go(func() { c.pods.run(viewing, failed) })
 	timeout := time.NewTimer(openTimeout)
 	defer timeout.Stop()
+	c.kinds.opened(viewing)
 	for _, filled := range []<-chan struct{}{c.nodes.filled, c.pods.filled} {
 		select {
 		case <-filled:
@@ -211,6 +214,7 @@ func (c *connection) close() {
 	if c.cancel != nil {
 		c.cancel()
 	}
+	c.kinds.opened(nil) // none begins any more
 	c.viewing.Wait()
 	c.http.CloseIdleConnections()
 }

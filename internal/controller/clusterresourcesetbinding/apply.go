@@ -105,6 +105,7 @@ func (r *Reconciler) apply(ctx context.Context, s *state, set *addonsv1.ClusterR
 
 // objects applies the objects of a resource that were not applied yet.
 func (r *Reconciler) objects(ctx context.Context, s *state, a *attempt, objects []*unstructured.Unstructured, c call) (problems []string) {
+	a.awaits = false
 	for i, obj := range objects {
 		if a.done[i] {
 			continue
@@ -120,6 +121,8 @@ func (r *Reconciler) objects(ctx context.Context, s *state, a *attempt, objects 
 		}
 		ctrl.LoggerFrom(ctx).V(2).Info("Not applying an object", "object", resourceset.Name(obj), "reason", c.words(obj, err))
 		problems = append(problems, resourceset.Name(obj)+": "+c.words(obj, err))
+		mapping, kind := errors.AsType[unmapped](err)
+		a.awaits = a.awaits || kind && unserved(mapping.error)
 		if s.down = unreachable(err); s.down {
 			return problems
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,6 +46,8 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 
 	controller.Memory[*progress]
+
+	defined sync.Map // keys of Clusters in which kinds were defined since the last pass
 }
 
 // Setup registers the controller and its watches.
@@ -56,11 +59,18 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 		Watches(&clusterv1.Cluster{}, ofCluster, clusterMatters()).
 		Watches(&addonsv1.ClusterResourceSet{}, r.ofSet, setMatters()).
 		WatchesSource(r.Workload.Source(nil, ofConnection)).
+		WatchesSource(r.Workload.Source(&metav1.PartialObjectMetadata{}, r.ofKinds)).
 		Concurrency(workers)
 	for _, src := range r.Payloads.Sources(r.ofPayload) {
 		b.WatchesSource(src)
 	}
 	return b.Complete(r)
+}
+
+// Forget drops what is remembered of a binding that has gone.
+func (r *Reconciler) Forget(key client.ObjectKey) {
+	r.defined.Delete(key)
+	r.Memory.Forget(key)
 }
 
 // state is what one reconcile knows.
@@ -114,6 +124,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, b *addonsv1.ClusterResourceS
 	s.errs = append(s.errs, r.setOwners(s), r.connect(ctx, s))
 	r.applyAll(ctx, s)
 	resourceset.SetFailures(b, s.failures)
+	if s.workload != nil && s.progress.awaits() {
+		r.Workload.AwaitKinds(client.ObjectKeyFromObject(cluster))
+	}
 	res := ctrl.Result{RequeueAfter: s.progress.next(s, r.Clock.Now())}
 	r.tell(s)
 	return res, errors.Join(append(s.errs, commit(ctx))...)
@@ -167,7 +180,8 @@ func (r *Reconciler) connect(ctx context.Context, s *state) error {
 		return nil // the connection wakes us
 	}
 	if err == nil {
-		s.progress.begin()
+		_, defined := r.defined.LoadAndDelete(client.ObjectKeyFromObject(s.cluster))
+		s.progress.begin(defined)
 	}
 	return err
 }

@@ -41,6 +41,7 @@ type world struct {
 	connected bool
 	writes    int                     // to the management cluster
 	reads     int                     // of Secrets and ConfigMaps
+	awaited   int                     // how often kinds were
 	sent      []string                // to the workload cluster
 	refuse    func(name string) error // of what is sent; nil accepts
 }
@@ -100,6 +101,8 @@ type clusters struct {
 	w      *world
 	client client.Client
 }
+
+func (c clusters) AwaitKinds(client.ObjectKey) { c.w.awaited++ }
 
 func (c clusters) Client(context.Context, client.ObjectKey) (client.Client, error) {
 	if !c.w.connected {

@@ -6,7 +6,8 @@
 //
 // Watches: ClusterResourceSetBinding; Cluster, by name; ClusterResourceSet, by
 // selector and entry; Secret and ConfigMap, by entry, and of both the metadata
-// alone; the connection to the workload cluster.
+// alone; the connection to the workload cluster, and there the definitions of
+// kinds while one is awaited.
 // Writes: ClusterResourceSetBinding (spec, owners, annotation
 // capstan.dev/not-applied, delete); objects in the workload cluster.
 // Order: by the names of ClusterResourceSets, then as these name their resources;

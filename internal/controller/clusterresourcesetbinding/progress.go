@@ -38,13 +38,34 @@ type attempt struct {
 	hash     string
 	done     map[int]bool // objects that are applied, by their place
 	failures int          // in a row
+	tried    time.Time    // when it failed last
 	due      time.Time    // when to try again; zero for at once
+	awaits   bool         // a kind that is not served
 	message  string       // why
 	useless  bool         // to try again, before the hash is another one
 }
 
-// begin begins a pass: what nobody asks for in it is forgotten at its end.
-func (p *progress) begin() { p.before, p.of = p.of, map[resource]*attempt{} }
+// begin begins a pass: what nobody asks for in it is forgotten at its end. When
+// kinds were defined, what awaits one is tried again soon: it is served a moment
+// after its definition came.
+func (p *progress) begin(defined bool) {
+	p.before, p.of = p.of, map[resource]*attempt{}
+	for _, a := range p.before {
+		if soon := a.tried.Add(firstRetry); defined && a.awaits && soon.Before(a.due) {
+			a.failures, a.due = 0, soon
+		}
+	}
+}
+
+// awaits reports whether a kind is awaited.
+func (p *progress) awaits() bool {
+	for _, a := range p.of {
+		if a.awaits {
+			return true
+		}
+	}
+	return false
+}
 
 // attempt returns how far a resource with that hash has come.
 func (p *progress) attempt(r resource, hash string) *attempt {
@@ -58,7 +79,7 @@ func (p *progress) attempt(r resource, hash string) *attempt {
 
 // fail notes that an attempt failed at a time.
 func (a *attempt) fail(at time.Time, message string) {
-	a.message = message
+	a.message, a.tried = message, at
 	a.due = at.Add(min(firstRetry<<min(a.failures, 10), lastRetry))
 	a.failures++
 }

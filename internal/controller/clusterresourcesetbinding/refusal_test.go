@@ -95,6 +95,38 @@ func TestAKindIsAwaitedAndTheRestApplied(t *testing.T) {
 	if got := resourceset.Failures(b); after != firstRetry || len(got) != 1 || got[0].Message != want {
 		t.Errorf("again in %s, failures %+v, want %s", after, got, want)
 	}
+	for range 12 {
+		w.clock.Step(after)
+		_, after, _ = w.reconcile()
+	}
+	if after != lastRetry || w.awaited != 13 {
+		t.Errorf("again in %s, definitions were awaited %d times", after, w.awaited)
+	}
+	w.clock.Step(lastRetry / 2)
+	key := client.ObjectKeyFromObject(b)
+	if got := w.reconciler.ofKinds(t.Context(), key, nil); len(got) != 1 || got[0].NamespacedName != key {
+		t.Errorf("a definition wakes %v", got)
+	}
+	if _, after, _ = w.reconcile(); after != firstRetry {
+		t.Errorf("after a definition came: again in %s, want %s", after, firstRetry)
+	}
+}
+
+// TestWhatAwaitsNoKindIsNotTriedForADefinition: something else is in the way.
+func TestWhatAwaitsNoKindIsNotTriedForADefinition(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, set("s", addonsv1.ClusterResourceSetStrategyApplyOnce, ref("x")), config("x", "one"))
+	w.refuse = func(string) error { return apierrors.NewInternalError(errors.New("x")) }
+	var after time.Duration
+	for range 5 {
+		_, after, _ = w.reconcile()
+		w.clock.Step(after)
+	}
+	_, after, b := w.reconcile()
+	w.reconciler.ofKinds(t.Context(), client.ObjectKeyFromObject(b), nil)
+	if sent, again, _ := w.reconcile(); len(sent) != 0 || again != after || w.awaited != 0 {
+		t.Errorf("sent %v, again in %s, want %s; awaited %d times", sent, again, after, w.awaited)
+	}
 }
 
 func TestNothingIsSentWhileTheClusterIsPausedOrNotConnected(t *testing.T) {

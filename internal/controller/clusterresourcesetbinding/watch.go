@@ -35,6 +35,12 @@ func ofConnection(_ context.Context, cluster client.ObjectKey, _ client.Object) 
 	return []reconcile.Request{{NamespacedName: cluster}}
 }
 
+// ofKinds wakes the binding of a Cluster in which a kind was defined.
+func (r *Reconciler) ofKinds(_ context.Context, cluster client.ObjectKey, _ client.Object) []reconcile.Request {
+	r.defined.Store(cluster, nil)
+	return []reconcile.Request{{NamespacedName: cluster}}
+}
+
 // ofSet wakes the bindings that speak of a ClusterResourceSet, and those of the
 // Clusters that it selects.
 func (r *Reconciler) ofSet(ctx context.Context, obj client.Object) []reconcile.Request {

@@ -219,6 +219,7 @@ func (w *world) Health(client.ObjectKey) workload.Health { return workload.Healt
 
 // Source implements workload.Clusters.
 func (w *world) Source(client.Object, workload.ToRequests) source.Source { return nil }
+func (w *world) AwaitKinds(client.ObjectKey)                             {}
 
 // config reads a config as it is stored.
 func (w *world) config(name string) *bootstrapv1.KubeadmConfig {

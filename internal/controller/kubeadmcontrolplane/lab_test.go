@@ -182,6 +182,9 @@ func (l *lab) Health(client.ObjectKey) workload.Health {
 // Source implements workload.Clusters.
 func (l *lab) Source(client.Object, workload.ToRequests) source.Source { return nil }
 
+// AwaitKinds implements workload.Clusters.
+func (l *lab) AwaitKinds(client.ObjectKey) {}
+
 // Connect implements etcd.Connector.
 func (l *lab) Connect(_ context.Context, t etcd.Target) (etcd.Client, error) {
 	for _, node := range t.Nodes {

@@ -67,6 +67,7 @@ func (w *workloads) Config(client.ObjectKey) (*rest.Config, error) {
 }
 func (w *workloads) Health(client.ObjectKey) workload.Health                 { return w.health }
 func (w *workloads) Source(client.Object, workload.ToRequests) source.Source { return nil }
+func (w *workloads) AwaitKinds(client.ObjectKey)                             {}
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()

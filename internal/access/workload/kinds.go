@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// awaited is for how long the definitions of kinds are watched after somebody
+// has asked for it. Who waits for longer asks again.
+const awaited = 2 * time.Minute
+
+// kinds watches the definitions of kinds that users bring, while somebody waits
+// for one. What is in them is of no interest: that one came or changed is told,
+// and nothing is kept.
+type kinds struct {
+	lister rest.Interface
+	tell   func(client.Object)
+
+	mu    sync.Mutex      // guards what follows
+	ctx   context.Context // of the watch; nil before the connection is open, and after
+	until time.Time
+	runs  bool
+}
+
+// AwaitKinds implements Clusters.
+func (c *Cache) AwaitKinds(cluster client.ObjectKey) {
+	if conn, err := c.connection(cluster); err == nil {
+		conn.kinds.await(&conn.viewing)
+	}
+}
+
+// opened lets the watch run until ctx is done, and with nil not any more.
+func (k *kinds) opened(ctx context.Context) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ctx = ctx
+}
+
+// await has the definitions watched for a while, by one that among waits for.
+func (k *kinds) await(among *sync.WaitGroup) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ctx == nil {
+		return
+	}
+	k.until = time.Now().Add(awaited)
+	if !k.runs {
+		k.runs = true
+		ctx := k.ctx
+		among.Go(func() { k.run(ctx) })
+	}
+}
+
+// goesOn reports whether somebody still waits. If not, the next to wait begins
+// anew.
+func (k *kinds) goesOn(ctx context.Context) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.runs = ctx.Err() == nil && time.Now().Before(k.until)
+	return k.runs
+}
+
+// run watches as long as somebody waits, or until the server says that it will
+// not show its definitions: who asks next tries that again.
+func (k *kinds) run(ctx context.Context) {
+	for retry := firstRetry; k.goesOn(ctx); retry = min(2*retry, lastRetry) {
+		err := k.watch(ctx)
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			k.mu.Lock()
+			k.runs = false
+			k.mu.Unlock()
+			return
+		}
+		ctrl.LoggerFrom(ctx).V(2).Info("The watch of definitions of kinds ended", "reason", text(err))
+		wait := time.NewTimer(jittered(retry))
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
+		}
+	}
+}
+
+// watch tells of each piece of news while somebody waits. It begins with what is
+// there, which may have come before anybody did.
+func (k *kinds) watch(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var end *time.Timer
+	k.mu.Lock() // of end, too
+	end = time.AfterFunc(awaited, func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if left := time.Until(k.until); left > 0 {
+			end.Reset(left)
+			return
+		}
+		cancel()
+	})
+	k.mu.Unlock()
+	defer end.Stop()
+	body, err := k.lister.Get().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions").Param("watch", "true").
+		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json").Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	for buffer := make([]byte, 16<<10); ; {
+		n, err := body.Read(buffer)
+		if n > 0 {
+			k.tell(&metav1.PartialObjectMetadata{})
+		}
+		if err != nil {
+			return plain(err)
+		}
+	}
+}
