@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,7 +19,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -42,8 +43,13 @@ type World struct {
 	Namespace string
 	Limits    Limits
 
+	// Labels are put on all that is made.
+	Labels map[string]string
+
 	followed map[schema.GroupKind]schema.GroupVersionKind
-	wrote    map[Thing]*unstructured.Unstructured // by the suite, last
+	wrote    map[Thing]*unstructured.Unstructured // as it was after the suite wrote it last
+	wanted   map[Thing]*unstructured.Unstructured // what the suite has written of it
+	watching context.Context                      // until the world ends
 	cancel   context.CancelFunc
 	watchers sync.WaitGroup
 
@@ -94,18 +100,24 @@ func New(ctx context.Context, c client.WithWatch, limits Limits, kinds []schema.
 	w := &World{
 		Client: c, Namespace: ns.Name, Limits: limits, cancel: cancel,
 		seen: map[Thing][]*unstructured.Unstructured{}, gone: map[Thing]bool{}, changed: make(chan struct{}), followed: map[schema.GroupKind]schema.GroupVersionKind{}, wrote: map[Thing]*unstructured.Unstructured{},
+		wanted: map[Thing]*unstructured.Unstructured{},
 	}
+	w.watching = watching
 	for _, kind := range []string{"Cluster", "Machine", "MachinePool"} {
-		w.follow(watching, clusterv1.GroupVersion().WithKind(kind))
+		w.Follow(clusterv1.GroupVersion().WithKind(kind))
 	}
 	for _, kind := range kinds {
-		w.follow(watching, kind)
+		w.Follow(kind)
 	}
 	return w, nil
 }
 
-// follow watches a kind until the world ends.
-func (w *World) follow(ctx context.Context, gvk schema.GroupVersionKind) {
+// Follow watches a kind until the world ends.
+func (w *World) Follow(gvk schema.GroupVersionKind) {
+	if _, ok := w.followed[gvk.GroupKind()]; ok {
+		return
+	}
+	ctx := w.watching
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	events, err := w.Client.Watch(ctx, list, client.InNamespace(w.Namespace))
@@ -249,28 +261,37 @@ func (w *World) Make(ctx context.Context, obj *unstructured.Unstructured, name s
 	obj = obj.DeepCopy()
 	obj.SetNamespace(w.Namespace)
 	obj.SetName(name)
+	if len(w.Labels) > 0 {
+		labels := maps.Clone(w.Labels)
+		maps.Copy(labels, obj.GetLabels())
+		obj.SetLabels(labels)
+	}
 	for _, f := range change {
 		f(obj)
 	}
 	if err := w.Client.Create(ctx, obj); err != nil {
 		return nil, fmt.Errorf("create %s: %w", ThingOf(obj), err)
 	}
-	w.wrote[ThingOf(obj)] = obj
+	w.wrote[ThingOf(obj)], w.wanted[ThingOf(obj)] = obj, obj.DeepCopy()
 	return obj, w.Within(ctx, seeing, func() error { return w.sees(obj) })
 }
 
 // Wrote is an object as the suite wrote it last.
 func (w *World) Wrote(t Thing) *unstructured.Unstructured { return w.wrote[t] }
 
-// sees reports whether a version of an object was seen; kinds that are not
-// followed need not be.
+// Wanted is what the suite has written of an object, whatever others have made of
+// it since; nil if the suite did not make it.
+func (w *World) Wanted(t Thing) *unstructured.Unstructured { return w.wanted[t] }
+
+// sees reports whether a version of an object was seen, or that it has gone; kinds
+// that are not followed need not be.
 func (w *World) sees(obj *unstructured.Unstructured) error {
 	if _, ok := w.followed[obj.GroupVersionKind().GroupKind()]; !ok {
 		return nil
 	}
-	all, _ := w.History(ThingOf(obj))
+	all, gone := w.History(ThingOf(obj))
 	for _, seen := range all {
-		if seen.GetResourceVersion() == obj.GetResourceVersion() {
+		if gone || seen.GetResourceVersion() == obj.GetResourceVersion() {
 			return nil
 		}
 	}
@@ -304,6 +325,9 @@ func (w *World) write(ctx context.Context, t Thing, change func(*unstructured.Un
 		return fmt.Errorf("change %s: %w", t, err)
 	}
 	w.wrote[t] = obj
+	if wanted := w.wanted[t]; wanted != nil {
+		change(wanted)
+	}
 	return w.Within(ctx, seeing, func() error { return w.sees(obj) })
 }
 
@@ -329,7 +353,7 @@ func (w *World) End(ctx context.Context) error {
 		w.watchers.Wait()
 	}()
 	clusters := clusterv1.GroupVersion().WithKind("Cluster").GroupKind()
-	err := w.unpause(ctx, clusters)
+	err := w.release(ctx, clusters)
 	for _, only := range []bool{true, false} {
 		for kind := range w.followed {
 			if only != (kind == clusters) {
@@ -348,8 +372,9 @@ func (w *World) End(ctx context.Context) error {
 	return err
 }
 
-// unpause lets all go on that a run left paused when it was ended.
-func (w *World) unpause(ctx context.Context, clusters schema.GroupKind) (err error) {
+// release lets all go on that a run left paused when it was ended, and lets go
+// of what the suite keeps.
+func (w *World) release(ctx context.Context, clusters schema.GroupKind) (err error) {
 	for _, cluster := range w.All(clusters) {
 		if paused, _, _ := unstructured.NestedBool(cluster.Object, "spec", "paused"); paused {
 			e := w.Change(ctx, ThingOf(cluster), func(obj *unstructured.Unstructured) {
@@ -360,8 +385,11 @@ func (w *World) unpause(ctx context.Context, clusters schema.GroupKind) (err err
 	}
 	for kind := range w.followed {
 		for _, obj := range w.All(kind) {
-			if meta.AsPartialObjectMetadata(obj).Annotations[clusterv1.PausedAnnotation] == BySuite {
-				e := w.Change(ctx, ThingOf(obj), func(obj *unstructured.Unstructured) { Annotate(obj, clusterv1.PausedAnnotation, "") })
+			if obj.GetAnnotations()[clusterv1.PausedAnnotation] == BySuite || slices.Contains(obj.GetFinalizers(), Kept) {
+				e := w.Change(ctx, ThingOf(obj), func(obj *unstructured.Unstructured) {
+					Annotate(obj, clusterv1.PausedAnnotation, "")
+					Release(obj)
+				})
 				err = errors.Join(err, e)
 			}
 		}
@@ -388,6 +416,15 @@ func (w *World) left(which func(schema.GroupKind) bool) error {
 
 // BySuite is the value of annotations that the suite sets.
 const BySuite = "capstan-conformance"
+
+// Kept is a finalizer of the suite, which others have to leave where it is; so are
+// an annotation and a label of this name.
+const Kept = "conformance.capstan.dev/kept"
+
+// Release takes the suite's finalizer away.
+func Release(obj *unstructured.Unstructured) {
+	obj.SetFinalizers(slices.DeleteFunc(obj.GetFinalizers(), func(f string) bool { return f == Kept }))
+}
 
 // Annotate sets an annotation, or removes it if value is empty.
 func Annotate(obj *unstructured.Unstructured, key, value string) {
