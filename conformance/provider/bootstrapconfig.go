@@ -3,6 +3,7 @@
 package provider
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -37,9 +39,9 @@ func bootstrapConfig() *role {
 			if err := s.provisionedCluster(ctx); err != nil {
 				return err
 			}
-			return s.bootstrapped(ctx, s.main, clusterKey.Name, clusterv1.MachineControlPlaneLabel)
+			return s.bootstrapped(ctx, s.Main, clusterKey.Name, clusterv1.MachineControlPlaneLabel)
 		},
-		disown: func(ctx context.Context, s *subject) error { return s.world.Delete(ctx, machineNamed(s.main.Name)) },
+		disown: func(ctx context.Context, s *subject) error { return s.World.Delete(ctx, machineNamed(s.Main.Name)) },
 		checks: bootstrapConfigChecks,
 	}
 }
@@ -64,8 +66,14 @@ func bootstrapConfigChecks(r *role) []check {
 	}, r.middle(contract.ReadyCondition), []check{
 		r.say("An X waits for the infrastructure of its Cluster.",
 			"As long as status.initialization.infrastructureProvisioned of the Cluster is not true: before, the endpoint need not be known.",
-			check{remedy: "Look at the status of the Cluster before data are made.", live: true, test: configWaits}),
+			check{Check: advice, remedy: "Look at the status of the Cluster before data are made.", live: true, test: configWaits}),
+		r.say("The Nodes of workers are registered with a taint by an X.",
+			"node.cluster.x-k8s.io/uninitialized:NoSchedule, which is taken away when they have their labels: before, Pods could be put where they must not be. It can be seen with a control plane in the config.",
+			check{Check: advice, remedy: "Add the taint to what the kubelet of a worker registers with.", live: true, test: workersTainted}),
 		r.rehearsal(),
+		r.say("A change of an X makes no new data.",
+			"An update in place changes the spec of the X of a machine that is there, and is made by the extension for it. It can be seen with a change in the config.",
+			check{remedy: "Make data once, and leave them.", live: true, test: dataKept}),
 	}, r.end("Machine"), []check{
 		r.say("An X finds its Secret again.",
 			"After its status was lost, status.dataSecretName is what it was, and the machine does not wait for other data.",
@@ -81,17 +89,22 @@ func (s *subject) bootstrapped(ctx context.Context, t thing, cluster string, lab
 
 // secret reads the Secret that the main object named when it was ready.
 func (s *subject) secret(ctx context.Context) (*corev1.Secret, error) {
-	all, err := s.atDone()
+	all, err := s.AtDone()
 	if err != nil {
 		return nil, err
 	}
-	name := evidence.Text(all[0], "status", "dataSecretName")
+	return s.secretNamed(ctx, all[0])
+}
+
+// secretNamed reads the Secret that a version of an object names.
+func (s *subject) secretNamed(ctx context.Context, obj *unstructured.Unstructured) (*corev1.Secret, error) {
+	name := evidence.Text(obj, "status", "dataSecretName")
 	if name == "" || len(name) > 253 {
-		return nil, fmt.Errorf("status.dataSecretName of %s was %q when it was ready", s.main, name)
+		return nil, fmt.Errorf("status.dataSecretName of %s is %q while it is ready", s.Main, name)
 	}
 	secret := &corev1.Secret{}
-	if err := s.world.Client.Get(ctx, client.ObjectKey{Namespace: s.world.Namespace, Name: name}, secret); err != nil {
-		return nil, fmt.Errorf("get the Secret that %s names: %w", s.main, err)
+	if err := s.World.Client.Get(ctx, client.ObjectKey{Namespace: s.World.Namespace, Name: name}, secret); err != nil {
+		return nil, fmt.Errorf("get the Secret that %s names: %w", s.Main, err)
 	}
 	return secret, nil
 }
@@ -127,8 +140,8 @@ func dataOwned(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	if o := metav1.GetControllerOf(secret); o == nil || o.Kind != s.main.Kind || o.Name != s.main.Name {
-		return fmt.Errorf("the controller of Secret %s is not %s", secret.Name, s.main)
+	if o := metav1.GetControllerOf(secret); o == nil || o.Kind != s.Main.Kind || o.Name != s.Main.Name {
+		return fmt.Errorf("the controller of Secret %s is not %s", secret.Name, s.Main)
 	}
 	return nil
 }
@@ -151,19 +164,23 @@ func sentinelLeft(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	const file = "bootstrap-success.complete"
+	return dataName(secret, "bootstrap-success.complete", "a file")
+}
+
+// dataName looks for a name in data that can be read.
+func dataName(secret *corev1.Secret, name, what string) error {
 	if format := string(secret.Data["format"]); format != "" && format != "cloud-config" {
 		return conformance.Skip("the suite does not read data of format %s", format)
 	}
-	if !strings.Contains(string(secret.Data["value"]), file) {
-		return fmt.Errorf("the data in Secret %s do not name a file %s", secret.Name, file)
+	if !strings.Contains(string(secret.Data["value"]), name) {
+		return fmt.Errorf("the data in Secret %s do not name %s %s", secret.Name, what, name)
 	}
 	return nil
 }
 
 func configWaits(ctx context.Context, s *subject) error {
 	waiting := thing{GroupKind: s.kind.GroupKind, Name: "waiting"}
-	if _, err := s.world.Make(ctx, s.example, waiting.Name); err != nil {
+	if _, err := s.World.Make(ctx, s.Example, waiting.Name); err != nil {
 		return err
 	}
 	if err := s.waitingCluster(ctx); err != nil {
@@ -172,21 +189,63 @@ func configWaits(ctx context.Context, s *subject) error {
 	if err := s.bootstrapped(ctx, waiting, waiting.Name, clusterv1.MachineControlPlaneLabel); err != nil {
 		return err
 	}
-	if err := s.awaitOwner(ctx, waiting); err != nil {
+	if err := s.AwaitOwner(ctx, waiting); err != nil {
 		return conformance.Skip("%w", err)
 	}
 	return s.stillWaits(ctx, waiting)
 }
 
+// workersTainted makes a worker of a Cluster with a control plane, and looks into
+// its data.
+func workersTainted(ctx context.Context, s *subject) error {
+	const workers, taint = "workers", "node.cluster.x-k8s.io/uninitialized"
+	if cp := s.config.ControlPlane; cp == nil || cp.Example == nil {
+		return conformance.Skip("the config has no control plane")
+	}
+	if err := s.initialized(ctx, workers); err != nil {
+		return conformance.Skip("the control plane does not get so far: %w", err)
+	}
+	t := thing{GroupKind: s.kind.GroupKind, Name: "worker"}
+	if _, err := s.World.Make(ctx, s.Example, t.Name); err != nil {
+		return err
+	}
+	if err := s.bootstrapped(ctx, t, workers); err != nil {
+		return err
+	}
+	if err := s.AwaitDoneOf(ctx, t); err != nil {
+		return conformance.Skip("there are no data for a worker: %w", err)
+	}
+	secret, err := s.secretNamed(ctx, s.World.Latest(t))
+	if err != nil {
+		return err
+	}
+	return dataName(secret, taint, "the taint")
+}
+
+// dataKept changes the spec as an update in place does.
+func dataKept(ctx context.Context, s *subject) error {
+	before, err := s.secret(ctx)
+	if err != nil {
+		return err
+	}
+	return s.changed(ctx, func() error {
+		now, err := s.secretNamed(ctx, s.World.Latest(s.Main))
+		if err == nil && (now.Name != before.Name || !maps.EqualFunc(now.Data, before.Data, bytes.Equal)) {
+			err = fmt.Errorf("there are other data for it, in Secret %s", now.Name)
+		}
+		return err
+	})
+}
+
 func dataFound(_ context.Context, s *subject) error {
-	all, err := s.atDone()
+	all, err := s.AtDone()
 	if err != nil {
 		return err
 	}
 	first := evidence.Text(all[0], "status", "dataSecretName")
 	for _, obj := range all {
 		if now := evidence.Text(obj, "status", "dataSecretName"); now != "" && now != first {
-			return fmt.Errorf("status.dataSecretName of %s was %q, and is %q in version %s", s.main, first, now, obj.GetResourceVersion())
+			return fmt.Errorf("status.dataSecretName of %s was %q, and is %q in version %s", s.Main, first, now, obj.GetResourceVersion())
 		}
 	}
 	return nil

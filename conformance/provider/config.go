@@ -47,6 +47,10 @@ type Config struct {
 	// others only help. All when empty.
 	Roles []string `json:"roles,omitempty"`
 
+	// WatchFilter is the value of --watch-filter that the provider was started
+	// with, if it was: all that is made has the label for it.
+	WatchFilter string `json:"watchFilter,omitempty"`
+
 	// Timeout is how long a step of the provider may take; 2 minutes when
 	// zero.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
@@ -97,7 +101,8 @@ type Subject struct {
 	Template *unstructured.Unstructured `json:"template,omitempty"`
 
 	// Change is a change of the template's spec.template.spec, as a merge
-	// patch, that could be wanted one day. It is only rehearsed.
+	// patch, that could be wanted one day. It is rehearsed on the template, and
+	// made to the example as an update in place makes it, and taken back.
 	Change map[string]any `json:"change,omitempty"`
 }
 

@@ -8,7 +8,9 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,9 +66,9 @@ func controlPlane() *role {
 			return c.Initialized, err
 		},
 		own: func(ctx context.Context, s *subject) error {
-			return s.clusterOf(ctx, map[string]any{"controlPlaneRef": refTo(s.main)})
+			return s.clusterOf(ctx, clusterKey.Name, map[string]any{"controlPlaneRef": refTo(s.Main)})
 		},
-		disown: func(ctx context.Context, s *subject) error { return s.world.Delete(ctx, clusterKey) },
+		disown: func(ctx context.Context, s *subject) error { return s.World.Delete(ctx, clusterKey) },
 		checks: controlPlaneChecks,
 	}
 }
@@ -105,16 +107,25 @@ func controlPlaneChecks(r *role) []check {
 		r.say("The Machines of an X say whether they are up to date.",
 			"By the condition UpToDate, which it sets.",
 			check{Check: advice, remedy: "Compare each Machine with the spec at each reconcile, and set the condition.", live: true, test: machinesUpToDate}),
-		r.say("Labels of an X for its Machines reach those that are there.",
-			"A label in spec.machineTemplate.metadata comes to be on its Machines, and no Machine is made anew for it.",
-			check{remedy: "Write metadata, and timeouts of Nodes, to the Machines in place.", live: true, test: metadataReaches}),
+		r.say("Labels and annotations of an X for its Machines reach those that are there.",
+			"What is added to spec.machineTemplate.metadata comes to be on its Machines, and no Machine is made anew for it.",
+			check{Check: advice, remedy: "Write metadata to the Machines in place.", live: true, test: metadataReaches}),
+		r.say("Timeouts of an X for Nodes reach the Machines that are there.",
+			"A nodeDrainTimeoutSeconds in spec.machineTemplate.spec.deletion comes to be on its Machines, and no Machine is made anew for it. An X whose definition has no such field need not.",
+			check{Check: advice, remedy: "Write timeouts of Nodes to the Machines in place.", live: true, test: timeoutsReach}),
+		r.say("The Machines of an X are spread over the failure domains for control planes.",
+			"Each is in one of the failure domains of the Cluster with controlPlane, and none of these has two more than another. It can be seen with an InfraCluster in the config that reports such failure domains.",
+			check{Check: advice, remedy: "Choose the failure domain with the fewest Machines for each that is made.", live: true, test: machinesSpread}),
+		r.say("An X without Machines says whether it is managed externally.",
+			"By status.externalManagedControlPlane, as its Nodes are not to be looked for.",
+			check{Check: advice, remedy: "Set status.externalManagedControlPlane to true if the control plane has no Nodes in the cluster, and to false if it has.", live: true, test: externalSaid}),
 	}, r.middle(contract.AvailableCondition), r.end("Cluster"))
 }
 
 func clusterHasEndpoint(ctx context.Context, s *subject) error {
-	return s.world.Within(ctx, s.world.Limits.Soon, func() error {
-		port, _, _ := unstructured.NestedInt64(objectOf(s.world.Latest(clusterKey)), "spec", "controlPlaneEndpoint", "port")
-		if evidence.Text(s.world.Latest(clusterKey), "spec", "controlPlaneEndpoint", "host") == "" || port == 0 {
+	return s.World.Await(ctx, func() error {
+		port, _, _ := unstructured.NestedInt64(objectOf(s.World.Latest(clusterKey)), "spec", "controlPlaneEndpoint", "port")
+		if evidence.Text(s.World.Latest(clusterKey), "spec", "controlPlaneEndpoint", "host") == "" || port == 0 {
 			return errors.New("spec.controlPlaneEndpoint of the Cluster is not set")
 		}
 		return nil
@@ -124,7 +135,7 @@ func clusterHasEndpoint(ctx context.Context, s *subject) error {
 // clusterSecret reads a Secret that is named after the Cluster.
 func (s *subject) clusterSecret(ctx context.Context, purpose string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	err := s.world.Client.Get(ctx, client.ObjectKey{Namespace: s.world.Namespace, Name: clusterKey.Name + "-" + purpose}, secret)
+	err := s.World.Client.Get(ctx, client.ObjectKey{Namespace: s.World.Namespace, Name: clusterKey.Name + "-" + purpose}, secret)
 	return secret, err
 }
 
@@ -196,16 +207,16 @@ func versionReported(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	if evidence.Text(s.example, "spec", "version") == "" {
+	if evidence.Text(s.Example, "spec", "version") == "" {
 		return conformance.Skip("the example has no spec.version")
 	}
-	return s.world.Await(ctx, func() error {
-		obj := s.world.Latest(s.main)
+	return s.World.Await(ctx, func() error {
+		obj := s.World.Latest(s.Main)
 		if obj == nil {
-			return fmt.Errorf("%s is gone", s.main)
+			return fmt.Errorf("%s is gone", s.Main)
 		}
 		if provisioning, err := c.IsProvisioning(obj); err != nil || provisioning {
-			return errors.Join(err, fmt.Errorf("%s reports no version; its status is %s", s.main, evidence.JSON(obj.Object["status"])))
+			return errors.Join(err, fmt.Errorf("%s reports no version; its status is %s", s.Main, evidence.JSON(obj.Object["status"])))
 		}
 		return nil
 	})
@@ -216,48 +227,55 @@ func replicasCounted(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	if _, ok, _ := unstructured.NestedInt64(s.example.Object, "spec", "replicas"); !ok {
+	if _, ok, _ := unstructured.NestedInt64(s.Example.Object, "spec", "replicas"); !ok {
 		return conformance.Skip("the example has no spec.replicas")
 	}
-	return s.world.Await(ctx, func() error {
-		obj := s.world.Latest(s.main)
+	return s.World.Await(ctx, func() error {
+		obj := s.World.Latest(s.Main)
 		if obj == nil {
-			return fmt.Errorf("%s is gone", s.main)
+			return fmt.Errorf("%s is gone", s.Main)
 		}
 		if scaling, err := c.IsScaling(obj); err != nil || scaling {
-			return errors.Join(err, fmt.Errorf("not all replicas of %s are counted; its status is %s", s.main, evidence.JSON(obj.Object["status"])))
+			return errors.Join(err, fmt.Errorf("not all replicas of %s are counted; its status is %s", s.Main, evidence.JSON(obj.Object["status"])))
 		}
 		return nil
 	})
 }
 
-// machines are the Machines that the main object controls.
-func (s *subject) machines() (mine, others []*unstructured.Unstructured, err error) {
-	for _, m := range s.world.All(machineNamed("").GroupKind) {
-		if o := metav1.GetControllerOf(m); o != nil && o.Kind == s.main.Kind && o.Name == s.main.Name {
+// machines are the Machines that the main object controls. They are read anew: a
+// watch of theirs may be behind that of the main object.
+func (s *subject) machines(ctx context.Context) (mine, others []*unstructured.Unstructured, err error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(clusterv1.GroupVersion().WithKind("MachineList"))
+	if err := s.World.Client.List(ctx, list, client.InNamespace(s.World.Namespace)); err != nil {
+		return nil, nil, fmt.Errorf("list Machines: %w", err)
+	}
+	for i := range list.Items {
+		m := &list.Items[i]
+		if o := metav1.GetControllerOf(m); o != nil && o.Kind == s.Main.Kind && o.Name == s.Main.Name {
 			mine = append(mine, m)
 		} else {
 			others = append(others, m)
 		}
 	}
 	if len(mine) == 0 {
-		err = conformance.Skip("%s has no Machines", s.main)
+		err = conformance.Skip("%s has no Machines", s.Main)
 	}
 	return mine, others, err
 }
 
-func selectorSelects(_ context.Context, s *subject) error {
-	mine, others, err := s.machines()
+func selectorSelects(ctx context.Context, s *subject) error {
+	mine, others, err := s.machines(ctx)
 	if err != nil {
 		return err
 	}
-	selector := evidence.Text(s.world.Latest(s.main), "status", "selector")
+	selector := evidence.Text(s.World.Latest(s.Main), "status", "selector")
 	if selector == "" {
-		return fmt.Errorf("%s has no status.selector", s.main)
+		return fmt.Errorf("%s has no status.selector", s.Main)
 	}
 	matches, err := labels.Parse(selector)
 	if err != nil {
-		return fmt.Errorf("status.selector of %s: %w", s.main, err)
+		return fmt.Errorf("status.selector of %s: %w", s.Main, err)
 	}
 	for _, m := range append(mine, others...) {
 		if want := slices.Contains(mine, m); matches.Matches(labels.Set(m.GetLabels())) != want {
@@ -267,8 +285,8 @@ func selectorSelects(_ context.Context, s *subject) error {
 	return nil
 }
 
-func machinesLabelled(_ context.Context, s *subject) error {
-	mine, _, err := s.machines()
+func machinesLabelled(ctx context.Context, s *subject) error {
+	mine, _, err := s.machines(ctx)
 	if err != nil {
 		return err
 	}
@@ -281,11 +299,11 @@ func machinesLabelled(_ context.Context, s *subject) error {
 }
 
 func machinesUpToDate(ctx context.Context, s *subject) error {
-	if _, _, err := s.machines(); err != nil {
+	if _, _, err := s.machines(ctx); err != nil {
 		return err
 	}
-	return s.world.Within(ctx, s.world.Limits.Soon, func() error {
-		mine, _, err := s.machines()
+	return s.World.Within(ctx, s.World.Limits.Soon, func() error {
+		mine, _, err := s.machines(ctx)
 		for _, m := range mine {
 			if evidence.Condition(m, clusterv1.MachineUpToDateCondition) == "" {
 				return fmt.Errorf("Machine %s has no condition UpToDate", m.GetName())
@@ -296,28 +314,99 @@ func machinesUpToDate(ctx context.Context, s *subject) error {
 }
 
 func metadataReaches(ctx context.Context, s *subject) error {
-	const label = "conformance.capstan.dev/reached"
-	before, _, err := s.machines()
+	const key = "conformance.capstan.dev/reached"
+	return s.reachesMachines(ctx, func(obj *unstructured.Unstructured) {
+		set(obj, sandbox.BySuite, "spec", "machineTemplate", "metadata", "labels", key)
+		set(obj, sandbox.BySuite, "spec", "machineTemplate", "metadata", "annotations", key)
+	}, func(m *unstructured.Unstructured) error {
+		if m.GetLabels()[key] == "" {
+			return fmt.Errorf("Machine %s does not have the label %s", m.GetName(), key)
+		}
+		if m.GetAnnotations()[key] == "" {
+			return fmt.Errorf("Machine %s does not have the annotation %s", m.GetName(), key)
+		}
+		return nil
+	})
+}
+
+func timeoutsReach(ctx context.Context, s *subject) error {
+	const field, seconds = "nodeDrainTimeoutSeconds", int64(3600)
+	if s.kind.Contract == contract.V1Beta1 || !s.kind.Has("spec.machineTemplate.spec.deletion."+field) {
+		return conformance.Skip("it has no spec.machineTemplate.spec.deletion.%s", field)
+	}
+	return s.reachesMachines(ctx, func(obj *unstructured.Unstructured) {
+		set(obj, seconds, "spec", "machineTemplate", "spec", "deletion", field)
+	}, func(m *unstructured.Unstructured) error {
+		if now, _, _ := unstructured.NestedInt64(m.Object, "spec", "deletion", field); now != seconds {
+			return fmt.Errorf("spec.deletion.%s of Machine %s is %d, want %d", field, m.GetName(), now, seconds)
+		}
+		return nil
+	})
+}
+
+// reachesMachines changes the main object and waits until each of its Machines
+// has the change, which must be those that were there before.
+func (s *subject) reachesMachines(ctx context.Context, change func(*unstructured.Unstructured), has func(*unstructured.Unstructured) error) error {
+	before, _, err := s.machines(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.world.Change(ctx, s.main, func(obj *unstructured.Unstructured) {
-		set(obj, sandbox.BySuite, "spec", "machineTemplate", "metadata", "labels", label)
-	}); err != nil {
+	if err := s.World.Change(ctx, s.Main, change); err != nil {
 		return err
 	}
-	return s.world.Await(ctx, func() error {
-		now, _, err := s.machines()
+	return s.World.Await(ctx, func() error {
+		now, _, err := s.machines(ctx)
 		if err != nil {
 			return err
 		}
 		for _, m := range now {
-			if !slices.ContainsFunc(before, func(old *unstructured.Unstructured) bool { return old.GetUID() == m.GetUID() }) {
+			if !slices.ContainsFunc(before, func(old *unstructured.Unstructured) bool { return old.GetName() == m.GetName() }) {
 				return fmt.Errorf("Machine %s was made for it", m.GetName())
 			}
-			if m.GetLabels()[label] == "" {
-				return fmt.Errorf("Machine %s does not have the label %s", m.GetName(), label)
+			if err := has(m); err != nil {
+				return err
 			}
+		}
+		return nil
+	})
+}
+
+func machinesSpread(ctx context.Context, s *subject) error {
+	in := map[string]int{}
+	domains, _, _ := unstructured.NestedSlice(objectOf(s.World.Latest(clusterKey)), "status", "failureDomains")
+	for _, d := range domains {
+		if d, _ := d.(map[string]any); d["controlPlane"] == true {
+			name, _ := d["name"].(string)
+			in[name] = 0
+		}
+	}
+	if len(in) == 0 {
+		return conformance.Skip("the Cluster has no failure domains for control planes")
+	}
+	mine, _, err := s.machines(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range mine {
+		domain := evidence.Text(m, "spec", "failureDomain")
+		if _, ok := in[domain]; !ok {
+			return fmt.Errorf("Machine %s is in failure domain %q; those for control planes are %s", m.GetName(), domain, strings.Join(slices.Sorted(maps.Keys(in)), ", "))
+		}
+		in[domain]++
+	}
+	if counts := slices.Sorted(maps.Values(in)); counts[len(counts)-1] > counts[0]+1 {
+		return fmt.Errorf("the failure domains have Machines %v", in)
+	}
+	return nil
+}
+
+func externalSaid(ctx context.Context, s *subject) error {
+	if mine, _, _ := s.machines(ctx); len(mine) > 0 {
+		return conformance.Skip("%s has Machines", s.Main)
+	}
+	return s.World.Within(ctx, s.World.Limits.Soon, func() error {
+		if _, ok, err := unstructured.NestedBool(objectOf(s.World.Latest(s.Main)), "status", "externalManagedControlPlane"); err != nil || !ok {
+			return errors.Join(err, fmt.Errorf("%s has no Machines, and no status.externalManagedControlPlane", s.Main))
 		}
 		return nil
 	})

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
@@ -181,7 +182,7 @@ const coreFinalizer = "example.com/core"
 // own notes the owner on what it refers to.
 func (c *core) own(ctx context.Context, owner client.Object, of ...*unstructured.Unstructured) error {
 	if !slices.Contains(owner.GetFinalizers(), coreFinalizer) {
-		owner.SetFinalizers([]string{coreFinalizer})
+		controllerutil.AddFinalizer(owner, coreFinalizer)
 		if err := c.client.Update(ctx, owner); err != nil {
 			return err
 		}
@@ -216,7 +217,7 @@ func (c *core) end(ctx context.Context, obj client.Object, wait bool, of ...*uns
 	if wait {
 		return nil
 	}
-	obj.SetFinalizers(nil)
+	controllerutil.RemoveFinalizer(obj, coreFinalizer)
 	return c.client.Update(ctx, obj)
 }
 

@@ -68,7 +68,7 @@ func define(kind string, all ...string) *crd {
 	singular := strings.ToLower(kind)
 	d := &crd{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
-		ObjectMeta: metav1.ObjectMeta{Name: singular + "s." + groupOf(kind), Labels: map[string]string{"cluster.x-k8s.io/v1beta2": "v1"}},
+		ObjectMeta: metav1.ObjectMeta{Name: singular + "s." + groupOf(kind), Labels: map[string]string{"cluster.x-k8s.io/v1beta2": "v1", "clusterctl.cluster.x-k8s.io": ""}},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: groupOf(kind), Scope: apiextensionsv1.NamespaceScoped,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: singular + "s", Singular: singular, Kind: kind, ListKind: kind + "List"},
@@ -98,7 +98,7 @@ func definitions() map[string]*crd {
 		},
 		"FakeConfig": {"status.dataSecretName: string", "status.initialization: object", "status.initialization.dataSecretCreated: boolean"},
 		"FakeControlPlane": {
-			"spec.replicas: integer", "spec.version: string", "spec.machineTemplate: object", "status.initialization: object", "status.initialization.controlPlaneInitialized: boolean",
+			"spec.replicas: integer", "spec.version: string", "spec.machineTemplate: object", "spec.machineTemplate.spec.deletion.nodeDrainTimeoutSeconds: integer", "status.initialization: object", "status.initialization.controlPlaneInitialized: boolean",
 			"status.replicas: integer", "status.readyReplicas: integer", "status.availableReplicas: integer", "status.upToDateReplicas: integer",
 			"status.selector: string", "status.version: string",
 		},
@@ -117,6 +117,13 @@ func definitions() map[string]*crd {
 		SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas", LabelSelectorPath: new(".status.selector"),
 	}
 	return all
+}
+
+// keepOlder makes a definition one of the contract v1beta1.
+func keepOlder(d *crd) {
+	d.Labels["cluster.x-k8s.io/v1beta1"] = d.Labels["cluster.x-k8s.io/v1beta2"]
+	delete(d.Labels, "cluster.x-k8s.io/v1beta2")
+	delete(d.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties, "failureDomains") // a map there
 }
 
 // grants lets the manager do what it has to with the kinds.

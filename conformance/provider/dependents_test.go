@@ -16,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,8 +30,18 @@ func nothing(*one) {}
 // dependents makes what objects make beside themselves.
 func (o *one) dependents(ctx context.Context) error {
 	switch o.obj.GetKind() {
+	case "FakeMachinePool":
+		return o.poolMachines(ctx)
 	case "FakeConfig":
-		return o.secret(ctx, o.dataSecret(), "Opaque", "value", o.data())
+		data := o.data()
+		if size, _, _ := unstructured.NestedInt64(o.obj.Object, "spec", "size"); size > 0 && o.is("makes data anew by a change") {
+			data += "# again\n"
+			old := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: o.obj.GetNamespace(), Name: o.dataSecret()}}
+			if err := o.client.Delete(ctx, old); client.IgnoreNotFound(err) != nil {
+				return err
+			}
+		}
+		return o.secret(ctx, o.dataSecret(), "Opaque", "value", data)
 	case "FakeControlPlane":
 		if !o.is("keeps no kubeconfig") {
 			text, err := o.kubeconfig()
@@ -57,13 +68,51 @@ func (o *one) dataSecret() string {
 }
 
 func (o *one) data() string {
-	switch {
-	case o.is("makes an empty Secret"):
+	if o.is("makes an empty Secret") {
 		return ""
-	case o.is("leaves no file behind"):
-		return "#cloud-config\n"
 	}
-	return "#cloud-config\nruncmd: [touch /run/cluster-api/bootstrap-success.complete]\n"
+	data := "#cloud-config\n"
+	if !o.is("leaves no file behind") {
+		data += "runcmd: [touch /run/cluster-api/bootstrap-success.complete]\n"
+	}
+	if _, controlPlane := o.machine.Labels[clusterv1.MachineControlPlaneLabel]; !controlPlane && !o.is("does not taint workers") {
+		data += "# taint node.cluster.x-k8s.io/uninitialized:NoSchedule\n"
+	}
+	return data
+}
+
+// poolMachines makes a FakeMachine for each instance of a pool, and takes away
+// those that are too many.
+func (o *one) poolMachines(ctx context.Context) error {
+	want := int(*o.pool.Spec.Replicas)
+	switch {
+	case o.is("has no machines"):
+		want = 0
+	case o.is("leaves its machines as they are"):
+		want = 1
+	}
+	for i := range 3 {
+		m := &unstructured.Unstructured{}
+		m.SetGroupVersionKind(gvk("FakeMachine"))
+		m.SetNamespace(o.obj.GetNamespace())
+		m.SetName(fmt.Sprintf("%s-%d", o.obj.GetName(), i))
+		m.SetLabels(map[string]string{clusterv1.ClusterNameLabel: o.cluster.Name, clusterv1.MachinePoolNameLabel: o.pool.Name})
+		err := o.client.Get(ctx, client.ObjectKeyFromObject(m), m.DeepCopy())
+		switch {
+		case client.IgnoreNotFound(err) != nil:
+			return err
+		case err != nil && i < want:
+			err = o.client.Create(ctx, m)
+		case err == nil && i >= want:
+			err = o.client.Delete(ctx, m)
+		default:
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func configStatus(o *one) {
@@ -126,6 +175,9 @@ contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {
 // controlPlaneMachine makes the one Machine of a control plane, and keeps it as
 // it is wanted.
 func (o *one) controlPlaneMachine(ctx context.Context) error {
+	if o.is("has no Machines and does not say why") {
+		return nil
+	}
 	m := &clusterv1.Machine{}
 	m.Namespace, m.Name = o.obj.GetNamespace(), o.obj.GetName()+"-0"
 	err := o.client.Get(ctx, client.ObjectKeyFromObject(m), m)
@@ -139,23 +191,23 @@ func (o *one) controlPlaneMachine(ctx context.Context) error {
 			m.Labels[clusterv1.MachineControlPlaneLabel] = ""
 		}
 		m.Spec = clusterv1.MachineSpec{
-			ClusterName: o.cluster.Name, Bootstrap: clusterv1.Bootstrap{DataSecretName: new("data")},
+			ClusterName: o.cluster.Name, FailureDomain: o.domain(), Bootstrap: clusterv1.Bootstrap{DataSecretName: new("data")},
 			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: groupOf("FakeMachine"), Kind: "FakeMachine", Name: "nowhere"},
 		}
 		return o.client.Create(ctx, m)
 	}
 	before := m.DeepCopy()
-	wanted, _, err := unstructured.NestedStringMap(o.obj.Object, "spec", "machineTemplate", "metadata", "labels")
-	if err != nil {
-		return err
-	}
+	wanted, _, _ := unstructured.NestedStringMap(o.obj.Object, "spec", "machineTemplate", "metadata", "labels")
 	if !o.is("keeps labels to itself") {
 		maps.Copy(m.Labels, wanted)
 	}
-	if !o.is("does not label its Machines") {
-		m.Labels[clusterv1.MachineControlPlaneLabel] = ""
+	if !o.is("keeps annotations to itself") {
+		m.Annotations, _, _ = unstructured.NestedStringMap(o.obj.Object, "spec", "machineTemplate", "metadata", "annotations")
 	}
-	if !maps.Equal(before.Labels, m.Labels) {
+	if timeout, ok, _ := unstructured.NestedInt64(o.obj.Object, "spec", "machineTemplate", "spec", "deletion", "nodeDrainTimeoutSeconds"); ok && !o.is("keeps timeouts to itself") {
+		m.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(timeout))
+	}
+	if !equality.Semantic.DeepEqual(before, m) {
 		if err := o.client.Patch(ctx, m, client.MergeFrom(before)); err != nil {
 			return err
 		}
@@ -166,6 +218,17 @@ func (o *one) controlPlaneMachine(ctx context.Context) error {
 	before = m.DeepCopy()
 	conditions.Set(m, time.Now(), metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionTrue, Reason: "UpToDate"})
 	return o.client.Status().Patch(ctx, m, client.MergeFrom(before))
+}
+
+// domain is the failure domain of its Machine.
+func (o *one) domain() string {
+	if len(o.cluster.Status.FailureDomains) == 0 {
+		return ""
+	}
+	if o.is("puts Machines anywhere") {
+		return "b"
+	}
+	return "a"
 }
 
 func controlPlaneSpec(o *one) {
@@ -182,6 +245,10 @@ func controlPlaneStatus(o *one) {
 		if counter != "readyReplicas" || !o.is("does not count") {
 			o.set(int64(1), "status", counter)
 		}
+	}
+	if o.older {
+		o.set(int64(1), "status", "updatedReplicas")
+		o.set(int64(0), "status", "unavailableReplicas")
 	}
 	selector := "fake=true"
 	if o.is("selects nothing") {

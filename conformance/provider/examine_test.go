@@ -20,7 +20,7 @@ import (
 // TestARunThatIsEndedLeavesNothing in the midst of a pause.
 func TestARunThatIsEndedLeavesNothing(t *testing.T) {
 	t.Parallel()
-	withMemory(t, func(ctx context.Context, f *fakeProvider) {
+	withMemory(t, definitions(), func(ctx context.Context, f *fakeProvider) {
 		ending, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		c := configOf("InfraCluster")
@@ -84,7 +84,7 @@ func TestRunStartsAPlaneAndTheProvider(t *testing.T) {
 		}
 		mgmt, err := client.NewWithWatch(cfg, client.Options{Scheme: s})
 		if err == nil {
-			_, err = startFake(ctx, mgmt, nil)
+			_, err = startFake(ctx, mgmt, nil, definitions())
 		}
 		return err
 	}

@@ -18,7 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/testenv"
@@ -26,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-const finalizer = "example.com/fake"
+const finalizer, watchFilter = "example.com/fake", "fake"
 
 // fakeProvider is a provider whose objects do things wrong, those in spec.faults.
 // When something happens in a namespace it looks at all its objects there, and
@@ -34,6 +36,7 @@ const finalizer = "example.com/fake"
 type fakeProvider struct {
 	client client.WithWatch
 	core   *core
+	older  bool // it keeps the contract v1beta1
 
 	mu    sync.Mutex      // guards what follows
 	dirty map[string]bool // namespaces to look at
@@ -41,10 +44,10 @@ type fakeProvider struct {
 }
 
 // startFake runs the provider until the context ends.
-func startFake(ctx context.Context, c client.WithWatch, beside *core) (*fakeProvider, error) {
-	f := &fakeProvider{client: c, core: beside, dirty: map[string]bool{}, wake: make(chan struct{}, 1)}
+func startFake(ctx context.Context, c client.WithWatch, beside *core, all map[string]*crd) (*fakeProvider, error) {
+	f := &fakeProvider{client: c, core: beside, older: all["FakeCluster"].Labels["cluster.x-k8s.io/v1beta1"] != "", dirty: map[string]bool{}, wake: make(chan struct{}, 1)}
 	objects := []client.Object{grants()}
-	for _, d := range definitions() {
+	for _, d := range all {
 		objects = append(objects, d)
 	}
 	for _, obj := range objects {
@@ -193,42 +196,42 @@ func (o *one) owner(ctx context.Context) (bool, error) {
 
 func (f *fakeProvider) reconcile(ctx context.Context, o *one) error {
 	obj := o.obj
-	if obj.GetAnnotations()[clusterv1.ManagedByAnnotation] != "" && !o.is("touches what is managed from elsewhere") {
+	if obj.GetAnnotations()[clusterv1.ManagedByAnnotation] != "" && !o.is("touches what is managed from elsewhere") ||
+		obj.GetLabels()[clusterv1.WatchLabel] != watchFilter && !o.is("ignores the watch filter") {
 		return nil
 	}
 	owned, err := o.owner(ctx)
 	if err != nil {
 		return err
 	}
-	if !obj.GetDeletionTimestamp().IsZero() {
-		if o.is("keeps its finalizer") && obj.GetAnnotations()[doneBefore] != "" || o.machine != nil && o.machine.Spec.Bootstrap.DataSecretName == nil && o.is("is kept without data") {
-			return nil
-		}
-		return o.save(ctx, func() { obj.SetFinalizers(nil) })
+	paused, seen := o.paused()
+	if !obj.GetDeletionTimestamp().IsZero() && (!seen || o.is("lets go in a pause")) {
+		return o.end(ctx)
 	}
 	if !owned {
-		return o.save(ctx, func() {
+		return o.saveStatus(ctx, func() {
 			if o.is("does not wait for its owner") {
-				o.annotate("example.com/seen")
+				o.set("yes", "status", "seen")
 			}
 		})
 	}
-	annotated, paused := obj.GetAnnotations()[clusterv1.PausedAnnotation] != "", false
-	if o.cluster != nil && o.cluster.Spec.Paused != nil {
-		paused = *o.cluster.Spec.Paused
-	}
 	if !o.is("is silent about pauses") {
 		if err := o.saveStatus(ctx, func() {
-			o.condition(clusterv1.PausedCondition, annotated || paused || saysPaused(o.obj) && o.is("stays paused"))
+			o.condition(clusterv1.PausedCondition, paused || saysPaused(o.obj) && o.is("stays paused"))
 		}); err != nil {
 			return err
 		}
 	}
-	if annotated && !o.is("ignores the annotation") || paused && !o.is("ignores the pause of its Cluster") {
+	if seen {
 		return nil
 	}
 	if !o.is("has no finalizer") {
-		if err := o.save(ctx, func() { obj.SetFinalizers([]string{finalizer}) }); err != nil {
+		if err := o.save(ctx, func() {
+			if o.is("writes a list of finalizers") {
+				obj.SetFinalizers(nil)
+			}
+			controllerutil.AddFinalizer(obj, finalizer)
+		}); err != nil {
 			return err
 		}
 	}
@@ -242,6 +245,27 @@ func (f *fakeProvider) reconcile(ctx context.Context, o *one) error {
 		return nil
 	}
 	return o.live(ctx)
+}
+
+// paused reports whether an object is, and whether the provider sees it.
+func (o *one) paused() (is, seen bool) {
+	annotated := o.obj.GetAnnotations()[clusterv1.PausedAnnotation] != ""
+	cluster := o.cluster != nil && ptr.Deref(o.cluster.Spec.Paused, false)
+	return annotated || cluster, annotated && !o.is("ignores the annotation") || cluster && !o.is("ignores the pause of its Cluster")
+}
+
+// end lets go of an object that is deleted.
+func (o *one) end(ctx context.Context) error {
+	if o.is("keeps its finalizer") && o.obj.GetAnnotations()[doneBefore] != "" ||
+		o.machine != nil && o.machine.Spec.Bootstrap.DataSecretName == nil && o.is("is kept without data") {
+		return nil
+	}
+	return o.save(ctx, func() {
+		controllerutil.RemoveFinalizer(o.obj, finalizer)
+		if o.is("takes all finalizers away") {
+			o.obj.SetFinalizers(nil)
+		}
+	})
 }
 
 func (o *one) set(value any, path ...string) {

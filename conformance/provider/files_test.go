@@ -70,6 +70,18 @@ func TestEachWrongDefinitionFailsItsCheck(t *testing.T) {
 	}
 }
 
+// an writes a role with its article, in a sentence or at its beginning.
+func an(role string, begins bool) string {
+	article := "an "
+	if strings.ContainsAny(role[:1], "BC") {
+		article = "a "
+	}
+	if begins {
+		article = strings.ToUpper(article[:1]) + article[1:]
+	}
+	return article + role
+}
+
 // kindOf is the kind of the provider of these tests in a role.
 func kindOf(role string) string {
 	return "Fake" + strings.TrimPrefix(strings.TrimPrefix(role, "Infra"), "Bootstrap")
@@ -83,11 +95,8 @@ func subjectOf(c *provider.Config, role string) **provider.Subject {
 }
 
 func misdefinitions(role string) []misdefinition {
-	kind, an := kindOf(role), "an "+role
-	if strings.ContainsAny(role[:1], "BC") {
-		an = "a " + role
-	}
-	of, big := " of "+an, strings.ToUpper(an[:1])+an[1:]
+	kind, an, big := kindOf(role), an(role, false), an(role, true)
+	of := " of " + an
 	one := func(name string, spoil func(d *crd), check, problem string) misdefinition {
 		return misdefinition{name, func(all map[string]*crd, _ *rbacv1.ClusterRole) { spoil(all[kind]) }, misbehaviour{"", check, problem}}
 	}
@@ -101,6 +110,8 @@ func misdefinitions(role string) []misdefinition {
 		one("there is none", func(d *crd) { d.Spec.Names.Kind = "Other" }, big+" is defined by a CustomResourceDefinition.", "no CustomResourceDefinition of "+kind),
 		one("it has no label", func(d *crd) { d.Labels = nil }, labels, "no label"),
 		one("its label names no version", func(d *crd) { d.Labels["cluster.x-k8s.io/v1beta2"] = "v1_v2" }, labels, `"v2"`),
+		one("its label names a version that is gone", func(d *crd) { d.Labels["cluster.x-k8s.io/v1beta2"] = "v1alpha1_v1" }, "The labels of the definition"+of+" name versions that are there.", `"v1alpha1"`),
+		one("it keeps an older contract", keepOlder, big+" keeps the latest version of the contract.", "v1beta1"),
 		one("its label names a version that is not served", func(d *crd) { d.Spec.Versions[0].Served = false }, labels, `"v1"`),
 		template("its template has no label", func(d *crd) { d.Labels = nil }, labels, "no label"),
 		one("it has a name of its own", func(d *crd) { d.Name = "fakes." + groupOf(kind) }, "The definition"+of+" has the name that the contract computes.", "want "+strings.ToLower(kind)+"s."+groupOf(kind)),
@@ -111,6 +122,7 @@ func misdefinitions(role string) []misdefinition {
 			status := properties(d)["status"]
 			status.XPreserveUnknownFields = nil
 			delete(status.Properties, "initialization")
+			delete(status.Properties, "ready")
 			properties(d)["status"] = status
 		}, "The definition"+of+" has the fields that Cluster API cannot do without.", "status.initialization"),
 		one("a field is of another type", func(d *crd) { properties(d)["status"].Properties["failureReason"] = props{Type: "integer"} },

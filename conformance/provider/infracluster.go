@@ -4,15 +4,16 @@ package provider
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/conformance/internal/definition"
+	"github.com/capstan-dev/capstan/conformance/internal/evidence"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/access/sandbox"
 )
@@ -38,9 +39,9 @@ func infraCluster() *role {
 			return c.Provisioned, err
 		},
 		own: func(ctx context.Context, s *subject) error {
-			return makeCluster(ctx, s.world, clusterKey.Name, map[string]any{"infrastructureRef": refTo(s.main)})
+			return makeCluster(ctx, s.World, clusterKey.Name, map[string]any{"infrastructureRef": refTo(s.Main)})
 		},
-		disown: func(ctx context.Context, s *subject) error { return s.world.Delete(ctx, clusterKey) },
+		disown: func(ctx context.Context, s *subject) error { return s.World.Delete(ctx, clusterKey) },
 		checks: infraClusterChecks,
 	}
 }
@@ -57,8 +58,12 @@ func infraClusterChecks(r *role) []check {
 	}, r.middle(contract.ReadyCondition), []check{
 		r.say("An X that is managed from elsewhere is left alone.",
 			"One with the annotation cluster.x-k8s.io/managed-by: whoever manages it sets its endpoint and says when it is provisioned.",
-			check{remedy: "End the reconcile when the annotation is there, before anything is written.", live: true, test: managedLeftAlone}),
-	}, r.end("Cluster"))
+			check{Check: advice, remedy: "End the reconcile when the annotation is there, before anything is written.", live: true, test: managedLeftAlone}),
+	}, r.end("Cluster"), []check{
+		r.say("The endpoint of an X does not change.",
+			"Not by a pause or a move either: certificates, Nodes and users know it.",
+			check{remedy: "Set spec.controlPlaneEndpoint once.", live: true, test: endpointKept}),
+	})
 }
 
 // refTo refers to an object, as Clusters and Machines do.
@@ -75,7 +80,7 @@ func makeCluster(ctx context.Context, w *sandbox.World, name string, spec map[st
 }
 
 func endpointThere(_ context.Context, s *subject) error {
-	all, err := s.atDone()
+	all, err := s.AtDone()
 	if err != nil {
 		return err
 	}
@@ -88,17 +93,34 @@ func endpointThere(_ context.Context, s *subject) error {
 	case err != nil:
 		return err
 	case !ok || at.Host == "":
-		return fmt.Errorf("%s of %s has no host", c.ControlPlaneEndpoint, s.main)
+		return fmt.Errorf("%s of %s has no host", c.ControlPlaneEndpoint, s.Main)
 	case len(at.Host) > 512:
-		return fmt.Errorf("the host of %s has %d characters", s.main, len(at.Host))
+		return fmt.Errorf("the host of %s has %d characters", s.Main, len(at.Host))
 	case at.Port < 1 || at.Port > 65535:
-		return fmt.Errorf("the port of %s is %d", s.main, at.Port)
+		return fmt.Errorf("the port of %s is %d", s.Main, at.Port)
+	}
+	return nil
+}
+
+func endpointKept(_ context.Context, s *subject) error {
+	all, err := s.AtDone()
+	if err != nil {
+		return err
+	}
+	at := func(obj *unstructured.Unstructured) string {
+		v, _, _ := unstructured.NestedMap(obj.Object, "spec", "controlPlaneEndpoint")
+		return evidence.JSON(v)
+	}
+	for _, obj := range all {
+		if now := at(obj); now != at(all[0]) {
+			return fmt.Errorf("spec.controlPlaneEndpoint of %s was %s, and is %s in version %s", s.Main, at(all[0]), now, obj.GetResourceVersion())
+		}
 	}
 	return nil
 }
 
 func domainsNamed(_ context.Context, s *subject) error {
-	obj, err := s.now()
+	obj, err := s.Now()
 	if err != nil {
 		return err
 	}
@@ -111,15 +133,15 @@ func domainsNamed(_ context.Context, s *subject) error {
 		return err
 	}
 	if !ok || len(domains) == 0 {
-		return conformance.Skip("%s reports no failure domains", s.main)
+		return conformance.Skip("%s reports no failure domains", s.Main)
 	}
 	if len(domains) > 100 {
-		return fmt.Errorf("%s reports %d failure domains, more than 100", s.main, len(domains))
+		return fmt.Errorf("%s reports %d failure domains, more than 100", s.Main, len(domains))
 	}
 	seen := map[string]bool{}
 	for _, d := range domains {
 		if d.Name == "" || len(d.Name) > 256 || seen[d.Name] {
-			return fmt.Errorf("%s reports a failure domain %q, which is no name of its own", s.main, d.Name)
+			return fmt.Errorf("%s reports a failure domain %q, which is no name of its own", s.Main, d.Name)
 		}
 		seen[d.Name] = true
 	}
@@ -128,23 +150,23 @@ func domainsNamed(_ context.Context, s *subject) error {
 
 func managedLeftAlone(ctx context.Context, s *subject) error {
 	managed := thing{GroupKind: s.kind.GroupKind, Name: "managed"}
-	_, err := s.world.Make(ctx, s.example, managed.Name, func(obj *unstructured.Unstructured) {
+	_, err := s.World.Make(ctx, s.Example, managed.Name, func(obj *unstructured.Unstructured) {
 		sandbox.Annotate(obj, clusterv1.ManagedByAnnotation, sandbox.BySuite)
 	})
 	if err != nil {
 		return err
 	}
-	if err := makeCluster(ctx, s.world, managed.Name, map[string]any{"infrastructureRef": refTo(managed)}); err != nil {
+	if err := makeCluster(ctx, s.World, managed.Name, map[string]any{"infrastructureRef": refTo(managed)}); err != nil {
 		return err
 	}
-	if err := s.awaitOwner(ctx, managed); err != nil {
+	if err := s.AwaitOwner(ctx, managed); err != nil {
 		return conformance.Skip("%w", err)
 	}
-	if err := s.unreconciled(ctx, managed); err != nil {
+	if err := s.Unreconciled(ctx, managed); err != nil {
 		return err
 	}
-	if obj := s.world.Latest(managed); obj != nil && len(obj.GetFinalizers()) > 0 {
-		return errors.New("it got a finalizer")
+	if obj := s.World.Latest(managed); obj != nil && len(obj.GetFinalizers()) > 0 {
+		return fmt.Errorf("it got the finalizers %s", strings.Join(obj.GetFinalizers(), ", "))
 	}
-	return s.world.Delete(ctx, thing{GroupKind: clusterKey.GroupKind, Name: managed.Name})
+	return s.World.Delete(ctx, thing{GroupKind: clusterKey.GroupKind, Name: managed.Name})
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -43,7 +44,7 @@ func infraMachine() *role {
 			return c.Provisioned, err
 		},
 		own:    ownMachine,
-		disown: func(ctx context.Context, s *subject) error { return s.world.Delete(ctx, machineNamed(s.main.Name)) },
+		disown: func(ctx context.Context, s *subject) error { return s.World.Delete(ctx, machineNamed(s.Main.Name)) },
 		checks: infraMachineChecks,
 	}
 }
@@ -77,6 +78,9 @@ func infraMachineChecks(r *role) []check {
 			"With its Machine: the data may never come.",
 			check{remedy: "Look whether the object is being deleted before anything is waited for.", live: true, test: goesWithoutData}),
 		r.rehearsal(),
+		r.say("A change of an X makes no other machine of it.",
+			"An update in place changes the spec of the X of a machine that is there, and is made by the extension for it: what it is provisioned as, its provider ID and its addresses stay. It can be seen with a change in the config.",
+			check{Check: advice, remedy: "Read the spec when the machine is made, and not again.", live: true, test: machineKept}),
 		r.say("What an XTemplate tells of its machines can be read by an autoscaler.",
 			"status.capacity has quantities that are not negative; status.nodeInfo an architecture, one of amd64, arm64, s390x and ppc64le, and an operating system. Without them nothing scales from zero.",
 			check{remedy: "Report capacity by the names of resources of Nodes, and nodeInfo by those of Go.", live: true, test: capacityReadable}),
@@ -91,20 +95,20 @@ func ownMachine(ctx context.Context, s *subject) error {
 	if err := s.provisionedCluster(ctx); err != nil {
 		return err
 	}
-	bootstrap, err := s.bootstrap(ctx, s.main.Name)
+	bootstrap, err := s.bootstrap(ctx, s.Main.Name)
 	if err != nil {
 		return err
 	}
-	spec := map[string]any{"infrastructureRef": refTo(s.main), "bootstrap": bootstrap}
-	if domains, _, _ := unstructured.NestedSlice(objectOf(s.world.Latest(clusterKey)), "status", "failureDomains"); len(domains) > 0 {
+	spec := map[string]any{"infrastructureRef": refTo(s.Main), "bootstrap": bootstrap}
+	if domains, _, _ := unstructured.NestedSlice(objectOf(s.World.Latest(clusterKey)), "status", "failureDomains"); len(domains) > 0 {
 		first, _ := domains[len(domains)-1].(map[string]any)
 		spec["failureDomain"] = first["name"]
 	}
-	if err := s.makeMachine(ctx, s.main.Name, clusterKey.Name, spec, clusterv1.MachineControlPlaneLabel); err != nil {
+	if err := s.makeMachine(ctx, s.Main.Name, clusterKey.Name, spec, clusterv1.MachineControlPlaneLabel); err != nil {
 		return err
 	}
-	return s.world.Await(ctx, func() error {
-		if evidence.Text(s.world.Latest(machineNamed(s.main.Name)), "spec", "bootstrap", "dataSecretName") == "" {
+	return s.World.Await(ctx, func() error {
+		if evidence.Text(s.World.Latest(machineNamed(s.Main.Name)), "spec", "bootstrap", "dataSecretName") == "" {
 			return errors.New("there is no bootstrap data for the Machine")
 		}
 		return nil
@@ -112,37 +116,37 @@ func ownMachine(ctx context.Context, s *subject) error {
 }
 
 func providerIDThere(_ context.Context, s *subject) error {
-	all, err := s.atDone()
+	all, err := s.AtDone()
 	if err != nil {
 		return err
 	}
 	if id := evidence.Text(all[0], "spec", "providerID"); id == "" || len(id) > 512 {
-		return fmt.Errorf("spec.providerID of %s was %q when it was provisioned", s.main, id)
+		return fmt.Errorf("spec.providerID of %s was %q when it was provisioned", s.Main, id)
 	}
 	return nil
 }
 
 func providerIDUnique(ctx context.Context, s *subject) error {
-	obj, err := s.now()
+	obj, err := s.Now()
 	if err != nil {
 		return err
 	}
 	if evidence.Text(obj, "spec", "providerID") == "" {
-		return conformance.Skip("%s has none", s.main)
+		return conformance.Skip("%s has none", s.Main)
 	}
 	second := thing{GroupKind: s.kind.GroupKind, Name: "second"}
 	if err := s.secondMachine(ctx, second); err != nil {
 		return conformance.Skip("a second machine does not get so far: %w", err)
 	}
-	if id := evidence.Text(obj, "spec", "providerID"); id == evidence.Text(s.world.Latest(second), "spec", "providerID") {
-		return fmt.Errorf("%s and %s have the provider ID %q", s.main, second, id)
+	if id := evidence.Text(obj, "spec", "providerID"); id == evidence.Text(s.World.Latest(second), "spec", "providerID") {
+		return fmt.Errorf("%s and %s have the provider ID %q", s.Main, second, id)
 	}
 	return nil
 }
 
 // secondMachine makes another machine of the Cluster, a worker, and waits for it.
 func (s *subject) secondMachine(ctx context.Context, t thing) error {
-	if _, err := s.world.Make(ctx, s.example, t.Name); err != nil {
+	if _, err := s.World.Make(ctx, s.Example, t.Name); err != nil {
 		return err
 	}
 	bootstrap, err := s.bootstrap(ctx, t.Name)
@@ -152,18 +156,42 @@ func (s *subject) secondMachine(ctx context.Context, t thing) error {
 	if err := s.makeMachine(ctx, t.Name, clusterKey.Name, map[string]any{"infrastructureRef": refTo(t), "bootstrap": bootstrap}); err != nil {
 		return err
 	}
-	return s.awaitDoneOf(ctx, t)
+	return s.AwaitDoneOf(ctx, t)
+}
+
+// machineKept changes the spec as an update in place does.
+func machineKept(ctx context.Context, s *subject) error {
+	obj, err := s.Now()
+	if err != nil {
+		return err
+	}
+	is := func(obj *unstructured.Unstructured) map[string]any {
+		addresses, _, _ := unstructured.NestedSlice(obj.Object, "status", "addresses")
+		done, err := s.IsDone(obj)
+		return map[string]any{"spec.providerID": evidence.Text(obj, "spec", "providerID"), "status.addresses": addresses, "provisioned": done && err == nil}
+	}
+	before := is(obj)
+	return s.changed(ctx, func() error {
+		now, err := s.Now()
+		if err != nil {
+			return err
+		}
+		if is := is(now); !reflect.DeepEqual(before, is) {
+			return fmt.Errorf("%s is another now: %s", s.Main, strings.Join(evidence.Differences(before, is, ""), ", "))
+		}
+		return nil
+	})
 }
 
 func providerIDKept(_ context.Context, s *subject) error {
-	all, err := s.atDone()
+	all, err := s.AtDone()
 	if err != nil {
 		return err
 	}
 	first := evidence.Text(all[0], "spec", "providerID")
 	for _, obj := range all {
 		if id := evidence.Text(obj, "spec", "providerID"); id != first {
-			return fmt.Errorf("the provider ID of %s was %q, and is %q in version %s", s.main, first, id, obj.GetResourceVersion())
+			return fmt.Errorf("the provider ID of %s was %q, and is %q in version %s", s.Main, first, id, obj.GetResourceVersion())
 		}
 	}
 	return nil
@@ -172,16 +200,16 @@ func providerIDKept(_ context.Context, s *subject) error {
 // providerIDOfNode goes by what the Machine controller finds, or by the Nodes
 // themselves.
 func providerIDOfNode(ctx context.Context, s *subject) error {
-	if evidence.Text(s.world.Latest(s.main), "spec", "providerID") == "" {
-		return conformance.Skip("%s has none", s.main)
+	if evidence.Text(s.World.Latest(s.Main), "spec", "providerID") == "" {
+		return conformance.Skip("%s has none", s.Main)
 	}
 	var others []string
-	err := s.world.Await(ctx, func() error {
-		if evidence.Text(s.world.Latest(machineNamed(s.main.Name)), "status", "nodeRef", "name") != "" {
+	err := s.World.Await(ctx, func() error {
+		if evidence.Text(s.World.Latest(machineNamed(s.Main.Name)), "status", "nodeRef", "name") != "" {
 			return nil
 		}
-		id := evidence.Text(s.world.Latest(s.main), "spec", "providerID")
-		nodes, err := s.config.nodes(ctx, s.world)
+		id := evidence.Text(s.World.Latest(s.Main), "spec", "providerID")
+		nodes, err := s.config.nodes(ctx, s.World)
 		if err != nil {
 			return err
 		}
@@ -228,16 +256,16 @@ func nodesOf(ctx context.Context, w *sandbox.World) ([]corev1.Node, error) {
 }
 
 func addressesTyped(_ context.Context, s *subject) error {
-	obj, err := s.now()
+	obj, err := s.Now()
 	if err != nil {
 		return err
 	}
 	list, ok, err := unstructured.NestedSlice(obj.Object, "status", "addresses")
 	if err != nil || !ok || len(list) == 0 {
-		return errors.Join(err, conformance.Skip("%s reports no addresses", s.main))
+		return errors.Join(err, conformance.Skip("%s reports no addresses", s.Main))
 	}
 	if err := addressTypes(list); err != nil {
-		return fmt.Errorf("%s: %w", s.main, err)
+		return fmt.Errorf("%s: %w", s.Main, err)
 	}
 	return nil
 }
@@ -254,22 +282,22 @@ func addressTypes(list []any) error {
 }
 
 func domainHonoured(_ context.Context, s *subject) error {
-	want := evidence.Text(s.world.Latest(machineNamed(s.main.Name)), "spec", "failureDomain")
-	got := evidence.Text(s.world.Latest(s.main), "status", "failureDomain")
+	want := evidence.Text(s.World.Latest(machineNamed(s.Main.Name)), "spec", "failureDomain")
+	got := evidence.Text(s.World.Latest(s.Main), "status", "failureDomain")
 	switch {
 	case want == "":
 		return conformance.Skip("the Machine has no failure domain")
 	case got == "":
-		return conformance.Skip("%s reports no failure domain", s.main)
+		return conformance.Skip("%s reports no failure domain", s.Main)
 	case got != want:
-		return fmt.Errorf("%s is in failure domain %q, and its Machine is to be in %q", s.main, got, want)
+		return fmt.Errorf("%s is in failure domain %q, and its Machine is to be in %q", s.Main, got, want)
 	}
 	return nil
 }
 
 func waitsForInfrastructure(ctx context.Context, s *subject) error {
 	waiting := thing{GroupKind: s.kind.GroupKind, Name: "waiting"}
-	if _, err := s.world.Make(ctx, s.example, waiting.Name); err != nil {
+	if _, err := s.World.Make(ctx, s.Example, waiting.Name); err != nil {
 		return err
 	}
 	if err := s.waitingCluster(ctx); err != nil {
@@ -282,7 +310,7 @@ func waitsForInfrastructure(ctx context.Context, s *subject) error {
 	if err := s.makeMachine(ctx, waiting.Name, waiting.Name, map[string]any{"infrastructureRef": refTo(waiting), "bootstrap": bootstrap}); err != nil {
 		return err
 	}
-	if err := s.awaitOwner(ctx, waiting); err != nil {
+	if err := s.AwaitOwner(ctx, waiting); err != nil {
 		return conformance.Skip("%w", err)
 	}
 	return s.stillWaits(ctx, waiting)
@@ -293,13 +321,13 @@ const dataless = "dataless"
 
 func waitsForData(ctx context.Context, s *subject) error {
 	t := thing{GroupKind: s.kind.GroupKind, Name: dataless}
-	if _, err := s.world.Make(ctx, s.example, t.Name); err != nil {
+	if _, err := s.World.Make(ctx, s.Example, t.Name); err != nil {
 		return err
 	}
 	if err := s.makeMachine(ctx, t.Name, clusterKey.Name, map[string]any{"infrastructureRef": refTo(t), "bootstrap": s.noBootstrap()}); err != nil {
 		return err
 	}
-	if err := s.awaitOwner(ctx, t); err != nil {
+	if err := s.AwaitOwner(ctx, t); err != nil {
 		return conformance.Skip("%w", err)
 	}
 	return s.stillWaits(ctx, t)
@@ -307,11 +335,11 @@ func waitsForData(ctx context.Context, s *subject) error {
 
 func goesWithoutData(ctx context.Context, s *subject) error {
 	t := thing{GroupKind: s.kind.GroupKind, Name: dataless}
-	if s.world.Latest(t) == nil {
+	if s.World.Latest(t) == nil {
 		return conformance.Skip("%s is not there", t)
 	}
-	if err := s.world.Delete(ctx, machineNamed(t.Name)); err != nil {
+	if err := s.World.Delete(ctx, machineNamed(t.Name)); err != nil {
 		return err
 	}
-	return s.awaitGone(ctx, t)
+	return s.AwaitGone(ctx, t)
 }

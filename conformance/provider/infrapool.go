@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,7 +18,6 @@ import (
 	"github.com/capstan-dev/capstan/conformance/internal/definition"
 	"github.com/capstan-dev/capstan/conformance/internal/evidence"
 	"github.com/capstan-dev/capstan/contract"
-	"github.com/capstan-dev/capstan/internal/access/sandbox"
 )
 
 // poolKey is the MachinePool of the main object.
@@ -30,8 +30,8 @@ func infraMachinePool() *role {
 		promises: []definition.Promise{
 			{Path: "spec.providerIDList", Type: "array", Must: true},
 			{Path: "spec.providerID", Type: "string"},
-			{Path: "status.initialization.provisioned", Type: "boolean", Must: true, In: contract.V1Beta2},
-			{Path: "status.ready", Type: "boolean"},
+			{Path: "status.ready", Type: "boolean", Must: true, Or: "status.initialization.provisioned"},
+			{Path: "status.initialization.provisioned", Type: "boolean"},
 			{Path: "status.replicas", Type: "integer", Must: true},
 			{Path: "status.infrastructureMachineKind", Type: "string"},
 			{Path: "status.instances", Type: "array"},
@@ -47,7 +47,7 @@ func infraMachinePool() *role {
 		},
 		either: contract.InfraMachinePool{}.IsProvisioned,
 		own:    ownPool,
-		disown: func(ctx context.Context, s *subject) error { return s.world.Delete(ctx, poolKey) },
+		disown: func(ctx context.Context, s *subject) error { return s.World.Delete(ctx, poolKey) },
 		checks: infraMachinePoolChecks,
 	}
 }
@@ -73,7 +73,7 @@ func infraMachinePoolChecks(r *role) []check {
 	}, r.middle(contract.ReadyCondition), []check{
 		r.rehearsal(),
 		r.say("An X follows the replicas of its MachinePool.",
-			"To one more and back, with its list and its count.",
+			"To one more and back, with its list, its count, and its objects for machines if it has any.",
 			check{remedy: "Watch the MachinePool, and compare its replicas with the instances.", live: true, test: replicasFollowed}),
 	}, r.end("MachinePool"))
 }
@@ -81,34 +81,29 @@ func infraMachinePoolChecks(r *role) []check {
 // ownPool makes a MachinePool of a Cluster, whose control plane is that of the
 // config if there is one, so that instances can join it.
 func ownPool(ctx context.Context, s *subject) error {
-	spec := map[string]any{}
-	initialized := "infrastructureProvisioned"
+	makeCluster := s.provisionedCluster
 	if cp := s.config.ControlPlane; cp != nil && cp.Example != nil {
-		obj, err := s.world.Make(ctx, cp.Example, clusterKey.Name)
-		if err != nil {
-			return err
-		}
-		spec["controlPlaneRef"], initialized = refTo(sandbox.ThingOf(obj)), "controlPlaneInitialized"
+		makeCluster = func(ctx context.Context) error { return s.initialized(ctx, clusterKey.Name) }
 	}
-	if err := s.provisioned(ctx, spec, initialized); err != nil {
+	if err := makeCluster(ctx); err != nil {
 		return err
 	}
-	bootstrap, err := s.bootstrap(ctx, s.main.Name)
+	bootstrap, err := s.bootstrap(ctx, s.Main.Name)
 	if err != nil {
 		return err
 	}
 	pool := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"clusterName": clusterKey.Name, "replicas": int64(1),
 		"template": map[string]any{"spec": map[string]any{
-			"clusterName": clusterKey.Name, "version": s.config.KubernetesVersion, "infrastructureRef": refTo(s.main), "bootstrap": bootstrap,
+			"clusterName": clusterKey.Name, "version": s.config.KubernetesVersion, "infrastructureRef": refTo(s.Main), "bootstrap": bootstrap,
 		}},
 	}}}
 	pool.SetGroupVersionKind(clusterv1.GroupVersion().WithKind(poolKey.Kind))
-	if _, err := s.world.Make(ctx, pool, poolKey.Name); err != nil {
+	if _, err := s.World.Make(ctx, pool, poolKey.Name); err != nil {
 		return err
 	}
-	return s.world.Await(ctx, func() error {
-		if evidence.Text(s.world.Latest(poolKey), "spec", "template", "spec", "bootstrap", "dataSecretName") == "" {
+	return s.World.Await(ctx, func() error {
+		if evidence.Text(s.World.Latest(poolKey), "spec", "template", "spec", "bootstrap", "dataSecretName") == "" {
 			return errors.New("there is no bootstrap data for the MachinePool")
 		}
 		return nil
@@ -116,8 +111,8 @@ func ownPool(ctx context.Context, s *subject) error {
 }
 
 func saidTwice(ctx context.Context, s *subject) error {
-	return s.world.Within(ctx, s.world.Limits.Soon, func() error {
-		obj := objectOf(s.world.Latest(s.main))
+	return s.World.Within(ctx, s.World.Limits.Soon, func() error {
+		obj := objectOf(s.World.Latest(s.Main))
 		ready, _, _ := unstructured.NestedBool(obj, "status", "ready")
 		provisioned, _, _ := unstructured.NestedBool(obj, "status", "initialization", "provisioned")
 		if !ready || !provisioned {
@@ -129,12 +124,12 @@ func saidTwice(ctx context.Context, s *subject) error {
 
 // wantedInstances are the replicas of the MachinePool.
 func (s *subject) wantedInstances() int64 {
-	n, _, _ := unstructured.NestedInt64(objectOf(s.world.Latest(poolKey)), "spec", "replicas")
+	n, _, _ := unstructured.NestedInt64(objectOf(s.World.Latest(poolKey)), "spec", "replicas")
 	return n
 }
 
 func (s *subject) listed() error {
-	ids, _, err := unstructured.NestedStringSlice(objectOf(s.world.Latest(s.main)), "spec", "providerIDList")
+	ids, _, err := unstructured.NestedStringSlice(objectOf(s.World.Latest(s.Main)), "spec", "providerIDList")
 	if err != nil {
 		return err
 	}
@@ -146,21 +141,28 @@ func (s *subject) listed() error {
 }
 
 func (s *subject) counted() error {
-	n, ok, err := unstructured.NestedInt64(objectOf(s.world.Latest(s.main)), "status", "replicas")
+	n, ok, err := unstructured.NestedInt64(objectOf(s.World.Latest(s.Main)), "status", "replicas")
 	if want := s.wantedInstances(); err != nil || !ok || n != want {
 		return errors.Join(err, fmt.Errorf("status.replicas is %d, and the MachinePool has %d replicas", n, want))
 	}
 	return nil
 }
 
-func idsListed(ctx context.Context, s *subject) error        { return s.world.Await(ctx, s.listed) }
-func instancesCounted(ctx context.Context, s *subject) error { return s.world.Await(ctx, s.counted) }
+func idsListed(ctx context.Context, s *subject) error        { return s.World.Await(ctx, s.listed) }
+func instancesCounted(ctx context.Context, s *subject) error { return s.World.Await(ctx, s.counted) }
 
-func instancesListed(_ context.Context, s *subject) error {
-	obj := objectOf(s.world.Latest(s.main))
-	instances, ok, err := unstructured.NestedSlice(obj, "status", "instances")
-	if err != nil || !ok {
-		return errors.Join(err, conformance.Skip("%s reports no instances", s.main))
+func instancesListed(ctx context.Context, s *subject) error {
+	if _, ok, err := unstructured.NestedSlice(objectOf(s.World.Latest(s.Main)), "status", "instances"); err != nil || !ok {
+		return errors.Join(err, conformance.Skip("%s reports no instances", s.Main))
+	}
+	return s.World.Within(ctx, s.World.Limits.Soon, s.instancesInList) // spec and status are two writes
+}
+
+func (s *subject) instancesInList() error {
+	obj := objectOf(s.World.Latest(s.Main))
+	instances, _, err := unstructured.NestedSlice(obj, "status", "instances")
+	if err != nil {
+		return err
 	}
 	ids, _, _ := unstructured.NestedStringSlice(obj, "spec", "providerIDList")
 	for _, one := range instances {
@@ -177,38 +179,56 @@ func instancesListed(_ context.Context, s *subject) error {
 }
 
 func machinesMade(ctx context.Context, s *subject) error {
-	kind := evidence.Text(s.world.Latest(s.main), "status", "infrastructureMachineKind")
-	if kind == "" {
-		return conformance.Skip("%s names no kind of machines", s.main)
-	}
-	mapping, err := s.world.Client.RESTMapper().RESTMapping(schema.GroupKind{Group: s.kind.Group, Kind: kind})
+	mapping, err := s.kindOfMachines()
 	if err != nil {
-		return fmt.Errorf("status.infrastructureMachineKind: %w", err)
+		return err
 	}
-	return s.world.Await(ctx, func() error {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(mapping.GroupVersionKind)
-		if err := s.world.Client.List(ctx, list, client.InNamespace(s.world.Namespace), client.MatchingLabels{
-			clusterv1.ClusterNameLabel: clusterKey.Name, clusterv1.MachinePoolNameLabel: poolKey.Name,
-		}); err != nil {
-			return err
-		}
-		if want := s.wantedInstances(); int64(len(list.Items)) != want {
-			return fmt.Errorf("there are %d objects of kind %s with the labels of the pool, and the MachinePool has %d replicas", len(list.Items), kind, want)
-		}
-		return nil
-	})
+	return s.World.Await(ctx, func() error { return s.eachHasMachine(ctx, mapping.GroupVersionKind) })
+}
+
+// kindOfMachines is what the pool names as the kind of its machines.
+func (s *subject) kindOfMachines() (*meta.RESTMapping, error) {
+	kind := evidence.Text(s.World.Latest(s.Main), "status", "infrastructureMachineKind")
+	if kind == "" {
+		return nil, conformance.Skip("%s names no kind of machines", s.Main)
+	}
+	mapping, err := s.World.Client.RESTMapper().RESTMapping(schema.GroupKind{Group: s.kind.Group, Kind: kind})
+	if err != nil {
+		return nil, fmt.Errorf("status.infrastructureMachineKind: %w", err)
+	}
+	s.World.Follow(mapping.GroupVersionKind)
+	return mapping, nil
+}
+
+func (s *subject) eachHasMachine(ctx context.Context, kind schema.GroupVersionKind) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := s.World.Client.List(ctx, list, client.InNamespace(s.World.Namespace), client.MatchingLabels{
+		clusterv1.ClusterNameLabel: clusterKey.Name, clusterv1.MachinePoolNameLabel: poolKey.Name,
+	}); err != nil {
+		return fmt.Errorf("list the machines of the pool: %w", err)
+	}
+	if want := s.wantedInstances(); int64(len(list.Items)) != want {
+		return fmt.Errorf("there are %d objects of kind %s with the labels of the pool, and the MachinePool has %d replicas", len(list.Items), kind.Kind, want)
+	}
+	return nil
 }
 
 func replicasFollowed(ctx context.Context, s *subject) error {
 	if err := errors.Join(s.listed(), s.counted()); err != nil {
 		return conformance.Skip("%w", err)
 	}
+	followed := func() error { return errors.Join(s.listed(), s.counted()) }
+	if machines, err := s.kindOfMachines(); err == nil && s.eachHasMachine(ctx, machines.GroupVersionKind) == nil {
+		followed = func() error {
+			return errors.Join(s.listed(), s.counted(), s.eachHasMachine(ctx, machines.GroupVersionKind))
+		}
+	}
 	for _, n := range []int64{2, 1} {
-		if err := s.world.Change(ctx, poolKey, func(obj *unstructured.Unstructured) { set(obj, n, "spec", "replicas") }); err != nil {
+		if err := s.World.Change(ctx, poolKey, func(obj *unstructured.Unstructured) { set(obj, n, "spec", "replicas") }); err != nil {
 			return err
 		}
-		if err := s.world.Await(ctx, func() error { return errors.Join(s.listed(), s.counted()) }); err != nil {
+		if err := s.World.Await(ctx, followed); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ package provider_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,15 +23,21 @@ type made struct {
 	status func(o *one)
 }
 
-func kindsMade() map[string]made {
-	provisioned := []string{"status", "initialization", "provisioned"}
-	return map[string]made{
-		"FakeCluster":      {provisioned, clusterSpec, clusterStatus},
-		"FakeMachine":      {provisioned, machineSpec, machineStatus},
-		"FakeConfig":       {[]string{"status", "initialization", "dataSecretCreated"}, nothing, configStatus},
-		"FakeControlPlane": {[]string{"status", "initialization", "controlPlaneInitialized"}, controlPlaneSpec, controlPlaneStatus},
-		"FakeMachinePool":  {provisioned, poolSpec, poolStatus},
+// kind is what the object's kind comes to.
+func (o *one) kind() made {
+	field := func(now, before string) []string {
+		if o.older {
+			return []string{"status", before}
+		}
+		return []string{"status", "initialization", now}
 	}
+	return map[string]made{
+		"FakeCluster":      {field("provisioned", "ready"), clusterSpec, clusterStatus},
+		"FakeMachine":      {field("provisioned", "ready"), machineSpec, machineStatus},
+		"FakeConfig":       {field("dataSecretCreated", "ready"), nothing, configStatus},
+		"FakeControlPlane": {field("controlPlaneInitialized", "initialized"), controlPlaneSpec, controlPlaneStatus},
+		"FakeMachinePool":  {field("provisioned", "ready"), poolSpec, poolStatus},
+	}[o.obj.GetKind()]
 }
 
 // doneBefore is on what was done once.
@@ -42,7 +49,7 @@ func (o *one) live(ctx context.Context) error {
 		return err
 	}
 	const lost = "example.com/lost"
-	kind := kindsMade()[o.obj.GetKind()]
+	kind := o.kind()
 	was := o.obj.GetAnnotations()[doneBefore] != ""
 	now, _, _ := unstructured.NestedBool(o.obj.Object, kind.done...)
 	if was && !now && o.is("loses its status") {
@@ -56,10 +63,13 @@ func (o *one) live(ctx context.Context) error {
 		if was && !now && o.is("changes its provider ID") {
 			o.set("fake://another", "spec", "providerID")
 		}
+		if was && !now && o.is("changes its endpoint") {
+			o.set("10.0.0.2", "spec", "controlPlaneEndpoint", "host")
+		}
 	}); err != nil {
 		return err
 	}
-	if err := o.dependents(ctx); err != nil {
+	if err := errors.Join(o.dependents(ctx), o.meddle(ctx)); err != nil {
 		return err
 	}
 	if err := o.saveStatus(ctx, func() {
@@ -91,12 +101,22 @@ func (o *one) live(ctx context.Context) error {
 	})
 }
 
+// meddle writes to what is not the provider's.
+func (o *one) meddle(ctx context.Context) error {
+	if o.is("writes to its owner") && len(o.cluster.Labels) > 0 {
+		before := o.cluster.DeepCopy()
+		o.cluster.Labels = nil
+		return o.client.Patch(ctx, o.cluster, client.MergeFrom(before))
+	}
+	return nil
+}
+
 // ready reports whether all that the object has to wait for is there.
 func (o *one) ready(context.Context) (bool, error) {
-	if o.machine == nil {
-		return true, nil
-	}
 	infra := o.cluster.Status.Initialization.InfrastructureProvisioned
+	if o.machine == nil {
+		return o.obj.GetKind() != "FakeControlPlane" || infra != nil, nil
+	}
 	if (infra == nil || !*infra) && !o.is("does not wait for infrastructure") {
 		return false, nil
 	}
@@ -114,6 +134,10 @@ func clusterSpec(o *one) {
 }
 
 func clusterStatus(o *one) {
+	if o.older {
+		o.set(map[string]any{"a": map[string]any{"controlPlane": true}}, "status", "failureDomains")
+		return
+	}
 	domains := []any{map[string]any{"name": "a", "controlPlane": true}, map[string]any{"name": "b"}}
 	if o.is("names a failure domain twice") {
 		domains[1] = domains[0]
@@ -145,7 +169,11 @@ func machineStatus(o *one) {
 	if o.is("has an address of no type") {
 		address = "Street"
 	}
-	o.set([]any{map[string]any{"type": address, "address": "10.0.0.9"}}, "status", "addresses")
+	at := "10.0.0.9"
+	if size, _, _ := unstructured.NestedInt64(o.obj.Object, "spec", "size"); size > 0 && o.is("is made anew by a change") {
+		at = "10.0.0.10"
+	}
+	o.set([]any{map[string]any{"type": address, "address": at}}, "status", "addresses")
 	domain := o.machine.Spec.FailureDomain
 	if o.is("is in another failure domain") {
 		domain = "nowhere"
@@ -190,9 +218,7 @@ func poolStatus(o *one) {
 		instances = append(instances, map[string]any{"providerID": id})
 	}
 	o.set(instances, "status", "instances")
-	if o.is("has no machines") {
-		o.set("FakeMachine", "status", "infrastructureMachineKind")
-	}
+	o.set("FakeMachine", "status", "infrastructureMachineKind")
 }
 
 func text(obj *unstructured.Unstructured, path ...string) string {

@@ -20,23 +20,39 @@ func machineNamed(name string) thing {
 	return thing{GroupKind: clusterv1.GroupVersion().WithKind("Machine").GroupKind(), Name: name}
 }
 
+// thing is an object that was made.
+type thing = sandbox.Thing
+
+// clusterKey is the Cluster of the main object.
+var clusterKey = thing{GroupKind: clusterv1.GroupVersion().WithKind("Cluster").GroupKind(), Name: "conformance"}
+
 // missing is what Clusters and Machines refer to that must not get further.
 const missing = "missing"
 
 // provisionedCluster makes the Cluster of the main object, with infrastructure
 // from the config's example if there is one, and waits for it.
 func (s *subject) provisionedCluster(ctx context.Context) error {
-	return s.provisioned(ctx, map[string]any{}, "infrastructureProvisioned")
+	return s.provisioned(ctx, clusterKey.Name, map[string]any{}, "infrastructureProvisioned")
 }
 
-// provisioned makes the Cluster of the main object, and waits for what its status
-// says under initialization.
-func (s *subject) provisioned(ctx context.Context, spec map[string]any, field string) error {
-	if err := s.clusterOf(ctx, spec); err != nil {
+// initialized makes a Cluster with a control plane from the config's example, and
+// waits for it.
+func (s *subject) initialized(ctx context.Context, name string) error {
+	obj, err := s.World.Make(ctx, s.config.ControlPlane.Example, name)
+	if err != nil {
 		return err
 	}
-	return s.world.Await(ctx, func() error {
-		cluster := objectOf(s.world.Latest(clusterKey))
+	return s.provisioned(ctx, name, map[string]any{"controlPlaneRef": refTo(sandbox.ThingOf(obj))}, "controlPlaneInitialized")
+}
+
+// provisioned makes a Cluster, and waits for what its status says under
+// initialization.
+func (s *subject) provisioned(ctx context.Context, name string, spec map[string]any, field string) error {
+	if err := s.clusterOf(ctx, name, spec); err != nil {
+		return err
+	}
+	return s.World.Await(ctx, func() error {
+		cluster := objectOf(s.World.Latest(thing{GroupKind: clusterKey.GroupKind, Name: name}))
 		if yes, _, _ := unstructured.NestedBool(cluster, "status", "initialization", field); !yes {
 			return fmt.Errorf("status.initialization.%s of the Cluster is not true; its status is %s", field, evidence.JSON(cluster["status"]))
 		}
@@ -44,11 +60,11 @@ func (s *subject) provisioned(ctx context.Context, spec map[string]any, field st
 	})
 }
 
-// clusterOf makes the Cluster of the main object, with infrastructure from the
-// config's example if there is one, and with an endpoint of nothing otherwise.
-func (s *subject) clusterOf(ctx context.Context, spec map[string]any) error {
+// clusterOf makes a Cluster, with infrastructure from the config's example if there
+// is one, and with an endpoint of nothing otherwise.
+func (s *subject) clusterOf(ctx context.Context, name string, spec map[string]any) error {
 	if infra := s.config.InfraCluster; infra != nil && infra.Example != nil {
-		obj, err := s.world.Make(ctx, infra.Example, clusterKey.Name)
+		obj, err := s.World.Make(ctx, infra.Example, name)
 		if err != nil {
 			return err
 		}
@@ -58,7 +74,7 @@ func (s *subject) clusterOf(ctx context.Context, spec map[string]any) error {
 		// A Cluster needs one of the two, and this is not what is looked at.
 		spec["controlPlaneRef"] = map[string]any{"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "MissingControlPlane", "name": missing}
 	}
-	return makeCluster(ctx, s.world, clusterKey.Name, spec)
+	return makeCluster(ctx, s.World, name, spec)
 }
 
 func objectOf(obj *unstructured.Unstructured) map[string]any {
@@ -70,22 +86,22 @@ func objectOf(obj *unstructured.Unstructured) map[string]any {
 
 // waitingCluster makes a Cluster whose infrastructure never comes.
 func (s *subject) waitingCluster(ctx context.Context) error {
-	return makeCluster(ctx, s.world, "waiting", map[string]any{"infrastructureRef": map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "MissingCluster", "name": missing}})
+	return makeCluster(ctx, s.World, "waiting", map[string]any{"infrastructureRef": map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "MissingCluster", "name": missing}})
 }
 
 // data makes bootstrap data that nobody has to make, and refers to it.
 func (s *subject) data(ctx context.Context, name string) (map[string]any, error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Namespace: s.world.Namespace, Name: name + "-data", Labels: map[string]string{clusterv1.ClusterNameLabel: clusterKey.Name},
+		Namespace: s.World.Namespace, Name: name + "-data", Labels: map[string]string{clusterv1.ClusterNameLabel: clusterKey.Name},
 	}, StringData: map[string]string{"value": "#cloud-config\n"}, Type: clusterv1.ClusterSecretType}
-	return map[string]any{"dataSecretName": secret.Name}, s.world.Client.Create(ctx, secret)
+	return map[string]any{"dataSecretName": secret.Name}, s.World.Client.Create(ctx, secret)
 }
 
 // bootstrap makes bootstrap data by the config's example if there is one, and
 // refers to it.
 func (s *subject) bootstrap(ctx context.Context, name string) (map[string]any, error) {
 	if b := s.config.BootstrapConfig; b != nil && b.Example != nil {
-		obj, err := s.world.Make(ctx, b.Example, name)
+		obj, err := s.World.Make(ctx, b.Example, name)
 		if err != nil {
 			return nil, err
 		}
@@ -110,19 +126,19 @@ func (s *subject) makeMachine(ctx context.Context, name, cluster string, spec ma
 		all[l] = ""
 	}
 	obj.SetLabels(all)
-	_, err := s.world.Make(ctx, obj, name)
+	_, err := s.World.Make(ctx, obj, name)
 	return err
 }
 
 // stillWaits looks that an object is not done, and has nothing of what would
 // come with it.
 func (s *subject) stillWaits(ctx context.Context, t thing) error {
-	return s.world.Quietly(ctx, func() error {
-		obj := s.world.Latest(t)
+	return s.World.Quietly(ctx, func() error {
+		obj := s.World.Latest(t)
 		if obj == nil {
 			return fmt.Errorf("%s is gone", t)
 		}
-		done, err := s.isDone(obj)
+		done, err := s.IsDone(obj)
 		if done {
 			return fmt.Errorf("%s is done; its spec is %s", t, evidence.JSON(obj.Object["spec"]))
 		}

@@ -28,9 +28,9 @@ import (
 
 // inMemory examines the provider of these tests on a management cluster in
 // memory.
-func inMemory(t *testing.T, c provider.Config) (r conformance.Report) {
+func inMemory(t *testing.T, c provider.Config, all map[string]*crd) (r conformance.Report) {
 	t.Helper()
-	withMemory(t, func(ctx context.Context, f *fakeProvider) {
+	withMemory(t, all, func(ctx context.Context, f *fakeProvider) {
 		provider.InMemory(&c, f.client, f.nodes)
 		r = provider.Examine(ctx, c)
 	})
@@ -40,13 +40,13 @@ func inMemory(t *testing.T, c provider.Config) (r conformance.Report) {
 // withMemory runs the provider of these tests on a management cluster in memory,
 // with a core in memory and in a time of its own: how fast the machine is does
 // not matter, and what never happens is waited for at no cost.
-func withMemory(t *testing.T, use func(context.Context, *fakeProvider)) {
+func withMemory(t *testing.T, all map[string]*crd, use func(context.Context, *fakeProvider)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		mgmt := memory(t)
-		f, err := startFake(ctx, mgmt, &core{client: mgmt})
+		f, err := startFake(ctx, mgmt, &core{client: mgmt}, all)
 		if err != nil {
 			t.Fatal(err)
 		}

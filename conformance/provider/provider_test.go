@@ -38,7 +38,11 @@ func TestEachMisbehaviourFailsItsCheck(t *testing.T) {
 		for _, m := range all {
 			t.Run(role+" "+m.fault, func(t *testing.T) {
 				t.Parallel()
-				r := inMemory(t, configOf(role, m.fault))
+				all := definitions()
+				if m.fault == "has no label for a move" {
+					delete(all[kindOf(role)].Labels, "clusterctl.cluster.x-k8s.io")
+				}
+				r := inMemory(t, configOf(role, m.fault), all)
 				if left := slices.Contains(stuck(), m.fault); left != strings.Contains(r.Problem, "left in namespace") {
 					t.Errorf("problem %q, want one with what is left: %t", r.Problem, left)
 				} else if left {
@@ -55,7 +59,26 @@ func TestAProviderThatKeepsTheContractPasses(t *testing.T) {
 	for role := range provider.Roles() {
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()
-			wantFailures(t, role, inMemory(t, configOf(role)))
+			wantFailures(t, role, inMemory(t, configOf(role), definitions()))
+		})
+	}
+}
+
+// TestAProviderOfTheContractBeforeIsLookedAtByThat and told so.
+func TestAProviderOfTheContractBeforeIsLookedAtByThat(t *testing.T) {
+	t.Parallel()
+	for role := range provider.Roles() {
+		t.Run(role, func(t *testing.T) {
+			t.Parallel()
+			all := definitions()
+			for _, d := range all {
+				keepOlder(d)
+			}
+			wanted := []misbehaviour{{"", an(role, true) + " keeps the latest version of the contract.", "v1beta1"}}
+			if role == "InfraMachinePool" {
+				wanted = append(wanted, misbehaviour{"", "A provisioned InfraMachinePool says so in the words of both versions of the contract.", "provisioned is false"})
+			}
+			wantFailures(t, role, inMemory(t, configOf(role), all), wanted...)
 		})
 	}
 }
@@ -128,7 +151,7 @@ func configOf(role string, wrong ...string) provider.Config {
 	if len(faults) > 0 {
 		spec["faults"] = faults
 	}
-	c := provider.Config{Roles: []string{role}, InfraCluster: example("FakeCluster", map[string]any{})}
+	c := provider.Config{Roles: []string{role}, WatchFilter: watchFilter, InfraCluster: example("FakeCluster", map[string]any{})}
 	switch role {
 	case "InfraCluster":
 		c.InfraCluster = example("FakeCluster", spec)
@@ -136,9 +159,11 @@ func configOf(role string, wrong ...string) provider.Config {
 		c.InfraMachine = example("FakeMachine", spec)
 	case "BootstrapConfig":
 		c.BootstrapConfig = example("FakeConfig", spec)
+		c.ControlPlane = example("FakeControlPlane", map[string]any{})
 	case "ControlPlane":
 		spec["replicas"], spec["version"] = int64(1), "v1.36.0"
-		c.ControlPlane, c.InfraCluster = example("FakeControlPlane", spec), nil // the endpoint is its own
+		c.ControlPlane = example("FakeControlPlane", spec)
+		c.InfraCluster = example("FakeCluster", map[string]any{"faults": []any{"has no endpoint"}}) // the control plane has
 	case "InfraMachinePool":
 		c.InfraMachinePool = example("FakeMachinePool", spec)
 	}
@@ -171,6 +196,7 @@ func misbehaviours() map[string][]misbehaviour {
 			{"has no finalizer", "An InfraCluster has a finalizer before it is provisioned.", "no finalizer"},
 			{"has no endpoint", "A provisioned InfraCluster has the endpoint of the control plane.", "no host"},
 			{"has an endpoint without a port", "A provisioned InfraCluster has the endpoint of the control plane.", "port of FakeCluster conformance is 0"},
+			{"changes its endpoint", "The endpoint of an InfraCluster does not change.", "10.0.0.2"},
 			{"names a failure domain twice", "The failure domains of an InfraCluster have names of their own.", `"a"`},
 			{"touches what is managed from elsewhere", "An InfraCluster that is managed from elsewhere is left alone.", "was changed"},
 		}...),
@@ -185,15 +211,18 @@ func misbehaviours() map[string][]misbehaviour {
 			{"does not wait for data", "An InfraMachine waits for bootstrap data.", "is done"},
 			{"is kept without data", "An InfraMachine that waits for bootstrap data can be deleted.", finalizer},
 			{"has a template that is frozen", "A change of an InfraMachineTemplate can be rehearsed.", "it is frozen"},
+			{"is made anew by a change", "A change of an InfraMachine makes no other machine of it.", "10.0.0.10"},
 			{"has less than nothing", "What an InfraMachineTemplate tells of its machines can be read by an autoscaler.", "-2"},
 			{"changes its provider ID", "The provider ID of an InfraMachine does not change.", "fake://another"},
 		}...),
 		"BootstrapConfig": append(anyMisbehaviour("A BootstrapConfig", "ready", "Machine", "Ready"), []misbehaviour{
-			{"names no Secret", "A ready BootstrapConfig names the Secret with its data.", `was ""`},
+			{"names no Secret", "A ready BootstrapConfig names the Secret with its data.", `is ""`},
 			{"makes an empty Secret", "A ready BootstrapConfig names the Secret with its data.", "is empty"},
 			{"does not label its Secrets", "The Secret of a BootstrapConfig has the name of the Cluster on it.", `is "", want "conformance"`},
 			{"does not own its Secrets", "The Secret of a BootstrapConfig belongs to it.", "is not FakeConfig conformance"},
 			{"has a key too many", "The Secret of a BootstrapConfig holds its data and their format alone.", "password"},
+			{"does not taint workers", "The Nodes of workers are registered with a taint by a BootstrapConfig.", "node.cluster.x-k8s.io/uninitialized"},
+			{"makes data anew by a change", "A change of a BootstrapConfig makes no new data.", "other data"},
 			{"leaves no file behind", "The data of a BootstrapConfig leave a file behind when they have been run.", "bootstrap-success.complete"},
 			{"does not wait for infrastructure", "A BootstrapConfig waits for the infrastructure of its Cluster.", "is done"},
 			{"has a template that is frozen", "A change of a BootstrapConfigTemplate can be rehearsed.", "it is frozen"},
@@ -210,7 +239,11 @@ func misbehaviours() map[string][]misbehaviour {
 			{"selects nothing", "The selector of a ControlPlane selects its Machines.", `selects Machine conformance-0 is false`},
 			{"does not label its Machines", "The Machines of a ControlPlane are labelled as those of a control plane.", "Machine conformance-0 has the labels"},
 			{"does not say what is up to date", "The Machines of a ControlPlane say whether they are up to date.", "no condition UpToDate"},
-			{"keeps labels to itself", "Labels of a ControlPlane for its Machines reach those that are there.", "does not have the label"},
+			{"keeps labels to itself", "Labels and annotations of a ControlPlane for its Machines reach those that are there.", "does not have the label"},
+			{"keeps annotations to itself", "Labels and annotations of a ControlPlane for its Machines reach those that are there.", "does not have the annotation"},
+			{"keeps timeouts to itself", "Timeouts of a ControlPlane for Nodes reach the Machines that are there.", "is 0, want 3600"},
+			{"puts Machines anywhere", "The Machines of a ControlPlane are spread over the failure domains for control planes.", `in failure domain "b"`},
+			{"has no Machines and does not say why", "A ControlPlane without Machines says whether it is managed externally.", "externalManagedControlPlane"},
 		}...),
 		"InfraMachinePool": append(anyMisbehaviour("An InfraMachinePool", "provisioned", "MachinePool", "Ready"), []misbehaviour{
 			{"has no finalizer", "An InfraMachinePool has a finalizer before it is provisioned.", "no finalizer"},
@@ -220,6 +253,7 @@ func misbehaviours() map[string][]misbehaviour {
 			{"reports a foreign instance", "The instances that an InfraMachinePool reports are those of its list.", "fake://foreign"},
 			{"has no machines", "An InfraMachinePool that names a kind of machines has one for each instance.", "there are 0 objects of kind FakeMachine"},
 			{"has a template that is frozen", "A change of an InfraMachinePoolTemplate can be rehearsed.", "it is frozen"},
+			{"leaves its machines as they are", "An InfraMachinePool follows the replicas of its MachinePool.", "there are 1 objects of kind FakeMachine"},
 			{"does not follow", "An InfraMachinePool follows the replicas of its MachinePool.", "2 replicas"},
 		}...),
 	}
@@ -230,6 +264,12 @@ func anyMisbehaviour(an, done, owner, condition string) []misbehaviour {
 	of := " of " + strings.ToLower(an[:1]) + an[1:]
 	return []misbehaviour{
 		{"does not wait for its owner", an + " is left alone until its owner is there.", "was changed"},
+		{"ignores the watch filter", an + " that the watch filter leaves out is left alone.", "was changed"},
+		{"has no label for a move", "The definition" + of + " has the label by which a move finds it.", "clusterctl.cluster.x-k8s.io"},
+		{"writes to its owner", an + " leaves its " + owner + " as it is.", "was changed: metadata.labels"},
+		{"lets go in a pause", an + " that is deleted while it is paused is kept.", "has lost the finalizer " + finalizer},
+		{"takes all finalizers away", "What others have written" + of + " is kept.", "conformance.capstan.dev/kept"},
+		{"writes a list of finalizers", "What others have written" + of + " is kept.", "has lost the finalizer"},
 		{"ignores the annotation", an + " with the annotation cluster.x-k8s.io/paused is not reconciled.", "was changed"},
 		{"never gets there", an + " comes to be " + done + ".", "is not true"},
 		{"has a condition that says Yes", "The conditions" + of + " are well-formed.", `"Yes"`},

@@ -15,8 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/conformance/internal/definition"
+	"github.com/capstan-dev/capstan/conformance/internal/life"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/access/sandbox"
 )
@@ -98,21 +100,32 @@ func Roles() map[string]string {
 
 // subject is one kind of the provider in one role.
 type subject struct {
+	*life.Object
 	role     *role
 	config   Config
 	kind     definition.Kind
-	example  *unstructured.Unstructured
 	template *unstructured.Unstructured
 
-	world *sandbox.World // nil without an example
-	main  thing
-	made  *unstructured.Unstructured // the template, if it was made
-	mark  int                        // versions of main that were there when its status was taken away
+	made *unstructured.Unstructured // the template, if it was made
 
-	// problem, once set, is why nothing more can be found out, and fault why
-	// that is not the provider's.
+	// problem, once set, is why nothing more can be found out.
 	problem string
-	fault   error
+}
+
+// newSubject makes a subject of a kind, and of an example if there is one.
+func newSubject(c Config, r *role, kind definition.Kind, of *Subject) *subject {
+	s := &subject{role: r, config: c, kind: kind}
+	s.Object = &life.Object{
+		Main: thing{GroupKind: kind.GroupKind, Name: "conformance"}, Cluster: clusterKey,
+		Field:  func() (contract.Field[bool], error) { return r.done(s.kind.Contract) },
+		Either: r.either,
+		Own:    func(ctx context.Context) error { return r.own(ctx, s) },
+		Disown: func(ctx context.Context) error { return r.disown(ctx, s) },
+	}
+	if of != nil {
+		s.Example, s.template = of.Example, of.Template
+	}
+	return s
 }
 
 // Examine looks at a provider. It ends early when ctx does; what was not looked
@@ -177,16 +190,16 @@ func subjectsOf(c Config, r *role, src *definition.Source) (all []*subject) {
 	if s == nil {
 		if len(c.Files) > 0 && !configured(c) {
 			for _, kind := range src.Named(r.suffix, !r.optional) {
-				all = append(all, &subject{role: r, config: c, kind: definition.Kind{GroupKind: kind, Source: src}})
+				all = append(all, newSubject(c, r, definition.Kind{GroupKind: kind, Source: src}, nil))
 			}
 		}
 		return all
 	}
 	if s.Example != nil {
-		all = append(all, &subject{role: r, config: c, kind: definition.Kind{GroupKind: s.Example.GroupVersionKind().GroupKind(), Source: src}, example: s.Example, template: s.Template})
+		all = append(all, newSubject(c, r, definition.Kind{GroupKind: s.Example.GroupVersionKind().GroupKind(), Source: src}, s))
 	}
 	for _, kind := range s.Kinds {
-		all = append(all, &subject{role: r, config: c, kind: definition.Kind{GroupKind: schema.GroupKind(kind), Source: src}})
+		all = append(all, newSubject(c, r, definition.Kind{GroupKind: schema.GroupKind(kind), Source: src}, nil))
 	}
 	return all
 }
@@ -203,25 +216,24 @@ func examineRole(ctx context.Context, subjects []*subject, mgmt client.WithWatch
 	}
 	defer func() {
 		for _, s := range subjects {
-			if s.world != nil {
-				err = errors.Join(err, s.world.End(ctx))
+			if s.World != nil {
+				err = errors.Join(err, s.World.End(ctx))
 			}
 		}
 	}()
 	for _, s := range subjects {
-		if s.example == nil {
+		if s.Example == nil {
 			continue
 		}
-		s.main = thing{GroupKind: s.kind.GroupKind, Name: "conformance"}
-		if s.world, err = s.newWorld(ctx, mgmt); err != nil {
+		if s.World, err = s.newWorld(ctx, mgmt); err != nil {
 			return err
 		}
 	}
 	for _, c := range subjects[0].role.checks(subjects[0].role) {
 		for _, s := range subjects {
 			report(s.result(ctx, c))
-			if s.fault != nil && ctx.Err() == nil {
-				return fmt.Errorf("%s: %w", s.kind.Kind, s.fault)
+			if s.Fault != nil && ctx.Err() == nil {
+				return fmt.Errorf("%s: %w", s.kind.Kind, s.Fault)
 			}
 		}
 	}
@@ -238,6 +250,12 @@ func (s *subject) newWorld(ctx context.Context, mgmt client.WithWatch) (*sandbox
 		}
 	}
 	w, err := sandbox.New(ctx, mgmt, s.config.limits(), kinds)
+	if err == nil {
+		w.Labels = map[string]string{sandbox.Kept: sandbox.BySuite}
+		if s.config.WatchFilter != "" {
+			w.Labels[clusterv1.WatchLabel] = s.config.WatchFilter
+		}
+	}
 	for _, obj := range s.config.Objects {
 		if err != nil {
 			break
@@ -250,8 +268,8 @@ func (s *subject) newWorld(ctx context.Context, mgmt client.WithWatch) (*sandbox
 func (s *subject) result(ctx context.Context, c check) conformance.Result {
 	start := time.Now()
 	err := s.try(ctx, c)
-	if s.world != nil && s.world.Fault() != nil {
-		err = s.broken(s.world.Fault())
+	if s.World != nil && s.World.Fault() != nil {
+		err = s.Broken(s.World.Fault())
 	}
 	if ctx.Err() != nil {
 		err = conformance.Skip("the run was ended: %w", context.Cause(ctx))
@@ -270,8 +288,9 @@ func (s *subject) try(ctx context.Context, c check) error {
 		return nil // result says so
 	case s.problem != "":
 		return conformance.Skip("%s", s.problem)
-	case c.live && s.world == nil:
+	case c.live && s.World == nil:
 		return conformance.Skip("there is no example to make")
 	}
+	s.Contract = s.kind.Contract
 	return c.test(ctx, s)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/conformance/internal/definition"
+	"github.com/capstan-dev/capstan/conformance/internal/life"
 )
 
 // sentence writes the role for X in a sentence.
@@ -38,6 +39,11 @@ func defined(look func(*definition.Kind) error) func(context.Context, *subject) 
 	return func(_ context.Context, s *subject) error { return look(&s.kind) }
 }
 
+// in looks at an object that lives.
+func in(look func(*life.Object, context.Context) error) func(context.Context, *subject) error {
+	return func(ctx context.Context, s *subject) error { return look(s.Object, ctx) }
+}
+
 // labelled ends what is found out only if there is no version to use.
 func labelled(_ context.Context, s *subject) error {
 	err := s.kind.Labelled()
@@ -54,8 +60,17 @@ func (r *role) definitions() []check {
 			"It is there, for the kind and the group that are looked at.",
 			check{remedy: "Install the definition, or correct kind and group in the config.", vital: true, test: defined((*definition.Kind).There)}),
 		r.say("The definition of an X says by labels which of its versions keep which version of the contract.",
-			"The label is cluster.x-k8s.io/ and the contract's version, such as v1beta2; its value lists versions of the definition, joined by _, of which the last is served. The template's definition has it too.",
+			"The label is cluster.x-k8s.io/ and the contract's version, such as v1beta2; its value lists versions of the definition, joined by _. The last of them is used: it is there and served. The template's definition has the label too.",
 			check{remedy: "Add the label cluster.x-k8s.io/v1beta2 with the versions of the API to the definitions, best in config/crd/kustomization.yaml.", test: labelled}),
+		r.say("The labels of the definition of an X name versions that are there.",
+			"Also those that are not the last. Nobody uses them today.",
+			check{Check: advice, remedy: "Take versions that are gone out of the labels, for each definition on its own.", test: defined((*definition.Kind).LabelsTrue)}),
+		r.say("An X keeps the latest version of the contract.",
+			"One that keeps v1beta1 is looked at by the fields of v1beta1, and works until Cluster API stops reading them.",
+			check{Check: advice, remedy: "Add the fields of the latest version beside the older ones, and its label.", test: defined((*definition.Kind).UpToDate)}),
+		r.say("The definition of an X has the label by which a move finds it.",
+			"clusterctl.cluster.x-k8s.io, which clusterctl sets when it installs a provider. It can be seen on a management cluster.",
+			check{Check: advice, remedy: "Install the provider with capstan init or clusterctl init, or set the label.", test: defined((*definition.Kind).Movable)}),
 		r.say("The definition of an X has the name that the contract computes.",
 			"The plural of the kind in lower case, a dot and the group, for the template as well: by this name the labels are found.",
 			check{remedy: "Name the definition so, and its plural.", test: defined((*definition.Kind).WellNamed)}),
@@ -90,17 +105,20 @@ func (r *role) definitions() []check {
 func (r *role) beginning(owner, done string) []check {
 	return []check{
 		r.say("An X is left alone until its owner is there.",
-			"Nothing of it is written before Cluster API has set the owner reference to its "+owner+".",
-			check{remedy: "End the reconcile when there is no owner reference to a " + owner + ", before the finalizer is added.", live: true, test: leftAlone}),
+			"Nothing is done for it before Cluster API has set the owner reference to its "+owner+". It may get its finalizer, and conditions that say so.",
+			check{remedy: "End the reconcile when there is no owner reference to a " + owner + ".", live: true, test: in((*life.Object).LeftAlone)}),
 		r.say("An X with the annotation cluster.x-k8s.io/paused is not reconciled.",
-			"With all that it waits for at hand. It may get its finalizer and say that it is paused.",
-			check{remedy: "Look for the annotation before anything else is done.", live: true, test: pausedByAnnotation}),
+			"With all that it waits for at hand. It may get its finalizer and say that it is paused. Who goes on in a pause does so in a move too, and two providers have their hands on the same infrastructure.",
+			check{remedy: "Look for the annotation before anything else is done.", live: true, test: in((*life.Object).PausedByAnnotation)}),
 		r.say("An X that is paused says so by the condition Paused.",
 			"It becomes True while the annotation is there.",
-			check{Check: advice, remedy: "Set the condition Paused to True before the reconcile ends for the pause.", live: true, test: pauseSaid}),
+			check{Check: advice, remedy: "Set the condition Paused to True before the reconcile ends for the pause.", live: true, test: in((*life.Object).PauseSaid)}),
+		r.say("An X that the watch filter leaves out is left alone.",
+			"One without the label cluster.x-k8s.io/watch-filter, with all that it waits for at hand. It can be seen with watchFilter in the config, which says how the provider was started.",
+			check{Check: advice, remedy: "Support the flag --watch-filter, and let no other objects wake the controller.", live: true, test: in((*life.Object).Filtered)}),
 		r.say("An X comes to be "+done+".",
 			"Within the timeout, once the annotation is gone, without anybody touching anything else.",
-			check{remedy: "Look at the log of the provider, and raise the timeout if it needs longer.", live: true, vital: true, test: goesOn}),
+			check{remedy: "Look at the log of the provider, and raise the timeout if it needs longer.", live: true, vital: true, test: in((*life.Object).GoesOn)}),
 	}
 }
 
@@ -109,16 +127,16 @@ func (r *role) middle(condition string) []check {
 	return []check{
 		r.say("The conditions of an X are well-formed.",
 			"Each has a type of its own and the status True, False or Unknown; reason and message are text, lastTransitionTime a time. At all times.",
-			check{remedy: "Set conditions by a library, such as that of apimachinery.", live: true, test: conditionsWellFormed}),
+			check{remedy: "Set conditions by a library, such as that of apimachinery.", live: true, test: in((*life.Object).ConditionsWellFormed)}),
 		r.say("An X reports the condition "+condition+".",
 			"It is shown where the object is referred to, and says what is wrong when something is.",
-			check{Check: advice, remedy: "Set the condition in status.conditions at each reconcile.", live: true, test: reports(condition)}),
+			check{Check: advice, remedy: "Set the condition in status.conditions at each reconcile.", live: true, test: in(life.Reports(condition))}),
 		r.say("An X that is not paused any more says so by the condition Paused.",
 			"It becomes False when the annotation is gone.",
-			check{Check: advice, remedy: "Set the condition Paused whenever a reconcile begins.", live: true, test: resumeSaid}),
+			check{Check: advice, remedy: "Set the condition Paused whenever a reconcile begins.", live: true, test: in((*life.Object).ResumeSaid)}),
 		r.say("An X comes to rest.",
 			"When nothing changes any more, nothing is written either. What is written again and again wakes everybody who watches it.",
-			check{Check: advice, remedy: "Compare before writing, and leave times and counters out of the status.", live: true, test: resting}),
+			check{Check: advice, remedy: "Compare before writing, and leave times and counters out of the status.", live: true, test: in((*life.Object).Resting)}),
 	}
 }
 
@@ -127,23 +145,32 @@ func (r *role) end(owner string) []check {
 	return []check{
 		r.say("An X of a paused Cluster is not reconciled.",
 			"While spec.paused of the Cluster is true. Its status is taken away then, as a move to another management cluster does, and must not come back before the pause ends.",
-			check{remedy: "Read the Cluster at each reconcile, and stop if spec.paused is true.", live: true, test: pausedByCluster}),
+			check{remedy: "Read the Cluster at each reconcile, and stop if spec.paused is true.", live: true, test: in((*life.Object).PausedByCluster)}),
 		r.say("An X whose status was lost gets it back.",
 			"When the pause ends: a move takes no status along, so all of it must be found again from the spec and from the infrastructure.",
-			check{remedy: "Compute the status anew at each reconcile; keep nothing in it that cannot be found again.", live: true, vital: true, test: restored}),
+			check{remedy: "Compute the status anew at each reconcile; keep nothing in it that cannot be found again.", live: true, vital: true, test: in((*life.Object).Restored)}),
 		r.say("What an X has come to is not taken back.",
 			"The field that says so stays true while the object lives, whatever happens to the infrastructure later; conditions tell of that.",
-			check{remedy: "Set the field once and leave it.", live: true, test: neverBack}),
+			check{remedy: "Set the field once and leave it.", live: true, test: in((*life.Object).NeverBack)}),
+		r.say("An X leaves its "+owner+" as it is.",
+			"The spec, labels and annotations that others have given it, and those of its Cluster.",
+			check{remedy: "Write to objects of the provider alone, and to their Secrets; tell what there is in the status.", live: true, test: in((*life.Object).OwnersKept)}),
+		r.say("An X that is deleted while it is paused is kept.",
+			"With its finalizers, and with all that was made for it: a move deletes what it has copied. One that has no finalizer has nothing to keep.",
+			check{remedy: "Look for the pause before you look for the deletion.", live: true, test: in((*life.Object).KeptInPause)}),
 		r.say("An X goes away when its "+owner+" is deleted.",
 			"Within the timeout, with all finalizers of the provider.",
-			check{remedy: "Remove the finalizer when the infrastructure is gone, or was never there.", live: true, test: goesAway}),
+			check{remedy: "Remove the finalizer when the infrastructure is gone, or was never there.", live: true, test: in((*life.Object).GoesAway)}),
+		r.say("What others have written of an X is kept.",
+			"A finalizer, a label and an annotation of somebody else, at all times, and the owner reference.",
+			check{remedy: "Add and remove your own finalizers, labels and annotations, and write no lists of them.", live: true, test: in((*life.Object).OthersKept)}),
 	}
 }
 
 func (r *role) finalizer(what string) check {
 	return r.say("An X has a finalizer before it is "+what+".",
-		"So that what was made for it is not left behind when it is deleted.",
-		check{remedy: "Add the finalizer, and store it, before anything is made.", live: true, test: finalizerFirst})
+		"So that what was made for it is not left behind when it is deleted. Without anything to take away none is needed.",
+		check{Check: advice, remedy: "Add the finalizer, and store it, before anything is made.", live: true, test: in((*life.Object).FinalizerFirst)})
 }
 
 // set sets a field of an object whose fields are of the types of JSON.

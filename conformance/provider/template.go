@@ -4,6 +4,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,10 +38,10 @@ func (s *subject) makeTemplate(ctx context.Context) (*unstructured.Unstructured,
 	}
 	obj := s.template
 	if obj == nil {
-		obj = &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": s.example.DeepCopy().Object["spec"]}}}}
+		obj = &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": s.Example.DeepCopy().Object["spec"]}}}}
 		obj.SetGroupVersionKind(schema.GroupVersionKind{Group: s.kind.Group, Version: api, Kind: s.kind.Kind + "Template"})
 	}
-	s.made, err = s.world.Make(ctx, obj, s.main.Name)
+	s.made, err = s.World.Make(ctx, obj, s.Main.Name)
 	return s.made, err
 }
 
@@ -61,10 +62,44 @@ func rehearsed(ctx context.Context, s *subject) error {
 	set(obj, runtimeCopy(made.Object["spec"]), "spec")
 	spec, _, _ := unstructured.NestedMap(obj.Object, "spec", "template", "spec")
 	set(obj, merge(spec, change), "spec", "template", "spec")
-	if err := s.world.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(sandbox.BySuite), client.ForceOwnership, client.DryRunAll); err != nil {
+	if err := s.World.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(sandbox.BySuite), client.ForceOwnership, client.DryRunAll); err != nil {
 		return fmt.Errorf("the change %s of %s %s was refused: %w", evidence.JSON(change), made.GetKind(), made.GetName(), err)
 	}
 	return nil
+}
+
+// changed makes the config's change to the spec of the main object, as an update
+// in place does, looks that it comes to nothing, and takes it back.
+func (s *subject) changed(ctx context.Context, same func() error) error {
+	change := s.role.of(s.config).Change
+	if len(change) == 0 {
+		return conformance.Skip("the config has no change")
+	}
+	obj, err := s.Now()
+	if err != nil {
+		return err
+	}
+	spec, _, _ := unstructured.NestedMap(obj.Object, "spec")
+	if err := s.World.Change(ctx, s.Main, func(obj *unstructured.Unstructured) {
+		sandbox.Annotate(obj, clusterv1.UpdateInProgressAnnotation, sandbox.BySuite)
+		set(obj, merge(spec, change), "spec")
+	}); err != nil {
+		return conformance.Skip("its spec cannot be changed: %w", err)
+	}
+	found := s.World.Quietly(ctx, same)
+	if found == nil {
+		found = same() // what it looks at need not be watched
+	}
+	return errors.Join(found, s.World.Change(ctx, s.Main, func(obj *unstructured.Unstructured) {
+		sandbox.Annotate(obj, clusterv1.UpdateInProgressAnnotation, "")
+		for field := range change {
+			if was, ok := spec[field]; ok {
+				set(obj, was, "spec", field)
+			} else {
+				unstructured.RemoveNestedField(obj.Object, "spec", field)
+			}
+		}
+	}))
 }
 
 func runtimeCopy(v any) any {
@@ -94,10 +129,10 @@ func capacityReadable(ctx context.Context, s *subject) error {
 		return err
 	}
 	var capacity, node map[string]any
-	if err := s.world.Within(ctx, s.world.Limits.Quiet, func() error {
+	if err := s.World.Within(ctx, s.World.Limits.Quiet, func() error {
 		obj := &unstructured.Unstructured{}
 		obj.SetGroupVersionKind(made.GroupVersionKind())
-		if err := s.world.Client.Get(ctx, client.ObjectKeyFromObject(made), obj); err != nil {
+		if err := s.World.Client.Get(ctx, client.ObjectKeyFromObject(made), obj); err != nil {
 			return err
 		}
 		capacity, _, _ = unstructured.NestedMap(obj.Object, "status", "capacity")

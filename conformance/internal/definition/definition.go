@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/contract"
 )
 
@@ -33,6 +34,7 @@ type crd = apiextensionsv1.CustomResourceDefinition
 type Source struct {
 	definitions []crd
 	roles       []rbacv1.ClusterRole
+	installed   bool // on a management cluster
 }
 
 // Read reads the manifests of a release.
@@ -56,7 +58,7 @@ func List(ctx context.Context, mgmt client.Client) (*Source, error) {
 	if err := mgmt.List(ctx, &roles); err != nil {
 		return nil, fmt.Errorf("list ClusterRoles: %w", err)
 	}
-	return &Source{definitions: crds.Items, roles: roles.Items}, nil
+	return &Source{definitions: crds.Items, roles: roles.Items, installed: true}, nil
 }
 
 // read reads the definitions and roles of a manifest. What else is in it, such
@@ -178,7 +180,8 @@ func (k *Kind) There() error {
 	return err
 }
 
-// Labelled looks at the labels by which contracts are promised.
+// Labelled looks at the labels by which contracts are promised, as far as Cluster
+// API goes by them: it uses the latest version of the latest contract.
 func (k *Kind) Labelled() error {
 	if err := k.known(); err != nil {
 		return fmt.Errorf("%s: %w", k.GroupKind, err)
@@ -188,12 +191,22 @@ func (k *Kind) Labelled() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", d.Name, err)
 		}
-		if v, err := versionOf(d, used); err == nil && !v.Served {
+		if v, err := versionOf(d, used); err != nil {
+			return fmt.Errorf("%w, which Cluster API would use", err)
+		} else if !v.Served {
 			return fmt.Errorf("%s: version %q, which Cluster API would use, is not served", d.Name, used)
 		}
+		return nil
+	})
+}
+
+// LabelsTrue looks at the versions in labels that Cluster API does not go by.
+func (k *Kind) LabelsTrue() error {
+	return k.each(func(d *crd) error {
+		_, used, _ := contract.Choose(d.Labels) // Labelled tells
 		for _, v := range contract.Versions() {
 			for _, api := range strings.FieldsFunc(d.Labels[contractLabel(v)], func(r rune) bool { return r == '_' }) {
-				if _, err := versionOf(d, api); err != nil {
+				if _, err := versionOf(d, api); err != nil && api != used {
 					return fmt.Errorf("label %s: %w", contractLabel(v), err)
 				}
 			}
@@ -201,6 +214,29 @@ func (k *Kind) Labelled() error {
 		return nil
 	})
 }
+
+// UpToDate looks whether the latest contract is kept.
+func (k *Kind) UpToDate() error {
+	if latest := contract.Versions()[0]; k.Contract != latest {
+		return fmt.Errorf("it keeps the contract %s, by which it is looked at here; the latest is %s", k.Contract, latest)
+	}
+	return nil
+}
+
+// Movable looks for the label by which clusterctl finds what it moves.
+func (k *Kind) Movable() error {
+	if !k.Source.installed {
+		return conformance.Skip("clusterctl sets it when it installs a release")
+	}
+	return k.each(func(d *crd) error {
+		if _, ok := d.Labels[clusterctlLabel]; !ok {
+			return fmt.Errorf("%s does not have the label %s", d.Name, clusterctlLabel)
+		}
+		return nil
+	})
+}
+
+const clusterctlLabel = "clusterctl.cluster.x-k8s.io"
 
 // WellNamed looks at the names of definitions.
 func (k *Kind) WellNamed() error {

@@ -21,8 +21,9 @@ type Promise struct {
 	// Type is its type in the schema, such as string.
 	Type string
 
-	// Must says that the field has to be there.
+	// Must says that the field has to be there, or the one at Or.
 	Must bool
+	Or   string
 
 	// In limits it to one version of the contract; all when empty.
 	In string
@@ -50,32 +51,35 @@ func (k *Kind) promises(own []Promise) (all []Promise) {
 
 // FieldsThere looks at fields that have to be there.
 func (k *Kind) FieldsThere(own []Promise) error {
-	return k.fields(own, func(p Promise, found *apiextensionsv1.JSONSchemaProps) error {
-		if p.Must && found == nil {
-			return fmt.Errorf("it has no %s", p.Path)
+	return k.fields(own, func(p Promise, at func(path string) *apiextensionsv1.JSONSchemaProps) error {
+		switch {
+		case !p.Must || at(p.Path) != nil || p.Or != "" && at(p.Or) != nil:
+			return nil
+		case p.Or != "":
+			return fmt.Errorf("it has neither %s nor %s", p.Path, p.Or)
 		}
-		return nil
+		return fmt.Errorf("it has no %s", p.Path)
 	})
 }
 
 // FieldsTyped looks at the types of fields that are there.
 func (k *Kind) FieldsTyped(own []Promise) error {
-	return k.fields(own, func(p Promise, found *apiextensionsv1.JSONSchemaProps) error {
-		if found != nil && found.Type != "" && found.Type != p.Type {
+	return k.fields(own, func(p Promise, at func(path string) *apiextensionsv1.JSONSchemaProps) error {
+		if found := at(p.Path); found != nil && found.Type != "" && found.Type != p.Type {
 			return fmt.Errorf("%s is of type %s, want %s", p.Path, found.Type, p.Type)
 		}
 		return nil
 	})
 }
 
-func (k *Kind) fields(own []Promise, look func(Promise, *apiextensionsv1.JSONSchemaProps) error) error {
+func (k *Kind) fields(own []Promise, look func(p Promise, at func(path string) *apiextensionsv1.JSONSchemaProps) error) error {
 	v, err := k.served()
 	if err != nil {
 		return err
 	}
 	var wrong []string
 	for _, p := range k.promises(own) {
-		if err := look(p, fieldAt(v, p.Path)); err != nil {
+		if err := look(p, func(path string) *apiextensionsv1.JSONSchemaProps { return fieldAt(v, path) }); err != nil {
 			wrong = append(wrong, err.Error())
 		}
 	}
@@ -83,6 +87,12 @@ func (k *Kind) fields(own []Promise, look func(Promise, *apiextensionsv1.JSONSch
 		return fmt.Errorf("version %s of %s: %s", v.Name, k.definition.Name, strings.Join(wrong, "; "))
 	}
 	return nil
+}
+
+// Has reports whether the version that is used has a field.
+func (k *Kind) Has(path string) bool {
+	v, err := k.served()
+	return err == nil && fieldAt(v, path) != nil
 }
 
 // fieldAt is what a schema says of a field; nil if it has no such field. Of what

@@ -29,6 +29,17 @@ func Whole(obj *unstructured.Unstructured) map[string]any {
 
 // Substance is an object without metadata and without what it says of a pause.
 func Substance(obj *unstructured.Unstructured) map[string]any {
+	return without(obj, func(condition any) bool { return condition == clusterv1.PausedCondition })
+}
+
+// Done is an object without metadata and conditions, which may tell of what is
+// waited for.
+func Done(obj *unstructured.Unstructured) map[string]any {
+	return without(obj, func(any) bool { return true })
+}
+
+// without leaves out the metadata of an object, and some conditions by type.
+func without(obj *unstructured.Unstructured, out func(condition any) bool) map[string]any {
 	c := obj.DeepCopy().Object
 	delete(c, "metadata")
 	status, ok := c["status"].(map[string]any)
@@ -43,7 +54,7 @@ func Substance(obj *unstructured.Unstructured) map[string]any {
 		}
 		list = slices.DeleteFunc(list, func(c any) bool {
 			m, ok := c.(map[string]any)
-			return ok && m["type"] == clusterv1.PausedCondition
+			return ok && out(m["type"])
 		})
 		_ = unstructured.SetNestedSlice(status, list, at...) // it was there
 		for ; len(at) > 0; at = at[:len(at)-1] {
@@ -73,6 +84,21 @@ func Differences(before, now any, path string) []string {
 	maps.Copy(keys, b)
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		all = append(all, Differences(a[k], b[k], path+"."+k)...)
+	}
+	return all
+}
+
+// Changed are the fields of before that are not the same in now, with what they
+// are now. What was added does not matter.
+func Changed(before, now any, path string) []string {
+	a, ok := before.(map[string]any)
+	b, okb := now.(map[string]any)
+	if !ok || !okb {
+		return Differences(before, now, path)
+	}
+	var all []string
+	for _, k := range slices.Sorted(maps.Keys(a)) {
+		all = append(all, Changed(a[k], b[k], path+"."+k)...)
 	}
 	return all
 }
