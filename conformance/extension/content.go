@@ -5,9 +5,12 @@ package extension
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/conformance"
 	"github.com/capstan-dev/capstan/internal/pure/hookrules"
+	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
 )
 
 // content is the first request and answer of a handler, if the answer is of a
@@ -30,7 +33,7 @@ func variableNamesUnique(ctx context.Context, s *session, h *handler) error {
 	if err != nil {
 		return err
 	}
-	return hookrules.VariableNames(a.Variables)
+	return variables.CheckNames(field.NewPath("variables"), a.Variables).ToAggregate()
 }
 
 func variableSchemasStructural(ctx context.Context, s *session, h *handler) error {
@@ -38,7 +41,7 @@ func variableSchemasStructural(ctx context.Context, s *session, h *handler) erro
 	if err != nil {
 		return err
 	}
-	return hookrules.VariableSchemas(a.Variables)
+	return variables.CheckSchemas(field.NewPath("variables"), a.Variables, nil).ToAggregate()
 }
 
 func controlPlanePlanLeadsThere(ctx context.Context, s *session, h *handler) error {

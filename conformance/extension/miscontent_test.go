@@ -86,16 +86,17 @@ func misdefinitions() map[string]misbehaviour {
 		return first(func(v map[string]any) { v["schema"] = map[string]any{"openAPIV3Schema": json.RawMessage(text)} })
 	}
 	return map[string]misbehaviour{
-		"a variable is there twice":       {hook, first(func(v map[string]any) { v["name"] = "other" }), names, `"other" is there already`},
-		"a variable has no name":          {hook, first(func(v map[string]any) { v["name"] = "" }), names, "has no name"},
-		"a variable has a reserved name":  {hook, first(func(v map[string]any) { v["name"] = "builtin" }), names, "reserved"},
+		"a variable is there twice":       {hook, first(func(v map[string]any) { v["name"] = "other" }), names, `Duplicate value: "other"`},
+		"a variable has no name":          {hook, first(func(v map[string]any) { v["name"] = "" }), names, "needs a name"},
+		"a variable has a reserved name":  {hook, first(func(v map[string]any) { v["name"] = "builtin" }), names, "that every Cluster has"},
 		"a variable has a dot":            {hook, first(func(v map[string]any) { v["name"] = "a.b" }), names, "dot"},
-		"a variable has a very long name": {hook, first(func(v map[string]any) { v["name"] = strings.Repeat("a", 257) }), names, "257"},
+		"a variable has a very long name": {hook, first(func(v map[string]any) { v["name"] = strings.Repeat("a", 257) }), names, "256 bytes"},
 		"a variable has no schema":        {hook, schema(`{}`), schemas, "type"},
 		"a field of a variable has no type": {hook, schema(`{"type":"object","properties":{"a":{"description":"any"}}}`),
 			schemas, "a"},
 		"a list has no items":        {hook, schema(`{"type":"array"}`), schemas, "items"},
-		"a variable may be required": {hook, first(func(v map[string]any) { delete(v, "required") }), schemas, "whether it is required"},
+		"a rule is no CEL":           {hook, schema(`{"type":"string","x-kubernetes-validations":[{"rule":"self =="}]}`), schemas, "Syntax error"},
+		"a variable may be required": {hook, first(func(v map[string]any) { delete(v, "required") }), schemas, "whether a Cluster must set"},
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 )
 
@@ -216,61 +215,6 @@ func TestWorkersPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			wantError(t, WorkersPlan(tc.from, to, "v1.32.0", tc.steps, path), tc.want)
-		})
-	}
-}
-
-func TestVariableNames(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		names []string
-		want  string
-	}{
-		"names of their own":    {[]string{"a", "b-c", "D"}, ""},
-		"no variables":          {nil, ""},
-		"a name twice":          {[]string{"a", "b", "a"}, `variables[2]: "a" is there already`},
-		"no name":               {[]string{"a", ""}, "variables[1] has no name"},
-		"a reserved name":       {[]string{"builtin"}, "reserved"},
-		"a name with a dot":     {[]string{"a.b"}, "has a dot"},
-		"a name without an end": {[]string{strings.Repeat("x", 257)}, "257 characters"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var variables []clusterv1.ClusterClassVariable
-			for _, n := range tc.names {
-				variables = append(variables, clusterv1.ClusterClassVariable{Name: n})
-			}
-			wantError(t, VariableNames(variables), tc.want)
-		})
-	}
-}
-
-func TestVariableSchemas(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct{ variable, want string }{
-		"a text":                      {`{"required":true,"schema":{"openAPIV3Schema":{"type":"string","default":"a"}}}`, ""},
-		"an object":                   {`{"required":false,"schema":{"openAPIV3Schema":{"type":"object","required":["a"],"properties":{"a":{"type":"integer"}}}}}`, ""},
-		"a list of maps":              {`{"required":false,"schema":{"openAPIV3Schema":{"type":"array","items":{"type":"object","additionalProperties":{"type":"string"}}}}}`, ""},
-		"anything":                    {`{"required":false,"schema":{"openAPIV3Schema":{"x-kubernetes-preserve-unknown-fields":true,"type":"object"}}}`, ""},
-		"a number or a text":          {`{"required":false,"schema":{"openAPIV3Schema":{"x-kubernetes-int-or-string":true,"anyOf":[{"type":"integer"},{"type":"string"}]}}}`, ""},
-		"not said whether required":   {`{"schema":{"openAPIV3Schema":{"type":"string"}}}`, "variables[0], v: it does not say whether it is required"},
-		"no type":                     {`{"required":true,"schema":{"openAPIV3Schema":{"description":"d"}}}`, "type"},
-		"a type that does not exist":  {`{"required":true,"schema":{"openAPIV3Schema":{"type":"text"}}}`, `there is no type "text"`},
-		"a field without a type":      {`{"required":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"inner":{}}}}}`, "inner"},
-		"a list of what":              {`{"required":true,"schema":{"openAPIV3Schema":{"type":"array"}}}`, "items"},
-		"a strange type further down": {`{"required":true,"schema":{"openAPIV3Schema":{"type":"array","items":{"type":"object","properties":{"a":{"type":"date"}}}}}}`, `schema[].a: there is no type "date"`},
-		"fields and a map":            {`{"required":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":{"type":"string"}}}}`, "additionalProperties"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var v clusterv1.ClusterClassVariable
-			if err := json.Unmarshal([]byte(tc.variable), &v); err != nil {
-				t.Fatal(err)
-			}
-			v.Name = "v"
-			wantError(t, VariableSchemas([]clusterv1.ClusterClassVariable{v}), tc.want)
 		})
 	}
 }

@@ -34,33 +34,44 @@ func Check(at *field.Path, all, old []clusterv1.ClusterClassVariable) field.Erro
 	if len(all) > maxVariables {
 		return field.ErrorList{field.TooMany(at, len(all), maxVariables)}
 	}
+	return append(CheckNames(at, all), CheckSchemas(at, all, old)...)
+}
+
+// CheckNames is the part of Check that is about names.
+func CheckNames(at *field.Path, all []clusterv1.ClusterClassVariable) (errs field.ErrorList) {
+	seen := map[string]bool{}
+	for i := range all {
+		name, here := all[i].Name, at.Index(i).Child("name")
+		switch {
+		case name == "":
+			errs = append(errs, field.Required(here, "a variable needs a name"))
+		case len(name) > maxName:
+			errs = append(errs, field.TooLong(here, name, maxName))
+		case name == Builtin:
+			errs = append(errs, field.Invalid(here, name, fmt.Sprintf("%q is the name of the variables that every Cluster has; choose another", Builtin)))
+		case strings.Contains(name, "."):
+			errs = append(errs, field.Invalid(here, name, "must not contain a dot, which separates a variable from its fields"))
+		case seen[name]:
+			errs = append(errs, field.Duplicate(here, name))
+		}
+		seen[name] = true
+	}
+	return errs
+}
+
+// CheckSchemas is the rest of it.
+func CheckSchemas(at *field.Path, all, old []clusterv1.ClusterClassVariable) (errs field.ErrorList) {
 	before := map[string]*clusterv1.JSONSchemaProps{}
 	for i := range old {
 		before[old[i].Name] = &old[i].Schema.OpenAPIV3Schema
 	}
-	var errs field.ErrorList
-	seen := map[string]bool{}
 	for i := range all {
-		v, name := &all[i], at.Index(i).Child("name")
-		switch {
-		case v.Name == "":
-			errs = append(errs, field.Required(name, "a variable needs a name"))
-		case len(v.Name) > maxName:
-			errs = append(errs, field.TooLong(name, v.Name, maxName))
-		case v.Name == Builtin:
-			errs = append(errs, field.Invalid(name, v.Name, fmt.Sprintf("%q is the name of the variables that every Cluster has; choose another", Builtin)))
-		case strings.Contains(v.Name, "."):
-			errs = append(errs, field.Invalid(name, v.Name, "must not contain a dot, which separates a variable from its fields"))
-		case seen[v.Name]:
-			errs = append(errs, field.Duplicate(name, v.Name))
-		}
-		seen[v.Name] = true
-		path := at.Key(v.Name)
+		v, here := &all[i], at.Key(all[i].Name)
 		if v.Required == nil {
-			errs = append(errs, field.Required(path.Child("required"), "say whether a Cluster must set the variable"))
+			errs = append(errs, field.Required(here.Child("required"), "say whether a Cluster must set the variable"))
 		}
-		errs = append(errs, metadata(path.Child("deprecatedV1Beta1Metadata"), v.DeprecatedV1Beta1Metadata.Labels, v.DeprecatedV1Beta1Metadata.Annotations)...)
-		errs = append(errs, checkSchema(path.Child("schema", "openAPIV3Schema"), v, before[v.Name])...)
+		errs = append(errs, metadata(here.Child("deprecatedV1Beta1Metadata"), v.DeprecatedV1Beta1Metadata.Labels, v.DeprecatedV1Beta1Metadata.Annotations)...)
+		errs = append(errs, checkSchema(here.Child("schema", "openAPIV3Schema"), v, before[v.Name])...)
 	}
 	return errs
 }
