@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
@@ -18,9 +19,17 @@ import (
 // defineVariables brings together what the class and its extensions define. What
 // was known stays as long as not all of them can be asked: a Cluster goes by it.
 func (r *Reconciler) defineVariables(ctx context.Context, s *state) (phase.Next, error) {
+	inline := s.class.Spec.Variables // admission saw them; but not while it was not there
+	unfit := variables.Check(field.NewPath("spec", "variables"), inline, inline).ToAggregate()
 	sources, err := r.sources(ctx, s.class)
-	if err == nil {
+	switch {
+	case unfit != nil && err == nil:
+		s.variables = unfit
+		return phase.Continue(), reconcile.TerminalError(unfit) // until the class is another
+	case unfit == nil && err == nil:
 		s.class.Status.Variables, err = variables.Merge(sources)
+	default:
+		err = errors.Join(unfit, err)
 	}
 	s.variables = err
 	return phase.Continue(), err
@@ -29,11 +38,7 @@ func (r *Reconciler) defineVariables(ctx context.Context, s *state) (phase.Next,
 // sources are the class and those of its patches that define variables, in order.
 func (r *Reconciler) sources(ctx context.Context, class *clusterv1.ClusterClass) ([]variables.Source, error) {
 	var errs []error
-	inline := class.Spec.Variables // admission saw them; but not while it was not there
-	if err := variables.Check(field.NewPath("spec", "variables"), inline, inline).ToAggregate(); err != nil {
-		errs = append(errs, err)
-	}
-	sources := []variables.Source{{From: clusterv1.VariableDefinitionFromInline, Variables: inline}}
+	sources := []variables.Source{{From: clusterv1.VariableDefinitionFromInline, Variables: class.Spec.Variables}}
 	for _, p := range class.Spec.Patches {
 		if p.External == nil || p.External.DiscoverVariablesExtension == "" {
 			continue
