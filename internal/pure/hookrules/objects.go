@@ -3,6 +3,7 @@
 package hookrules
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,7 +80,17 @@ func Apply(object map[string]any, kind hooksv1.PatchType, patch []byte) (map[str
 	if err != nil {
 		return nil, err
 	}
-	var after []byte
+	after, err := ApplyTo(before, kind, patch)
+	if err != nil {
+		return nil, err
+	}
+	var patched map[string]any
+	err = json.Unmarshal(after, &patched)
+	return patched, err
+}
+
+// ApplyTo returns an object, as JSON, with a patch applied.
+func ApplyTo(before []byte, kind hooksv1.PatchType, patch []byte) (after []byte, err error) {
 	switch kind {
 	case hooksv1.JSONPatchType:
 		operations, err := jsonpatch.DecodePatch(patch)
@@ -101,11 +112,10 @@ func Apply(object map[string]any, kind hooksv1.PatchType, patch []byte) (map[str
 	default:
 		return nil, fmt.Errorf("its type is %q: want %s or %s", kind, hooksv1.JSONPatchType, hooksv1.JSONMergePatchType)
 	}
-	var patched map[string]any
-	if err := json.Unmarshal(after, &patched); err != nil || patched == nil {
+	if !bytes.HasPrefix(bytes.TrimSpace(after), []byte("{")) || !json.Valid(after) {
 		return nil, errors.New("it leaves no object")
 	}
-	return patched, nil
+	return after, nil
 }
 
 // Below lists what of the paths is or lies below one of the others.
