@@ -63,6 +63,7 @@ var values = []string{
 	"k8s.io/apimachinery/pkg/runtime",
 	"k8s.io/apimachinery/pkg/types",
 	"k8s.io/apimachinery/pkg/util/intstr",
+	"k8s.io/apimachinery/pkg/util/json",
 	"k8s.io/apimachinery/pkg/util/validation",
 	"k8s.io/apimachinery/pkg/util/version",
 	"k8s.io/apimachinery/pkg/util/yaml",

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package patches
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/pure/topology/builtins"
+	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
+)
+
+// Input is a Cluster as its patches see it.
+type Input struct {
+	Builtins  hooksv1.Builtins            // of the Cluster
+	Variables []clusterv1.ClusterVariable // for the whole cluster, with defaults
+	Items     []Item
+}
+
+// Run are the patches of a class on the templates of a Cluster. It is not for
+// concurrent use.
+type Run struct {
+	of     *Class
+	in     Input
+	states []*templateState
+	next   int // the patch that comes next; asked, if an answer is awaited
+	asked  bool
+}
+
+// templateState is an item on its way through the patches.
+type templateState struct {
+	*Item
+	values   map[string]any
+	made     map[string]json.RawMessage // shared by the items of a Run
+	document []byte
+	changes  []change
+	err      error // no patch follows on it
+}
+
+// Begin starts to patch.
+func (c *Class) Begin(in Input) (*Run, error) {
+	r := &Run{of: c, in: in}
+	cluster := map[string]any{}
+	own, err := decodeBuiltins(in.Builtins)
+	if err != nil {
+		return nil, fmt.Errorf("variable %q: %w", builtins.Name, err)
+	}
+	cluster[builtins.Name] = own
+	// No variable is defined by an inline patch, so all of them see the same.
+	if err := decodeAll(cluster, variables.Visible(c.status, clusterv1.VariableDefinitionFromInline, in.Variables)); err != nil {
+		return nil, err
+	}
+	made := map[string]json.RawMessage{}
+	for i := range in.Items {
+		item := &in.Items[i]
+		t := &templateState{Item: item, made: made}
+		if t.values, err = scope(cluster, item, variables.Visible(c.status, clusterv1.VariableDefinitionFromInline, item.Overrides)); err != nil {
+			return nil, fmt.Errorf("%s: %w", item, err)
+		}
+		if t.document, err = json.Marshal(item.request()); err != nil {
+			return nil, fmt.Errorf("%s: %w", item, err)
+		}
+		r.states = append(r.states, t)
+	}
+	return r, nil
+}
+
+// Question is what an extension is asked for a patch.
+type Question struct {
+	Patch     string // the patch's name
+	Extension string // the handler's
+	Request   *hooksv1.GeneratePatchesRequest
+}
+
+// Next goes on until an extension has to be asked, and returns the question; nil
+// when all patches are applied.
+func (r *Run) Next() (*Question, error) {
+	if r.asked {
+		return nil, fmt.Errorf("patch %q has no answer yet", r.of.patches[r.next].name)
+	}
+	for ; r.next < len(r.of.patches); r.next++ {
+		p := &r.of.patches[r.next]
+		if p.external != nil && p.external.GeneratePatchesExtension != "" {
+			return r.ask(p)
+		}
+		for _, t := range r.states {
+			if t.err == nil {
+				t.err = t.inline(p)
+			}
+		}
+	}
+	r.flush()
+	return nil, nil
+}
+
+// flush brings the templates up to date.
+func (r *Run) flush() {
+	for _, t := range r.states {
+		// What comes before a patch that fails is to be named first.
+		if err := t.flush(); err != nil {
+			t.err = err
+		}
+	}
+}
+
+// Result is an object or template as the patches leave it.
+type Result struct {
+	Item *Item
+	Err  error // then Desired is as it was given
+}
+
+// Finish returns the outcome, in the order of the items.
+func (r *Run) Finish() ([]Result, error) {
+	if r.next < len(r.of.patches) {
+		return nil, errors.New("patches are not all applied")
+	}
+	out := make([]Result, 0, len(r.states))
+	for _, t := range r.states {
+		item := *t.Item
+		if t.err == nil {
+			item.Desired, t.err = t.outcome()
+		}
+		if t.err != nil {
+			item.Desired, t.err = t.Desired, fmt.Errorf("%s: %w", t, t.err)
+		}
+		out = append(out, Result{&item, t.err})
+	}
+	return out, nil
+}
+
+// Unmatched says of each definition that means a role which this Cluster has,
+// and a kind or version that no template of the role has, that it does nothing.
+// A class of workers that the Cluster does not use is none of a mistake.
+func (r *Run) Unmatched() (out []string) {
+	for _, p := range r.of.patches {
+		for n, d := range p.definitions {
+			role := slices.ContainsFunc(r.states, func(t *templateState) bool { return t.hasRole(d.selector.MatchResources) })
+			if role && !slices.ContainsFunc(r.states, func(t *templateState) bool { return t.selectedBy(d.selector) }) {
+				out = append(out, fmt.Sprintf("patch %q, definitions[%d]: no template that it selects by role is a %s of %s: correct kind or apiVersion", p.name, n, d.selector.Kind, d.selector.APIVersion))
+			}
+		}
+	}
+	return out
+}
