@@ -183,7 +183,23 @@ func TestFromUnstructured(t *testing.T) {
 		},
 		"no list at all is refused": {
 			status:  map[string]any{"conditions": "rubbish"},
-			wantErr: `decode conditions of Thing t0: json: cannot unmarshal string into Go value of type conditions.List`,
+			wantErr: `decode conditions of Thing t0: cannot restore slice from string`,
+		},
+		"an entry that is null is refused": {
+			status:  map[string]any{"conditions": []any{nil}},
+			wantErr: `condition "" of Thing t0: status is "", it must be True, False or Unknown`,
+		},
+		"an entry that is a number is refused": {
+			status:  map[string]any{"conditions": []any{int64(1)}},
+			wantErr: `decode conditions of Thing t0: cannot restore struct from: int64`,
+		},
+		"a text that is a number is refused": {
+			status:  map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True", "reason": int64(1)}}},
+			wantErr: `decode conditions of Thing t0: cannot convert int64 to string`,
+		},
+		"a date that is none is refused": {
+			status:  map[string]any{"conditions": []any{entry("type", "Ready", "status", "True", "lastTransitionTime", "yesterday")}},
+			wantErr: `decode conditions of Thing t0: parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006"`,
 		},
 	}
 	for name, tc := range tests {

@@ -3,11 +3,11 @@
 package conditions
 
 import (
-	"encoding/json"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Mirror returns the condition source of an object as a condition target of
@@ -45,15 +45,13 @@ func FromUnstructured(obj *unstructured.Unstructured) (List, error) {
 		if !ok {
 			continue
 		}
-		var list List
-		b, err := json.Marshal(raw)
-		if err == nil {
-			err = json.Unmarshal(b, &list)
+		var found struct {
+			Conditions List `json:"conditions"`
 		}
-		if err != nil {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"conditions": raw}, &found); err != nil {
 			return nil, fmt.Errorf("decode conditions of %s %s: %w", obj.GetKind(), obj.GetName(), err)
 		}
-		for _, c := range list {
+		for _, c := range found.Conditions {
 			if err := valid(c); err != nil {
 				return nil, fmt.Errorf("condition %q of %s %s: %w", c.Type, obj.GetKind(), obj.GetName(), err)
 			}
