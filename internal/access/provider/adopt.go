@@ -47,20 +47,26 @@ func (o *Objects) Adopt(ctx context.Context, obj *Object, a Adoption) error {
 	if verdict.Beside {
 		a.Owner.Controller, a.Owner.BlockOwnerDeletion = nil, nil
 	}
+	// As a rule everything is there: to see that takes no copy of the object.
+	if !a.put(&metav1.ObjectMeta{Labels: obj.GetLabels(), OwnerReferences: obj.GetOwnerReferences()}) {
+		return nil
+	}
 	changed := obj.DeepCopy()
 	commit := patch.Remember(o.mgmt, changed)
-	if a.Drop != nil {
-		owner.RemoveFunc(changed, a.Drop)
-	}
-	owner.Set(changed, a.Owner)
-	if !a.Shared || changed.GetLabels()[clusterv1.ClusterNameLabel] == "" {
-		owner.Label(changed, a.Cluster)
-	}
+	a.put(changed)
 	if err := commit(ctx); err != nil {
 		return fmt.Errorf("adopt: %w", err)
 	}
 	obj.Unstructured = changed
 	return nil
+}
+
+// put reports whether it changed anything.
+func (a Adoption) put(obj metav1.Object) bool {
+	dropped := a.Drop != nil && owner.RemoveFunc(obj, a.Drop)
+	owned := owner.Set(obj, a.Owner)
+	labelled := (!a.Shared || obj.GetLabels()[clusterv1.ClusterNameLabel] == "") && owner.Label(obj, a.Cluster)
+	return dropped || owned || labelled
 }
 
 // Take adopts the object behind a reference. That it belongs to somebody else

@@ -170,6 +170,29 @@ func TestAdoptWritesOnceAndThenNothing(t *testing.T) {
 	}
 }
 
+func TestToAdoptAgainCopiesNothing(t *testing.T) {
+	h := host("h0")
+	rows := make([]any, 1000)
+	for i := range rows {
+		rows[i] = map[string]any{"n": int64(i)}
+	}
+	h.Object["spec"] = map[string]any{"rows": rows}
+	o := New(fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(good(), h).Build(), nil)
+	obj, err := o.Get(t.Context(), "ns", ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	adopt := func() {
+		if err := o.Adopt(t.Context(), obj, Adoption{Claim: claim.ByCluster(demo())}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	adopt()
+	if allocs := testing.AllocsPerRun(10, adopt); allocs > 100 {
+		t.Errorf("%.0f allocations where nothing is to be changed, want a few", allocs)
+	}
+}
+
 func owned(obj *unstructured.Unstructured, cluster string, controls bool) *unstructured.Unstructured {
 	o := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion().String(), Kind: "Cluster", Name: cluster, UID: "u"}
 	if controls {
