@@ -200,6 +200,20 @@ func TestRollingUpdate(t *testing.T) {
 			},
 			want: []string{"scale down old from 1 to 0: 3 available, at least 3 required"},
 		},
+		"Machines of which none is available go as fast as others come": {
+			md: deployment(10, pace("5", "0")),
+			sets: func(md *clusterv1.MachineDeployment) []Set {
+				return []Set{set(md, "old", "v1", 10, 10, 0), set(md, "new", "v2", 5, 5, 5)}
+			},
+			want: []string{"scale down old from 10 to 5: 5 available, at least 10 required"},
+		},
+		"as many as may be unavailable go before the new one is available": {
+			md: deployment(10, pace("1", "2")),
+			sets: func(md *clusterv1.MachineDeployment) []Set {
+				return []Set{set(md, "old", "v1", 10, 10, 0), set(md, "new", "v2", 1, 1, 0)}
+			},
+			want: []string{"scale down old from 10 to 8: 0 available, at least 8 required"},
+		},
 		"unavailable Machines do not hold up a rollout for ever": {
 			md: deployment(3),
 			sets: func(md *clusterv1.MachineDeployment) []Set {

@@ -60,7 +60,7 @@ func (p *planner) shrinkOthers() {
 				continue
 			}
 			take := min(m.replicas, b.specs)
-			if left := m.left(); left > b.available {
+			if left := m.left(); m.Available > 0 && left > b.available {
 				take = min(take, b.available)
 			}
 			if take <= 0 {
