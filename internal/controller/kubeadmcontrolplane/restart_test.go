@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
@@ -81,5 +82,23 @@ func TestARestartDoesNotForgetWhatAControlPlaneWaitsFor(t *testing.T) {
 	l.restart()
 	if _, err := l.once(); err != nil || l.writes != before {
 		t.Errorf("%d writes, error %v; want none", l.writes-before, err)
+	}
+}
+
+func TestAnOrderOfACheckThatHasGoneIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3)
+	l.settle()
+	l.said = nil
+	l.condemn("cp-2")
+	m := l.machines()[1]
+	l.status(m, func() {
+		c := *conditions.Get(m, clusterv1.MachineHealthCheckSucceededCondition)
+		c.Message = "Node node-cp-2 has been deleted (MachineHealthCheck gone)"
+		conditions.Set(m, l.clock.Now(), c)
+	})
+	l.settle()
+	if len(l.said) > 0 {
+		t.Errorf("events %q", l.said)
 	}
 }

@@ -38,11 +38,12 @@ func TestRemediate(t *testing.T) {
 		want     string // machine, then reason and message, or "delete"
 		retries  int32
 	}{
-		"nobody is unhealthy":              {"a,b,c", nil, "", 0},
-		"one of three":                     {"a unhealthy nomember,b,c", nil, "a delete", 0},
-		"the one with the worst trouble":   {"a unhealthy,b unhealthy nomember,c,d,e", nil, "b delete", 0},
-		"the one a user chose":             {"a unhealthy nomember,b unhealthy chosen,c,d,e", nil, "b delete", 0},
-		"one without a Node before others": {"a unhealthy sick,b unhealthy bare,c,d", nil, "b delete", 0},
+		"nobody is unhealthy":                {"a,b,c", nil, "", 0},
+		"one of three":                       {"a unhealthy nomember,b,c", nil, "a delete", 0},
+		"the one with the worst trouble":     {"a unhealthy,b unhealthy nomember,c,d,e", nil, "b delete", 0},
+		"the one a user chose":               {"a unhealthy nomember,b unhealthy chosen,c,d,e", nil, "b delete", 0},
+		"one without a Node before others":   {"a unhealthy sick,b unhealthy bare,c,d", nil, "b delete", 0},
+		"not one whose order does not stand": {"a unhealthy nomember,b unhealthy,c,d,e", func(f *Facts) { f.OrdersHeld = []string{"a"} }, "b delete", 0},
 		"one is being replaced": {"a unhealthy,b,c", func(f *Facts) {
 			f.ControlPlane.Annotations = map[string]string{controlplanev1.RemediationInProgressAnnotation: "{}"}
 		}, "", 0},
@@ -96,6 +97,18 @@ func TestRemediate(t *testing.T) {
 				t.Errorf("retry %d, want %d", c.Record.RetryCount, tc.retries)
 			}
 		})
+	}
+}
+
+func TestAnOrderThatDoesNotStandYetIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	f := facts(3, "a unhealthy nomember,b,c")
+	f.OrdersHeld, f.OrdersHeldUntil = []string{"a"}, now.Add(10*time.Second)
+	if r := Remediate(f); r != nil {
+		t.Errorf("remediation %+v", r)
+	}
+	if _, due := Report(f, Outcome{}); !due.Equal(f.OrdersHeldUntil) {
+		t.Errorf("due at %s, want %s", due, f.OrdersHeldUntil)
 	}
 }
 
