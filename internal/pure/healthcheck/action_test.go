@@ -154,6 +154,7 @@ func TestLimit(t *testing.T) {
 		"none may be":                         {trigger: number(intstr.FromInt32(0)), expected: 3, healthy: 2, want: Limit{Exceeded: "1 of 3 Machines are not healthy, and " + atMost + " is 0"}},
 		"a range wins, and begins somewhere":  {trigger: within("[2-3]"), expected: 5, healthy: 4, want: Limit{Exceeded: "1 of 5 Machines are not healthy, and " + inRange + " is [2-3]"}},
 		"within it":                           {trigger: within("[2-3]"), expected: 5, healthy: 3, want: Limit{Remaining: 1}},
+		"at its end":                          {trigger: within("[2-3]"), expected: 5, healthy: 2},
 		"beyond it":                           {trigger: within("[2-3]"), expected: 5, healthy: 1, want: Limit{Exceeded: "4 of 5 Machines are not healthy, and " + inRange + " is [2-3]"}},
 		"a range that ends before it begins":  {trigger: within("[3-2]"), expected: 5, healthy: 2, want: Limit{Exceeded: "3 of 5 Machines are not healthy, and " + inRange + " is [3-2]"}},
 		"a range of numbers beyond all count": {trigger: within("[1-99999999999999999999]"), expected: 5, healthy: 4, want: Limit{Exceeded: inRange + " cannot be read: [1-99999999999999999999] is not a range of numbers such as [1-5]"}},
