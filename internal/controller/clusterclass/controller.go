@@ -4,6 +4,7 @@ package clusterclass
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,7 +38,8 @@ type Reconciler struct {
 	Extensions Extensions
 	Clock      clock.PassiveClock
 
-	watcher provider.Watcher // set by Setup; without it nothing is watched
+	watcher provider.Watcher                     // set by Setup; without it nothing is watched
+	checked controller.Memory[[sha256.Size]byte] // the definitions that were found good last
 }
 
 // Setup registers the controller and its watches; those of templates come as

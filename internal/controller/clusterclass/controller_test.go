@@ -309,6 +309,30 @@ func TestRulesThatNobodyAdmittedAreTold(t *testing.T) {
 	}
 }
 
+// TestDefinitionsAreCheckedOnce: each event of a template is a reconcile.
+func TestDefinitionsAreCheckedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, external)
+	answers := "[{name: b, required: true, schema: {openAPIV3Schema: {type: string}}}]"
+	w.answers = map[string]func(map[string]string) (string, error){"vars.x": func(map[string]string) (string, error) { return answers, nil }, "more.y": says("[]")}
+	if _, err := w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	good := w.checked.Get(w.class())
+	answers = "[{name: b, required: true, schema: {openAPIV3Schema: {type: file}}}]"
+	if _, err := w.reconcile(); err == nil || w.checked.Get(w.class()) != good {
+		t.Errorf("another answer is not checked: %v", err)
+	}
+	answers = "[{name: b, required: true, schema: {openAPIV3Schema: {type: integer}}}]"
+	if _, err := w.reconcile(); err != nil || w.checked.Get(w.class()) == good {
+		t.Errorf("a good answer is not remembered: %v", err)
+	}
+	w.Forget(client.ObjectKeyFromObject(w.class()))
+	if w.checked.Get(w.class()) != ([32]byte{}) {
+		t.Error("a class that has gone is remembered")
+	}
+}
+
 func TestAPausedClassStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "metadata: {annotations: {cluster.x-k8s.io/paused: ''}}\n"+external)

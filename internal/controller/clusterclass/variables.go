@@ -4,10 +4,13 @@ package clusterclass
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -16,51 +19,79 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
 )
 
+// source is one that defines variables.
+type source struct {
+	variables.Source
+	handler string // of an extension; "" for the class itself
+}
+
 // defineVariables brings together what the class and its extensions define. What
-// was known stays as long as not all of them can be asked: a Cluster goes by it.
+// was known stays as long as not all of it can be had and used: a Cluster goes by
+// it.
 func (r *Reconciler) defineVariables(ctx context.Context, s *state) (phase.Next, error) {
-	inline := s.class.Spec.Variables // admission saw them; but not while it was not there
-	unfit := variables.Check(field.NewPath("spec", "variables"), inline, inline).ToAggregate()
-	sources, err := r.sources(ctx, s.class)
-	switch {
-	case unfit != nil && err == nil:
-		s.variables = unfit
-		return phase.Continue(), reconcile.TerminalError(unfit) // until the class is another
-	case unfit == nil && err == nil:
-		s.class.Status.Variables, err = variables.Merge(sources)
-	default:
-		err = errors.Join(unfit, err)
+	sources, down := r.sources(ctx, s.class)
+	inline, wrong := r.check(s.class, sources)
+	err := errors.Join(inline, down, wrong)
+	if err == nil {
+		var all []variables.Source
+		for _, from := range sources {
+			all = append(all, from.Source)
+		}
+		s.class.Status.Variables, err = variables.Merge(all, s.class.Status.Variables)
 	}
 	s.variables = err
+	if inline != nil && down == nil && wrong == nil {
+		err = reconcile.TerminalError(err) // until the class is another
+	}
 	return phase.Continue(), err
 }
 
-// sources are the class and those of its patches that define variables, in order.
-func (r *Reconciler) sources(ctx context.Context, class *clusterv1.ClusterClass) ([]variables.Source, error) {
+// sources are the class and those of its patches that define variables, in order,
+// as far as they answer.
+func (r *Reconciler) sources(ctx context.Context, class *clusterv1.ClusterClass) ([]source, error) {
 	var errs []error
-	sources := []variables.Source{{From: clusterv1.VariableDefinitionFromInline, Variables: class.Spec.Variables}}
+	sources := []source{{variables.Source{From: clusterv1.VariableDefinitionFromInline, Variables: class.Spec.Variables}, ""}}
 	for _, p := range class.Spec.Patches {
 		if p.External == nil || p.External.DiscoverVariablesExtension == "" {
 			continue
 		}
-		found, err := r.discover(ctx, class, p.External)
-		if err != nil {
+		handler := p.External.DiscoverVariablesExtension
+		request, answer := &hooksv1.DiscoverVariablesRequest{}, &hooksv1.DiscoverVariablesResponse{}
+		request.SetSettings(p.External.Settings)
+		if err := r.Extensions.CallExtension(ctx, hooksv1.DiscoverVariables, class, handler, request, answer); err != nil {
 			errs = append(errs, fmt.Errorf("patch %q: %w", p.Name, err))
+			continue
 		}
-		sources = append(sources, variables.Source{From: p.Name, Variables: found})
+		sources = append(sources, source{variables.Source{From: p.Name, Variables: answer.Variables}, handler})
 	}
 	return sources, errors.Join(errs...)
 }
 
-// discover asks an extension which variables it defines.
-func (r *Reconciler) discover(ctx context.Context, class *clusterv1.ClusterClass, p *clusterv1.ExternalPatchDefinition) ([]clusterv1.ClusterClassVariable, error) {
-	request, answer := &hooksv1.DiscoverVariablesRequest{}, &hooksv1.DiscoverVariablesResponse{}
-	request.SetSettings(p.Settings)
-	if err := r.Extensions.CallExtension(ctx, hooksv1.DiscoverVariables, class, p.DiscoverVariablesExtension, request, answer); err != nil {
+// check says what is wrong with the definitions of the class itself, which
+// admission saw, but not while it was not there; and with those of extensions. What
+// was found good is remembered, for rules take time to compile.
+func (r *Reconciler) check(class *clusterv1.ClusterClass, sources []source) (inline, wrong error) {
+	text, err := json.Marshal(sources)
+	if err != nil {
 		return nil, err
 	}
-	if err := variables.Check(field.NewPath("variables"), answer.Variables, nil).ToAggregate(); err != nil {
-		return nil, fmt.Errorf("handler %q of hook DiscoverVariables defines variables that cannot be used; correct the extension: %w", p.DiscoverVariablesExtension, err)
+	sum := sha256.Sum256(text)
+	if r.checked.Get(class) == sum {
+		return nil, nil
 	}
-	return answer.Variables, nil
+	var errs []error
+	for _, from := range sources {
+		if from.handler == "" {
+			inline = variables.Check(field.NewPath("spec", "variables"), from.Variables, from.Variables).ToAggregate()
+		} else if err := variables.Check(field.NewPath("variables"), from.Variables, nil).ToAggregate(); err != nil {
+			errs = append(errs, fmt.Errorf("patch %q: handler %q of hook DiscoverVariables defines variables that cannot be used; correct the extension: %w", from.From, from.handler, err))
+		}
+	}
+	if wrong = errors.Join(errs...); inline == nil && wrong == nil {
+		r.checked.Set(class, sum)
+	}
+	return inline, wrong
 }
+
+// Forget drops what is remembered of a class that has gone.
+func (r *Reconciler) Forget(key client.ObjectKey) { r.checked.Forget(key) }

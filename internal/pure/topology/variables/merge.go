@@ -16,10 +16,14 @@ type Source struct {
 	Variables []clusterv1.ClusterClassVariable
 }
 
+// maxSources is how many may define one variable.
+const maxSources = 100
+
 // Merge lists all variables by name, each with its definitions in the order of
 // the sources. Sources that do not agree on a variable are an error too: nobody
-// could say which of them a value is for.
-func Merge(sources []Source) ([]clusterv1.ClusterClassStatusVariable, error) {
+// could say which of them a value is for. What a class cannot hold leaves it as it
+// was.
+func Merge(sources []Source, was []clusterv1.ClusterClassStatusVariable) ([]clusterv1.ClusterClassStatusVariable, error) {
 	byName := map[string]*clusterv1.ClusterClassStatusVariable{}
 	first := map[string]string{} // what the first source says of a variable
 	var conflicting []string
@@ -40,8 +44,14 @@ func Merge(sources []Source) ([]clusterv1.ClusterClassStatusVariable, error) {
 			}
 		}
 	}
+	if len(byName) > maxVariables {
+		return was, fmt.Errorf("class and extensions define %d variables together, and %d is the most", len(byName), maxVariables)
+	}
 	out := make([]clusterv1.ClusterClassStatusVariable, 0, len(byName))
 	for _, v := range byName {
+		if len(v.Definitions) > maxSources {
+			return was, fmt.Errorf("variable %q is defined by %d sources, and %d is the most", v.Name, len(v.Definitions), maxSources)
+		}
 		out = append(out, *v)
 	}
 	slices.SortFunc(out, func(a, b clusterv1.ClusterClassStatusVariable) int { return strings.Compare(a.Name, b.Name) })

@@ -3,6 +3,7 @@
 package variables
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -175,7 +176,7 @@ func TestMerge(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			merged, err := Merge(tc.sources)
+			merged, err := Merge(tc.sources, nil)
 			var all []string
 			for _, v := range merged {
 				text := v.Name
@@ -198,12 +199,33 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+func TestAClassHoldsNoMoreThanItCan(t *testing.T) {
+	t.Parallel()
+	was := []clusterv1.ClusterClassStatusVariable{{Name: "was"}}
+	variable := func(name string) clusterv1.ClusterClassVariable { return clusterv1.ClusterClassVariable{Name: name} }
+	many, often := []Source{{From: "inline"}}, []Source{}
+	for i := range 1001 {
+		many[0].Variables = append(many[0].Variables, variable(fmt.Sprint(i)))
+	}
+	for i := range 101 {
+		often = append(often, Source{fmt.Sprint(i), []clusterv1.ClusterClassVariable{variable("a")}})
+	}
+	for want, sources := range map[string][]Source{
+		"class and extensions define 1001 variables together, and 1000 is the most": many,
+		`variable "a" is defined by 101 sources, and 100 is the most`:               often,
+	} {
+		if got, err := Merge(sources, was); err == nil || err.Error() != want || len(got) != 1 || got[0].Name != "was" {
+			t.Errorf("%d variables, error %v, want %s", len(got), err, want)
+		}
+	}
+}
+
 func TestAPatchSeesWhatIsInlineAndItsOwn(t *testing.T) {
 	t.Parallel()
 	merged, err := Merge([]Source{
 		{"inline", parse(t, "[{name: a, schema: {openAPIV3Schema: {type: string}}}]")},
 		{"p", parse(t, "[{name: b, schema: {openAPIV3Schema: {type: string}}}]")},
-		{"q", parse(t, "[{name: c, schema: {openAPIV3Schema: {type: string}}}]")}})
+		{"q", parse(t, "[{name: c, schema: {openAPIV3Schema: {type: string}}}]")}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
