@@ -61,7 +61,7 @@ func (s *remote) Do(ctx context.Context, r Request) (answer map[string]any, code
 	if err != nil {
 		return nil, 0, err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }() // it is read to its end
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return nil, 0, err
