@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package blueprint puts a ClusterClass and the topology of a Cluster together:
+// what is wanted of each part, wherever it was said.
+//
+// A value in the topology takes precedence over that in the class: timeouts and
+// the settings of a rollout one by one, labels and annotations key by key,
+// taints and readiness gates as a whole list, a health check as a whole.
+// Replicas come from the topology alone, and if the cluster autoscaler has its
+// bounds on a group, from nobody here.
+package blueprint
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// Blueprint is what is wanted of a Cluster.
+type Blueprint struct {
+	Infrastructure     clusterv1.ClusterClassTemplateReference
+	InfrastructureName string // the template of its name; empty for the default
+	ControlPlane       ControlPlane
+	MachineDeployments []MachineDeployment // in the order of the topology, which holds of upgrades go by
+	MachinePools       []MachinePool
+}
+
+// Machines is what control planes and groups of workers have in common.
+type Machines struct {
+	// NameTemplate is that of the object's name; empty for the default.
+	NameTemplate string
+	// Metadata is for the object and its machines.
+	Metadata clusterv1.ObjectMeta
+	// Replicas are nil when they are left to others.
+	Replicas *int32
+	// Deletion has the timeouts.
+	Deletion  clusterv1.MachineDeletionSpec
+	Taints    []clusterv1.MachineTaint
+	Overrides []clusterv1.ClusterVariable
+}
+
+// ControlPlane is what is wanted of the control plane.
+type ControlPlane struct {
+	Machines
+	Template clusterv1.ClusterClassTemplateReference
+	// Hosts is the template of its machines' infrastructure; not defined if the
+	// control plane has no machines.
+	Hosts          clusterv1.ClusterClassTemplateReference
+	RolloutAfter   metav1.Time
+	ReadinessGates []clusterv1.MachineReadinessGate
+	HealthCheck    *HealthCheck // nil for none
+}
+
+// Workers is what groups of workers have in common.
+type Workers struct {
+	Machines
+	Name, Class      string // in the topology, in the class
+	Bootstrap, Hosts clusterv1.ClusterClassTemplateReference
+	MinReadySeconds  *int32
+	// Deferred and Held say that upgrades of the group, or of it and those after
+	// it, are put off.
+	Deferred, Held bool
+	// Problem says why nothing is known of the group, which is to stay as it is.
+	Problem error
+}
+
+// MachineDeployment is what is wanted of a group kept by a MachineDeployment.
+type MachineDeployment struct {
+	Workers
+	FailureDomain  string
+	Rollout        clusterv1.MachineDeploymentRolloutSpec
+	DeletionOrder  clusterv1.MachineSetDeletionOrder
+	ReadinessGates []clusterv1.MachineReadinessGate
+	HealthCheck    *HealthCheck // nil for none
+	// MaxInFlight is how many machines are remediated at a time.
+	MaxInFlight *intstr.IntOrString
+}
+
+// MachinePool is what is wanted of a group kept by a MachinePool.
+type MachinePool struct {
+	Workers
+	FailureDomains []string
+}
+
+// HealthCheck is the spec of a MachineHealthCheck, but for what it selects.
+type HealthCheck struct {
+	Checks      clusterv1.MachineHealthCheckChecks
+	Remediation clusterv1.MachineHealthCheckRemediation
+}
+
+// Of puts class and topology of a Cluster together.
+func Of(class *clusterv1.ClusterClass, t *clusterv1.Topology) Blueprint {
+	b := Blueprint{
+		Infrastructure: class.Spec.Infrastructure.TemplateRef, InfrastructureName: class.Spec.Infrastructure.Naming.Template,
+		ControlPlane: controlPlane(&class.Spec.ControlPlane, &t.ControlPlane),
+	}
+	for i := range t.Workers.MachineDeployments {
+		b.MachineDeployments = append(b.MachineDeployments, machineDeployment(class, &t.Workers.MachineDeployments[i]))
+	}
+	for i := range t.Workers.MachinePools {
+		b.MachinePools = append(b.MachinePools, machinePool(class, &t.Workers.MachinePools[i]))
+	}
+	return b
+}
+
+func controlPlane(c *clusterv1.ControlPlaneClass, t *clusterv1.ControlPlaneTopology) ControlPlane {
+	out := ControlPlane{
+		Machines: Machines{
+			NameTemplate: c.Naming.Template, Metadata: metadata(c.Metadata, t.Metadata), Replicas: t.Replicas,
+			Deletion: deletion(c.Deletion, t.Deletion), Taints: first(t.Taints, c.Taints), Overrides: t.Variables.Overrides,
+		},
+		Template: c.TemplateRef, Hosts: c.MachineInfrastructure.TemplateRef, RolloutAfter: t.Rollout.After,
+		ReadinessGates: first(t.ReadinessGates, c.ReadinessGates),
+	}
+	if !out.Hosts.IsDefined() || t.HealthCheck.Enabled != nil && !*t.HealthCheck.Enabled {
+		return out
+	}
+	ours := t.HealthCheck
+	if !ours.IsDefined() {
+		ours = clusterv1.ControlPlaneTopologyHealthCheck{Checks: c.HealthCheck.Checks, Remediation: c.HealthCheck.Remediation}
+	}
+	if ours.IsDefined() {
+		out.HealthCheck = healthCheck(ours.Checks, ours.Remediation)
+	}
+	return out
+}
+
+func machineDeployment(class *clusterv1.ClusterClass, t *clusterv1.MachineDeploymentTopology) MachineDeployment {
+	out := MachineDeployment{Workers: Workers{Name: t.Name, Class: t.Class}}
+	i := slices.IndexFunc(class.Spec.Workers.MachineDeployments, func(c clusterv1.MachineDeploymentClass) bool { return c.Class == t.Class })
+	if i < 0 {
+		out.Problem = lacks(class, "MachineDeployment", "machineDeployments", t.Name, t.Class)
+		return out
+	}
+	c := &class.Spec.Workers.MachineDeployments[i]
+	out.Machines = Machines{
+		NameTemplate: c.Naming.Template, Metadata: metadata(c.Metadata, t.Metadata), Replicas: t.Replicas,
+		Deletion: deletion(timeouts(c.Deletion), timeouts(t.Deletion)), Taints: first(t.Taints, c.Taints), Overrides: t.Variables.Overrides,
+	}
+	out.Bootstrap, out.Hosts = c.Bootstrap.TemplateRef, c.Infrastructure.TemplateRef
+	out.MinReadySeconds = cmp.Or(t.MinReadySeconds, c.MinReadySeconds)
+	out.upgrades()
+	out.FailureDomain = cmp.Or(t.FailureDomain, c.FailureDomain)
+	out.Rollout = rollout(c.Rollout, t.Rollout)
+	out.DeletionOrder = cmp.Or(t.Deletion.Order, c.Deletion.Order)
+	out.ReadinessGates = first(t.ReadinessGates, c.ReadinessGates)
+	ours := t.HealthCheck
+	if !ours.IsDefined() {
+		ours = clusterv1.MachineDeploymentTopologyHealthCheck{Checks: c.HealthCheck.Checks, Remediation: c.HealthCheck.Remediation}
+	}
+	out.MaxInFlight = ours.Remediation.MaxInFlight
+	if ours.IsDefined() && (t.HealthCheck.Enabled == nil || *t.HealthCheck.Enabled) {
+		out.HealthCheck = healthCheck(ours.Checks, clusterv1.MachineHealthCheckRemediation{TriggerIf: ours.Remediation.TriggerIf, TemplateRef: ours.Remediation.TemplateRef})
+	}
+	return out
+}
+
+func machinePool(class *clusterv1.ClusterClass, t *clusterv1.MachinePoolTopology) MachinePool {
+	out := MachinePool{Workers: Workers{Name: t.Name, Class: t.Class}}
+	i := slices.IndexFunc(class.Spec.Workers.MachinePools, func(c clusterv1.MachinePoolClass) bool { return c.Class == t.Class })
+	if i < 0 {
+		out.Problem = lacks(class, "MachinePool", "machinePools", t.Name, t.Class)
+		return out
+	}
+	c := &class.Spec.Workers.MachinePools[i]
+	out.Machines = Machines{
+		NameTemplate: c.Naming.Template, Metadata: metadata(c.Metadata, t.Metadata), Replicas: t.Replicas,
+		Deletion: deletion(c.Deletion, t.Deletion), Taints: first(t.Taints, c.Taints), Overrides: t.Variables.Overrides,
+	}
+	out.Bootstrap, out.Hosts = c.Bootstrap.TemplateRef, c.Infrastructure.TemplateRef
+	out.MinReadySeconds = cmp.Or(t.MinReadySeconds, c.MinReadySeconds)
+	out.upgrades()
+	out.FailureDomains = first(t.FailureDomains, c.FailureDomains)
+	return out
+}
+
+func lacks(class *clusterv1.ClusterClass, kind, field, name, of string) error {
+	return fmt.Errorf("%s %s of the topology: ClusterClass %s/%s has no class %q in spec.workers.%s: correct its class, or add it there", kind, name, class.Namespace, class.Name, of, field)
+}
+
+// upgrades takes from the annotations what they say of upgrades, which is for
+// the topology alone, and leaves replicas to the autoscaler if it has its bounds.
+func (w *Workers) upgrades() {
+	annotations := w.Metadata.Annotations
+	_, w.Deferred = annotations[clusterv1.ClusterTopologyDeferUpgradeAnnotation]
+	_, w.Held = annotations[clusterv1.ClusterTopologyHoldUpgradeSequenceAnnotation]
+	delete(annotations, clusterv1.ClusterTopologyDeferUpgradeAnnotation)
+	delete(annotations, clusterv1.ClusterTopologyHoldUpgradeSequenceAnnotation)
+	_, least := annotations[clusterv1.AutoscalerMinSizeAnnotation]
+	_, most := annotations[clusterv1.AutoscalerMaxSizeAnnotation]
+	if least && most {
+		w.Replicas = nil
+	}
+}
+
+func metadata(class, topology clusterv1.ObjectMeta) clusterv1.ObjectMeta {
+	return clusterv1.ObjectMeta{Labels: joined(class.Labels, topology.Labels), Annotations: joined(class.Annotations, topology.Annotations)}
+}
+
+func joined(class, topology map[string]string) map[string]string {
+	if len(class)+len(topology) == 0 {
+		return nil
+	}
+	out := map[string]string{}
+	maps.Copy(out, class)
+	maps.Copy(out, topology)
+	return out
+}
+
+// first is the first list that has anything.
+func first[T any](lists ...[]T) []T {
+	for _, l := range lists {
+		if len(l) > 0 {
+			return l
+		}
+	}
+	return nil
+}
+
+func deletion(class, topology clusterv1.MachineDeletionSpec) clusterv1.MachineDeletionSpec {
+	return clusterv1.MachineDeletionSpec{
+		NodeDrainTimeoutSeconds:        cmp.Or(topology.NodeDrainTimeoutSeconds, class.NodeDrainTimeoutSeconds),
+		NodeVolumeDetachTimeoutSeconds: cmp.Or(topology.NodeVolumeDetachTimeoutSeconds, class.NodeVolumeDetachTimeoutSeconds),
+		NodeDeletionTimeoutSeconds:     cmp.Or(topology.NodeDeletionTimeoutSeconds, class.NodeDeletionTimeoutSeconds),
+	}
+}
+
+func timeouts(d clusterv1.MachineDeploymentTopologyMachineDeletionSpec) clusterv1.MachineDeletionSpec {
+	return clusterv1.MachineDeletionSpec{
+		NodeDrainTimeoutSeconds: d.NodeDrainTimeoutSeconds, NodeVolumeDetachTimeoutSeconds: d.NodeVolumeDetachTimeoutSeconds, NodeDeletionTimeoutSeconds: d.NodeDeletionTimeoutSeconds,
+	}
+}
+
+// rollout takes each setting from the topology, else from the class: to set the
+// time alone leaves the strategy of the class. Settings of a rolling update are
+// of no use to another strategy, and refused there.
+func rollout(class clusterv1.MachineDeploymentClassRolloutSpec, topology clusterv1.MachineDeploymentRolloutSpec) clusterv1.MachineDeploymentRolloutSpec {
+	out := topology
+	out.Strategy.Type = cmp.Or(topology.Strategy.Type, class.Strategy.Type)
+	if out.Strategy.Type == clusterv1.OnDeleteMachineDeploymentStrategyType {
+		return out
+	}
+	to, from := &out.Strategy.RollingUpdate, class.Strategy.RollingUpdate
+	to.MaxSurge = cmp.Or(to.MaxSurge, from.MaxSurge)
+	to.MaxUnavailable = cmp.Or(to.MaxUnavailable, from.MaxUnavailable)
+	return out
+}
+
+// startupTimeout is how long a Machine may take to have a Node where nobody
+// says, as the API documents it. It is written out, so that no default of
+// admission makes the object differ from what is wanted.
+const startupTimeout = 600
+
+func healthCheck(checks clusterv1.MachineHealthCheckChecks, remediation clusterv1.MachineHealthCheckRemediation) *HealthCheck {
+	if checks.NodeStartupTimeoutSeconds == nil {
+		checks.NodeStartupTimeoutSeconds = new(int32(startupTimeout))
+	}
+	return &HealthCheck{Checks: checks, Remediation: remediation}
+}
