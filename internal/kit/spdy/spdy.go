@@ -76,7 +76,7 @@ func (c *Conn) end() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for _, s := range c.streams {
-			s.arrived.Close() // what a reader gets is EOF
+			_ = s.arrived.Close() // what a reader gets is EOF; closing never fails
 		}
 	})
 }
@@ -261,7 +261,7 @@ func (s *Stream) drop() {
 		s.sent, s.finished = true, true
 		close(s.reset)
 	}
-	s.arrived.Close()
+	_ = s.arrived.Close() // never fails
 	s.conn.remove(s.id)
 }
 
@@ -270,7 +270,7 @@ func (s *Stream) received(p []byte, last bool) {
 		_, _ = s.arrived.Write(p) // unless nobody will read it
 	}
 	if last {
-		s.arrived.Close()
+		_ = s.arrived.Close() // never fails
 		s.mu.Lock()
 		s.finished = true
 		s.mu.Unlock()
