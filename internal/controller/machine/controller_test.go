@@ -144,7 +144,7 @@ func TestReconcile(t *testing.T) {
 			objects: []client.Object{cluster(), machine(), config(map[string]any{"conditions": "rubbish"}), object(hostRef, map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "False", "reason": "NoQuota", "message": "ask for more"}}}})},
 			want: map[string]string{
 				"InfrastructureReady":  "False NoQuota: ask for more",
-				"BootstrapConfigReady": "Unknown InvalidConditionReported: decode conditions of Config m0: json: cannot unmarshal string into Go value of type conditions.List",
+				"BootstrapConfigReady": "Unknown InvalidConditionReported: decode conditions of Config m0: cannot restore slice from string",
 			},
 		},
 		"an object of somebody else is refused": {
