@@ -33,7 +33,7 @@ const (
 	// cacheTimeout is how long it may take to read all objects of a kind, and
 	// cachePeriod how often to ask whether it has.
 	cacheTimeout = 30 * time.Second
-	cachePeriod  = 20 * time.Millisecond
+	cachePeriod  = 50 * time.Millisecond
 	// atOnce is how many definitions are written at a time.
 	atOnce = 8
 	// heldBack is more than the two seconds of customresource_handler.go.
