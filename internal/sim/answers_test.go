@@ -62,6 +62,15 @@ func TestReadersSeeWhatWasWrittenAndNotWhatOthersChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	see("an update", "updated")
+	raw := &unstructured.Unstructured{}
+	raw.SetGroupVersionKind(kind)
+	raw.SetNamespace(key.Namespace)
+	raw.SetName(key.Name)
+	raw.SetLabels(map[string]string{"is": "applied"})
+	if err := s.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(raw), client.FieldOwner("test"), client.ForceOwnership); err != nil {
+		t.Fatal(err)
+	}
+	see("an apply", "applied")
 	if err := s.Delete(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}

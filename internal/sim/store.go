@@ -217,6 +217,12 @@ func (t tracker) Delete(gvr schema.GroupVersionResource, ns, name string, opts .
 	return t.ObjectTracker.Delete(gvr, ns, name, opts...)
 }
 
+// Apply implements testing.ObjectTracker.
+func (t tracker) Apply(gvr schema.GroupVersionResource, obj runtime.Object, ns string, opts ...metav1.PatchOptions) error {
+	defer t.wrote(gvr)
+	return t.ObjectTracker.Apply(gvr, obj, ns, opts...)
+}
+
 func (t tracker) amend(gvr schema.GroupVersionResource, obj runtime.Object, ns string) error {
 	next, err := meta.Accessor(obj)
 	if err != nil {
