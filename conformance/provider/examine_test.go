@@ -45,6 +45,19 @@ func TestARunThatIsEndedLeavesNothing(t *testing.T) {
 	})
 }
 
+// TestAKindThatIsNotInstalledIsTheProvidersFault and one that only helps is not.
+func TestAKindThatIsNotInstalledIsTheProvidersFault(t *testing.T) {
+	t.Parallel()
+	all := definitions()
+	delete(all, "FakeCluster")
+	wantFailures(t, "InfraCluster", inMemory(t, configOf("InfraCluster"), all),
+		misbehaviour{"", "An InfraCluster is defined by a CustomResourceDefinition.", "no CustomResourceDefinition of FakeCluster"})
+	r := inMemory(t, configOf("InfraMachine"), all)
+	if want := `FakeMachine: watch FakeCluster: no matches for kind "FakeCluster"`; !strings.HasPrefix(r.Problem, want) || r.Failed > 0 {
+		t.Errorf("problem %q, %d failed; want a problem %q", r.Problem, r.Failed, want)
+	}
+}
+
 func TestConfigMistakesAreNamed(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

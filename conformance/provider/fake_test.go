@@ -45,10 +45,10 @@ type fakeProvider struct {
 
 // startFake runs the provider until the context ends.
 func startFake(ctx context.Context, c client.WithWatch, beside *core, all map[string]*crd) (*fakeProvider, error) {
-	f := &fakeProvider{client: c, core: beside, older: all["FakeCluster"].Labels["cluster.x-k8s.io/v1beta1"] != "", dirty: map[string]bool{}, wake: make(chan struct{}, 1)}
+	f := &fakeProvider{client: c, core: beside, older: all["FakeMachine"].Labels["cluster.x-k8s.io/v1beta1"] != "", dirty: map[string]bool{}, wake: make(chan struct{}, 1)}
 	objects := []client.Object{grants()}
 	for _, d := range all {
-		objects = append(objects, d)
+		objects = append(objects, d.DeepCopy())
 	}
 	for _, obj := range objects {
 		if err := c.Create(ctx, obj); client.IgnoreAlreadyExists(err) != nil {
@@ -57,7 +57,9 @@ func startFake(ctx context.Context, c client.WithWatch, beside *core, all map[st
 	}
 	follow := []schema.GroupVersionKind{clusterv1.GroupVersion().WithKind("Cluster"), clusterv1.GroupVersion().WithKind("Machine"), clusterv1.GroupVersion().WithKind("MachinePool")}
 	for _, kind := range fakeKinds {
-		follow = append(follow, gvk(kind))
+		if all[kind] != nil {
+			follow = append(follow, gvk(kind))
+		}
 	}
 	for _, kind := range follow {
 		events, err := f.watch(ctx, kind)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -45,7 +46,7 @@ func withMemory(t *testing.T, all map[string]*crd, use func(context.Context, *fa
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		mgmt := memory(t)
+		mgmt := memory(t, all)
 		f, err := startFake(ctx, mgmt, &core{client: mgmt}, all)
 		if err != nil {
 			t.Fatal(err)
@@ -62,7 +63,7 @@ func scheme() (*runtime.Scheme, error) {
 
 // memory is a management cluster in memory. Templates that say that they are
 // frozen refuse changes, in rehearsals too.
-func memory(t *testing.T) client.WithWatch {
+func memory(t *testing.T, all map[string]*crd) client.WithWatch {
 	t.Helper()
 	s, err := scheme()
 	if err != nil {
@@ -70,7 +71,7 @@ func memory(t *testing.T) client.WithWatch {
 	}
 	kinds := meta.NewDefaultRESTMapper([]schema.GroupVersion{gvk("FakeMachine").GroupVersion()})
 	apart := []client.Object{&clusterv1.Cluster{}, &clusterv1.Machine{}, &clusterv1.MachinePool{}}
-	for kind, d := range definitions() {
+	for kind, d := range all {
 		kinds.Add(gvk(kind), meta.RESTScopeNamespace)
 		if d.Spec.Versions[0].Subresources != nil {
 			obj := &unstructured.Unstructured{}
@@ -80,6 +81,10 @@ func memory(t *testing.T) client.WithWatch {
 	}
 	return fake.NewClientBuilder().WithScheme(s).WithRESTMapper(kinds).WithStatusSubresource(apart...).WithInterceptorFuncs(interceptor.Funcs{
 		Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+			kind := strings.TrimSuffix(list.GetObjectKind().GroupVersionKind().Kind, "List")
+			if strings.HasPrefix(kind, "Fake") && all[kind] == nil {
+				return nil, &meta.NoKindMatchError{GroupKind: gvk(kind).GroupKind(), SearchedVersions: []string{"v1"}}
+			}
 			events, err := c.Watch(ctx, list, opts...)
 			return newUntyped(events, s), err
 		},

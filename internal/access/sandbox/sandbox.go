@@ -117,6 +117,7 @@ func (w *World) Follow(gvk schema.GroupVersionKind) {
 	if _, ok := w.followed[gvk.GroupKind()]; ok {
 		return
 	}
+	w.followed[gvk.GroupKind()] = gvk
 	ctx := w.watching
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
@@ -125,7 +126,6 @@ func (w *World) Follow(gvk schema.GroupVersionKind) {
 		w.broken(fmt.Errorf("watch %s: %w", gvk.Kind, err))
 		return
 	}
-	w.followed[gvk.GroupKind()] = gvk
 	w.watchers.Go(func() {
 		defer events.Stop()
 		for {
