@@ -83,6 +83,21 @@ func TestAProviderOfTheContractBeforeIsLookedAtByThat(t *testing.T) {
 	}
 }
 
+// TestSeveralMisbehavioursAreToldEach of a provider that does much wrong.
+func TestSeveralMisbehavioursAreToldEach(t *testing.T) {
+	t.Parallel()
+	together := []string{"is restless", "changes its endpoint", "writes to its owner", "lets go in a pause", "takes all finalizers away"}
+	var wanted []misbehaviour
+	for _, m := range misbehaviours()["InfraCluster"] {
+		if slices.Contains(together, m.fault) && m.fault != "lets go in a pause" {
+			wanted = append(wanted, m)
+		}
+	}
+	// All finalizers were taken away in the pause, so nothing is kept.
+	wanted = append(wanted, misbehaviour{"", "An InfraCluster that is deleted while it is paused is kept.", "FakeCluster conformance is gone"})
+	wantFailures(t, "InfraCluster", inMemory(t, configOf("InfraCluster", together...), definitions()), wanted...)
+}
+
 // stuck is what nothing can be cleaned up after, which the report tells.
 func stuck() []string { return []string{"keeps its finalizer", "is kept without data"} }
 
