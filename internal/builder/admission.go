@@ -13,7 +13,7 @@ import (
 )
 
 // Parse reads an object from YAML; "" is none.
-func Parse[T any](t *testing.T, text string) *T {
+func Parse[T any](t testing.TB, text string) *T {
 	t.Helper()
 	if text == "" {
 		return nil

@@ -147,7 +147,6 @@ func (w *world) says(condition, want string) {
 	}
 }
 
-const newest = "True RefVersionsUpToDate"
 const oneOld = "False RefVersionsNotUpToDate The following templateRefs are not using the latest apiVersion:\n* BootTemplate boot: current: v1, latest: v2"
 
 func TestAClassOwnsItsTemplatesAndTellsItsVariables(t *testing.T) {
