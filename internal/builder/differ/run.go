@@ -16,6 +16,7 @@ import (
 // Options say what lives where.
 type Options struct {
 	Server    Server
+	Webhooks  bool // the server has webhooks for all kinds but the invented one
 	Namespace string
 	Owner     map[string]any // an owner reference to an object that exists
 	Seed      uint64
@@ -42,11 +43,11 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	report := newReport()
 	for n := 0; report.Steps < o.Steps; n++ {
 		r := rand.New(rand.NewPCG(o.Seed, uint64(n)))
-		sub := all[0]
+		sub, webhooks := all[0], false
 		if r.IntN(2) == 0 {
-			sub = all[1+r.IntN(len(all)-1)]
+			sub, webhooks = all[1+r.IntN(len(all)-1)], o.Webhooks
 		}
-		l := &life{server: o.Server, sub: sub, r: r, report: report, namespace: o.Namespace, name: fmt.Sprintf("d%d-%d", o.Seed%100000, n)}
+		l := &life{server: o.Server, sub: sub, r: r, report: report, namespace: o.Namespace, webhooks: webhooks, name: fmt.Sprintf("d%d-%d", o.Seed%100000, n)}
 		if err := l.live(ctx, o.Steps); err != nil {
 			return report, fmt.Errorf("%s %s: %w", sub.kind, l.name, err)
 		}
@@ -60,6 +61,7 @@ type life struct {
 	sub             subject
 	r               *rand.Rand
 	report          *Report
+	webhooks        bool
 	namespace, name string
 
 	wanted  map[string]any // the intent applied last, without a name

@@ -29,7 +29,7 @@ func TestAnApplyToAServerIsForetold(t *testing.T) {
 		}
 	}
 	o := options(t, 60)
-	o.Namespace = env.Namespace
+	o.Namespace, o.Webhooks = env.Namespace, true
 	if o.Server, err = differ.Remote(env.Config); err != nil {
 		t.Fatal(err)
 	}
