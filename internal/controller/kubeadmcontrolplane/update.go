@@ -65,13 +65,14 @@ func (r *Reconciler) canUpdate(ctx context.Context, s *state, q kubeadmcontrolpl
 }
 
 // reaches says what keeps a machine from being as the spec wants it even when it
-// is updated in place.
+// is updated in place: what others have set in its bootstrap config stays, so it
+// would be outdated again at once.
 func (s *state) reaches(to inplace.Machine) error {
 	var config bootstrapv1.KubeadmConfig
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(to.Bootstrap.Object, &config); err != nil {
 		return err
 	}
-	if !kubeadmcontrolplane.Reaches(s.ControlPlane, config.Spec) {
+	if !kubeadmcontrolplane.SameConfig(s.ControlPlane, config.Spec) {
 		return &machines.RefusedError{Err: fmt.Errorf("KubeadmConfig %s has fields in its spec that somebody else has set, and that would stay", config.Name)}
 	}
 	return nil

@@ -47,9 +47,9 @@ func wantsKubeletLocalMode(kubernetes string) bool {
 	return err == nil && v.Major() == 1 && v.Minor() >= 31 && v.Minor() < 36
 }
 
-// sameConfig reports whether a machine's config says what the control plane
+// SameConfig reports whether a machine's config says what the control plane
 // wants now. What bootstrapping fills in by itself does not count.
-func sameConfig(kcp *controlplanev1.KubeadmControlPlane, current bootstrapv1.KubeadmConfigSpec) bool {
+func SameConfig(kcp *controlplanev1.KubeadmControlPlane, current bootstrapv1.KubeadmConfigSpec) bool {
 	isInit := ranInit(current)
 	wanted := ConfigSpec(kcp, false)
 	if isInit {

@@ -120,10 +120,3 @@ func busy(m, leaver *Machine) bool {
 func ConfigInPlace(kcp *controlplanev1.KubeadmControlPlane, current bootstrapv1.KubeadmConfigSpec) bootstrapv1.KubeadmConfigSpec {
 	return ConfigSpec(kcp, ranInit(current))
 }
-
-// Reaches reports whether a bootstrap config that becomes so is then as the spec
-// wants it. In place what others have set in it stays: the machine would be
-// outdated again as soon as it is updated.
-func Reaches(kcp *controlplanev1.KubeadmControlPlane, config bootstrapv1.KubeadmConfigSpec) bool {
-	return sameConfig(kcp, config)
-}

@@ -42,7 +42,7 @@ var dueReasons = []string{certificatesDue, rolloutIsDue}
 // in place.
 func Judge(kcp *controlplanev1.KubeadmControlPlane, m *Machine, now time.Time) Verdict {
 	var v Verdict
-	if expiresSoon(kcp, m, now) {
+	if kcp.Spec.Rollout.Before.CertificatesExpiryDays > 0 && ending(kcp, m, now) {
 		v.Why = append(v.Why, certificatesDue)
 	}
 	if rollout.Overdue(kcp.Spec.Rollout.After, m.CreationTimestamp, now) {
@@ -51,7 +51,7 @@ func Judge(kcp *controlplanev1.KubeadmControlPlane, m *Machine, now time.Time) V
 	if m.Spec.Version != kcp.Spec.Version {
 		v.Why = append(v.Why, fmt.Sprintf("Version %s, %s required", m.Spec.Version, kcp.Spec.Version))
 	}
-	if m.Config != nil && !sameConfig(kcp, m.Config.Spec) {
+	if m.Config != nil && !SameConfig(kcp, m.Config.Spec) {
 		v.Why = append(v.Why, "KubeadmConfig is not up-to-date")
 	}
 	if m.Source != nil && *m.Source != wantedSource(kcp) {
@@ -59,10 +59,6 @@ func Judge(kcp *controlplanev1.KubeadmControlPlane, m *Machine, now time.Time) V
 	}
 	v.UpToDate = len(v.Why) == 0
 	return v
-}
-
-func expiresSoon(kcp *controlplanev1.KubeadmControlPlane, m *Machine, now time.Time) bool {
-	return kcp.Spec.Rollout.Before.CertificatesExpiryDays > 0 && ending(kcp, m, now)
 }
 
 // ending reports whether the certificates of a machine end, as far as is known, or
@@ -138,14 +134,10 @@ func wantedSource(kcp *controlplanev1.KubeadmControlPlane) Source {
 
 // Message is the verdict as the message of a condition.
 func (v Verdict) Message() string {
-	var b strings.Builder
-	for i, why := range v.Why {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString("* " + why)
+	if len(v.Why) == 0 {
+		return ""
 	}
-	return b.String()
+	return "* " + strings.Join(v.Why, "\n* ")
 }
 
 // Adoptable says why a control plane cannot take over a machine that nobody

@@ -144,7 +144,7 @@ func TestSameConfig(t *testing.T) {
 			if tc.change != nil {
 				tc.change(&current)
 			}
-			if got := sameConfig(kcp, current); got != tc.want {
+			if got := SameConfig(kcp, current); got != tc.want {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
