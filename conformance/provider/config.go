@@ -141,6 +141,9 @@ func (c Config) complete() (Config, error) {
 	}
 	for _, r := range roles() {
 		s := r.of(c)
+		if s == nil && configured(c) && slices.Contains(c.Roles, r.name) {
+			errs = append(errs, fmt.Errorf("roles: the config has no example and no kinds for %s", r.name))
+		}
 		if s == nil {
 			continue
 		}

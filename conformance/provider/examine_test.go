@@ -66,9 +66,10 @@ func TestConfigMistakesAreNamed(t *testing.T) {
 		"infraCluster: {}":       "InfraCluster: give an example, or kinds",
 		"roles: [Thing]":         `there is no role "Thing"; there are InfraCluster, `,
 		"kubernetesVersion: new": "kubernetesVersion",
-		"timeout: -1s":           "want more than zero",
-		"objects: [{kind: A}]":   "objects[0]",
-		"files: [nowhere.yaml]":  "open nowhere.yaml",
+		"{roles: [InfraMachine], infraCluster: {kinds: [{group: a, kind: b}]}}": "no example and no kinds for InfraMachine",
+		"timeout: -1s":          "want more than zero",
+		"objects: [{kind: A}]":  "objects[0]",
+		"files: [nowhere.yaml]": "open nowhere.yaml",
 		"infraMachine: {template: {kind: B}, kinds: [{group: a, kind: b}]}": "the template needs apiVersion and kind",
 	} {
 		c, err := provider.ReadConfig([]byte(text))
