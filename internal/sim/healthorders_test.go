@@ -8,7 +8,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
@@ -99,8 +98,8 @@ func TestAPausedCheckReplacesNothing(t *testing.T) {
 	change(t, w, "workers", &clusterv1.MachineHealthCheck{}, "let the check go on", func(c *clusterv1.MachineHealthCheck) { c.Annotations = nil })
 	w.RunFor(time.Second)
 	for _, obj := range w.objects("Machine") {
-		if m := obj.(client.Object); m.GetDeletionTimestamp() != nil {
-			w.Tell("Machine %s is being deleted", m.GetName())
+		if obj.GetDeletionTimestamp() != nil {
+			w.Tell("Machine %s is being deleted", obj.GetName())
 		}
 	}
 	w.Golden("a-paused-check-replaces-nothing.txt")
