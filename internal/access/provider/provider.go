@@ -133,9 +133,9 @@ func (o *Objects) read(ctx context.Context, kind Kind, key client.ObjectKey, uns
 	return &Object{obj, kind.Contract}, nil
 }
 
-// List reads the objects of a kind that carry labels, from the cache. It is
-// indexed by one of the labels, by; "" for what is seldom asked for. The objects
-// are shared with the cache, and must not be changed. Errors are those of Kind.
+// List reads the objects of a kind that carry labels, from the cache, where they
+// are indexed by one of the labels, by. The objects are shared with the cache, and
+// must not be changed. Errors are those of Kind.
 func (o *Objects) List(ctx context.Context, gk schema.GroupKind, namespace, by string, with client.MatchingLabels) ([]unstructured.Unstructured, error) {
 	kind, err := o.Kind(ctx, gk)
 	if err != nil {
@@ -144,7 +144,7 @@ func (o *Objects) List(ctx context.Context, gk schema.GroupKind, namespace, by s
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	opts := []client.ListOption{client.InNamespace(namespace), with, client.UnsafeDisableDeepCopy}
-	if o.informers != nil && by != "" {
+	if o.informers != nil {
 		field, err := o.indexed(ctx, kind.GroupVersionKind, by)
 		if err != nil {
 			return nil, err

@@ -28,8 +28,8 @@ type Leftovers struct {
 	// Kinds are those that it makes: bootstrap configs and infrastructure
 	// machines. CopyKind tells those of templates.
 	Kinds []schema.GroupKind
-	// Labels are on all that it makes.
-	Labels client.MatchingLabels
+	// Label names the maker, by its value, on all that it makes.
+	Label, Value string
 }
 
 // Sweep deletes leftovers. It cannot be undone, so live, which reads past the
@@ -66,7 +66,7 @@ func (o *Objects) unclaimed(ctx context.Context, l Leftovers) (found []*unstruct
 		return nil, fmt.Errorf("kind of %T: %w", l.Maker, err)
 	}
 	for _, gk := range l.Kinds {
-		items, err := o.List(ctx, gk, l.Maker.GetNamespace(), "", l.Labels)
+		items, err := o.List(ctx, gk, l.Maker.GetNamespace(), l.Label, client.MatchingLabels{l.Label: l.Value})
 		if e, ok := errors.AsType[*KindError](err); ok && (e.NoCRD || e.Foreign) {
 			continue
 		}

@@ -32,10 +32,9 @@ func (l *live) List(_ context.Context, list client.ObjectList, _ ...client.ListO
 
 func TestSweepDeletesOnlyWhatNoMachineWasCreatedFor(t *testing.T) {
 	t.Parallel()
-	labels := map[string]string{"set": "s"}
 	ownedBy := func(refs ...metav1.OwnerReference) *unstructured.Unstructured {
 		h := host("h0")
-		h.SetLabels(labels)
+		h.SetLabels(map[string]string{"set": "s"})
 		h.SetOwnerReferences(refs)
 		return h
 	}
@@ -94,9 +93,9 @@ func TestSweepDeletesOnlyWhatNoMachineWasCreatedFor(t *testing.T) {
 				}}).Build()
 			api := &live{machines: tc.live}
 			err := New(c, nil).Sweep(t.Context(), api, Leftovers{
-				Maker:  &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s", UID: "s"}},
-				Kinds:  []schema.GroupKind{CopyKind(schema.GroupKind{Group: "x.io", Kind: "HostTemplate"})},
-				Labels: labels,
+				Maker: &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s", UID: "s"}},
+				Kinds: []schema.GroupKind{CopyKind(schema.GroupKind{Group: "x.io", Kind: "HostTemplate"})},
+				Label: "set", Value: "s",
 			})
 			if err != nil {
 				t.Fatal(err)

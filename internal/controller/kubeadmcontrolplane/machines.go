@@ -64,9 +64,9 @@ func (r *Reconciler) factory() machines.Factory {
 // sweep deletes what was made for Machines that then were not created.
 func (r *Reconciler) sweep(ctx context.Context, s *state) error {
 	err := r.Providers.Sweep(ctx, r.Live, provider.Leftovers{
-		Maker:  s.ControlPlane,
-		Kinds:  []schema.GroupKind{configKind, provider.CopyKind(s.ControlPlane.Spec.MachineTemplate.Spec.InfrastructureRef.GroupKind())},
-		Labels: client.MatchingLabels{clusterv1.MachineControlPlaneNameLabel: fieldrules.AsLabelValue(s.ControlPlane.Name)},
+		Maker: s.ControlPlane,
+		Kinds: []schema.GroupKind{configKind, provider.CopyKind(s.ControlPlane.Spec.MachineTemplate.Spec.InfrastructureRef.GroupKind())},
+		Label: clusterv1.MachineControlPlaneNameLabel, Value: fieldrules.AsLabelValue(s.ControlPlane.Name),
 	})
 	if _, unusable := errors.AsType[*provider.KindError](err); unusable {
 		return nil // the conditions tell of it, and nothing is created until it is mended

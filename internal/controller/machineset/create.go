@@ -6,7 +6,6 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/machines"
@@ -42,8 +41,8 @@ func (r *Reconciler) sweep(ctx context.Context, s *state) error {
 		}
 	}
 	return r.Providers.Sweep(ctx, r.Live, provider.Leftovers{
-		Maker:  s.set,
-		Kinds:  kinds,
-		Labels: client.MatchingLabels{clusterv1.MachineSetNameLabel: fieldrules.AsLabelValue(s.set.Name)},
+		Maker: s.set,
+		Kinds: kinds,
+		Label: clusterv1.MachineSetNameLabel, Value: fieldrules.AsLabelValue(s.set.Name),
 	})
 }
