@@ -23,7 +23,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
-var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+// Definitions is the kind of a CRD, of which only the metadata is read.
+var Definitions = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
 // Object is an object of a provider, with the contract version to read it by.
 type Object struct {
@@ -81,7 +82,7 @@ func (o *Objects) Kind(ctx context.Context, gk schema.GroupKind) (Kind, error) {
 		return Kind{}, &KindError{Kind: gk, Problem: err.Error(), Foreign: true}
 	}
 	crd := &metav1.PartialObjectMetadata{}
-	crd.SetGroupVersionKind(crdKind)
+	crd.SetGroupVersionKind(Definitions)
 	name := contract.CRDName(gk.Group, gk.Kind)
 	err := o.mgmt.Get(ctx, client.ObjectKey{Name: name}, crd)
 	switch {

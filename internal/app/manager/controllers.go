@@ -9,10 +9,17 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/access/payloads"
@@ -63,6 +70,9 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends
 	if outside.Extensions, err = s.openExtensions(ctx); err != nil {
 		return err
 	}
+	if err := s.readProviders(ctx); err != nil {
+		return err
+	}
 	all := controllers.All()
 	if !slices.Contains(o.Providers, controllers.Core) {
 		all = append(all, controllers.ExtensionFollower())
@@ -73,6 +83,42 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends
 		}
 		if err := each.Setup(ctx, mgr, outside); err != nil {
 			return fmt.Errorf("set up controller %s: %w", each.Name, err)
+		}
+	}
+	return nil
+}
+
+// providerKinds are those of our own providers that core reads as it does those of
+// others, untyped.
+var providerKinds = map[string][]schema.GroupVersionKind{
+	controllers.Kubeadm: {
+		bootstrapv1.GroupVersion().WithKind("KubeadmConfig"), bootstrapv1.GroupVersion().WithKind("KubeadmConfigTemplate"),
+		controlplanev1.GroupVersion().WithKind("KubeadmControlPlane"),
+	},
+	controllers.Local: {
+		infrav1.GroupVersion().WithKind("LocalCluster"), infrav1.GroupVersion().WithKind("LocalMachine"), infrav1.GroupVersion().WithKind("LocalMachineTemplate"),
+	},
+}
+
+// readProviders has the caches of kinds of providers filled with all others, and
+// not when the first cluster comes: it would wait for them.
+func (s *shared) readProviders(ctx context.Context) error {
+	if !slices.Contains(s.options.Providers, controllers.Core) {
+		return nil
+	}
+	crd := &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(provider.Definitions)
+	read := []client.Object{crd}
+	for _, of := range s.options.Providers {
+		for _, kind := range providerKinds[of] {
+			obj := &unstructured.Unstructured{}
+			obj.SetGroupVersionKind(kind)
+			read = append(read, obj)
+		}
+	}
+	for _, obj := range read {
+		if _, err := s.mgr.GetCache().GetInformer(ctx, obj); err != nil {
+			return fmt.Errorf("read %s: %w", obj.GetObjectKind().GroupVersionKind().Kind, err)
 		}
 	}
 	return nil
