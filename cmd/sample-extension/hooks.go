@@ -128,8 +128,11 @@ func generateUpgradePlan(_ context.Context, req *hooksv1.GenerateUpgradePlanRequ
 	return nil
 }
 
-// inPlace is what can change without a new machine.
-var inPlace = mutation.InPlace{Machine: []string{"version"}, Infrastructure: []string{"simulated"}, Bootstrap: []string{"files"}}
+// inPlace is what can change without a new machine. The feature gates of kubeadm
+// change with some versions of a control plane.
+var inPlace = mutation.InPlace{
+	Machine: []string{"version"}, Infrastructure: []string{"simulated"}, Bootstrap: []string{"files", "clusterConfiguration.featureGates"},
+}
 
 // updateMachine would change the host, and ask to be called again until that is done.
 // A simulated machine follows its objects by itself.

@@ -250,10 +250,10 @@ func TestFilesChangeInPlace(t *testing.T) {
 	}
 	var machine hooksv1.CanUpdateMachineResponse
 	call(path("CanUpdateMachine", "can-update-machine"), hooksv1.CanUpdateMachineRequest{
-		Current: hooksv1.CanUpdateMachineRequestObjects{BootstrapConfig: raw(`{"files":[{"path":"/a"}],"users":[]}`)},
-		Desired: hooksv1.CanUpdateMachineRequestObjects{BootstrapConfig: raw(`{"files":[{"path":"/a","content":"x"}],"users":[1]}`)},
+		Current: hooksv1.CanUpdateMachineRequestObjects{BootstrapConfig: raw(`{"clusterConfiguration":{"featureGates":{"A":true}},"files":[{"path":"/a"}],"users":[]}`)},
+		Desired: hooksv1.CanUpdateMachineRequestObjects{BootstrapConfig: raw(`{"clusterConfiguration":{"dns":{}},"files":[{"path":"/a","content":"x"}],"users":[1]}`)},
 	}, &machine)
-	if got, want := string(machine.BootstrapConfigPatch.Patch), `[{"op":"add","path":"/spec/files/0/content","value":"x"}]`; got != want || machine.MachinePatch.Patch != nil {
+	if got, want := string(machine.BootstrapConfigPatch.Patch), `[{"op":"remove","path":"/spec/clusterConfiguration/featureGates"},{"op":"add","path":"/spec/files/0/content","value":"x"}]`; got != want || machine.MachinePatch.Patch != nil {
 		t.Errorf("machine: got %s %s, want %s", got, machine.Message, want)
 	}
 	var set hooksv1.CanUpdateMachineSetResponse
