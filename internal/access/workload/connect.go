@@ -214,7 +214,7 @@ func (c *connection) close() {
 	if c.cancel != nil {
 		c.cancel()
 	}
-	c.kinds.opened(nil) // none begins any more
+	c.kinds.closed()
 	c.viewing.Wait()
 	c.http.CloseIdleConnections()
 }

@@ -38,11 +38,18 @@ func (c *Cache) AwaitKinds(cluster client.ObjectKey) {
 	}
 }
 
-// opened lets the watch run until ctx is done, and with nil not any more.
+// opened lets the watch run until ctx is done.
 func (k *kinds) opened(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ctx = ctx
+}
+
+// closed lets none begin any more.
+func (k *kinds) closed() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ctx = nil
 }
 
 // await has the definitions watched for a while, by one that among waits for.
