@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -109,7 +110,11 @@ func (c *Client) create(ctx context.Context, want, as *unstructured.Unstructured
 	refused, _ := errors.AsType[*apierrors.StatusError](err)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		live, err = c.checkSame(ctx, want)
+		// Somebody may write between the two looks: controllers do, while a cluster is made.
+		err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			live, err = c.checkSame(ctx, want)
+			return err
+		})
 		return live, false, err
 	case apierrors.IsNotFound(err) && refused.ErrStatus.Details != nil && refused.ErrStatus.Details.Kind == "namespaces":
 		return nil, false, &noNamespaceError{want.GetNamespace()}
@@ -121,7 +126,8 @@ func (c *Client) create(ctx context.Context, want, as *unstructured.Unstructured
 
 // checkSame returns the live object, or an error unless it has all that want says. The
 // API server itself tells what want would change, so that defaults, and what
-// controllers add, do not count as differences.
+// controllers add, do not count as differences. It conflicts when the object is
+// written meanwhile.
 func (c *Client) checkSame(ctx context.Context, want *unstructured.Unstructured) (live *unstructured.Unstructured, err error) {
 	what := fmt.Sprintf("%s %s", want.GetKind(), client.ObjectKeyFromObject(want))
 	live = &unstructured.Unstructured{}
@@ -132,7 +138,9 @@ func (c *Client) checkSame(ctx context.Context, want *unstructured.Unstructured)
 	if live.GetDeletionTimestamp() != nil {
 		return nil, fmt.Errorf("%s is being deleted: wait until it is gone, or choose another name", what)
 	}
-	patch, err := json.Marshal(want)
+	asked := want.DeepCopy()
+	asked.SetResourceVersion(live.GetResourceVersion())
+	patch, err := json.Marshal(asked)
 	if err != nil {
 		return nil, fmt.Errorf("compare %s: %w", what, err)
 	}

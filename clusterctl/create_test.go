@@ -248,6 +248,37 @@ func TestWhatIsThereIsGoneOnWith(t *testing.T) {
 	}
 }
 
+// TestWhatIsWrittenBetweenTwoLooksIsNoDifference has a controller write to each
+// object that is there, just when it has been read.
+func TestWhatIsWrittenBetweenTwoLooksIsNoDifference(t *testing.T) {
+	t.Parallel()
+	s, usual := newServer(t), generate(t, nil)
+	if err := (&Client{s}).Create(t.Context(), usual, func(Event) {}); err != nil {
+		t.Fatal(err)
+	}
+	written := map[string]bool{}
+	busy := interceptor.NewClient(s, interceptor.Funcs{
+		// Patch answers as an API server does.
+		Patch: func(_ context.Context, _ client.WithWatch, obj client.Object, p client.Patch, _ ...client.PatchOption) error {
+			body, err := p.Data(obj)
+			if err != nil {
+				return err
+			}
+			if what := describe(obj); !written[what] {
+				written[what] = true
+				if strings.Contains(string(body), `"resourceVersion":"`+obj.GetResourceVersion()+`"`) {
+					return apierrors.NewConflict(schema.GroupResource{}, obj.GetName(), errors.New("somebody was faster"))
+				}
+				obj.SetFinalizers([]string{"example.com/busy"})
+			}
+			return nil
+		},
+	})
+	if err := (&Client{busy}).Create(t.Context(), usual, func(Event) {}); err != nil || len(written) != 7 {
+		t.Errorf("error %v, %d of 7 objects written meanwhile", err, len(written))
+	}
+}
+
 func TestAMistakeLeavesNothing(t *testing.T) {
 	t.Parallel()
 	absent := func(client.Object) error { return apierrors.NewNotFound(corev1.Resource("namespaces"), "default") }
