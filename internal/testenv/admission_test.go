@@ -79,7 +79,7 @@ func TestWhatIsLeftOutIsDefaulted(t *testing.T) {
 func TestWhatTheRulesForbidIsRefused(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ object, want string }{
-		"a topology":               {core + "kind: Cluster\nspec: {topology: {classRef: {name: k}, version: v1.34.1}}\n", "spec.topology: Forbidden: managed topologies are not available"},
+		"a topology":               {core + "kind: Cluster\nspec: {topology: {classRef: {name: k}, version: latest}}\n", `spec.topology.version: Invalid value: "vlatest"`},
 		"a range of addresses":     {core + "kind: Cluster\nspec: {controlPlaneRef: {apiGroup: g.io, kind: K, name: thing}, clusterNetwork: {pods: {cidrBlocks: [10.0.0.0]}}}\n", `spec.clusterNetwork.pods.cidrBlocks[0]: Invalid value: "10.0.0.0"`},
 		"a set of other machines":  {core + "kind: MachineSet\nspec: {clusterName: c, selector: {matchLabels: {a: b}}, template: " + machines + "}\n", "spec.template.metadata.labels: Invalid value"},
 		"no version":               {kcp + "spec: {version: latest, " + infra + "}\n", `spec.version: Invalid value: "vlatest"`},
