@@ -219,20 +219,7 @@ func TestAReportReplacesNothing(t *testing.T) {
 
 func TestWorkersAreReplacedAFewAtATime(t *testing.T) {
 	t.Parallel()
-	w := New(t)
-	create(t, w, "demo", 1, 3)
-	change(t, w, "demo-workers", &clusterv1.MachineDeployment{}, "allow one replacement at a time", func(d *clusterv1.MachineDeployment) {
-		d.Spec.Remediation.MaxInFlight = new(intstr.FromInt32(1))
-	})
-	watchOver(t, w, workersHealth())
-	for _, name := range []string{"demo-workers-1-1", "demo-workers-1-2"} {
-		change(t, w, name, &clusterv1.Machine{}, "keep "+name+" from going by a hook", func(m *clusterv1.Machine) {
-			metav1.SetMetaDataAnnotation(&m.ObjectMeta, clusterv1.PreTerminateDeleteHookAnnotationPrefix+"/held", "")
-		})
-		fault(t, w, name, infrav1.MachineFaultNodeNotReady)
-	}
-	w.RunFor(10 * time.Minute)
-	health(t, w)
+	w := oneIsReplaced(t)
 	change(t, w, "demo-workers-1-1", &clusterv1.Machine{}, "let demo-workers-1-1 go", func(m *clusterv1.Machine) {
 		delete(m.Annotations, clusterv1.PreTerminateDeleteHookAnnotationPrefix+"/held")
 	})
