@@ -54,6 +54,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 		Watches(&clusterv1.MachineSet{}, ofDescendant).
 		Watches(&clusterv1.MachinePool{}, ofDescendant).
 		Watches(&clusterv1.Machine{}, ofDescendant).
+		Watches(&clusterv1.ClusterClass{}, r.ofClass, classMatters()).
 		WatchesSource(r.Workload.Source(nil, ofConnection)).
 		Concurrency(50).
 		Build(r)
@@ -64,9 +65,11 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 // Reconcile implements reconcile.ObjectReconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) (ctrl.Result, error) {
 	return reconciler.Flow[*clusterv1.Cluster, state]{
-		Clock:     r.Clock,
-		Observe:   r.observe,
-		Remember:  func(*state) patch.Commit { return patch.Remember(r.Mgmt, cluster, patch.Debounced(r.Debounce)) },
+		Clock:   r.Clock,
+		Observe: r.observe,
+		Remember: func(*state) patch.Commit {
+			return patch.Remember(r.Mgmt, cluster, patch.Locked, patch.Debounced(r.Debounce))
+		},
 		Finalizer: clusterv1.ClusterFinalizer,
 		Cluster:   func(*state) *clusterv1.Cluster { return cluster },
 		Live: phase.All(

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
@@ -355,6 +356,39 @@ func TestDeletionGoesInOrder(t *testing.T) {
 				t.Errorf("Deleting is %q, want %q", reason, tc.reason)
 			}
 		})
+	}
+}
+
+// TestDeletionOfATopologyWaitsForItsHook, whether its class is still there or not.
+func TestDeletionOfATopologyWaitsForItsHook(t *testing.T) {
+	for wait, annotations := range map[string]map[string]string{
+		"WaitingForBeforeDeleteHook":     nil,
+		"WaitingForControlPlaneDeletion": {runtimev1.OkToDeleteAnnotation: ""},
+	} {
+		plane := brain()
+		plane.SetFinalizers([]string{"x.io/held"})
+		got, _, err := run(t, interceptor.Funcs{}, plane, network(), newCluster(func(c *clusterv1.Cluster) {
+			c.DeletionTimestamp, c.Annotations = &metav1.Time{Time: now}, annotations
+			c.Spec.Topology.ClassRef.Name = "gone"
+		}))
+		if reason := conditions.Reason(got, clusterv1.DeletingCondition); err != nil || reason != wait {
+			t.Errorf("annotations %v: Deleting is %q, error %v, want %s", annotations, reason, err, wait)
+		}
+	}
+}
+
+// TestAClassSaysWhatAClusterIsAvailableBy, and one that is missing says nothing.
+func TestAClassSaysWhatAClusterIsAvailableBy(t *testing.T) {
+	class := &clusterv1.ClusterClass{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "class"}}
+	class.Spec.AvailabilityGates = []clusterv1.ClusterAvailabilityGate{{ConditionType: "Backup"}}
+	for name, want := range map[string]bool{"class": true, "gone": false} {
+		got, _, err := run(t, interceptor.Funcs{}, class, network(), brain(), newCluster(func(c *clusterv1.Cluster) { c.Spec.Topology.ClassRef.Name = name }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told := conditions.Get(got, clusterv1.ClusterAvailableCondition); strings.Contains(told.Message, "Backup") != want {
+			t.Errorf("class %s: Available says %q", name, told.Message)
+		}
 	}
 }
 

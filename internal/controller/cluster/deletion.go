@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -22,8 +23,12 @@ import (
 // delete takes the Cluster away in order, as far as is possible now: it has the
 // deletion planned, and what the plan asks for deleted. Watches wake us.
 func (r *Reconciler) delete(ctx context.Context, s *state) (phase.Next, error) {
+	_, let := s.cluster.Annotations[runtimev1.OkToDeleteAnnotation]
 	made, err := clusterdeletion.Planner.Make(
-		clusterdeletion.Facts{Infrastructure: s.infra.Known(), ControlPlane: s.controlPlane.Known(), Members: s.members},
+		clusterdeletion.Facts{
+			Infrastructure: s.infra.Known(), ControlPlane: s.controlPlane.Known(), Members: s.members,
+			Hooked: s.cluster.Spec.Topology.IsDefined() && !let,
+		},
 		func(q clusterdeletion.Question) (clusterdeletion.Answer, error) { return r.answer(ctx, s, q) })
 	s.deletion = made.Plan.Stage
 	if err == nil && made.Plan.Done {

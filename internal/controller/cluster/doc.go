@@ -5,10 +5,11 @@
 //
 // Watches: Cluster; control plane and infrastructure objects by reference;
 // MachineDeployment, MachineSet, MachinePool and Machine by cluster name;
-// connections to workload clusters.
+// connections to workload clusters; ClusterClass (availability gates) by class.
 // Writes: Cluster status, finalizer, spec.controlPlaneEndpoint; owner and label
 // of the objects it refers to; the kubeconfig Secret of a Cluster without a
 // control plane object.
-// Order of deletion: workers, control plane, infrastructure.
+// Order of deletion: hook BeforeClusterDelete of a topology, workers, control plane,
+// infrastructure.
 // Invariant: the infrastructure is deleted only when no machine is left.
 package cluster

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
 	"github.com/capstan-dev/capstan/internal/pure/clusterstatus"
@@ -31,6 +33,7 @@ type state struct {
 	replicas            contract.Replicas         // of the control plane object
 	versions            []clusterv1.StatusVersion // of the control plane object
 
+	gates    []clusterv1.ClusterAvailabilityGate // of the class
 	members  clusterstatus.Members
 	deletion clusterstatus.Stage
 }
@@ -55,7 +58,21 @@ func (r *Reconciler) observe(ctx context.Context, cluster *clusterv1.Cluster) (*
 		}
 	}
 	s.members = clusterstatus.Sort(deployments.Items, sets.Items, pools.Items, machines.Items)
-	return s, nil
+	return s, r.readClass(ctx, s)
+}
+
+// readClass takes from the class of a Cluster what is available by it. A class
+// that is not there says nothing of that.
+func (r *Reconciler) readClass(ctx context.Context, s *state) error {
+	if !s.cluster.Spec.Topology.IsDefined() {
+		return nil
+	}
+	class := &clusterv1.ClusterClass{}
+	if err := r.Mgmt.Get(ctx, s.cluster.GetClassKey(), class); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("get ClusterClass %s: %w", s.cluster.GetClassKey(), err)
+	}
+	s.gates = class.Spec.AvailabilityGates
+	return nil
 }
 
 func (r *Reconciler) look(ctx context.Context, s *state, ref *provider.Reference) error {
@@ -75,6 +92,16 @@ func ofDescendant(_ context.Context, obj client.Object) []reconcile.Request {
 		out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: cluster}})
 	}
 	return out
+}
+
+// ofClass wakes the Clusters of a class.
+func (r *Reconciler) ofClass(ctx context.Context, class client.Object) []reconcile.Request {
+	return controller.Listed(ctx, r.Mgmt, &clusterv1.ClusterList{}, client.MatchingFields{index.ClusterClass: client.ObjectKeyFromObject(class).String()})
+}
+
+// classMatters passes what a Cluster looks at of its class.
+func classMatters() predicate.Predicate {
+	return controller.Matters(func(c *clusterv1.ClusterClass) []any { return []any{c.Spec.AvailabilityGates} })
 }
 
 // ofConnection names the Cluster whose connection changed.

@@ -2,6 +2,7 @@
 
 // Package clusterdeletion decides how a Cluster is taken down.
 //
+//   - Nothing goes before the hook BeforeClusterDelete of a topology lets it.
 //   - Workers go first: what nobody but the Cluster manages is deleted;
 //     deployments and sets delete their own. All of them are waited for.
 //   - Then goes the control plane: its object, or the Machines of one without.
@@ -30,6 +31,8 @@ type Facts struct {
 	Infrastructure reference.Object `json:"infrastructure"`
 	ControlPlane   reference.Object `json:"controlPlane"`
 	clusterstatus.Members
+	// Hooked says that hook BeforeClusterDelete has not let the Cluster go yet.
+	Hooked bool `json:"hooked,omitempty"`
 }
 
 // Plan is where the deletion stands.
@@ -78,7 +81,7 @@ type planner struct {
 
 func plan(f Facts, asker *questions.Asker[Question, Answer]) (Plan, error) {
 	p := &planner{Facts: f, Asker: asker}
-	for _, step := range []func(*planner) (goOn bool, err error){workers, controlPlane, infrastructure} {
+	for _, step := range []func(*planner) (goOn bool, err error){hook, workers, controlPlane, infrastructure} {
 		if goOn, err := step(p); err != nil || !goOn {
 			return p.plan, err
 		}
@@ -90,6 +93,14 @@ func plan(f Facts, asker *questions.Asker[Question, Answer]) (Plan, error) {
 
 func (p *planner) at(reason, message string) {
 	p.plan.Stage = clusterstatus.Stage{Reason: reason, Message: message}
+}
+
+// hook waits until the topology controller says that the hook lets the Cluster go.
+func hook(p *planner) (bool, error) {
+	if p.Hooked {
+		p.at(clusterv1.ClusterDeletingWaitingForBeforeDeleteHookReason, "Waiting for BeforeClusterDelete hook")
+	}
+	return !p.Hooked, nil
 }
 
 // workers deletes what nobody but the Cluster manages.

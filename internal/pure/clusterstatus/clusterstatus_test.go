@@ -50,8 +50,13 @@ func facts(change ...func(*Facts)) Facts {
 func provisioned(f *Facts) { f.Cluster.Status.Initialization.InfrastructureProvisioned = new(true) }
 func initialized(f *Facts) { f.Cluster.Status.Initialization.ControlPlaneInitialized = new(true) }
 func deleted(f *Facts)     { f.Cluster.DeletionTimestamp = &metav1.Time{Time: now} }
-func topology(f *Facts)    { f.Cluster.Spec.Topology.ClassRef.Name = "class" }
-func bare(f *Facts)        { f.Infrastructure, f.ControlPlane = reference.Object{}, reference.Object{} }
+func reconciled(reason string) func(*Facts) {
+	return func(f *Facts) {
+		conditions.Set(f.Cluster, now, conditions.New(clusterv1.ClusterTopologyReconciledCondition, metav1.ConditionFalse, reason, "so it is"))
+	}
+}
+func topology(f *Facts) { f.Cluster.Spec.Topology.ClassRef.Name = "class" }
+func bare(f *Facts)     { f.Infrastructure, f.ControlPlane = reference.Object{}, reference.Object{} }
 func missing(f *Facts) {
 	f.Infrastructure.Obj, f.Infrastructure.Missing, f.ControlPlane.Obj, f.ControlPlane.Missing = nil, true, nil, true
 }
@@ -85,7 +90,7 @@ func TestWhatIsReferredTo(t *testing.T) {
 			"True Ready: ", "False NotAvailable: Waiting for the first control plane Machine to have a Node", "False NotInitialized: Waiting for the first control plane Machine to have a Node"},
 		"nothing, with a control plane": {facts(bare, provisioned, initialized), "True Ready: ", "True Available: ", "True Initialized: "},
 		"nothing yet, from a topology": {facts(bare, topology),
-			"False ObjectDoesNotExist: Waiting for the topology controller to set ", "False ObjectDoesNotExist: Waiting for the topology controller to set ", "False NotInitialized: Waiting for the first control plane Machine to have a Node"},
+			"False ObjectDoesNotExist: Waiting for cluster topology to be reconciled", "False ObjectDoesNotExist: Waiting for cluster topology to be reconciled", "False NotInitialized: Waiting for the first control plane Machine to have a Node"},
 		"what does not exist": {facts(missing),
 			"False ObjectDoesNotExist: Net demo does not exist: create it, or correct spec.infrastructureRef", "False ObjectDoesNotExist: Brain demo does not exist: create it, or correct spec.controlPlaneRef", "False NotInitialized: Waiting for Brain demo to exist"},
 		"what has gone": {facts(missing, provisioned, initialized),
@@ -260,6 +265,28 @@ func TestConditionsOfMembers(t *testing.T) {
 			was("Broken")(f)
 			f.Cluster.Spec.AvailabilityGates = []clusterv1.ClusterAvailabilityGate{{ConditionType: "Broken", Polarity: clusterv1.NegativePolarityCondition}}
 		}, clusterv1.ClusterAvailableCondition, "False NotAvailable: * Broken: No additional info provided"},
+		"but for a gate of its class": {func(f *Facts) {
+			provisioned(f)
+			initialized(f)
+			f.ClassGates = []clusterv1.ClusterAvailabilityGate{{ConditionType: "Backup"}}
+		}, clusterv1.ClusterAvailableCondition, "Unknown AvailableUnknown: * Backup: Condition Backup not yet reported"},
+		"its own gates stand for those of its class": {func(f *Facts) {
+			provisioned(f)
+			initialized(f)
+			was("Fine")(f)
+			f.Cluster.Spec.AvailabilityGates = []clusterv1.ClusterAvailabilityGate{{ConditionType: "Fine"}}
+			f.ClassGates = []clusterv1.ClusterAvailabilityGate{{ConditionType: "Backup"}}
+		}, clusterv1.ClusterAvailableCondition, "True Available: "},
+		"a topology that is upgraded": {func(f *Facts) { provisioned(f); initialized(f); topology(f); reconciled("ClusterUpgrading")(f) },
+			clusterv1.ClusterAvailableCondition, "True Available: * TopologyReconciled: so it is"},
+		"a topology that failed": {func(f *Facts) { provisioned(f); initialized(f); topology(f); reconciled("ReconcileFailed")(f) },
+			clusterv1.ClusterAvailableCondition, "False NotAvailable: * TopologyReconciled: so it is"},
+		"a class that is not ready": {func(f *Facts) {
+			provisioned(f)
+			initialized(f)
+			topology(f)
+			reconciled("ClusterClassNotReconciled")(f)
+		}, clusterv1.ClusterAvailableCondition, "False NotAvailable: * TopologyReconciled: so it is"},
 		"a topology has one condition more": {func(f *Facts) { provisioned(f); initialized(f); topology(f) }, clusterv1.ClusterAvailableCondition, "Unknown AvailableUnknown: * TopologyReconciled: Condition TopologyReconciled not yet reported"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -55,7 +55,7 @@ func controlPlaneAvailable(f Facts) metav1.Condition {
 func absent(f Facts, ref reference.Object, target string, done bool) metav1.Condition {
 	switch {
 	case !ref.Defined():
-		return conditions.New(target, metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, fmt.Sprintf("Waiting for the topology controller to set %s", ref.Field))
+		return conditions.New(target, metav1.ConditionFalse, clusterv1.ObjectDoesNotExistReason, "Waiting for cluster topology to be reconciled")
 	case !ref.Missing: // a deletion that has not come so far
 		if old := conditions.Get(f.Cluster, target); old != nil {
 			return *old
@@ -218,6 +218,27 @@ func deleting(f Facts) metav1.Condition {
 	return conditions.New(target, metav1.ConditionTrue, f.Deletion.Reason, f.Deletion.Message)
 }
 
+// topologyPriority is that of the topology's condition. A Cluster that is being
+// created or upgraded, or whose upgrade somebody holds, lacks nothing for that.
+func topologyPriority(c metav1.Condition) (conditions.Priority, bool) {
+	if c.Type != clusterv1.ClusterTopologyReconciledCondition || c.Status != metav1.ConditionFalse {
+		return conditions.Info, false
+	}
+	switch c.Reason {
+	case clusterv1.ClusterTopologyReconciledFailedReason, clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason:
+		return conditions.Issue, true
+	}
+	return conditions.Info, true
+}
+
+// gates are those of the Cluster, or if it has none, of its class.
+func (f Facts) gates() []clusterv1.ClusterAvailabilityGate {
+	if own := f.Cluster.Spec.AvailabilityGates; len(own) > 0 {
+		return own
+	}
+	return f.ClassGates
+}
+
 // available sums up the Cluster.
 func available(f Facts) metav1.Condition {
 	c := f.Cluster
@@ -231,8 +252,9 @@ func available(f Facts) metav1.Condition {
 	}
 	if c.Spec.Topology.IsDefined() {
 		o.Types = append(o.Types, clusterv1.ClusterTopologyReconciledCondition)
+		o.Priority = topologyPriority
 	}
-	for _, g := range c.Spec.AvailabilityGates {
+	for _, g := range f.gates() {
 		o.Types = append(o.Types, g.ConditionType)
 		if g.Polarity == clusterv1.NegativePolarityCondition {
 			o.Negative = append(o.Negative, g.ConditionType)

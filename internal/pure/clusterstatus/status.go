@@ -49,6 +49,8 @@ type Facts struct {
 	Members
 	Connection Connection
 	Deletion   Stage
+	// ClassGates are the availability gates of its class.
+	ClassGates []clusterv1.ClusterAvailabilityGate
 }
 
 // Stage is how far a deletion has come.
