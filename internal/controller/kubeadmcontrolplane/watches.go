@@ -56,7 +56,7 @@ func requestFor(cluster *clusterv1.Cluster) []reconcile.Request {
 // clusterMatters passes changes of a Cluster that a control plane looks at.
 func clusterMatters() predicate.Predicate {
 	return controller.Matters(func(c *clusterv1.Cluster) []any {
-		return []any{c.Spec.Paused, c.Spec.ControlPlaneEndpoint, c.Spec.ControlPlaneRef, c.Spec.Topology.Version,
+		return []any{c.Spec.Paused, c.Spec.ControlPlaneEndpoint, c.Spec.ControlPlaneRef, c.Spec.Topology.Version, c.Annotations[clusterv1.ClusterTopologyUpgradeStepAnnotation],
 			c.Status.Initialization.InfrastructureProvisioned, c.Status.FailureDomains, c.DeletionTimestamp.IsZero()}
 	})
 }

@@ -69,6 +69,6 @@ func receives() predicate.Predicate {
 // clusterMatters passes changes of a Cluster that a set looks at.
 func clusterMatters() predicate.Predicate {
 	return controller.Matters(func(c *clusterv1.Cluster) []any {
-		return []any{c.Spec.Paused, c.Spec.ControlPlaneRef, c.Spec.Topology.IsDefined(), c.DeletionTimestamp.IsZero()}
+		return []any{c.Spec.Paused, c.Spec.ControlPlaneRef, c.Spec.Topology.IsDefined(), c.Spec.Topology.Version, c.Annotations[clusterv1.ClusterTopologyUpgradeStepAnnotation], c.DeletionTimestamp.IsZero()}
 	})
 }

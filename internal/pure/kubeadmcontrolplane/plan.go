@@ -9,6 +9,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
+	"github.com/capstan-dev/capstan/internal/pure/topology/step"
 )
 
 // Action is one change to make.
@@ -117,7 +118,7 @@ func (f Facts) objections(leaver *Machine) (all []string) {
 		return all
 	}
 	if leaver == nil {
-		if want := f.Cluster.Spec.Topology.Version; want != "" && want != kcp.Spec.Version {
+		if want := step.Pending(f.Cluster, kcp.Spec.Version); want != "" {
 			all = append(all, fmt.Sprintf("waiting for a version upgrade to %s to be propagated from the Cluster topology", want))
 		}
 		if f.Certificates.Err != nil {

@@ -59,6 +59,10 @@ func TestPlan(t *testing.T) {
 		"nobody goes for that": {3, "a,b sick unhealthy,c,d", replacing,
 			"delete a: have 4, want 3", []string{"waiting for Machine b to report APIServerPodHealthy"}},
 		"a version is on its way": {3, "a", func(f *Facts) { f.Cluster.Spec.Topology.Version = "v1.36.0" }, "create a machine that joins: have 1, want 3", []string{"waiting for a version upgrade to v1.36.0 to be propagated from the Cluster topology"}},
+		"a step of an upgrade has come": {3, "a", func(f *Facts) {
+			f.Cluster.Spec.Topology.Version = "v9.9.9"
+			f.Cluster.Annotations = map[string]string{clusterv1.ClusterTopologyUpgradeStepAnnotation: f.ControlPlane.Spec.Version}
+		}, "create a machine that joins: have 1, want 3", nil},
 		"external etcd has no members": {3, "a nomember", func(f *Facts) {
 			f.ControlPlane.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"x"}
 		}, "create a machine that joins: have 1, want 3", nil},

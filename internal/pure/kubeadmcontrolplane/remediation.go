@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/quorum"
+	"github.com/capstan-dev/capstan/internal/pure/topology/step"
 )
 
 // Record tells of a replacement of an unhealthy machine. On the control plane
@@ -158,7 +159,7 @@ func (r *Remediation) never(message string, args ...any) {
 }
 
 func versionHasArrived(f Facts, r *Remediation) {
-	if want := f.Cluster.Spec.Topology.Version; want != "" && want != f.ControlPlane.Spec.Version {
+	if want := step.Pending(f.Cluster, f.ControlPlane.Spec.Version); want != "" {
 		r.wait("Waiting for a version upgrade to %s to be propagated from Cluster.spec.topology", want)
 	}
 }

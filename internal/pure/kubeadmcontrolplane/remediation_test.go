@@ -64,7 +64,11 @@ func TestRemediate(t *testing.T) {
 			f.Etcd.Err = errors.New("none")
 			f.ControlPlane.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"x"}
 		}, "a delete", 0},
-		"not connected":                 {"a unhealthy,b,c", func(f *Facts) { f.Workload.Connected = false }, "a RemediationDeferred KubeadmControlPlane can't remediate while the workload cluster is not connected", 0},
+		"not connected": {"a unhealthy,b,c", func(f *Facts) { f.Workload.Connected = false }, "a RemediationDeferred KubeadmControlPlane can't remediate while the workload cluster is not connected", 0},
+		"a step of an upgrade has come": {"a unhealthy,b,c", func(f *Facts) {
+			f.Cluster.Spec.Topology.Version, f.ControlPlane.Spec.Version = "v9", "v8"
+			f.Cluster.Annotations = map[string]string{clusterv1.ClusterTopologyUpgradeStepAnnotation: "v8"}
+		}, "a delete", 0},
 		"a version is on its way":       {"a unhealthy,b,c", func(f *Facts) { f.Cluster.Spec.Topology.Version = "v9" }, "a RemediationDeferred Waiting for a version upgrade to v9 to be propagated from Cluster.spec.topology", 0},
 		"a replacement that failed too": {"a unhealthy,b,c", record(time.Minute, 2), "a delete", 3},
 		"one that was healthy for long": {"a unhealthy,b,c", record(2*time.Hour, 2), "a delete", 0},

@@ -10,6 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/pure/reference"
+	"github.com/capstan-dev/capstan/internal/pure/topology/step"
 )
 
 // kubeadmTemplate is the kind whose machines are bootstrapped by kubeadm; the
@@ -99,6 +100,7 @@ func (c Creation) objections() ([]string, error) {
 	if p.ControlPlane, err = controlPlane(c.ControlPlane, c.Contract); err != nil {
 		return nil, err
 	}
+	p.Pending = step.Pending(c.Cluster, p.ControlPlane.Version)
 	return p.Objections()
 }
 

@@ -86,6 +86,16 @@ func TestBlockers(t *testing.T) {
 		"a control plane that is not read": {func(c *Creation) { c.ControlPlane = reference.Object{Err: "get Plane ns/cp: timeout"} }, []string{"get Plane ns/cp: timeout"}, ""},
 		"a control plane being made":       {func(c *Creation) { c.ControlPlane = plane("v1.36.0") }, []string{"Plane cp is provisioning (preflight check ControlPlaneIsStable)"}, ""},
 		"a control plane being upgraded":   {func(c *Creation) { c.ControlPlane = plane("v1.36.0", "v1.35.0") }, []string{"Plane cp is upgrading (preflight check ControlPlaneIsStable)"}, ""},
+		"a control plane that is about to be upgraded": {
+			func(c *Creation) {
+				c.Cluster.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}, Version: "v1.37.0"}
+			},
+			[]string{"Plane cp has a pending version upgrade to v1.37.0 (preflight check ControlPlaneIsStable)"}, "",
+		},
+		"a step of an upgrade that it has reached": {change: func(c *Creation) {
+			c.Cluster.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}, Version: "v1.38.0"}
+			c.Cluster.Annotations = map[string]string{clusterv1.ClusterTopologyUpgradeStepAnnotation: "v1.36.0"}
+		}},
 		"a check that the set skips": {change: func(c *Creation) {
 			c.ControlPlane = plane("v1.36.0")
 			c.Set.Annotations = skipping("ControlPlaneIsStable")

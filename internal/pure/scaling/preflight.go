@@ -29,6 +29,9 @@ type Preflight struct {
 	ControlPlane *ControlPlane
 	// Topology says whether the Cluster is described by a topology.
 	Topology bool
+	// Pending is the version that a topology is about to give the control plane;
+	// "" for none.
+	Pending string
 	// Version of the new Machines; empty when they have none.
 	Version string
 	// Kubeadm says whether the new Machines are bootstrapped by kubeadm.
@@ -64,7 +67,7 @@ func SkipList(value string) (skip []clusterv1.MachineSetPreflightCheck) {
 //
 // A new Machine should find a control plane that it can join and that will not
 // change its version under it. So the control plane must be past its first
-// bring-up and not upgrading; the Machine's minor version must not be above the
+// bring-up, not upgrading and not about to; the Machine's minor version must not be above the
 // control plane's, nor more than three below; kubeadm joins only a control plane
 // of its own minor version; and in a topology, Machines of a version other than
 // the control plane's would be replaced at once. A control plane that manages no
@@ -101,6 +104,8 @@ func controlPlaneIsStable(p Preflight, _, _ *version.Version) string {
 		return p.ControlPlane.Name + " is provisioning"
 	case p.ControlPlane.Upgrading:
 		return p.ControlPlane.Name + " is upgrading"
+	case p.Pending != "":
+		return fmt.Sprintf("%s has a pending version upgrade to %s", p.ControlPlane.Name, p.Pending)
 	}
 	return ""
 }
