@@ -205,6 +205,21 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
+// TestThePlanOfAnUpgradeStays when replicas are counted: it is another controller's.
+func TestThePlanOfAnUpgradeStays(t *testing.T) {
+	t.Parallel()
+	f := facts()
+	f.ControlPlane.Obj = object("Brain", map[string]any{})
+	plan := []clusterv1.StatusUpgradePlanVersion{{Version: "v1.37.0"}}
+	f.Cluster.Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{UpgradePlan: plan}
+	f.Cluster.Status.Workers = &clusterv1.WorkersStatus{UpgradePlan: plan}
+	Report(f)
+	got := [][]clusterv1.StatusUpgradePlanVersion{f.Cluster.Status.ControlPlane.UpgradePlan, f.Cluster.Status.Workers.UpgradePlan}
+	if diff := cmp.Diff([][]clusterv1.StatusUpgradePlanVersion{plan, plan}, got); diff != "" {
+		t.Errorf("plans (-want +got):\n%s", diff)
+	}
+}
+
 func TestReplicasOfAControlPlaneObjectStayWhenItIsNotRead(t *testing.T) {
 	t.Parallel()
 	known := &clusterv1.ClusterControlPlaneStatus{Replicas: new(int32(3))}

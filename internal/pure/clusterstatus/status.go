@@ -131,16 +131,21 @@ func phaseOf(f Facts) clusterv1.ClusterPhase {
 }
 
 // countControlPlane takes the counters of the control plane object, or counts
-// the control plane Machines if there is none.
+// the control plane Machines if there is none. The plan of an upgrade stays: it is
+// the topology controller's.
 func countControlPlane(f Facts) {
 	status := &f.Cluster.Status
+	var plan []clusterv1.StatusUpgradePlanVersion
+	if was := status.ControlPlane; was != nil {
+		plan = was.UpgradePlan
+	}
 	if f.ControlPlane.Defined() {
 		if f.ControlPlane.Obj == nil {
 			return // what was known stays
 		}
 		r := f.Replicas
 		status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{
-			DesiredReplicas: r.Desired, Replicas: r.Current, ReadyReplicas: r.Ready, AvailableReplicas: r.Available, UpToDateReplicas: r.UpToDate,
+			UpgradePlan: plan, DesiredReplicas: r.Desired, Replicas: r.Current, ReadyReplicas: r.Ready, AvailableReplicas: r.Available, UpToDateReplicas: r.UpToDate,
 			Versions: counting.Listed(f.Versions, counting.MostOfCluster),
 		}
 		if equality.Semantic.DeepEqual(*status.ControlPlane, clusterv1.ClusterControlPlaneStatus{}) {
@@ -180,8 +185,12 @@ func countWorkers(f Facts) {
 			Desired: p.Spec.Replicas, Replicas: st.Replicas, Ready: st.ReadyReplicas, Available: st.AvailableReplicas, UpToDate: st.UpToDateReplicas, Versions: st.Versions,
 		})
 	}
+	var plan []clusterv1.StatusUpgradePlanVersion
+	if was := f.Cluster.Status.Workers; was != nil {
+		plan = was.UpgradePlan
+	}
 	f.Cluster.Status.Workers = &clusterv1.WorkersStatus{
-		DesiredReplicas: &n.Desired, Replicas: &n.Replicas, ReadyReplicas: &n.Ready, AvailableReplicas: &n.Available, UpToDateReplicas: &n.UpToDate,
+		UpgradePlan: plan, DesiredReplicas: &n.Desired, Replicas: &n.Replicas, ReadyReplicas: &n.Ready, AvailableReplicas: &n.Available, UpToDateReplicas: &n.UpToDate,
 		Versions: n.Versions(counting.MostOfCluster),
 	}
 }
