@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package classes reads ClusterClasses with their variables ready for use.
+// Package classes reads ClusterClasses with their variables and patches ready for use.
 package classes
 
 import (
@@ -14,6 +14,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
 	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
 )
 
@@ -22,24 +23,26 @@ import (
 // each.
 const most = 100
 
-// Classes reads classes, and compiles the definitions of each once.
+// Classes reads classes, and compiles the definitions and patches of each once.
 type Classes struct {
 	mgmt client.Reader
 
-	mu sync.Mutex // guards of
-	of map[types.UID]compiled
+	mu sync.Mutex // guards of, and what is in it
+	of map[types.UID]*compiled
 }
 
-// compiled is what is remembered of a class.
+// compiled is what is remembered of a class. Both parts come when they are asked
+// for: admission needs no patches.
 type compiled struct {
 	version     string // of the object
 	definitions *variables.Definitions
 	schemas     map[string]*variables.Compiled
+	patches     *patches.Class
 }
 
 // New makes it. mgmt reads from a cache.
 func New(mgmt client.Reader) *Classes {
-	return &Classes{mgmt: mgmt, of: map[types.UID]compiled{}}
+	return &Classes{mgmt: mgmt, of: map[types.UID]*compiled{}}
 }
 
 // Get reads a class; nil if it is not there.
@@ -71,8 +74,8 @@ func Unready(class *clusterv1.ClusterClass) string {
 func (c *Classes) Definitions(class *clusterv1.ClusterClass) (*variables.Definitions, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.of[class.UID]
-	if known.definitions != nil && known.version == class.ResourceVersion {
+	known := c.known(class)
+	if known.definitions != nil {
 		return known.definitions, nil
 	}
 	schemas := map[string]*variables.Compiled{}
@@ -89,9 +92,39 @@ func (c *Classes) Definitions(class *clusterv1.ClusterClass) (*variables.Definit
 	if err != nil {
 		return nil, fmt.Errorf("ClusterClass %s: %w", client.ObjectKeyFromObject(class), err)
 	}
-	if _, ok := c.of[class.UID]; !ok && len(c.of) >= most {
+	known.definitions, known.schemas = definitions, schemas
+	return definitions, nil
+}
+
+// Patches are the patches of a class, whose status has its variables.
+func (c *Classes) Patches(class *clusterv1.ClusterClass) (*patches.Class, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.known(class)
+	if known.patches != nil {
+		return known.patches, nil
+	}
+	compiled, err := patches.Compile(class)
+	if err != nil {
+		return nil, fmt.Errorf("ClusterClass %s: %w", client.ObjectKeyFromObject(class), err)
+	}
+	known.patches = compiled
+	return compiled, nil
+}
+
+// known is what is remembered of a class as it is. Of another version of it the
+// schemas that were compiled remain. It needs the lock.
+func (c *Classes) known(class *clusterv1.ClusterClass) *compiled {
+	of := c.of[class.UID]
+	if of != nil && of.version == class.ResourceVersion {
+		return of
+	}
+	next := &compiled{version: class.ResourceVersion}
+	if of != nil {
+		next.schemas = of.schemas
+	} else if len(c.of) >= most {
 		clear(c.of) // so rare that compiling again costs less than keeping order
 	}
-	c.of[class.UID] = compiled{class.ResourceVersion, definitions, schemas}
-	return definitions, nil
+	c.of[class.UID] = next
+	return next
 }

@@ -4,6 +4,7 @@ package classes
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -64,6 +65,24 @@ func TestDefinitionsAreCompiledOnce(t *testing.T) {
 		if _, err := c.Definitions(x); err != nil || len(c.of) > most {
 			t.Fatalf("error %v, remembers %d classes", err, len(c.of))
 		}
+	}
+}
+
+// TestPatchesAreCompiledOnce for a version of a class, whose name is in what is
+// wrong with them.
+func TestPatchesAreCompiledOnce(t *testing.T) {
+	t.Parallel()
+	c, x := New(nil), builder.Parse[clusterv1.ClusterClass](t, class)
+	first, err := c.Patches(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := c.Patches(x); again != first {
+		t.Error("compiled again")
+	}
+	x.ResourceVersion, x.Spec.Patches = "2", []clusterv1.ClusterClassPatch{{Name: "p", EnabledIf: "{{"}}
+	if _, err := c.Patches(x); err == nil || !strings.HasPrefix(err.Error(), `ClusterClass ns/x: patch "p": enabledIf: `) {
+		t.Errorf("error %v", err)
 	}
 }
 
