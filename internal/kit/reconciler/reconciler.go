@@ -54,6 +54,10 @@ type Flow[T Object, S any] struct {
 	// then an object that lives is only reported. Optional for what belongs to none.
 	Cluster func(*S) *clusterv1.Cluster
 
+	// Paused tells of a pause where condition Paused is another controller's.
+	// Optional.
+	Paused func(*S)
+
 	// Prepare sets what every such object has beside its finalizer, and reports
 	// whether that has to be stored before anything else happens. Optional.
 	Prepare func(*S) bool
@@ -89,7 +93,11 @@ func (f Flow[T, S]) Reconcile(ctx context.Context, obj T) (res reconcile.Result,
 		// It has its finalizer all the same: deleted before the pause ends, it
 		// would leave behind what it, or a copy of it that was moved here, stands
 		// for.
-		conditions.Set(obj, f.Clock.Now(), pause.Condition(cluster, obj))
+		if f.Paused != nil {
+			f.Paused(s)
+		} else {
+			conditions.Set(obj, f.Clock.Now(), pause.Condition(cluster, obj))
+		}
 		return res, commit(ctx)
 	}
 	if f.quiet(s) {

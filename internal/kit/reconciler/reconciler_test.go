@@ -82,6 +82,13 @@ func TestAReconcileGoesThroughItsStagesInOrder(t *testing.T) {
 		"one that is paused is told so, and has its finalizer all the same": {
 			object: with(bare, paused), want: []string{"write " + mine + " paused"},
 		},
+		"a pause may be told of by another condition": {
+			object: with(paused),
+			flow: func(f *Flow[*clusterv1.Machine, state]) {
+				f.Paused = func(s *state) { s.did = append(s.did, "paused") }
+			},
+			want: []string{"paused", "write " + mine},
+		},
 		"one that is going while paused stays as it is":            {object: with(going, paused), want: []string{"write " + mine + " paused"}},
 		"one that is going gets no finalizer, and is ended":        {object: with(bare, going), want: []string{"end", "report", "write"}},
 		"one without its Cluster is reported, at once":             {object: with(bare), stray: true, want: []string{"report", "write " + mine}},
