@@ -8,8 +8,11 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
 
 // recordingClient notes every write for the object under reconcile.
@@ -81,8 +84,16 @@ func custom(group string) bool {
 	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
 }
 
-func empty(proto client.Object) client.Object {
+// empty is an object of the kind of proto to read into from the cache. Core kinds
+// are read by their types, also where they are written without: another cache of
+// them would only be asked here.
+func empty(scheme *runtime.Scheme, proto client.Object) client.Object {
 	if u, ok := proto.(*unstructured.Unstructured); ok {
+		if gvk := u.GroupVersionKind(); gvk.Group == clusterv1.GroupVersion().Group {
+			if typed, err := scheme.New(gvk); err == nil {
+				return typed.(client.Object)
+			}
+		}
 		e := &unstructured.Unstructured{}
 		e.SetGroupVersionKind(u.GroupVersionKind())
 		return e

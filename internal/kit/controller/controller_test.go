@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
@@ -106,6 +107,21 @@ func TestAReconcileWaitsUntilTheCacheShowsWhatTheLastOneWrote(t *testing.T) {
 				t.Errorf("wait %s although the cache has caught up", after)
 			}
 		})
+	}
+}
+
+// TestCoreKindsAreReadByTheirTypes, however they were written: nobody fills
+// another cache of them.
+func TestCoreKindsAreReadByTheirTypes(t *testing.T) {
+	for kind, want := range map[schema.GroupVersionKind]string{
+		clusterv1.GroupVersion().WithKind("Machine"):       "*v1beta2.Machine",
+		{Group: "x.io", Version: "v1", Kind: "NetCluster"}: "*unstructured.Unstructured",
+	} {
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(kind)
+		if got := empty(scheme(t), u); fmt.Sprintf("%T", got) != want {
+			t.Errorf("%s is read as %T, want %s", kind, got, want)
+		}
 	}
 }
 

@@ -140,7 +140,7 @@ func note(ctx context.Context, c client.Client, obj client.Object, create, delet
 	if err != nil || !custom(gvk.Group) {
 		return
 	}
-	w := written{probe: empty(obj), key: client.ObjectKeyFromObject(obj), create: create, at: r.pending.clock.Now()}
+	w := written{probe: empty(c.Scheme(), obj), key: client.ObjectKeyFromObject(obj), create: create, at: r.pending.clock.Now()}
 	w.asked = w.at
 	if v, ok := version(obj); ok && !deleted {
 		w.version = v
