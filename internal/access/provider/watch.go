@@ -58,6 +58,8 @@ type Wake struct {
 	// To names whom an object wakes instead, for objects that those neither own
 	// nor refer to; List is not needed then.
 	To handler.MapFunc
+	// Matters are the fields of an object whose changes wake; nil for all.
+	Matters func(*unstructured.Unstructured) []any
 }
 
 type watch struct {
@@ -101,7 +103,11 @@ func (o *Objects) WatchAs(kind schema.GroupVersionKind, w Wake) (err error) {
 			return err
 		}
 	}
-	src := source.Kind[client.Object](o.informers, obj, handler.EnqueueRequestsFromMapFunc(requests), controller.Changed())
+	matters := controller.Changed()
+	if w.Matters != nil {
+		matters = controller.Matters(w.Matters)
+	}
+	src := source.Kind[client.Object](o.informers, obj, handler.EnqueueRequestsFromMapFunc(requests), matters)
 	if err := w.Watcher.Watch(src); err != nil {
 		return fmt.Errorf("watch %s for controller %s: %w", kind, w.Controller, err)
 	}
