@@ -106,6 +106,20 @@ func (w *Writer) Write(ctx context.Context, wanted, live *unstructured.Unstructu
 	return out, nil
 }
 
+// Keeps reports whether a Write would leave the spec of the live object as it is,
+// so that no other has to take the place of one that cannot be changed.
+func (w *Writer) Keeps(ctx context.Context, wanted, live *unstructured.Unstructured) (bool, error) {
+	of, err := w.Schemas.Type(ctx, wanted.GroupVersionKind())
+	if err != nil {
+		return false, fmt.Errorf("compare %s %s with what is wanted: %w", live.GetKind(), client.ObjectKeyFromObject(live), err)
+	}
+	in, err := of.Intend(string(w.Manager), runtime.DeepCopyJSON(wanted.Object))
+	if err != nil {
+		return false, err
+	}
+	return in.Keeps(live.Object)
+}
+
 // try is one Write.
 type try struct {
 	*Writer

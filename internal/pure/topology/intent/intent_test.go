@@ -269,3 +269,28 @@ func TestTheOutcomeOfAnApplyIsForetold(t *testing.T) {
 		})
 	}
 }
+
+// TestASpecIsKeptByWhatChangesItOnlyInForm, so that a template is not replaced.
+func TestASpecIsKeptByWhatChangesItOnlyInForm(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		intent, live string
+		want         bool
+	}{
+		"nothing changes":              {`{"name":"a"}`, live(`{"name":"a","count":3}`, `{"f:name":{}}`), true},
+		"a value":                      {`{"name":"b"}`, live(`{"name":"a"}`, `{"f:name":{}}`), false},
+		"a default that is written":    {`{"name":"a","count":3}`, live(`{"name":"a","count":3}`, `{"f:name":{}}`), true},
+		"a default of a newer schema":  {`{"name":"a","count":3}`, live(`{"name":"a"}`, `{"f:name":{}}`), true},
+		"a field that goes":            {`{}`, live(`{"name":"a"}`, `{"f:name":{}}`), false},
+		"a field that others hold too": {`{}`, live(`{"name":"a"}`, `{"f:name":{}}`, `{"f:name":{}}`), true},
+		"the order of a list":          {`{"atoms":[{"a":"x"},{"a":"y"}]}`, live(`{"atoms":[{"a":"y","b":2},{"a":"x","b":2}]}`, `{"f:atoms":{}}`), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := strings.Replace(whole(tc.intent), `"name":"n"`, `"name":"n","labels":{"a":"b"}`, 1)
+			if got, err := want(t, text).Keeps(object(t, tc.live)); err != nil || got != tc.want {
+				t.Errorf("got %v, error %v, want %v", got, err, tc.want)
+			}
+		})
+	}
+}

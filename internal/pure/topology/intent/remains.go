@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
 // After is what an apply of the intent makes of a live object: the parts that
@@ -22,6 +24,22 @@ func (in *Intent) After(live map[string]any, v Verdict) (map[string]any, error) 
 	out, _ := after.AsValue().Unstructured().(map[string]any)
 	in.of.shape.fillIn(out)
 	return out, nil
+}
+
+// Keeps reports whether an apply of the intent leaves the spec of a live object
+// as it is. A default that the object has not got yet is no difference.
+func (in *Intent) Keeps(live map[string]any) (bool, error) {
+	v := in.Against(live, nil)
+	if !v.Changed() {
+		return true, nil
+	}
+	after, err := in.After(live, v)
+	if err != nil {
+		return false, err
+	}
+	have := runtime.DeepCopyJSON(in.shared(live))
+	in.of.shape.fillIn(have)
+	return value.Equals(value.NewValueInterface(after["spec"]), value.NewValueInterface(have["spec"])), nil
 }
 
 // after merges the intent and takes away what only our entry named, as a server
