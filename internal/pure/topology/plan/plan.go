@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan says which versions an upgrade of a Cluster goes through.
+//
+//   - The control plane goes one minor version at a time. A ClusterClass that
+//     lists versions says which: the last of each minor. An extension may say it
+//     instead; without either, an upgrade goes to the next minor at most.
+//   - Workers go wherever the control plane stops for them: by default as seldom
+//     as may be, for they may be three minor versions behind.
+//   - Versions that differ in their build metadata alone are different ones;
+//     which comes first, only the list of the class can say.
+//
+// A plan is made anew each time, from where everything is by now.
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/blang/semver/v4"
+)
+
+// maxSkew is how many minor versions workers may be behind the control plane.
+const maxSkew = 3
+
+// Way is from where to where an upgrade leads.
+type Way struct {
+	ControlPlane string // its version
+	Workers      string // the lowest version of workers; "" without workers
+	Target       string
+}
+
+// Steps are the versions that are still ahead, in order; the last is the target.
+type Steps struct {
+	ControlPlane, Workers []string
+}
+
+// Needed reports whether there is anything to upgrade.
+func (w Way) Needed() bool { return w.ControlPlane != w.Target || w.workers() }
+
+// workers reports whether there are workers to upgrade.
+func (w Way) workers() bool { return w.Workers != "" && w.Workers != w.Target }
+
+// OneMinor goes to the target at once, if it is at most the next minor version.
+func OneMinor(w Way) (Steps, error) {
+	if w.ControlPlane == w.Target {
+		return Steps{}, nil
+	}
+	from, err := parse(w.ControlPlane)
+	if err != nil {
+		return Steps{}, err
+	}
+	to, err := parse(w.Target)
+	if err != nil {
+		return Steps{}, err
+	}
+	if to.Major != from.Major || to.Minor > from.Minor+1 {
+		return Steps{}, fmt.Errorf("cannot compute an upgrade plan from %s to %s", w.ControlPlane, w.Target)
+	}
+	return Steps{ControlPlane: []string{w.Target}}, nil
+}
+
+// FromList goes through the last version of each minor in a list, which is in
+// order.
+func FromList(w Way, list []string) (Steps, error) {
+	if w.ControlPlane == w.Target {
+		return Steps{}, nil
+	}
+	from, err := parse(w.ControlPlane)
+	if err != nil {
+		return Steps{}, err
+	}
+	end := slices.Index(list, w.Target)
+	if end < 0 {
+		return Steps{}, fmt.Errorf("cannot compute an upgrade plan from %s to %s: the versions of the ClusterClass are %s", w.ControlPlane, w.Target, strings.Join(list, ", "))
+	}
+	// What is listed up to the control plane's version is behind it; of another
+	// build of that version nobody knows, so it counts as ahead.
+	begin := slices.Index(list, w.ControlPlane) + 1
+	var steps []string
+	var last semver.Version
+	for _, text := range list[min(begin, end+1) : end+1] {
+		v, err := parse(text)
+		switch {
+		case err != nil:
+			return Steps{}, err
+		case v.LT(from):
+		case len(steps) > 0 && v.Major == last.Major && v.Minor == last.Minor:
+			steps[len(steps)-1], last = text, v
+		default:
+			steps, last = append(steps, text), v
+		}
+	}
+	return Steps{ControlPlane: steps}, nil
+}
+
+// Complete examines steps, and chooses those of the workers if nobody has.
+func Complete(w Way, s Steps) (Steps, error) {
+	if err := controlPlane(w, s.ControlPlane); err != nil {
+		return Steps{}, err
+	}
+	if len(s.Workers) == 0 && w.workers() {
+		var err error
+		if s.Workers, err = seldom(w, s.ControlPlane); err != nil {
+			return Steps{}, err
+		}
+	}
+	return s, workers(w, s)
+}
+
+// seldom stops for the workers when they may not stay any longer.
+func seldom(w Way, controlPlane []string) (steps []string, err error) {
+	at, err := parse(w.Workers)
+	if err != nil {
+		return nil, err
+	}
+	candidate := ""
+	for _, text := range append([]string{w.ControlPlane}, controlPlane...) {
+		v, err := parse(text)
+		if err != nil {
+			return nil, err
+		}
+		if v.LT(at) || text == w.Workers {
+			continue
+		}
+		if candidate != "" && v.Major == at.Major && v.Minor > at.Minor+maxSkew {
+			steps = append(steps, candidate)
+			if at, err = parse(candidate); err != nil {
+				return nil, err
+			}
+		}
+		candidate = text
+	}
+	return append(steps, w.Target), nil
+}
+
+func controlPlane(w Way, steps []string) error {
+	const invalid = "invalid ControlPlane upgrade plan: item %d; "
+	if w.ControlPlane == w.Target {
+		if len(steps) > 0 {
+			return fmt.Errorf("invalid ControlPlane upgrade plan; control plane is already at the desired version")
+		}
+		return nil
+	}
+	at, err := parse(w.ControlPlane)
+	if err != nil {
+		return err
+	}
+	for i, text := range steps {
+		v, err := parse(text)
+		if err != nil {
+			return fmt.Errorf(invalid+"%w", i, err)
+		}
+		if !ahead(v, at) {
+			return fmt.Errorf(invalid+"version %s must be greater than v%s", i, text, at)
+		}
+		if v.Major != at.Major || v.Minor > at.Minor+1 {
+			return fmt.Errorf(invalid+"expecting a version with minor %d or %d, found version %s", i, at.Minor, at.Minor+1, text)
+		}
+		at = v
+	}
+	if last := last(steps); last != w.Target {
+		return fmt.Errorf("control plane upgrade plan must end with version %s, ends with %s instead", w.Target, last)
+	}
+	return nil
+}
+
+func workers(w Way, s Steps) error {
+	if !w.workers() {
+		if len(s.Workers) > 0 {
+			return fmt.Errorf("invalid worker upgrade plan; there are no workers or workers already at the desired version")
+		}
+		return nil
+	}
+	at, err := parse(w.Workers)
+	if err != nil {
+		return err
+	}
+	var strange []string
+	for i, text := range s.Workers {
+		v, err := parse(text)
+		if err != nil {
+			return fmt.Errorf("invalid workers upgrade plan: item %d; %w", i, err)
+		}
+		if !ahead(v, at) {
+			return fmt.Errorf("invalid workers upgrade plan: item %d; version %s must be greater than v%s", i, text, at)
+		}
+		if text != w.ControlPlane && !slices.Contains(s.ControlPlane, text) {
+			strange = append(strange, text)
+		}
+		at = v
+	}
+	if len(strange) > 0 {
+		return fmt.Errorf("invalid workers upgrade plan: versions %s doesn't match any versions in the control plane upgrade plan nor the control plane version", strings.Join(strange, ","))
+	}
+	if last := last(s.Workers); last != w.Target {
+		return fmt.Errorf("workers upgrade plan must end with version %s, ends with %s instead", w.Target, last)
+	}
+	return skew(w, s)
+}
+
+// skew demands that workers are never too far behind: the control plane waits
+// where the workers stop.
+func skew(w Way, s Steps) error {
+	at, next := w.Workers, s.Workers
+	for _, cp := range append([]string{w.ControlPlane}, s.ControlPlane...) {
+		worker, err := parse(at)
+		if err != nil {
+			return err
+		}
+		v, err := parse(cp)
+		if err != nil {
+			return err
+		}
+		if v.Major == worker.Major && v.Minor > worker.Minor+maxSkew {
+			return fmt.Errorf("invalid workers upgrade plan: with the control plane at %s, workers at %s would be more than %d minor versions behind", cp, at, maxSkew)
+		}
+		if len(next) > 0 && next[0] == cp {
+			at, next = cp, next[1:]
+		}
+	}
+	return nil
+}
+
+func last(steps []string) string {
+	if len(steps) == 0 {
+		return "none"
+	}
+	return steps[len(steps)-1]
+}
+
+// Older reports whether a version comes before another. Builds of one version
+// have no order.
+func Older(a, b string) (bool, error) {
+	first, err := parse(a)
+	if err != nil {
+		return false, err
+	}
+	second, err := parse(b)
+	return first.LT(second), err
+}
+
+// ahead reports whether a version comes after another, or is another build.
+func ahead(v, of semver.Version) bool {
+	return v.GT(of) || v.EQ(of) && !slices.Equal(v.Build, of.Build)
+}
+
+func parse(text string) (semver.Version, error) {
+	v, err := semver.ParseTolerant(text)
+	if err != nil {
+		return v, fmt.Errorf("%q is no version such as v1.36.0", text)
+	}
+	return v, nil
+}

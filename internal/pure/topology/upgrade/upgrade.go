@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package upgrade decides which version each part of a Cluster with a topology
+// gets next, which hooks are called for it, and what waits.
+package upgrade
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/capstan-dev/capstan/internal/pure/topology/plan"
+)
+
+// planner is a plan in the making.
+type planner struct {
+	Facts
+	*Asker
+	pending []string
+	steps   plan.Steps
+	lowest  string // version of the workers; "" without any
+	stop    bool   // a hook blocks, or is not answered yet: nothing begins
+	free    bool   // the control plane runs what it should, and no hook holds the workers
+	out     Plan
+}
+
+// Next decides. The plan is safe to carry out as it is, also one that comes with
+// an error or lacks answers: nothing in it begins that has to wait for them.
+func Next(f Facts, ask *Asker) (Plan, error) {
+	p := &planner{Facts: f, Asker: ask, pending: slices.Clone(f.Pending)}
+	for i := range p.Workers {
+		if p.Workers[i].Version == "" { // somebody took it away
+			p.Workers[i].Version = f.ControlPlane.Version
+		}
+	}
+	p.out.Step = f.Step
+	err := p.controlPlane()
+	p.workers()
+	p.end()
+	slices.Sort(p.pending)
+	p.out.Pending = slices.Compact(p.pending)
+	return p.out, err
+}
+
+func (p *planner) controlPlane() error {
+	cp := p.ControlPlane
+	p.out.ControlPlane = Decision{cp.Version, Current}
+	if p.Creating {
+		if !p.asks(Question{Hook: BeforeClusterCreate}) {
+			p.out.Wait = true
+		}
+		p.mark(AfterControlPlaneInitialized)
+	}
+	if p.Initialized && p.marked(AfterControlPlaneInitialized) {
+		if _, known := p.Ask(Question{Hook: AfterControlPlaneInitialized}); !known {
+			p.stop = true
+		} else {
+			p.unmark(AfterControlPlaneInitialized)
+		}
+	}
+	if !cp.Exists || cp.Version == "" {
+		p.out.ControlPlane.Version = p.Target
+		p.free = !p.stop
+		return nil
+	}
+	if cp.Version != p.Target {
+		p.out.ControlPlane.State = PendingUpgrade
+	}
+	if p.stop {
+		return nil
+	}
+	if err := p.plan(); err != nil || p.stop {
+		return err
+	}
+	p.forget()
+	next := p.next()
+	if next != cp.Version {
+		p.out.ControlPlane = Decision{next, Upgrade}
+	}
+	return nil
+}
+
+// plan computes what is ahead.
+func (p *planner) plan() (err error) {
+	way := plan.Way{ControlPlane: p.ControlPlane.Version, Target: p.Target}
+	for _, g := range p.Workers {
+		if !g.Exists {
+			continue
+		}
+		older, err := plan.Older(g.Version, way.Workers)
+		if way.Workers == "" || way.Workers == p.Target || err == nil && older {
+			way.Workers = g.Version
+		}
+	}
+	p.lowest = way.Workers
+	if !way.Needed() {
+		return nil
+	}
+	switch {
+	case p.PlanExtension != "":
+		a, known := p.Ask(Question{Hook: GenerateUpgradePlan, From: way.ControlPlane, FromWorkers: way.Workers, To: way.Target})
+		if !known {
+			p.stop = true
+			return nil
+		}
+		p.steps = plan.Steps{ControlPlane: a.ControlPlane, Workers: a.Workers}
+	case len(p.Versions) > 0:
+		p.steps, err = plan.FromList(way, p.Versions)
+	default:
+		p.steps, err = plan.OneMinor(way)
+	}
+	if err == nil {
+		p.steps, err = plan.Complete(way, p.steps)
+	}
+	if err != nil {
+		p.stop, p.steps = true, plan.Steps{}
+		return err
+	}
+	p.out.ControlPlaneUpgrades, p.out.WorkersUpgrades = p.steps.ControlPlane, p.steps.Workers
+	return nil
+}
+
+// forget drops a step that was decided and stored, but never taken: it is decided
+// anew, so that nobody is told of the end of what never began.
+func (p *planner) forget() {
+	cp := p.ControlPlane.Version
+	if p.Step == "" || p.Step == cp {
+		return
+	}
+	// A step behind the control plane was taken: Cluster API stores it afterwards.
+	if behind, err := plan.Older(p.Step, cp); err == nil && !behind {
+		p.unmark(AfterControlPlaneUpgrade, BeforeWorkersUpgrade, AfterWorkersUpgrade)
+	}
+	p.out.Step = cp
+}
+
+// next is the version of the control plane.
+func (p *planner) next() string {
+	cp := p.ControlPlane
+	if p.marked(AfterControlPlaneUpgrade) { // so a step was taken
+		p.mark(AfterClusterUpgrade)
+	}
+	if cp.Reported == "" || cp.Upgrading {
+		return cp.Version
+	}
+	if p.marked(AfterControlPlaneUpgrade) && !p.passes(AfterControlPlaneUpgrade, "", cp.Version) {
+		return cp.Version
+	}
+	if !p.workersMayGo() {
+		return cp.Version
+	}
+	if p.marked(AfterWorkersUpgrade) && !p.passes(AfterWorkersUpgrade, "", cp.Version) {
+		return cp.Version
+	}
+	if cp.Version == p.Target || len(p.steps.ControlPlane) == 0 || !p.begins() {
+		return cp.Version
+	}
+	next := p.steps.ControlPlane[0]
+	if !p.passes(BeforeControlPlaneUpgrade, cp.Version, next) {
+		return cp.Version
+	}
+	p.mark(AfterControlPlaneUpgrade)
+	if p.due(next) {
+		p.mark(BeforeWorkersUpgrade, AfterWorkersUpgrade)
+	}
+	p.free, p.out.Step = false, next
+	return next
+}
+
+// due reports whether the control plane waits at a version for the workers.
+func (p *planner) due(at string) bool { return len(p.steps.Workers) > 0 && p.steps.Workers[0] == at }
+
+// workersMayGo lets workers go to the version of the control plane, if that is
+// their turn, and reports whether all have.
+func (p *planner) workersMayGo() bool {
+	cp := p.ControlPlane.Version
+	due := p.due(cp)
+	switch {
+	case due && !p.marked(AfterWorkersUpgrade): // they were to go elsewhere when the control plane came here
+		p.mark(BeforeWorkersUpgrade, AfterWorkersUpgrade)
+	case !due && p.marked(BeforeWorkersUpgrade): // they have gone, or are to go elsewhere now
+		p.unmark(BeforeWorkersUpgrade, AfterWorkersUpgrade)
+	}
+	if p.marked(BeforeWorkersUpgrade) {
+		if !p.passes(BeforeWorkersUpgrade, p.lowest, cp) {
+			return false
+		}
+		p.mark(AfterClusterUpgrade)
+	}
+	p.free = true
+	return !due && !slices.ContainsFunc(p.Workers, func(g Group) bool { return g.Exists && g.Upgrading })
+}
+
+// begins begins an upgrade, unless one has begun.
+func (p *planner) begins() bool {
+	if p.out.Step != "" || p.marked(AfterClusterUpgrade) {
+		return true
+	}
+	if len(p.Annotations) > 0 {
+		text := "annotation %s is set"
+		if len(p.Annotations) > 1 {
+			text = "annotations %s are set"
+		}
+		p.blocks(BeforeClusterUpgrade, fmt.Sprintf(text, strings.Join(p.Annotations, ", ")), 0)
+		return false
+	}
+	if !p.passes(BeforeClusterUpgrade, p.ControlPlane.Version, p.Target) {
+		return false
+	}
+	p.out.Step = p.ControlPlane.Version
+	return true
+}
+
+// workers decides for each group.
+func (p *planner) workers() {
+	p.out.Workers = map[GroupKey]Decision{}
+	cp := p.ControlPlane
+	busy := map[string]int{} // how many groups of a kind upgrade
+	for _, g := range p.Workers {
+		if g.Exists && g.Upgrading {
+			busy[g.Kind]++
+		}
+	}
+	held := map[string]bool{}
+	for _, g := range p.Workers {
+		if !g.Wanted {
+			continue
+		}
+		held[g.Kind] = held[g.Kind] || g.Held
+		d := Decision{g.Version, PendingUpgrade}
+		switch {
+		case !g.Exists && p.free && p.out.ControlPlane.Version == p.Target:
+			d = Decision{p.Target, Current}
+		case !g.Exists:
+			d = Decision{p.Target, PendingCreation}
+		case g.Version == p.Target, g.Upgrading && g.Version == cp.Version:
+			d.State = Current
+		case g.Deferred || held[g.Kind]:
+			d.State = Deferred
+		case p.free && p.due(cp.Version) && g.Version != cp.Version && busy[g.Kind] < p.Concurrency:
+			d = Decision{cp.Version, Upgrade}
+			busy[g.Kind]++
+		}
+		p.out.Workers[g.Key()] = d
+	}
+}
+
+// end ends an upgrade when everything has come to its target.
+func (p *planner) end() {
+	if !p.free || p.stop || !p.ControlPlane.Exists || p.out.ControlPlane != (Decision{p.Target, Current}) || p.marked(BeforeWorkersUpgrade) || p.marked(AfterWorkersUpgrade) {
+		return
+	}
+	for _, g := range p.Workers {
+		if g.Upgrading || g.Wanted && p.out.Workers[g.Key()] != (Decision{p.Target, Current}) {
+			return
+		}
+	}
+	if !p.marked(AfterClusterUpgrade) || p.passes(AfterClusterUpgrade, "", p.Target) {
+		p.out.Step = ""
+	}
+}
+
+// passes asks a hook, and takes its mark away when it lets us go on.
+func (p *planner) passes(hook, from, to string) bool {
+	q := Question{Hook: hook, From: from, To: to}
+	if hook != AfterClusterUpgrade {
+		q.ControlPlaneUpgrades, q.WorkersUpgrades = strings.Join(p.steps.ControlPlane, ","), strings.Join(p.steps.Workers, ",")
+	}
+	if !p.asks(q) {
+		return false
+	}
+	p.unmark(hook)
+	return true
+}
+
+func (p *planner) asks(q Question) bool {
+	if p.stop {
+		return false
+	}
+	a, known := p.Ask(q)
+	switch {
+	case !known:
+		p.stop = true
+	case a.RetryAfter > 0:
+		p.blocks(q.Hook, a.Message, a.RetryAfter)
+	}
+	return !p.stop
+}
+
+func (p *planner) blocks(hook, message string, after time.Duration) {
+	p.stop = true
+	p.out.Blocking = append(p.out.Blocking, Blocking{hook, message})
+	p.out.RetryAfter = after
+}
+
+func (p *planner) marked(hook string) bool { return slices.Contains(p.pending, hook) }
+
+func (p *planner) mark(hooks ...string) { p.pending = append(p.pending, hooks...) }
+
+func (p *planner) unmark(hooks ...string) {
+	p.pending = slices.DeleteFunc(p.pending, func(h string) bool { return slices.Contains(hooks, h) })
+}
