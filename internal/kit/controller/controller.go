@@ -97,7 +97,7 @@ func (b *Builder[T]) Complete(r reconcile.ObjectReconciler[T]) error {
 // has gone.
 func (b *Builder[T]) Build(r reconcile.ObjectReconciler[T]) (ctrlcontroller.Controller, error) {
 	w := newRunner(b.name, b.obj, r, newPending(b.mgr.GetClient(), b.mgr.GetAPIReader(), clock.RealClock{}))
-	w.filter = watchFilter(b.mgr)
+	w.filter, w.finishing = watchFilter(b.mgr), finishing(b.mgr)
 	c, err := b.build.WithOptions(ctrlcontroller.Options{
 		MaxConcurrentReconciles: b.concurrency,
 		// controller-runtime's queue of its own can lock up at the end when many
@@ -130,6 +130,13 @@ func watchFilter(mgr ctrl.Manager) string {
 	return ""
 }
 
+// finishing asks the manager whether nothing but deletions is to be seen to: the
+// feature that the controller is for is turned off, and its objects have finalizers.
+func finishing(mgr ctrl.Manager) bool {
+	f, ok := mgr.(interface{ Finishing() bool })
+	return ok && f.Finishing()
+}
+
 // Ours tells which objects the controllers of a manager take care of.
 func Ours(mgr ctrl.Manager) func(client.Object) bool {
 	filter := watchFilter(mgr)
@@ -138,15 +145,16 @@ func Ours(mgr ctrl.Manager) func(client.Object) bool {
 
 // runner stands between controller-runtime and a reconciler.
 type runner[T client.Object] struct {
-	name    string
-	filter  string // of the label cluster.x-k8s.io/watch-filter; "" takes every object
-	mgmt    client.Reader
-	inner   reconcile.ObjectReconciler[T]
-	make    func() T
-	pending *pending
-	retries workqueue.TypedRateLimiter[reconcile.Request] // of conflicts
-	backoff *backoff                                      // of failures
-	forget  func(client.ObjectKey)
+	name      string
+	filter    string // of the label cluster.x-k8s.io/watch-filter; "" takes every object
+	finishing bool   // takes only objects that are being deleted
+	mgmt      client.Reader
+	inner     reconcile.ObjectReconciler[T]
+	make      func() T
+	pending   *pending
+	retries   workqueue.TypedRateLimiter[reconcile.Request] // of conflicts
+	backoff   *backoff                                      // of failures
+	forget    func(client.ObjectKey)
 }
 
 func newRunner[T client.Object](name string, obj T, r reconcile.ObjectReconciler[T], p *pending) *runner[T] {
@@ -178,7 +186,7 @@ func (w *runner[T]) Reconcile(ctx context.Context, req reconcile.Request) (recon
 		}
 		return w.settle(ctx, req, reconcile.Result{}, fmt.Errorf("get %s: %w", req, err))
 	}
-	if w.filter != "" && obj.GetLabels()[clusterv1.WatchLabel] != w.filter {
+	if w.filter != "" && obj.GetLabels()[clusterv1.WatchLabel] != w.filter || w.finishing && obj.GetDeletionTimestamp().IsZero() {
 		return reconcile.Result{}, nil
 	}
 	if name := obj.GetLabels()[clusterv1.ClusterNameLabel]; name != "" {

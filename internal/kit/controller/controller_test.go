@@ -294,3 +294,30 @@ func TestAFailureKeepsItsTimerAndIsGivenUpOnlyIfNothingCanGoBetter(t *testing.T)
 		})
 	}
 }
+
+func TestWhatAFeatureThatIsOffHasMadeIsOnlyTakenAway(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		finishing, deleted bool
+		want               int
+	}{
+		"there":                           {want: 1},
+		"there, and the feature off":      {finishing: true},
+		"deleted":                         {deleted: true, want: 1},
+		"deleted, and the feature is off": {finishing: true, deleted: true, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Finalizers: []string{"a.b/c"}}}
+			if tc.deleted {
+				node.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+			}
+			c, r := fake.NewClientBuilder().WithObjects(node).Build(), &scripted{}
+			w := newRunner("node", &corev1.Node{}, r, newPending(c, c, testclock.NewFakePassiveClock(time.Unix(2, 0))))
+			w.finishing = tc.finishing
+			if _, err := w.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(node)}); err != nil || r.ran != tc.want {
+				t.Errorf("reconciled %d times, error %v, want %d", r.ran, err, tc.want)
+			}
+		})
+	}
+}

@@ -20,14 +20,16 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 )
 
-// scripted answers what it is told, and counts of what it was told to forget.
+// scripted answers what it is told, and counts how often it was asked and of what it
+// was told to forget.
 type scripted struct {
-	res    reconcile.Result
-	err    error
-	forgot int
+	res         reconcile.Result
+	err         error
+	ran, forgot int
 }
 
 func (s *scripted) Reconcile(context.Context, *corev1.Node) (reconcile.Result, error) {
+	s.ran++
 	return s.res, s.err
 }
 

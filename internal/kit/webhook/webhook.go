@@ -24,8 +24,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Webhook is one admission webhook. Default, Mutate, Check, Validate, Guard and
-// Warn make it.
+// Webhook is one admission webhook. Default, Mutate, Check, Validate, Guard, Gate
+// and Warn make it.
 type Webhook struct {
 	// Target says what it is called for.
 	Target
@@ -33,6 +33,7 @@ type Webhook struct {
 	Mutating bool
 
 	warns bool // and does nothing else
+	gates bool // and changes nothing
 	admit func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
 }
 
@@ -150,6 +151,17 @@ func (t Target) answer(req *admissionv1.AdmissionRequest, v Verdict, err error) 
 	return &admissionv1.AdmissionResponse{Allowed: true, Warnings: v.Warnings}
 }
 
+// Gate makes a webhook that refuses what nobody here acts on. It is asked before
+// what has been left out is set and before the schema: what is refused in any case
+// need not be right first.
+func Gate[T any](target Target, check func(obj, old *T) field.ErrorList) Webhook {
+	w := Mutate(target, func(_ context.Context, r Review[T]) (Verdict, error) {
+		return Verdict{Errors: check(r.Object, r.Old)}, nil
+	})
+	w.gates = true
+	return w
+}
+
 // Check makes a validating webhook of a pure check. old is nil on creation.
 func Check[T any](target Target, check func(obj, old *T) field.ErrorList) Webhook {
 	return Validate(target, func(_ context.Context, r Review[T]) (Verdict, error) {
@@ -161,6 +173,8 @@ func Check[T any](target Target, check func(obj, old *T) field.ErrorList) Webhoo
 func (w Webhook) Name() string {
 	verb := "validation."
 	switch {
+	case w.gates:
+		verb = "gate."
 	case w.Mutating:
 		verb = "default."
 	case w.warns:
@@ -175,6 +189,8 @@ func (w Webhook) Name() string {
 func (w Webhook) Path() string {
 	verb := "validate"
 	switch {
+	case w.gates:
+		verb = "gate"
 	case w.Mutating:
 		verb = "mutate"
 	case w.warns:
