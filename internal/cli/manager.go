@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/app/install"
 	"github.com/capstan-dev/capstan/internal/app/manager"
 	"github.com/capstan-dev/capstan/internal/cli/command"
@@ -58,6 +59,7 @@ kept up to date at start.`,
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the management cluster (default: $KUBECONFIG, then the pod's service account)")
 	f.BoolVar(&o.install, "install", true, "install the CRDs and roles, and keep them up to date, at start")
 	f.StringSliceVar(&o.manager.Providers, "providers", controllers.Providers(), "providers whose controllers run")
+	f.Var(&o.manager.FeatureGates, "feature-gates", features.Usage)
 	f.StringVar(&o.manager.Namespace, "namespace", "", "namespace to watch (default: all)")
 	f.StringVar(&o.manager.WatchFilter, "watch-filter", "", "only objects whose label cluster.x-k8s.io/watch-filter has this value")
 	f.BoolVar(&o.manager.LeaderElection, "leader-elect", false, "let several replicas take turns")

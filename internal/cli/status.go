@@ -41,13 +41,15 @@ type planeStatus struct {
 	DiskBytes  int64  `json:"diskBytes"`
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 
-	PID         int       `json:"pid,omitempty"`
-	Version     string    `json:"version,omitempty"`
-	Since       time.Time `json:"since,omitzero"`
-	Address     string    `json:"address,omitempty"`
-	Providers   []string  `json:"providers,omitempty"`
-	EtcdServers []string  `json:"etcdServers,omitempty"`
-	MemoryBytes int64     `json:"memoryBytes,omitempty"`
+	PID       int       `json:"pid,omitempty"`
+	Version   string    `json:"version,omitempty"`
+	Since     time.Time `json:"since,omitzero"`
+	Address   string    `json:"address,omitempty"`
+	Providers []string  `json:"providers,omitempty"`
+	// FeatureGates are as the flag has them: each, with whether it is on.
+	FeatureGates string   `json:"featureGates,omitempty"`
+	EtcdServers  []string `json:"etcdServers,omitempty"`
+	MemoryBytes  int64    `json:"memoryBytes,omitempty"`
 
 	Kubernetes string `json:"kubernetes,omitempty"`
 	Clusters   *int64 `json:"clusters,omitempty"`
@@ -124,6 +126,7 @@ func observe(ctx context.Context, dir datadir.Dir) (*planeStatus, error) {
 	}
 	s.State, s.PID, s.Version, s.Since, s.Address = "Starting", h.PID, h.Version, h.Since, h.Address
 	s.Providers, s.EtcdServers, s.MemoryBytes = h.Providers, h.EtcdServers, residentMemory(h.PID)
+	s.FeatureGates = h.Flags["feature-gates"]
 	if h.Problem != "" {
 		s.State = "Stopping"
 		return s, nil
@@ -199,6 +202,7 @@ func (s *planeStatus) table(now time.Time) [][2]string {
 	add("Kubernetes", s.Kubernetes)
 	add("Kubeconfig", s.Kubeconfig)
 	add("Providers", strings.Join(s.Providers, ", "))
+	add("Feature gates", s.FeatureGates)
 	etcd := "embedded"
 	if len(s.EtcdServers) > 0 {
 		etcd = strings.Join(s.EtcdServers, ", ")

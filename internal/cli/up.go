@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
@@ -26,6 +27,7 @@ type PlaneOptions struct {
 	EtcdServers                                       []string
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile, EtcdPrefix string
 	Providers                                         []string
+	FeatureGates                                      features.Gates
 	MetricsAddress, PprofAddress                      string
 	InsecureDiagnostics                               bool
 	ExtensionClientCertFile, ExtensionClientKeyFile   string
@@ -88,6 +90,7 @@ those that it runs with, and fails otherwise.`,
 	f.StringVar(&o.EtcdKeyFile, "etcd-keyfile", "", "key of --etcd-certfile")
 	f.StringVar(&o.EtcdPrefix, "etcd-prefix", "", "prefix of all keys in --etcd-servers (default /registry)")
 	f.StringSliceVar(&o.Providers, "providers", nil, "controllers to run (default core,kubeadm,local)")
+	f.Var(&o.FeatureGates, "feature-gates", features.Usage)
 	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address to serve metrics of the controllers on; by TLS with authentication, unless it is of the loopback interface")
 	f.StringVar(&o.PprofAddress, "pprof-address", "", "address of the loopback interface to serve profiles on")
 	f.BoolVar(&o.InsecureDiagnostics, "insecure-diagnostics", false, "serve metrics and profiles in the clear and without authentication on any address")
@@ -180,7 +183,7 @@ func (o upOptions) args() []string {
 	args := []string{"up", "--data-dir=" + o.Dir, "--listen=" + o.Listen, "--verbosity=" + strconv.Itoa(o.verbosity)}
 	for _, f := range []struct{ name, value string }{
 		{"etcd-servers", strings.Join(o.EtcdServers, ",")}, {"etcd-cafile", o.EtcdCAFile}, {"etcd-certfile", o.EtcdCertFile},
-		{"etcd-keyfile", o.EtcdKeyFile}, {"etcd-prefix", o.EtcdPrefix}, {"providers", strings.Join(o.Providers, ",")},
+		{"etcd-keyfile", o.EtcdKeyFile}, {"etcd-prefix", o.EtcdPrefix}, {"providers", strings.Join(o.Providers, ",")}, {"feature-gates", o.FeatureGates.String()},
 		{"metrics-address", o.MetricsAddress}, {"pprof-address", o.PprofAddress}, {"log-file", o.logFile},
 		{"runtime-extension-client-cert-file", o.ExtensionClientCertFile}, {"runtime-extension-client-key-file", o.ExtensionClientKeyFile},
 		{"tracing-endpoint", o.TracingEndpoint},

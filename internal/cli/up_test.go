@@ -31,7 +31,7 @@ func TestTheBackgroundProcessGetsTheSameOptions(t *testing.T) {
 	tests := map[string][]string{
 		"the defaults": {"--data-dir=/data"},
 		"everything": {"--data-dir=/data", "--listen=127.0.0.1:0", "--verbosity=4", "--etcd-servers=https://a:2379,https://b:2379", "--etcd-cafile=/ca",
-			"--etcd-certfile=/crt", "--etcd-keyfile=/key", "--etcd-prefix=/p", "--providers=core,local", "--metrics-address=:1", "--pprof-address=:2", "--insecure-diagnostics", "--log-file=/log",
+			"--etcd-certfile=/crt", "--etcd-keyfile=/key", "--etcd-prefix=/p", "--providers=core,local", "--feature-gates=MachinePool=false,RuntimeSDK=true", "--metrics-address=:1", "--pprof-address=:2", "--insecure-diagnostics", "--log-file=/log",
 			"--runtime-extension-client-cert-file=/client.crt", "--runtime-extension-client-key-file=/client.key", "--tracing-endpoint=127.0.0.1:4317"},
 	}
 	for name, args := range tests {
@@ -60,9 +60,9 @@ func TestStatusShowsWhatIsKnown(t *testing.T) {
 		"unreachable": {planeStatus{State: "Unreachable", DataDir: "/data", PID: 42, Since: since, Address: "127.0.0.1:1", EtcdServers: []string{"https://a"}, Problem: "refused"},
 			[][2]string{{"State", "Unreachable"}, {"Data directory", "/data"}, {"On disk", "0 MiB"}, {"Problem", "refused"}, {"Process", "42"},
 				{"Since", "2026-01-02T03:04:05Z (1m30s)"}, {"API server", "https://127.0.0.1:1"}, {"Etcd", "https://a"}}},
-		"running": {planeStatus{State: "Running", DataDir: "/data", PID: 42, Since: since, Providers: []string{"core", "local"}, MemoryBytes: 5 << 20, Clusters: &two},
+		"running": {planeStatus{State: "Running", DataDir: "/data", PID: 42, Since: since, Providers: []string{"core", "local"}, FeatureGates: "MachinePool=false", MemoryBytes: 5 << 20, Clusters: &two},
 			[][2]string{{"State", "Running"}, {"Data directory", "/data"}, {"On disk", "0 MiB"}, {"Process", "42"}, {"Since", "2026-01-02T03:04:05Z (1m30s)"},
-				{"Providers", "core, local"}, {"Etcd", "embedded"}, {"Memory", "5 MiB"}, {"Clusters", "2"}}},
+				{"Providers", "core, local"}, {"Feature gates", "MachinePool=false"}, {"Etcd", "embedded"}, {"Memory", "5 MiB"}, {"Clusters", "2"}}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -33,9 +33,9 @@ type ownPlane struct {
 }
 
 // start starts the plane and returns its clusters, in the namespace default.
-func (p *ownPlane) start() fleet {
+func (p *ownPlane) start(flags ...string) fleet {
 	p.Helper()
-	process, err := testenv.Up(p.T, "--data-dir="+p.dir, "--listen=127.0.0.1:0", "--metrics-address="+p.metrics)
+	process, err := testenv.Up(p.T, append(flags, "--data-dir="+p.dir, "--listen=127.0.0.1:0", "--metrics-address="+p.metrics)...)
 	if err != nil {
 		p.Fatal(err)
 	}

@@ -36,6 +36,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/access/updates"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/controller/cluster"
 	"github.com/capstan-dev/capstan/internal/controller/clusterclass"
 	"github.com/capstan-dev/capstan/internal/controller/clusterresourceset"
@@ -104,6 +105,12 @@ type Controller struct {
 	Name     string        // that of its kind, in lower case; admission warns of kinds without a controller
 	Kind     client.Object // empty; of what it reconciles
 
+	// Gate is the feature without which it does not run; "" if it always does. One
+	// that finishes runs all the same for objects that are being deleted: they have
+	// its finalizer, and whoever deletes a Cluster waits for them.
+	Gate     string
+	Finishes bool
+
 	// Setup lets a manager run it.
 	Setup func(context.Context, ctrl.Manager, Outside) error
 	// Stepped makes one for somebody who calls it for each object himself.
@@ -118,7 +125,7 @@ func All() []Controller {
 		}),
 		entry(Core, &clusterv1.ClusterClass{}, func(o Outside, _ string) reconciler[*clusterv1.ClusterClass] {
 			return &clusterclass.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Extensions: o.Extensions.Client, Clock: o.Clock}
-		}),
+		}).gated(features.ClusterTopology),
 		entry(Local, &infrav1.LocalCluster{}, func(o Outside, _ string) reconciler[*infrav1.LocalCluster] {
 			return &localcluster.Reconciler{Mgmt: o.Mgmt, Backends: o.Backends, Clock: o.Clock}
 		}),
@@ -142,7 +149,7 @@ func All() []Controller {
 		}),
 		entry(Core, &clusterv1.MachinePool{}, func(o Outside, name string) reconciler[*clusterv1.MachinePool] {
 			return &machinepool.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}
-		}),
+		}).gated(features.MachinePool).finishing(),
 		entry(Core, &clusterv1.Machine{}, func(o Outside, name string) reconciler[*clusterv1.Machine] {
 			return &machine.Reconciler{
 				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Extensions: o.Extensions.Updates,
@@ -157,7 +164,7 @@ func All() []Controller {
 		}),
 		entry(Local, &infrav1.LocalMachinePool{}, func(o Outside, name string) reconciler[*infrav1.LocalMachinePool] {
 			return &localmachinepool.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Backends: o.Backends, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce}
-		}),
+		}).gated(features.MachinePool).finishing(),
 		entry(Local, &infrav1.LocalMachine{}, func(o Outside, name string) reconciler[*infrav1.LocalMachine] {
 			return &localmachine.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Backends: o.Backends, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}
 		}),
@@ -172,8 +179,18 @@ func All() []Controller {
 		}),
 		entry(Core, &runtimev1.ExtensionConfig{}, func(o Outside, name string) reconciler[*runtimev1.ExtensionConfig] {
 			return extensionConfigs(o, name)
-		}),
+		}).gated(features.RuntimeSDK),
 	}
+}
+
+func (c Controller) gated(feature string) Controller {
+	c.Gate = feature
+	return c
+}
+
+func (c Controller) finishing() Controller {
+	c.Finishes = true
+	return c
 }
 
 func extensionConfigs(o Outside, name string) *extensionconfig.Reconciler {
@@ -190,7 +207,7 @@ func ExtensionFollower() Controller {
 		r := extensionConfigs(o, name)
 		r.Follow = true
 		return r
-	})
+	}).gated(features.RuntimeSDK)
 }
 
 // reconciler is what the packages of controllers give.

@@ -78,10 +78,11 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends
 		all = append(all, controllers.ExtensionFollower())
 	}
 	for _, each := range all {
-		if !slices.Contains(o.Providers, each.Provider) {
+		on := o.FeatureGates.Enabled(each.Gate)
+		if !slices.Contains(o.Providers, each.Provider) || !on && !each.Finishes {
 			continue
 		}
-		if err := each.Setup(ctx, mgr, outside); err != nil {
+		if err := each.Setup(ctx, filtered{mgr, o.WatchFilter, !on}, outside); err != nil {
 			return fmt.Errorf("set up controller %s: %w", each.Name, err)
 		}
 	}

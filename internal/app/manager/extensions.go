@@ -18,8 +18,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 	"github.com/capstan-dev/capstan/internal/access/services"
-	"github.com/capstan-dev/capstan/internal/access/updates"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/app/features"
 )
 
 // callsExtensions reports whether a provider is chosen that asks runtime
@@ -52,6 +52,9 @@ func (s *shared) openExtensions(ctx context.Context) (x controllers.Extensions, 
 	}
 	known := catalog.Default()
 	registry := extensions.NewRegistry(known)
+	if !s.options.FeatureGates.Enabled(features.RuntimeSDK) {
+		registry.Expect() // none: nobody registers any
+	}
 	calls, err := extensions.New(extensions.Options{
 		Catalog: known, Registry: registry, Transport: pool, Namespaces: namespaceLabels(s.mgr.GetClient()), Clock: s.clock, Tracer: tracer.provider(),
 	})
@@ -65,7 +68,11 @@ func (s *shared) openExtensions(ctx context.Context) (x controllers.Extensions, 
 	})); err != nil {
 		return x, err
 	}
-	return controllers.Extensions{Catalog: known, Registry: registry, Client: calls, Updates: updates.Extensions{Hooks: calls}}, s.mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error {
+	x = controllers.Extensions{Catalog: known, Registry: registry, Client: calls}
+	if s.options.FeatureGates.Enabled(features.InPlaceUpdates) {
+		x.Updates.Hooks = calls
+	}
+	return x, s.mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error {
 		s.options.ExtensionPages.show(calls)
 		<-ctx.Done()
 		s.options.ExtensionPages.show(nil)

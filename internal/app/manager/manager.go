@@ -31,6 +31,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/simulated"
 )
@@ -40,6 +41,8 @@ import (
 type Options struct {
 	// Providers are those to run; nil means all.
 	Providers []string
+	// FeatureGates are the features of them to have.
+	FeatureGates features.Gates
 	// Namespace limits the controllers to one namespace; "" means all.
 	Namespace string
 	// WatchFilter limits the controllers to objects whose label
@@ -145,7 +148,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect the controllers to the API server: %w", err)
 	}
-	m := &Manager{mgr: filtered{mgr, o.WatchFilter}, options: o, ready: make(chan struct{})}
+	m := &Manager{mgr: filtered{Manager: mgr, watchFilter: o.WatchFilter}, options: o, ready: make(chan struct{})}
 	if err := m.open(ctx); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
@@ -213,14 +216,18 @@ func (a announcer) Start(ctx context.Context) error {
 	return nil
 }
 
-// filtered tells kit/controller which objects are ours.
+// filtered tells kit/controller which objects are for a controller.
 type filtered struct {
 	ctrl.Manager
 	watchFilter string
+	finishing   bool
 }
 
 // WatchFilter is the value of the watch label that objects must have; "" means any.
 func (f filtered) WatchFilter() string { return f.watchFilter }
+
+// Finishing is whether only what is being deleted is left to do.
+func (f filtered) Finishing() bool { return f.finishing }
 
 func managerOptions(o Options) (ctrlmanager.Options, error) {
 	scheme, err := controllers.Scheme()

@@ -29,6 +29,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/app/webhooks"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
@@ -169,7 +170,7 @@ func serving(t *testing.T, c client.Client) (*webhookServer, string) {
 	}
 	listener, port := listen(t)
 	s := &webhookServer{live: c, listener: listener, certs: &servingCert{authority: authority, host: "127.0.0.1", clock: clock.RealClock{}}}
-	s.hooks = map[string][]webhook.Webhook{controllers.Core: webhooks.Of(webhooks.Clients{Live: c, Cache: c}, host.Backends{}, controllers.Core)}
+	s.hooks = map[string][]webhook.Webhook{controllers.Core: webhooks.Of(webhooks.Clients{Live: c, Cache: c}, host.Backends{}, features.Gates{}, controllers.Core)}
 	return s, "https://127.0.0.1:" + port
 }
 

@@ -21,6 +21,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/app/install"
 	"github.com/capstan-dev/capstan/internal/app/manager"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
@@ -57,6 +58,8 @@ type Options struct {
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile, EtcdPrefix string
 	// Providers are the controllers to run; nil means all.
 	Providers []string
+	// FeatureGates are the features of them to have.
+	FeatureGates features.Gates
 	// MetricsAddress and PprofAddress are host:port; "" means not at all.
 	MetricsAddress, PprofAddress string
 	// InsecureDiagnostics serves them without authentication on any address.
@@ -194,7 +197,7 @@ func (p *Plane) relay() {
 // may ask them while it reads what it has kept.
 func (p *Plane) install(ctx context.Context, cfg *rest.Config, o Options) error {
 	m, err := manager.New(ctx, cfg, manager.Options{
-		Providers: o.Providers, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics,
+		Providers: o.Providers, FeatureGates: o.FeatureGates, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics,
 		SimulatedDir: datadir.Dir(o.Dir).Simulated(), Webhooks: manager.Webhooks{Listen: "127.0.0.1:0"}, Log: o.Log,
 		ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
 		ExtensionPages: &p.pages, ServicesByEndpoints: true,

@@ -19,6 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/admission/kubeadm"
 	"github.com/capstan-dev/capstan/internal/admission/local"
 	"github.com/capstan-dev/capstan/internal/admission/topology"
+	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 )
 
@@ -30,8 +31,8 @@ type Clients struct {
 
 // Of returns the webhooks of providers: core, kubeadm and local. backends are those
 // of the local provider.
-func Of(clients Clients, backends host.Backends, providers ...string) []webhook.Webhook {
-	var all []webhook.Webhook
+func Of(clients Clients, backends host.Backends, gates features.Gates, providers ...string) []webhook.Webhook {
+	all := refusals(gates, providers)
 	c := clients.Live
 	if slices.Contains(providers, "core") {
 		class := topology.Reads{Cache: clients.Cache, Providers: provider.New(c, nil)}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package features are Capstan's feature gates, by upstream's names. All are on
+// unless somebody turns one off: then its controllers do not run, and what they
+// would act on is refused.
+package features
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/component-base/featuregate"
+)
+
+// The gates.
+const (
+	ClusterTopology = "ClusterTopology" // Clusters are made from ClusterClasses
+	InPlaceUpdates  = "InPlaceUpdates"  // extensions update Machines in place
+	MachinePool     = "MachinePool"     // providers scale groups of machines
+	RuntimeSDK      = "RuntimeSDK"      // runtime extensions are called
+)
+
+// names are those of the gates, sorted.
+var names = []string{ClusterTopology, InPlaceUpdates, MachinePool, RuntimeSDK}
+
+// Gates says which features there are. In the zero value it is all of them. It is
+// the value of a flag.
+type Gates struct {
+	Off []string // sorted
+}
+
+// Enabled reports whether a feature is there. "" is what no gate is for.
+func (g Gates) Enabled(name string) bool { return !slices.Contains(g.Off, name) }
+
+// Set implements pflag.Value: it reads name=true|false, with commas between.
+func (g *Gates) Set(text string) error {
+	known := "give some of " + strings.Join(names, ", ") + ", each =true or =false"
+	if strings.Trim(text, ", ") == "" {
+		return errors.New("there is none: " + known)
+	}
+	gates := featuregate.NewFeatureGate()
+	specs := map[featuregate.Feature]featuregate.FeatureSpec{}
+	for _, name := range names {
+		specs[featuregate.Feature(name)] = featuregate.FeatureSpec{Default: g.Enabled(name), PreRelease: featuregate.Beta}
+	}
+	if err := gates.Add(specs); err != nil {
+		return err
+	}
+	if err := gates.Set(text); err != nil {
+		return fmt.Errorf("%w: %s", err, known)
+	}
+	g.Off = nil
+	for _, name := range names {
+		if !gates.Enabled(featuregate.Feature(name)) {
+			g.Off = append(g.Off, name)
+		}
+	}
+	return nil
+}
+
+// String implements pflag.Value: it is all gates as Set reads them.
+func (g *Gates) String() string {
+	var all []string
+	for _, name := range names {
+		all = append(all, fmt.Sprintf("%s=%t", name, g.Enabled(name)))
+	}
+	return strings.Join(all, ",")
+}
+
+// Type implements pflag.Value.
+func (*Gates) Type() string { return "name=true|false,..." }
+
+// Usage says what the flag is for.
+const Usage = "features to turn off or on again; what a feature that is off would act on is refused"

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package features
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestGatesAreReadAndWrittenAsAFlag(t *testing.T) {
+	t.Parallel()
+	const choose = ": give some of ClusterTopology, InPlaceUpdates, MachinePool, RuntimeSDK, each =true or =false"
+	for name, tc := range map[string]struct {
+		texts []string // one after the other, as of a flag that is given again
+		off   []string
+		want  string // the error
+	}{
+		"none":             {},
+		"one off":          {texts: []string{"MachinePool=false"}, off: []string{MachinePool}},
+		"one on":           {texts: []string{"MachinePool=true"}},
+		"as upstream does": {texts: []string{"MachinePool=true,ClusterTopology=false, RuntimeSDK=false,InPlaceUpdates=true"}, off: []string{ClusterTopology, RuntimeSDK}},
+		"twice":            {texts: []string{"MachinePool=false,RuntimeSDK=false", "RuntimeSDK=true"}, off: []string{MachinePool}},
+		"all of a stage":   {texts: []string{"AllBeta=false,RuntimeSDK=true"}, off: []string{ClusterTopology, InPlaceUpdates, MachinePool}},
+		"unknown":          {texts: []string{"Pools=true"}, want: "unrecognized feature gate: Pools" + choose},
+		"of another case":  {texts: []string{"machinepool=false"}, want: "unrecognized feature gate: machinepool" + choose},
+		"neither":          {texts: []string{"MachinePool=no"}, want: "invalid value of MachinePool=no, err: strconv.ParseBool: parsing \"no\": invalid syntax" + choose},
+		"no value":         {texts: []string{"MachinePool"}, want: "missing bool value for MachinePool" + choose},
+		"empty":            {texts: []string{""}, want: "there is none" + choose},
+		"commas":           {texts: []string{", ,"}, want: "there is none" + choose},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var g, again Gates
+			for _, text := range tc.texts {
+				if err := g.Set(text); err != nil || tc.want != "" {
+					if err == nil || err.Error() != tc.want {
+						t.Errorf("error %v, want %q", err, tc.want)
+					}
+				}
+			}
+			if !slices.Equal(g.Off, tc.off) {
+				t.Errorf("off are %v, want %v", g.Off, tc.off)
+			}
+			if err := again.Set(g.String()); err != nil || !slices.Equal(again.Off, g.Off) {
+				t.Errorf("%s is read as %v, error %v", g.String(), again.Off, err)
+			}
+			if !g.Enabled("") {
+				t.Error("what no gate is for must be there")
+			}
+		})
+	}
+}
