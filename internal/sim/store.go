@@ -5,22 +5,17 @@ package sim
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -65,8 +60,12 @@ func newStore(c *Clock, objects []client.Object) (*store, error) {
 		return nil, err
 	}
 	s := &store{clock: c, taken: map[string]bool{}, named: map[string]int{}, sent: map[string]int{}}
+	of, err := schemaTypes()
+	if err != nil {
+		return nil, err
+	}
 	b := fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().WithObjectTracker(tracker{
-		testing.NewFieldManagedObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder(), managedfields.NewDeducedTypeConverter()), s,
+		testing.NewFieldManagedObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder(), of), s,
 	})
 	for _, crd := range crds {
 		b = b.WithObjects(crd.DeepCopy())
@@ -92,7 +91,7 @@ func newStore(c *Clock, objects []client.Object) (*store, error) {
 		s.taken[obj.GetName()], s.taken[string(obj.GetUID())] = true, true
 		b = b.WithObjects(obj.DeepCopyObject().(client.Object))
 	}
-	s.WithWatch = b.WithInterceptorFuncs(s.read.remember(builder.Writes(s.before))).Build()
+	s.WithWatch = b.WithInterceptorFuncs(s.read.remember(creations(builder.Writes(s.before)))).Build()
 	return s, nil
 }
 
@@ -112,6 +111,12 @@ func (s *store) before(verb string, obj client.Object) error {
 	if verb != "create" {
 		return nil
 	}
+	s.begin(obj)
+	return nil
+}
+
+// begin gives an object what a server gives to a new one.
+func (s *store) begin(obj metav1.Object) {
 	uid := ""
 	for uid == "" || s.taken[uid] {
 		s.made++
@@ -120,7 +125,6 @@ func (s *store) before(verb string, obj client.Object) error {
 	obj.SetUID(types.UID(uid))
 	obj.SetCreationTimestamp(metav1.NewTime(s.clock.Now()))
 	obj.SetGeneration(1)
-	return nil
 }
 
 // list returns the objects of a kind, by name.
@@ -172,96 +176,6 @@ func (s *store) collect(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// tracker counts writes, and does what an API server does beyond a fake one: it
-// counts generations, and dates deletions by the clock of the world.
-type tracker struct {
-	testing.ObjectTracker
-	store *store
-}
-
-// wrote notes a write of a kind.
-func (t tracker) wrote(gvr schema.GroupVersionResource) {
-	t.store.writes++
-	t.store.read.forget(gvr)
-}
-
-// Create implements testing.ObjectTracker.
-func (t tracker) Create(gvr schema.GroupVersionResource, obj runtime.Object, ns string, opts ...metav1.CreateOptions) error {
-	defer t.wrote(gvr)
-	return t.ObjectTracker.Create(gvr, obj, ns, opts...)
-}
-
-// Update implements testing.ObjectTracker.
-func (t tracker) Update(gvr schema.GroupVersionResource, obj runtime.Object, ns string, opts ...metav1.UpdateOptions) error {
-	defer t.wrote(gvr)
-	if err := t.amend(gvr, obj, ns); err != nil {
-		return err
-	}
-	return t.ObjectTracker.Update(gvr, obj, ns, opts...)
-}
-
-// Patch implements testing.ObjectTracker.
-func (t tracker) Patch(gvr schema.GroupVersionResource, obj runtime.Object, ns string, opts ...metav1.PatchOptions) error {
-	defer t.wrote(gvr)
-	if err := t.amend(gvr, obj, ns); err != nil {
-		return err
-	}
-	return t.ObjectTracker.Patch(gvr, obj, ns, opts...)
-}
-
-// Delete implements testing.ObjectTracker.
-func (t tracker) Delete(gvr schema.GroupVersionResource, ns, name string, opts ...metav1.DeleteOptions) error {
-	defer t.wrote(gvr)
-	return t.ObjectTracker.Delete(gvr, ns, name, opts...)
-}
-
-// Apply implements testing.ObjectTracker.
-func (t tracker) Apply(gvr schema.GroupVersionResource, obj runtime.Object, ns string, opts ...metav1.PatchOptions) error {
-	defer t.wrote(gvr)
-	return t.ObjectTracker.Apply(gvr, obj, ns, opts...)
-}
-
-func (t tracker) amend(gvr schema.GroupVersionResource, obj runtime.Object, ns string) error {
-	next, err := meta.Accessor(obj)
-	if err != nil {
-		return err
-	}
-	stored, err := t.Get(gvr, ns, next.GetName())
-	if err != nil {
-		return err
-	}
-	before, err := meta.Accessor(stored)
-	if err != nil {
-		return err
-	}
-	if before.GetDeletionTimestamp().IsZero() && !next.GetDeletionTimestamp().IsZero() {
-		next.SetDeletionTimestamp(new(metav1.NewTime(t.store.clock.Now().Truncate(time.Second))))
-	}
-	was, err := wanted(stored)
-	if err != nil {
-		return err
-	}
-	is, err := wanted(obj)
-	if err != nil {
-		return err
-	}
-	next.SetGeneration(before.GetGeneration())
-	if !equality.Semantic.DeepEqual(was, is) {
-		next.SetGeneration(before.GetGeneration() + 1)
-	}
-	return nil
-}
-
-// wanted is the part of an object that makes its generations.
-func wanted(obj runtime.Object) (map[string]any, error) {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	fields = maps.Clone(fields) // of what is unstructured already they are its own
-	maps.DeleteFunc(fields, func(field string, _ any) bool {
-		return slices.Contains([]string{"kind", "apiVersion", "metadata", "status"}, field)
-	})
-	return fields, err
 }
 
 // name makes a name with a counter in place of random letters.
