@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rules holds what the conversions of all groups have in common: what
+// becomes of a pointer whose other version has a value, of durations, of
+// references, and the annotation that brings back what an older version cannot
+// say.
+//
+// Up is from an older version to the hub, which is what is stored; down is the
+// way back. A value may be moved from source to result: Define gives every
+// conversion a copy of its own.
+package rules
+
+import (
+	"math"
+	"reflect"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Meant turns a plain value of an older version into the hub's pointer. The
+// older version cannot tell zero from nothing, so a zero counts only if the
+// hub, before it was converted down, had one there.
+func Meant[T comparable](v T, kept *T) *T {
+	var zero T
+	if v != zero || kept != nil && *kept == zero {
+		return &v
+	}
+	return nil
+}
+
+// Value is what a pointer refers to, zero without one.
+func Value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// Pointer is nil for a zero value. An empty list or map is not zero, as it
+// differs from one that is not there.
+func Pointer[T any](v T) *T {
+	if IsZero(v) {
+		return nil
+	}
+	return &v
+}
+
+// IsZero reports whether nothing in a value is set; an empty list or map is.
+func IsZero[T any](v T) bool { return reflect.ValueOf(&v).Elem().IsZero() }
+
+// Time is the hub's form of a time that may be missing.
+func Time(t *metav1.Time) metav1.Time {
+	if t.IsZero() {
+		return metav1.Time{}
+	}
+	return *t
+}
+
+// TimePointer is the older form of a time that may be missing.
+func TimePointer(t metav1.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// Seconds are the whole seconds of a duration that may be missing.
+func Seconds(d *metav1.Duration) *int32 {
+	if d == nil {
+		return nil
+	}
+	return new(seconds(*d))
+}
+
+// SecondsOf are the whole seconds of a duration, which cannot be missing.
+func SecondsOf(d metav1.Duration) *int32 { return new(seconds(d)) }
+
+// seconds drops what is below a second. An int32 holds 68 years; what is longer
+// becomes that.
+func seconds(d metav1.Duration) int32 {
+	return int32(min(max(int64(d.Duration/time.Second), math.MinInt32), math.MaxInt32))
+}
+
+// Duration is the duration of some seconds, if there are any.
+func Duration(seconds *int32) *metav1.Duration {
+	if seconds == nil {
+		return nil
+	}
+	return new(DurationOf(seconds))
+}
+
+// DurationOf is the duration of some seconds, zero without them.
+func DurationOf(seconds *int32) metav1.Duration {
+	return metav1.Duration{Duration: time.Duration(Value(seconds)) * time.Second}
+}
+
+// List converts each element of a list; no list remains no list, and an empty
+// one empty.
+func List[A, B any](in []A, convert func(from *A, to *B)) []B {
+	if in == nil {
+		return nil
+	}
+	out := make([]B, len(in))
+	for i := range in {
+		convert(&in[i], &out[i])
+	}
+	return out
+}
+
+// Rebuilt is List for lists of which an empty one comes out as none.
+func Rebuilt[A, B any](in []A, convert func(from *A, to *B)) []B {
+	if len(in) == 0 {
+		return nil
+	}
+	return List(in, convert)
+}
+
+// TryList is List with conversions that can be refused; the first error ends
+// it.
+func TryList[A, B any](in []A, convert func(from *A, to *B) error) (out []B, err error) {
+	return List(in, func(from *A, to *B) {
+		if err == nil {
+			err = convert(from, to)
+		}
+	}), err
+}
+
+// At is the element at an index, zero where the list is shorter.
+func At[T any](list []T, i int) (v T) {
+	if i < len(list) {
+		v = list[i]
+	}
+	return v
+}
+
+// Find is the first element that is what it shall be, zero without one.
+func Find[T any](list []T, is func(*T) bool) (v T) {
+	for i := range list {
+		if is(&list[i]) {
+			return list[i]
+		}
+	}
+	return v
+}
