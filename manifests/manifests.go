@@ -9,6 +9,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -66,8 +67,21 @@ var providers = map[string]string{
 
 // CRDs returns the CustomResourceDefinitions of all groups, sorted by name,
 // with the labels that contracts and clusterctl look for. The caller may
-// change them.
+// change them. Only the stored version of a kind is in them: to serve another,
+// an API server needs somebody who converts its objects.
 func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	all, err := generated()
+	if err != nil {
+		return nil, err
+	}
+	for _, crd := range all {
+		crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return !v.Storage })
+	}
+	return all, nil
+}
+
+// generated returns the CustomResourceDefinitions with all their versions.
+func generated() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	all, err := decode[apiextensionsv1.CustomResourceDefinition](crds, "crd/*.yaml")
 	if err != nil {
 		return nil, err

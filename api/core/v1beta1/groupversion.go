@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package v1beta1 holds the wire types of cluster.x-k8s.io/v1beta1, the
+// deprecated version that is served and not stored: its objects are converted
+// to and from v1beta2. Nobody programs against them, so they are structs and
+// nothing else. A struct of v1beta2 is used where both versions print it alike.
+//
+// +kubebuilder:object:generate=true
+// +groupName=cluster.x-k8s.io
+package v1beta1
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the group and version of the types here.
+func GroupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: "cluster.x-k8s.io", Version: "v1beta1"}
+}
