@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package conversion converts objects between the versions of their kinds: as an
+// API server asks for it, in ConversionReviews, and in memory.
+package conversion
+
+import (
+	"cmp"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+	kjson "sigs.k8s.io/json"
+)
+
+// Pair converts between the version that a kind is stored at and an old one.
+type Pair struct {
+	Old, Stored schema.GroupVersionKind
+	// NewOld and NewStored make empty objects of the Go types.
+	NewOld, NewStored func() runtime.Object
+	// Up and Down return new objects with the version set and with metadata.
+	// Their errors name the object.
+	Up, Down func(runtime.Object) (runtime.Object, error)
+}
+
+// Converter converts objects of the kinds that it was made of. A conversion that
+// panics fails alone.
+type Converter struct {
+	kinds map[schema.GroupKind]*versions
+}
+
+// versions are those of one kind: the stored one and, by apiVersion, the old ones.
+type versions struct {
+	stored string
+	old    map[string]Pair
+}
+
+// New makes a Converter of pairs. All pairs of a kind must have one stored version.
+func New(pairs ...Pair) (*Converter, error) {
+	c := &Converter{kinds: map[schema.GroupKind]*versions{}}
+	for _, p := range pairs {
+		kind, stored, old := p.Stored.GroupKind(), p.Stored.GroupVersion().String(), p.Old.GroupVersion().String()
+		v := c.kinds[kind]
+		if v == nil {
+			v = &versions{stored, map[string]Pair{}}
+			c.kinds[kind] = v
+		}
+		if _, twice := v.old[old]; twice || v.stored != stored || p.Old.GroupKind() != kind || old == stored {
+			return nil, fmt.Errorf("conversion between %s and %s does not go with the others of %s", p.Old, p.Stored, kind)
+		}
+		v.old[old] = p
+	}
+	return c, nil
+}
+
+// Stored is the apiVersion at which objects of a kind are stored; "" of a kind
+// that is not converted.
+func (c *Converter) Stored(kind schema.GroupKind) string {
+	if v := c.kinds[kind]; v != nil {
+		return v.stored
+	}
+	return ""
+}
+
+// Converts reports whether a version of a kind is an old one that is converted.
+func (c *Converter) Converts(kind schema.GroupVersionKind) bool {
+	v := c.kinds[kind.GroupKind()]
+	if v == nil {
+		return false
+	}
+	_, ok := v.old[kind.GroupVersion().String()]
+	return ok
+}
+
+// Object converts an object in memory. What it returns shares metadata with obj,
+// but for labels and annotations, and nothing else; obj stays as it is.
+func (c *Converter) Object(obj map[string]any, apiVersion string) (map[string]any, error) {
+	u := unstructured.Unstructured{Object: obj}
+	id := identity{APIVersion: u.GetAPIVersion(), Kind: u.GetKind()}
+	id.Metadata.Namespace, id.Metadata.Name = u.GetNamespace(), u.GetName()
+	return convert(c, id, apiVersion, obj, inMemory)
+}
+
+// JSON converts an object in JSON. Metadata is whole but for managed fields: of
+// what is not a label or an annotation an API server keeps its own.
+func (c *Converter) JSON(raw []byte, apiVersion string) ([]byte, error) {
+	var id identity
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &id); err != nil {
+		return nil, fmt.Errorf("read an object to convert to %s: %w", apiVersion, err)
+	}
+	return convert(c, id, apiVersion, raw, inJSON)
+}
+
+// identity is what is to be known of an object before it is decoded.
+type identity struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+	} `json:"metadata"`
+}
+
+// convert takes obj, in one of its forms, through the stored version if that lies
+// between.
+func convert[F any](c *Converter, id identity, to string, obj F, f form[F]) (out F, err error) {
+	if id.APIVersion == to {
+		return obj, nil
+	}
+	kind, start := schema.FromAPIVersionAndKind(id.APIVersion, id.Kind).GroupKind(), time.Now()
+	named := func(err error) error {
+		return fmt.Errorf("convert %s %s/%s to %s: %w", cmp.Or(id.Kind, "object"), id.Metadata.Namespace, id.Metadata.Name, to, err)
+	}
+	up, down, err := c.way(kind, id.APIVersion, to)
+	if err != nil {
+		observe(schema.GroupKind{}, "", f.name, start, err) // no series for each name that somebody makes up
+		return out, named(err)
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			klog.ErrorS(nil, "Conversion panicked", "kind", id.Kind, "namespace", id.Metadata.Namespace, "name", id.Metadata.Name, "to", to, "panic", v, "stack", string(debug.Stack()))
+			err = named(fmt.Errorf("panic: %v", v))
+		}
+		observe(kind, to, f.name, start, err)
+	}()
+	var now runtime.Object
+	if up != nil {
+		now = up.NewOld()
+	} else {
+		now = down.NewStored()
+	}
+	if err := f.decode(obj, now); err != nil {
+		return out, named(err)
+	}
+	if up != nil {
+		if now, err = up.Up(now); err != nil {
+			return out, err
+		}
+	}
+	if down != nil {
+		if now, err = down.Down(now); err != nil {
+			return out, err
+		}
+	}
+	if out, err = f.encode(now, obj); err != nil {
+		err = named(err)
+	}
+	return out, err
+}
+
+// way leads from one version of a kind to another; up and down are nil where it
+// begins or ends at the stored version.
+func (c *Converter) way(kind schema.GroupKind, from, to string) (up, down *Pair, err error) {
+	v := c.kinds[kind]
+	if v == nil {
+		return nil, nil, fmt.Errorf("kind %s has no conversion", kind)
+	}
+	for version, half := range map[string]**Pair{from: &up, to: &down} {
+		p, ok := v.old[version]
+		if !ok && version != v.stored {
+			return nil, nil, fmt.Errorf("kind %s has no version %s that is converted", kind, version)
+		}
+		if ok {
+			*half = &p
+		}
+	}
+	return up, down, nil
+}
