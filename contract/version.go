@@ -31,18 +31,21 @@ func CRDName(group, kind string) string {
 }
 
 // Choose picks, from the labels of a CRD, the newest contract version that is
-// understood, and the latest API version that follows it.
+// understood, and the latest API version that follows it. A label without a value
+// says nothing.
 func Choose(crdLabels map[string]string) (contractVersion, apiVersion string, err error) {
 	for _, v := range Versions() {
 		list, ok := crdLabels[labelPrefix+v]
-		if !ok {
-			continue
-		}
 		apis := slices.DeleteFunc(strings.Split(list, "_"), func(s string) bool { return s == "" })
-		if len(apis) == 0 {
-			return "", "", fmt.Errorf("label %s%s names no API version: list those that follow the contract, joined by _", labelPrefix, v)
+		switch {
+		case len(apis) > 0:
+			return v, slices.MaxFunc(apis, version.CompareKubeAwareVersionStrings), nil
+		case ok && err == nil:
+			err = fmt.Errorf("label %s%s names no API version: list those that follow the contract, joined by _", labelPrefix, v)
 		}
-		return v, slices.MaxFunc(apis, version.CompareKubeAwareVersionStrings), nil
+	}
+	if err != nil {
+		return "", "", err
 	}
 	for label := range crdLabels {
 		if v, ok := strings.CutPrefix(label, labelPrefix); ok && versionLike(v) {

@@ -36,6 +36,7 @@ func TestChoose(t *testing.T) {
 		"the latest version wins":    {map[string]string{"cluster.x-k8s.io/v1beta2": "v1_v1beta9_v2alpha1"}, V1Beta2, "v1", ""},
 		"no label":                   {map[string]string{"cluster.x-k8s.io/provider": "x", "app": "y"}, "", "", "no label cluster.x-k8s.io/v1beta2 says which API version follows the contract; install the provider's CRDs with their labels"},
 		"an unsupported contract":    {map[string]string{"cluster.x-k8s.io/v1alpha4": "v1"}, "", "", "label cluster.x-k8s.io/v1alpha4: contract v1alpha4 is not supported; use a provider version for one of v1beta2, v1beta1"},
+		"an empty label is passed":   {map[string]string{"cluster.x-k8s.io/v1beta2": "", "cluster.x-k8s.io/v1beta1": "v1"}, V1Beta1, "v1", ""},
 		"an empty label":             {map[string]string{"cluster.x-k8s.io/v1beta2": ""}, "", "", "label cluster.x-k8s.io/v1beta2 names no API version: list those that follow the contract, joined by _"},
 	}
 	for name, tc := range tests {
