@@ -5,6 +5,7 @@ package contract
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -48,6 +49,19 @@ type MachineTemplate struct {
 	NodeDrainSeconds        Field[int32]
 	NodeVolumeDetachSeconds Field[int32]
 	NodeDeletionSeconds     Field[int32]
+
+	// versioned is the same reference with the version of what it refers to, where
+	// a contract version has that.
+	versioned Field[corev1.ObjectReference]
+}
+
+// Refer has Machines made on infrastructure from a template.
+func (m MachineTemplate) Refer(obj, template *unstructured.Unstructured) error {
+	gvk := template.GroupVersionKind()
+	if len(m.versioned.path) > 0 {
+		return m.versioned.Set(obj, corev1.ObjectReference{APIVersion: template.GetAPIVersion(), Kind: gvk.Kind, Namespace: template.GetNamespace(), Name: template.GetName()})
+	}
+	return m.InfrastructureRef.Set(obj, clusterv1.ContractVersionedObjectReference{APIGroup: gvk.Group, Kind: gvk.Kind, Name: template.GetName()})
 }
 
 var controlPlanes = map[string]ControlPlane{
@@ -67,7 +81,9 @@ var controlPlanes = map[string]ControlPlane{
 		MachineTemplate: MachineTemplate{
 			Metadata:                At[clusterv1.ObjectMeta]("spec.machineTemplate.metadata"),
 			InfrastructureRef:       through("spec.machineTemplate.infrastructureRef", refFromVersioned, nil),
+			versioned:               At[corev1.ObjectReference]("spec.machineTemplate.infrastructureRef"),
 			ReadinessGates:          At[[]clusterv1.MachineReadinessGate]("spec.machineTemplate.readinessGates"),
+			Taints:                  At[[]clusterv1.MachineTaint]("spec.machineTemplate.taints"),
 			NodeDrainSeconds:        through("spec.machineTemplate.nodeDrainTimeout", secondsFromDuration, durationFromSeconds),
 			NodeVolumeDetachSeconds: through("spec.machineTemplate.nodeVolumeDetachTimeout", secondsFromDuration, durationFromSeconds),
 			NodeDeletionSeconds:     through("spec.machineTemplate.nodeDeletionTimeout", secondsFromDuration, durationFromSeconds),

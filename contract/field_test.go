@@ -153,6 +153,7 @@ func TestSetThenGetGivesTheSame(t *testing.T) {
 		"endpoint": cp2.ControlPlaneEndpoint.Set(o, clusterv1.APIEndpoint{Host: "h", Port: 6443}),
 		"replicas": cp2.Replicas.Set(o, 3),
 		"timeout":  cp1.MachineTemplate.NodeDrainSeconds.Set(o, 90),
+		"taints":   cp1.MachineTemplate.Taints.Set(o, []clusterv1.MachineTaint{{Key: "k", Effect: "NoSchedule"}}),
 		"domains":  cluster1.FailureDomains.Set(o, domains),
 	} {
 		if err != nil {
@@ -160,12 +161,36 @@ func TestSetThenGetGivesTheSame(t *testing.T) {
 		}
 	}
 	want := m(
-		"spec", m("controlPlaneEndpoint", m("host", "h", "port", int64(6443)), "replicas", int64(3), "machineTemplate", m("nodeDrainTimeout", "1m30s")),
+		"spec", m("controlPlaneEndpoint", m("host", "h", "port", int64(6443)), "replicas", int64(3), "machineTemplate", m("nodeDrainTimeout", "1m30s", "taints", []any{m("key", "k", "effect", "NoSchedule")})),
 		"status", m("failureDomains", m("a", m("controlPlane", true, "attributes", m("k", "v")))))
 	if diff := cmp.Diff(want, o.Object); diff != "" {
 		t.Errorf("object (-want +got):\n%s", diff)
 	}
 	o.DeepCopy() // panics on anything that unstructured objects may not hold
+}
+
+func TestReferIsWhatEachVersionHas(t *testing.T) {
+	t.Parallel()
+	template := obj(nil)
+	template.SetAPIVersion("infra.example.com/v1")
+	template.SetKind("HostTemplate")
+	template.SetNamespace("ns")
+	template.SetName("t")
+	for version, want := range map[string]map[string]any{
+		V1Beta1: m("infrastructureRef", m("apiVersion", "infra.example.com/v1", "kind", "HostTemplate", "namespace", "ns", "name", "t")),
+		V1Beta2: m("spec", m("infrastructureRef", m("apiGroup", "infra.example.com", "kind", "HostTemplate", "name", "t"))),
+	} {
+		o, c := &unstructured.Unstructured{}, controlPlanes[version].MachineTemplate
+		if err := c.Refer(o, template); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(m("spec", m("machineTemplate", want)), o.Object); diff != "" {
+			t.Errorf("contract %s (-want +got):\n%s", version, diff)
+		}
+		if ref, ok, err := c.InfrastructureRef.Get(o); !ok || err != nil || ref != (clusterv1.ContractVersionedObjectReference{APIGroup: "infra.example.com", Kind: "HostTemplate", Name: "t"}) {
+			t.Errorf("contract %s: read as %v, %t, %v", version, ref, ok, err)
+		}
+	}
 }
 
 func TestSetRefusesWhatTheVersionDoesNotHave(t *testing.T) {

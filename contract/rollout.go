@@ -21,7 +21,8 @@ func (c ControlPlane) IsProvisioning(obj *unstructured.Unstructured) (bool, erro
 }
 
 // IsUpgrading reports whether a control plane wants a newer version than one
-// that it runs.
+// that it runs. Versions that differ in build metadata alone have no order: that
+// is an upgrade either way.
 func (c ControlPlane) IsUpgrading(obj *unstructured.Unstructured) (bool, error) {
 	text, ok, err := c.Version.Get(obj)
 	if err != nil || !ok {
@@ -40,7 +41,7 @@ func (c ControlPlane) IsUpgrading(obj *unstructured.Unstructured) (bool, error) 
 		if err != nil {
 			return false, fmt.Errorf("read running versions of %s %s: %w", obj.GetKind(), obj.GetName(), err)
 		}
-		if v.LessThan(wanted) {
+		if v.LessThan(wanted) || !wanted.LessThan(v) && v.BuildMetadata() != wanted.BuildMetadata() {
 			return true, nil
 		}
 	}

@@ -97,6 +97,8 @@ func TestControlPlaneState(t *testing.T) {
 		"an old version runs":               {spec, full("versions", []any{m("version", "v1.36.0"), m("version", "v1.36.1")}), state{Upgrading: true}},
 		"versions come before version":      {spec, full("version", "v1.35.0", "versions", []any{m("version", "v1.36.1")}), state{}},
 		"a newer version runs":              {spec, full("version", "v1.36.2"), state{}},
+		"another build runs":                {m("version", "v1.36.1+b.1", "replicas", int64(3)), full("version", "v1.36.1+b.2"), state{Upgrading: true}},
+		"a newer version of another build":  {m("version", "v1.36.1+b.1", "replicas", int64(3)), full("version", "v1.36.2+b.2"), state{}},
 		"one replica is not available":      {spec, full("version", "v1.36.1", "availableReplicas", int64(2)), state{Scaling: true}},
 		"no version and no replicas wanted": {m(), m(), state{}},
 	}
