@@ -5,10 +5,13 @@
 package naming
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"text/template"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -38,8 +41,40 @@ type Data struct {
 	Random   string // five characters that no other object has
 }
 
-// Render makes a name. One that is too long is cut, and ends in what is random.
+// defaults are the templates where a class has none.
+var defaults = map[Subject]string{
+	Cluster:           "{{ .cluster.name }}-{{ .random }}",
+	MachineDeployment: "{{ .cluster.name }}-{{ .machineDeployment.topologyName }}-{{ .random }}",
+	MachinePool:       "{{ .cluster.name }}-{{ .machinePool.topologyName }}-{{ .random }}",
+}
+
+// safe are characters that make no words, and that nobody takes for others.
+const safe = "bcdfghjklmnpqrstvwxz2456789"
+
+// Random is what looks random in a name, and is the same each time: five
+// characters that come of the UID of a Cluster and of what the name is for. Who
+// makes an object again, because nobody knows whether it was made, finds the one
+// that is there.
+func Random(uid types.UID, parts ...string) string {
+	sum := sha256.New()
+	for _, part := range append([]string{string(uid)}, parts...) {
+		fmt.Fprintf(sum, "%d %s\n", len(part), part)
+	}
+	n := binary.BigEndian.Uint64(sum.Sum(nil))
+	out := make([]byte, longest-shorter)
+	for i := range out {
+		out[i] = safe[n%uint64(len(safe))]
+		n /= uint64(len(safe))
+	}
+	return string(out)
+}
+
+// Render makes a name; an empty text is the default of the subject. A name that
+// is too long is cut, and ends in what is random.
 func Render(text string, s Subject, d Data) (string, error) {
+	if text == "" {
+		text = defaults[s]
+	}
 	parsed, err := template.New("name").Option("missingkey=error").Parse(text)
 	if err != nil {
 		return "", fmt.Errorf("is no Go template: %w", err)

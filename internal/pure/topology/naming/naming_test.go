@@ -23,6 +23,7 @@ func TestRender(t *testing.T) {
 		"a cluster's":    {"{{ .cluster.name }}-x-{{ .random }}", Cluster, Data{Cluster: "c", Random: "abcde"}, "c-x-abcde"},
 		"a deployment's": {"{{ .cluster.name }}-{{ .machineDeployment.topologyName }}", MachineDeployment, Data{Cluster: "c", Topology: "md"}, "c-md"},
 		"a pool's":       {"{{ .machinePool.topologyName }}", MachinePool, Data{Topology: "mp"}, "mp"},
+		"the default":    {"", MachinePool, Data{Cluster: "c", Topology: "mp", Random: "abcde"}, "c-mp-abcde"},
 		"too long":       {"{{ .cluster.name }}", Cluster, Data{Cluster: long, Random: "abcde"}, long[:58] + "abcde"},
 		"just not":       {"{{ .cluster.name }}", Cluster, Data{Cluster: long[:63], Random: "abcde"}, long[:63]},
 	}
@@ -33,6 +34,21 @@ func TestRender(t *testing.T) {
 				t.Errorf("%q, error %v, want %q", got, err, tc.want)
 			}
 		})
+	}
+}
+
+func TestWhatLooksRandomIsTheSameEachTime(t *testing.T) {
+	t.Parallel()
+	if got := Random("uid", "role", "md", "0"); got != "9lpwk" {
+		t.Errorf("got %s: names of objects that are there depend on it", got)
+	}
+	seen := map[string]bool{}
+	for _, parts := range [][]string{{}, {""}, {"a"}, {"a", ""}, {"", "a"}, {"a", "b"}, {"ab"}, {"a b"}, {"a\n1 b"}} {
+		seen[Random("uid", parts...)] = true
+		seen[Random("other", parts...)] = true
+	}
+	if len(seen) != 18 {
+		t.Errorf("%d names of 18", len(seen))
 	}
 }
 
