@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package desired
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/pure/topology/compat"
+	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
+)
+
+// made is what is made from a template of the class: a copy of it, or an object of
+// the kind that it is for.
+type made struct {
+	patches.Item
+	name    name
+	current *unstructured.Unstructured
+	err     error
+}
+
+// copied are the roles of templates that are copied.
+var copied = map[patches.Role]bool{patches.ControlPlaneMachines: true, patches.DeploymentBootstrap: true, patches.DeploymentInfrastructure: true}
+
+// begin makes an object or a copy as the template has it, with the labels that it
+// is found by.
+func (c *computation) begin(m made, ref clusterv1.ClusterClassTemplateReference, metadata clusterv1.ObjectMeta, labels map[string]string) *made {
+	template, err := c.Templates(ref)
+	if err == nil {
+		m.Template = template
+		m.Desired, err = c.from(template, copied[m.Role])
+	}
+	if err != nil {
+		m.err = err
+		return &m
+	}
+	m.name.kind = m.Desired.GetKind()
+	m.name.parts = append([]string{string(m.Role)}, m.name.parts...)
+	origin := map[string]string{
+		clusterv1.TemplateClonedFromNameAnnotation:      ref.Name,
+		clusterv1.TemplateClonedFromGroupKindAnnotation: ref.GroupVersionKind().GroupKind().String(),
+	}
+	m.Desired.SetLabels(joined(m.Desired.GetLabels(), metadata.Labels, labels))
+	m.Desired.SetAnnotations(joined(m.Desired.GetAnnotations(), metadata.Annotations, origin))
+	return &m
+}
+
+// from makes what a template is for. What the server keeps of the template, and
+// what tools note of the whole of it, is not in it.
+func (c *computation) from(template *unstructured.Unstructured, copied bool) (*unstructured.Unstructured, error) {
+	out := &unstructured.Unstructured{Object: map[string]any{}}
+	out.SetAPIVersion(template.GetAPIVersion())
+	out.SetKind(template.GetKind())
+	out.SetNamespace(c.Cluster.Namespace)
+	if copied {
+		out.SetLabels(template.GetLabels())
+		out.SetAnnotations(without(template.GetAnnotations(), corev1.LastAppliedConfigAnnotation))
+		if spec, ok := template.Object["spec"]; ok {
+			out.Object["spec"] = spec
+		}
+		out = out.DeepCopy()
+		c.own(out)
+		return out, nil
+	}
+	kind, ok := strings.CutSuffix(template.GetKind(), clusterv1.TemplateSuffix)
+	if !ok || kind == "" {
+		return nil, fmt.Errorf("%s %s: the kind of a template ends in %s: correct the reference in the ClusterClass", template.GetKind(), template.GetName(), clusterv1.TemplateSuffix)
+	}
+	out.SetKind(kind)
+	of := contract.AnyTemplate()
+	labels, _, err := of.Labels.Get(template)
+	annotations, _, wrong := of.Annotations.Get(template)
+	spec, there, bad := of.Spec.Get(template)
+	if err := errors.Join(err, wrong, bad); err != nil {
+		return nil, err
+	}
+	out.SetLabels(labels)
+	out.SetAnnotations(annotations)
+	if there {
+		out.Object["spec"] = spec
+	}
+	return out.DeepCopy(), nil
+}
+
+// own has the garbage collector remove what nothing else has come to own.
+func (c *computation) own(u *unstructured.Unstructured) {
+	if c.Cluster.UID == "" { // as in a file
+		return
+	}
+	u.SetOwnerReferences([]metav1.OwnerReference{c.owner()})
+}
+
+func (c *computation) owner() metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: clusterv1.GroupVersion().String(), Kind: clusterv1.ClusterKind, Name: c.Cluster.Name, UID: c.Cluster.UID}
+}
+
+// provide gives a name by which patches can know a template or object before they
+// made its spec.
+func (c *computation) provide(m *made) {
+	if m.err != nil {
+		return
+	}
+	if m.current != nil {
+		m.Desired.SetName(m.current.GetName())
+		return
+	}
+	name, err := c.names.pick(m.name)
+	m.Desired.SetName(name)
+	m.err = err
+}
+
+// settle gives a template its name for good: a spec that differs is that of
+// another template.
+func (c *computation) settle(m *made) {
+	if m == nil || m.err != nil {
+		return
+	}
+	if m.current != nil {
+		if m.err = compat.Template(m.current, m.Desired); m.err != nil {
+			return
+		}
+		same, err := c.same(m.current, m.Desired)
+		if same || err != nil {
+			m.err = err
+			return
+		}
+		m.name.not = m.current.GetName()
+	}
+	spec, err := json.Marshal(m.Desired.Object["spec"])
+	if err != nil {
+		m.err = err
+		return
+	}
+	of := m.name
+	of.parts = append(append([]string{}, of.parts...), fmt.Sprintf("%x", sha256.Sum256(spec)))
+	name, err := c.names.pick(of)
+	m.Desired.SetName(name)
+	m.err = err
+}
+
+func (c *computation) same(current, wanted *unstructured.Unstructured) (bool, error) {
+	if c.Same != nil {
+		return c.Same(current, wanted)
+	}
+	return reflect.DeepEqual(current.Object["spec"], wanted.Object["spec"]), nil
+}
+
+// keptEndpoint takes away what a template says of the endpoint without saying it: a
+// provider fills it in, and it is not to be emptied again.
+func keptEndpoint(u *unstructured.Unstructured) {
+	for field, zero := range map[string]any{"host": "", "port": int64(0)} {
+		if value, there, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "controlPlaneEndpoint", field); there && (value == zero || value == nil) {
+			unstructured.RemoveNestedField(u.Object, "spec", "controlPlaneEndpoint", field)
+		}
+	}
+	if at, there, err := unstructured.NestedMap(u.Object, "spec", "controlPlaneEndpoint"); there && err == nil && len(at) == 0 {
+		unstructured.RemoveNestedField(u.Object, "spec", "controlPlaneEndpoint")
+	}
+}
+
+// joined are all of several maps; later ones win. Nil if there is nothing.
+func joined(all ...map[string]string) map[string]string {
+	var out map[string]string
+	for _, m := range all {
+		if out == nil && len(m) > 0 {
+			out = map[string]string{}
+		}
+		maps.Copy(out, m)
+	}
+	return out
+}
+
+func without(m map[string]string, key string) map[string]string {
+	out := maps.Clone(m)
+	delete(out, key)
+	return out
+}

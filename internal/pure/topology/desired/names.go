@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package desired
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/topology/naming"
+)
+
+// names gives names to new objects.
+type names struct {
+	cluster *clusterv1.Cluster
+	leaving []string          // kind/name of objects on their way out
+	taken   map[string]string // who has a name, by kind/name
+}
+
+// name is what the name of a new object is made from.
+type name struct {
+	kind     string // of the object
+	text     string // the template; empty for the default
+	subject  naming.Subject
+	topology string   // the name in the topology
+	parts    []string // what the random part comes from, beside the Cluster
+	not      string   // a name that has to change
+}
+
+// pick makes a name that no object on its way out has: objects of one name would
+// be the same.
+func (n *names) pick(of name) (string, error) {
+	last := ""
+	for i := 0; ; i++ {
+		random := naming.Random(n.cluster.UID, append(slices.Clone(of.parts), strconv.Itoa(i))...)
+		made, err := naming.Render(of.text, of.subject, naming.Data{Cluster: n.cluster.Name, Topology: of.topology, Random: random})
+		if err != nil {
+			return "", fmt.Errorf("its name: %w", err)
+		}
+		if wrong := validation.IsDNS1123Subdomain(made); len(wrong) > 0 {
+			return "", fmt.Errorf("it cannot be named %q: %s: correct naming.template in the ClusterClass", made, strings.Join(wrong, ", "))
+		}
+		switch leaving := slices.Contains(n.leaving, of.kind+"/"+made); {
+		case !leaving && made != of.not:
+			return made, nil
+		case made == last:
+			return "", fmt.Errorf("the %s %s of before is still being deleted: it is made again when that is gone", of.kind, made)
+		}
+		last = made
+	}
+}
+
+// take reserves a name for an object, which nothing else of the kind may have.
+func (n *names) take(kind, name, who string) error {
+	key := kind + "/" + name
+	if other := n.taken[key]; other != "" {
+		return errors.New("its name " + name + " is that of " + other + ": have naming.template of its class use the name in the topology, or .random")
+	}
+	n.taken[key] = who
+	return nil
+}

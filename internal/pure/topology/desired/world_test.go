@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package desired_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/pure/topology/blueprint"
+	"github.com/capstan-dev/capstan/internal/pure/topology/desired"
+	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
+	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
+)
+
+// world is a Cluster with its class, and what there is of it.
+type world struct {
+	class     *clusterv1.ClusterClass
+	cluster   *clusterv1.Cluster
+	templates map[string]*unstructured.Unstructured // by kind/name
+	contract  string
+	current   desired.Current
+	plan      *upgrade.Plan // nil: all is to have the version of the topology
+	same      func(current, wanted *unstructured.Unstructured) (bool, error)
+	ext       desired.Extensions
+}
+
+// load reads a world from a file of testdata.
+func load(t testing.TB, file string) *world {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{class: &clusterv1.ClusterClass{}, cluster: &clusterv1.Cluster{}, templates: map[string]*unstructured.Unstructured{}, contract: contract.V1Beta2}
+	documents := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		u := &unstructured.Unstructured{}
+		if err := documents.Decode(&u.Object); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		u = clean(t, u)
+		switch u.GetKind() {
+		case "ClusterClass":
+			fill(t, u, w.class)
+		case "Cluster":
+			fill(t, u, w.cluster)
+		default:
+			w.templates[u.GetKind()+"/"+u.GetName()] = u
+		}
+	}
+	return w
+}
+
+// clean gives an object the types that the server's JSON gives it.
+func clean(t testing.TB, u *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	text, err := yaml.Marshal(u.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err = yaml.YAMLToJSON(text); err != nil {
+		t.Fatal(err)
+	}
+	out := &unstructured.Unstructured{}
+	if err := out.UnmarshalJSON(text); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func fill(t testing.TB, u *unstructured.Unstructured, into any) {
+	t.Helper()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, into, true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) template(ref clusterv1.ClusterClassTemplateReference) (*unstructured.Unstructured, error) {
+	u := w.templates[ref.Kind+"/"+ref.Name]
+	if u == nil {
+		return nil, fmt.Errorf("there is no %s %s", ref.Kind, ref.Name)
+	}
+	return u, nil
+}
+
+// input is what Compute gets.
+func (w *world) input(t testing.TB) desired.Input {
+	t.Helper()
+	compiled, err := patches.Compile(w.class)
+	if err != nil {
+		t.Fatal(err)
+	}
+	topology := &w.cluster.Spec.Topology
+	plan := upgrade.Plan{ControlPlane: upgrade.Decision{Version: topology.Version, State: upgrade.Current}, Workers: map[upgrade.GroupKey]upgrade.Decision{}}
+	for _, md := range topology.Workers.MachineDeployments {
+		plan.Workers[upgrade.GroupKey{Kind: upgrade.MachineDeployment, Name: md.Name}] = upgrade.Decision{Version: topology.Version, State: upgrade.Current}
+	}
+	for _, mp := range topology.Workers.MachinePools {
+		plan.Workers[upgrade.GroupKey{Kind: upgrade.MachinePool, Name: mp.Name}] = upgrade.Decision{Version: topology.Version, State: upgrade.Current}
+	}
+	if w.plan != nil {
+		plan = *w.plan
+	}
+	return desired.Input{
+		Cluster: w.cluster, Blueprint: blueprint.Of(w.class, topology), Templates: w.template, Contract: w.contract,
+		Patches: compiled, Current: w.current, Plan: plan, Same: w.same,
+	}
+}
+
+func (w *world) compute(t testing.TB) desired.Desired {
+	t.Helper()
+	d, err := desired.Compute(w.input(t), w.ext)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// objects are all that is to be written, in the order in which it is.
+func objects(d desired.Desired) (all []*unstructured.Unstructured) {
+	add := func(objects ...*unstructured.Unstructured) {
+		for _, o := range objects {
+			if o != nil {
+				all = append(all, o)
+			}
+		}
+	}
+	add(d.Infrastructure.Object, d.ControlPlane.Hosts, d.ControlPlane.Object, d.ControlPlane.HealthCheck)
+	for _, groups := range [][]desired.GroupPart{d.Deployments, d.Pools} {
+		for _, g := range groups {
+			add(g.Bootstrap, g.Hosts, g.Object, g.HealthCheck)
+		}
+	}
+	return all
+}
