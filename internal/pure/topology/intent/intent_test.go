@@ -294,3 +294,40 @@ func TestASpecIsKeptByWhatChangesItOnlyInForm(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatWasAppliedCanBeAppliedAgain(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ live, want string }{
+		"what others have is left out": {live(`{"name":"a","count":3,"group":{"x":"1","y":"2"}}`, `{"f:name":{},"f:group":{"f:x":{}}}`, `{"f:count":{}}`), whole(`{"name":"a","group":{"x":"1"}}`)},
+		"as it is by now":              {live(`{"name":"b"}`, `{"f:name":{}}`), whole(`{"name":"b"}`)},
+		"items of lists": {live(`{"tags":["x","y"],"ports":[{"port":1,"protocol":"TCP","name":"n"},{"port":2,"protocol":"TCP"}]}`, `{"f:tags":{"v:\"y\"":{}},"f:ports":{"k:{\"port\":1,\"protocol\":\"TCP\"}":{".":{},"f:port":{},"f:protocol":{}}}}`),
+			whole(`{"tags":["y"],"ports":[{"port":1,"protocol":"TCP"}]}`)},
+		"lists that are one value": {live(`{"atoms":[{"a":"1","b":2}]}`, `{"f:atoms":{}}`), whole(`{"atoms":[{"a":"1","b":2}]}`)},
+		"never applied":            {strings.Replace(live(`{"name":"a"}`, `{"f:name":{}}`), `"us"`, `"x"`, 1), `null`},
+		"by another version":       {strings.Replace(live(`{"name":"a"}`, `{"f:name":{}}`), `"g/v1"`, `"g/v2"`, 2), `null`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			live := object(t, tc.live)
+			live["apiVersion"] = "g/v1"
+			got, err := thing(t).Applied("us", live)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(object(t, tc.want), got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if got == nil {
+				return
+			}
+			again, err := thing(t).Intend("us", got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v := again.Against(live, nil); v.Changed() {
+				t.Errorf("applied again: %s, adds %v, removes %v", v.Reason, v.Added, v.Removed)
+			}
+		})
+	}
+}
