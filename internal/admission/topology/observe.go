@@ -4,6 +4,7 @@ package topology
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -13,6 +14,8 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/access/workers"
+	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 )
@@ -68,23 +71,35 @@ func (a *admission) observeWorkers(ctx context.Context, old *clusterv1.Cluster, 
 			return fmt.Errorf("list workers of Cluster %s: %w", client.ObjectKeyFromObject(old), err)
 		}
 	}
-	behind := map[string]bool{} // MachineDeployments with a Machine of another version
+	byDeployment := map[string][]*clusterv1.Machine{}
 	for i := range machines.Items {
 		m := &machines.Items[i]
-		if info := m.Status.NodeInfo; m.Spec.Version != u.from || info != nil && info.KubeletVersion != u.from {
-			behind[m.Labels[clusterv1.MachineDeploymentNameLabel]] = true
-		}
+		name := m.Labels[clusterv1.MachineDeploymentNameLabel]
+		byDeployment[name] = append(byDeployment[name], m)
 	}
 	for i := range deployments.Items {
 		md := &deployments.Items[i]
-		if _, ok := md.Labels[clusterv1.ClusterTopologyOwnedLabel]; ok && (md.Spec.Template.Spec.Version != u.from || behind[md.Name]) {
+		if _, ok := md.Labels[clusterv1.ClusterTopologyOwnedLabel]; !ok {
+			continue
+		}
+		upgrading, err := workers.DeploymentUpgrading(byDeployment[md.Name], u.from)
+		if err != nil || upgrading || md.Spec.Template.Spec.Version != u.from {
 			u.deployments = append(u.deployments, md.Name)
 		}
 	}
 	for i := range pools.Items {
 		mp := &pools.Items[i]
-		if _, ok := mp.Labels[clusterv1.ClusterTopologyOwnedLabel]; ok && mp.Spec.Template.Spec.Version != u.from {
+		if _, ok := mp.Labels[clusterv1.ClusterTopologyOwnedLabel]; !ok {
+			continue
+		}
+		upgrading, err := workers.PoolUpgrading(ctx, a.Workload, mp, u.from)
+		switch {
+		case upgrading || mp.Spec.Template.Spec.Version != u.from:
 			u.pools = append(u.pools, mp.Name)
+		case errors.Is(err, workload.ErrNotConnected):
+			u.unseen = append(u.unseen, mp.Name)
+		case err != nil:
+			return err
 		}
 	}
 	return nil

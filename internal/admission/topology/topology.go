@@ -37,10 +37,10 @@ func validateTopology(at *field.Path, c, old *clusterv1.Cluster) (errs field.Err
 	check := t.ControlPlane.HealthCheck
 	errs = append(errs, fieldrules.HealthCheck(cp.Child("healthCheck"), check.Checks, check.Remediation.TriggerIf)...)
 	errs = append(errs, remediation(cp.Child("healthCheck"), check.Remediation.TemplateRef)...)
-	return append(errs, workers(at.Child("workers"), &t.Workers)...)
+	return append(errs, groups(at.Child("workers"), &t.Workers)...)
 }
 
-func workers(at *field.Path, w *clusterv1.WorkersTopology) (errs field.ErrorList) {
+func groups(at *field.Path, w *clusterv1.WorkersTopology) (errs field.ErrorList) {
 	name := func(at *field.Path, name string, seen map[string]bool) {
 		switch {
 		case name == "":

@@ -22,6 +22,8 @@ type upgrade struct {
 	made            bool
 	// Names of workers that are not all at the version before.
 	deployments, pools []string
+	// Names of pools whose Nodes cannot be read from here.
+	unseen []string
 }
 
 // check says why the version cannot change now. Back to the version that the

@@ -21,6 +21,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/classes"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/workers"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 	"github.com/capstan-dev/capstan/internal/pure/topology/classrefs"
@@ -30,6 +31,7 @@ import (
 type Reads struct {
 	Cache     client.Reader // with the indexes of package kit/index
 	Providers *provider.Objects
+	Workload  workers.Clusters
 }
 
 type admission struct {
@@ -168,6 +170,9 @@ func (a *admission) upgrade(ctx context.Context, r webhook.Review[clusterv1.Clus
 	u, err := a.observeUpgrade(ctx, r.Object, r.Old, class)
 	if err != nil {
 		return err
+	}
+	if len(u.unseen) > 0 { // whoever upgrades looks again
+		v.Warnings = append(v.Warnings, fmt.Sprintf("the workload cluster is not connected: whether MachinePools [%s] still complete a previous upgrade was not checked", list(u.unseen)))
 	}
 	errs := u.check(field.NewPath("spec", "topology", "version"))
 	if _, skip := r.Object.Annotations[clusterv1.ClusterTopologyUnsafeUpdateVersionAnnotation]; !skip {

@@ -3,6 +3,7 @@
 package topology
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,6 +25,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
@@ -50,7 +53,7 @@ status: {version: v1.34.0}
 func newHooks(t *testing.T, controlPlane string, objects ...client.Object) []webhook.Webhook {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clusterv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clusterv1.AddToScheme(scheme), corev1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	kind := schema.GroupVersionKind{Group: "controlplane.t.io", Version: "v1", Kind: "Plane"}
@@ -70,7 +73,19 @@ func newHooks(t *testing.T, controlPlane string, objects ...client.Object) []web
 		b = b.WithIndex(kind, index.ClusterName, index.Of)
 	}
 	c := b.Build()
-	return Webhooks(Reads{Cache: c, Providers: provider.New(c, nil)})
+	return Webhooks(Reads{Cache: c, Providers: provider.New(c, nil), Workload: nodes{c}})
+}
+
+// nodes are those among the objects of a management cluster, as of all workload
+// clusters. Without any these are not connected.
+type nodes struct{ mgmt client.Client }
+
+func (n nodes) Client(ctx context.Context, _ client.ObjectKey) (client.Client, error) {
+	var all corev1.NodeList
+	if err := n.mgmt.List(ctx, &all); err != nil || len(all.Items) > 0 {
+		return n.mgmt, err
+	}
+	return nil, workload.ErrNotConnected
 }
 
 // class is one that is ready, named x in ns unless changes say otherwise.
@@ -251,12 +266,19 @@ func TestTheVersionOfATopologyChangesWhenAllIsAtRest(t *testing.T) {
 	deployment := func(version string) client.Object {
 		return builder.Parse[clusterv1.MachineDeployment](t, "{metadata: {namespace: ns, name: md, labels: {topology.cluster.x-k8s.io/owned: ''}}, spec: {clusterName: c, template: {spec: {clusterName: c, version: "+version+"}}}}")
 	}
+	pool := func(version string) client.Object {
+		return builder.Parse[clusterv1.MachinePool](t, "{metadata: {namespace: ns, name: mp, labels: {topology.cluster.x-k8s.io/owned: ''}}, spec: {clusterName: c, template: {spec: {clusterName: c, version: "+version+"}}}, status: {nodeRefs: [{name: n}]}}")
+	}
+	node := func(kubelet string) client.Object {
+		return builder.Parse[corev1.Node](t, "{metadata: {name: n}, status: {nodeInfo: {kubeletVersion: "+kubelet+"}}}")
+	}
+	const skip = "unsafe.topology.cluster.x-k8s.io/disable-update-version-check: ''"
 	tests := map[string]struct {
 		plane, class  string
 		workers       []client.Object
 		from, to      string
 		meta, refused string
-		warns         bool
+		warned        string
 	}{
 		"to the next":           {plane: plane, from: "v1.34.0", to: "v1.35.0"},
 		"downwards":             {plane: plane, from: "v1.34.0", to: "v1.33.2", refused: at + `"v1.33.2": version cannot be decreased from "v1.34.0" to "v1.33.2"`},
@@ -271,7 +293,11 @@ func TestTheVersionOfATopologyChangesWhenAllIsAtRest(t *testing.T) {
 		"while workers wait":    {plane: plane, workers: []client.Object{deployment("v1.33.2")}, from: "v1.34.0", to: "v1.35.0", refused: at + `"v1.35.0": there are still MachineDeployments completing a previous upgrade: [md]`},
 		"while workers roll":    {plane: plane, workers: []client.Object{deployment("v1.34.0"), machine("v1.33.2")}, from: "v1.34.0", to: "v1.35.0", refused: at + `"v1.35.0": there are still MachineDeployments completing a previous upgrade: [md]`},
 		"when workers are done": {plane: plane, workers: []client.Object{deployment("v1.34.0"), machine("v1.34.0")}, from: "v1.34.0", to: "v1.35.0"},
-		"by who knows":          {plane: plane, from: "v1.34.0", to: "v1.33.2", meta: "unsafe.topology.cluster.x-k8s.io/disable-update-version-check: ''", warns: true},
+		"while a pool waits":    {plane: plane, workers: []client.Object{pool("v1.33.2"), node("v1.33.2")}, from: "v1.34.0", to: "v1.35.0", refused: at + `"v1.35.0": there are still MachinePools completing a previous upgrade: [mp]`},
+		"while a pool rolls":    {plane: plane, workers: []client.Object{pool("v1.34.0"), node("v1.33.2")}, from: "v1.34.0", to: "v1.35.0", refused: at + `"v1.35.0": there are still MachinePools completing a previous upgrade: [mp]`},
+		"when a pool is done":   {plane: plane, workers: []client.Object{pool("v1.34.0"), node("v1.34.0")}, from: "v1.34.0", to: "v1.35.0"},
+		"not connected":         {plane: plane, workers: []client.Object{pool("v1.34.0")}, from: "v1.34.0", to: "v1.35.0", warned: "the workload cluster is not connected: whether MachinePools [mp] still complete a previous upgrade was not checked"},
+		"by who knows":          {plane: plane, from: "v1.34.0", to: "v1.33.2", meta: skip, warned: at + `"v1.33.2": version cannot be decreased from "v1.34.0" to "v1.33.2"`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -282,8 +308,8 @@ func TestTheVersionOfATopologyChangesWhenAllIsAtRest(t *testing.T) {
 			all := newHooks(t, tc.plane, append(tc.workers, newClass(t, free, tc.class))...)
 			obj, old := newCluster(t, "metadata: {annotations: {"+tc.meta+"}}\n"+to(tc.to)), newCluster(t, "metadata: {annotations: {"+tc.meta+"}}\n"+to(tc.from))
 			var warnings []string
-			if tc.warns {
-				warnings = []string{at + `"v1.33.2": version cannot be decreased from "v1.34.0" to "v1.33.2"`}
+			if tc.warned != "" {
+				warnings = []string{tc.warned}
 			}
 			expect(t, all, obj, old, tc.refused, warnings)
 		})

@@ -47,13 +47,12 @@ type shared struct {
 }
 
 // setupControllers sets up the controllers of the chosen providers.
-func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends host.Backends, c clock.PassiveClock) error {
+func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends host.Backends, connections *workload.Cache, c clock.PassiveClock) error {
 	if err := index.Register(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	mgmt := controller.Client(mgr)
 	s := &shared{mgr: mgr, options: o, clock: c}
-	connections := workload.New(workload.Options{Mgmt: mgmt, Secrets: mgmt, Clock: c})
 	if err := connections.Setup(mgr); err != nil {
 		return fmt.Errorf("set up connections to workload clusters: %w", err)
 	}

@@ -30,8 +30,10 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/app/features"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/simulated"
 )
@@ -126,6 +128,7 @@ type Manager struct {
 	mgr      ctrl.Manager
 	options  Options
 	backends host.Backends
+	workload *workload.Cache
 	webhooks *webhookServer // nil if none are served
 	stack    lifecycle.Stack
 	ready    chan struct{}
@@ -156,7 +159,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Manager, error) {
 }
 
 // open opens the machines of the local provider and the webhooks, which ask
-// them.
+// them, and makes what will connect to workload clusters, which they ask too.
 func (m *Manager) open(ctx context.Context) error {
 	if slices.Contains(m.options.Providers, controllers.Local) {
 		backend, err := simulated.New(simulated.Options{Dir: m.options.SimulatedDir, Log: m.options.Log.WithName("simulated")})
@@ -166,6 +169,8 @@ func (m *Manager) open(ctx context.Context) error {
 		m.backends.Simulated = backend
 		m.stack.Push("simulated machines", func(context.Context) error { return backend.Close() })
 	}
+	mgmt := controller.Client(m.mgr)
+	m.workload = workload.New(workload.Options{Mgmt: mgmt, Secrets: mgmt, Clock: clock.RealClock{}})
 	return m.openWebhooks(ctx, clock.RealClock{})
 }
 
@@ -178,7 +183,7 @@ func (m *Manager) Setup(ctx context.Context) error {
 	if err := m.mgr.AddReadyzCheck("caches", m.readyz); err != nil {
 		return err
 	}
-	if err := setupControllers(ctx, m.mgr, m.options, m.backends, clock.RealClock{}); err != nil {
+	if err := setupControllers(ctx, m.mgr, m.options, m.backends, m.workload, clock.RealClock{}); err != nil {
 		return err
 	}
 	if m.webhooks != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/workers"
 	"github.com/capstan-dev/capstan/internal/admission/addons"
 	"github.com/capstan-dev/capstan/internal/admission/core"
 	"github.com/capstan-dev/capstan/internal/admission/extensions"
@@ -25,8 +26,9 @@ import (
 
 // Clients read what few of the webhooks need to know beyond the object itself.
 type Clients struct {
-	Live  client.Client
-	Cache client.Reader // with indexes, of what is read often
+	Live     client.Client
+	Cache    client.Reader // with indexes, of what is read often
+	Workload workers.Clusters
 }
 
 // Of returns the webhooks of providers: core, kubeadm and local. backends are those
@@ -35,7 +37,7 @@ func Of(clients Clients, backends host.Backends, gates features.Gates, providers
 	all := refusals(gates, providers)
 	c := clients.Live
 	if slices.Contains(providers, "core") {
-		class := topology.Reads{Cache: clients.Cache, Providers: provider.New(c, nil)}
+		class := topology.Reads{Cache: clients.Cache, Providers: provider.New(c, nil), Workload: clients.Workload}
 		all = slices.Concat(all, core.Webhooks(), topology.Webhooks(class), addons.Webhooks(), ipam.Webhooks(c), extensions.Webhooks(catalog.Default()))
 	}
 	if slices.Contains(providers, "kubeadm") {

@@ -396,7 +396,7 @@ func TestMalformedReviewsAreRefused(t *testing.T) {
 		"another kind":               func(r *admissionv1.AdmissionRequest) { r.Kind.Kind = "Secret" },
 	}
 	c := fake.NewClientBuilder().Build()
-	for _, w := range Of(Clients{c, c}, host.Backends{}, features.Gates{}, "core", "kubeadm", "local") {
+	for _, w := range Of(Clients{Live: c, Cache: c}, host.Backends{}, features.Gates{}, "core", "kubeadm", "local") {
 		if guards(w) {
 			continue // TestGuardsAreAskedAboutDeletions
 		}
