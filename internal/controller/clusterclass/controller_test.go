@@ -5,6 +5,7 @@ package clusterclass
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
@@ -330,6 +332,29 @@ func TestDefinitionsAreCheckedOnce(t *testing.T) {
 	if w.checked.Get(w.class()) != ([32]byte{}) {
 		t.Error("a class that has gone is remembered")
 	}
+}
+
+// TestAStartTakesNothingBack: extensions cannot be asked until all are looked at.
+func TestAStartTakesNothingBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, external)
+	starting := func(map[string]string) (string, error) {
+		return "", fmt.Errorf("call: %w", extensions.ErrNotReady)
+	}
+	w.answers = map[string]func(map[string]string) (string, error){"vars.x": starting, "more.y": says("[]")}
+	if _, err := w.reconcile(); err == nil {
+		t.Error("a new class is ready")
+	}
+	w.says(isReady, `False VariableDiscoveryFailed VariableDiscovery failed: patch "p": call: runtime extensions are not looked at yet`)
+	w.answers["vars.x"] = says("[]")
+	if _, err := w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	w.answers["vars.x"] = starting
+	if writes, err := w.reconcile(); err == nil || len(writes) > 0 {
+		t.Errorf("writes %q, error %v; want none, and to be called again", writes, err)
+	}
+	w.says(isReady, "True VariablesReady")
 }
 
 func TestAPausedClassStaysAsItIs(t *testing.T) {

@@ -3,6 +3,7 @@
 package clusterclass
 
 import (
+	"errors"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,6 +11,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	access "github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/pure/extensions"
 )
@@ -27,7 +29,13 @@ const longest = 4096
 
 // report fills the status. It is pure but for the time.
 func (r *Reconciler) report(s *state, failed error) {
-	for _, c := range []metav1.Condition{pause.Condition(nil, s.class), s.refVersions(), s.variablesReady()} {
+	all := []metav1.Condition{pause.Condition(nil, s.class), s.refVersions()}
+	// After a start nobody can be asked for a moment. What was said of this
+	// generation is said still: its Clusters go by it.
+	if !errors.Is(s.variables, access.ErrNotReady) || s.class.Status.ObservedGeneration != s.class.Generation {
+		all = append(all, s.variablesReady())
+	}
+	for _, c := range all {
 		c.ObservedGeneration, c.Message = s.class.Generation, extensions.Shorten(c.Message, longest)
 		if !apierrors.IsConflict(failed) { // somebody changed a template too: it is tried again at once
 			conditions.Set(s.class, r.Clock.Now(), c)
