@@ -29,12 +29,12 @@ func says(t *testing.T, w *story, types ...string) {
 	kcp := get(t, w, controlPlane, &controlplanev1.KubeadmControlPlane{})
 	for _, of := range types {
 		c := conditions.Get(kcp, of)
-		w.Tell("KubeadmControlPlane %s: %s %s %s: %s", kcp.Name, of, c.Status, c.Reason, strings.ReplaceAll(transport.ReplaceAllString(c.Message, "(its etcd does not answer)"), "\n", "\n  "))
+		w.Tell("KubeadmControlPlane %s: %s %s %s: %s", kcp.Name, of, c.Status, c.Reason, strings.ReplaceAll(transportText.ReplaceAllString(c.Message, "(its etcd does not answer)"), "\n", "\n  "))
 	}
 }
 
-// transport is what gRPC says of a member that does not answer, in words of its own.
-var transport = regexp.MustCompile(`etcd of cluster .*`)
+// transportText is what gRPC says of a member that does not answer, in words of its own.
+var transportText = regexp.MustCompile(`etcd of cluster .*`)
 
 // members writes who the members of etcd are.
 func members(t *testing.T, w *story) {

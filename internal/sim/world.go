@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"regexp"
 	"strings"
 	"time"
@@ -28,11 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
-	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
-	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
-	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
-	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/access/payloads"
 	"github.com/capstan-dev/capstan/internal/access/provider"
@@ -56,8 +53,10 @@ type Options struct {
 	// StatusDebounce is how long a status that only informs may wait to be
 	// written with the next; zero writes each at once.
 	StatusDebounce time.Duration
-	// Updates are the extensions that update Machines in place, and define the
-	// variables of classes; by default none.
+	// Extension answers the calls of runtime extensions, whatever URL their
+	// ExtensionConfigs have; by default none answers.
+	Extension http.Handler
+	// Updates are asked in place of extensions, if they are given.
 	Updates updates.Hooks
 	// Log receives what the controllers say; the zero value drops it.
 	Log logr.Logger
@@ -93,16 +92,18 @@ func NewWorld(o Options) (*World, error) {
 		Mgmt: s, Clock: o.Clock, store: s, log: o.Log,
 		clusters: &connections{mgmt: s, clock: o.Clock, open: map[client.ObjectKey]*connection{}},
 	}
-	known, tokens := catalog.Default(), 0
+	asked, err := askExtensions(o)
+	if err != nil {
+		return nil, err
+	}
+	tokens := 0
 	outside := controllers.Outside{
 		Mgmt: s, Live: s, Providers: provider.New(s, nil),
 		Workload: w.clusters, Etcd: &etcd.Dialer{Clock: o.Clock},
 		Backends: o.Backends, Payloads: payloads.New(s, nil),
-		Extensions: controllers.Extensions{
-			Catalog: known, Registry: extensions.NewRegistry(known), Client: asked{o.Updates}, Updates: updates.Extensions{Hooks: o.Updates},
-		},
-		Debounce: patch.NewStatusDebounce(o.StatusDebounce, o.Clock),
-		Clock:    o.Clock, Recorder: func(string) events.EventRecorder { return w }, Name: s.name, Random: func() float64 { return 0.5 },
+		Extensions: asked,
+		Debounce:   patch.NewStatusDebounce(o.StatusDebounce, o.Clock),
+		Clock:      o.Clock, Recorder: func(string) events.EventRecorder { return w }, Name: s.name, Random: func() float64 { return 0.5 },
 		NewToken: func() (bootstrapv1.BootstrapTokenString, error) {
 			tokens++
 			return bootstrapv1.BootstrapTokenString{ID: fmt.Sprintf("%06d", tokens), Secret: fmt.Sprintf("%016d", tokens)}, nil
@@ -228,11 +229,3 @@ func (w *World) Eventf(regarding, _ runtime.Object, _, reason, _, note string, a
 
 // address is where a simulated cluster answers; it depends on what else runs.
 var address = regexp.MustCompile(`127\.[0-9.]+:[0-9]+`)
-
-// asked are runtime extensions, if there are any. None is discovered here.
-type asked struct{ updates.Hooks }
-
-// Discover implements extensionconfig.Extensions.
-func (asked) Discover(_ context.Context, config *runtimev1.ExtensionConfig) (*hooksv1.DiscoveryResponse, error) {
-	return nil, fmt.Errorf("extension %s is not asked in a simulation", config.Name)
-}

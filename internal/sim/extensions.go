@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/extension/catalog"
+	"github.com/capstan-dev/capstan/internal/access/extensions"
+	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
+	"github.com/capstan-dev/capstan/internal/access/updates"
+	"github.com/capstan-dev/capstan/internal/app/controllers"
+)
+
+// askExtensions makes the client by which the controllers ask extensions.
+func askExtensions(o Options) (controllers.Extensions, error) {
+	known := catalog.Default()
+	registry := extensions.NewRegistry(known)
+	if o.Updates != nil {
+		return controllers.Extensions{Catalog: known, Registry: registry, Client: asked{o.Updates}, Updates: updates.Extensions{Hooks: o.Updates}}, nil
+	}
+	registry.Expect() // nobody: those that are there already are known from their status
+	for _, obj := range o.Objects {
+		if config, is := obj.(*runtimev1.ExtensionConfig); is {
+			if err := registry.Set(config); err != nil {
+				return controllers.Extensions{}, err
+			}
+		}
+	}
+	if o.Extension == nil {
+		o.Extension = http.NotFoundHandler()
+	}
+	calls, err := extensions.New(extensions.Options{
+		Catalog: known, Registry: registry, Transport: called{o.Extension}, Clock: o.Clock, Metrics: prometheus.NewRegistry(),
+		Namespaces: func(context.Context, string) (map[string]string, error) { return nil, nil },
+	})
+	return controllers.Extensions{Catalog: known, Registry: registry, Client: calls, Updates: updates.Extensions{Hooks: calls}}, err
+}
+
+// called is a server of extensions that is called without a network.
+type called struct{ http.Handler }
+
+// Post implements extensions.Poster.
+func (c called) Post(ctx context.Context, e transport.Endpoint, path string, body []byte) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	answer := httptest.NewRecorder()
+	c.ServeHTTP(answer, r)
+	if answer.Code != http.StatusOK {
+		return nil, fmt.Errorf("%s answered %d %s", e.Host(), answer.Code, answer.Body)
+	}
+	return answer.Body.Bytes(), nil
+}
+
+// Probe implements extensions.Poster.
+func (c called) Probe(ctx context.Context, e transport.Endpoint, path string, body []byte) ([]byte, error) {
+	return c.Post(ctx, e, path, body)
+}
+
+// Forget implements extensions.Poster.
+func (called) Forget(transport.Endpoint) {}
+
+// asked are what a test gives in place of extensions. None is discovered.
+type asked struct{ updates.Hooks }
+
+// Discover implements extensionconfig.Extensions.
+func (asked) Discover(_ context.Context, config *runtimev1.ExtensionConfig) (*hooksv1.DiscoveryResponse, error) {
+	return nil, fmt.Errorf("extension %s is not asked in a simulation", config.Name)
+}
