@@ -7,9 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -26,15 +25,28 @@ func newServer(o server.Options) (*server.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	h := &holds{now: time.Now, since: map[string]time.Time{}}
 	return s, errors.Join(
-		mayHold(s, "BeforeClusterCreate", hooksv1.BeforeClusterCreate, func(r *hooksv1.BeforeClusterCreateRequest) *clusterv1.Cluster { return &r.Cluster }),
-		mayHold(s, "BeforeClusterUpgrade", hooksv1.BeforeClusterUpgrade, func(r *hooksv1.BeforeClusterUpgradeRequest) *clusterv1.Cluster { return &r.Cluster }),
-		mayHold(s, "BeforeControlPlaneUpgrade", hooksv1.BeforeControlPlaneUpgrade, func(r *hooksv1.BeforeControlPlaneUpgradeRequest) *clusterv1.Cluster { return &r.Cluster }),
-		mayHold(s, "AfterControlPlaneUpgrade", hooksv1.AfterControlPlaneUpgrade, func(r *hooksv1.AfterControlPlaneUpgradeRequest) *clusterv1.Cluster { return &r.Cluster }),
-		mayHold(s, "BeforeWorkersUpgrade", hooksv1.BeforeWorkersUpgrade, func(r *hooksv1.BeforeWorkersUpgradeRequest) *clusterv1.Cluster { return &r.Cluster }),
-		mayHold(s, "AfterWorkersUpgrade", hooksv1.AfterWorkersUpgrade, func(r *hooksv1.AfterWorkersUpgradeRequest) *clusterv1.Cluster { return &r.Cluster }),
-		mayHold(s, "AfterClusterUpgrade", hooksv1.AfterClusterUpgrade, func(r *hooksv1.AfterClusterUpgradeRequest) *clusterv1.Cluster { return &r.Cluster }),
-		mayHold(s, "BeforeClusterDelete", hooksv1.BeforeClusterDelete, func(r *hooksv1.BeforeClusterDeleteRequest) *clusterv1.Cluster { return &r.Cluster }),
+		mayHold(h, s, hooksv1.BeforeClusterCreate, func(r *hooksv1.BeforeClusterCreateRequest) (*clusterv1.Cluster, string) { return &r.Cluster, "" }),
+		mayHold(h, s, hooksv1.BeforeClusterUpgrade, func(r *hooksv1.BeforeClusterUpgradeRequest) (*clusterv1.Cluster, string) {
+			return &r.Cluster, r.ToKubernetesVersion
+		}),
+		mayHold(h, s, hooksv1.BeforeControlPlaneUpgrade, func(r *hooksv1.BeforeControlPlaneUpgradeRequest) (*clusterv1.Cluster, string) {
+			return &r.Cluster, r.ToKubernetesVersion
+		}),
+		mayHold(h, s, hooksv1.AfterControlPlaneUpgrade, func(r *hooksv1.AfterControlPlaneUpgradeRequest) (*clusterv1.Cluster, string) {
+			return &r.Cluster, r.KubernetesVersion
+		}),
+		mayHold(h, s, hooksv1.BeforeWorkersUpgrade, func(r *hooksv1.BeforeWorkersUpgradeRequest) (*clusterv1.Cluster, string) {
+			return &r.Cluster, r.ToKubernetesVersion
+		}),
+		mayHold(h, s, hooksv1.AfterWorkersUpgrade, func(r *hooksv1.AfterWorkersUpgradeRequest) (*clusterv1.Cluster, string) {
+			return &r.Cluster, r.KubernetesVersion
+		}),
+		mayHold(h, s, hooksv1.AfterClusterUpgrade, func(r *hooksv1.AfterClusterUpgradeRequest) (*clusterv1.Cluster, string) {
+			return &r.Cluster, r.KubernetesVersion
+		}),
+		mayHold(h, s, hooksv1.BeforeClusterDelete, func(r *hooksv1.BeforeClusterDeleteRequest) (*clusterv1.Cluster, string) { return &r.Cluster, "" }),
 		server.Handle(s, hooksv1.AfterControlPlaneInitialized, afterControlPlaneInitialized),
 		server.Handle(s, hooksv1.DiscoverVariables, discoverVariables),
 		server.Handle(s, hooksv1.GeneratePatches, generatePatches),
@@ -44,27 +56,6 @@ func newServer(o server.Options) (*server.Server, error) {
 		server.Handle(s, hooksv1.CanUpdateMachineSet, inPlace.CanUpdateMachineSet),
 		server.Handle(s, hooksv1.UpdateMachine, updateMachine),
 	)
-}
-
-const hold = "sample-extension.capstan.dev/hold"
-
-// mayHold registers a handler that waits while the annotation hold of the Cluster
-// names the hook, among others between commas, or is "true" for all hooks. The
-// setting retryAfterSeconds says when to ask again.
-func mayHold[Req, Resp any](s *server.Server, name string, hook func(*Req, *Resp), cluster func(*Req) *clusterv1.Cluster) error {
-	return server.Handle(s, hook, func(_ context.Context, req *Req, resp *Resp) error {
-		if held := cluster(req).Annotations[hold]; held != "true" && !slices.Contains(strings.Split(held, ","), name) {
-			return nil
-		}
-		seconds, err := strconv.Atoi(cmp.Or(any(req).(hooksv1.RequestObject).GetSettings()["retryAfterSeconds"], "10"))
-		if err != nil || seconds < 1 || seconds > 3600 {
-			return errors.New("setting retryAfterSeconds is not a number from 1 to 3600")
-		}
-		answer := any(resp).(hooksv1.RetryResponseObject)
-		answer.SetMessage("held by annotation " + hold)
-		answer.SetRetryAfterSeconds(int32(seconds))
-		return nil
-	})
 }
 
 func afterControlPlaneInitialized(_ context.Context, req *hooksv1.AfterControlPlaneInitializedRequest, resp *hooksv1.AfterControlPlaneInitializedResponse) error {
