@@ -27,7 +27,7 @@ const maxSkew = 3
 // Way is from where to where an upgrade leads.
 type Way struct {
 	ControlPlane string // its version
-	Workers      string // the lowest version of workers; "" without workers
+	Workers      string // the lowest version of workers; "" without workers, Target if none is behind
 	Target       string
 }
 
@@ -36,14 +36,36 @@ type Steps struct {
 	ControlPlane, Workers []string
 }
 
+// From says where an upgrade begins. Workers that are past the target, as only
+// somebody by hand can set them, count as there.
+func From(controlPlane string, workers []string, target string) (Way, error) {
+	w := Way{ControlPlane: controlPlane, Target: target}
+	for _, v := range append([]string{controlPlane, target}, workers...) {
+		if _, err := parse(v); err != nil {
+			return w, err
+		}
+	}
+	for _, v := range workers {
+		if Older(target, v) {
+			v = target
+		}
+		if w.Workers == "" || w.Workers == target || v != target && Older(v, w.Workers) {
+			w.Workers = v
+		}
+	}
+	return w, nil
+}
+
 // Needed reports whether there is anything to upgrade.
 func (w Way) Needed() bool { return w.ControlPlane != w.Target || w.workers() }
 
 // workers reports whether there are workers to upgrade.
 func (w Way) workers() bool { return w.Workers != "" && w.Workers != w.Target }
 
-// OneMinor goes to the target at once, if it is at most the next minor version.
-func OneMinor(w Way) (Steps, error) {
+// FromClass goes as a ClusterClass lists versions, in order: through the last of
+// each minor. Without a list it goes to the target at once, if that is at most
+// the next minor version.
+func FromClass(w Way, list []string) (Steps, error) {
 	if w.ControlPlane == w.Target {
 		return Steps{}, nil
 	}
@@ -55,36 +77,35 @@ func OneMinor(w Way) (Steps, error) {
 	if err != nil {
 		return Steps{}, err
 	}
-	if to.Major != from.Major || to.Minor > from.Minor+1 {
-		return Steps{}, fmt.Errorf("cannot compute an upgrade plan from %s to %s", w.ControlPlane, w.Target)
+	// What is listed up to the control plane's version is behind it. Of builds
+	// of one version that are not listed nobody knows, so they count as ahead.
+	begin, end := slices.Index(list, w.ControlPlane)+1, slices.Index(list, w.Target)
+	remedy := ""
+	switch {
+	case to.LT(from), end >= 0 && end < begin:
+		remedy = "set spec.topology.version to " + w.ControlPlane + " or a later one: a control plane does not go back"
+	case len(list) > 0 && end < 0:
+		remedy = "set spec.topology.version to one that the ClusterClass lists in spec.kubernetesVersions: " + strings.Join(list, ", ")
+	case len(list) > 0:
+		steps, err := lastOfMinors(from, list[begin:end+1])
+		return Steps{ControlPlane: steps}, err
+	case to.Major != from.Major || to.Minor > from.Minor+1:
+		remedy = "list the versions on the way in spec.kubernetesVersions of the ClusterClass"
+	default:
+		return Steps{ControlPlane: []string{w.Target}}, nil
 	}
-	return Steps{ControlPlane: []string{w.Target}}, nil
+	return Steps{}, fmt.Errorf("cannot compute an upgrade plan from %s to %s: %s", w.ControlPlane, w.Target, remedy)
 }
 
-// FromList goes through the last version of each minor in a list, which is in
-// order.
-func FromList(w Way, list []string) (Steps, error) {
-	if w.ControlPlane == w.Target {
-		return Steps{}, nil
-	}
-	from, err := parse(w.ControlPlane)
-	if err != nil {
-		return Steps{}, err
-	}
-	end := slices.Index(list, w.Target)
-	if end < 0 {
-		return Steps{}, fmt.Errorf("cannot compute an upgrade plan from %s to %s: the versions of the ClusterClass are %s", w.ControlPlane, w.Target, strings.Join(list, ", "))
-	}
-	// What is listed up to the control plane's version is behind it; of another
-	// build of that version nobody knows, so it counts as ahead.
-	begin := slices.Index(list, w.ControlPlane) + 1
-	var steps []string
+// lastOfMinors leaves of each minor version the last in a list, and what comes
+// before a version out.
+func lastOfMinors(from semver.Version, list []string) (steps []string, err error) {
 	var last semver.Version
-	for _, text := range list[min(begin, end+1) : end+1] {
+	for _, text := range list {
 		v, err := parse(text)
 		switch {
 		case err != nil:
-			return Steps{}, err
+			return nil, err
 		case v.LT(from):
 		case len(steps) > 0 && v.Major == last.Major && v.Minor == last.Minor:
 			steps[len(steps)-1], last = text, v
@@ -92,7 +113,7 @@ func FromList(w Way, list []string) (Steps, error) {
 			steps, last = append(steps, text), v
 		}
 	}
-	return Steps{ControlPlane: steps}, nil
+	return steps, nil
 }
 
 // Complete examines steps, and chooses those of the workers if nobody has.
@@ -200,11 +221,18 @@ func workers(w Way, s Steps) error {
 	return skew(w, s)
 }
 
-// skew demands that workers are never too far behind: the control plane waits
-// where the workers stop.
+// skew demands that no step takes the control plane too far from the workers: it
+// waits where they stop. How far they are behind already is no objection, for
+// then there is but one way out.
 func skew(w Way, s Steps) error {
 	at, next := w.Workers, s.Workers
-	for _, cp := range append([]string{w.ControlPlane}, s.ControlPlane...) {
+	follow := func(cp string) {
+		if len(next) > 0 && next[0] == cp {
+			at, next = cp, next[1:]
+		}
+	}
+	follow(w.ControlPlane)
+	for _, cp := range s.ControlPlane {
 		worker, err := parse(at)
 		if err != nil {
 			return err
@@ -216,9 +244,7 @@ func skew(w Way, s Steps) error {
 		if v.Major == worker.Major && v.Minor > worker.Minor+maxSkew {
 			return fmt.Errorf("invalid workers upgrade plan: with the control plane at %s, workers at %s would be more than %d minor versions behind", cp, at, maxSkew)
 		}
-		if len(next) > 0 && next[0] == cp {
-			at, next = cp, next[1:]
-		}
+		follow(cp)
 	}
 	return nil
 }
@@ -231,14 +257,11 @@ func last(steps []string) string {
 }
 
 // Older reports whether a version comes before another. Builds of one version
-// have no order.
-func Older(a, b string) (bool, error) {
+// have no order, nor has what is no version.
+func Older(a, b string) bool {
 	first, err := parse(a)
-	if err != nil {
-		return false, err
-	}
-	second, err := parse(b)
-	return first.LT(second), err
+	second, bad := parse(b)
+	return err == nil && bad == nil && first.LT(second)
 }
 
 // ahead reports whether a version comes after another, or is another build.

@@ -20,25 +20,22 @@ func TestSteps(t *testing.T) {
 		"a patch":                              {"v1.34.0", "v1.34.0", "v1.34.2", "", "v1.34.2; v1.34.2"},
 		"another build":                        {"v1.34.0+a", "v1.34.0+a", "v1.34.0+b", "", "v1.34.0+b; v1.34.0+b"},
 		"workers alone":                        {"v1.34.0", "v1.33.0", "v1.34.0", "", "; v1.34.0"},
-		"two minors":                           {"v1.34.0", "v1.34.0", "v1.36.0", "", "cannot compute an upgrade plan from v1.34.0 to v1.36.0"},
-		"back":                                 {"v1.34.2", "v1.34.2", "v1.34.0", "", "invalid ControlPlane upgrade plan: item 0; version v1.34.0 must be greater than v1.34.2"},
+		"two minors":                           {"v1.34.0", "v1.34.0", "v1.36.0", "", "cannot compute an upgrade plan from v1.34.0 to v1.36.0: list the versions on the way in spec.kubernetesVersions of the ClusterClass"},
+		"back":                                 {"v1.34.2", "v1.34.2", "v1.34.0", "", "cannot compute an upgrade plan from v1.34.2 to v1.34.0: set spec.topology.version to v1.34.2 or a later one: a control plane does not go back"},
 		"over three minors":                    {"v1.31.0", "v1.31.0", "v1.34.0", listed, "v1.31.4, v1.32.1, v1.33.3, v1.34.0; v1.34.0"},
 		"over five, workers stop once":         {"v1.31.0", "v1.31.0", "v1.36.0", listed, "v1.31.4, v1.32.1, v1.33.3, v1.34.0, v1.35.0, v1.36.0; v1.34.0, v1.36.0"},
 		"workers are behind already":           {"v1.33.3", "v1.31.0", "v1.36.0", listed, "v1.34.0, v1.35.0, v1.36.0; v1.34.0, v1.36.0"},
 		"workers may stay no longer":           {"v1.34.0", "v1.31.0", "v1.36.0", listed, "v1.35.0, v1.36.0; v1.34.0, v1.36.0"},
 		"builds in the order of the list":      {"v1.33.0+a", "v1.33.0+a", "v1.33.0+b", listed, "v1.33.0+b; v1.33.0+b"},
-		"builds against the order of the list": {"v1.33.0+b", "v1.33.0+b", "v1.33.0+a", listed, "control plane upgrade plan must end with version v1.33.0+a, ends with none instead"},
+		"builds against the order of the list": {"v1.33.0+b", "v1.33.0+b", "v1.33.0+a", listed, "cannot compute an upgrade plan from v1.33.0+b to v1.33.0+a: set spec.topology.version to v1.33.0+b or a later one: a control plane does not go back"},
 		"from a version not listed":            {"v1.32.0", "v1.32.0", "v1.33.3", listed, "v1.32.1, v1.33.3; v1.33.3"},
-		"to a version not listed":              {"v1.32.1", "v1.32.1", "v1.33.1", "v1.32.1 v1.33.0", "cannot compute an upgrade plan from v1.32.1 to v1.33.1: the versions of the ClusterClass are v1.32.1, v1.33.0"},
-		"too far behind":                       {"v1.36.0", "v1.31.0", "v1.36.0", listed, "invalid workers upgrade plan: with the control plane at v1.36.0, workers at v1.31.0 would be more than 3 minor versions behind"},
+		"to a version not listed":              {"v1.32.1", "v1.32.1", "v1.33.1", "v1.32.1 v1.33.0", "cannot compute an upgrade plan from v1.32.1 to v1.33.1: set spec.topology.version to one that the ClusterClass lists in spec.kubernetesVersions: v1.32.1, v1.33.0"},
+		"too far behind":                       {"v1.36.0", "v1.31.0", "v1.36.0", listed, "; v1.36.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			way := Way{tc.from, tc.workers, tc.to}
-			s, err := OneMinor(way)
-			if tc.list != "" {
-				s, err = FromList(way, strings.Fields(tc.list))
-			}
+			s, err := FromClass(way, strings.Fields(tc.list))
 			if err == nil {
 				s, err = Complete(way, s)
 			}

@@ -20,8 +20,9 @@ type planner struct {
 	pending []string
 	steps   plan.Steps
 	lowest  string // version of the workers; "" without any
-	stop    bool   // a hook blocks, or is not answered yet: nothing begins
-	free    bool   // the control plane runs what it should, and no hook holds the workers
+	stop    bool   // a hook blocks, or is not answered yet: nothing more begins
+	goes    bool   // groups may go to the version of the control plane
+	grows   bool   // groups may be created at the target, if the control plane is there
 	out     Plan
 }
 
@@ -49,22 +50,23 @@ func (p *planner) controlPlane() error {
 	if p.Creating {
 		if !p.asks(Question{Hook: BeforeClusterCreate}) {
 			p.out.Wait = true
+			return nil
 		}
 		p.mark(AfterControlPlaneInitialized)
 	}
 	if p.Initialized && p.marked(AfterControlPlaneInitialized) {
-		if _, known := p.Ask(Question{Hook: AfterControlPlaneInitialized}); !known {
-			p.stop = true
-		} else {
+		if _, known := p.Ask(Question{Hook: AfterControlPlaneInitialized}); known {
 			p.unmark(AfterControlPlaneInitialized)
+		} else {
+			p.stop = true
 		}
 	}
 	if !cp.Exists || cp.Version == "" {
 		p.out.ControlPlane.Version = p.Target
-		p.free = !p.stop
+		p.grows = !p.stop
 		return nil
 	}
-	if cp.Version != p.Target {
+	if cp.Version != p.Target && cp.Reported != "" && !cp.Upgrading {
 		p.out.ControlPlane.State = PendingUpgrade
 	}
 	if p.stop {
@@ -74,44 +76,42 @@ func (p *planner) controlPlane() error {
 		return err
 	}
 	p.forget()
-	next := p.next()
-	if next != cp.Version {
+	if next := p.next(); next != cp.Version {
 		p.out.ControlPlane = Decision{next, Upgrade}
+		p.grows, p.goes = false, false
 	}
 	return nil
 }
 
 // plan computes what is ahead.
-func (p *planner) plan() (err error) {
-	way := plan.Way{ControlPlane: p.ControlPlane.Version, Target: p.Target}
+func (p *planner) plan() error {
+	var versions []string
 	for _, g := range p.Workers {
-		if !g.Exists {
-			continue
-		}
-		older, err := plan.Older(g.Version, way.Workers)
-		if way.Workers == "" || way.Workers == p.Target || err == nil && older {
-			way.Workers = g.Version
+		if g.Exists {
+			versions = append(versions, g.Version)
 		}
 	}
+	way, err := plan.From(p.ControlPlane.Version, versions, p.Target)
 	p.lowest = way.Workers
-	if !way.Needed() {
-		return nil
-	}
 	switch {
-	case p.PlanExtension != "":
+	case err != nil:
+	case !way.Needed():
+		return nil
+	case p.PlanExtension == "":
+		p.steps, err = plan.FromClass(way, p.Versions)
+	default:
 		a, known := p.Ask(Question{Hook: GenerateUpgradePlan, From: way.ControlPlane, FromWorkers: way.Workers, To: way.Target})
 		if !known {
 			p.stop = true
 			return nil
 		}
 		p.steps = plan.Steps{ControlPlane: a.ControlPlane, Workers: a.Workers}
-	case len(p.Versions) > 0:
-		p.steps, err = plan.FromList(way, p.Versions)
-	default:
-		p.steps, err = plan.OneMinor(way)
 	}
 	if err == nil {
 		p.steps, err = plan.Complete(way, p.steps)
+	}
+	if err != nil && p.PlanExtension != "" {
+		err = fmt.Errorf("%s of %s: %w", GenerateUpgradePlan, p.PlanExtension, err)
 	}
 	if err != nil {
 		p.stop, p.steps = true, plan.Steps{}
@@ -129,7 +129,7 @@ func (p *planner) forget() {
 		return
 	}
 	// A step behind the control plane was taken: Cluster API stores it afterwards.
-	if behind, err := plan.Older(p.Step, cp); err == nil && !behind {
+	if !plan.Older(p.Step, cp) {
 		p.unmark(AfterControlPlaneUpgrade, BeforeWorkersUpgrade, AfterWorkersUpgrade)
 	}
 	p.out.Step = cp
@@ -142,6 +142,7 @@ func (p *planner) next() string {
 		p.mark(AfterClusterUpgrade)
 	}
 	if cp.Reported == "" || cp.Upgrading {
+		p.grows = cp.Reported == ""
 		return cp.Version
 	}
 	if p.marked(AfterControlPlaneUpgrade) && !p.passes(AfterControlPlaneUpgrade, "", cp.Version) {
@@ -164,7 +165,7 @@ func (p *planner) next() string {
 	if p.due(next) {
 		p.mark(BeforeWorkersUpgrade, AfterWorkersUpgrade)
 	}
-	p.free, p.out.Step = false, next
+	p.out.Step = next
 	return next
 }
 
@@ -188,7 +189,7 @@ func (p *planner) workersMayGo() bool {
 		}
 		p.mark(AfterClusterUpgrade)
 	}
-	p.free = true
+	p.goes, p.grows = due, true
 	return !due && !slices.ContainsFunc(p.Workers, func(g Group) bool { return g.Exists && g.Upgrading })
 }
 
@@ -230,15 +231,15 @@ func (p *planner) workers() {
 		held[g.Kind] = held[g.Kind] || g.Held
 		d := Decision{g.Version, PendingUpgrade}
 		switch {
-		case !g.Exists && p.free && p.out.ControlPlane.Version == p.Target:
+		case !g.Exists && p.grows && p.out.ControlPlane.Version == p.Target:
 			d = Decision{p.Target, Current}
 		case !g.Exists:
 			d = Decision{p.Target, PendingCreation}
-		case g.Version == p.Target, g.Upgrading && g.Version == cp.Version:
+		case g.Version == p.Target, plan.Older(p.Target, g.Version), g.Upgrading && g.Version == cp.Version:
 			d.State = Current
 		case g.Deferred || held[g.Kind]:
 			d.State = Deferred
-		case p.free && p.due(cp.Version) && g.Version != cp.Version && busy[g.Kind] < p.Concurrency:
+		case p.goes && g.Version != cp.Version && !plan.Older(cp.Version, g.Version) && busy[g.Kind] < p.Concurrency:
 			d = Decision{cp.Version, Upgrade}
 			busy[g.Kind]++
 		}
@@ -246,13 +247,16 @@ func (p *planner) workers() {
 	}
 }
 
-// end ends an upgrade when everything has come to its target.
+// end ends an upgrade when everything has come to the target.
 func (p *planner) end() {
-	if !p.free || p.stop || !p.ControlPlane.Exists || p.out.ControlPlane != (Decision{p.Target, Current}) || p.marked(BeforeWorkersUpgrade) || p.marked(AfterWorkersUpgrade) {
+	if p.stop || !p.grows || !p.ControlPlane.Exists || p.ControlPlane.Reported == "" || p.marked(BeforeWorkersUpgrade) || p.marked(AfterWorkersUpgrade) {
+		return
+	}
+	if p.out.ControlPlane != (Decision{p.Target, Current}) {
 		return
 	}
 	for _, g := range p.Workers {
-		if g.Upgrading || g.Wanted && p.out.Workers[g.Key()] != (Decision{p.Target, Current}) {
+		if g.Upgrading || g.Wanted && p.out.Workers[g.Key()].State != Current {
 			return
 		}
 	}
