@@ -27,6 +27,10 @@ type Input struct {
 	// fills in or writes in another way is no difference. Both have the same name. Nil
 	// compares by value.
 	Same func(current, wanted *unstructured.Unstructured) (bool, error)
+	// Applied is what the topology has applied of an object, as the object has it by
+	// now; nil for nothing. Where it is not given, a control plane that waits stays as
+	// it is.
+	Applied func(current *unstructured.Unstructured) (*unstructured.Unstructured, error)
 }
 
 // Current is what there is.
@@ -52,7 +56,7 @@ type Extensions interface {
 }
 
 // Desired is what is wanted: partial objects, in the order in which they are best
-// written. A part whose Object is nil is neither written nor removed.
+// written.
 type Desired struct {
 	// InfrastructureRef and ControlPlaneRef are for the Cluster. They are not defined
 	// if there is neither an object nor one to be made.
@@ -60,14 +64,19 @@ type Desired struct {
 	Infrastructure                     Part
 	ControlPlane                       ControlPlanePart
 	Deployments, Pools                 []GroupPart // in the order of the topology
+	// Err says why nothing could be patched. All parts that exist keep their templates.
+	Err error
 	// Unmatched says of patches that they match nothing here.
 	Unmatched []string
 }
 
-// Part is one object.
+// Part is one object, with what belongs to it.
 type Part struct {
+	// Object is nil if nothing of the part is to be written or removed, its health
+	// check included.
 	Object *unstructured.Unstructured
-	// Err says why it is not all that it should be. It names the part.
+	// Err says why the object, which there may be all the same, is not all that it
+	// should be. It names the part.
 	Err error
 }
 
@@ -102,7 +111,8 @@ func Compute(in Input, ext Extensions) (Desired, error) {
 	if d.Unmatched, err = c.patch(ext); err != nil {
 		return Desired{}, err
 	}
-	d.Infrastructure = c.infrastructure.part()
+	d.Err = c.failed
+	d.Infrastructure = c.infrastructurePart()
 	d.ControlPlane = c.controlPlane.part(c)
 	d.InfrastructureRef = reference(in.Cluster.Spec.InfrastructureRef, d.Infrastructure.Object)
 	d.ControlPlaneRef = reference(in.Cluster.Spec.ControlPlaneRef, d.ControlPlane.Object)
@@ -115,10 +125,10 @@ func Compute(in Input, ext Extensions) (Desired, error) {
 	return d, nil
 }
 
-// reference is what the Cluster refers to: an object keeps its name, so it is the
-// same each time.
+// reference is what the Cluster refers to: what it refers to stays, whatever
+// becomes of it.
 func reference(current clusterv1.ContractVersionedObjectReference, wanted *unstructured.Unstructured) clusterv1.ContractVersionedObjectReference {
-	if wanted == nil {
+	if current.IsDefined() || wanted == nil {
 		return current
 	}
 	return to(wanted)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,10 +25,13 @@ import (
 // made is what is made from a template of the class: a copy of it, or an object of
 // the kind that it is for.
 type made struct {
-	patches.Item
-	name    name
-	current *unstructured.Unstructured
-	err     error
+	patches.Item // as drafted
+	name         name
+	current      *unstructured.Unstructured
+	called       string                     // by patches, until it has its name for good
+	stays        bool                       // as it is, whatever becomes of the draft
+	wanted       *unstructured.Unstructured // with patches; nil if there is no draft
+	err          error
 }
 
 // copied are the roles of templates that are copied.
@@ -105,47 +109,57 @@ func (c *computation) owner() metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: clusterv1.GroupVersion().String(), Kind: clusterv1.ClusterKind, Name: c.Cluster.Name, UID: c.Cluster.UID}
 }
 
-// provide gives a name by which patches can know a template or object before they
-// made its spec.
-func (c *computation) provide(m *made) {
+// call gives a template or object a name by which patches can know it before they
+// have made its spec.
+func (c *computation) call(m *made) {
 	if m.err != nil {
 		return
 	}
+	name := ""
 	if m.current != nil {
-		m.Desired.SetName(m.current.GetName())
+		name = m.current.GetName()
+	} else if name, m.err = c.names.pick(m.name); m.err != nil {
 		return
 	}
-	name, err := c.names.pick(m.name)
+	m.called = name
 	m.Desired.SetName(name)
-	m.err = err
+}
+
+// calledSoFar is the name; empty if it has none.
+func (m *made) calledSoFar() string {
+	if m.Desired == nil {
+		return ""
+	}
+	return m.Desired.GetName()
 }
 
 // settle gives a template its name for good: a spec that differs is that of
-// another template.
+// another template. An object has its name already, and may not become another.
 func (c *computation) settle(m *made) {
-	if m == nil || m.err != nil {
+	if m.err != nil || m.stays || !copied[m.Role] {
 		return
 	}
+	of := m.name
 	if m.current != nil {
-		if m.err = compat.Template(m.current, m.Desired); m.err != nil {
+		if m.err = compat.Template(m.current, m.wanted); m.err != nil {
 			return
 		}
-		same, err := c.same(m.current, m.Desired)
+		same, err := c.same(m.current, m.wanted)
 		if same || err != nil {
 			m.err = err
 			return
 		}
-		m.name.not = m.current.GetName()
+		of.not = m.current.GetName()
 	}
-	spec, err := json.Marshal(m.Desired.Object["spec"])
+	spec, err := json.Marshal(m.wanted.Object["spec"])
 	if err != nil {
 		m.err = err
 		return
 	}
-	of := m.name
-	of.parts = append(append([]string{}, of.parts...), fmt.Sprintf("%x", sha256.Sum256(spec)))
+	of.parts = append(slices.Clone(of.parts), fmt.Sprintf("%x", sha256.Sum256(spec)))
 	name, err := c.names.pick(of)
 	m.Desired.SetName(name)
+	m.wanted.SetName(name)
 	m.err = err
 }
 
@@ -156,9 +170,9 @@ func (c *computation) same(current, wanted *unstructured.Unstructured) (bool, er
 	return reflect.DeepEqual(current.Object["spec"], wanted.Object["spec"]), nil
 }
 
-// keptEndpoint takes away what a template says of the endpoint without saying it: a
+// leaveEndpoint takes away what a template has of the endpoint without saying it: a
 // provider fills it in, and it is not to be emptied again.
-func keptEndpoint(u *unstructured.Unstructured) {
+func leaveEndpoint(u *unstructured.Unstructured) {
 	for field, zero := range map[string]any{"host": "", "port": int64(0)} {
 		if value, there, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "controlPlaneEndpoint", field); there && (value == zero || value == nil) {
 			unstructured.RemoveNestedField(u.Object, "spec", "controlPlaneEndpoint", field)

@@ -3,6 +3,7 @@
 package desired
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -14,6 +15,7 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/pure/topology/blueprint"
 	"github.com/capstan-dev/capstan/internal/pure/topology/builtins"
+	"github.com/capstan-dev/capstan/internal/pure/topology/compat"
 	"github.com/capstan-dev/capstan/internal/pure/topology/naming"
 	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
@@ -21,6 +23,7 @@ import (
 
 // group is a group of workers on its way.
 type group struct {
+	*kinds
 	of               *blueprint.Workers
 	deployment       *blueprint.MachineDeployment // nil for a pool
 	pool             *blueprint.MachinePool
@@ -29,117 +32,154 @@ type group struct {
 	name             string
 	labels           map[string]string // that it is found by, and its machines
 	bootstrap, hosts *made
-	err              error
+	err              error // nothing is known of it
 }
 
 // kinds is what differs between MachineDeployments and MachinePools as far as
 // templates go.
 type kinds struct {
-	kind, label      string
-	subject          naming.Subject
-	bootstrap, hosts patches.Role
-	builtins         func(builtins.Group) hooksv1.Builtins
+	kind, label string
+	subject     naming.Subject
+	seed, host  patches.Role
+	known       func(builtins.Group) hooksv1.Builtins
 }
 
 var (
-	deploymentKind = kinds{upgrade.MachineDeployment, clusterv1.ClusterTopologyMachineDeploymentNameLabel, naming.MachineDeployment, patches.DeploymentBootstrap, patches.DeploymentInfrastructure, builtins.MachineDeployment}
-	poolKind       = kinds{upgrade.MachinePool, clusterv1.ClusterTopologyMachinePoolNameLabel, naming.MachinePool, patches.PoolBootstrap, patches.PoolInfrastructure, builtins.MachinePool}
+	deploymentKind = &kinds{upgrade.MachineDeployment, clusterv1.ClusterTopologyMachineDeploymentNameLabel, naming.MachineDeployment, patches.DeploymentBootstrap, patches.DeploymentInfrastructure, builtins.MachineDeployment}
+	poolKind       = &kinds{upgrade.MachinePool, clusterv1.ClusterTopologyMachinePoolNameLabel, naming.MachinePool, patches.PoolBootstrap, patches.PoolInfrastructure, builtins.MachinePool}
 )
 
 func (c *computation) draftDeployment(b *blueprint.MachineDeployment) *group {
-	return c.draftGroup(&group{of: &b.Workers, deployment: b}, &deploymentKind, c.Current.Deployments[b.Name])
+	return c.draftGroup(&group{kinds: deploymentKind, of: &b.Workers, deployment: b}, c.Current.Deployments[b.Name])
 }
 
 func (c *computation) draftPool(b *blueprint.MachinePool) *group {
-	return c.draftGroup(&group{of: &b.Workers, pool: b}, &poolKind, c.Current.Pools[b.Name])
+	return c.draftGroup(&group{kinds: poolKind, of: &b.Workers, pool: b}, c.Current.Pools[b.Name])
 }
 
-func (c *computation) draftGroup(g *group, k *kinds, current *Group) *group {
-	g.decision = c.Plan.Workers[upgrade.GroupKey{Kind: k.kind, Name: g.of.Name}]
+func (c *computation) draftGroup(g *group, current *Group) *group {
+	g.decision = c.Plan.Workers[upgrade.GroupKey{Kind: g.kind, Name: g.of.Name}]
 	if current != nil {
 		g.current = *current
 	}
 	if g.err = g.of.Problem; g.err != nil {
 		return g
 	}
-	g.labels = joined(c.ours(), map[string]string{k.label: g.of.Name})
-	if g.err = c.nameGroup(g, k); g.err != nil {
-		g.err = fmt.Errorf("%s %s of the topology: %w", k.kind, g.of.Name, g.err)
+	g.labels = joined(c.ours(), map[string]string{g.label: g.of.Name})
+	if g.err = c.nameGroup(g); g.err != nil {
+		g.err = g.wrap(g.err)
 		return g
 	}
-	begin := func(role patches.Role, ref clusterv1.ClusterClassTemplateReference, current *unstructured.Unstructured) *made {
-		m := c.begin(made{
-			Item: patches.Item{Role: role, Group: g.of.Name, Class: g.of.Class, Overrides: g.of.Overrides, Holder: hooksv1.HolderReference{
-				APIVersion: clusterv1.GroupVersion().String(), Kind: k.kind, Namespace: c.Cluster.Namespace, Name: g.name,
-			}},
-			name:    name{subject: k.subject, topology: g.of.Name, parts: []string{g.of.Name}},
-			current: current,
-		}, ref, clusterv1.ObjectMeta{}, g.labels)
-		if !copied[role] && m.err == nil {
-			c.own(m.Desired)
-		}
-		c.provide(m)
-		return m
-	}
-	g.bootstrap, g.hosts = begin(k.bootstrap, g.of.Bootstrap, g.current.Bootstrap), begin(k.hosts, g.of.Hosts, g.current.Hosts)
-	known := builtins.Group{
-		Name: g.name, Version: g.decision.Version, Replicas: g.of.Replicas, TopologyName: g.of.Name, Class: g.of.Class,
-		Metadata: clusterv1.ObjectMeta{Labels: joined(g.of.Metadata.Labels, g.labels), Annotations: g.of.Metadata.Annotations},
-	}
-	if g.bootstrap.err == nil {
-		known.Bootstrap = g.bootstrap.Desired.GetName()
-	}
-	if g.hosts.err == nil {
-		known.Infrastructure = g.hosts.Desired.GetName()
-	}
-	g.bootstrap.Builtins, g.hosts.Builtins = k.builtins(known), k.builtins(known)
+	g.bootstrap, g.hosts = c.draftOf(g, g.seed, g.of.Bootstrap, g.current.Bootstrap), c.draftOf(g, g.host, g.of.Hosts, g.current.Hosts)
 	return g
 }
 
-func (c *computation) nameGroup(g *group, k *kinds) (err error) {
+// draftOf drafts a template of a MachineDeployment, or an object of a MachinePool.
+func (c *computation) draftOf(g *group, role patches.Role, ref clusterv1.ClusterClassTemplateReference, current *unstructured.Unstructured) *made {
+	m := c.begin(made{
+		Item: patches.Item{Role: role, Group: g.of.Name, Class: g.of.Class, Overrides: g.of.Overrides, Holder: hooksv1.HolderReference{
+			APIVersion: clusterv1.GroupVersion().String(), Kind: g.kind, Namespace: c.Cluster.Namespace, Name: g.name,
+		}},
+		name:    name{subject: g.subject, topology: g.of.Name, parts: []string{g.of.Name}},
+		current: current,
+		stays:   g.waits(),
+	}, ref, clusterv1.ObjectMeta{}, g.labels)
+	c.call(m)
+	if m.err == nil && !copied[role] {
+		c.own(m.Desired)
+		if current != nil {
+			m.err = compat.Object(current, m.Desired)
+		}
+	}
+	return m
+}
+
+// waits reports whether the group is to keep its machines as they are, or is not
+// to be made, until it is its turn.
+func (g *group) waits() bool {
+	return g.decision.State != upgrade.Current && g.decision.State != upgrade.Upgrade
+}
+
+func (c *computation) nameGroup(g *group) (err error) {
 	if g.current.Object != nil {
 		g.name = g.current.Object.GetName()
-	} else if g.name, err = c.names.pick(name{kind: k.kind, text: g.of.NameTemplate, subject: k.subject, topology: g.of.Name, parts: []string{k.kind, g.of.Name}}); err != nil {
+	} else if g.name, err = c.names.pick(name{kind: g.kind, text: g.of.NameTemplate, subject: g.subject, topology: g.of.Name, parts: []string{g.kind, g.of.Name}}); err != nil {
 		return err
 	}
-	return c.names.take(k.kind, g.name, fmt.Sprintf("%s %s of the topology", k.kind, g.of.Name))
+	return c.names.take(g.kind, g.name, g.String())
+}
+
+// String names the group in errors.
+func (g *group) String() string { return fmt.Sprintf("%s %s of the topology", g.kind, g.of.Name) }
+
+func (g *group) wrap(err error) error { return fmt.Errorf("%s: %w", g, err) }
+
+func (g *group) describe() {
+	if g.err != nil {
+		return
+	}
+	known := g.known(builtins.Group{
+		Name: g.name, Version: g.decision.Version, Replicas: g.of.Replicas, TopologyName: g.of.Name, Class: g.of.Class,
+		Metadata:  clusterv1.ObjectMeta{Labels: joined(g.of.Metadata.Labels, g.labels), Annotations: g.of.Metadata.Annotations},
+		Bootstrap: g.bootstrap.calledSoFar(), Infrastructure: g.hosts.calledSoFar(),
+	})
+	g.bootstrap.Builtins, g.hosts.Builtins = known, known
 }
 
 // part is the outcome.
 func (g *group) part(c *computation) GroupPart {
-	out := GroupPart{Name: g.of.Name, Skip: g.decision.State == upgrade.PendingCreation}
+	out := GroupPart{Name: g.of.Name, Skip: g.decision.State == upgrade.PendingCreation, Part: Part{Err: g.err}}
 	if g.err != nil {
-		out.Err = g.err
 		return out
 	}
-	if out.Skip {
-		return out
+	err := cmp.Or(g.bootstrap.err, g.hosts.err)
+	if err != nil {
+		out.Err = g.wrap(err)
 	}
-	k := &poolKind
+	spec, rollout := g.machine(c), clusterv1.MachineDeploymentRolloutSpec{}
 	if g.deployment != nil {
-		k = &deploymentKind
+		rollout = g.deployment.Rollout
 	}
-	for _, m := range []*made{g.bootstrap, g.hosts} {
-		if g.deployment != nil {
-			c.settle(m)
-		}
-		if m.err != nil {
-			out.Err = fmt.Errorf("%s %s of the topology: %w", k.kind, g.of.Name, m.err)
+	switch {
+	case err == nil && c.failed == nil && !g.waits():
+		spec.Version, spec.Bootstrap.ConfigRef, spec.InfrastructureRef = g.decision.Version, to(g.bootstrap.wanted), to(g.hosts.wanted)
+		out.Bootstrap, out.Hosts = g.bootstrap.wanted, g.hosts.wanted
+	case g.current.Object == nil:
+		return out
+	default:
+		if err := g.keep(&spec, &rollout); err != nil {
+			out.Err = cmp.Or(out.Err, g.wrap(err))
 			return out
 		}
 	}
-	spec := g.machine(c)
-	spec.Version, spec.Bootstrap.ConfigRef, spec.InfrastructureRef = g.decision.Version, to(g.bootstrap.Desired), to(g.hosts.Desired)
-	out.Bootstrap, out.Hosts = g.bootstrap.Desired, g.hosts.Desired
-	if g.deployment != nil {
-		out.Object, out.Err = c.machineDeployment(g, spec)
-	} else {
-		out.Object, out.Err = c.machinePool(g, spec)
+	if g.deployment == nil {
+		out.Object, err = c.machinePool(g, spec)
+	} else if out.Object, err = c.machineDeployment(g, spec, rollout); err == nil && g.deployment.HealthCheck != nil {
+		out.HealthCheck, err = c.healthCheck(g.name, map[string]string{g.label: g.of.Name}, g.deployment.HealthCheck)
 	}
-	if out.Err == nil && g.deployment != nil && g.deployment.HealthCheck != nil {
-		out.HealthCheck, out.Err = c.healthCheck(g.name, map[string]string{k.label: g.of.Name}, g.deployment.HealthCheck)
-	}
+	out.Err = cmp.Or(out.Err, err)
 	return out
+}
+
+// keep has all that machines are replaced for be as it is.
+func (g *group) keep(spec *clusterv1.MachineSpec, rollout *clusterv1.MachineDeploymentRolloutSpec) error {
+	var is struct {
+		Spec struct {
+			Rollout  clusterv1.MachineDeploymentRolloutSpec
+			Template clusterv1.MachineTemplateSpec
+		}
+	}
+	text, err := json.Marshal(map[string]any{"spec": g.current.Object.Object["spec"]})
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, &is); err != nil {
+		return fmt.Errorf("read %s %s: %w", g.kind, g.name, err)
+	}
+	machine := is.Spec.Template.Spec
+	spec.Version, spec.Bootstrap, spec.InfrastructureRef, spec.FailureDomain = machine.Version, machine.Bootstrap, machine.InfrastructureRef, machine.FailureDomain
+	rollout.After = is.Spec.Rollout.After
+	return nil
 }
 
 // machine is what the machines of a group have, but for version and references.
@@ -168,12 +208,12 @@ func (c *computation) meta(name string, labels, annotations map[string]string) m
 	return out
 }
 
-func (c *computation) machineDeployment(g *group, machine clusterv1.MachineSpec) (*unstructured.Unstructured, error) {
+func (c *computation) machineDeployment(g *group, machine clusterv1.MachineSpec, rollout clusterv1.MachineDeploymentRolloutSpec) (*unstructured.Unstructured, error) {
 	b, template := g.deployment, g.template(machine)
 	md := &clusterv1.MachineDeployment{
 		ObjectMeta: c.meta(g.name, template.Labels, template.Annotations),
 		Spec: clusterv1.MachineDeploymentSpec{
-			ClusterName: c.Cluster.Name, Replicas: b.Replicas, Rollout: b.Rollout,
+			ClusterName: c.Cluster.Name, Replicas: b.Replicas, Rollout: rollout,
 			Selector: metav1.LabelSelector{MatchLabels: g.labels}, Template: template,
 			Remediation: clusterv1.MachineDeploymentRemediationSpec{MaxInFlight: b.MaxInFlight},
 			Deletion:    clusterv1.MachineDeploymentDeletionSpec{Order: b.DeletionOrder},

@@ -29,6 +29,7 @@ type world struct {
 	cluster   *clusterv1.Cluster
 	templates map[string]*unstructured.Unstructured // by kind/name
 	contract  string
+	applied   map[string]*unstructured.Unstructured // what was written, by kind/name
 	current   desired.Current
 	plan      *upgrade.Plan // nil: all is to have the version of the topology
 	same      func(current, wanted *unstructured.Unstructured) (bool, error)
@@ -117,7 +118,54 @@ func (w *world) input(t testing.TB) desired.Input {
 	return desired.Input{
 		Cluster: w.cluster, Blueprint: blueprint.Of(w.class, topology), Templates: w.template, Contract: w.contract,
 		Patches: compiled, Current: w.current, Plan: plan, Same: w.same,
+		Applied: func(current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+			return w.applied[current.GetKind()+"/"+current.GetName()].DeepCopy(), nil
+		},
 	}
+}
+
+// write makes the world as it is when all is written, with something that others
+// add, and returns what was desired.
+func (w *world) write(t testing.TB) desired.Desired {
+	t.Helper()
+	d := w.compute(t)
+	if w.applied == nil {
+		w.applied = map[string]*unstructured.Unstructured{}
+	}
+	live := func(was, o *unstructured.Unstructured) *unstructured.Unstructured {
+		if o == nil {
+			return was
+		}
+		w.applied[o.GetKind()+"/"+o.GetName()] = o.DeepCopy()
+		o = o.DeepCopy()
+		o.SetUID("live")
+		return o
+	}
+	is := &w.current
+	is.Infrastructure = live(is.Infrastructure, d.Infrastructure.Object)
+	is.ControlPlane, is.Hosts = live(is.ControlPlane, d.ControlPlane.Object), live(is.Hosts, d.ControlPlane.Hosts)
+	if is.ControlPlane != nil {
+		version := at(t, is.ControlPlane, "spec version")
+		if err := unstructured.SetNestedField(is.ControlPlane.Object, version, "status", "version"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	groups := func(was map[string]*desired.Group, all []desired.GroupPart) map[string]*desired.Group {
+		out := map[string]*desired.Group{}
+		for _, g := range all {
+			before := was[g.Name]
+			if before == nil {
+				before = &desired.Group{}
+			}
+			if is := (desired.Group{live(before.Object, g.Object), live(before.Bootstrap, g.Bootstrap), live(before.Hosts, g.Hosts)}); is.Object != nil {
+				out[g.Name] = &is
+			}
+		}
+		return out
+	}
+	is.Deployments, is.Pools = groups(is.Deployments, d.Deployments), groups(is.Pools, d.Pools)
+	w.cluster.Spec.InfrastructureRef, w.cluster.Spec.ControlPlaneRef = d.InfrastructureRef, d.ControlPlaneRef
+	return d
 }
 
 func (w *world) compute(t testing.TB) desired.Desired {

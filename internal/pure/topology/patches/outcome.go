@@ -95,10 +95,7 @@ func (t *templateState) outcome() (*unstructured.Unstructured, error) {
 			return nil, err
 		}
 		replace(out.Object, patched, []string{"spec"}, []string{"spec", "template", "spec"})
-		for _, path := range kept {
-			replace(out.Object, t.Desired.Object, path, path)
-			prune(out.Object, t.Desired.Object, path)
-		}
+		Carry(out, t.Desired, kept...)
 	}
 	out.SetLabels(keep(labels, t.Desired.GetLabels(), keptLabels))
 	out.SetAnnotations(keep(annotations, t.Desired.GetAnnotations(), keptAnnotations))
@@ -120,6 +117,15 @@ func (t *templateState) kept() ([][]string, error) {
 		m.Taints.Path(), m.NodeDrainSeconds.Path(), m.NodeVolumeDetachSeconds.Path(), m.NodeDeletionSeconds.Path(),
 	}
 	return slices.DeleteFunc(paths, func(p []string) bool { return len(p) == 0 }), nil
+}
+
+// Carry has fields of an object be as they are in another, and not be there if
+// they are not.
+func Carry(to, from *unstructured.Unstructured, paths ...[]string) {
+	for _, path := range paths {
+		replace(to.Object, from.Object, path, path)
+		prune(to.Object, from.Object, path)
+	}
 }
 
 // replace puts what one object has at a path at a path of another, or takes it

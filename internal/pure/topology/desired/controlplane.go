@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package desired
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/pure/topology/builtins"
+	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
+	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
+)
+
+// controlPlane is the control plane on its way.
+type controlPlane struct {
+	*made
+	hosts *made // nil: its machines have no template
+}
+
+func (c *computation) draftControlPlane() {
+	b := &c.Blueprint.ControlPlane
+	p := &controlPlane{made: c.begin(made{
+		Item:    patches.Item{Role: patches.ControlPlane, Contract: c.Contract, Holder: c.holder(), Overrides: b.Overrides},
+		name:    name{text: b.NameTemplate},
+		current: c.Current.ControlPlane,
+	}, b.Template, b.Metadata, c.ours())}
+	c.controlPlane = p
+	c.callAs(p.made, c.Cluster.Spec.ControlPlaneRef)
+	if p.err == nil {
+		p.stays, p.err = c.controlPlaneWaits()
+	}
+	if p.err == nil {
+		p.err = c.setControlPlane(p.Desired)
+	}
+	if p.err != nil || !b.Hosts.IsDefined() {
+		return
+	}
+	p.hosts = c.begin(made{
+		Item: patches.Item{Role: patches.ControlPlaneMachines, Overrides: b.Overrides, Holder: hooksv1.HolderReference{
+			APIVersion: p.Desired.GetAPIVersion(), Kind: p.Desired.GetKind(), Namespace: p.Desired.GetNamespace(), Name: p.Desired.GetName(),
+			FieldPath: c.fields.MachineTemplate.InfrastructureRef.String(),
+		}},
+		current: c.Current.Hosts,
+		stays:   p.stays,
+	}, b.Hosts, clusterv1.ObjectMeta{}, c.ours())
+	c.call(p.hosts)
+}
+
+// controlPlaneWaits reports whether the control plane is to keep its machines as
+// they are until it is upgraded. While it is being made or replaces machines it is
+// not: a template that its machines cannot come up with could not be corrected.
+func (c *computation) controlPlaneWaits() (bool, error) {
+	current := c.Current.ControlPlane
+	if current == nil || c.Plan.ControlPlane.State != upgrade.PendingUpgrade {
+		return false, nil
+	}
+	provisioning, err := c.fields.IsProvisioning(current)
+	if err != nil || provisioning {
+		return false, err
+	}
+	upgrading, err := c.fields.IsUpgrading(current)
+	return !upgrading, err
+}
+
+func (p *controlPlane) describe(c *computation) {
+	if p.err != nil {
+		return
+	}
+	known := builtins.Group{
+		Name: p.Desired.GetName(), Version: c.Plan.ControlPlane.Version, Replicas: c.Blueprint.ControlPlane.Replicas,
+		Metadata: clusterv1.ObjectMeta{Labels: p.Desired.GetLabels(), Annotations: p.Desired.GetAnnotations()},
+	}
+	if p.hosts != nil {
+		known.Infrastructure = p.hosts.calledSoFar()
+		p.hosts.Builtins = builtins.ControlPlane(known)
+	}
+	p.Builtins = builtins.ControlPlane(known)
+}
+
+// setControlPlane sets what class and topology say of the control plane, by the
+// contract that it follows. What they leave open is as in the template.
+func (c *computation) setControlPlane(u *unstructured.Unstructured) error {
+	b, f := &c.Blueprint.ControlPlane, c.fields
+	err := f.Version.Set(u, c.Plan.ControlPlane.Version)
+	if b.Replicas != nil {
+		err = errors.Join(err, f.Replicas.Set(u, *b.Replicas))
+	}
+	if !b.RolloutAfter.IsZero() {
+		err = errors.Join(err, f.RolloutAfter.Set(u, b.RolloutAfter))
+	}
+	if err != nil || !b.Hosts.IsDefined() {
+		return err
+	}
+	t := f.MachineTemplate
+	own, _, err := t.Metadata.Get(u)
+	if err != nil {
+		return err
+	}
+	err = t.Metadata.Set(u, clusterv1.ObjectMeta{
+		Labels: joined(own.Labels, b.Metadata.Labels, c.ours()), Annotations: joined(own.Annotations, b.Metadata.Annotations),
+	})
+	if len(b.ReadinessGates) > 0 {
+		err = errors.Join(err, t.ReadinessGates.Set(u, b.ReadinessGates))
+	}
+	if len(b.Taints) > 0 {
+		err = errors.Join(err, t.Taints.Set(u, b.Taints))
+	}
+	for _, timeout := range []struct {
+		field contract.Field[int32]
+		value *int32
+	}{
+		{t.NodeDrainSeconds, b.Deletion.NodeDrainTimeoutSeconds},
+		{t.NodeVolumeDetachSeconds, b.Deletion.NodeVolumeDetachTimeoutSeconds},
+		{t.NodeDeletionSeconds, b.Deletion.NodeDeletionTimeoutSeconds},
+	} {
+		if timeout.value != nil {
+			err = errors.Join(err, timeout.field.Set(u, *timeout.value))
+		}
+	}
+	return err
+}
+
+// part is the outcome.
+func (p *controlPlane) part(c *computation) (out ControlPlanePart) {
+	err := p.err
+	if err == nil && p.hosts != nil {
+		err = p.hosts.err
+	}
+	if err != nil {
+		out.Err = fmt.Errorf("control plane of the topology: %w", err)
+	}
+	switch {
+	case p.wanted == nil: // nothing is known of it
+		return out
+	case err != nil || c.failed != nil || p.stays:
+		kept, err := p.kept(c, err == nil && c.failed == nil)
+		if kept == nil || err != nil {
+			out.Err = cmp.Or(out.Err, err)
+			return out
+		}
+		out.Object = kept
+	default:
+		if p.hosts != nil {
+			if out.Err = c.fields.MachineTemplate.Refer(p.wanted, p.hosts.wanted); out.Err != nil {
+				return out
+			}
+			out.Hosts = p.hosts.wanted
+		}
+		out.Object = p.wanted
+	}
+	leaveEndpoint(out.Object)
+	if check := c.Blueprint.ControlPlane.HealthCheck; check != nil {
+		checks, err := c.healthCheck(out.Object.GetName(), map[string]string{clusterv1.MachineControlPlaneLabel: ""}, check)
+		out.HealthCheck, out.Err = checks, cmp.Or(out.Err, err)
+	}
+	return out
+}
+
+// kept is the control plane with all that makes its machines as it was applied
+// before, and what changes without another machine as it is wanted now. patched
+// says that patches have given it its labels.
+func (p *controlPlane) kept(c *computation, patched bool) (*unstructured.Unstructured, error) {
+	if p.current == nil || c.Applied == nil {
+		return nil, nil
+	}
+	out, err := c.Applied(p.current)
+	if out == nil || err != nil {
+		return nil, err
+	}
+	labels, annotations := p.wanted.GetLabels(), p.wanted.GetAnnotations()
+	if !patched {
+		labels, annotations = joined(out.GetLabels(), labels), joined(out.GetAnnotations(), annotations)
+	}
+	out.SetLabels(labels)
+	out.SetAnnotations(annotations)
+	f, m := c.fields, c.fields.MachineTemplate
+	patches.Carry(out, p.wanted, f.Replicas.Path(), m.Metadata.Path(), m.ReadinessGates.Path(), m.Taints.Path(),
+		m.NodeDrainSeconds.Path(), m.NodeVolumeDetachSeconds.Path(), m.NodeDeletionSeconds.Path())
+	return out, nil
+}
