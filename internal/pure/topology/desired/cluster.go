@@ -80,7 +80,8 @@ func (c *computation) callAs(m *made, ref clusterv1.ContractVersionedObjectRefer
 		c.call(m)
 		return
 	}
-	m.Desired.SetName(is.GetName())
+	m.called = is.GetName()
+	m.Desired.SetName(m.called)
 	m.err = compat.Object(is, m.Desired)
 }
 

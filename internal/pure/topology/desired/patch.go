@@ -3,6 +3,7 @@
 package desired
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ func (c *computation) run(all []*made, ext Extensions) (*patches.Run, error) {
 		return nil, err
 	}
 	for i, r := range results {
-		all[i].wanted, all[i].err = r.Item.Desired, r.Err
+		all[i].wanted, all[i].err = r.Item.Desired, cmp.Or(all[i].err, r.Err)
 	}
 	return run, nil
 }

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package desired_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/builder"
+	"github.com/capstan-dev/capstan/internal/pure/topology/desired"
+	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
+)
+
+func TestAnExtensionIsAskedTheSameEachTime(t *testing.T) {
+	t.Parallel()
+	w := load(t, "class.yaml")
+	e := &extension{}
+	w.ext = e
+	external(w, "ext", map[string]string{"b": "2", "a": "1"})
+	ask := func() string {
+		w.write(t)
+		if len(e.asked) != 1 || len(e.judged) != 1 {
+			t.Fatalf("asked %d times, for its judgement %d times", len(e.asked), len(e.judged))
+		}
+		text, err := json.Marshal([]any{e.asked, e.judged})
+		if err != nil {
+			t.Fatal(err)
+		}
+		*e = extension{}
+		return string(text)
+	}
+	uids := []types.UID{}
+	e.generate = func(q patches.Question) (*hooksv1.GeneratePatchesResponse, error) {
+		for _, item := range q.Request.Items {
+			uids = append(uids, item.UID)
+		}
+		return &hooksv1.GeneratePatchesResponse{}, nil
+	}
+	ask()
+	want := []types.UID{"infrastructureCluster", "controlPlane", "controlPlaneMachines", "machineDeploymentBootstrap/md-0", "machineDeploymentInfrastructure/md-0",
+		"machineDeploymentBootstrap/md-1", "machineDeploymentInfrastructure/md-1", "machinePoolBootstrap/mp-0", "machinePoolInfrastructure/mp-0"}
+	if diff := cmp.Diff(want, uids); diff != "" {
+		t.Errorf("items (-want +got):\n%s", diff)
+	}
+	first := ask()
+	slices.Reverse(w.cluster.Spec.Topology.Workers.MachineDeployments)
+	if diff := cmp.Diff(first, ask()); diff != "" {
+		t.Errorf("in another order of the topology (-first +second):\n%s", diff)
+	}
+}
+
+func TestEachPatchIsValidatedWithItsOwnSettingsAndVariables(t *testing.T) {
+	t.Parallel()
+	w := load(t, "class.yaml")
+	for _, name := range []string{"a", "b"} {
+		external(w, name, map[string]string{"of": name})
+		w.class.Status.Variables = append(w.class.Status.Variables, clusterv1.ClusterClassStatusVariable{Name: "v-" + name, Definitions: []clusterv1.ClusterClassStatusVariableDefinition{{From: name}}})
+		v := clusterv1.ClusterVariable{Name: "v-" + name}
+		v.Value.Raw = []byte(`1`)
+		w.cluster.Spec.Topology.Variables = append(w.cluster.Spec.Topology.Variables, v)
+	}
+	e := &extension{}
+	w.ext = e
+	w.compute(t)
+	var got [][]string
+	for _, v := range e.judged {
+		seen := []string{v.Patch, v.Extension, v.Request.Settings["of"]}
+		for _, variable := range v.Request.Variables {
+			seen = append(seen, variable.Name)
+		}
+		got = append(got, seen)
+	}
+	want := [][]string{{"a", "validate.a", "a", "builtin", "region", "v-a"}, {"b", "validate.b", "b", "builtin", "region", "v-b"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestATopologyThatIsInvalidIsNotWritten(t *testing.T) {
+	t.Parallel()
+	w := load(t, "class.yaml")
+	external(w, "a", nil)
+	external(w, "b", nil)
+	w.ext = &extension{validate: func(v patches.Validation) error { return errors.New("not " + v.Patch) }}
+	_, err := desired.Compute(w.input(t), w.ext)
+	if want := "patch \"a\": extension validate.a: not a\npatch \"b\": extension validate.b: not b"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestAnExternalPatchChangesWhatIsMade(t *testing.T) {
+	t.Parallel()
+	w := load(t, "class.yaml")
+	external(w, "ext", nil)
+	w.ext = &extension{generate: func(patches.Question) (*hooksv1.GeneratePatchesResponse, error) {
+		return &hooksv1.GeneratePatchesResponse{Items: []hooksv1.GeneratePatchesResponseItem{
+			{UID: "controlPlane", PatchType: hooksv1.JSONMergePatchType, Patch: []byte(`{"spec":{"template":{"spec":{"replicas":9,"version":"v1.0.0","init":{"args":["c"]}}}}}`)},
+			{UID: "machineDeploymentInfrastructure/md-0", PatchType: hooksv1.JSONPatchType, Patch: []byte(`[{"op":"replace","path":"/spec/template/spec/cores","value":1}]`)},
+		}}, nil
+	}}
+	d := w.compute(t)
+	for _, c := range []check{
+		{plane, "spec init args", []any{"c"}}, {plane, "spec replicas", int64(3)}, {plane, "spec version", "v1.33.0"}, {md0Hosts, "spec template spec cores", int64(1)},
+	} {
+		if diff := cmp.Diff(c.want, at(t, c.of(t, d), c.path)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.path, diff)
+		}
+	}
+}
+
+func TestWithoutAPlaneAnExternalPatchIsTold(t *testing.T) {
+	t.Parallel()
+	w := load(t, "class.yaml")
+	external(w, "ext", nil)
+	want := []string{`patch "ext" is made by extension generate.ext, which can only be asked at a management plane`}
+	if diff := cmp.Diff(want, errs(w.compute(t))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAPatchThatMatchesNothingIsTold(t *testing.T) {
+	t.Parallel()
+	w := load(t, "class.yaml")
+	w.class.Spec.Patches = append(w.class.Spec.Patches, *builder.Parse[clusterv1.ClusterClassPatch](t, `
+name: old
+definitions:
+- selector: {apiVersion: infrastructure.example.com/v0, kind: HostTemplate, matchResources: {machineDeploymentClass: {names: [big]}}}
+  jsonPatches: [{op: remove, path: /spec/template/spec/cores}]
+- selector: {apiVersion: infrastructure.example.com/v0, kind: HostTemplate, matchResources: {machineDeploymentClass: {names: [unused]}}}
+  jsonPatches: [{op: remove, path: /spec/template/spec/cores}]`))
+	d := w.compute(t)
+	want := []string{`patch "old", definitions[0]: no template that it selects by role is a HostTemplate of infrastructure.example.com/v0: correct kind or apiVersion`}
+	if diff := cmp.Diff(want, d.Unmatched); diff != "" || len(errs(d)) > 0 {
+		t.Errorf("(-want +got):\n%s, errors %v", diff, errs(d))
+	}
+}
