@@ -183,11 +183,8 @@ func (p *planner) workersMayGo() bool {
 	case !due && p.marked(BeforeWorkersUpgrade): // they have gone, or are to go elsewhere now
 		p.unmark(BeforeWorkersUpgrade, AfterWorkersUpgrade)
 	}
-	if p.marked(BeforeWorkersUpgrade) {
-		if !p.passes(BeforeWorkersUpgrade, p.lowest, cp) {
-			return false
-		}
-		p.mark(AfterClusterUpgrade)
+	if p.marked(BeforeWorkersUpgrade) && !p.passes(BeforeWorkersUpgrade, p.lowest, cp) {
+		return false
 	}
 	p.goes, p.grows = due, true
 	return !due && !slices.ContainsFunc(p.Workers, func(g Group) bool { return g.Exists && g.Upgrading })
