@@ -19,6 +19,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 )
 
@@ -40,7 +41,10 @@ func DefaultKubeadmControlPlane(c, old *controlplanev1.KubeadmControlPlane) {
 		c.Spec.Replicas = new(int32(1))
 	}
 	c.Spec.Version = fieldrules.NormalVersion(c.Spec.Version)
-	s := &c.Spec.Rollout.Strategy
+	defaultStrategy(&c.Spec.Rollout.Strategy)
+}
+
+func defaultStrategy(s *controlplanev1.KubeadmControlPlaneRolloutStrategy) {
 	s.Type = cmp.Or(s.Type, controlplanev1.RollingUpdateStrategyType)
 	if s.Type == controlplanev1.RollingUpdateStrategyType && s.RollingUpdate.MaxSurge == nil {
 		s.RollingUpdate.MaxSurge = new(intstr.FromInt32(1))
@@ -80,14 +84,24 @@ func ValidateKubeadmControlPlaneTemplate(t, old *controlplanev1.KubeadmControlPl
 	spec := field.NewPath("spec", "template", "spec")
 	inner := &t.Spec.Template.Spec
 	errs := fieldrules.Metadata(field.NewPath("spec", "template", "metadata"), t.Spec.Template.ObjectMeta)
+	errs = append(errs, fieldrules.Metadata(spec.Child("machineTemplate", "metadata"), inner.MachineTemplate.ObjectMeta)...)
 	errs = append(errs, validateRollout(spec.Child("rollout"), inner.Rollout, nil)...)
 	errs = append(errs, fieldrules.Taints(spec.Child("machineTemplate", "spec", "taints"), inner.MachineTemplate.Spec.Taints, true)...)
 	errs = append(errs, fieldrules.MachineName(spec.Child("machineNaming", "template"), inner.MachineNaming.Template, "kubeadmControlPlane")...)
 	errs = append(errs, validateControlPlaneConfig(spec.Child("kubeadmConfigSpec"), &inner.KubeadmConfigSpec, spec.Child("rollout"), inner.Rollout)...)
-	if old != nil && !equality.Semantic.DeepEqual(t.Spec.Template.Spec, old.Spec.Template.Spec) {
+	if old != nil && !equality.Semantic.DeepEqual(meant(t), meant(old)) {
 		errs = append(errs, field.Forbidden(spec, "cannot change; create another template and refer to that one"))
 	}
 	return errs
+}
+
+// meant is what a template says, whichever defaults are written in it: upstream
+// writes them, and the manifest that is applied again does not have them.
+func meant(t *controlplanev1.KubeadmControlPlaneTemplate) *controlplanev1.KubeadmControlPlaneTemplateResourceSpec {
+	spec := t.Spec.Template.Spec.DeepCopy()
+	defaultStrategy(&spec.Rollout.Strategy)
+	kubeadm.WithoutDefaults(&spec.KubeadmConfigSpec)
+	return spec
 }
 
 func validateReplicas(at *field.Path, replicas *int32, etcd bootstrapv1.Etcd) field.ErrorList {

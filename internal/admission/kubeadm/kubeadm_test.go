@@ -43,6 +43,7 @@ func TestValidateKubeadmConfigTemplate(t *testing.T) {
 	builder.CheckValidation(t, ValidateKubeadmConfigTemplate, map[string]builder.Validated{
 		"as a config": {Obj: "spec: {template: {spec: {format: ignition, bootCommands: [a]}}}", Want: []string{"spec.template.spec.bootCommands: Forbidden: Ignition runs no commands at each boot: add a unit by ignition.containerLinuxConfig.additionalConfig"}},
 		"changed":     {Obj: "spec: {template: {spec: {verbosity: 1}}}", Old: "spec: {template: {spec: {verbosity: 2}}}"},
+		"a bad label": {Obj: "spec: {template: {metadata: {labels: {a b: c}}, spec: {verbosity: 1}}}", Want: []string{"spec.template.metadata.labels: Invalid value: \"a b\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"}},
 	})
 }
 
@@ -193,6 +194,12 @@ func TestValidateKubeadmControlPlaneTemplate(t *testing.T) {
 		"bad":     {Obj: "spec: {template: {spec: {kubeadmConfigSpec: {format: ignition, bootCommands: [a]}}}}", Want: []string{"spec.template.spec.kubeadmConfigSpec.bootCommands: Forbidden: Ignition runs no commands at each boot: add a unit by ignition.containerLinuxConfig.additionalConfig"}},
 		"changed": {Obj: "spec: {template: {spec: {kubeadmConfigSpec: {verbosity: 1}}}}", Old: "{}", Want: []string{"spec.template.spec: Forbidden: cannot change; create another template and refer to that one"}},
 		"same":    {Obj: "spec: {template: {metadata: {labels: {a: b}}, spec: {kubeadmConfigSpec: {verbosity: 1}}}}", Old: "spec: {template: {spec: {kubeadmConfigSpec: {verbosity: 1}}}}"},
+		"without the defaults that upstream wrote": {Obj: "spec: {template: {spec: {kubeadmConfigSpec: {verbosity: 1}}}}",
+			Old: "spec: {template: {spec: {rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1}}}, kubeadmConfigSpec: {verbosity: 1, format: cloud-config, initConfiguration: {nodeRegistration: {imagePullPolicy: IfNotPresent}}, joinConfiguration: {nodeRegistration: {imagePullPolicy: IfNotPresent}}}}}}"},
+		"without what the user wrote": {Obj: "spec: {template: {spec: {kubeadmConfigSpec: {verbosity: 1}}}}", Old: "spec: {template: {spec: {rollout: {strategy: {rollingUpdate: {maxSurge: 0}}}, kubeadmConfigSpec: {verbosity: 1}}}}",
+			Want: []string{"spec.template.spec: Forbidden: cannot change; create another template and refer to that one"}},
+		"with a bad label of machines": {Obj: "spec: {template: {spec: {machineTemplate: {metadata: {labels: {a: b c}}}}}}",
+			Want: []string{`spec.template.spec.machineTemplate.metadata.labels: Invalid value: "b c": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`}},
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 	"github.com/capstan-dev/capstan/internal/pure/ignition"
 )
 
@@ -17,7 +18,8 @@ func ValidateKubeadmConfig(c, _ *bootstrapv1.KubeadmConfig) field.ErrorList {
 // ValidateKubeadmConfigTemplate says what is wrong with a
 // KubeadmConfigTemplate.
 func ValidateKubeadmConfigTemplate(t, _ *bootstrapv1.KubeadmConfigTemplate) field.ErrorList {
-	return validateConfig(field.NewPath("spec", "template", "spec"), &t.Spec.Template.Spec)
+	template := field.NewPath("spec", "template")
+	return append(fieldrules.Metadata(template.Child("metadata"), t.Spec.Template.ObjectMeta), validateConfig(template.Child("spec"), &t.Spec.Template.Spec)...)
 }
 
 // validateConfig says what is wrong with the configuration of a machine.

@@ -7,6 +7,7 @@ package kubeadm
 
 import (
 	"context"
+	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -25,7 +26,7 @@ import (
 func Webhooks(c client.Reader) []webhook.Webhook {
 	return []webhook.Webhook{
 		webhook.Check(target(bootstrapv1.GroupVersion().WithKind("KubeadmConfig"), "kubeadmconfigs", configChanged("spec")), ValidateKubeadmConfig),
-		webhook.Check(target(bootstrapv1.GroupVersion().WithKind("KubeadmConfigTemplate"), "kubeadmconfigtemplates", configChanged("spec.template.?spec")), ValidateKubeadmConfigTemplate),
+		webhook.Check(target(bootstrapv1.GroupVersion().WithKind("KubeadmConfigTemplate"), "kubeadmconfigtemplates", configChanged("spec.template.?spec", "object.?spec.?template.?metadata.hasValue()")), ValidateKubeadmConfigTemplate),
 
 		webhook.Default(target(controlPlane("KubeadmControlPlane"), "kubeadmcontrolplanes", map[string]string{"defaults-missing": controlPlaneLacks}), DefaultKubeadmControlPlane),
 		webhook.Check(target(controlPlane("KubeadmControlPlane"), "kubeadmcontrolplanes", changed), ValidateKubeadmControlPlane),
@@ -52,17 +53,14 @@ var controlPlaneLacks = "(" + webhook.LacksFinalizer(controlplanev1.KubeadmContr
 	` || (object.spec.rollout.strategy.type == 'RollingUpdate' && !object.spec.rollout.strategy.?rollingUpdate.?maxSurge.hasValue())`
 
 // configChanged is true when spec changed and holds one of the fields that
-// are checked. Each machine has a KubeadmConfig, and few have these. A
-// bootstrap token is checked by being read: one of bad form would keep
-// everybody who lists KubeadmConfigs from reading any.
-func configChanged(spec string) map[string]string {
+// are checked, or others are true. Each machine has a KubeadmConfig, and few
+// have these. A bootstrap token is checked by being read: one of bad form would
+// keep everybody who lists KubeadmConfigs from reading any.
+func configChanged(spec string, others ...string) map[string]string {
 	at := "object.?" + spec
-	return map[string]string{
-		"spec-changed": webhook.SpecChanged,
-		"has-what-is-checked": at + ".?files.hasValue() || " + at + ".?users.hasValue() || " + at + ".?diskSetup.hasValue()" +
-			" || " + at + ".?ignition.hasValue() || " + at + ".?format.orValue('cloud-config') != 'cloud-config'" +
-			" || " + at + ".?joinConfiguration.?discovery.?file.hasValue() || " + at + ".?initConfiguration.?bootstrapTokens.hasValue()",
-	}
+	checked := append(others, at+".?files.hasValue()", at+".?users.hasValue()", at+".?diskSetup.hasValue()", at+".?ignition.hasValue()",
+		at+".?format.orValue('cloud-config') != 'cloud-config'", at+".?joinConfiguration.?discovery.?file.hasValue()", at+".?initConfiguration.?bootstrapTokens.hasValue()")
+	return map[string]string{"spec-changed": webhook.SpecChanged, "has-what-is-checked": strings.Join(checked, " || ")}
 }
 
 func controlPlane(kind string) schema.GroupVersionKind {

@@ -57,6 +57,36 @@ func TestTemplatesDoNotChange(t *testing.T) {
 	}
 }
 
+func TestTemplatesAreForMany(t *testing.T) {
+	t.Parallel()
+	const own, label = ": Forbidden: is of one object alone, and the template is for many: leave it out", `spec.template.metadata.labels: Invalid value: "b c": a valid label must be`
+	for name, tc := range map[string]struct{ kind, template, want string }{
+		"a cluster":                 {"LocalClusterTemplate", `"spec": {"simulated": {}, "controlPlaneEndpoint": {"host": "127.64.1.1", "port": 6443}}`, ""},
+		"a cluster with a label":    {"LocalClusterTemplate", `"metadata": {"labels": {"a": "b c"}}, "spec": {"simulated": {}}`, label},
+		"a machine":                 {"LocalMachineTemplate", `"metadata": {"labels": {"a": "b"}}, "spec": {"simulated": {}}`, ""},
+		"a machine with an ID":      {"LocalMachineTemplate", `"spec": {"simulated": {}, "providerID": "a://b"}`, "spec.template.spec.providerID" + own},
+		"a machine with a label":    {"LocalMachineTemplate", `"metadata": {"labels": {"a": "b c"}}, "spec": {"simulated": {}}`, label},
+		"a pool":                    {"LocalMachinePoolTemplate", `"spec": {"template": {"simulated": {}}}`, ""},
+		"a pool with IDs":           {"LocalMachinePoolTemplate", `"spec": {"providerID": "a://b", "providerIDList": ["c://d"]}`, "[spec.template.spec.providerID" + own + ", spec.template.spec.providerIDList" + own + "]"},
+		"a pool with a label of it": {"LocalMachinePoolTemplate", `"metadata": {"labels": {"a": "b c"}}, "spec": {"template": {"simulated": {}}}`, label},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, w := range Webhooks(host.Backends{}) {
+				if w.Kind.Kind != tc.kind {
+					continue
+				}
+				req := &admissionv1.AdmissionRequest{Name: "t", Namespace: "ns"}
+				req.Object.Raw = []byte(`{"spec": {"template": {` + tc.template + `}}}`)
+				got := w.Admit(t.Context(), req)
+				if want := tc.kind + `.infrastructure.capstan.dev "t" is invalid: ` + tc.want; got.Allowed != (tc.want == "") || !got.Allowed && !strings.HasPrefix(got.Result.Message, want) {
+					t.Errorf("allowed %v: %v, want %q", got.Allowed, got.Result, want)
+				}
+			}
+		})
+	}
+}
+
 // backend lets clusters listen on their own addresses.
 type backend struct{ host.Backend }
 

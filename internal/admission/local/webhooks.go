@@ -9,6 +9,8 @@ package local
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -21,6 +23,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
+	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
 // Webhooks are the webhooks of the kinds here. Backends say where a cluster may
@@ -31,9 +34,17 @@ func Webhooks(backends host.Backends) []webhook.Webhook {
 		endpoint(backends),
 		localMachine(backends),
 		webhook.Finalizer[infrav1.LocalMachinePool](target("LocalMachinePool", "localmachinepools"), infrav1.LocalMachinePoolFinalizer),
-		template("LocalClusterTemplate", "localclustertemplates", func(t *infrav1.LocalClusterTemplate) any { return t.Spec.Template.Spec }),
-		template("LocalMachineTemplate", "localmachinetemplates", func(t *infrav1.LocalMachineTemplate) any { return t.Spec.Template.Spec }),
-		template("LocalMachinePoolTemplate", "localmachinepooltemplates", func(t *infrav1.LocalMachinePoolTemplate) any { return t.Spec.Template.Spec }),
+		template("LocalClusterTemplate", "localclustertemplates", func(t *infrav1.LocalClusterTemplate) made {
+			return made{meta: t.Spec.Template.ObjectMeta, spec: t.Spec.Template.Spec}
+		}),
+		template("LocalMachineTemplate", "localmachinetemplates", func(t *infrav1.LocalMachineTemplate) made {
+			s := t.Spec.Template.Spec
+			return made{meta: t.Spec.Template.ObjectMeta, spec: s, own: map[string]bool{"providerID": s.ProviderID != ""}}
+		}),
+		template("LocalMachinePoolTemplate", "localmachinepooltemplates", func(t *infrav1.LocalMachinePoolTemplate) made {
+			s := t.Spec.Template.Spec
+			return made{meta: t.Spec.Template.ObjectMeta, spec: s, own: map[string]bool{"providerID": s.ProviderID != "", "providerIDList": len(s.ProviderIDList) > 0}}
+		}),
 	}
 }
 
@@ -98,22 +109,43 @@ func endpoint(backends host.Backends) webhook.Webhook {
 	})
 }
 
+// made is what a template says of what is made from it.
+type made struct {
+	meta clusterv1.ObjectMeta
+	spec any
+	own  map[string]bool // fields of spec that each has for itself, and whether they are set
+}
+
 // template keeps what machines are made from as it is, except for rehearsals
-// of the topology controller, which store nothing.
+// of the topology controller, which store nothing, and free of what names a
+// single one.
 func template[T any, P interface {
 	*T
 	metav1.Object
-}](kind, resource string, spec func(*T) any) webhook.Webhook {
+}](kind, resource string, of func(*T) made) webhook.Webhook {
 	on := target(kind, resource)
-	on.Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Update}
-	on.When = map[string]string{"spec-changed": webhook.SpecChanged}
-	return webhook.Validate(on, func(_ context.Context, r webhook.Review[T]) (webhook.Verdict, error) {
-		_, rehearsal := P(r.Object).GetAnnotations()[clusterv1.TopologyDryRunAnnotation]
-		if r.DryRun && rehearsal || equality.Semantic.DeepEqual(spec(r.Object), spec(r.Old)) {
-			return webhook.Verdict{}, nil
+	const in = "object.?spec.?template.?"
+	on.When = map[string]string{
+		"spec-changed": webhook.SpecChanged,
+		"has-what-is-checked": "oldObject != null || " + in + "metadata.hasValue()" +
+			" || " + in + "spec.?providerID.hasValue() || " + in + "spec.?providerIDList.hasValue()",
+	}
+	return webhook.Validate(on, func(_ context.Context, r webhook.Review[T]) (v webhook.Verdict, _ error) {
+		at, now := field.NewPath("spec", "template"), of(r.Object)
+		v.Errors = fieldrules.Metadata(at.Child("metadata"), now.meta)
+		if r.Old == nil {
+			for _, name := range slices.Sorted(maps.Keys(now.own)) {
+				if now.own[name] {
+					v.Errors = append(v.Errors, field.Forbidden(at.Child("spec", name), "is of one object alone, and the template is for many: leave it out"))
+				}
+			}
+			return v, nil
 		}
-		at := field.NewPath("spec", "template", "spec")
-		return webhook.Verdict{Errors: field.ErrorList{field.Forbidden(at, "cannot change; create another template and refer to that one")}}, nil
+		_, rehearsal := P(r.Object).GetAnnotations()[clusterv1.TopologyDryRunAnnotation]
+		if !(r.DryRun && rehearsal) && !equality.Semantic.DeepEqual(now.spec, of(r.Old).spec) {
+			v.Errors = append(v.Errors, field.Forbidden(at.Child("spec"), "cannot change; create another template and refer to that one"))
+		}
+		return v, nil
 	})
 }
 

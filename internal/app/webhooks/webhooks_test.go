@@ -225,7 +225,7 @@ func apply(t *testing.T, obj map[string]any, patch []byte) map[string]any {
 // controllers.
 func TestValidationIsNotCalledForWhatItDoesNotLookAt(t *testing.T) {
 	t.Parallel()
-	const spec = "spec: {clusterName: c, controlPlaneEndpoint: {host: a}, format: ignition, clientConfig: {}, template: {spec: {format: ignition}}}\n"
+	const spec = "spec: {clusterName: c, controlPlaneEndpoint: {host: a}, format: ignition, clientConfig: {}, template: {metadata: {}, spec: {format: ignition}}}\n"
 	for _, w := range all() {
 		if w.Mutating || guards(w) {
 			continue
@@ -271,6 +271,11 @@ func TestMachineConfigsAreCheckedOnlyWhenTheyHoldWhatIsChecked(t *testing.T) {
 			t.Parallel()
 			if got := called(t, find(t, "KubeadmConfig", false), object(t, "KubeadmConfig", tc.text), nil); got != tc.want {
 				t.Errorf("called: %v, want %v", got, tc.want)
+			}
+			template := map[string]any{"spec": map[string]any{"template": object(t, "", tc.text)}}
+			delete(template["spec"].(map[string]any)["template"].(map[string]any), "metadata")
+			if got := called(t, find(t, "KubeadmConfigTemplate", false), template, nil); got != tc.want {
+				t.Errorf("called for a template: %v, want %v", got, tc.want)
 			}
 		})
 	}

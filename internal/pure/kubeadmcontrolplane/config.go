@@ -11,6 +11,7 @@ import (
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
 
 // kubeletLocalMode lets kubelets of control plane machines talk to their own
@@ -96,14 +97,7 @@ func normal(spec bootstrapv1.KubeadmConfigSpec) bootstrapv1.KubeadmConfigSpec {
 	// How long a start may take is for the next join to know.
 	spec.InitConfiguration.Timeouts.ControlPlaneComponentHealthCheckSeconds = nil
 	spec.JoinConfiguration.Timeouts.ControlPlaneComponentHealthCheckSeconds = nil
-	if spec.Format == "" {
-		spec.Format = bootstrapv1.CloudConfig
-	}
-	for _, n := range []*bootstrapv1.NodeRegistrationOptions{&spec.InitConfiguration.NodeRegistration, &spec.JoinConfiguration.NodeRegistration} {
-		if n.ImagePullPolicy == "IfNotPresent" {
-			n.ImagePullPolicy = ""
-		}
-	}
+	kubeadm.WithoutDefaults(&spec)
 	return spec
 }
 
