@@ -27,6 +27,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/inflight"
 	"github.com/capstan-dev/capstan/internal/kit/inprocess"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
+	"github.com/capstan-dev/capstan/internal/mgmtplane/versions"
 )
 
 const (
@@ -177,6 +178,9 @@ func (c *completed) configure(ctx context.Context, in apiServerInput) (config ap
 		*v = namedVersion{*v, c.kubernetes}
 	}
 	takeTurns(&cfg.Aggregator.GenericConfig.Config)
+	if c.Conversion != nil {
+		versions.Convert(cfg.ApiExtensions, c.Conversion)
+	}
 	if err := in.own.replace(cfg.KubeAPIs.ControlPlane.Generic); err != nil {
 		return config, err
 	}

@@ -17,6 +17,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/capstan-dev/capstan/internal/kit/conversion"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
@@ -42,6 +43,9 @@ type Options struct {
 	// Definitions returns those that a new embedded etcd begins with, as an API
 	// server would have them. Nil returns none.
 	Definitions func(now time.Time) ([]*apiextensionsv1.CustomResourceDefinition, error)
+	// Conversion converts objects of definitions that name conversion.InProcessURL.
+	// Nil converts none.
+	Conversion *conversion.Converter
 	// Stored is told how many keys an embedded etcd holds that is not new, before
 	// an API server reads them. Nil is not told.
 	Stored func(keys int64)

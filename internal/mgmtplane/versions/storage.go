@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package versions
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/capstan-dev/capstan/internal/kit/conversion"
+)
+
+// storages wraps how custom resources are stored. Those that are read and written
+// at an old version which the Converter knows are converted without a review, and
+// have a cache only once somebody wants it.
+type storages struct {
+	generic.RESTOptionsGetter
+	by *conversion.Converter
+}
+
+// GetRESTOptions implements generic.RESTOptionsGetter.
+func (s storages) GetRESTOptions(r schema.GroupResource, example runtime.Object) (generic.RESTOptions, error) {
+	opts, err := s.RESTOptionsGetter.GetRESTOptions(r, example)
+	if err != nil {
+		return opts, err
+	}
+	next := opts.Decorator
+	opts.Decorator = func(config *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error), newFunc, newListFunc func() runtime.Object,
+		attrs storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers,
+	) (storage.Interface, factory.DestroyFunc, error) {
+		kind := newFunc().GetObjectKind().GroupVersionKind()
+		if !s.by.Converts(kind) {
+			return next(config, prefix, keyFunc, newFunc, newListFunc, attrs, trigger, indexers)
+		}
+		direct := *config
+		direct.Codec = directCodec{config.Codec, kind.GroupVersion().String(), s.by.Stored(kind.GroupKind()), s.by}
+		etcd, destroy, err := generic.NewRawStorage(&direct, newFunc, newListFunc, prefix)
+		if err != nil {
+			return nil, nil, err
+		}
+		l := &lazyCache{Interface: etcd, start: func() (storage.Interface, factory.DestroyFunc, error) {
+			return next(&direct, prefix, keyFunc, newFunc, newListFunc, attrs, trigger, indexers)
+		}}
+		return l, func() { l.destroy(); destroy() }, nil
+	}
+	return opts, nil
+}
+
+// directCodec converts between the stored version and an old one without a
+// review. The codec it wraps decodes, prunes and defaults the stored version if
+// what it decodes into has no version of its own, and encodes an object of the
+// stored version as it is. What comes of a conversion is not pruned again: Go
+// types have no fields that the schema lacks.
+type directCodec struct {
+	runtime.Codec
+	version, stored string
+	by              *conversion.Converter
+}
+
+// Decode implements runtime.Decoder.
+func (c directCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	u := &unstructured.Unstructured{}
+	_, gvk, err := c.Codec.Decode(data, defaults, u)
+	if err != nil {
+		return nil, gvk, err
+	}
+	if u.Object, err = c.by.Object(u.Object, c.version); err != nil {
+		return nil, gvk, err
+	}
+	if into == nil {
+		return u, gvk, nil
+	}
+	out, ok := into.(*unstructured.Unstructured)
+	if !ok {
+		return nil, gvk, fmt.Errorf("decode %v into %T", gvk, into)
+	}
+	out.Object = u.Object
+	return out, gvk, nil
+}
+
+// Encode implements runtime.Encoder. An object that has nothing but its kind is
+// how a watch cache tries its codec.
+func (c directCodec) Encode(obj runtime.Object, w io.Writer) error {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok || len(u.Object) <= 2 {
+		return c.Codec.Encode(obj, w)
+	}
+	up, err := c.by.Object(u.Object, c.stored)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer // so that nothing is written of what fails
+	if err := c.Codec.Encode(&unstructured.Unstructured{Object: up}, &b); err != nil {
+		return err
+	}
+	_, err = w.Write(b.Bytes())
+	return err
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package versions lets an API server in this process serve several versions of
+// custom resources without calling anybody.
+package versions
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/rest"
+
+	"github.com/capstan-dev/capstan/internal/kit/conversion"
+	"github.com/capstan-dev/capstan/internal/kit/inprocess"
+)
+
+// timeout bounds one review: the API server itself sets no limit. It is
+// long because a review that ends early in the middle of an update fails that.
+const timeout = time.Minute
+
+// Convert has the kinds of c converted in this process: reviews that go to
+// conversion.InProcessURL are answered by c, and what is read from the store and
+// written to it is converted without one. No custom resource loses its managed
+// fields because a conversion fails.
+func Convert(config *apiextensionsapiserver.Config, c *conversion.Converter) {
+	extra, generic := &config.ExtraConfig, &config.GenericConfig.Config
+	next, transport := extra.AuthResolverWrapper, inprocess.Transport(c)
+	extra.AuthResolverWrapper = func(r webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
+		if next != nil {
+			r = next(r)
+		}
+		return resolver{r, transport}
+	}
+	extra.CRDRESTOptionsGetter = storages{extra.CRDRESTOptionsGetter, c}
+	generic.AdmissionControl = admission.NewChainHandler(generic.AdmissionControl, guard{})
+}
+
+// resolver tells the API server how to reach conversion.InProcessURL.
+type resolver struct {
+	webhook.AuthenticationInfoResolver
+	transport http.RoundTripper
+}
+
+// ClientConfigFor implements webhook.AuthenticationInfoResolver.
+//
+// The transport is set as a wrapper that leaves out what it wraps. As
+// rest.Config.Transport it would do as long as the definition has no caBundle;
+// with one, which anything that injects authorities may add, client-go refuses the
+// config, and the API server then serves no version of the kind at all.
+func (r resolver) ClientConfigFor(hostPort string) (*rest.Config, error) {
+	if host, _, _ := strings.Cut(hostPort, ":"); host == conversion.InProcessHost {
+		return &rest.Config{WrapTransport: func(http.RoundTripper) http.RoundTripper { return r.transport }, Timeout: timeout}, nil
+	}
+	return r.AuthenticationInfoResolver.ClientConfigFor(hostPort)
+}
