@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -16,9 +17,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
@@ -33,8 +36,8 @@ type finder struct {
 	objects *provider.Objects
 	watcher provider.Watcher
 
-	mu   sync.Mutex // guards seen
-	seen string
+	mu   sync.Mutex          // guards seen
+	seen map[string][]string // by Cluster, each time
 }
 
 func (f *finder) Reconcile(ctx context.Context, c *clusterv1.Cluster) (ctrl.Result, error) {
@@ -47,10 +50,10 @@ func (f *finder) Reconcile(ctx context.Context, c *clusterv1.Cluster) (ctrl.Resu
 	_, unknown := errors.AsType[*provider.KindError](err)
 	switch {
 	case unknown:
-		f.note("kind is not usable")
+		f.note(c, "kind is not usable")
 		return ctrl.Result{}, err
 	case apierrors.IsNotFound(err):
-		f.note("not there")
+		f.note(c, "not there")
 		return ctrl.Result{}, nil // nothing but a watch brings us back
 	case err != nil:
 		return ctrl.Result{}, err
@@ -58,22 +61,26 @@ func (f *finder) Reconcile(ctx context.Context, c *clusterv1.Cluster) (ctrl.Resu
 	if err := f.objects.Adopt(ctx, obj, provider.Adoption{Claim: claim.ByCluster(c)}); err != nil {
 		return ctrl.Result{}, err
 	}
-	f.note(fmt.Sprintf("there by %s, note %s", obj.Contract, obj.GetAnnotations()["note"]))
+	f.note(c, fmt.Sprintf("there by %s, note %s", obj.Contract, obj.GetAnnotations()["note"]))
 	return ctrl.Result{}, nil
 }
 
-func (f *finder) note(s string) {
+func (f *finder) note(c *clusterv1.Cluster, s string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.seen = s
+	f.seen[c.Name] = append(f.seen[c.Name], s)
 }
 
-func (f *finder) sees(want string) func() error {
+func (f *finder) has(cluster string) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.seen[cluster])
+}
+
+func (f *finder) sees(cluster, want string) func() error {
 	return func() error {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if f.seen != want {
-			return fmt.Errorf("sees %q, want %q", f.seen, want)
+		if seen := f.has(cluster); len(seen) == 0 || seen[len(seen)-1] != want {
+			return fmt.Errorf("sees %q, want %q in the end", seen, want)
 		}
 		return nil
 	}
@@ -85,24 +92,17 @@ func TestAReferenceIsFollowedByWatchesAlone(t *testing.T) {
 	env := testenv.Start(t)
 	f := start(t, env)
 	group := env.Namespace + ".example.com"
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "demo"}}
-	cluster.Spec.Paused = new(true) // for the plane's own controllers
-	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: group, Kind: "Widget", Name: "w"}
-	if err := env.Client.Create(t.Context(), cluster); err != nil {
+	if err := env.Client.Create(t.Context(), clusterOf(group, env.Namespace, "demo", "w")); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, f.sees("kind is not usable"))
+	testenv.Eventually(t, f.sees("demo", "kind is not usable"))
 
 	env.Define(t, testenv.Kind(group, "Widget"))
-	testenv.Eventually(t, f.sees("not there"))
+	testenv.Eventually(t, f.sees("demo", "not there"))
 
-	w := &unstructured.Unstructured{}
-	w.SetAPIVersion(group + "/v1")
-	w.SetKind("Widget")
-	w.SetNamespace(env.Namespace)
-	w.SetName("w")
+	w := widget(group, env.Namespace, "w")
 	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), w) })
-	testenv.Eventually(t, f.sees("there by v1beta2, note "))
+	testenv.Eventually(t, f.sees("demo", "there by v1beta2, note "))
 
 	testenv.Eventually(t, func() error {
 		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(w), w); err != nil {
@@ -114,12 +114,76 @@ func TestAReferenceIsFollowedByWatchesAlone(t *testing.T) {
 		w.SetAnnotations(map[string]string{"note": "changed"})
 		return env.Client.Update(t.Context(), w)
 	})
-	testenv.Eventually(t, f.sees("there by v1beta2, note changed"))
+	testenv.Eventually(t, f.sees("demo", "there by v1beta2, note changed"))
 
 	if err := env.Client.Delete(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, f.sees("not there"))
+	testenv.Eventually(t, f.sees("demo", "not there"))
+}
+
+// TestAStartReadsEachReferenceOnce has a second manager find what the first has
+// adopted: what is there when it begins to watch wakes nobody once more, and a
+// change after that does.
+func TestAStartReadsEachReferenceOnce(t *testing.T) {
+	env := testenv.Start(t)
+	group := env.Namespace + ".example.com"
+	env.Define(t, testenv.Kind(group, "Widget"))
+	names := []string{"one", "two", "three"}
+	for _, name := range names {
+		testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), widget(group, env.Namespace, name)) })
+		if err := env.Client.Create(t.Context(), clusterOf(group, env.Namespace, name, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := start(t, env)
+	for _, name := range names {
+		testenv.Eventually(t, first.sees(name, "there by v1beta2, note "))
+		testenv.Eventually(t, func() error { // the plane writes no more to a paused Cluster
+			c := &clusterv1.Cluster{}
+			if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: env.Namespace, Name: name}, c); err != nil {
+				return err
+			}
+			if !conditions.IsTrue(c, clusterv1.PausedCondition) {
+				return errors.New("the plane has not seen it yet")
+			}
+			return nil
+		})
+	}
+	second := start(t, env)
+	for _, name := range names {
+		testenv.Eventually(t, second.sees(name, "there by v1beta2, note "))
+	}
+	w := widget(group, env.Namespace, "three")
+	testenv.Eventually(t, func() error {
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(w), w); err != nil {
+			return err
+		}
+		w.SetAnnotations(map[string]string{"note": "changed"})
+		return env.Client.Update(t.Context(), w)
+	})
+	testenv.Eventually(t, second.sees("three", "there by v1beta2, note changed"))
+	for _, name := range names[:2] { // events come in order
+		if seen := second.has(name); len(seen) != 1 {
+			t.Errorf("Cluster %s: reconciled %d times, want once: %q", name, len(seen), seen)
+		}
+	}
+}
+
+func widget(group, namespace, name string) *unstructured.Unstructured {
+	w := &unstructured.Unstructured{}
+	w.SetAPIVersion(group + "/v1")
+	w.SetKind("Widget")
+	w.SetNamespace(namespace)
+	w.SetName(name)
+	return w
+}
+
+func clusterOf(group, namespace, name, infrastructure string) *clusterv1.Cluster {
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	cluster.Spec.Paused = new(true) // for the plane's own controllers
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: group, Kind: "Widget", Name: infrastructure}
+	return cluster
 }
 
 // start runs a manager with the finder in it, in the namespace of the test.
@@ -128,12 +192,12 @@ func start(t *testing.T, env *testenv.Env) *finder {
 	mgr, err := ctrl.NewManager(env.Config, ctrl.Options{
 		Scheme: env.Client.Scheme(), Logger: logr.Discard(), Metrics: server.Options{BindAddress: "0"},
 		Cache:  cache.Options{DefaultNamespaces: map[string]cache.Config{env.Namespace: {}}},
-		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}}, Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &finder{objects: provider.New(controller.Client(mgr), mgr.GetCache())}
+	f := &finder{objects: provider.New(controller.Client(mgr), mgr.GetCache()), seen: map[string][]string{}}
 	refs := func(o client.Object) []clusterv1.ContractVersionedObjectReference {
 		return []clusterv1.ContractVersionedObjectReference{o.(*clusterv1.Cluster).Spec.InfrastructureRef}
 	}

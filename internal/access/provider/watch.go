@@ -6,17 +6,21 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 )
 
 // RefIndex is the index by which the objects that refer to a provider object
@@ -67,8 +71,10 @@ type watch struct {
 	kind       schema.GroupVersionKind
 }
 
-// Watch lets events of the kind that ref names wake w, now and for good. The
-// object itself need not exist yet.
+// Watch lets events of the kind that ref names wake w, from now on and for good.
+// What is there already wakes nobody: read the object after Watch. It need not
+// exist yet. A kind that is not served is not watched: who reads it is told so,
+// and comes again.
 func (o *Objects) Watch(ctx context.Context, ref clusterv1.ContractVersionedObjectReference, w Wake) error {
 	if !o.wakes(w) {
 		return nil
@@ -77,7 +83,7 @@ func (o *Objects) Watch(ctx context.Context, ref clusterv1.ContractVersionedObje
 	if err != nil {
 		return err
 	}
-	return o.WatchAs(kind.GroupVersionKind, w)
+	return o.WatchAs(ctx, kind.GroupVersionKind, w)
 }
 
 // wakes reports whether something runs that could be woken, which is not so in
@@ -85,18 +91,24 @@ func (o *Objects) Watch(ctx context.Context, ref clusterv1.ContractVersionedObje
 func (o *Objects) wakes(w Wake) bool { return o.informers != nil && w.Watcher != nil }
 
 // WatchAs is Watch for a version of the API that is known.
-func (o *Objects) WatchAs(kind schema.GroupVersionKind, w Wake) (err error) {
-	if !o.wakes(w) {
-		return nil
+func (o *Objects) WatchAs(ctx context.Context, kind schema.GroupVersionKind, w Wake) (err error) {
+	if err := claim.Provided(kind.GroupKind()); err != nil {
+		return &KindError{Kind: kind.GroupKind(), Problem: err.Error(), Foreign: true}
 	}
 	this := watch{w.Controller, kind}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.watched[this] {
+	if !o.wakes(w) || o.watches(this) {
 		return nil
 	}
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(kind)
+	// It waits until the informer is filled, as the first to read the kind would.
+	informer, err := o.informers.GetInformer(ctx, obj)
+	if meta.IsNoMatchError(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("watch %s for controller %s: %w", kind, w.Controller, err)
+	}
 	requests := w.To
 	if requests == nil {
 		if requests, err = o.requests(w.List); err != nil {
@@ -107,12 +119,30 @@ func (o *Objects) WatchAs(kind schema.GroupVersionKind, w Wake) (err error) {
 	if w.Matters != nil {
 		matters = controller.Matters(w.Matters)
 	}
-	src := source.Kind[client.Object](o.informers, obj, handler.EnqueueRequestsFromMapFunc(requests), matters)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.watched[this] {
+		return nil
+	}
+	src := &source.Informer{Informer: informer, Handler: handler.EnqueueRequestsFromMapFunc(requests), Predicates: []predicate.Predicate{news(), matters}}
 	if err := w.Watcher.Watch(src); err != nil {
 		return fmt.Errorf("watch %s for controller %s: %w", kind, w.Controller, err)
 	}
 	o.watched[this] = true
 	return nil
+}
+
+func (o *Objects) watches(this watch) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.watched[this]
+}
+
+// news drops what was there when the watch began: whoever is concerned reads it
+// after that. To wake them all for it would have everything reconciled once more
+// for each kind after a start.
+func news() predicate.Predicate {
+	return predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
 }
 
 // requests maps a provider object to its owner of the kind of list, and to those

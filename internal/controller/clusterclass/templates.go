@@ -50,7 +50,7 @@ func (r *Reconciler) own(ctx context.Context, s *state, ref clusterv1.ClusterCla
 	if latest.Version != kind.Version {
 		s.outdated = append(s.outdated, fmt.Sprintf("* %s %s: current: %s, latest: %s", ref.Kind, ref.Name, kind.Version, latest.Version))
 	}
-	if err := r.Providers.WatchAs(kind, provider.Wake{Controller: name, Watcher: r.watcher, To: r.ofTemplate}); err != nil {
+	if err := r.Providers.WatchAs(ctx, kind, provider.Wake{Controller: name, Watcher: r.watcher, To: r.ofTemplate}); err != nil {
 		return err
 	}
 	template, err := r.Providers.GetAs(ctx, kind, client.ObjectKey{Namespace: s.class.Namespace, Name: ref.Name})

@@ -38,11 +38,10 @@ func (r *Reconciler) template(ctx context.Context, s *state) (phase.Next, error)
 		return phase.Continue(), nil
 	}
 	kind := ref.GroupVersionKind()
-	obj, err := r.Providers.TemplateAs(ctx, s.Cluster, kind, ref.Name, claim.Remediation)
-	if _, unknown := errors.AsType[*provider.KindError](err); !unknown {
-		if err := r.Providers.WatchAs(kind, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineHealthCheckList{}}); err != nil {
-			return phase.Continue(), err
-		}
+	var obj *provider.Object
+	err := r.Providers.WatchAs(ctx, kind, provider.Wake{Controller: name, Watcher: r.watcher, List: &clusterv1.MachineHealthCheckList{}})
+	if err == nil {
+		obj, err = r.Providers.TemplateAs(ctx, s.Cluster, kind, ref.Name, claim.Remediation)
 	}
 	switch {
 	case err == nil:
