@@ -127,6 +127,39 @@ func TestZeroObjectsEncodeNothingOptional(t *testing.T) {
 	}
 }
 
+// TestEmptyStructsAreLeftOut looks at every struct in a struct: omitempty alone
+// prints an empty one as {}.
+func TestEmptyStructsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	seen := map[reflect.Type]bool{}
+	var look func(typ reflect.Type)
+	look = func(typ reflect.Type) {
+		switch typ.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Map:
+			look(typ.Elem())
+			return
+		case reflect.Struct:
+		default:
+			return
+		}
+		if seen[typ] || !strings.HasPrefix(typ.PkgPath(), "github.com/capstan-dev/") {
+			return
+		}
+		seen[typ] = true
+		for f := range typ.Fields() {
+			tag := f.Tag.Get("json")
+			if f.Type.Kind() == reflect.Struct && strings.Contains(tag, "omitempty") && !strings.Contains(tag, "omitzero") &&
+				f.Type != reflect.TypeFor[metav1.ObjectMeta]() && f.Type != reflect.TypeFor[metav1.ListMeta]() {
+				t.Errorf("%s.%s is printed when empty: add omitzero", typ, f.Name)
+			}
+			look(f.Type)
+		}
+	}
+	for _, typ := range kinds(t) {
+		look(typ)
+	}
+}
+
 // TestConditionsAreReachable checks that every kind with conditions has
 // accessors for them.
 func TestConditionsAreReachable(t *testing.T) {

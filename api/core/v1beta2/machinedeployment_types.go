@@ -85,7 +85,7 @@ type MachineDeploymentSpec struct {
 
 	// template is what Machines are made from.
 	// +required
-	Template MachineTemplateSpec `json:"template,omitempty"`
+	Template MachineTemplateSpec `json:"template,omitempty,omitzero"`
 
 	// machineNaming says how Machines are named.
 	// +optional

@@ -55,7 +55,7 @@ type MachinePoolSpec struct {
 
 	// template describes the machines; its references are to the objects of this pool.
 	// +required
-	Template MachineTemplateSpec `json:"template,omitempty"`
+	Template MachineTemplateSpec `json:"template,omitempty,omitzero"`
 
 	// providerIDList names the hosts of the pool. Copied from the infrastructure.
 	// +optional

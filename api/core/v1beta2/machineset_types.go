@@ -65,7 +65,7 @@ type MachineSetSpec struct {
 
 	// template is what Machines are made from.
 	// +required
-	Template MachineTemplateSpec `json:"template,omitempty"`
+	Template MachineTemplateSpec `json:"template,omitempty,omitzero"`
 
 	// machineNaming says how Machines are named.
 	// +optional
