@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package conversions is what the tests of all conversions share: properties
+// that each of them has, whatever the objects, and golden pairs.
+package conversions
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/capstan-dev/capstan/internal/builder/fuzzed"
+	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
+)
+
+// rounds is how many objects of each kind a property is tried on. The peer test
+// tries many more; here a fault shall show in a second.
+const rounds = 50
+
+// Lookup finds one version for each group.
+func Lookup(gk schema.GroupKind) (string, error) {
+	return schema.GroupVersion{Group: gk.Group, Version: "v1beta2"}.String(), nil
+}
+
+// HubComesBack holds what the annotation is for: an old client that reads
+// an object and writes it back changes nothing of what it cannot see. settle
+// makes of an object one that a hub may hold and that keeps clear of what is
+// lost on purpose.
+func HubComesBack(t *testing.T, kinds []rules.Kind, settle func(kind string, hub map[string]any)) {
+	for _, k := range kinds {
+		t.Run(k.Hub.Kind+" "+k.Old.Version, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(rounds) {
+				tree := fuzzed.New(seed).Object(reflect.TypeOf(k.NewHub()).Elem(), k.Hub)
+				distinct(tree)
+				settle(k.Hub.Kind, tree)
+				hub := decoded(t, tree, k.NewHub())
+				before := hub.DeepCopyObject()
+				old, err := k.Down(hub, Lookup)
+				if err != nil {
+					t.Fatalf("seed %d: down: %v", seed, err)
+				}
+				if diff := cmp.Diff(before, hub); diff != "" {
+					t.Fatalf("seed %d: down changed its source (-was +is):\n%s", seed, diff)
+				}
+				back, err := k.Up(old)
+				if err != nil {
+					t.Fatalf("seed %d: up: %v", seed, err)
+				}
+				if diff := cmp.Diff(plain(t, hub), plain(t, back)); diff != "" {
+					t.Fatalf("seed %d (-hub +came back):\n%s", seed, diff)
+				}
+			}
+		})
+	}
+}
+
+// OldSourceStays also looks for a panic in whatever clients may send,
+// and for annotations that go where nobody expects them.
+func OldSourceStays(t *testing.T, kinds []rules.Kind) {
+	for _, k := range kinds {
+		t.Run(k.Hub.Kind+" "+k.Old.Version, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(rounds) {
+				old := decoded(t, fuzzed.New(seed).Object(reflect.TypeOf(k.NewOld()).Elem(), k.Old), k.NewOld())
+				other := decoded(t, fuzzed.New(seed+rounds).Object(reflect.TypeOf(k.NewHub()).Elem(), k.Hub), k.NewHub())
+				if shown, err := k.Down(other, Lookup); err == nil && seed%2 == 0 {
+					// The annotation of quite another object, as somebody copied it.
+					old.(metav1.Object).SetAnnotations(shown.(metav1.Object).GetAnnotations())
+				}
+				before := old.DeepCopyObject()
+				hub, err := k.Up(old)
+				if diff := cmp.Diff(before, old); diff != "" {
+					t.Fatalf("seed %d: up changed its source (-was +is):\n%s", seed, diff)
+				}
+				if err != nil {
+					if !strings.Contains(err.Error(), "unexpected GroupVersion string") {
+						t.Fatalf("seed %d: %v", seed, err)
+					}
+					continue
+				}
+				if _, err := k.Down(hub, Lookup); err != nil {
+					t.Fatalf("seed %d: down: %v", seed, err)
+				}
+			}
+		})
+	}
+}
+
+// Golden keeps for each kind what a hub with every field set looks like at
+// the older version, in testdata, and demands that it comes back from there. A
+// change of such a file is a change of the wire. UPDATE_GOLDEN=1 writes them.
+// hubs is the folder of the golden objects of the hub.
+func Golden(t *testing.T, kinds []rules.Kind, hubs string) {
+	for _, k := range kinds {
+		t.Run(k.Hub.Kind+" "+k.Old.Version, func(t *testing.T) {
+			t.Parallel()
+			name := fmt.Sprintf("%s_%s_%s.yaml", k.Hub.Group, k.Hub.Version, strings.ToLower(k.Hub.Kind))
+			hub := read(t, filepath.Join(hubs, name), k.NewHub())
+			old, err := k.Down(hub, Lookup)
+			if err != nil {
+				t.Fatal(err)
+			}
+			encoded, err := yaml.Marshal(old)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join("testdata", fmt.Sprintf("%s_%s_%s.yaml", k.Old.Group, k.Old.Version, strings.ToLower(k.Old.Kind)))
+			if os.Getenv("UPDATE_GOLDEN") != "" {
+				if err := os.WriteFile(file, encoded, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			golden, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(golden), string(encoded)); diff != "" {
+				t.Errorf("down (-golden +got):\n%s", diff)
+			}
+			back, err := k.Up(read(t, file, k.NewOld()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(hub, back); diff != "" {
+				t.Errorf("back up (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func read(t *testing.T, file string, into runtime.Object) runtime.Object {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(data, into); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return into
+}
+
+func decoded(t *testing.T, tree map[string]any, into runtime.Object) runtime.Object {
+	t.Helper()
+	data, err := json.Marshal(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		t.Fatal(err)
+	}
+	return into
+}
+
+func plain(t *testing.T, obj runtime.Object) (tree map[string]any) {
+	t.Helper()
+	data, err := json.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &tree); err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// distinct takes out what a hub never holds: empty lists and objects, and two
+// elements of a list by one name. It reports whether anything is left.
+func distinct(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, child := range v {
+			if !distinct(child) {
+				delete(v, name)
+			}
+		}
+		return len(v) > 0
+	case []any:
+		for i, child := range v {
+			if element, ok := child.(map[string]any); ok {
+				distinct(element)
+				element["name"], element["from"] = fmt.Sprint("n", i), fmt.Sprint("f", i)
+			}
+		}
+		return len(v) > 0
+	case string:
+		return v != ""
+	default:
+		return v != nil
+	}
+}

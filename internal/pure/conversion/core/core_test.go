@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package core
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/capstan-dev/capstan/internal/builder/conversions"
+)
+
+func TestTheHubComesBackWhole(t *testing.T) {
+	t.Parallel()
+	conversions.HubComesBack(t, Kinds(), func(kind string, hub map[string]any) {
+		settle(hub)
+		switch kind {
+		case "MachineSet", "MachineDeployment", "MachinePool":
+			// Their counters of v1beta1 cannot be missing, nor can status.replicas.
+			status := child(hub, "status")
+			missing(status, "replicas", 0)
+			legacy := child(child(status, "deprecated"), "v1beta1")
+			for _, counter := range []string{"fullyLabeledReplicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas"} {
+				missing(legacy, counter, 0)
+			}
+		}
+		if kind == "MachineSet" { // has no annotation, so that 0 seconds become none
+			delete(child(child(child(hub, "spec"), "template"), "spec"), "minReadySeconds")
+		}
+	})
+}
+
+// settle sets what is required in a hub, or cannot be missing in v1beta1.
+func settle(v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, element := range v {
+			settle(element)
+		}
+	case map[string]any:
+		for name, inner := range v {
+			settle(inner)
+			elements, _ := inner.([]any)
+			for _, element := range elements {
+				element, ok := element.(map[string]any)
+				switch {
+				case !ok:
+				case name == "variables" || name == "definitions":
+					missing(element, "required", false)
+				case name == "failureDomains":
+					missing(element, "controlPlane", false)
+				case strings.HasPrefix(name, "unhealthy"):
+					missing(element, "timeoutSeconds", 0)
+				}
+			}
+		}
+	}
+}
+
+func missing(obj map[string]any, field string, value any) {
+	if obj[field] == nil {
+		obj[field] = value
+	}
+}
+
+// child is the object in a field, made if it is missing.
+func child(obj map[string]any, field string) map[string]any {
+	if obj[field] == nil {
+		obj[field] = map[string]any{}
+	}
+	return obj[field].(map[string]any)
+}
+
+func TestAnOldSourceStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	conversions.OldSourceStays(t, Kinds())
+}
+
+func TestGoldenPairs(t *testing.T) {
+	t.Parallel()
+	conversions.Golden(t, Kinds(), "../../../../api/testdata/golden")
+}
+
+func TestAReferenceThatIsNotFoundIsNamed(t *testing.T) {
+	t.Parallel()
+	k := machine()
+	hub := k.NewHub()
+	if err := json.Unmarshal([]byte(`{"metadata":{"name":"m","namespace":"ns"},"spec":{"infrastructureRef":{"apiGroup":"a.io","kind":"Host","name":"h"}}}`), hub); err != nil {
+		t.Fatal(err)
+	}
+	got, err := k.Down(hub, func(gk schema.GroupKind) (string, error) {
+		return "", errors.New("no contract label on " + gk.String())
+	})
+	want := "convert Machine ns/m to cluster.x-k8s.io/v1beta1: spec.infrastructureRef: no contract label on Host.a.io"
+	if got != nil || err == nil || err.Error() != want {
+		t.Errorf("got %v, %v, want %s", got, err, want)
+	}
+}

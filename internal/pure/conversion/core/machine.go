@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package core
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	clusterv1beta1 "github.com/capstan-dev/capstan/api/core/v1beta1"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
+)
+
+func machine() rules.Kind {
+	return rules.Define(rules.Definition[clusterv1beta1.Machine, clusterv1.Machine]{
+		Kind: "Machine", Old: clusterv1beta1.GroupVersion(), Hub: clusterv1.GroupVersion(),
+		Up: machineUp, Down: machineDown,
+		Keep: func(m *clusterv1.Machine) any { return rules.Data(m.TypeMeta, m.Spec, m.Status) },
+	})
+}
+
+func machineUp(old *clusterv1beta1.Machine, hub, kept *clusterv1.Machine) error {
+	if err := machineSpecUp("spec", &old.Spec, &hub.Spec); err != nil {
+		return err
+	}
+	k := rules.Value(kept)
+	hub.Spec.MinReadySeconds = k.Spec.MinReadySeconds
+	from, to := &old.Status, &hub.Status
+	*to = clusterv1.MachineStatus{
+		Initialization: clusterv1.MachineInitializationStatus{
+			InfrastructureProvisioned:  rules.Meant(from.InfrastructureReady, k.Status.Initialization.InfrastructureProvisioned),
+			BootstrapDataSecretCreated: rules.Meant(from.BootstrapReady, k.Status.Initialization.BootstrapDataSecretCreated),
+		},
+		NodeRef:     clusterv1.MachineNodeReference{Name: rules.Value(from.NodeRef).Name},
+		NodeInfo:    from.NodeInfo,
+		LastUpdated: rules.Time(from.LastUpdated),
+		Addresses: rules.List(from.Addresses, func(from *clusterv1beta1.MachineAddress, to *clusterv1.MachineAddress) {
+			*to = clusterv1.MachineAddress(*from)
+		}),
+		Phase:                  from.Phase,
+		CertificatesExpiryDate: rules.Time(from.CertificatesExpiryDate),
+		ObservedGeneration:     from.ObservedGeneration,
+	}
+	if kept != nil {
+		// v1beta1 knows neither the failure domain nor every phase, so what it
+		// says of them was never written by anybody.
+		to.Phase, to.FailureDomain = kept.Status.Phase, kept.Status.FailureDomain
+	}
+	if d := from.Deletion; d != nil {
+		to.Deletion = &clusterv1.MachineDeletionStatus{
+			NodeDrainStartTime:               rules.Time(d.NodeDrainStartTime),
+			WaitForNodeVolumeDetachStartTime: rules.Time(d.WaitForNodeVolumeDetachStartTime),
+			WaitForPreDrainHookStartTime:     rules.Time(d.WaitForPreDrainHookStartTime),
+			WaitForPreTerminateHookStartTime: rules.Time(d.WaitForPreTerminateHookStartTime),
+		}
+	}
+	if from.V1Beta2 != nil {
+		to.Conditions = from.V1Beta2.Conditions
+	}
+	legacy := clusterv1.MachineV1Beta1DeprecatedStatus{Conditions: from.Conditions, FailureReason: from.FailureReason, FailureMessage: from.FailureMessage}
+	if !rules.IsZero(legacy) {
+		to.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &legacy}
+	}
+	return nil
+}
+
+func machineDown(hub *clusterv1.Machine, old *clusterv1beta1.Machine, lookup rules.Lookup) error {
+	if err := machineSpecDown("spec", &hub.Spec, &old.Spec, in{hub.Namespace, lookup}); err != nil {
+		return err
+	}
+	from, to := &hub.Status, &old.Status
+	*to = clusterv1beta1.MachineStatus{
+		NodeInfo:    from.NodeInfo,
+		LastUpdated: rules.TimePointer(from.LastUpdated),
+		Addresses: rules.List(from.Addresses, func(from *clusterv1.MachineAddress, to *clusterv1beta1.MachineAddress) {
+			*to = clusterv1beta1.MachineAddress(*from)
+		}),
+		Phase:                  from.Phase,
+		CertificatesExpiryDate: rules.TimePointer(from.CertificatesExpiryDate),
+		BootstrapReady:         rules.Value(from.Initialization.BootstrapDataSecretCreated),
+		InfrastructureReady:    rules.Value(from.Initialization.InfrastructureProvisioned),
+		ObservedGeneration:     from.ObservedGeneration,
+	}
+	if from.Phase == string(clusterv1.MachinePhaseUpdating) {
+		to.Phase = string(clusterv1.MachinePhaseRunning) // the nearest that v1beta1 allows
+	}
+	if from.NodeRef.IsDefined() {
+		to.NodeRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: from.NodeRef.Name}
+	}
+	if d := from.Deletion; d != nil {
+		to.Deletion = &clusterv1beta1.MachineDeletionStatus{
+			NodeDrainStartTime:               rules.TimePointer(d.NodeDrainStartTime),
+			WaitForNodeVolumeDetachStartTime: rules.TimePointer(d.WaitForNodeVolumeDetachStartTime),
+			WaitForPreDrainHookStartTime:     rules.TimePointer(d.WaitForPreDrainHookStartTime),
+			WaitForPreTerminateHookStartTime: rules.TimePointer(d.WaitForPreTerminateHookStartTime),
+		}
+	}
+	to.V1Beta2 = conditionsDown(from.Conditions)
+	if from.Deprecated != nil && from.Deprecated.V1Beta1 != nil {
+		legacy := from.Deprecated.V1Beta1
+		to.Conditions, to.FailureReason, to.FailureMessage = legacy.Conditions, legacy.FailureReason, legacy.FailureMessage
+	}
+	return nil
+}
+
+// in is what references are completed by.
+type in struct {
+	namespace string
+	lookup    rules.Lookup
+}
+
+func machineSpecUp(field string, from *clusterv1beta1.MachineSpec, to *clusterv1.MachineSpec) (err error) {
+	*to = clusterv1.MachineSpec{
+		ClusterName:    from.ClusterName,
+		Bootstrap:      clusterv1.Bootstrap{DataSecretName: from.Bootstrap.DataSecretName},
+		Version:        rules.Value(from.Version),
+		ProviderID:     rules.Value(from.ProviderID),
+		FailureDomain:  rules.Value(from.FailureDomain),
+		ReadinessGates: readinessGatesUp(from.ReadinessGates),
+		Deletion:       timeoutsUp(from.NodeTimeouts),
+		Taints:         from.Taints,
+	}
+	if to.Bootstrap.ConfigRef, err = rules.ReferenceUp(field+".bootstrap.configRef", from.Bootstrap.ConfigRef); err != nil {
+		return err
+	}
+	to.InfrastructureRef, err = rules.ReferenceUp(field+".infrastructureRef", &from.InfrastructureRef)
+	return err
+}
+
+func machineSpecDown(field string, from *clusterv1.MachineSpec, to *clusterv1beta1.MachineSpec, in in) (err error) {
+	*to = clusterv1beta1.MachineSpec{
+		ClusterName:    from.ClusterName,
+		Bootstrap:      clusterv1beta1.Bootstrap{DataSecretName: from.Bootstrap.DataSecretName},
+		Version:        rules.Pointer(from.Version),
+		ProviderID:     rules.Pointer(from.ProviderID),
+		FailureDomain:  rules.Pointer(from.FailureDomain),
+		ReadinessGates: readinessGatesDown(from.ReadinessGates),
+		NodeTimeouts:   timeoutsDown(from.Deletion),
+		Taints:         from.Taints,
+	}
+	if to.Bootstrap.ConfigRef, err = rules.ReferenceDown(field+".bootstrap.configRef", from.Bootstrap.ConfigRef, in.namespace, in.lookup); err != nil {
+		return err
+	}
+	infrastructure, err := rules.ReferenceDown(field+".infrastructureRef", from.InfrastructureRef, in.namespace, in.lookup)
+	to.InfrastructureRef = rules.Value(infrastructure)
+	return err
+}
