@@ -48,6 +48,9 @@ func (c *Client) Create(ctx context.Context, doc []byte, progress func(Event)) e
 			err = c.check(ctx, all[i:])
 		}
 		created := false
+		if err == nil && p.rank == clusters {
+			c.awaitClass(ctx, p.Unstructured)
+		}
 		if err == nil {
 			created, err = c.createPart(ctx, p, there)
 		}
@@ -65,8 +68,17 @@ func (c *Client) Create(ctx context.Context, doc []byte, progress func(Event)) e
 	return nil
 }
 
+// rehearsal marks the context of what is only checked.
+type rehearsal struct{}
+
+// Rehearsal reports whether a request of a Client only checks what it will send
+// again if all is well. Warnings come again then, unless what they tell of has come
+// meanwhile, such as a class before its Cluster.
+func Rehearsal(ctx context.Context) bool { return ctx.Value(rehearsal{}) != nil }
+
 // check has the API server say what is wrong with objects.
 func (c *Client) check(ctx context.Context, all []*part) error {
+	ctx = context.WithValue(ctx, rehearsal{}, true)
 	var errs []error
 	for _, p := range all {
 		_, _, err := c.create(ctx, p.Unstructured, p.Unstructured, client.DryRunAll)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -49,6 +50,9 @@ func newServer(t *testing.T) *server {
 				return err
 			}
 			obj.SetUID(types.UID("uid of " + obj.GetName()))
+			if class, ok := obj.(*unstructured.Unstructured); ok && class.GetKind() == clusterv1.ClusterClassKind {
+				class.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": clusterv1.ClusterClassVariablesReadyCondition, "status": "True"}}}
+			}
 			return c.Create(ctx, obj, opts...)
 		},
 	}).Build()

@@ -37,6 +37,10 @@ type GenerateOptions struct {
 	// Lookup gives the values of all others, as the environment does; nil means
 	// that there are none.
 	Lookup func(name string) (string, bool)
+	// Class gives the objects of a ClusterClass that a Cluster of the template
+	// names, to go before it; nil if the class is there already, or has to come from
+	// elsewhere. A nil Class gives none.
+	Class func(class client.ObjectKey) ([]byte, error)
 	// Processor of the template; nil means template.Envsubst.
 	Processor template.Processor
 }
@@ -46,13 +50,18 @@ type OptionError struct{ text string }
 
 func (e *OptionError) Error() string { return e.text }
 
-// Generate fills a cluster template. It needs no management cluster.
+// Generate fills a cluster template, and puts the classes before it that its
+// Clusters name. It needs no management cluster.
 func Generate(o GenerateOptions) ([]byte, error) {
 	o.complete()
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	return o.Processor.Process(o.Template, o.variable)
+	doc, err := o.Processor.Process(o.Template, o.variable)
+	if err != nil || o.Class == nil {
+		return doc, err
+	}
+	return o.withClasses(doc)
 }
 
 // check refuses what would only show as an object that the API refuses, or not

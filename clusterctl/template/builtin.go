@@ -3,11 +3,12 @@
 package template
 
 import (
-	_ "embed" // for the templates below
+	"embed"
 	"slices"
 )
 
-// A template is the first of these, with one of the others for the workers.
+// A template is the first of these, with one of the others for the workers; or it
+// is the last, whose Cluster names a class.
 var (
 	//go:embed local.yaml
 	local []byte
@@ -15,7 +16,12 @@ var (
 	localWorkers []byte
 	//go:embed local-machine-pool.yaml
 	localMachinePool []byte
+	//go:embed local-topology.yaml
+	localTopology []byte
 )
+
+//go:embed clusterclass-*.yaml
+var localClasses embed.FS
 
 // Local returns the template of a cluster of the local provider. It needs the
 // variables CLUSTER_NAME, NAMESPACE and KUBERNETES_VERSION.
@@ -23,6 +29,24 @@ func Local() []byte { return joined(local, localWorkers) }
 
 // LocalMachinePool returns that of one whose workers are a MachinePool.
 func LocalMachinePool() []byte { return joined(local, localMachinePool) }
+
+// LocalTopology returns that of one that is made from a ClusterClass, which
+// LocalClass has.
+func LocalTopology() []byte { return slices.Clone(localTopology) }
+
+// LocalClass returns the objects of a ClusterClass of the local provider, which
+// have no namespace yet; nil if there is no such class.
+func LocalClass(name string) []byte {
+	doc, err := localClasses.ReadFile(ClassFile(name))
+	if err != nil {
+		return nil
+	}
+	return doc
+}
+
+// ClassFile is the name of the file, beside that of a template, that has the
+// objects of a ClusterClass.
+func ClassFile(name string) string { return "clusterclass-" + name + ".yaml" }
 
 func joined(cluster, workers []byte) []byte {
 	return slices.Concat(cluster, []byte("---\n"), workers)

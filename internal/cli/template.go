@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -47,8 +49,16 @@ var said = map[string]string{
 	"CONTROL_PLANE_MACHINE_COUNT": "control-plane-machine-count", "WORKER_MACHINE_COUNT": "worker-machine-count",
 }
 
-// machinePool is the flavor whose workers are a MachinePool.
-const machinePool = "machine-pool"
+// builtin are the flavors of the provider local.
+var builtin = map[string]func() []byte{
+	"":             template.Local,
+	"machine-pool": template.LocalMachinePool, // whose workers are a MachinePool
+	"topology":     template.LocalTopology,    // which is made from a ClusterClass
+}
+
+// lookTimeout is how long the management cluster is waited for that may have a
+// class: without an answer it is taken to have none.
+const lookTimeout = 5 * time.Second
 
 // templateFlags say which template to fill, and with what.
 type templateFlags struct {
@@ -66,7 +76,7 @@ func (f *templateFlags) add(cmd *cobra.Command) {
 	fl.Int32Var(&f.controlPlane, "control-plane-machine-count", 1, "number of control plane machines")
 	fl.Int32Var(&f.workers, "worker-machine-count", 0, "number of worker machines")
 	fl.StringVarP(&f.infrastructure, "infrastructure", "i", "local", "infrastructure provider whose template to use")
-	fl.StringVarP(&f.flavor, "flavor", "f", "", "flavor of the provider's template; that of the provider local has "+machinePool)
+	fl.StringVarP(&f.flavor, "flavor", "f", "", "flavor of the provider's template; that of the provider local has machine-pool and topology")
 	fl.StringVar(&f.from, "from", "", "file or https URL of the template; - for standard input")
 	fl.StringVar(&f.configMap, "from-config-map", "", "ConfigMap of the management cluster that holds the template")
 	fl.StringVar(&f.configMapNamespace, "from-config-map-namespace", "", "namespace of that ConfigMap (default: that of the cluster)")
@@ -114,12 +124,61 @@ func (f *templateFlags) options(ctx context.Context, cmd *cobra.Command, env *En
 		o.Template, err = c.TemplateFromConfigMap(ctx, client.ObjectKey{Namespace: namespace, Name: f.configMap}, f.configMapKey)
 	case f.from != "":
 		o.Template, err = readTemplate(ctx, env, f.from)
-	case f.infrastructure == "local" && f.flavor == machinePool:
-		o.Template = template.LocalMachinePool()
-	case f.infrastructure != "local" || f.flavor != "":
-		err = command.Misuse(fmt.Errorf("this version knows the template of the provider local, without a flavor or with %s, not %s %s: give another with --from FILE, URL or - for standard input", machinePool, f.infrastructure, f.flavor))
+		o.Class = f.class(ctx, env, connect, func(name string) ([]byte, error) { return readClass(ctx, env, f.from, name) })
+	case f.infrastructure == "local" && builtin[f.flavor] != nil:
+		o.Template = builtin[f.flavor]()
+		o.Class = f.class(ctx, env, connect, func(name string) ([]byte, error) { return template.LocalClass(name), nil })
+	default:
+		err = command.Misuse(fmt.Errorf("this version knows the template of the provider local, without a flavor or with machine-pool or topology, not %s %s: give another with --from FILE, URL or - for standard input", f.infrastructure, f.flavor))
 	}
 	return o, err
+}
+
+// class reads the class that a template names, from where its file lies, unless the
+// management cluster has it: somebody may have made it his own. Who only generates
+// need not have a management cluster.
+func (f *templateFlags) class(ctx context.Context, env *Env, connect func() (*clusterctl.Client, error), read func(name string) ([]byte, error)) func(client.ObjectKey) ([]byte, error) {
+	return func(key client.ObjectKey) ([]byte, error) {
+		doc, err := read(key.Name)
+		if doc == nil || err != nil {
+			return nil, err
+		}
+		c, err := connect()
+		if err != nil {
+			return doc, nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+		defer cancel()
+		there, err := c.HasClass(ctx, key)
+		switch {
+		case there:
+			return nil, nil
+		case err != nil && !errors.As(err, new(*clusterctl.NotInstalledError)):
+			env.Say("ClusterClass %s comes along: whether it is there already cannot be told: %v", key, err)
+		}
+		return doc, nil
+	}
+}
+
+// readClass reads the file of a class beside that of a template; nil if there is none.
+// One that a server does not give away may be there all the same.
+func readClass(ctx context.Context, env *Env, from, name string) ([]byte, error) {
+	if from == "-" {
+		return nil, nil
+	}
+	u, err := url.Parse(from)
+	if err != nil || u.Scheme != "https" {
+		doc, err := readTemplate(ctx, env, from[:strings.LastIndexByte(from, '/')+1]+template.ClassFile(name))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return doc, err
+	}
+	doc, err := download(ctx, u.ResolveReference(&url.URL{Path: template.ClassFile(name), RawQuery: u.RawQuery}).String())
+	if err != nil {
+		env.Say("ClusterClass %s has to come from elsewhere: %v", name, err)
+	}
+	return doc, nil
 }
 
 func readTemplate(ctx context.Context, env *Env, from string) ([]byte, error) {
@@ -139,12 +198,12 @@ func readTemplate(ctx context.Context, env *Env, from string) ([]byte, error) {
 	return readBounded(f, from)
 }
 
-func download(ctx context.Context, url string) ([]byte, error) {
+func download(ctx context.Context, at string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
-		return nil, command.Misuse(fmt.Errorf("--from %s: %w", url, err))
+		return nil, command.Misuse(fmt.Errorf("--from %s: %w", at, err))
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -152,9 +211,9 @@ func download(ctx context.Context, url string) ([]byte, error) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("fetch template %s: the server answers %s", url, resp.Status)
+		return nil, fmt.Errorf("fetch template %s: the server answers %s", at, resp.Status)
 	}
-	return readBounded(resp.Body, url)
+	return readBounded(resp.Body, at)
 }
 
 func readBounded(r io.Reader, what string) ([]byte, error) {

@@ -4,6 +4,7 @@ package command
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/capstan-dev/capstan/clusterctl"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
@@ -67,7 +69,7 @@ func (m Mgmt) String() string { return m.chosen }
 func (f *MgmtFlags) Load(env *Env) (Mgmt, error) {
 	m, err := f.choose(env)
 	if err == nil {
-		m.Config.WarningHandler = &warnings{env: env, told: map[string]bool{}}
+		m.Config.WarningHandlerWithContext = &warnings{env: env, told: map[string]bool{}}
 	}
 	return m, err
 }
@@ -79,11 +81,11 @@ type warnings struct {
 	told map[string]bool
 }
 
-// HandleWarningHeader implements rest.WarningHandler.
-func (w *warnings) HandleWarningHeader(_ int, _, text string) {
+// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
+func (w *warnings) HandleWarningHeaderWithContext(ctx context.Context, _ int, _, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.told[text] {
+	if !w.told[text] && !clusterctl.Rehearsal(ctx) {
 		w.told[text] = true
 		w.env.Say("Warning: %s", text)
 	}

@@ -15,7 +15,7 @@ func TestEachWarningOfAnAPIServerIsToldOnce(t *testing.T) {
 	var talk bytes.Buffer
 	w := &warnings{env: &Env{Err: &talk}, told: map[string]bool{}}
 	for range 2 { // as of a dry run and of what follows it
-		w.HandleWarningHeader(299, "", "no controller acts on this\x1b[2J")
+		w.HandleWarningHeaderWithContext(t.Context(), 299, "", "no controller acts on this\x1b[2J")
 	}
 	if got, want := talk.String(), "Warning: no controller acts on this\\x1b[2J\n"; got != want {
 		t.Errorf("told %q, want %q", got, want)

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterctl
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl/template"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+// withClasses puts the classes before a document that its Clusters name and it does
+// not have itself. As upstream's, they come without a namespace, and get that of
+// their Cluster; one of another namespace is somebody else's.
+func (o *GenerateOptions) withClasses(doc []byte) ([]byte, error) {
+	objects, err := template.Objects(doc)
+	if err != nil {
+		return nil, err
+	}
+	done := map[client.ObjectKey]bool{}
+	for _, obj := range objects {
+		if isCore(obj, clusterv1.ClusterClassKind) {
+			done[client.ObjectKey{Namespace: cmp.Or(obj.GetNamespace(), o.Namespace), Name: obj.GetName()}] = true
+		}
+	}
+	var out bytes.Buffer
+	for _, obj := range objects {
+		key := classOf(obj)
+		home := cmp.Or(obj.GetNamespace(), o.Namespace)
+		if key.Namespace = cmp.Or(key.Namespace, home); key.Namespace != home || done[key] || len(validation.IsDNS1123Subdomain(key.Name)) > 0 {
+			continue
+		}
+		done[key] = true
+		class, err := o.class(key)
+		if err != nil {
+			return nil, err
+		}
+		out.Write(class)
+	}
+	out.Write(doc)
+	return out.Bytes(), nil
+}
+
+// class is the document of a class.
+func (o *GenerateOptions) class(key client.ObjectKey) ([]byte, error) {
+	raw, err := o.Class(key)
+	if err != nil || raw == nil {
+		return nil, err
+	}
+	doc, err := o.Processor.Process(raw, o.variable)
+	if err != nil {
+		return nil, fmt.Errorf("ClusterClass %s: %w", key.Name, err)
+	}
+	objects, err := template.Objects(doc)
+	if err != nil {
+		return nil, fmt.Errorf("ClusterClass %s: %w", key.Name, err)
+	}
+	var out bytes.Buffer
+	for _, obj := range objects {
+		if obj.GetNamespace() == "" {
+			obj.SetNamespace(key.Namespace)
+		}
+		text, err := yaml.Marshal(obj.Object)
+		if err != nil {
+			return nil, fmt.Errorf("ClusterClass %s: %w", key.Name, err)
+		}
+		out.Write(text)
+		out.WriteString("---\n")
+	}
+	return out.Bytes(), nil
+}
+
+func isCore(obj *unstructured.Unstructured, kind string) bool {
+	return obj.GroupVersionKind().GroupKind() == schema.GroupKind{Group: clusterv1.GroupVersion().Group, Kind: kind}
+}
+
+// classOf is the class that a Cluster names, in v1beta2 or before; it has no name if
+// there is none, and the namespace only if it says that.
+func classOf(obj *unstructured.Unstructured) client.ObjectKey {
+	if !isCore(obj, clusterv1.ClusterKind) {
+		return client.ObjectKey{}
+	}
+	in := func(path ...string) string {
+		s, _, _ := unstructured.NestedString(obj.Object, append([]string{"spec", "topology"}, path...)...) // "" for another form
+		return s
+	}
+	return client.ObjectKey{
+		Namespace: cmp.Or(in("classRef", "namespace"), in("classNamespace")),
+		Name:      cmp.Or(in("classRef", "name"), in("class")),
+	}
+}
+
+// HasClass reports whether the management cluster has a ClusterClass.
+func (c *Client) HasClass(ctx context.Context, key client.ObjectKey) (bool, error) {
+	err := explain(c.mgmt.Get(ctx, key, &clusterv1.ClusterClass{}), clusterv1.ClusterClassKind)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("get ClusterClass %s: %w", key, err)
+	}
+	return true, nil
+}
+
+const (
+	// classTimeout is how long a class may take to be ready whose Cluster is to be
+	// created; that takes a moment, unless an extension is asked. What is created
+	// before is not checked against it.
+	classTimeout = 5 * time.Second
+	classPeriod  = 50 * time.Millisecond
+)
+
+// awaitClass returns when the class of a Cluster is ready, or after a while.
+func (c *Client) awaitClass(ctx context.Context, cluster *unstructured.Unstructured) {
+	key := classOf(cluster)
+	if key.Name == "" {
+		return
+	}
+	key.Namespace = cmp.Or(key.Namespace, cluster.GetNamespace())
+	ctx, cancel := context.WithTimeout(ctx, classTimeout)
+	defer cancel()
+	for class := (&clusterv1.ClusterClass{}); c.mgmt.Get(ctx, key, class) == nil; {
+		if class.Status.ObservedGeneration == class.Generation && conditions.IsTrue(class, clusterv1.ClusterClassVariablesReadyCondition) || !sleep(ctx, classPeriod) {
+			return
+		}
+	}
+}
