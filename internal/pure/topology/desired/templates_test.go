@@ -181,7 +181,7 @@ func TestOnePartThatFailsDoesNotStopTheOthers(t *testing.T) {
   definitions:
   - selector: {apiVersion: infrastructure.example.com/v1, kind: HostTemplate, matchResources: {machineDeploymentClass: {names: [big]}}}
     jsonPatches: [{op: remove, path: /spec/template/spec/none}]`)
-		}, `MachineDeployment md-0 of the topology: HostTemplate classes/big-hosts: patch "p", definitions[0]: remove /spec/template/spec/none: it does not apply to the template: error in remove for path: '/spec/template/spec/none': unable to remove nonexistent key: none: missing value: have the template set it, or have enabledIf ask for it`, 4},
+		}, `MachineDeployment md-0 of the topology: HostTemplate classes/big-hosts: patch "p", definitions[0]: remove /spec/template/spec/none: it does not apply to the template: there is no /spec/template/spec/none: have the template set it, or have enabledIf ask for it`, 4},
 		"a template that is none": {func(_ *testing.T, w *world) { w.templates["PlaneTemplate/plane"].SetKind("Plane") }, "control plane of the topology: Plane plane: the kind of a template ends in Template: correct the reference in the ClusterClass", 4},
 		"a template that is not as it should be": {func(_ *testing.T, w *world) {
 			spec(w, "PlaneTemplate/plane")["machineTemplate"] = "x"

@@ -3,7 +3,6 @@
 package patches
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -36,7 +35,8 @@ type definition struct {
 // operation is one change; it has at most one of value, variable and template.
 type operation struct {
 	op, path string
-	value    json.RawMessage
+	pointer  []string // the path
+	value    any
 	variable path
 	template *expression.Expression
 	// stays says that it cannot reach beyond what a patch may change.
@@ -80,11 +80,13 @@ func (c *Class) compile(from *clusterv1.ClusterClassPatch) (p patch, err error) 
 
 func (c *Class) operation(patch string, from clusterv1.JSONPatch) (o operation, err error) {
 	o = operation{op: from.Op, path: from.Path, stays: below(from.Path, "/spec/template/spec", "/spec/template/metadata/labels", "/spec/template/metadata/annotations")}
+	if o.pointer, err = pointer(from.Path); err != nil {
+		return o, err
+	}
 	switch {
 	case from.Op == "remove":
 	case from.Value != nil && from.ValueFrom == nil:
-		o.value = from.Value.Raw
-		if !json.Valid(o.value) {
+		if o.value, err = decodeJSON(from.Value.Raw); err != nil {
 			err = errors.New("value is no JSON")
 		}
 	case from.Value != nil || from.ValueFrom == nil:

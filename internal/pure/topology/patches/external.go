@@ -5,6 +5,7 @@ package patches
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -18,7 +19,6 @@ import (
 
 // ask makes the question of a patch, for all templates as they are by now.
 func (r *Run) ask(p *patch) (*Question, error) {
-	r.flush()
 	request := &hooksv1.GeneratePatchesRequest{TypeMeta: kind("GeneratePatchesRequest"), CommonRequest: hooksv1.CommonRequest{Settings: p.external.Settings}}
 	var err error
 	if request.Variables, err = r.variables(p); err != nil {
@@ -90,9 +90,9 @@ func nothing(patch []byte) bool {
 }
 
 func (t *templateState) external(p *patch, item hooksv1.GeneratePatchesResponseItem) error {
-	after, err := hookrules.ApplyTo(t.document, item.PatchType, item.Patch)
+	after, err := t.answered(item)
 	if err == nil {
-		err = t.beyond(after)
+		err = t.beyond(t.document, after)
 	}
 	if err != nil {
 		return fmt.Errorf("patch %q: what extension %s answered for item %q: %w", p.name, p.external.GeneratePatchesExtension, item.UID, err)
@@ -101,15 +101,32 @@ func (t *templateState) external(p *patch, item hooksv1.GeneratePatchesResponseI
 	return nil
 }
 
+// answered is the template as an extension wants it.
+func (t *templateState) answered(item hooksv1.GeneratePatchesResponseItem) (after map[string]any, err error) {
+	before, err := json.Marshal(t.document)
+	if err != nil {
+		return nil, err
+	}
+	text, err := hookrules.ApplyTo(before, item.PatchType, item.Patch)
+	if err != nil {
+		return nil, err
+	}
+	value, err := decodeJSON(text)
+	after, ok := value.(map[string]any)
+	if err == nil && !ok {
+		err = errors.New("it leaves no object")
+	}
+	return after, err
+}
+
 // object is the template as extensions get it: equal templates are the same
 // bytes, in whatever order patches added to them.
 func (t *templateState) object() (runtime.RawExtension, error) {
-	fields, err := decodeJSON(t.document)
+	text, err := json.Marshal(t.document)
 	if err != nil {
 		return runtime.RawExtension{}, fmt.Errorf("%s: %w", t, err)
 	}
-	sorted, err := json.Marshal(fields)
-	return runtime.RawExtension{Raw: sorted}, err
+	return runtime.RawExtension{Raw: text}, nil
 }
 
 // Validation is what an extension is asked when all is patched.

@@ -3,33 +3,16 @@
 package patches
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"sigs.k8s.io/yaml"
 
 	"github.com/capstan-dev/capstan/internal/pure/topology/expression"
 )
 
-// change is an operation with its value, and where it comes from.
-type change struct {
-	of     operation
-	patch  string
-	number int // of the definition
-	value  json.RawMessage
-}
-
-// wrap says which change an error is about.
-func (c *change) wrap(err error) error {
-	return fmt.Errorf("patch %q, definitions[%d]: %s %s: %w", c.patch, c.number, c.of.op, c.of.path, err)
-}
-
-// inline adds what a patch changes in an item to what is to be changed. Nothing
-// is applied yet: values depend on variables, not on the template, so what
-// follows one another is applied at once.
+// inline applies a patch to an item. The error says which change it is about.
 func (t *templateState) inline(p *patch) error {
 	on := p.enabled == nil
 	for n := range p.definitions {
@@ -45,13 +28,11 @@ func (t *templateState) inline(p *patch) error {
 			}
 			on = true
 		}
-		for _, o := range d.operations {
-			c := change{of: o, patch: p.name, number: n}
-			var err error
-			if c.value, err = o.evaluate(t.values, t.made); err != nil {
-				return c.wrap(err)
+		for i := range d.operations {
+			o := &d.operations[i]
+			if err := t.apply(o); err != nil {
+				return fmt.Errorf("patch %q, definitions[%d]: %s %s: %w", p.name, n, o.op, o.path, err)
 			}
-			t.changes = append(t.changes, c)
 		}
 	}
 	return nil
@@ -63,12 +44,13 @@ func enabled(e *expression.Expression, values map[string]any) (bool, error) {
 		return false, err
 	}
 	value, err := fromYAML(text)
-	return string(value) == "true", err
+	return value == true, err
 }
 
-// evaluate makes the value of an operation. made are values by the text that
-// they were made of: groups of workers often have the same.
-func (o *operation) evaluate(values map[string]any, made map[string]json.RawMessage) (json.RawMessage, error) {
+// evaluate makes the value of an operation, which others may have as well. made
+// are values by the text that they were made of: groups of workers often have the
+// same.
+func (o *operation) evaluate(values, made map[string]any) (any, error) {
 	switch {
 	case o.variable != nil:
 		value, err := o.variable.lookUp(values)
@@ -97,17 +79,23 @@ func (o *operation) evaluate(values map[string]any, made map[string]json.RawMess
 	return o.value, nil
 }
 
-// fromYAML turns what a template made to JSON. Most of it is a word, for which
+// fromYAML decodes what a template made. Most of it is a word or nothing, for which
 // no parser is needed.
-func fromYAML(text string) (json.RawMessage, error) {
-	text = strings.TrimSpace(text)
-	if word(text) {
-		return json.RawMessage(`"` + text + `"`), nil
+func fromYAML(text string) (any, error) {
+	switch text = strings.TrimSpace(text); {
+	case text == "":
+		return nil, nil
+	case word(text):
+		return text, nil
 	}
-	if json.Valid([]byte(text)) {
-		return json.RawMessage(text), nil
+	if value, err := decodeJSON([]byte(text)); err == nil {
+		return value, nil
 	}
-	return yaml.YAMLToJSON([]byte(text))
+	converted, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		return nil, err
+	}
+	return decodeJSON(converted)
 }
 
 // word reports whether a text is a string in YAML as it is in JSON: it begins
@@ -128,64 +116,4 @@ func word(text string) bool {
 		return false
 	}
 	return true
-}
-
-// flush applies what is to be changed.
-func (t *templateState) flush() error {
-	changes := t.changes
-	t.changes = nil
-	if len(changes) == 0 {
-		return nil
-	}
-	all, stay := make(jsonpatch.Patch, 0, len(changes)), true
-	for i := range changes {
-		all = append(all, changes[i].operation())
-		stay = stay && changes[i].of.stays
-	}
-	if after, err := all.Apply(t.document); err == nil && stay {
-		t.document = after
-		return nil
-	}
-	for i := range changes { // one by one, to name the one that fails
-		after, err := jsonpatch.Patch{changes[i].operation()}.Apply(t.document)
-		if err != nil {
-			return changes[i].wrap(explain(err, changes[i].of.op))
-		}
-		if !changes[i].of.stays {
-			if err := t.beyond(after); err != nil {
-				return changes[i].wrap(err)
-			}
-		}
-		t.document = after
-	}
-	return nil
-}
-
-func (c *change) operation() jsonpatch.Operation {
-	op, path := quote(c.of.op), quote(c.of.path)
-	out := jsonpatch.Operation{"op": &op, "path": &path}
-	if c.of.op != "remove" {
-		out["value"] = &c.value
-	}
-	return out
-}
-
-func quote(text string) json.RawMessage {
-	out, err := json.Marshal(text)
-	if err != nil { // no string fails
-		return json.RawMessage(`""`)
-	}
-	return out
-}
-
-// explain adds a remedy to what does not apply.
-func explain(err error, op string) error {
-	remedy := "add what is above it first"
-	switch op {
-	case "replace":
-		remedy = "use add, or have the template set it"
-	case "remove":
-		remedy = "have the template set it, or have enabledIf ask for it"
-	}
-	return fmt.Errorf("it does not apply to the template: %w: %s", err, remedy)
 }

@@ -34,18 +34,7 @@ func below(pointer string, others ...string) bool {
 // beyond reports, as an error, what of the template changes that no patch may
 // change: it would have no effect. A field that comes and is empty is left out
 // of that: programs add those when they write an object of a Go type.
-func (t *templateState) beyond(after []byte) error {
-	was, err := decodeJSON(t.document)
-	if err != nil {
-		return err
-	}
-	is, err := decodeJSON(after)
-	if err != nil {
-		return err
-	}
-	if _, ok := is.(map[string]any); !ok {
-		return fmt.Errorf("it leaves no object")
-	}
+func (t *templateState) beyond(was, is map[string]any) error {
 	may := []string{"spec.template.spec", "spec.template.metadata.labels", "spec.template.metadata.annotations"}
 	if t.copied() {
 		may = []string{"spec.template.spec", "spec.template.metadata", "metadata.labels", "metadata.annotations"}
@@ -76,12 +65,7 @@ func trimmed(value any) any {
 
 // outcome copies what patches may change to what is desired.
 func (t *templateState) outcome() (*unstructured.Unstructured, error) {
-	decoded, err := decodeJSON(t.document)
-	if err != nil {
-		return nil, err
-	}
-	patched, _ := decoded.(map[string]any)
-	out := t.Desired.DeepCopy()
+	patched, out := t.document, t.Desired.DeepCopy()
 	labels, annotations := stringsAt(patched, append(slices.Clone(inTemplate), "labels")), stringsAt(patched, append(slices.Clone(inTemplate), "annotations"))
 	if t.copied() {
 		u := &unstructured.Unstructured{Object: patched}

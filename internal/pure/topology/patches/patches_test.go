@@ -130,21 +130,24 @@ func TestInlinePatches(t *testing.T) {
 	}
 	const setSize = "{op: replace, path: /spec/template/spec/size, value: 2}"
 	tests := map[string]struct{ patches, plane, hosts string }{
-		"nothing":                           {`[]`, `{"list":["a","b"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":1}`},
-		"a literal":                         {plane("{op: replace, path: /spec/template/spec/x, value: {z: [1]}}"), `{"list":["a","b"],"replicas":3,"version":"v1.33.0","x":{"z":[1]}}`, `{"size":1}`},
-		"an item of a list":                 {plane("{op: add, path: /spec/template/spec/list/0, value: c}, {op: add, path: /spec/template/spec/list/-, value: d}, {op: remove, path: /spec/template/spec/list/1}"), `{"list":["c","b","d"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":1}`},
-		"a path of a variable":              {plane("{op: add, path: /spec/template/spec/v, valueFrom: {variable: 'list[1].n'}}"), `{"list":["a","b"],"replicas":3,"v":2,"version":"v1.33.0","x":1}`, `{"size":1}`},
-		"a builtin":                         {plane("{op: add, path: /spec/template/spec/v, valueFrom: {variable: builtin.controlPlane.replicas}}"), `{"list":["a","b"],"replicas":3,"v":3,"version":"v1.33.0","x":1}`, `{"size":1}`},
-		"a template":                        {plane("{op: add, path: /spec/template/spec/v, valueFrom: {template: '{{ .builtin.cluster.name }}-{{ .a }}'}}"), `{"list":["a","b"],"replicas":3,"v":"c-A","version":"v1.33.0","x":1}`, `{"size":1}`},
-		"a template of YAML":                {plane("{op: add, path: /spec/template/spec/v, valueFrom: {template: \"k: [{{ .a }}, true]\\nl: 010\"}}"), `{"list":["a","b"],"replicas":3,"v":{"k":["A",true],"l":8},"version":"v1.33.0","x":1}`, `{"size":1}`},
-		"overrides and builtins of workers": {hosts("[big]", "{op: add, path: /spec/template/spec/v, valueFrom: {template: '{{ .a }} {{ .builtin.cluster.name }} {{ .builtin.machineDeployment.class }}'}}"), `{"list":["a","b"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":1,"v":"B c big"}`},
-		"any class":                         {hosts("['*']", setSize), `{"list":["a","b"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":2}`},
-		"a class by its beginning":          {hosts("['b*']", setSize), `{"list":["a","b"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":2}`},
-		"a class by its end":                {hosts("['*ig']", setSize), `{"list":["a","b"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":2}`},
-		"another class":                     {hosts("[small, 'ig*', '*bi']", setSize), `{"list":["a","b"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":1}`},
-		"another role":                      {definition("{apiVersion: infra/v1, kind: HostTemplate, matchResources: {controlPlane: true, machinePoolClass: {names: ['*']}}}", setSize), `{"list":["a","b"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":1}`},
-		"another version":                   {definition("{apiVersion: infra/v2, kind: HostTemplate, matchResources: {machineDeploymentClass: {names: ['*']}}}", setSize), `{"list":["a","b"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":1}`},
-		"what the topology sets":            {plane("{op: replace, path: /spec/template/spec/replicas, value: 9}, {op: add, path: /spec/template/spec/version, value: v2}, {op: add, path: /spec/template/spec/rollout, value: {after: x}}"), `{"list":["a","b"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":1}`},
+		"nothing":                             {`[]`, `{"list":["a","b"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":1}`},
+		"a literal":                           {plane("{op: replace, path: /spec/template/spec/x, value: {z: [1]}}"), `{"list":["a","b"],"replicas":3,"version":"v1.33.0","x":{"z":[1]}}`, `{"size":1}`},
+		"an item of a list":                   {plane("{op: add, path: /spec/template/spec/list/0, value: c}, {op: add, path: /spec/template/spec/list/-, value: d}, {op: remove, path: /spec/template/spec/list/1}"), `{"list":["c","b","d"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":1}`},
+		"items of a list in their place":      {plane("{op: replace, path: /spec/template/spec/list/1, value: {k: []}}, {op: add, path: /spec/template/spec/list/1/k/0, value: {l: 1}}, {op: add, path: /spec/template/spec/list/1/k/0/m, value: 2}, {op: add, path: /spec/template/spec/list/2, value: z}"), `{"list":["a",{"k":[{"l":1,"m":2}]},"z"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":1}`},
+		"names with slashes and tildes":       {plane("{op: add, path: /spec/template/spec/a~1b~01, value: 1}"), `{"a/b~1":1,"list":["a","b"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":1}`},
+		"a value is each time one of its own": {plane("{op: add, path: /spec/template/spec/v, valueFrom: {variable: map}}, {op: add, path: /spec/template/spec/v/w, value: 1}, {op: add, path: /spec/template/spec/x, valueFrom: {variable: map}}"), `{"list":["a","b"],"replicas":3,"v":{"k":{"l":true},"w":1},"version":"v1.33.0","x":{"k":{"l":true}}}`, `{"size":1}`},
+		"a path of a variable":                {plane("{op: add, path: /spec/template/spec/v, valueFrom: {variable: 'list[1].n'}}"), `{"list":["a","b"],"replicas":3,"v":2,"version":"v1.33.0","x":1}`, `{"size":1}`},
+		"a builtin":                           {plane("{op: add, path: /spec/template/spec/v, valueFrom: {variable: builtin.controlPlane.replicas}}"), `{"list":["a","b"],"replicas":3,"v":3,"version":"v1.33.0","x":1}`, `{"size":1}`},
+		"a template":                          {plane("{op: add, path: /spec/template/spec/v, valueFrom: {template: '{{ .builtin.cluster.name }}-{{ .a }}'}}"), `{"list":["a","b"],"replicas":3,"v":"c-A","version":"v1.33.0","x":1}`, `{"size":1}`},
+		"a template of YAML":                  {plane("{op: add, path: /spec/template/spec/v, valueFrom: {template: \"k: [{{ .a }}, true]\\nl: 010\"}}"), `{"list":["a","b"],"replicas":3,"v":{"k":["A",true],"l":8},"version":"v1.33.0","x":1}`, `{"size":1}`},
+		"overrides and builtins of workers":   {hosts("[big]", "{op: add, path: /spec/template/spec/v, valueFrom: {template: '{{ .a }} {{ .builtin.cluster.name }} {{ .builtin.machineDeployment.class }}'}}"), `{"list":["a","b"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":1,"v":"B c big"}`},
+		"any class":                           {hosts("['*']", setSize), `{"list":["a","b"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":2}`},
+		"a class by its beginning":            {hosts("['b*']", setSize), `{"list":["a","b"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":2}`},
+		"a class by its end":                  {hosts("['*ig']", setSize), `{"list":["a","b"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":2}`},
+		"another class":                       {hosts("[small, 'ig*', '*bi']", setSize), `{"list":["a","b"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":1}`},
+		"another role":                        {definition("{apiVersion: infra/v1, kind: HostTemplate, matchResources: {controlPlane: true, machinePoolClass: {names: ['*']}}}", setSize), `{"list":["a","b"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":1}`},
+		"another version":                     {definition("{apiVersion: infra/v2, kind: HostTemplate, matchResources: {machineDeploymentClass: {names: ['*']}}}", setSize), `{"list":["a","b"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":1}`},
+		"what the topology sets":              {plane("{op: replace, path: /spec/template/spec/replicas, value: 9}, {op: add, path: /spec/template/spec/version, value: v2}, {op: add, path: /spec/template/spec/rollout, value: {after: x}}"), `{"list":["a","b"],"replicas":3,"version":"v1.33.0","x":1}`, `{"size":1}`},
 		"the order of patches": {"[{name: p, definitions: [{selector: " + controlPlanes + ", jsonPatches: [{op: add, path: /spec/template/spec/v, value: {}}]}, {selector: " + controlPlanes + ", jsonPatches: [{op: add, path: /spec/template/spec/v/w, value: 1}]}]}, {name: q, definitions: [{selector: " + controlPlanes + ", jsonPatches: [{op: replace, path: /spec/template/spec/v/w, value: 2}]}]}]",
 			`{"list":["a","b"],"replicas":3,"v":{"w":2},"version":"v1.33.0","x":1}`, `{"size":1}`},
 		"the whole spec, within bounds": {plane("{op: replace, path: /spec/template, value: {metadata: {labels: {own: '1', cluster.x-k8s.io/cluster-name: c}, annotations: {cluster.x-k8s.io/cloned-from-name: cp}}, spec: {x: 5}}}"), `{"replicas":3,"version":"v1.33.0","x":5}`, `{"size":1}`},
@@ -212,8 +215,13 @@ func TestMetadataIsPatchedWhereItIsDesired(t *testing.T) {
 func TestAPatchThatFailsIsToldAndOthersGoOn(t *testing.T) {
 	t.Parallel()
 	for op, want := range map[string]string{
-		"{op: replace, path: /spec/template/spec/no, value: 1}":                                     `PlaneTemplate ns/cp: patch "p", definitions[0]: replace /spec/template/spec/no: it does not apply to the template: replace operation does not apply: doc is missing key: /spec/template/spec/no: missing value: use add, or have the template set it`,
+		"{op: replace, path: /spec/template/spec/no, value: 1}":                                     `PlaneTemplate ns/cp: patch "p", definitions[0]: replace /spec/template/spec/no: it does not apply to the template: there is no /spec/template/spec/no: use add, or have the template set it`,
 		"{op: add, path: /spec/template/spec/a/b, value: 1}":                                        `: add what is above it first`,
+		"{op: remove, path: /spec/template/spec/list/2}":                                            `there is no /spec/template/spec/list/2: have the template set it`,
+		"{op: add, path: /spec/template/spec/list/4, value: 1}":                                     `there is no /spec/template/spec/list/4: add what is above it first`,
+		"{op: replace, path: /spec/template/spec/list/-, value: 1}":                                 `there is no /spec/template/spec/list/-: use add`,
+		"{op: add, path: /spec/template/spec/x/y, value: 1}":                                        `there is no /spec/template/spec/x/y: add`,
+		"{op: add, path: /spec/template/spec/no/where/at/all, value: 1}":                            `there is no /spec/template/spec/no: add`,
 		"{op: remove, path: /spec/template/spec/no}":                                                `: have the template set it, or have enabledIf ask for it`,
 		"{op: add, path: /spec/template/spec/a, valueFrom: {variable: none}}":                       `add /spec/template/spec/a: valueFrom.variable: none has no value: set it in spec.topology of the Cluster, give it a default, or have enabledIf ask for it`,
 		"{op: add, path: /spec/template/spec/a, valueFrom: {variable: 'list[2].n'}}":                `list[2] has no value`,
@@ -241,7 +249,7 @@ func TestCompileNamesAllThatIsWrong(t *testing.T) {
 	t.Parallel()
 	_, err := patches.Compile(class(t, `[{name: p, enabledIf: '{{ if }}'}, {name: q, definitions: [{selector: `+controlPlanes+`, jsonPatches: [
 		{op: add, path: /spec/a, valueFrom: {variable: unknown.a}}, {op: add, path: /spec/b, valueFrom: {variable: 'a['}}, {op: add, path: /spec/c, valueFrom: {template: '{{ now }}'}},
-		{op: add, path: /spec/d}, {op: add, path: /spec/e, valueFrom: {}}, {op: add, path: /spec/f, valueFrom: {variable: theirs}}, {op: remove, path: /spec/g}]}]}]`))
+		{op: add, path: spec/h, value: 1}, {op: add, path: /spec/d}, {op: add, path: /spec/e, valueFrom: {}}, {op: add, path: /spec/f, valueFrom: {variable: theirs}}, {op: remove, path: /spec/g}]}]}]`))
 	if err == nil {
 		t.Fatal("accepted")
 	}
@@ -250,6 +258,7 @@ func TestCompileNamesAllThatIsWrong(t *testing.T) {
 		`patch "q", definitions[0] for PlaneTemplate: add /spec/a: valueFrom.variable: the class defines no variable "unknown": define it in spec.variables, or correct the name`,
 		`add /spec/b: "a[": an index is not written as in a.b[0].c`,
 		`add /spec/c: valueFrom.template: template: template:1: function "now" not defined: it gives another result each time`,
+		`add spec/h: a path begins with /`,
 		`add /spec/d: it has to have either value or valueFrom`,
 		`add /spec/e: valueFrom has to have either variable or template`,
 		`add /spec/f: valueFrom.variable: the class defines no variable "theirs"`,
@@ -258,8 +267,8 @@ func TestCompileNamesAllThatIsWrong(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if n := strings.Count(err.Error(), "\n") + 1; n != 7 {
-		t.Errorf("%d faults, want 7: %v", n, err)
+	if n := strings.Count(err.Error(), "\n") + 1; n != 8 {
+		t.Errorf("%d faults, want 8: %v", n, err)
 	}
 }
 

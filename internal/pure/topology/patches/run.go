@@ -3,7 +3,6 @@
 package patches
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -35,9 +34,8 @@ type Run struct {
 type templateState struct {
 	*Item
 	values   map[string]any
-	made     map[string]json.RawMessage // shared by the items of a Run
-	document []byte
-	changes  []change
+	made     map[string]any // values by their text, shared by the items of a Run
+	document map[string]any
 	err      error // no patch follows on it
 }
 
@@ -54,14 +52,11 @@ func (c *Class) Begin(in Input) (*Run, error) {
 	if err := decodeAll(cluster, variables.Visible(c.status, clusterv1.VariableDefinitionFromInline, in.Variables)); err != nil {
 		return nil, err
 	}
-	made := map[string]json.RawMessage{}
+	made := map[string]any{}
 	for i := range in.Items {
 		item := &in.Items[i]
-		t := &templateState{Item: item, made: made}
+		t := &templateState{Item: item, made: made, document: item.request()}
 		if t.values, err = scope(cluster, item, variables.Visible(c.status, clusterv1.VariableDefinitionFromInline, item.Overrides)); err != nil {
-			return nil, fmt.Errorf("%s: %w", item, err)
-		}
-		if t.document, err = json.Marshal(item.request()); err != nil {
 			return nil, fmt.Errorf("%s: %w", item, err)
 		}
 		r.states = append(r.states, t)
@@ -93,18 +88,7 @@ func (r *Run) Next() (*Question, error) {
 			}
 		}
 	}
-	r.flush()
 	return nil, nil
-}
-
-// flush brings the templates up to date.
-func (r *Run) flush() {
-	for _, t := range r.states {
-		// What comes before a patch that fails is to be named first.
-		if err := t.flush(); err != nil {
-			t.err = err
-		}
-	}
 }
 
 // Result is an object or template as the patches leave it.

@@ -111,7 +111,7 @@ func parsePath(text string) (path, error) {
 }
 
 // lookUp finds the value at a path.
-func (p path) lookUp(values map[string]any) (json.RawMessage, error) {
+func (p path) lookUp(values map[string]any) (any, error) {
 	var at any = values
 	for n, step := range p {
 		var there bool
@@ -135,7 +135,7 @@ func (p path) lookUp(values map[string]any) (json.RawMessage, error) {
 			return nil, fmt.Errorf("%s has no value: set it in spec.topology of the Cluster, give it a default, or have enabledIf ask for it", p[:n+1])
 		}
 	}
-	return json.Marshal(at)
+	return at, nil
 }
 
 // String writes the path as it was.

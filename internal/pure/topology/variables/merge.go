@@ -71,17 +71,10 @@ func meaning(v clusterv1.ClusterClassVariable) string {
 // Visible are the values that a patch sees: those of variables that the class or
 // the patch itself defines.
 func Visible(status []clusterv1.ClusterClassStatusVariable, patch string, values []clusterv1.ClusterVariable) []clusterv1.ClusterVariable {
-	seen := map[string]bool{}
-	for _, v := range status {
-		seen[v.Name] = slices.ContainsFunc(v.Definitions, func(d clusterv1.ClusterClassStatusVariableDefinition) bool {
+	return slices.DeleteFunc(slices.Clone(values), func(v clusterv1.ClusterVariable) bool {
+		i := slices.IndexFunc(status, func(s clusterv1.ClusterClassStatusVariable) bool { return s.Name == v.Name })
+		return i < 0 || !slices.ContainsFunc(status[i].Definitions, func(d clusterv1.ClusterClassStatusVariableDefinition) bool {
 			return d.From == clusterv1.VariableDefinitionFromInline || d.From == patch
 		})
-	}
-	var out []clusterv1.ClusterVariable
-	for _, v := range values {
-		if seen[v.Name] {
-			out = append(out, v)
-		}
-	}
-	return out
+	})
 }
