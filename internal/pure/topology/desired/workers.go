@@ -177,7 +177,7 @@ func (g *group) keep(spec *clusterv1.MachineSpec, rollout *clusterv1.MachineDepl
 		return fmt.Errorf("read %s %s: %w", g.kind, g.name, err)
 	}
 	machine := is.Spec.Template.Spec
-	spec.Version, spec.Bootstrap, spec.InfrastructureRef, spec.FailureDomain = machine.Version, machine.Bootstrap, machine.InfrastructureRef, machine.FailureDomain
+	spec.Version, spec.Bootstrap.ConfigRef, spec.InfrastructureRef, spec.FailureDomain = machine.Version, machine.Bootstrap.ConfigRef, machine.InfrastructureRef, machine.FailureDomain
 	rollout.After = is.Spec.Rollout.After
 	return nil
 }
