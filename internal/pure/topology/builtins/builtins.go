@@ -13,17 +13,31 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 )
 
 // Name is the variable's; no class may define one of that name.
 const Name = "builtin"
 
-// Cluster describes the Cluster, as all patches see it.
+// marks are annotations in which the topology itself keeps account. They come and
+// go with each step of an upgrade, which is no change of what is wanted.
+var marks = []string{runtimev1.PendingHooksAnnotation, runtimev1.OkToDeleteAnnotation, clusterv1.ClusterTopologyUpgradeStepAnnotation}
+
+// Cluster describes the Cluster, as all patches see it: with the labels that the
+// topology gives it, before it has them as well, since what a patch makes of labels
+// would be another thing right after the first machines were made.
 func Cluster(c *clusterv1.Cluster) hooksv1.Builtins {
 	class := c.GetClassKey()
+	labels := map[string]string{}
+	maps.Copy(labels, c.Labels)
+	labels[clusterv1.ClusterNameLabel], labels[clusterv1.ClusterTopologyOwnedLabel] = c.Name, ""
+	annotations := maps.Clone(c.Annotations)
+	for _, mark := range marks {
+		delete(annotations, mark)
+	}
 	out := &hooksv1.ClusterBuiltins{
 		Name: c.Name, Namespace: c.Namespace, UID: c.UID,
-		Metadata: metadata(c.Labels, c.Annotations),
+		Metadata: metadata(labels, annotations),
 		Topology: &hooksv1.ClusterTopologyBuiltins{
 			Version: c.Spec.Topology.Version, Class: class.Name, ClassNamespace: class.Namespace,
 			ClassRef: hooksv1.ClusterTopologyClusterClassRefBuiltins{Name: class.Name, Namespace: class.Namespace},

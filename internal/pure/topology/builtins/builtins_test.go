@@ -20,7 +20,8 @@ func TestBuiltins(t *testing.T) {
 	bare.Spec.Topology = clusterv1.Topology{Version: "v1.33.0", ClassRef: clusterv1.ClusterClassRef{Name: "k"}}
 	full := bare.DeepCopy()
 	full.Labels = map[string]string{"a": "b"}
-	full.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}", "cluster.x-k8s.io/conversion-data": "{}", "note": "1"}
+	full.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}", "cluster.x-k8s.io/conversion-data": "{}", "note": "1",
+		"runtime.cluster.x-k8s.io/pending-hooks": "AfterClusterUpgrade", "runtime.cluster.x-k8s.io/ok-to-delete": "", "topology.internal.cluster.x-k8s.io/upgrade-step": "v1.33.0"}
 	full.Spec.Topology.ClassRef.Namespace = "classes"
 	full.Spec.ClusterNetwork = clusterv1.ClusterNetwork{ServiceDomain: "d", Services: clusterv1.NetworkRanges{CIDRBlocks: []string{"10.0.0.0/16"}}, Pods: clusterv1.NetworkRanges{CIDRBlocks: []string{"10.1.0.0/16"}}}
 	group := builtins.Group{Name: "g", Version: "v1.32.0", Replicas: new(int32(0)), Infrastructure: "i", TopologyName: "t", Class: "k", Bootstrap: "b", Metadata: clusterv1.ObjectMeta{Labels: map[string]string{"a": "b"}}}
@@ -29,8 +30,8 @@ func TestBuiltins(t *testing.T) {
 		got  hooksv1.Builtins
 		want string
 	}{
-		"a Cluster that sets little": {builtins.Cluster(bare), `{"cluster":{"name":"c","namespace":"ns","uid":"u","topology":{"version":"v1.33.0","classRef":{"name":"k","namespace":"ns"},"class":"k","classNamespace":"ns"}}}`},
-		"a Cluster that sets all": {builtins.Cluster(full), `{"cluster":{"name":"c","namespace":"ns","uid":"u","metadata":{"labels":{"a":"b"},"annotations":{"note":"1"}},
+		"a Cluster that sets little": {builtins.Cluster(bare), `{"cluster":{"name":"c","namespace":"ns","uid":"u","metadata":{"labels":{"cluster.x-k8s.io/cluster-name":"c","topology.cluster.x-k8s.io/owned":""}},"topology":{"version":"v1.33.0","classRef":{"name":"k","namespace":"ns"},"class":"k","classNamespace":"ns"}}}`},
+		"a Cluster that sets all": {builtins.Cluster(full), `{"cluster":{"name":"c","namespace":"ns","uid":"u","metadata":{"labels":{"a":"b","cluster.x-k8s.io/cluster-name":"c","topology.cluster.x-k8s.io/owned":""},"annotations":{"note":"1"}},
 			"topology":{"version":"v1.33.0","classRef":{"name":"k","namespace":"classes"},"class":"k","classNamespace":"classes"},"network":{"serviceDomain":"d","services":["10.0.0.0/16"],"pods":["10.1.0.0/16"]}}}`},
 		"a control plane": {builtins.ControlPlane(group), `{"controlPlane":{"version":"v1.32.0","metadata":{"labels":{"a":"b"}},"name":"g","replicas":0,"machineTemplate":{"infrastructureRef":{"name":"i"}}}}`},
 		"a control plane without machines, whose replicas are left to others": {builtins.ControlPlane(builtins.Group{Name: "g", Version: "v1"}), `{"controlPlane":{"version":"v1","name":"g"}}`},

@@ -13,6 +13,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/pure/topology/desired"
 	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
@@ -53,6 +54,12 @@ func TestAnExtensionIsAskedTheSameEachTime(t *testing.T) {
 	slices.Reverse(w.cluster.Spec.Topology.Workers.MachineDeployments)
 	if diff := cmp.Diff(first, ask()); diff != "" {
 		t.Errorf("in another order of the topology (-first +second):\n%s", diff)
+	}
+	// What the topology itself writes on the Cluster comes after the first look.
+	w.cluster.Labels = map[string]string{clusterv1.ClusterNameLabel: "demo", clusterv1.ClusterTopologyOwnedLabel: ""}
+	w.cluster.Annotations = map[string]string{runtimev1.PendingHooksAnnotation: "AfterClusterUpgrade", clusterv1.ClusterTopologyUpgradeStepAnnotation: "v1.33.0"}
+	if diff := cmp.Diff(first, ask()); diff != "" {
+		t.Errorf("with marks of the topology (-first +second):\n%s", diff)
 	}
 }
 
