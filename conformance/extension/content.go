@@ -9,7 +9,7 @@ import (
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/conformance"
-	"github.com/capstan-dev/capstan/internal/pure/hookrules"
+	"github.com/capstan-dev/capstan/internal/pure/topology/plan"
 	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
 )
 
@@ -45,18 +45,33 @@ func variableSchemasStructural(ctx context.Context, s *session, h *handler) erro
 }
 
 func controlPlanePlanLeadsThere(ctx context.Context, s *session, h *handler) error {
-	r, plan, err := content[*hooksv1.GenerateUpgradePlanResponse](ctx, s, h)
+	way, steps, err := upgradePlan(ctx, s, h)
 	if err != nil {
 		return err
 	}
-	return hookrules.ControlPlanePlan(r.text("fromControlPlaneKubernetesVersion"), r.text("toKubernetesVersion"), plan.ControlPlaneUpgrades)
+	return plan.ControlPlane(way, steps.ControlPlane)
 }
 
 func workersPlanFollows(ctx context.Context, s *session, h *handler) error {
-	r, plan, err := content[*hooksv1.GenerateUpgradePlanResponse](ctx, s, h)
+	way, steps, err := upgradePlan(ctx, s, h)
 	if err != nil {
 		return err
 	}
-	return hookrules.WorkersPlan(r.text("fromWorkersKubernetesVersion"), r.text("toKubernetesVersion"),
-		r.text("fromControlPlaneKubernetesVersion"), plan.WorkersUpgrades, plan.ControlPlaneUpgrades)
+	return plan.Workers(way, steps)
+}
+
+// upgradePlan is what an extension was asked for, and its answer.
+func upgradePlan(ctx context.Context, s *session, h *handler) (way plan.Way, steps plan.Steps, err error) {
+	r, a, err := content[*hooksv1.GenerateUpgradePlanResponse](ctx, s, h)
+	if err != nil {
+		return way, steps, err
+	}
+	way = plan.Way{ControlPlane: r.text("fromControlPlaneKubernetesVersion"), Workers: r.text("fromWorkersKubernetesVersion"), Target: r.text("toKubernetesVersion")}
+	for _, step := range a.ControlPlaneUpgrades {
+		steps.ControlPlane = append(steps.ControlPlane, step.Version)
+	}
+	for _, step := range a.WorkersUpgrades {
+		steps.Workers = append(steps.Workers, step.Version)
+	}
+	return way, steps, nil
 }

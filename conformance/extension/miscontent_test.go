@@ -146,16 +146,16 @@ func misplans() map[string]misbehaviour {
 		})
 	}
 	return map[string]misbehaviour{
-		"a plan leaves out a minor version":    {hook, plan("controlPlaneUpgrades", "v1.36.0"), there, "one minor version at a time"},
-		"a plan goes back":                     {hook, plan("controlPlaneUpgrades", "v1.35.2", "v1.35.1", "v1.36.0"), there, "not newer"},
-		"a plan stays where it is":             {hook, plan("controlPlaneUpgrades", "v1.34.3", "v1.35.0", "v1.36.0"), there, "not newer"},
-		"a plan ends too early":                {hook, plan("controlPlaneUpgrades", "v1.35.2"), there, "want v1.36.0"},
-		"a plan goes too far":                  {hook, plan("controlPlaneUpgrades", "v1.35.2", "v1.36.1"), there, "want v1.36.0"},
-		"a plan is empty":                      {hook, plan("controlPlaneUpgrades"), there, "want v1.36.0"},
+		"a plan leaves out a minor version":    {hook, plan("controlPlaneUpgrades", "v1.36.0"), there, "expecting a version with minor 34 or 35"},
+		"a plan goes back":                     {hook, plan("controlPlaneUpgrades", "v1.35.2", "v1.35.1", "v1.36.0"), there, "must be greater than"},
+		"a plan stays where it is":             {hook, plan("controlPlaneUpgrades", "v1.34.3", "v1.35.0", "v1.36.0"), there, "must be greater than"},
+		"a plan ends too early":                {hook, plan("controlPlaneUpgrades", "v1.35.2"), there, "must end with version v1.36.0"},
+		"a plan goes too far":                  {hook, plan("controlPlaneUpgrades", "v1.35.2", "v1.36.1"), there, "must end with version v1.36.0"},
+		"a plan is empty":                      {hook, plan("controlPlaneUpgrades"), there, "must end with version v1.36.0"},
 		"a plan has a version without a v":     {hook, plan("controlPlaneUpgrades", "1.35.2", "v1.36.0"), there, `"1.35.2"`},
-		"workers go where nobody is":           {hook, plan("workersUpgrades", "v1.35.0", "v1.36.0"), workers, "the control plane does not go there"},
-		"workers end too early":                {hook, plan("workersUpgrades", "v1.35.2"), workers, "want v1.36.0"},
-		"workers go back":                      {hook, plan("workersUpgrades", "v1.36.0", "v1.35.2"), workers, "not newer"},
+		"workers go where nobody is":           {hook, plan("workersUpgrades", "v1.35.0", "v1.36.0"), workers, "match any versions in the control plane upgrade plan"},
+		"workers end too early":                {hook, plan("workersUpgrades", "v1.35.2"), workers, "must end with version v1.36.0"},
+		"workers go back":                      {hook, plan("workersUpgrades", "v1.36.0", "v1.35.2"), workers, "must be greater than"},
 		"a plan of workers is not of versions": {hook, plan("workersUpgrades", "latest"), workers, `"latest"`},
 	}
 }

@@ -14,6 +14,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,13 +39,8 @@ type Steps struct {
 
 // From says where an upgrade begins. Workers that are past the target, as only
 // somebody by hand can set them, count as there.
-func From(controlPlane string, workers []string, target string) (Way, error) {
+func From(controlPlane string, workers []string, target string) Way {
 	w := Way{ControlPlane: controlPlane, Target: target}
-	for _, v := range append([]string{controlPlane, target}, workers...) {
-		if _, err := parse(v); err != nil {
-			return w, err
-		}
-	}
 	for _, v := range workers {
 		if Older(target, v) {
 			v = target
@@ -53,7 +49,7 @@ func From(controlPlane string, workers []string, target string) (Way, error) {
 			w.Workers = v
 		}
 	}
-	return w, nil
+	return w
 }
 
 // Needed reports whether there is anything to upgrade.
@@ -118,7 +114,7 @@ func lastOfMinors(from semver.Version, list []string) (steps []string, err error
 
 // Complete examines steps, and chooses those of the workers if nobody has.
 func Complete(w Way, s Steps) (Steps, error) {
-	if err := controlPlane(w, s.ControlPlane); err != nil {
+	if err := ControlPlane(w, s.ControlPlane); err != nil {
 		return Steps{}, err
 	}
 	if len(s.Workers) == 0 && w.workers() {
@@ -127,7 +123,7 @@ func Complete(w Way, s Steps) (Steps, error) {
 			return Steps{}, err
 		}
 	}
-	return s, workers(w, s)
+	return s, Workers(w, s)
 }
 
 // seldom stops for the workers when they may not stay any longer.
@@ -156,11 +152,14 @@ func seldom(w Way, controlPlane []string) (steps []string, err error) {
 	return append(steps, w.Target), nil
 }
 
-func controlPlane(w Way, steps []string) error {
+// ControlPlane reports why steps do not lead the control plane to the target: each
+// is ahead of the one before, none leaves a minor version out, and the last is the
+// target.
+func ControlPlane(w Way, steps []string) error {
 	const invalid = "invalid ControlPlane upgrade plan: item %d; "
 	if w.ControlPlane == w.Target {
 		if len(steps) > 0 {
-			return fmt.Errorf("invalid ControlPlane upgrade plan; control plane is already at the desired version")
+			return errors.New("invalid ControlPlane upgrade plan; control plane is already at the desired version")
 		}
 		return nil
 	}
@@ -187,12 +186,16 @@ func controlPlane(w Way, steps []string) error {
 	return nil
 }
 
-func workers(w Way, s Steps) error {
-	if !w.workers() {
-		if len(s.Workers) > 0 {
-			return fmt.Errorf("invalid worker upgrade plan; there are no workers or workers already at the desired version")
-		}
+// Workers reports why steps do not lead the workers to the target: each is ahead of
+// the one before and one where the control plane is or comes to, none keeps them
+// too far behind it, and the last is the target. There is nothing to object to no
+// steps: they are chosen by Complete.
+func Workers(w Way, s Steps) error {
+	if len(s.Workers) == 0 {
 		return nil
+	}
+	if !w.workers() {
+		return errors.New("invalid worker upgrade plan; there are no workers or workers already at the desired version")
 	}
 	at, err := parse(w.Workers)
 	if err != nil {
@@ -256,6 +259,12 @@ func last(steps []string) string {
 	return steps[len(steps)-1]
 }
 
+// Check demands a version.
+func Check(version string) error {
+	_, err := parse(version)
+	return err
+}
+
 // Older reports whether a version comes before another. Builds of one version
 // have no order, nor has what is no version.
 func Older(a, b string) bool {
@@ -270,9 +279,10 @@ func ahead(v, of semver.Version) bool {
 }
 
 func parse(text string) (semver.Version, error) {
-	v, err := semver.ParseTolerant(text)
-	if err != nil {
-		return v, fmt.Errorf("%q is no version such as v1.36.0", text)
+	digits, ok := strings.CutPrefix(text, "v")
+	v, err := semver.Parse(digits)
+	if err != nil || !ok {
+		return semver.Version{}, fmt.Errorf("%q is no version such as v1.36.0", text)
 	}
 	return v, nil
 }

@@ -49,3 +49,78 @@ func TestSteps(t *testing.T) {
 		})
 	}
 }
+
+// TestComplete judges steps that somebody else has chosen.
+func TestComplete(t *testing.T) {
+	t.Parallel()
+	const (
+		cp      = "invalid ControlPlane upgrade plan: item "
+		workers = "invalid workers upgrade plan: "
+		long    = "v1.33.0 v1.34.0 v1.35.0 v1.36.0"
+	)
+	for name, tc := range map[string]struct {
+		from, workers, to string
+		steps, their      string
+		want              string
+	}{
+		"minor by minor":                 {"v1.34.3", "v1.34.3", "v1.36.0", "v1.35.2 v1.36.0", "", "v1.36.0"},
+		"patch by patch":                 {"v1.34.3", "v1.34.3", "v1.35.1", "v1.34.9 v1.35.0 v1.35.1", "", "v1.35.1"},
+		"from a release candidate":       {"v1.36.0-rc.1", "", "v1.36.0", "v1.36.0", "", ""},
+		"builds in any order":            {"v1.34.0+b", "", "v1.34.0+a", "v1.34.0+a", "", ""},
+		"there already":                  {"v1.36.0", "v1.36.0", "v1.36.0", "", "", ""},
+		"there already, yet a step":      {"v1.36.0", "", "v1.36.0", "v1.36.0", "", "invalid ControlPlane upgrade plan; control plane is already at the desired version"},
+		"the same version again":         {"v1.35.0", "", "v1.36.0", "v1.35.0 v1.36.0", "", cp + "0; version v1.35.0 must be greater than v1.35.0"},
+		"a minor version is left out":    {"v1.34.3", "", "v1.36.0", "v1.36.0", "", cp + "0; expecting a version with minor 34 or 35, found version v1.36.0"},
+		"another major":                  {"v1.34.3", "", "v2.34.0", "v2.34.0", "", cp + "0; expecting a version with minor 34 or 35, found version v2.34.0"},
+		"back and forth":                 {"v1.34.3", "", "v1.35.0", "v1.35.1 v1.35.0", "", cp + "1; version v1.35.0 must be greater than v1.35.1"},
+		"no steps":                       {"v1.34.3", "", "v1.35.0", "", "", "control plane upgrade plan must end with version v1.35.0, ends with none instead"},
+		"a step too far":                 {"v1.34.3", "", "v1.35.0", "v1.35.0 v1.35.1", "", "control plane upgrade plan must end with version v1.35.0, ends with v1.35.1 instead"},
+		"a step that is no version":      {"v1.34.3", "", "v1.35.0", "v1.35", "", cp + `0; "v1.35" is no version such as v1.36.0`},
+		"a step without its letter":      {"v1.34.3", "", "v1.35.0", "1.35.0", "", cp + `0; "1.35.0" is no version such as v1.36.0`},
+		"from nowhere":                   {"", "", "v1.35.0", "", "", `"" is no version such as v1.36.0`},
+		"some of the steps":              {"v1.32.0", "v1.32.0", "v1.36.0", long, "v1.34.0 v1.36.0", "v1.34.0, v1.36.0"},
+		"first to where the plane is":    {"v1.32.0", "v1.31.0", "v1.36.0", long, "v1.32.0 v1.35.0 v1.36.0", "v1.32.0, v1.35.0, v1.36.0"},
+		"left to us":                     {"v1.32.0", "v1.31.0", "v1.36.0", long, "", "v1.34.0, v1.36.0"},
+		"the last of a minor version":    {"v1.33.0", "v1.31.0", "v1.35.0", "v1.34.0 v1.34.5 v1.35.0", "", "v1.34.5, v1.35.0"},
+		"no workers":                     {"v1.32.0", "", "v1.36.0", long, "v1.36.0", "invalid worker upgrade plan; there are no workers or workers already at the desired version"},
+		"workers that are there":         {"v1.35.0", "v1.36.0", "v1.36.0", "v1.36.0", "v1.36.0", "invalid worker upgrade plan; there are no workers or workers already at the desired version"},
+		"where nobody is":                {"v1.32.0", "v1.32.0", "v1.36.0", long, "v1.34.1 v1.35.1 v1.36.0", workers + "versions v1.34.1,v1.35.1 doesn't match any versions in the control plane upgrade plan nor the control plane version"},
+		"too far at once":                {"v1.32.0", "v1.31.0", "v1.36.0", long, "v1.35.0 v1.36.0", workers + "with the control plane at v1.35.0, workers at v1.31.0 would be more than 3 minor versions behind"},
+		"not to the end":                 {"v1.32.0", "v1.32.0", "v1.36.0", long, "v1.34.0", "workers upgrade plan must end with version v1.36.0, ends with v1.34.0 instead"},
+		"backwards":                      {"v1.34.0", "v1.34.0", "v1.36.0", "v1.35.0 v1.36.0", "v1.34.0 v1.36.0", workers + "item 0; version v1.34.0 must be greater than v1.34.0"},
+		"with a step that is no version": {"v1.34.0", "v1.34.0", "v1.35.0", "v1.35.0", "latest", workers + `item 0; "latest" is no version such as v1.36.0`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := Complete(Way{tc.from, tc.workers, tc.to}, Steps{strings.Fields(tc.steps), strings.Fields(tc.their)})
+			got := strings.Join(s.Workers, ", ")
+			if err != nil {
+				got = err.Error()
+			}
+			if got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestFrom(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		workers, want string
+	}{
+		"no workers":              {"", ""},
+		"all are there":           {"v1.34.0 v1.34.0", "v1.34.0"},
+		"the lowest":              {"v1.34.0 v1.33.1 v1.33.0 v1.33.2", "v1.33.0"},
+		"by number":               {"v1.33.10 v1.33.9", "v1.33.9"},
+		"another build":           {"v1.34.0 v1.34.0+a", "v1.34.0+a"},
+		"what is past the target": {"v1.35.0", "v1.34.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := From("v1.34.0", strings.Fields(tc.workers), "v1.34.0"); got.Workers != tc.want {
+				t.Errorf("got %q, want %q", got.Workers, tc.want)
+			}
+		})
+	}
+}

@@ -85,40 +85,58 @@ func (p *planner) controlPlane() error {
 
 // plan computes what is ahead.
 func (p *planner) plan() error {
-	var versions []string
-	for _, g := range p.Workers {
-		if g.Exists {
-			versions = append(versions, g.Version)
-		}
-	}
-	way, err := plan.From(p.ControlPlane.Version, versions, p.Target)
-	p.lowest = way.Workers
-	switch {
-	case err != nil:
-	case !way.Needed():
-		return nil
-	case p.PlanExtension == "":
-		p.steps, err = plan.FromClass(way, p.Versions)
-	default:
-		a, known := p.Ask(Question{Hook: GenerateUpgradePlan, From: way.ControlPlane, FromWorkers: way.Workers, To: way.Target})
-		if !known {
-			p.stop = true
-			return nil
-		}
-		p.steps = plan.Steps{ControlPlane: a.ControlPlane, Workers: a.Workers}
-	}
-	if err == nil {
-		p.steps, err = plan.Complete(way, p.steps)
-	}
-	if err != nil && p.PlanExtension != "" {
-		err = fmt.Errorf("%s of %s: %w", GenerateUpgradePlan, p.PlanExtension, err)
+	way, err := p.way()
+	if err == nil && way.Needed() {
+		p.steps, err = p.ahead(way)
 	}
 	if err != nil {
 		p.stop, p.steps = true, plan.Steps{}
-		return err
 	}
+	p.lowest = way.Workers
 	p.out.ControlPlaneUpgrades, p.out.WorkersUpgrades = p.steps.ControlPlane, p.steps.Workers
-	return nil
+	return err
+}
+
+// way is from where to where the upgrade leads.
+func (p *planner) way() (plan.Way, error) {
+	if err := plan.Check(p.Target); err != nil {
+		return plan.Way{}, fmt.Errorf("spec.topology.version: %w", err)
+	}
+	if err := plan.Check(p.ControlPlane.Version); err != nil {
+		return plan.Way{}, fmt.Errorf("%s: spec.version: %w", p.ControlPlane.Kind, err)
+	}
+	var versions []string
+	for _, g := range p.Workers {
+		if !g.Exists {
+			continue
+		}
+		if err := plan.Check(g.Version); err != nil {
+			return plan.Way{}, fmt.Errorf("%s %s: spec.template.spec.version: %w", g.Kind, g.Object, err)
+		}
+		versions = append(versions, g.Version)
+	}
+	return plan.From(p.ControlPlane.Version, versions, p.Target), nil
+}
+
+// ahead are the steps of the way, nothing while an extension is asked.
+func (p *planner) ahead(way plan.Way) (plan.Steps, error) {
+	if p.PlanExtension == "" {
+		steps, err := plan.FromClass(way, p.Versions)
+		if err != nil {
+			return steps, err
+		}
+		return plan.Complete(way, steps)
+	}
+	a, known := p.Ask(Question{Hook: GenerateUpgradePlan, From: way.ControlPlane, FromWorkers: way.Workers, To: way.Target})
+	if !known {
+		p.stop = true
+		return plan.Steps{}, nil
+	}
+	steps, err := plan.Complete(way, plan.Steps{ControlPlane: a.ControlPlane, Workers: a.Workers})
+	if err != nil {
+		err = fmt.Errorf("%s of %s: %w", GenerateUpgradePlan, p.PlanExtension, err)
+	}
+	return steps, err
 }
 
 // forget drops a step that was decided and stored, but never taken: it is decided

@@ -11,6 +11,92 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// cluster is at v1.33.0 with two MachineDeployments and a MachinePool, and has
+// nothing to do.
+func cluster(change ...func(*Facts)) Facts {
+	group := func(kind, name string) Group {
+		return Group{Kind: kind, Name: name, Object: "c-" + name, Wanted: true, Exists: true, Version: "v1.33.0"}
+	}
+	f := Facts{
+		Target: "v1.33.0", Initialized: true, Concurrency: 1,
+		ControlPlane: ControlPlane{Kind: "Plane", Exists: true, Version: "v1.33.0", Reported: "v1.33.0"},
+		Workers:      []Group{group(MachineDeployment, "a"), group(MachineDeployment, "b"), group(MachinePool, "p")},
+	}
+	for _, c := range change {
+		c(&f)
+	}
+	return f
+}
+
+// Changes of facts.
+func to(version string) func(*Facts)   { return func(f *Facts) { f.Target = version } }
+func step(version string) func(*Facts) { return func(f *Facts) { f.Step = version } }
+func pending(hooks string) func(*Facts) {
+	return func(f *Facts) { f.Pending = strings.Fields(hooks) }
+}
+func listing(versions string) func(*Facts) {
+	return func(f *Facts) { f.Versions = strings.Fields(versions) }
+}
+func plane(version string) func(*Facts) {
+	return func(f *Facts) { f.ControlPlane.Version, f.ControlPlane.Reported = version, version }
+}
+func group(i int, change func(*Group)) func(*Facts) {
+	return func(f *Facts) { change(&f.Workers[i]) }
+}
+func at(version string) func(*Group) { return func(g *Group) { g.Version = version } }
+func workers(version string) func(*Facts) {
+	return func(f *Facts) {
+		for i := range f.Workers {
+			f.Workers[i].Version = version
+		}
+	}
+}
+func creating(f *Facts) {
+	f.Creating, f.Initialized, f.ControlPlane = true, false, ControlPlane{Kind: "Plane"}
+	for i, g := range f.Workers {
+		f.Workers[i] = Group{Kind: g.Kind, Name: g.Name, Wanted: true}
+	}
+}
+func moving(f *Facts)       { f.ControlPlane.Upgrading, f.ControlPlane.Reported = true, "v1.32.0" }
+func provisioning(f *Facts) { f.ControlPlane.Reported, f.Initialized = "", false }
+func annotated(names ...string) func(*Facts) {
+	return func(f *Facts) { f.Annotations = names }
+}
+func upgrading(g *Group) { g.Upgrading = true }
+func deferred(g *Group)  { g.Deferred = true }
+func held(g *Group)      { g.Held = true }
+func absent(g *Group)    { g.Exists, g.Object, g.Version = false, "", "" }
+func unwanted(g *Group)  { g.Wanted = false }
+func both(f *Facts)      { f.Concurrency = 2 }
+func extension(f *Facts) { f.PlanExtension = "plan.example" }
+
+// words are what a plan says: the control plane, the groups, what is to be
+// stored, what blocks.
+func words(f Facts, p Plan) string {
+	if p.Wait {
+		return fmt.Sprint("wait", p.Blocking, " ", p.RetryAfter)
+	}
+	out := fmt.Sprintf("%s %s", p.ControlPlane.Version, p.ControlPlane.State)
+	for _, g := range f.Workers {
+		if d, ok := p.Workers[g.Key()]; ok {
+			out += fmt.Sprintf(", %s %s %s", g.Name, d.Version, d.State)
+		}
+	}
+	if len(p.Pending) > 0 {
+		out += fmt.Sprintf("; %s", strings.Join(p.Pending, ","))
+	}
+	if p.Step != "" {
+		out += "; step " + p.Step
+	}
+	for _, b := range p.Blocking {
+		out += fmt.Sprintf("; %s blocks: %s", b.Hook, b.Message)
+	}
+	if p.RetryAfter > 0 {
+		out += "; again after " + p.RetryAfter.String()
+	}
+	return out
+}
+
 // TestAnUpgradeOverThreeMinors tells of an upgrade in which each hook blocks once.
 func TestAnUpgradeOverThreeMinors(t *testing.T) {
 	t.Parallel()
