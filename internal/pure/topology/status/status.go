@@ -34,7 +34,7 @@ const (
 	PausedByAnnotation = "Cluster has the cluster.x-k8s.io/paused annotation"
 )
 
-// maxMessage is how long the message of a condition may be.
+// maxMessage is how long the message of a condition may be, in v1beta1 too.
 const maxMessage = 10240
 
 // Condition makes the condition, without times and generation.
@@ -66,7 +66,9 @@ func Condition(f Facts) metav1.Condition {
 	return c
 }
 
+// hooks tells what hooks say, in the order of their names.
 func hooks(all []upgrade.Blocking) string {
+	all = slices.SortedStableFunc(slices.Values(all), func(a, b upgrade.Blocking) int { return strings.Compare(a.Hook, b.Hook) })
 	var out []string
 	for _, b := range all {
 		out = append(out, strings.TrimSuffix(b.Hook+": "+b.Message, ": "))
@@ -75,46 +77,67 @@ func hooks(all []upgrade.Blocking) string {
 }
 
 // groups are the names of groups of a kind, by what becomes of them.
-type groups struct{ upgrading, pending, creating, deferred []string }
+type groups struct {
+	kind                                   string
+	upgrading, pending, creating, deferred []string
+	to                                     string // where those that upgrade go
+}
+
+// settled reports whether the groups wait for nothing but their annotations.
+func (g groups) settled() bool { return len(g.upgrading)+len(g.pending)+len(g.creating) == 0 }
 
 func upgrading(c *metav1.Condition, f upgrade.Facts, p *upgrade.Plan) {
 	deployments, pools := sorted(f, p, upgrade.MachineDeployment), sorted(f, p, upgrade.MachinePool)
 	cp := f.ControlPlane
 	moves := cp.Exists && (cp.Upgrading || p.ControlPlane.State == upgrade.Upgrade)
-	waits := cp.Exists && p.ControlPlane.State == upgrade.PendingUpgrade
-	quiet := len(p.Blocking) == 0 && !moves && !waits
-	rest := func(g groups) bool { return len(g.upgrading)+len(g.pending)+len(g.creating) == 0 }
+	waits := cp.Exists && !moves && p.ControlPlane.Version != f.Target
+	quiet := !moves && len(p.Blocking) == 0 && deployments.settled() && pools.settled()
 	switch {
-	case quiet && rest(deployments) && rest(pools) && len(deployments.deferred) > 0:
-		c.Reason = clusterv1.ClusterTopologyReconciledMachineDeploymentsUpgradeDeferredReason
-		c.Message = deferred(upgrade.MachineDeployment, deployments.deferred, f.Target)
-	case quiet && rest(deployments) && rest(pools) && len(pools.deferred) > 0:
-		c.Reason = clusterv1.ClusterTopologyReconciledMachinePoolsUpgradeDeferredReason
-		c.Message = deferred(upgrade.MachinePool, pools.deferred, f.Target)
-	case quiet && rest(deployments) && rest(pools) && !slices.Contains(p.Pending, upgrade.AfterClusterUpgrade):
+	case quiet && len(deployments.deferred) > 0:
+		c.Reason, c.Message = clusterv1.ClusterTopologyReconciledMachineDeploymentsUpgradeDeferredReason, deferred(deployments, f)
+		return
+	case quiet && len(pools.deferred) > 0:
+		c.Reason, c.Message = clusterv1.ClusterTopologyReconciledMachinePoolsUpgradeDeferredReason, deferred(pools, f)
+		return
+	case quiet && !waits && !slices.Contains(p.Pending, upgrade.AfterClusterUpgrade):
 		c.Status, c.Reason = metav1.ConditionTrue, clusterv1.ClusterTopologyReconcileSucceededReason
-	default:
-		c.Reason = clusterv1.ClusterTopologyReconciledClusterUpgradingReason
-		lines := []string{"Cluster is upgrading to " + f.Target}
-		if len(p.Blocking) > 0 {
-			lines = append(lines, "Following hooks are blocking upgrade: "+hooks(p.Blocking))
-		}
-		ahead := slices.DeleteFunc(slices.Clone(p.ControlPlaneUpgrades), func(v string) bool { return v == p.ControlPlane.Version })
-		switch {
-		case moves && len(ahead) > 0:
-			lines = append(lines, fmt.Sprintf("%s upgrading to version %s (%s pending)", cp.Kind, p.ControlPlane.Version, strings.Join(ahead, ", ")))
-		case moves:
-			lines = append(lines, fmt.Sprintf("%s upgrading to version %s", cp.Kind, p.ControlPlane.Version))
-		case waits:
-			lines = append(lines, fmt.Sprintf("%s pending upgrade to version %s", cp.Kind, cmp.Or(strings.Join(ahead, ", "), f.Target)))
-		}
-		lines = append(lines, told(upgrade.MachineDeployment, deployments, f, p)...)
-		lines = append(lines, told(upgrade.MachinePool, pools, f, p)...)
-		c.Message = strings.Join(lines, "\n  * ")
+		return
 	}
+	c.Reason = clusterv1.ClusterTopologyReconciledClusterUpgradingReason
+	lines := []string{"Cluster is upgrading to " + f.Target}
+	if len(p.Blocking) > 0 {
+		lines = append(lines, "Following hooks are blocking upgrade: "+hooks(p.Blocking))
+	}
+	switch {
+	case moves:
+		lines = append(lines, fmt.Sprintf("%s upgrading to version %s%s", cp.Kind, p.ControlPlane.Version, after(p.ControlPlaneUpgrades, p.ControlPlane.Version)))
+	case waits:
+		lines = append(lines, fmt.Sprintf("%s pending upgrade to version %s", cp.Kind, ahead(p.ControlPlaneUpgrades, f)))
+	}
+	for _, g := range []groups{deployments, pools} {
+		lines = append(lines, told(g, f, p)...)
+	}
+	c.Message = strings.Join(lines, "\n  * ")
 }
 
-func sorted(f upgrade.Facts, p *upgrade.Plan, kind string) (g groups) {
+// ahead are the versions of a plan; the target alone if it could not be made.
+func ahead(steps []string, f upgrade.Facts) string {
+	return cmp.Or(strings.Join(steps, ", "), f.Target)
+}
+
+// after are the versions of a plan after one, in parentheses.
+func after(steps []string, version string) string {
+	if i := slices.Index(steps, version); i >= 0 {
+		steps = steps[i+1:]
+	}
+	if len(steps) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%s pending)", strings.Join(steps, ", "))
+}
+
+func sorted(f upgrade.Facts, p *upgrade.Plan, kind string) groups {
+	g := groups{kind: kind}
 	for _, w := range f.Workers {
 		if w.Kind != kind || !w.Wanted {
 			continue
@@ -122,7 +145,7 @@ func sorted(f upgrade.Facts, p *upgrade.Plan, kind string) (g groups) {
 		d := p.Workers[w.Key()]
 		switch {
 		case w.Exists && w.Upgrading, d.State == upgrade.Upgrade:
-			g.upgrading = append(g.upgrading, w.Object)
+			g.upgrading, g.to = append(g.upgrading, w.Object), cmp.Or(g.to, d.Version)
 		case d.State == upgrade.PendingUpgrade:
 			g.pending = append(g.pending, w.Object)
 		case d.State == upgrade.PendingCreation:
@@ -134,36 +157,28 @@ func sorted(f upgrade.Facts, p *upgrade.Plan, kind string) (g groups) {
 	return g
 }
 
-func told(kind string, g groups, f upgrade.Facts, p *upgrade.Plan) (lines []string) {
-	ahead := p.WorkersUpgrades
+func told(g groups, f upgrade.Facts, p *upgrade.Plan) (lines []string) {
 	if len(g.upgrading) > 0 {
-		to, more := p.ControlPlane.Version, ""
-		if i := slices.Index(ahead, to); i >= 0 {
-			ahead = ahead[i+1:]
-		}
-		if len(ahead) > 0 {
-			more = fmt.Sprintf(" (%s pending)", strings.Join(ahead, ", "))
-		}
-		lines = append(lines, fmt.Sprintf("%s upgrading to version %s%s", names(kind, g.upgrading), to, more))
+		lines = append(lines, fmt.Sprintf("%s upgrading to version %s%s", names(g.kind, g.upgrading), g.to, after(p.WorkersUpgrades, g.to)))
 	}
 	if len(g.pending) > 0 {
-		lines = append(lines, fmt.Sprintf("%s pending upgrade to version %s", names(kind, g.pending), cmp.Or(strings.Join(p.WorkersUpgrades, ", "), f.Target)))
+		lines = append(lines, fmt.Sprintf("%s pending upgrade to version %s", names(g.kind, g.pending), ahead(p.WorkersUpgrades, f)))
 	}
 	if len(g.deferred) > 0 {
-		lines = append(lines, deferred(kind, g.deferred, f.Target))
+		lines = append(lines, deferred(g, f))
 	}
 	if len(g.creating) > 0 {
-		lines = append(lines, names(kind, g.creating)+" creation deferred while control plane upgrade is in progress")
+		lines = append(lines, names(g.kind, g.creating)+" creation deferred while control plane upgrade is in progress")
 	}
 	return lines
 }
 
-func deferred(kind string, all []string, to string) string {
+func deferred(g groups, f upgrade.Facts) string {
 	prefix := ""
-	if kind == upgrade.MachinePool {
+	if g.kind == upgrade.MachinePool {
 		prefix = "topology.cluster.x-k8s.io/"
 	}
-	return fmt.Sprintf("%s upgrade to version %s deferred using %sdefer-upgrade or hold-upgrade-sequence annotations", names(kind, all), to, prefix)
+	return fmt.Sprintf("%s upgrade to version %s deferred using %sdefer-upgrade or hold-upgrade-sequence annotations", names(g.kind, g.deferred), f.Target, prefix)
 }
 
 // names are those of some objects, three at most.

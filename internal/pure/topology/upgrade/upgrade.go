@@ -2,6 +2,35 @@
 
 // Package upgrade decides which version each part of a Cluster with a topology
 // gets next, which hooks are called for it, and what waits.
+//
+// The control plane goes first, step by step as package plan says. A step begins
+// when the control plane runs the version before, no group is on its way, and the
+// workers have come wherever the plan has them stop. Then groups follow, so many of
+// a kind at a time as the Cluster allows, unless annotations put them off. A new
+// group is made when the control plane is at the target.
+//
+// Hooks are called in this order:
+//
+//   - BeforeClusterCreate, until the Cluster refers to its objects;
+//     AfterControlPlaneInitialized, once the control plane answers.
+//   - BeforeClusterUpgrade, once, after annotations that hold it have gone. It has
+//     let the upgrade begin when upgrade-step is set.
+//   - For each step BeforeControlPlaneUpgrade, and when the control plane has come,
+//     AfterControlPlaneUpgrade; where workers stop, BeforeWorkersUpgrade and, when
+//     all have come, AfterWorkersUpgrade.
+//   - AfterClusterUpgrade, when everything is at the target.
+//
+// A hook that has to be called yet is marked in pending-hooks. Marks, and the step
+// that they are of, are stored in one write, before the step is taken; the mark of
+// a hook that let us go on is dropped in the write that stores what follows. So
+// wherever a process dies, hooks are called again rather than left out. A step that
+// was stored and never taken is told by the version of the control plane: its marks
+// are dropped, and it is decided anew. AfterClusterUpgrade is marked when a step is
+// known to be taken; without that mark, an upgrade whose target is taken back ends
+// as if it had never been.
+//
+// What waits keeps its version and its templates. What is on its way to a version
+// may be corrected, or nothing could help an upgrade that is stuck.
 package upgrade
 
 import (
