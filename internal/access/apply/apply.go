@@ -120,6 +120,19 @@ func (w *Writer) Keeps(ctx context.Context, wanted, live *unstructured.Unstructu
 	return in.Keeps(live.Object)
 }
 
+// Applied is what was applied of a live object, as it is by now; nil if nothing was.
+func (w *Writer) Applied(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	of, err := w.Schemas.Type(ctx, live.GroupVersionKind())
+	if err != nil {
+		return nil, fmt.Errorf("tell what was applied of %s %s: %w", live.GetKind(), client.ObjectKeyFromObject(live), err)
+	}
+	fields, err := of.Applied(string(w.Manager), live.Object)
+	if err != nil || fields == nil {
+		return nil, err
+	}
+	return &unstructured.Unstructured{Object: fields}, nil
+}
+
 // try is one Write.
 type try struct {
 	*Writer
