@@ -29,10 +29,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/classes"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/access/payloads"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/updates"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
@@ -99,6 +101,7 @@ func NewWorld(o Options) (*World, error) {
 	tokens := 0
 	outside := controllers.Outside{
 		Mgmt: s, Live: s, Providers: provider.New(s, nil),
+		Classes: classes.New(s), Schemas: schemas.New(s, s),
 		Workload: w.clusters, Etcd: &etcd.Dialer{Clock: o.Clock},
 		Backends: o.Backends, Payloads: payloads.New(s, nil),
 		Extensions: asked,

@@ -3,7 +3,6 @@
 package topology
 
 import (
-	"fmt"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -97,9 +96,4 @@ func changed(c, old *clusterv1.Cluster) bool {
 // rebased reports whether a Cluster is to have another class than it had.
 func rebased(c, old *clusterv1.Cluster) bool {
 	return old != nil && old.Spec.Topology.IsDefined() && c.GetClassKey() != old.GetClassKey()
-}
-
-// unavailable refuses what would be stored and never acted upon.
-func unavailable(at *field.Path) *field.Error {
-	return field.Forbidden(at, fmt.Sprintf("Clusters are not made from a %s in this version yet: set controlPlaneRef and infrastructureRef instead; whether a topology fits its class, a dry run tells", clusterv1.ClusterClassKind))
 }

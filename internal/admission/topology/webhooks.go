@@ -112,9 +112,6 @@ func (a *admission) validateCluster(ctx context.Context, r webhook.Review[cluste
 		return v, nil
 	}
 	at := field.NewPath("spec", "topology")
-	if !r.DryRun {
-		v.Errors = append(v.Errors, unavailable(at))
-	}
 	key := classKey(r)
 	class, err := a.classes.Get(ctx, key)
 	switch {

@@ -108,13 +108,13 @@ func newCluster(t *testing.T, text string) *clusterv1.Cluster {
 
 // verdict is what is said about a write of a Cluster, by what defaults it first
 // and then by what validates it. A Cluster that is admitted is defaulted.
-func verdict(t *testing.T, all []webhook.Webhook, obj, old client.Object, dryRun bool) (refused string, warnings []string) {
+func verdict(t *testing.T, all []webhook.Webhook, obj, old client.Object) (refused string, warnings []string) {
 	t.Helper()
 	for _, w := range all {
 		if _, isClass := obj.(*clusterv1.ClusterClass); isClass != (w.Kind.Kind == "ClusterClass") || len(w.Operations) > 0 {
 			continue
 		}
-		req := &admissionv1.AdmissionRequest{Namespace: "ns", Name: obj.GetName(), DryRun: &dryRun}
+		req := &admissionv1.AdmissionRequest{Namespace: "ns", Name: obj.GetName()}
 		req.Object.Raw = encode(t, obj)
 		if old != nil {
 			req.OldObject.Raw = encode(t, old)
@@ -140,21 +140,16 @@ func encode(t *testing.T, obj any) []byte {
 	return data
 }
 
-const notYet = "spec.topology: Forbidden: Clusters are not made from a ClusterClass in this version yet: set controlPlaneRef and infrastructureRef instead; whether a topology fits its class, a dry run tells"
-
 func TestATopologyGetsTheVariablesOfItsClass(t *testing.T) {
 	t.Parallel()
 	all := newHooks(t, "", newClass(t))
 	c := newCluster(t, "spec: {topology: {version: 1.34.0, variables: [{name: image, value: {}}], controlPlane: {variables: {overrides: [{name: image, value: {}}]}}}}")
-	if refused, warnings := verdict(t, all, c, nil, true); refused != "" || len(warnings) > 0 {
+	if refused, warnings := verdict(t, all, c, nil); refused != "" || len(warnings) > 0 {
 		t.Fatalf("refused %q, warnings %q", refused, warnings)
 	}
 	want := builder.Parse[clusterv1.Topology](t, `{classRef: {name: x}, version: v1.34.0, variables: [{name: image, value: {"name":"base"}}, {name: size, value: 3}], controlPlane: {variables: {overrides: [{name: image, value: {"name":"base"}}]}}}`)
 	if diff := cmp.Diff(*want, c.Spec.Topology); diff != "" || !slices.Equal(c.Finalizers, []string{clusterv1.ClusterFinalizer}) {
 		t.Errorf("finalizers %q, topology (-want +got):\n%s", c.Finalizers, diff)
-	}
-	if refused, _ := verdict(t, all, newCluster(t, "spec: {topology: {variables: [{name: image, value: {}}]}}"), nil, false); refused != `Cluster.cluster.x-k8s.io "c" is invalid: `+notYet {
-		t.Errorf("refused %q: it would be stored, and nobody act on it", refused)
 	}
 }
 
@@ -206,7 +201,7 @@ func TestATopologyIsHeldAgainstItsClass(t *testing.T) {
 // expect fails unless a write that is tried is refused, or warned of, as wanted.
 func expect(t *testing.T, all []webhook.Webhook, obj, old client.Object, refused string, warnings []string) {
 	t.Helper()
-	got, warned := verdict(t, all, obj, old, true)
+	got, warned := verdict(t, all, obj, old)
 	if refused != "" {
 		refused = `Cluster.cluster.x-k8s.io "c" is invalid: ` + refused
 	}
@@ -336,7 +331,7 @@ func TestAClassInUseKeepsWhatItsClustersUse(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, _ := verdict(t, all, newClass(t, tc.changes...), newClass(t), false)
+			got, _ := verdict(t, all, newClass(t, tc.changes...), newClass(t))
 			want := tc.want
 			if want != "" {
 				want = `ClusterClass.cluster.x-k8s.io "x" is invalid: ` + want

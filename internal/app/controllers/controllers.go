@@ -29,10 +29,12 @@ import (
 	ipamv1 "github.com/capstan-dev/capstan/api/ipam/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/extension/catalog"
+	"github.com/capstan-dev/capstan/internal/access/classes"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/access/payloads"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/access/updates"
 	"github.com/capstan-dev/capstan/internal/access/workload"
@@ -53,6 +55,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/machinehealthcheck"
 	"github.com/capstan-dev/capstan/internal/controller/machinepool"
 	"github.com/capstan-dev/capstan/internal/controller/machineset"
+	"github.com/capstan-dev/capstan/internal/controller/topology"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 )
@@ -77,6 +80,8 @@ type Outside struct {
 	Etcd      etcd.Connector  // of workload clusters; for Kubeadm
 	Backends  host.Backends   // for Local
 	Payloads  *payloads.Store // what is applied to workload clusters; for Core
+	Classes   *classes.Classes
+	Schemas   *schemas.Cache
 
 	Extensions Extensions // for Core and Kubeadm
 
@@ -95,6 +100,7 @@ type Extensions struct {
 	Client   interface {
 		extensionconfig.Extensions
 		clusterclass.Extensions
+		topology.Extensions
 	}
 	Updates updates.Extensions // of Machines in place
 }
@@ -102,7 +108,7 @@ type Extensions struct {
 // Controller is one of the list.
 type Controller struct {
 	Provider string
-	Name     string        // that of its kind, in lower case; admission warns of kinds without a controller
+	Name     string        // that of its kind, in lower case, unless another one has that
 	Kind     client.Object // empty; of what it reconciles
 
 	// Gate is the feature without which it does not run; "" if it always does. One
@@ -123,6 +129,12 @@ func All() []Controller {
 		entry(Core, &clusterv1.Cluster{}, func(o Outside, name string) reconciler[*clusterv1.Cluster] {
 			return &cluster.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}
 		}),
+		entryAs(topology.Name, Core, &clusterv1.Cluster{}, func(o Outside, name string) reconciler[*clusterv1.Cluster] {
+			return &topology.Reconciler{
+				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Classes: o.Classes, Schemas: o.Schemas,
+				Workload: o.Workload, Extensions: o.Extensions.Client, Clock: o.Clock, Recorder: o.Recorder(name),
+			}
+		}).gated(features.ClusterTopology).finishing(),
 		entry(Core, &clusterv1.ClusterClass{}, func(o Outside, _ string) reconciler[*clusterv1.ClusterClass] {
 			return &clusterclass.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Extensions: o.Extensions.Client, Clock: o.Clock}
 		}).gated(features.ClusterTopology),
@@ -216,8 +228,12 @@ type reconciler[T client.Object] interface {
 	Setup(context.Context, ctrl.Manager) error
 }
 
+// entry is a controller that is named after its kind.
 func entry[T client.Object](of string, kind T, build func(Outside, string) reconciler[T]) Controller {
-	name := strings.ToLower(reflect.TypeOf(kind).Elem().Name())
+	return entryAs(strings.ToLower(reflect.TypeOf(kind).Elem().Name()), of, kind, build)
+}
+
+func entryAs[T client.Object](name, of string, kind T, build func(Outside, string) reconciler[T]) Controller {
 	return Controller{
 		Provider: of, Name: name, Kind: kind,
 		Setup: func(ctx context.Context, mgr ctrl.Manager, o Outside) error { return build(o, name).Setup(ctx, mgr) },

@@ -20,10 +20,12 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/classes"
 	"github.com/capstan-dev/capstan/internal/access/etcd"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/access/payloads"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
@@ -58,6 +60,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends
 	}
 	outside := controllers.Outside{
 		Mgmt: mgmt, Live: mgr.GetAPIReader(), Providers: provider.New(mgmt, mgr.GetCache()),
+		Classes: classes.New(mgmt), Schemas: schemas.New(mgmt, mgr.GetAPIReader()),
 		Workload: connections, Etcd: &etcd.Dialer{Clock: c}, Backends: backends,
 		Clock: c, Recorder: func(name string) events.EventRecorder { return mgr.GetEventRecorder("capstan-" + name) },
 		Name: names.Random, Random: rand.Float64, Debounce: patch.NewStatusDebounce(statusDebounce, c),

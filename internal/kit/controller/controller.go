@@ -216,7 +216,7 @@ func (w *runner[T]) settle(ctx context.Context, req reconcile.Request, res recon
 	case errors.Is(context.Cause(ctx), context.Canceled): // not the deadline of a reconcile
 		ctrl.LoggerFrom(ctx).V(2).Info("Ending in the middle of a reconcile", "reason", err.Error())
 		return reconcile.Result{}, nil
-	case onlyConflicts(err):
+	case OnlyConflicts(err):
 		after := w.retries.When(req)
 		ctrl.LoggerFrom(ctx).V(2).Info("Retrying after a conflict", "reason", err.Error(), "after", after)
 		return reconcile.Result{RequeueAfter: after}, nil
@@ -257,9 +257,9 @@ func putOff(err error) (after time.Duration, rest error) {
 	return 0, err
 }
 
-// onlyConflicts reports whether err, or each of the errors joined in it, says
+// OnlyConflicts reports whether err, or each of the errors joined in it, says
 // that an object was changed or created by somebody else meanwhile.
-func onlyConflicts(err error) bool {
+func OnlyConflicts(err error) bool {
 	return all(err, func(e error) bool {
 		_, ok := e.(apierrors.APIStatus)
 		return ok && apierrors.IsConflict(e)

@@ -186,8 +186,8 @@ func TestOnlyConflicts(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := onlyConflicts(tc.err); got != tc.want {
-				t.Errorf("onlyConflicts = %v, want %v", got, tc.want)
+			if got := OnlyConflicts(tc.err); got != tc.want {
+				t.Errorf("OnlyConflicts = %v, want %v", got, tc.want)
 			}
 		})
 	}

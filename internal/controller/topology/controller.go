@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/apply"
+	"github.com/capstan-dev/capstan/internal/access/classes"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/access/schemas"
+	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/kit/reconciler"
+	"github.com/capstan-dev/capstan/internal/pure/topology/blueprint"
+	"github.com/capstan-dev/capstan/internal/pure/topology/desired"
+	"github.com/capstan-dev/capstan/internal/pure/topology/status"
+	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
+)
+
+// Name is that of the controller.
+const Name = "topology"
+
+// manager owns the fields of a topology's objects that it wants.
+const manager = "capi-topology"
+
+// Extensions call runtime extensions, and remember answers.
+type Extensions interface {
+	CallExtension(ctx context.Context, hook any, forObject metav1.Object, name string, request hooksv1.RequestObject, response hooksv1.ResponseObject) error
+	CallAllExtensions(ctx context.Context, hook any, forObject metav1.Object, request hooksv1.RequestObject, response hooksv1.ResponseObject) error
+}
+
+// Reconciler has what the controller needs from outside. All fields are
+// required; Setup checks them.
+type Reconciler struct {
+	Mgmt       client.Client // the management cluster
+	Live       client.Reader // the same, past the cache
+	Providers  *provider.Objects
+	Classes    *classes.Classes
+	Schemas    *schemas.Cache
+	Workload   workload.Clusters // of the Nodes of MachinePools
+	Extensions Extensions
+	Clock      clock.PassiveClock
+	Recorder   events.EventRecorder
+
+	watcher  provider.Watcher // set by Setup; without it nothing is watched
+	memories controller.Memory[*memory]
+}
+
+// Setup registers the controller and its watches; those of the kinds of providers
+// come as classes name them. The index of Clusters by what they refer to is that
+// of controller cluster.
+func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
+	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Classes == nil || r.Schemas == nil || r.Workload == nil || r.Extensions == nil || r.Clock == nil || r.Recorder == nil {
+		return errors.New("topology: Mgmt, Live, Providers, Classes, Schemas, Workload, Extensions, Clock and Recorder are required")
+	}
+	c, err := controller.For(mgr, Name, &clusterv1.Cluster{}, clusterMatters()).
+		Watches(&clusterv1.ClusterClass{}, r.ofClass, classMatters()).
+		Watches(&clusterv1.MachineDeployment{}, ofOwned, ownedMatters()).
+		Watches(&clusterv1.MachinePool{}, ofOwned, poolMatters()).
+		Watches(&clusterv1.MachineHealthCheck{}, ofOwned, ownedMatters()).
+		Watches(&clusterv1.MachineSet{}, ofOwned, gone()).
+		Watches(&clusterv1.Machine{}, r.ofMachine, machineMatters()).
+		Watches(&runtimev1.ExtensionConfig{}, r.ofExtension, extensionMatters()).
+		WatchesSource(r.Workload.Source(&corev1.Node{}, r.ofNode)).
+		WatchesSource(r.Workload.Source(nil, r.ofNode)).
+		Concurrency(50).
+		Build(r)
+	r.watcher = c
+	return err
+}
+
+// state is what one reconcile knows. The phases fill it, and report reads nothing
+// else.
+type state struct {
+	cluster *clusterv1.Cluster // as it is stored; what is changed in it is written
+	commit  patch.Commit       // writes it
+	memory  *memory
+	before  *clusterv1.ClusterSpec // as it was read
+
+	class     *clusterv1.ClusterClass
+	wanted    *clusterv1.Cluster // the Cluster with its variables defaulted
+	blueprint blueprint.Blueprint
+	contract  string // that the control plane follows
+	current   desired.Current
+	groups    map[upgrade.GroupKey]*group // that exist, and are not being deleted
+	lost      error                       // why the infrastructure cannot be used
+	desired   desired.Desired
+	facts     status.Facts
+
+	problems []error             // of parts, which stop no other
+	notes    []string            // what users might want to know
+	did      map[string][]string // for events, by their reasons
+	used     map[object]bool     // that are referred to
+}
+
+// memory is what is known of a Cluster from one reconcile to the next. A restart
+// forgets it, which costs no request.
+type memory struct {
+	written apply.Memory
+	values  values
+	kinds   map[schema.GroupKind]bool // of templates and of objects of pools
+}
+
+// Reconcile implements reconcile.ObjectReconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) (ctrl.Result, error) {
+	return reconciler.Flow[*clusterv1.Cluster, state]{
+		Clock:   r.Clock,
+		Observe: r.observe,
+		Remember: func(s *state) patch.Commit {
+			return func(ctx context.Context) error { return s.commit(ctx) }
+		},
+		Cluster: func(*state) *clusterv1.Cluster { return cluster },
+		Paused:  r.paused,
+		Live: with((*state).failure, phase.InOrder(
+			phase.Do("class", r.readClass),
+			phase.Do("variables", r.defaultVariables),
+			phase.Do("what there is", r.readCurrent),
+			phase.Do("versions", r.planVersions),
+			phase.Do("what is wanted", r.compute),
+			phase.Do("Cluster", r.writeCluster),
+			phase.Do("objects", r.writeObjects),
+			phase.Do("leftovers", r.removeLeftovers))),
+		End:    phase.InOrder(phase.Do("BeforeClusterDelete", r.beforeDelete)),
+		Report: r.report,
+	}.Reconcile(ctx, cluster)
+}
+
+// with adds to what steps return what stopped none of them.
+func with(more func(*state) error, steps phase.Steps[*state]) phase.Steps[*state] {
+	return func(ctx context.Context, s *state) (ctrl.Result, error) {
+		res, err := steps(ctx, s)
+		return res, errors.Join(err, more(s))
+	}
+}
+
+// failure is what is wrong with parts.
+func (s *state) failure() error { return errors.Join(append([]error{s.lost}, s.problems...)...) }
+
+// observe starts a reconcile. Without a topology there is nothing to do, nor
+// before the Cluster has its finalizer: deleted in between, it would leave behind
+// what was made.
+func (r *Reconciler) observe(_ context.Context, cluster *clusterv1.Cluster) (*state, error) {
+	if !cluster.Spec.Topology.IsDefined() || len(cluster.Finalizers) == 0 {
+		return nil, nil
+	}
+	s := &state{cluster: cluster, before: cluster.Spec.DeepCopy(), memory: r.memories.Get(cluster), used: map[object]bool{}}
+	if s.memory == nil {
+		s.memory = &memory{kinds: map[schema.GroupKind]bool{}}
+		r.memories.Set(cluster, s.memory)
+	}
+	s.commit = r.remember(cluster)
+	return s, nil
+}
+
+// remember notes the Cluster as it is. Its conditions have another writer, too.
+func (r *Reconciler) remember(cluster *clusterv1.Cluster) patch.Commit {
+	return patch.Remember(r.Mgmt, cluster, patch.Locked)
+}
+
+// writer applies what is wanted.
+func (r *Reconciler) writer() *apply.Writer {
+	return &apply.Writer{Mgmt: r.Mgmt, Live: r.Live, Schemas: r.Schemas, Manager: manager, Clock: r.Clock}
+}
+
+// Forget drops what is remembered of a Cluster that has gone.
+func (r *Reconciler) Forget(key client.ObjectKey) { r.memories.Forget(key) }
+
+// seconds is the time that an extension asks to wait.
+func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }

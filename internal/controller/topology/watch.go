@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/internal/pure/topology/classrefs"
+)
+
+// clusterMatters passes what is read of a Cluster. What is reported of it changes
+// all the time.
+func clusterMatters() predicate.Predicate {
+	return controller.Matters(func(c *clusterv1.Cluster) []any {
+		return []any{
+			c.Generation, c.Labels, c.Annotations, len(c.Finalizers) > 0, c.DeletionTimestamp.IsZero(),
+			conditions.IsTrue(c, clusterv1.ClusterControlPlaneInitializedCondition), c.Status.Initialization,
+		}
+	})
+}
+
+// ofClass wakes the Clusters of a class.
+func (r *Reconciler) ofClass(ctx context.Context, class client.Object) []reconcile.Request {
+	return controller.Listed(ctx, r.Mgmt, &clusterv1.ClusterList{}, client.MatchingFields{index.ClusterClass: client.ObjectKeyFromObject(class).String()})
+}
+
+func classMatters() predicate.Predicate {
+	return controller.Matters(func(c *clusterv1.ClusterClass) []any {
+		return []any{c.Generation, c.Status.ObservedGeneration, c.Status.Variables, conditions.IsTrue(c, clusterv1.ClusterClassVariablesReadyCondition)}
+	})
+}
+
+// ofOwned wakes the Cluster whose topology an object is of.
+func ofOwned(_ context.Context, obj client.Object) []reconcile.Request {
+	labels := obj.GetLabels()
+	_, owned := labels[clusterv1.ClusterTopologyOwnedLabel]
+	name := labels[clusterv1.ClusterNameLabel]
+	if !owned || name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}}}
+}
+
+// written is what may be put back of an object.
+func written(obj client.Object) []any {
+	return []any{obj.GetGeneration(), obj.GetLabels(), obj.GetAnnotations(), obj.GetOwnerReferences(), obj.GetDeletionTimestamp().IsZero()}
+}
+
+func ownedMatters() predicate.Predicate { return controller.Matters(written) }
+
+// poolMatters passes the Nodes of a pool too, which tell what it runs.
+func poolMatters() predicate.Predicate {
+	return controller.Matters(func(p *clusterv1.MachinePool) []any { return append(written(p), p.Status.NodeRefs) })
+}
+
+// gone passes the end of an object alone, and that it begins.
+func gone() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// ofMachine wakes the Cluster of a Machine during an upgrade.
+func (r *Reconciler) ofMachine(ctx context.Context, obj client.Object) []reconcile.Request {
+	return r.duringUpgrade(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: obj.(*clusterv1.Machine).Spec.ClusterName})
+}
+
+func machineMatters() predicate.Predicate {
+	return controller.Matters(func(m *clusterv1.Machine) []any {
+		kubelet := ""
+		if m.Status.NodeInfo != nil {
+			kubelet = m.Status.NodeInfo.KubeletVersion
+		}
+		return []any{m.Spec.Version, kubelet}
+	})
+}
+
+// ofNode wakes the Cluster of a Node, or of a connection, during an upgrade.
+func (r *Reconciler) ofNode(ctx context.Context, cluster client.ObjectKey, _ client.Object) []reconcile.Request {
+	return r.duringUpgrade(ctx, cluster)
+}
+
+func (r *Reconciler) duringUpgrade(ctx context.Context, key client.ObjectKey) []reconcile.Request {
+	c := &clusterv1.Cluster{}
+	if err := r.Mgmt.Get(ctx, key, c); err != nil {
+		if client.IgnoreNotFound(err) != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Finding the Cluster to wake")
+		}
+		return nil
+	}
+	if !c.Spec.Topology.IsDefined() || !underWay(c) {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: key}}
+}
+
+// ofExtension wakes the Clusters that an extension may have another answer for:
+// those whose class asks it, and those that wait for a hook.
+func (r *Reconciler) ofExtension(ctx context.Context, config client.Object) []reconcile.Request {
+	ours := func(handler string) bool { return strings.HasSuffix(handler, "."+config.GetName()) }
+	classes := map[client.ObjectKey]bool{}
+	var list clusterv1.ClusterClassList
+	if err := r.Mgmt.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing whom to wake")
+	}
+	for i := range list.Items {
+		class := &list.Items[i]
+		classes[client.ObjectKeyFromObject(class)] = ours(class.Spec.Upgrade.External.GenerateUpgradePlanExtension) ||
+			slices.ContainsFunc(class.Spec.Patches, func(p clusterv1.ClusterClassPatch) bool {
+				return p.External != nil && (ours(p.External.GeneratePatchesExtension) || ours(p.External.ValidateTopologyExtension))
+			})
+	}
+	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.ClusterList{}, func(c *clusterv1.Cluster) bool {
+		return c.Spec.Topology.IsDefined() && (classes[c.GetClassKey()] || !conditions.IsTrue(c, clusterv1.ClusterTopologyReconciledCondition))
+	})
+}
+
+func extensionMatters() predicate.Predicate {
+	return controller.Matters(func(c *runtimev1.ExtensionConfig) []any { return []any{c.Spec, c.Annotations, c.Status.Handlers} })
+}
+
+// watch has a kind of a provider wake us: by what refers to its objects, or if
+// they are templates or objects of a pool, by what they are copies of or for.
+func (r *Reconciler) watch(ctx context.Context, kind schema.GroupVersionKind, s *state) error {
+	w := provider.Wake{Controller: Name, Watcher: r.watcher}
+	gk := kind.GroupKind()
+	switch {
+	case gk == provider.CopyKind(s.blueprint.ControlPlane.Template.GroupVersionKind().GroupKind()):
+		w.List, w.Matters = &clusterv1.ClusterList{}, planeMatters(s.contract)
+	case gk == provider.CopyKind(s.blueprint.Infrastructure.GroupVersionKind().GroupKind()):
+		w.List, w.Matters = &clusterv1.ClusterList{}, func(u *unstructured.Unstructured) []any { return written(u) }
+	default:
+		w.To, w.Matters = r.ofTemplate, func(u *unstructured.Unstructured) []any {
+			return []any{u.GetGeneration(), u.GetLabels(), u.GetAnnotations(), u.GetDeletionTimestamp().IsZero()}
+		}
+	}
+	return r.Providers.WatchAs(ctx, kind, w)
+}
+
+// planeMatters are what is read of a control plane: its versions, and how far it
+// has come with them.
+func planeMatters(version string) func(*unstructured.Unstructured) []any {
+	of, err := contract.ControlPlaneFor(version)
+	return func(u *unstructured.Unstructured) []any {
+		all := written(u)
+		if err != nil {
+			return append(all, u.GetResourceVersion()) // whoever reads it tells
+		}
+		provisioning, _ := of.IsProvisioning(u)
+		upgrading, _ := of.IsUpgrading(u)
+		running, _, _ := of.StatusVersion.Get(u)
+		return append(all, provisioning, upgrading, running)
+	}
+}
+
+// ofTemplate wakes the Clusters of the classes that name a template, or the one
+// that has made the copy.
+func (r *Reconciler) ofTemplate(ctx context.Context, template client.Object) []reconcile.Request {
+	if _, owned := template.GetLabels()[clusterv1.ClusterTopologyOwnedLabel]; owned {
+		_, pool := template.GetLabels()[clusterv1.ClusterTopologyMachinePoolNameLabel]
+		kind := template.GetObjectKind().GroupVersionKind().Kind
+		if pool || strings.HasSuffix(kind, clusterv1.TemplateSuffix) {
+			return ofOwned(ctx, template)
+		}
+		return nil
+	}
+	gk := template.GetObjectKind().GroupVersionKind().GroupKind()
+	var out []reconcile.Request
+	for _, class := range controller.ListedIf(ctx, r.Mgmt, &clusterv1.ClusterClassList{}, func(class *clusterv1.ClusterClass) bool {
+		return slices.ContainsFunc(classrefs.All(class), func(t classrefs.Template) bool {
+			return t.Ref.Name == template.GetName() && t.Ref.GroupVersionKind().GroupKind() == gk
+		})
+	}, client.InNamespace(template.GetNamespace())) {
+		out = append(out, controller.Listed(ctx, r.Mgmt, &clusterv1.ClusterList{}, client.MatchingFields{index.ClusterClass: class.String()})...)
+	}
+	return out
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// simulatedClass is a class with a variable that a patch uses.
+const simulatedClass = `
+apiVersion: infrastructure.capstan.dev/v1beta2
+kind: LocalClusterTemplate
+metadata: {name: t}
+spec: {template: {spec: {simulated: {}}}}
+---
+apiVersion: infrastructure.capstan.dev/v1beta2
+kind: LocalMachineTemplate
+metadata: {name: t}
+spec: {template: {spec: {simulated: {}}}}
+---
+apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: KubeadmControlPlaneTemplate
+metadata: {name: t}
+spec: {template: {spec: {kubeadmConfigSpec: {clusterConfiguration: {encryptionAlgorithm: ECDSA-P256}}}}}
+---
+apiVersion: bootstrap.cluster.x-k8s.io/v1beta2
+kind: KubeadmConfigTemplate
+metadata: {name: t}
+spec: {template: {spec: {format: cloud-config}}}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: ClusterClass
+metadata: {name: simulated}
+spec:
+  infrastructure: {templateRef: {apiVersion: infrastructure.capstan.dev/v1beta2, kind: LocalClusterTemplate, name: t}}
+  controlPlane:
+    templateRef: {apiVersion: controlplane.cluster.x-k8s.io/v1beta2, kind: KubeadmControlPlaneTemplate, name: t}
+    machineInfrastructure: {templateRef: {apiVersion: infrastructure.capstan.dev/v1beta2, kind: LocalMachineTemplate, name: t}}
+  workers:
+    machineDeployments:
+    - class: plain
+      bootstrap: {templateRef: {apiVersion: bootstrap.cluster.x-k8s.io/v1beta2, kind: KubeadmConfigTemplate, name: t}}
+      infrastructure: {templateRef: {apiVersion: infrastructure.capstan.dev/v1beta2, kind: LocalMachineTemplate, name: t}}
+      healthCheck: {checks: {nodeStartupTimeoutSeconds: 900}}
+  variables:
+  - {name: delay, required: false, schema: {openAPIV3Schema: {type: integer, default: 0}}}
+  patches:
+  - name: delay
+    definitions:
+    - selector: {apiVersion: infrastructure.capstan.dev/v1beta2, kind: LocalMachineTemplate, matchResources: {machineDeploymentClass: {names: [plain]}}}
+      jsonPatches: [{op: add, path: /spec/template/metadata, valueFrom: {template: "labels: {delay: '{{ .delay }}'}"}}]
+`
+
+const ofTheClass = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: c}
+spec:
+  clusterNetwork: {pods: {cidrBlocks: [192.168.0.0/16]}}
+  topology:
+    classRef: {name: simulated}
+    version: v1.35.2
+    controlPlane: {replicas: 1}
+    workers: {machineDeployments: [{class: plain, name: a, replicas: 1}]}
+`
+
+// apply creates objects that are written as users write them.
+func (f fleet) apply(documents string) {
+	f.Helper()
+	for _, doc := range strings.Split(documents, "\n---\n") {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(doc), &u.Object); err != nil {
+			f.Fatal(err)
+		}
+		u.SetNamespace(f.Namespace)
+		if err := f.Client.Create(f.Context(), u); err != nil {
+			f.Fatal(err)
+		}
+	}
+}
+
+// reconciled says why a Cluster is not what its topology says.
+func (f fleet) reconciled(name string) error {
+	return f.says(&clusterv1.Cluster{}, clusterv1.ClusterTopologyReconciledCondition, "True", "", name)
+}
+
+// TestAClusterIsMadeFromAClassAndGoes, made before its class, and deleted after it
+// is gone.
+func TestAClusterIsMadeFromAClassAndGoes(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.apply(ofTheClass)
+	f.eventually(func() error {
+		return f.says(&clusterv1.Cluster{}, clusterv1.ClusterTopologyReconciledCondition, "False", fmt.Sprintf("ClusterClass %s/simulated does not exist", f.Namespace), "c")
+	})
+	f.apply(simulatedClass)
+	f.becomes("c")
+	f.eventually(func() error { return f.reconciled("c") })
+	f.eventually(func() error { return f.nodesAre("c", "v1.35.2", 2) })
+
+	cluster := &clusterv1.Cluster{}
+	if err := f.Client.Get(t.Context(), f.key("c"), cluster); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Client.Delete(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	f.eventually(func() error {
+		if err := f.Client.Get(t.Context(), f.key("c"), cluster); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the Cluster is still there: %v", cluster.Status.Conditions)
+		}
+		return nil
+	})
+	for _, kind := range []string{"LocalMachineTemplate", "KubeadmConfigTemplate"} {
+		list := &unstructured.UnstructuredList{}
+		list.SetAPIVersion(map[bool]string{true: "infrastructure.capstan.dev/v1beta2", false: "bootstrap.cluster.x-k8s.io/v1beta2"}[kind == "LocalMachineTemplate"])
+		list.SetKind(kind + "List")
+		f.eventually(func() error {
+			if err := f.Client.List(t.Context(), list, client.InNamespace(f.Namespace), client.HasLabels{clusterv1.ClusterTopologyOwnedLabel}); err != nil || len(list.Items) > 0 {
+				return fmt.Errorf("%d %s left, %v", len(list.Items), kind, err)
+			}
+			return nil
+		})
+	}
+}
