@@ -163,41 +163,6 @@ func TestOnlyWarningsThatHelpReachTheUser(t *testing.T) {
 	}
 }
 
-func TestKindsWithoutAControllerAreWarnedOf(t *testing.T) {
-	t.Parallel()
-	env := testenv.Start(t)
-	c, said := heard(t, env)
-	u := read(t, env, `
-apiVersion: infrastructure.capstan.dev/v1beta2
-kind: LocalClusterTemplate
-spec: {template: {spec: {simulated: {}}}}`)
-	change := func(patch string) func() error {
-		return func() error { return c.Patch(t.Context(), u, client.RawPatch(types.MergePatchType, []byte(patch))) }
-	}
-	const warned = "LocalClusterTemplate is not available in this version: the object is stored, but no controller acts on it"
-	for _, step := range []struct {
-		what string
-		do   func() error
-		want []string
-	}{
-		{"created", func() error { return c.Create(t.Context(), u) }, []string{warned}},
-		{"labelled", change(`{"metadata": {"labels": {"a": "b"}}}`), nil},
-		{"changed", change(`{"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}}`), []string{warned}},
-	} {
-		said.texts = nil
-		if err := step.do(); err != nil {
-			t.Fatalf("%s: %v", step.what, err)
-		}
-		if diff := cmp.Diff(step.want, said.texts); diff != "" {
-			t.Errorf("warnings when %s (-want +got):\n%s", step.what, diff)
-		}
-	}
-	rule := read(t, env, core+"kind: MachineDrainRule\nspec: {drain: {behavior: Skip}}\n")
-	if said.texts = nil; c.Create(t.Context(), rule) != nil || said.texts != nil {
-		t.Errorf("warnings of a MachineDrainRule: %q", said.texts)
-	}
-}
-
 // heard is a client with the warnings that it is given.
 func heard(t *testing.T, env *testenv.Env) (client.Client, *warnings) {
 	t.Helper()

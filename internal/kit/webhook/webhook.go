@@ -24,15 +24,14 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Webhook is one admission webhook. Default, Mutate, Check, Validate, Guard, Gate
-// and Warn make it.
+// Webhook is one admission webhook. Default, Mutate, Check, Validate, Guard
+// and Gate make it.
 type Webhook struct {
 	// Target says what it is called for.
 	Target
 	// Mutating is whether it may change the object.
 	Mutating bool
 
-	warns bool // and does nothing else
 	gates bool // and changes nothing
 	admit func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
 }
@@ -177,8 +176,6 @@ func (w Webhook) Name() string {
 		verb = "gate."
 	case w.Mutating:
 		verb = "default."
-	case w.warns:
-		verb = "warning."
 	case w.guards():
 		verb = "deletion."
 	}
@@ -193,8 +190,6 @@ func (w Webhook) Path() string {
 		verb = "gate"
 	case w.Mutating:
 		verb = "mutate"
-	case w.warns:
-		verb = "warn"
 	case w.guards():
 		verb = "guard"
 	}
