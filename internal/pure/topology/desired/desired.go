@@ -3,6 +3,9 @@
 package desired
 
 import (
+	"errors"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -68,6 +71,25 @@ type Desired struct {
 	Err error
 	// Unmatched says of patches that they match nothing here.
 	Unmatched []string
+}
+
+// Objects are all that is to be written, in an order in which what is referred to
+// comes first.
+func (d Desired) Objects() []*unstructured.Unstructured {
+	all := []*unstructured.Unstructured{d.Infrastructure.Object, d.ControlPlane.Hosts, d.ControlPlane.Object, d.ControlPlane.HealthCheck}
+	for _, g := range slices.Concat(d.Deployments, d.Pools) {
+		all = append(all, g.Bootstrap, g.Hosts, g.Object, g.HealthCheck)
+	}
+	return slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool { return o == nil })
+}
+
+// Problem is all that keeps parts from being what they should be.
+func (d Desired) Problem() error {
+	errs := []error{d.Err, d.Infrastructure.Err, d.ControlPlane.Err}
+	for _, g := range slices.Concat(d.Deployments, d.Pools) {
+		errs = append(errs, g.Err)
+	}
+	return errors.Join(errs...)
 }
 
 // Part is one object, with what belongs to it.

@@ -63,6 +63,34 @@ func TestAnExtensionIsAskedTheSameEachTime(t *testing.T) {
 	}
 }
 
+func TestAnExtensionSeesWhoRefersToATemplate(t *testing.T) {
+	t.Parallel()
+	for contract, field := range map[string]string{"v1beta2": "spec.machineTemplate.spec.infrastructureRef", "v1beta1": "spec.machineTemplate.infrastructureRef"} {
+		w := load(t, "class.yaml")
+		w.contract = contract
+		e := &extension{}
+		w.ext = e
+		external(w, "ext", nil)
+		w.compute(t)
+		cluster := hooksv1.HolderReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Namespace: "default", Name: "demo"}
+		infra, plane := cluster, cluster
+		infra.FieldPath, plane.FieldPath = "spec.infrastructureRef", "spec.controlPlaneRef"
+		want := []hooksv1.HolderReference{infra, plane, {APIVersion: "controlplane.example.com/v1", Kind: "Plane", Namespace: "default", Name: "demo-plane", FieldPath: field}}
+		for _, g := range [][2]string{{"MachineDeployment", "demo-md-0-big"}, {"MachineDeployment", "demo-md-1-big"}, {"MachinePool", "demo-mp-0-8ddx4"}} {
+			for _, field := range []string{"spec.template.spec.bootstrap.configRef", "spec.template.spec.infrastructureRef"} {
+				want = append(want, hooksv1.HolderReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: g[0], Namespace: "default", Name: g[1], FieldPath: field})
+			}
+		}
+		var got []hooksv1.HolderReference
+		for _, item := range e.asked[0].Request.Items {
+			got = append(got, item.HolderReference)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("contract %s (-want +got):\n%s", contract, diff)
+		}
+	}
+}
+
 func TestEachPatchIsValidatedWithItsOwnSettingsAndVariables(t *testing.T) {
 	t.Parallel()
 	w := load(t, "class.yaml")

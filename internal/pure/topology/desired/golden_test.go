@@ -25,7 +25,7 @@ func TestEveryFieldOfAClass(t *testing.T) {
 func golden(t *testing.T, file string, d desired.Desired) {
 	t.Helper()
 	var out bytes.Buffer
-	for i, o := range objects(d) {
+	for i, o := range d.Objects() {
 		if i > 0 {
 			out.WriteString("---\n")
 		}

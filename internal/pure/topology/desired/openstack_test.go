@@ -56,7 +56,7 @@ func TestAClassOfAProvider(t *testing.T) {
 	if commands := at(t, plane(t, d), "spec kubeadmConfigSpec preKubeadmCommands"); !strings.Contains(strings.Join(texts(commands), "\n"), "envsubst < /etc/kubeadm.yml") {
 		t.Errorf("it runs %v first", commands)
 	}
-	if diff := cmp.Diff(objects(d), objects(w.write(t))); diff != "" {
+	if diff := cmp.Diff(d.Objects(), w.write(t).Objects()); diff != "" {
 		t.Errorf("it does not come to rest (-first +next):\n%s", diff)
 	}
 }

@@ -5,7 +5,9 @@ package desired_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,6 +37,11 @@ func anything(w *world, r *rand.Rand) {
 	if some(4) {
 		w.contract = "v1beta1"
 	}
+	for _, name := range slices.Sorted(maps.Keys(w.templates)) {
+		if some(4) {
+			spoil(w.templates[name].Object, r)
+		}
+	}
 	for i := range r.IntN(3) {
 		topology.Workers.MachineDeployments = append(topology.Workers.MachineDeployments, clusterv1.MachineDeploymentTopology{Name: fmt.Sprint("more-", i, strings.Repeat("n", r.IntN(50))), Class: []string{"big", "none"}[r.IntN(2)]})
 	}
@@ -53,6 +60,24 @@ func anything(w *world, r *rand.Rand) {
 	w.plan.Workers[upgrade.GroupKey{Kind: upgrade.MachinePool, Name: "mp-0"}] = upgrade.Decision{Version: "v1.33.0", State: states[r.IntN(5)]}
 }
 
+// spoil puts something else in the place of a part of a template's spec.
+func spoil(at map[string]any, r *rand.Rand) {
+	at, _ = at["spec"].(map[string]any)
+	for {
+		names := slices.Sorted(maps.Keys(at))
+		if len(names) == 0 {
+			return
+		}
+		name := names[r.IntN(len(names))]
+		if below, ok := at[name].(map[string]any); ok && r.IntN(3) > 0 {
+			at = below
+			continue
+		}
+		at[name] = []any{nil, "x", int64(1), true, []any{"x"}, map[string]any{}}[r.IntN(6)]
+		return
+	}
+}
+
 // TestTheOutcomeDependsOnTheInputAlone tries Clusters and classes at random, new
 // and changed: the outcome is the same each time, nothing that is given is changed,
 // and what has a name can have it.
@@ -65,7 +90,7 @@ func TestTheOutcomeDependsOnTheInputAlone(t *testing.T) {
 		anything(w, r)
 		d := again(t, w, seed)
 		names := map[string]bool{}
-		for _, o := range objects(d) {
+		for _, o := range d.Objects() {
 			name := o.GetName()
 			if wrong := validation.IsDNS1123Subdomain(name); len(wrong) > 0 || len(name) > 63 || names[o.GetKind()+"/"+name] {
 				t.Errorf("seed %d: %s is named %q", seed, o.GetKind(), name)
@@ -74,8 +99,8 @@ func TestTheOutcomeDependsOnTheInputAlone(t *testing.T) {
 		}
 		w.plan = nil
 		w.write(t)
-		at := objects(again(t, w, seed))
-		if diff := cmp.Diff(objects(w.write(t)), at); diff != "" {
+		at := again(t, w, seed).Objects()
+		if diff := cmp.Diff(w.write(t).Objects(), at); diff != "" {
 			t.Errorf("seed %d: it does not come to rest (-first +next):\n%s", seed, diff)
 		}
 		anything(w, r)
@@ -95,7 +120,7 @@ func again(t *testing.T, w *world, seed uint64) desired.Desired {
 	}
 	before := given()
 	first, second := w.compute(t), w.compute(t)
-	if diff := cmp.Diff(objects(first), objects(second)); diff != "" {
+	if diff := cmp.Diff(first.Objects(), second.Objects()); diff != "" {
 		t.Errorf("seed %d: it is another the next time (-first +second):\n%s", seed, diff)
 	}
 	if diff := cmp.Diff(errs(first), errs(second)); diff != "" {

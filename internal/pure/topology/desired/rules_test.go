@@ -199,19 +199,11 @@ func TestRules(t *testing.T) {
 }
 
 // errs is what is wrong with the parts.
-func errs(d desired.Desired) (out []string) {
-	all := []error{d.Err, d.Infrastructure.Err, d.ControlPlane.Err}
-	for _, groups := range [][]desired.GroupPart{d.Deployments, d.Pools} {
-		for _, g := range groups {
-			all = append(all, g.Err)
-		}
+func errs(d desired.Desired) []string {
+	if err := d.Problem(); err != nil {
+		return strings.Split(err.Error(), "\n")
 	}
-	for _, err := range all {
-		if err != nil {
-			out = append(out, err.Error())
-		}
-	}
-	return out
+	return nil
 }
 
 func TestTheClusterRefersToWhatIsThereOrToBeMade(t *testing.T) {

@@ -124,7 +124,7 @@ func TestNamesOfTemplatesInTemplatesSettle(t *testing.T) {
 				t.Errorf("%s, in %s: %v, want %s", what, path, got, want)
 			}
 		}
-		if diff := cmp.Diff(objects(d), objects(w.compute(t))); diff != "" {
+		if diff := cmp.Diff(d.Objects(), w.compute(t).Objects()); diff != "" {
 			t.Errorf("%s: it is another the next time (-first +next):\n%s", what, diff)
 		}
 	}
@@ -138,13 +138,13 @@ func TestNamesOfWhatIsOnItsWayOutAreNotUsed(t *testing.T) {
 	t.Parallel()
 	w := load(t, "class.yaml")
 	first := w.compute(t)
-	for _, o := range objects(first) {
+	for _, o := range first.Objects() {
 		w.current.Deleting = append(w.current.Deleting, o.GetKind()+"/"+o.GetName())
 	}
 	w.class.Spec.Workers.MachineDeployments[0].Naming.Template = ""
 	w.class.Spec.ControlPlane.Naming.Template = ""
 	second := w.compute(t)
-	for _, o := range objects(second) {
+	for _, o := range second.Objects() {
 		if slices.Contains(w.current.Deleting, o.GetKind()+"/"+o.GetName()) {
 			t.Errorf("%s %s is on its way out", o.GetKind(), o.GetName())
 		}
@@ -254,7 +254,7 @@ func TestAPartMayNotBecomeSomethingElse(t *testing.T) {
 		if got := strings.Join(errs(d), "\n"); !strings.Contains(got, tc.want) || !strings.Contains(got, "have the ClusterClass refer to a template of") {
 			t.Errorf("%s: got %s, want %s", name, got, tc.want)
 		}
-		for _, o := range objects(d) {
+		for _, o := range d.Objects() {
 			if slices.Contains([]string{"CloudCluster", "Jet", "BoxTemplate", "Lake"}, o.GetKind()) {
 				t.Errorf("%s: %s %s is written", name, o.GetKind(), o.GetName())
 			}

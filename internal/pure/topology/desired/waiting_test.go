@@ -201,7 +201,7 @@ func TestAnExtensionThatIsDownHoldsOnlyWhatItMakes(t *testing.T) {
 	kept(t, before, after)
 	// Nothing is made of which nobody knows what it is to be.
 	w.current = desired.Current{}
-	if d := w.compute(t); len(objects(d)) > 0 {
-		t.Errorf("made are %v", objects(d))
+	if d := w.compute(t); len(d.Objects()) > 0 {
+		t.Errorf("made are %v", d.Objects())
 	}
 }

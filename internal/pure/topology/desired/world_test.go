@@ -176,21 +176,3 @@ func (w *world) compute(t testing.TB) desired.Desired {
 	}
 	return d
 }
-
-// objects are all that is to be written, in the order in which it is.
-func objects(d desired.Desired) (all []*unstructured.Unstructured) {
-	add := func(objects ...*unstructured.Unstructured) {
-		for _, o := range objects {
-			if o != nil {
-				all = append(all, o)
-			}
-		}
-	}
-	add(d.Infrastructure.Object, d.ControlPlane.Hosts, d.ControlPlane.Object, d.ControlPlane.HealthCheck)
-	for _, groups := range [][]desired.GroupPart{d.Deployments, d.Pools} {
-		for _, g := range groups {
-			add(g.Bootstrap, g.Hosts, g.Object, g.HealthCheck)
-		}
-	}
-	return all
-}
