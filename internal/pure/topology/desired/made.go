@@ -141,10 +141,7 @@ func (c *computation) settle(m *made) {
 	}
 	of := m.name
 	if m.current != nil {
-		if m.err = compat.Template(m.current, m.wanted); m.err != nil {
-			return
-		}
-		same, err := c.same(m.current, m.wanted)
+		same, err := c.same(m)
 		if same || err != nil {
 			m.err = err
 			return
@@ -163,11 +160,19 @@ func (c *computation) settle(m *made) {
 	m.err = err
 }
 
-func (c *computation) same(current, wanted *unstructured.Unstructured) (bool, error) {
-	if c.Same != nil {
-		return c.Same(current, wanted)
+// same reports whether the template that is there will do. Machines can be replaced
+// by such that another provider bootstraps, and not by those of another
+// infrastructure.
+func (c *computation) same(m *made) (bool, error) {
+	switch err := compat.Template(m.current, m.wanted); {
+	case err != nil && m.Role == patches.DeploymentBootstrap:
+		return false, nil
+	case err != nil:
+		return false, err
+	case c.Same != nil:
+		return c.Same(m.current, m.wanted)
 	}
-	return reflect.DeepEqual(current.Object["spec"], wanted.Object["spec"]), nil
+	return reflect.DeepEqual(m.current.Object["spec"], m.wanted.Object["spec"]), nil
 }
 
 // leaveEndpoint takes away what a template has of the endpoint without saying it: a

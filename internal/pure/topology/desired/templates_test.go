@@ -260,8 +260,17 @@ func TestAPartMayNotBecomeSomethingElse(t *testing.T) {
 			}
 		}
 	}
-	// A newer version of a kind is the same kind.
+	// Another provider may bootstrap a MachineDeployment's machines, as a change of the class may say.
 	w := load(t, "class.yaml")
+	w.write(t)
+	rename(w, "SeedTemplate/seed", "SproutTemplate")
+	w.class.Spec.Workers.MachineDeployments[0].Bootstrap.TemplateRef.Kind = "SproutTemplate"
+	w.cluster.Spec.Topology.Workers.MachinePools = nil
+	if d := w.compute(t); len(errs(d)) > 0 || at(t, md0(t, d), "spec template spec bootstrap configRef kind") != "SproutTemplate" {
+		t.Errorf("another kind of bootstrap: %v", errs(d))
+	}
+	// A newer version of a kind is the same kind.
+	w = load(t, "class.yaml")
 	w.class.Spec.Patches = nil
 	before := w.write(t)
 	for _, template := range w.templates {
