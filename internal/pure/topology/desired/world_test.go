@@ -34,6 +34,9 @@ type world struct {
 	plan      *upgrade.Plan // nil: all is to have the version of the topology
 	same      func(current, wanted *unstructured.Unstructured) (bool, error)
 	ext       desired.Extensions
+	// store is where what is written comes to; nil if it stays as it is written.
+	store func(*unstructured.Unstructured) *unstructured.Unstructured
+	of    func(current *unstructured.Unstructured) (*unstructured.Unstructured, error) // what of it we have written
 }
 
 // load reads a world from a file of testdata.
@@ -118,10 +121,16 @@ func (w *world) input(t testing.TB) desired.Input {
 	return desired.Input{
 		Cluster: w.cluster, Blueprint: blueprint.Of(w.class, topology), Templates: w.template, Contract: w.contract,
 		Patches: compiled, Current: w.current, Plan: plan, Same: w.same,
-		Applied: func(current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-			return w.applied[current.GetKind()+"/"+current.GetName()].DeepCopy(), nil
-		},
+		Applied: w.apply,
 	}
+}
+
+// apply is what was written of an object.
+func (w *world) apply(current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if w.of != nil {
+		return w.of(current)
+	}
+	return w.applied[current.GetKind()+"/"+current.GetName()].DeepCopy(), nil
 }
 
 // write makes the world as it is when all is written, with something that others
@@ -132,14 +141,20 @@ func (w *world) write(t testing.TB) desired.Desired {
 	if w.applied == nil {
 		w.applied = map[string]*unstructured.Unstructured{}
 	}
+	stored := map[*unstructured.Unstructured]*unstructured.Unstructured{}
+	for _, o := range d.Objects() {
+		w.applied[o.GetKind()+"/"+o.GetName()] = o.DeepCopy()
+		stored[o] = o.DeepCopy()
+		stored[o].SetUID("live")
+		if w.store != nil {
+			stored[o] = w.store(o)
+		}
+	}
 	live := func(was, o *unstructured.Unstructured) *unstructured.Unstructured {
 		if o == nil {
 			return was
 		}
-		w.applied[o.GetKind()+"/"+o.GetName()] = o.DeepCopy()
-		o = o.DeepCopy()
-		o.SetUID("live")
-		return o
+		return stored[o]
 	}
 	is := &w.current
 	is.Infrastructure = live(is.Infrastructure, d.Infrastructure.Object)
