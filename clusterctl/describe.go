@@ -16,6 +16,8 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/tree"
+	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/pure/topology/classrefs"
 )
 
 // ReadTree reads everything that belongs to a Cluster, for tree.Build.
@@ -36,10 +38,68 @@ func (c *Client) ReadTree(ctx context.Context, key client.ObjectKey) (tree.Input
 	if in.Infrastructure, err = c.referred(ctx, key.Namespace, cluster.Spec.InfrastructureRef); err != nil {
 		return in, err
 	}
-	if in.ControlPlane, err = c.referred(ctx, key.Namespace, cluster.Spec.ControlPlaneRef); err != nil {
-		return in, err
+	return in, errors.Join(c.readClass(ctx, cluster, &in), c.readControlPlane(ctx, cluster, &in),
+		c.readSets(ctx, key, &in), c.readHealthChecks(ctx, key, &in), c.readMachines(ctx, key, &in))
+}
+
+// readClass reads the class of a Cluster and its templates. One of another namespace
+// need not be for the user to see.
+func (c *Client) readClass(ctx context.Context, cluster *clusterv1.Cluster, in *tree.Input) error {
+	key, class := cluster.GetClassKey(), &clusterv1.ClusterClass{}
+	if key.Name == "" {
+		return nil
 	}
-	return in, errors.Join(c.readSets(ctx, key, &in), c.readHealthChecks(ctx, key, &in), c.readMachines(ctx, key, &in))
+	err := c.mgmt.Get(ctx, key, class)
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("get ClusterClass %s: %w", key, err)
+	}
+	o, err := object(class, clusterv1.ClusterClassKind)
+	if err != nil {
+		return err
+	}
+	in.Class = &o
+	var errs []error
+	for _, t := range classrefs.Distinct(class) {
+		gvk := t.Ref.GroupVersionKind()
+		errs = append(errs, c.noteTemplate(ctx, in, &o, key.Namespace, clusterv1.ContractVersionedObjectReference{APIGroup: gvk.Group, Kind: gvk.Kind, Name: t.Ref.Name}))
+	}
+	return errors.Join(errs...)
+}
+
+// readControlPlane reads the control plane, and the template that it makes the
+// infrastructure of its machines from, if it has one.
+func (c *Client) readControlPlane(ctx context.Context, cluster *clusterv1.Cluster, in *tree.Input) error {
+	u, err := c.get(ctx, cluster.Namespace, cluster.Spec.ControlPlaneRef)
+	if u == nil || err != nil {
+		return err
+	}
+	o, err := object(u, cluster.Spec.ControlPlaneRef.Kind)
+	if err != nil {
+		return err
+	}
+	in.ControlPlane = &o
+	for _, version := range []string{contract.V1Beta2, contract.V1Beta1} {
+		of, err := contract.ControlPlaneFor(version)
+		if err != nil {
+			return err
+		}
+		if ref, ok, err := of.MachineTemplate.InfrastructureRef.Get(u); ok && err == nil {
+			return c.noteTemplate(ctx, in, &o, cluster.Namespace, ref)
+		}
+	}
+	return nil
+}
+
+// noteTemplate reads a template that an object refers to.
+func (c *Client) noteTemplate(ctx context.Context, in *tree.Input, of *tree.Object, namespace string, ref clusterv1.ContractVersionedObjectReference) error {
+	t, err := c.referred(ctx, namespace, ref)
+	if t != nil {
+		in.Templates[of.UID] = append(in.Templates[of.UID], *t)
+	}
+	return err
 }
 
 // readHealthChecks reads the MachineHealthChecks, for which Machines are what
@@ -77,11 +137,7 @@ func (c *Client) readSets(ctx context.Context, key client.ObjectKey, in *tree.In
 		errs = append(errs, err)
 		*into = append(*into, o)
 		for _, ref := range []clusterv1.ContractVersionedObjectReference{template.InfrastructureRef, template.Bootstrap.ConfigRef} {
-			t, err := c.referred(ctx, key.Namespace, ref)
-			errs = append(errs, err)
-			if t != nil {
-				in.Templates[o.UID] = append(in.Templates[o.UID], *t)
-			}
+			errs = append(errs, c.noteTemplate(ctx, in, &o, key.Namespace, ref))
 		}
 	}
 	for i := range deployments.Items {
@@ -130,8 +186,19 @@ func (c *Client) list(ctx context.Context, key client.ObjectKey, into client.Obj
 	return nil
 }
 
-// referred reads the object behind a reference; nil when there is none.
+// referred is what the tree shows of the object behind a reference; nil when there
+// is none.
 func (c *Client) referred(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (*tree.Object, error) {
+	u, err := c.get(ctx, namespace, ref)
+	if u == nil || err != nil {
+		return nil, err
+	}
+	o, err := object(u, ref.Kind)
+	return &o, err
+}
+
+// get reads the object behind a reference; nil when there is none.
+func (c *Client) get(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
 	if ref.Name == "" {
 		return nil, nil
 	}
@@ -147,8 +214,7 @@ func (c *Client) referred(ctx context.Context, namespace string, ref clusterv1.C
 		}
 		return nil, fmt.Errorf("get %s %s/%s: %w", ref.Kind, namespace, ref.Name, err)
 	}
-	o, err := object(u, ref.Kind)
-	return &o, err
+	return u, nil
 }
 
 // shown is what the tree shows of any object, by the names that the contracts

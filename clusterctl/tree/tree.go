@@ -61,6 +61,7 @@ type Machine struct {
 // Input is everything that belongs to one Cluster.
 type Input struct {
 	Cluster            Object
+	Class              *Object // nil if it has none
 	Infrastructure     *Object
 	ControlPlane       *Object
 	MachineDeployments []Object
@@ -73,7 +74,7 @@ type Input struct {
 
 // Objects are all objects of the Input.
 func (in *Input) Objects() []*Object {
-	all := []*Object{&in.Cluster, in.Infrastructure, in.ControlPlane}
+	all := []*Object{&in.Cluster, in.Class, in.Infrastructure, in.ControlPlane}
 	several := [][]Object{in.MachineDeployments, in.MachineSets, in.MachinePools, in.HealthChecks}
 	for _, objects := range slices.AppendSeq(several, maps.Values(in.Templates)) {
 		for i := range objects {
@@ -118,6 +119,9 @@ type Node struct {
 func Build(in Input, o Options) *Node {
 	b := builder{in: in, o: o, used: map[string]bool{}}
 	root := b.node("", &in.Cluster)
+	if in.Class != nil {
+		root.add(b.node("", in.Class))
+	}
 	if in.Infrastructure != nil {
 		root.add(b.node("ClusterInfrastructure", in.Infrastructure))
 	}

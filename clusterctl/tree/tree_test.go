@@ -38,6 +38,9 @@ func TestBuild(t *testing.T) {
 			Templates:          map[string][]Object{"w": {{Kind: "HostTemplate", Name: "t"}}},
 		}
 	}
+	ofClass := in()
+	ofClass.Class = &Object{Kind: "ClusterClass", Name: "x", UID: "x"}
+	ofClass.Templates = map[string][]Object{"x": {{Kind: "HostsTemplate", Name: "h"}, {Kind: "PlaneTemplate", Name: "p"}}}
 	base := []string{"Cluster/c", "  ControlPlane/cp", "  Workers", "    MachineDeployment/w", "  Other", "    MachineSet/alone"}
 	tests := map[string]struct {
 		in   Input
@@ -54,6 +57,9 @@ func TestBuild(t *testing.T) {
 			in(machine("a", owned("MachineSet", "w-1"), "True")), Options{ShowMachineSets: true, ShowTemplates: true},
 			[]string{"Cluster/c", "  ControlPlane/cp", "  Workers", "    MachineDeployment/w", "      HostTemplate/t", "      MachineSet/w-1", "        Machine/a", "  Other", "    MachineSet/alone"},
 		},
+		"a class": {ofClass, Options{}, append([]string{"Cluster/c", "  ClusterClass/x"}, base[1:]...)},
+		"a class with its templates": {ofClass, Options{ShowTemplates: true},
+			append([]string{"Cluster/c", "  ClusterClass/x", "    HostsTemplate/h", "    PlaneTemplate/p"}, base[1:]...)},
 		"a machine of nobody": {in(machine("a", nil, "True")), Options{}, append(base[:len(base):len(base)], "    Machine/a")},
 	}
 	for name, tc := range tests {

@@ -181,6 +181,14 @@ func needsAttention(c *metav1.Condition) bool {
 	return c.Status != good
 }
 
+// further are what kinds tell by that have neither Available nor Ready, and what a
+// Cluster tells beside: it may be available while its topology is on its way. One that
+// needs attention goes before one that does not.
+var further = []string{
+	clusterv1.MachineHealthCheckRemediationAllowedCondition, clusterv1.MachineHealthCheckSoundCondition,
+	clusterv1.ClusterClassVariablesReadyCondition, clusterv1.ClusterClassRefVersionsUpToDateCondition, clusterv1.ClusterTopologyReconciledCondition,
+}
+
 func objectCells(n *tree.Node, now time.Time) []string {
 	o := n.Object
 	cells := make([]string, len(treeHeader))
@@ -210,7 +218,7 @@ func objectCells(n *tree.Node, now time.Time) []string {
 	if ready := o.Condition(clusterv1.ReadyCondition); c == nil || (o.Kind == "Machine" && ready != nil) {
 		c = ready
 	}
-	for _, t := range []string{clusterv1.MachineHealthCheckRemediationAllowedCondition, clusterv1.MachineHealthCheckSoundCondition} {
+	for _, t := range further {
 		if said := o.Condition(t); said != nil && (c == nil || !needsAttention(c) && needsAttention(said)) {
 			c = said
 		}

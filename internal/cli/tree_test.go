@@ -96,6 +96,48 @@ func TestWriteTree(t *testing.T) {
 	}
 }
 
+// TestWriteTreeOfAClass shows what a Cluster is made from, and how far that is.
+func TestWriteTreeOfAClass(t *testing.T) {
+	t.Parallel()
+	variables := func(status metav1.ConditionStatus, message string) metav1.Condition {
+		return condition("VariablesReady", status, "R", message)
+	}
+	for name, tc := range map[string]struct {
+		cluster, class []metav1.Condition
+		want           []string // Cluster, class
+	}{
+		"at rest": {[]metav1.Condition{condition("Available", "True", "Available", ""), condition("TopologyReconciled", "True", "ReconcileSucceeded", "")},
+			[]metav1.Condition{variables("True", ""), condition("RefVersionsUpToDate", "True", "RefVersionsUpToDate", "")},
+			[]string{"Cluster/demo Available: True Available 90s", "ClusterClass/x VariablesReady: True R 90s"}},
+		"on its way": {[]metav1.Condition{condition("Available", "True", "Available", ""), condition("TopologyReconciled", "False", "ClusterUpgrading", "Cluster is upgrading to v1.37.0")}, nil,
+			[]string{"Cluster/demo TopologyReconciled: False ClusterUpgrading 90s Cluster is upgrading to v1.37.0", "ClusterClass/x"}},
+		"waiting for its class": {[]metav1.Condition{condition("Available", "False", "NotAvailable", "* TopologyReconciled: no"), condition("TopologyReconciled", "False", "ClusterClassNotReconciled", "no")},
+			[]metav1.Condition{condition("RefVersionsUpToDate", "Unknown", "InternalError", "no template"), variables("False", "nobody answers")},
+			[]string{"Cluster/demo Available: False NotAvailable 90s * TopologyReconciled: no", "ClusterClass/x VariablesReady: False R 90s nobody answers"}},
+		"with a template that has gone": {nil, []metav1.Condition{variables("True", ""), condition("RefVersionsUpToDate", "Unknown", "InternalError", "no template")},
+			[]string{"Cluster/demo", "ClusterClass/x RefVersionsUpToDate: Unknown InternalError 90s no template"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := tree.Input{
+				Cluster: tree.Object{Kind: "Cluster", Name: "demo", Conditions: tc.cluster},
+				Class:   &tree.Object{Kind: "ClusterClass", Name: "x", Conditions: tc.class},
+			}
+			var out bytes.Buffer
+			if err := writeTree(&out, tree.Build(in, tree.Options{}), treeStyle{now: noon}); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for line := range strings.Lines(out.String()) {
+				got = append(got, strings.Join(strings.Fields(strings.TrimPrefix(line, "└─")), " "))
+			}
+			if diff := cmp.Diff(tc.want, got[1:]); diff != "" {
+				t.Errorf("rows (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestConditionsCannotCommandTheTerminal(t *testing.T) {
 	hostile := "\x1b]0;owned\x07\x1b[2J\u009b31m\u202e\r"
 	in := demo()
