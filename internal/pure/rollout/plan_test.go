@@ -214,6 +214,20 @@ func TestRollingUpdate(t *testing.T) {
 			},
 			want: []string{"scale down old from 10 to 8: 0 available, at least 8 required"},
 		},
+		"Machines that an old MachineSet cannot create do not hold up a rollout": {
+			md: deployment(2),
+			sets: func(md *clusterv1.MachineDeployment) []Set {
+				return []Set{set(md, "old", "v1", 2, 1, 1), set(md, "new", "v2", 1, 1, 1)}
+			},
+			want: []string{"scale down old from 2 to 1: what is not made yet need not be"},
+		},
+		"what is missing goes also while too few are available": {
+			md: deployment(4),
+			sets: func(md *clusterv1.MachineDeployment) []Set {
+				return []Set{set(md, "old", "v1", 4, 2, 2), set(md, "new", "v2", 1, 1, 1)}
+			},
+			want: []string{"scale down old from 4 to 3: what is not made yet need not be"},
+		},
 		"unavailable Machines do not hold up a rollout for ever": {
 			md: deployment(3),
 			sets: func(md *clusterv1.MachineDeployment) []Set {

@@ -4,6 +4,7 @@ package rollout
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -44,6 +45,11 @@ func (m *member) left() int { return max(0, m.Available-m.pending()) }
 // pending is how many Machines the MachineSet has yet to delete.
 func (m *member) pending() int { return max(0, m.Actual-m.Going-m.replicas) }
 
+// missing is how many Machines the MachineSet has yet to create. It may never be
+// able to, as workers of a version that the control plane has left; nobody loses
+// anything if they are asked for no more.
+func (m *member) missing() int { return max(0, m.replicas-m.Actual) }
+
 // shrinkOthers takes from the other MachineSets what is needed no more: first
 // those without any available Machine, whose loss nobody feels.
 func (p *planner) shrinkOthers() {
@@ -59,16 +65,20 @@ func (p *planner) shrinkOthers() {
 			if (m.left() == 0) != broken {
 				continue
 			}
-			take := min(m.replicas, b.specs)
+			take, missing := min(m.replicas, b.specs), m.missing()
 			if left := m.left(); m.Available > 0 && left > b.available {
-				take = min(take, b.available)
+				take = min(take, missing+max(0, b.available))
 			}
 			if take <= 0 {
 				continue
 			}
 			b.specs -= take
-			b.available -= min(take, m.left())
-			m.scale(m.replicas-take, "%d available, at least %d required", available, required)
+			b.available -= min(max(0, take-missing), m.left())
+			why := fmt.Sprintf("%d available, at least %d required", available, required)
+			if take <= missing {
+				why = "what is not made yet need not be"
+			}
+			m.scale(m.replicas-take, "%s", why)
 		}
 	}
 }
