@@ -19,6 +19,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
@@ -28,7 +29,7 @@ import (
 )
 
 const (
-	// etcd allocates two write-ahead log segments of 64 MB before it answers.
+	// minFreeBytes is what a plane with a few clusters takes.
 	minFreeBytes = 200 << 20
 	// minFreeAgain is for data that is there: a plane with less would end soon
 	// after it was ready.
@@ -36,7 +37,17 @@ const (
 	etcdTimeout  = 60 * time.Second
 	// electEvery is how often it is tried to have a new member elect itself.
 	electEvery = 5 * time.Millisecond
+
+	// A start reads all that is on disk of the write-ahead log, and what is newer
+	// than the last snapshot again. etcd keeps five segments of 64 MB unless it is
+	// told otherwise, where three of 4 MiB hold the last three snapshots, each
+	// after 1,000 requests, as a rule.
+	segmentBytes = 4 << 20
+	segments     = 3
 )
+
+// shortSegments sets what etcd's configuration does not have.
+var shortSegments = sync.OnceFunc(func() { wal.SegmentSizeBytes = segmentBytes })
 
 // member is the embedded etcd. One goroutine starts it, watches it and closes
 // it; the plane's stack waits for that goroutine.
@@ -110,6 +121,7 @@ func (c *completed) count(ctx context.Context, server *etcdserver.EtcdServer) er
 }
 
 func etcdConfig(dir, client, peer string) *embed.Config {
+	shortSegments()
 	cfg := embed.NewConfig()
 	cfg.Name, cfg.Dir = "capstan", dir
 	cfg.QuotaBackendBytes = 8 << 30
@@ -122,6 +134,7 @@ func etcdConfig(dir, client, peer string) *embed.Config {
 	// 10,000: 20 to 40 MiB of a heap with 100 clusters. A single member has
 	// nobody to catch up. A snapshot names the members and little else.
 	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = 1000, 100
+	cfg.MaxWalFiles = segments
 	nowhere := url.URL{Scheme: "http", Host: "127.0.0.1:1"} // never dialled by a single member
 	cfg.AdvertiseClientUrls, cfg.AdvertisePeerUrls = []url.URL{nowhere}, []url.URL{nowhere}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)

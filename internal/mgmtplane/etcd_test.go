@@ -60,6 +60,51 @@ func TestAnElectionWaitsForWhatAStartApplies(t *testing.T) {
 	}
 }
 
+// TestTheLogStaysShort writes much more than the log is to keep, and looks at what
+// the next start leaves of it; what was written is there at the one after that.
+func TestTheLogStaysShort(t *testing.T) {
+	const writes, value = 3500, 8 << 10
+	dir := shortDir(t)
+	m := startMember(t, dir, func(cfg *embed.Config) { cfg.UnsafeNoFsync = true })
+	for i := range writes {
+		if _, err := m.server.Put(t.Context(), &pb.PutRequest{Key: []byte(strconv.Itoa(i)), Value: make([]byte, value)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stopMember(t, m)
+	m = startMember(t, dir, func(*embed.Config) {})
+	deadline := time.After(2 * time.Minute)
+	for size := logSize(t, dir); size > segments*(segmentBytes+2*value); size = logSize(t, dir) {
+		select {
+		case <-time.After(time.Millisecond): // it is shortened beside what else a start does
+		case <-deadline:
+			t.Fatalf("%d MiB of log are left", size>>20)
+		}
+	}
+	stopMember(t, m)
+	m = startMember(t, dir, func(*embed.Config) {})
+	defer stopMember(t, m)
+	all, err := m.server.Range(t.Context(), &pb.RangeRequest{Key: []byte{0}, RangeEnd: []byte{0}, CountOnly: true})
+	if err != nil || all.Count != writes {
+		t.Errorf("%v keys, %v; want %d", all, err, writes)
+	}
+}
+
+// logSize is how large the write-ahead log on disk is.
+func logSize(t *testing.T, dir string) (size int64) {
+	t.Helper()
+	segments, err := filepath.Glob(filepath.Join(dir, "data", "member", "wal", "*.wal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, segment := range segments {
+		if info, err := os.Stat(segment); err == nil { // else it has just gone
+			size += info.Size()
+		}
+	}
+	return size
+}
+
 // shortDir is a directory with room for the name of a socket, which t.TempDir
 // does not have.
 func shortDir(t *testing.T) string {
