@@ -27,6 +27,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/inflight"
 	"github.com/capstan-dev/capstan/internal/kit/inprocess"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
+	"github.com/capstan-dev/capstan/internal/mgmtplane/openapi"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/versions"
 )
 
@@ -107,6 +108,11 @@ func (c *completed) startAPIServer(ctx context.Context, p *Plane, config app.Com
 	if err != nil {
 		return fmt.Errorf("build the API server: %w", err)
 	}
+	kube, ok := server.GenericAPIServer.NextDelegate().(*genericapiserver.GenericAPIServer)
+	if !ok {
+		return fmt.Errorf("build the API server: behind the aggregator is a %T", server.GenericAPIServer.NextDelegate())
+	}
+	openapi.Serve(kube, config.KubeAPIs.ControlPlane.Generic.Config)
 	server.GenericAPIServer.ShutdownTimeout = connectionsTimeout
 	for path, handler := range c.Handlers {
 		server.GenericAPIServer.Handler.NonGoRestfulMux.Handle(path, handler)
@@ -178,6 +184,7 @@ func (c *completed) configure(ctx context.Context, in apiServerInput) (config ap
 		*v = namedVersion{*v, c.kubernetes}
 	}
 	takeTurns(&cfg.Aggregator.GenericConfig.Config)
+	openapi.Defer(cfg.KubeAPIs.ControlPlane.Generic)
 	if c.Conversion != nil {
 		versions.Convert(cfg.ApiExtensions, c.Conversion)
 	}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package openapi documents the kinds that Kubernetes brings when somebody asks
+// for that. kube-apiserver writes the documents of all of them whenever it starts,
+// which is a tenth of what the start of an empty plane costs, and hashes each so
+// that clients can keep it; few ask, and the kinds are the same in each process of
+// one build.
+package openapi
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/mux"
+	"k8s.io/apiserver/pkg/server/routes"
+	"k8s.io/kube-openapi/pkg/handler3"
+)
+
+const root = "/openapi/v3"
+
+// Defer has the server of a config document nothing by itself.
+func Defer(c *genericapiserver.Config) { c.SkipOpenAPIInstallation = true }
+
+// Serve lets server answer questions for the documents of its kinds, by the
+// config that it was made from. Call it before PrepareRun.
+func Serve(server *genericapiserver.GenericAPIServer, c *genericapiserver.Config) {
+	container, to := server.Handler.GoRestfulContainer, server.Handler.NonGoRestfulMux
+	to.Handle("/openapi/v2", onDemand(func(m *mux.PathRecorderMux) {
+		routes.OpenAPI{Config: c.OpenAPIConfig}.InstallV2(container, m)
+	}))
+	names := func() (all []string) {
+		for _, service := range container.RegisteredWebServices() {
+			all = append(all, strings.TrimPrefix(service.RootPath(), "/"))
+		}
+		return all
+	}
+	s := &groups{names: names, hash: build(c.OpenAPIV3Config.Info.Version), documents: onDemand(func(m *mux.PathRecorderMux) {
+		routes.OpenAPI{V3Config: c.OpenAPIV3Config}.InstallV3(container, m)
+	})}
+	to.Handle(root, http.HandlerFunc(s.list))
+	to.HandlePrefix(root+"/", http.HandlerFunc(s.document))
+}
+
+// onDemand is what install puts into a mux, as soon as there is a request.
+func onDemand(install func(*mux.PathRecorderMux)) http.Handler {
+	made := sync.OnceValue(func() http.Handler {
+		m := mux.NewPathRecorderMux("openapi")
+		install(m)
+		return m
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { made().ServeHTTP(w, r) })
+}
+
+// build names what documents of one build have in common, instead of a hash of
+// each, for which it would have to be written.
+func build(version string) string {
+	info, _ := debug.ReadBuildInfo() // nil in no program that was built with modules
+	return fmt.Sprintf("%X", sha256.Sum256(fmt.Append(nil, version, info)))
+}
+
+// groups serves a document for each version of an API group.
+type groups struct {
+	names     func() []string
+	hash      string // of all of them
+	documents http.Handler
+}
+
+// list tells which there are. The aggregator asks each second.
+func (g *groups) list(w http.ResponseWriter, _ *http.Request) {
+	all := handler3.OpenAPIV3Discovery{Paths: map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}}
+	for _, name := range g.names() {
+		all.Paths[name] = handler3.OpenAPIV3DiscoveryGroupVersion{ServerRelativeURL: g.url(name)}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(all) // who does not read to the end has gone
+}
+
+func (g *groups) url(name string) string { return root + "/" + name + "?hash=" + g.hash }
+
+// document serves one; by a URL that list told, it may be kept for ever.
+func (g *groups) document(w http.ResponseWriter, r *http.Request) {
+	switch hash := r.URL.Query().Get("hash"); hash {
+	case "":
+	case g.hash:
+		w.Header().Set("Cache-Control", "public, immutable")
+		w.Header().Set("Expires", time.Now().AddDate(1, 0, 0).Format(time.RFC1123))
+		r = r.Clone(r.Context())
+		r.URL.RawQuery = ""
+	default:
+		http.Redirect(w, r, g.url(strings.TrimPrefix(r.URL.Path, root+"/")), http.StatusMovedPermanently)
+		return
+	}
+	g.documents.ServeHTTP(w, r)
+}
