@@ -178,6 +178,27 @@ func TestATemplateThatIsBareCanBePatched(t *testing.T) {
 	}
 }
 
+// TestATemplateWithoutValuesCanGetMetadata: it is its metadata that changes, and
+// nothing above that.
+func TestATemplateWithoutValuesCanGetMetadata(t *testing.T) {
+	t.Parallel()
+	const workers = "{apiVersion: infra/v1, kind: HostTemplate, matchResources: {machineDeploymentClass: {names: [big]}}}"
+	c, err := patches.Compile(class(t, definition(workers, "{op: add, path: /spec/template/metadata, value: {labels: {size: large}}}")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := input(t)
+	in.Items[1].Template = object(t, "{apiVersion: infra/v1, kind: HostTemplate, metadata: {name: h, namespace: ns}, spec: {template: {spec: {simulated: {}}}}}")
+	r, err := c.Begin(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, errs := finish(t, r)
+	if got := text(t, out[1].Item.Desired.Object["spec"]); errs[1] != "" || !strings.Contains(got, `"metadata":{"labels":{"size":"large"}}`) {
+		t.Errorf("got %s; %s", got, errs[1])
+	}
+}
+
 // FuzzPatches has any patch keep what is not its own, and never panic.
 func FuzzPatches(f *testing.F) {
 	f.Add("add", "/spec/template/spec/a", `{"b":1}`, "{{ .a }}", true)

@@ -39,11 +39,29 @@ func (t *templateState) beyond(was, is map[string]any) error {
 	if t.copied() {
 		may = []string{"spec.template.spec", "spec.template.metadata", "metadata.labels", "metadata.annotations"}
 	}
-	strays := hookrules.Outside(hookrules.Differences(trimmed(was), trimmed(is)), may...)
+	strays := hookrules.Outside(hookrules.Differences(compared(was), compared(is)), may...)
 	if len(strays) > 0 {
 		return fmt.Errorf("it changes %s, which a patch cannot: it can change %s", hookrules.Join(strays), strings.Join(may, ", "))
 	}
 	return nil
+}
+
+// compared is a template without fields that are empty. What a patch may change
+// lies below others, which are there in any case: it comes and goes by itself.
+func compared(template map[string]any) map[string]any {
+	out, _ := trimmed(template).(map[string]any)
+	for at, path := out, []string{"spec", "template"}; len(path) > 0; path = path[1:] {
+		next, ok := at[path[0]].(map[string]any)
+		if !ok && at[path[0]] != nil {
+			break
+		}
+		if !ok {
+			next = map[string]any{}
+			at[path[0]] = next
+		}
+		at = next
+	}
+	return out
 }
 
 // trimmed is a value without fields that are empty, whatever is below them.
