@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
@@ -156,7 +157,7 @@ func (s *state) failure() error { return errors.Join(append([]error{s.lost}, s.p
 // before the Cluster has its finalizer: deleted in between, it would leave behind
 // what was made.
 func (r *Reconciler) observe(_ context.Context, cluster *clusterv1.Cluster) (*state, error) {
-	if !cluster.Spec.Topology.IsDefined() || len(cluster.Finalizers) == 0 {
+	if !cluster.Spec.Topology.IsDefined() || !controllerutil.ContainsFinalizer(cluster, clusterv1.ClusterFinalizer) {
 		return nil, nil
 	}
 	s := &state{cluster: cluster, before: cluster.Spec.DeepCopy(), memory: r.memories.Get(cluster), used: map[object]bool{}}

@@ -4,6 +4,7 @@ package topology
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,7 +19,6 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/access/provider"
-	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/topology/blueprint"
 	"github.com/capstan-dev/capstan/internal/pure/topology/desired"
@@ -109,7 +109,7 @@ func (r *Reconciler) read(ctx context.Context, s *state, where string, ref clust
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	if !s.owns(obj) {
-		return nil, reconcile.TerminalError(fmt.Errorf("%s %s/%s referenced from %s is not topology owned: give it label %s, or refer to one that has it", ref.Kind, s.cluster.Namespace, ref.Name, where, clusterv1.ClusterTopologyOwnedLabel))
+		return nil, reconcile.TerminalError(fmt.Errorf("%s %s/%s referenced from %s is not topology owned: give it label %s, and %s %s, or refer to one that has them", ref.Kind, s.cluster.Namespace, ref.Name, where, clusterv1.ClusterTopologyOwnedLabel, clusterv1.ClusterNameLabel, s.cluster.Name))
 	}
 	if !obj.GetDeletionTimestamp().IsZero() {
 		s.leaving(obj.Unstructured)
@@ -145,11 +145,8 @@ func (r *Reconciler) readGroups(ctx context.Context, s *state) error {
 	s.groups, s.current.Deployments, s.current.Pools = map[upgrade.GroupKey]*group{}, map[string]*desired.Group{}, map[string]*desired.Group{}
 	var deployments clusterv1.MachineDeploymentList
 	var pools clusterv1.MachinePoolList
-	for _, list := range []client.ObjectList{&deployments, &pools} {
-		of := []client.ListOption{client.InNamespace(s.cluster.Namespace), client.MatchingFields{index.ClusterName: s.cluster.Name}, client.HasLabels{clusterv1.ClusterTopologyOwnedLabel}}
-		if err := r.Mgmt.List(ctx, list, of...); err != nil {
-			return fmt.Errorf("list groups of workers: %w", err)
-		}
+	if err := errors.Join(r.ofCluster(ctx, s, &deployments), r.ofCluster(ctx, s, &pools)); err != nil {
+		return err
 	}
 	for i := range deployments.Items {
 		md := &deployments.Items[i]

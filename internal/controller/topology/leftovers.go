@@ -121,9 +121,10 @@ func (r *Reconciler) removeHealthChecks(ctx context.Context, s *state) error {
 	return errors.Join(errs...)
 }
 
-// ofCluster lists what of the Cluster carries the label of a topology.
+// ofCluster lists what of the Cluster carries the label of a topology. It is shared
+// with the cache.
 func (r *Reconciler) ofCluster(ctx context.Context, s *state, list client.ObjectList) error {
-	err := r.Mgmt.List(ctx, list, client.InNamespace(s.cluster.Namespace), client.MatchingFields{index.ClusterName: s.cluster.Name}, client.HasLabels{clusterv1.ClusterTopologyOwnedLabel})
+	err := r.Mgmt.List(ctx, list, client.InNamespace(s.cluster.Namespace), client.MatchingFields{index.ClusterName: s.cluster.Name}, client.HasLabels{clusterv1.ClusterTopologyOwnedLabel}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return fmt.Errorf("list what is of the topology of Cluster %s: %w", s.cluster.Name, err)
 	}
@@ -192,6 +193,7 @@ func (r *Reconciler) freeGroups(ctx context.Context, s *state) error {
 		if !controllerutil.ContainsFinalizer(obj, finalizer) {
 			return
 		}
+		obj = obj.DeepCopyObject().(client.Object)
 		commit := patch.Remember(r.Mgmt, obj)
 		controllerutil.RemoveFinalizer(obj, finalizer)
 		errs = append(errs, commit(ctx))

@@ -3,10 +3,12 @@
 package topology
 
 import (
+	"errors"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
@@ -26,13 +28,19 @@ func (r *Reconciler) paused(s *state) {
 	r.condition(s)
 }
 
+// terminal is what controller-runtime puts before an error that is not retried. It
+// says nothing to users.
+var terminal = strings.TrimSuffix(reconcile.TerminalError(errors.New("x")).Error(), "x")
+
 // report fills the status. What was only changed by somebody else meanwhile is
 // tried again at once, and no failure.
 func (r *Reconciler) report(s *state, failed error) {
 	if controller.OnlyConflicts(failed) {
 		return
 	}
-	s.facts.Err = failed
+	if failed != nil {
+		s.facts.Err = errors.New(strings.ReplaceAll(failed.Error(), terminal, ""))
+	}
 	r.condition(s)
 	if failed == nil && s.facts.Plan != nil {
 		s.plans()

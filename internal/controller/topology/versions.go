@@ -66,7 +66,7 @@ func (r *Reconciler) versions(ctx context.Context, s *state) (f upgrade.Facts, e
 	}
 	slices.Sort(f.Annotations)
 	if f.Concurrency, err = concurrency(c); err != nil {
-		return f, err
+		s.problems = append(s.problems, err)
 	}
 	if f.ControlPlane, err = s.controlPlane(); err != nil {
 		return f, err
@@ -83,7 +83,7 @@ func concurrency(c *clusterv1.Cluster) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return 0, fmt.Errorf("annotation %s of Cluster %s/%s is %q: set a whole number of at least 1", name, c.Namespace, c.Name, text)
+		return 1, fmt.Errorf("annotation %s of Cluster %s/%s is %q: set a whole number of at least 1", name, c.Namespace, c.Name, text)
 	}
 	return n, nil
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -30,7 +31,7 @@ import (
 func clusterMatters() predicate.Predicate {
 	return controller.Matters(func(c *clusterv1.Cluster) []any {
 		return []any{
-			c.Generation, c.Labels, c.Annotations, len(c.Finalizers) > 0, c.DeletionTimestamp.IsZero(),
+			c.Generation, c.Labels, c.Annotations, controllerutil.ContainsFinalizer(c, clusterv1.ClusterFinalizer), c.DeletionTimestamp.IsZero(),
 			conditions.IsTrue(c, clusterv1.ClusterControlPlaneInitializedCondition), c.Status.Initialization,
 		}
 	})

@@ -173,7 +173,7 @@ func (w *writing) try(ctx context.Context, wanted *unstructured.Unstructured, c 
 		return err
 	}
 	if live != nil && !w.owns(live) {
-		return reconcile.TerminalError(fmt.Errorf("%s %s is there already, and is not of the topology of Cluster %s: delete it, or give it label %s", wanted.GetKind(), client.ObjectKeyFromObject(live), w.cluster.Name, clusterv1.ClusterTopologyOwnedLabel))
+		return reconcile.TerminalError(fmt.Errorf("%s %s is there already, and is not of the topology of Cluster %s: delete it, or give it label %s, and %s %[3]s", wanted.GetKind(), client.ObjectKeyFromObject(live), w.cluster.Name, clusterv1.ClusterTopologyOwnedLabel, clusterv1.ClusterNameLabel))
 	}
 	out, err := w.applies.Write(ctx, wanted, live, &w.memory.written)
 	if err != nil {
