@@ -43,7 +43,7 @@ func TestDefaultHasAllPublishedHooks(t *testing.T) {
 	if !slices.Equal(blocking, want) {
 		t.Errorf("blocking: got %q, want %q", blocking, want)
 	}
-	if want := []string{"CanUpdateMachine", "CanUpdateMachineSet", "DiscoverVariables", "GenerateUpgradePlan"}; !slices.Equal(cacheable, want) {
+	if want := []string{"CanUpdateMachine", "CanUpdateMachineSet", "DiscoverVariables", "GeneratePatches", "GenerateUpgradePlan"}; !slices.Equal(cacheable, want) {
 		t.Errorf("cacheable: got %q, want %q", cacheable, want)
 	}
 	if want := []string{"Discovery"}; !slices.Equal(singleton, want) {

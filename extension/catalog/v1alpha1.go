@@ -137,12 +137,12 @@ func deletion() []Hook {
 
 func mutation() []Hook {
 	return []Hook{{
-		Func: hooksv1.GeneratePatches, Tags: []string{TagTopologyMutation},
+		Func: hooksv1.GeneratePatches, Cacheable: true, Tags: []string{TagTopologyMutation},
 		Summary: "Called to patch the templates of a ClusterClass for one Cluster.",
 		Description: "`items` are the templates, each with the object and field that use it in `holderReference`; patches of the ClusterClass listed before this one are applied. " +
 			"`variables` hold for the whole Cluster, those of an item for it alone and before the others; `builtin` describes Cluster, control plane and workers. " +
 			"An item of the answer names by `uid` the item it patches; items without a patch are left out. " +
-			"Only `spec` may change. The hook is called each time the Cluster is reconciled: the same request must have the same answer, and no effects. " +
+			"Only `spec` may change. The hook is called when the Cluster is reconciled; the answer to a request is kept for some minutes, and given again: the same request must have the same answer, and no effects. " +
 			"The status `Failure` stops the reconciliation and is shown to the user.",
 	}, {
 		Func: hooksv1.ValidateTopology, Tags: []string{TagTopologyMutation},

@@ -21,7 +21,7 @@ import (
 const (
 	maxBlocked      = 20_000
 	maxBlockedBytes = 32 << 20
-	maxAnswers      = 1_000
+	maxAnswers      = 20_000
 	maxAnswerBytes  = 64 << 20
 	answerTTL       = 10 * time.Minute
 )
