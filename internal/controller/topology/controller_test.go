@@ -20,6 +20,7 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/extensions"
 )
 
 // TestTheClusterIsWrittenBeforeItsObjects, in one request: references and the mark
@@ -245,6 +246,33 @@ func TestAnExtensionMayOnlyValidate(t *testing.T) {
 	if w.must(); asked != 1 || len(w.all()) != 7 {
 		t.Errorf("asked %d times, made %q", asked, w.all())
 	}
+}
+
+// TestAStartTakesNothingBack: extensions cannot be asked until all are looked at.
+func TestAStartTakesNothingBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "    machinePools:", `    machinePools: []
+  patches:
+  - name: sizes
+    external: {generatePatchesExtension: sizes.ext}
+  x:`)
+	starting := func(hooksv1.RequestObject, hooksv1.ResponseObject) error {
+		return fmt.Errorf("call: %w", extensions.ErrNotReady)
+	}
+	w.hooks["sizes.ext"] = starting
+	w.add(cluster)
+	if _, err := w.once(); err == nil || len(w.all()) > 0 {
+		t.Errorf("error %v, made %q", err, w.all())
+	}
+	w.reconciled(`False ReconcileFailed patch "sizes": extension sizes.ext: call: runtime extensions are not looked at yet`)
+	w.hooks["sizes.ext"] = func(hooksv1.RequestObject, hooksv1.ResponseObject) error { return nil }
+	w.must()
+	w.hooks["sizes.ext"] = starting
+	w.restart()
+	if _, err := w.once(); err == nil || len(w.wrote) > 0 {
+		t.Errorf("error %v, wrote %q", err, w.wrote)
+	}
+	w.reconciled("True ReconcileSucceeded")
 }
 
 // TestAVersionThatNeverBeganCanBeTakenBack.

@@ -12,6 +12,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/pure/topology/status"
@@ -33,9 +34,12 @@ func (r *Reconciler) paused(s *state) {
 var terminal = strings.TrimSuffix(reconcile.TerminalError(errors.New("x")).Error(), "x")
 
 // report fills the status. What was only changed by somebody else meanwhile is
-// tried again at once, and no failure.
+// tried again at once, and no failure. After a start nobody can be asked for a
+// moment: what was said of this generation is said still.
 func (r *Reconciler) report(s *state, failed error) {
-	if controller.OnlyConflicts(failed) {
+	said := conditions.Get(s.cluster, clusterv1.ClusterTopologyReconciledCondition)
+	starting := errors.Is(failed, extensions.ErrNotReady) && said != nil && said.ObservedGeneration == s.cluster.Generation
+	if controller.OnlyConflicts(failed) || starting {
 		return
 	}
 	if failed != nil {
