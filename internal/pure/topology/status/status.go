@@ -51,7 +51,8 @@ func Condition(f Facts) metav1.Condition {
 	case f.ClassProblem != "":
 		c.Reason, c.Message = clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason, f.ClassProblem
 	case f.Err != nil:
-		c.Reason, c.Message = clusterv1.ClusterTopologyReconciledFailedReason, f.Err.Error()
+		// That it is not tried again is no word for users.
+		c.Reason, c.Message = clusterv1.ClusterTopologyReconciledFailedReason, strings.ReplaceAll(f.Err.Error(), "terminal error: ", "")
 	case f.Plan == nil:
 		c.Status, c.Reason = metav1.ConditionTrue, clusterv1.ClusterTopologyReconcileSucceededReason
 	case f.Plan.Wait:

@@ -68,15 +68,16 @@ func TestCondition(t *testing.T) {
 		facts Facts
 		want  string
 	}{
-		"paused":                 {Facts{Paused: []string{PausedBySpec, PausedByAnnotation}, Deleting: true}, "False Paused: Cluster spec.paused is set to true, Cluster has the cluster.x-k8s.io/paused annotation"},
-		"deleting":               {Facts{Deleting: true, Err: errors.New("boom")}, "False Deleting: Cluster is deleting"},
-		"deletion waits":         {Facts{Deleting: true, DeleteHook: &upgrade.Blocking{Hook: "BeforeClusterDelete", Message: "busy"}}, "False Deleting: Cluster is deleting. Following hooks are blocking delete: BeforeClusterDelete: busy"},
-		"class":                  {Facts{ClassProblem: "it is not ready"}, "False ClusterClassNotReconciled: it is not ready"},
-		"failed":                 {facts(func(f *Facts) { f.Err = errors.New("boom") }, blocks("H", "")), "False ReconcileFailed: boom"},
-		"creation waits":         {Facts{Plan: &upgrade.Plan{Wait: true, Blocking: []upgrade.Blocking{{Hook: "BeforeClusterCreate", Message: "no quota"}}}}, "False ClusterCreating: Following hooks are blocking Cluster topology creation: BeforeClusterCreate: no quota"},
-		"done":                   {facts(some("v1.33.0", upgrade.Current, "md/a", "mp/p")), "True ReconcileSucceeded: "},
-		"a start":                {facts(func(f *Facts) { f.Upgrade.ControlPlane = upgrade.ControlPlane{Kind: "Plane"} }), "True ReconcileSucceeded: "},
-		"a control plane starts": {facts(func(f *Facts) { f.Upgrade.ControlPlane.Reported = "" }), "True ReconcileSucceeded: "},
+		"paused":                  {Facts{Paused: []string{PausedBySpec, PausedByAnnotation}, Deleting: true}, "False Paused: Cluster spec.paused is set to true, Cluster has the cluster.x-k8s.io/paused annotation"},
+		"what is not tried again": {Facts{Err: errors.New("variables: terminal error: boom")}, "False ReconcileFailed: variables: boom"},
+		"deleting":                {Facts{Deleting: true, Err: errors.New("boom")}, "False Deleting: Cluster is deleting"},
+		"deletion waits":          {Facts{Deleting: true, DeleteHook: &upgrade.Blocking{Hook: "BeforeClusterDelete", Message: "busy"}}, "False Deleting: Cluster is deleting. Following hooks are blocking delete: BeforeClusterDelete: busy"},
+		"class":                   {Facts{ClassProblem: "it is not ready"}, "False ClusterClassNotReconciled: it is not ready"},
+		"failed":                  {facts(func(f *Facts) { f.Err = errors.New("boom") }, blocks("H", "")), "False ReconcileFailed: boom"},
+		"creation waits":          {Facts{Plan: &upgrade.Plan{Wait: true, Blocking: []upgrade.Blocking{{Hook: "BeforeClusterCreate", Message: "no quota"}}}}, "False ClusterCreating: Following hooks are blocking Cluster topology creation: BeforeClusterCreate: no quota"},
+		"done":                    {facts(some("v1.33.0", upgrade.Current, "md/a", "mp/p")), "True ReconcileSucceeded: "},
+		"a start":                 {facts(func(f *Facts) { f.Upgrade.ControlPlane = upgrade.ControlPlane{Kind: "Plane"} }), "True ReconcileSucceeded: "},
+		"a control plane starts":  {facts(func(f *Facts) { f.Upgrade.ControlPlane.Reported = "" }), "True ReconcileSucceeded: "},
 
 		"an upgrade is held": {facts(to("v1.34.0"), blocks("BeforeClusterUpgrade", "annotation x is set"), plane("v1.33.0", upgrade.PendingUpgrade), planned("v1.34.0", "v1.34.0"), some("v1.33.0", upgrade.PendingUpgrade, "md/a")), upgrading + "\n  * Following hooks are blocking upgrade: BeforeClusterUpgrade: annotation x is set" + pending + "\n  * MachineDeployment c-a pending upgrade to version v1.34.0"},
 		"hooks by name":      {facts(to("v1.34.0"), blocks("B", "b"), blocks("A", "")), upgrading + "\n  * Following hooks are blocking upgrade: A; B: b" + pending},
