@@ -143,7 +143,8 @@ func (r *Reconciler) removeTemplates(ctx context.Context, s *state) error {
 		s.refers(&sets.Items[i], spec.Bootstrap.ConfigRef, spec.InfrastructureRef)
 	}
 	var errs []error
-	for kind := range s.memory.kinds {
+	inOrder := func(a, b schema.GroupKind) int { return strings.Compare(a.Kind+"."+a.Group, b.Kind+"."+b.Group) }
+	for _, kind := range slices.SortedFunc(maps.Keys(s.memory.kinds), inOrder) { // one event tells of all
 		errs = append(errs, r.removeUnused(ctx, s, kind))
 	}
 	return errors.Join(errs...)
