@@ -42,11 +42,14 @@ func newUpdater() *updater {
 	return &updater{takes: 10 * time.Second, can: mutation.InPlace{Machine: []string{"version"}, Bootstrap: []string{"files"}}, begun: map[string]time.Time{}, has: map[string]string{}, changed: map[string]int{}}
 }
 
+// as lets a world ask it.
+func (x *updater) as(o *Options) { o.Updates = x }
+
 // withUpdater makes a world with such an extension.
 func withUpdater(t testing.TB) (*story, *updater) {
 	t.Helper()
 	x := newUpdater()
-	x.w = newWith(t, func(o *Options) { o.Updates = x })
+	x.w = newWith(t, x.as)
 	return x.w, x
 }
 
@@ -166,32 +169,6 @@ func TestWorkersAreUpdatedInPlace(t *testing.T) {
 	w.Golden("workers-are-updated-in-place.txt")
 }
 
-// errDied is what a process gets that is no more.
-var errDied = errors.New("the process has died")
-
-// dies lets a process write once, then the next, on the same objects, and so on
-// until something is so: there is no moment between two writes in which it does
-// not die. It returns the world of the process that lives on.
-func dies(w *story, x *updater, is func(*story) bool) *story {
-	w.t.Helper()
-	for processes := 1; processes < 500; processes++ {
-		w.store.refuse, w.store.spare = errDied, 1
-		_ = w.World.RunFor(w.t.Context(), time.Second) // the process dies
-		if is(w) {
-			w.t.Logf("%d processes", processes)
-			w.store.refuse = nil
-			w.Run()
-			return w
-		}
-		objects, err := w.Objects(w.t.Context())
-		w.must(err)
-		w = begin(w.t, Options{Clock: w.Clock, Backends: w.machines, Objects: objects, Updates: x})
-		x.w = w
-	}
-	w.t.Fatalf("it does not end:\n%s", w.Story())
-	return nil
-}
-
 func TestNothingIsLostWhenTheProcessDiesInAnUpdate(t *testing.T) {
 	t.Parallel()
 	w, x := withUpdater(t)
@@ -202,7 +179,7 @@ func TestNothingIsLostWhenTheProcessDiesInAnUpdate(t *testing.T) {
 	edit(t, w, "demo-workers", &clusterv1.MachineDeployment{}, func(d *clusterv1.MachineDeployment) {
 		d.Spec.Template.Spec.Bootstrap.ConfigRef.Name = "demo-workers-2"
 	})
-	w = dies(w, x, func(w *story) bool {
+	w = dies(w, lives{writes: onceEach}, x.as, func(w *story) bool {
 		md, sets := get(t, w, "demo-workers", &clusterv1.MachineDeployment{}), w.objects("MachineSet")
 		return len(sets) == 1 && sets[0].GetName() != "demo-workers-1" && *md.Status.UpToDateReplicas == 1
 	})
@@ -218,7 +195,7 @@ func TestNothingIsLostWhenTheProcessDiesInAnUpdateOfAControlPlane(t *testing.T) 
 		k.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(0))
 		k.Spec.KubeadmConfigSpec.Files = append(k.Spec.KubeadmConfigSpec.Files, bootstrapv1.File{Path: "/etc/audit.yaml", Content: "rules: []"})
 	})
-	w = dies(w, x, func(w *story) bool { // until the second is begun: the next goes as the last
+	w = dies(w, lives{writes: onceEach}, x.as, func(w *story) bool { // until the second is begun: the next goes as the last
 		return inplace.Pending(get(t, w, controlPlane+"-2", &clusterv1.Machine{}))
 	})
 	w.RunFor(time.Minute)

@@ -37,8 +37,12 @@ type store struct {
 	made   int
 	named  map[string]int
 	sent   map[string]int // requests to write, by verb and kind
+	by     map[string]int // the same, by controller as well
+	acts   string         // the controller that writes now; "" for users
 	refuse error          // what the next writes are answered, once spare is used up; nil: they are done
-	spare  int
+	spare  int            // how many more are done
+	of     string         // of which controller; "" for all
+	dead   bool           // spare is used up
 	read   answers
 }
 
@@ -59,7 +63,7 @@ func newStore(c *Clock, objects []client.Object) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &store{clock: c, taken: map[string]bool{}, named: map[string]int{}, sent: map[string]int{}}
+	s := &store{clock: c, taken: map[string]bool{}, named: map[string]int{}, sent: map[string]int{}, by: map[string]int{}}
 	of, err := schemaTypes()
 	if err != nil {
 		return nil, err
@@ -102,17 +106,27 @@ func (s *store) before(verb string, obj client.Object) error {
 		return err
 	}
 	if s.refuse != nil && verb != builder.DryRun {
-		if s.spare == 0 {
+		if counts := s.of == "" || s.of == s.acts; counts && s.spare == 0 {
+			s.dead = true
+		} else if counts {
+			s.spare--
+		}
+		if s.dead {
 			return s.refuse
 		}
-		s.spare--
 	}
-	s.sent[verb+" "+kind.Kind]++
+	s.count(verb + " " + kind.Kind)
 	if verb != "create" {
 		return nil
 	}
 	s.begin(obj)
 	return nil
+}
+
+// count counts a request.
+func (s *store) count(what string) {
+	s.sent[what]++
+	s.by[s.acts+": "+what]++
 }
 
 // begin gives an object what a server gives to a new one.

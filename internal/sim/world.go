@@ -199,6 +199,7 @@ func (w *World) round(ctx context.Context) (failing error, next time.Time, err e
 		}
 		for _, obj := range objects {
 			key := client.ObjectKeyFromObject(obj)
+			w.store.acts = c.Name
 			after, err := c.step(ctx, key)
 			if err != nil {
 				failing = fmt.Errorf("controller %s, %s: %w", c.Name, key, err)
@@ -208,6 +209,7 @@ func (w *World) round(ctx context.Context) (failing error, next time.Time, err e
 			}
 		}
 	}
+	w.store.acts = ""
 	return failing, next, nil
 }
 
@@ -226,7 +228,7 @@ func (w *World) Eventf(regarding, _ runtime.Object, _, reason, _, note string, a
 	if obj, ok := regarding.(client.Object); ok {
 		name = obj.GetName()
 	}
-	w.store.sent["create Event"]++
+	w.store.count("create Event")
 	w.Tell("%s %s: %s: %s", kind, name, reason, address.ReplaceAllString(fmt.Sprintf(note, args...), "ADDRESS"))
 }
 
