@@ -134,7 +134,10 @@ func (m *made) calledSoFar() string {
 }
 
 // settle gives a template its name for good: a spec that differs is that of
-// another template. An object has its name already, and may not become another.
+// another template. One that was made from the very spec that is wanted has its
+// name: it differs because somebody has changed it since, which is put back, or
+// because a webhook changes what is written, which would go on for ever. An object
+// has its name already.
 func (c *computation) settle(m *made) {
 	if m.err != nil || m.stays || !copied[m.Role] {
 		return
@@ -146,7 +149,6 @@ func (c *computation) settle(m *made) {
 			m.err = err
 			return
 		}
-		of.not = m.current.GetName()
 	}
 	spec, err := json.Marshal(m.wanted.Object["spec"])
 	if err != nil {

@@ -29,7 +29,6 @@ type name struct {
 	subject  naming.Subject
 	topology string   // the name in the topology
 	parts    []string // what the random part comes from, beside the Cluster
-	not      string   // a name that has to change
 }
 
 // pick makes a name that no object on its way out has: objects of one name would
@@ -45,10 +44,10 @@ func (n *names) pick(of name) (string, error) {
 		if wrong := validation.IsDNS1123Subdomain(made); len(wrong) > 0 {
 			return "", fmt.Errorf("it cannot be named %q: %s: correct naming.template in the ClusterClass", made, strings.Join(wrong, ", "))
 		}
-		switch leaving := slices.Contains(n.leaving, of.kind+"/"+made); {
-		case !leaving && made != of.not:
+		if !slices.Contains(n.leaving, of.kind+"/"+made) {
 			return made, nil
-		case made == last:
+		}
+		if made == last {
 			return "", fmt.Errorf("the %s %s of before is still being deleted: it is made again when that is gone", of.kind, made)
 		}
 		last = made

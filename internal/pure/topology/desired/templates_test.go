@@ -58,12 +58,15 @@ func TestATemplateIsReplacedWhenItsSpecChanges(t *testing.T) {
 	named("a variable changed that another group has its own value for", true)
 	group0(w).Variables.Overrides[0].Value.Raw = []byte(`"east"`)
 	named("a variable changed", false)
-	// Somebody changed the template that is in use, which makes it another one.
+	// What somebody changed in the template that is in use is put back.
 	used := w.current.Deployments["md-0"].Hosts
 	if err := unstructured.SetNestedField(used.Object, int64(1), "spec", "template", "spec", "cores"); err != nil {
 		t.Fatal(err)
 	}
-	named("the template was changed by hand", false)
+	named("the template was changed by hand", true)
+	if cores := at(t, w.current.Deployments["md-0"].Hosts, "spec template spec cores"); cores != int64(8) {
+		t.Errorf("it has %v cores", cores)
+	}
 	if n := len(slices.Compact(slices.Sorted(slices.Values([]string{first, second})))); n != 2 {
 		t.Error("two specs have one name")
 	}
@@ -84,6 +87,12 @@ func TestWhatIsTheSameToTheServerIsNoOtherTemplate(t *testing.T) {
 	spec(w, "HostTemplate/big-hosts")["cores"] = "8"
 	if name, _ := hostsOf(t, w.compute(t)); name != first || asked != 5 {
 		t.Errorf("it is %s, was %s; %d of 5 templates compared", name, first, asked)
+	}
+	// A server that never keeps what it is sent must not have machines replaced for ever.
+	w.same = func(_, _ *unstructured.Unstructured) (bool, error) { return false, nil }
+	changed, _ := hostsOf(t, w.write(t))
+	if name, _ := hostsOf(t, w.write(t)); changed == first || name != changed {
+		t.Errorf("it was %s, is %s, and then %s", first, changed, name)
 	}
 	w.same = func(_, _ *unstructured.Unstructured) (bool, error) { return false, errors.New("no schema") }
 	d := w.compute(t)
