@@ -56,11 +56,12 @@ const safe = "bcdfghjklmnpqrstvwxz2456789"
 // makes an object again, because nobody knows whether it was made, finds the one
 // that is there.
 func Random(uid types.UID, parts ...string) string {
-	sum := sha256.New()
+	var text []byte
 	for _, part := range append([]string{string(uid)}, parts...) {
-		fmt.Fprintf(sum, "%d %s\n", len(part), part)
+		text = fmt.Appendf(text, "%d %s\n", len(part), part)
 	}
-	n := binary.BigEndian.Uint64(sum.Sum(nil))
+	sum := sha256.Sum256(text)
+	n := binary.BigEndian.Uint64(sum[:])
 	out := make([]byte, longest-shorter)
 	for i := range out {
 		out[i] = safe[n%uint64(len(safe))]
