@@ -109,15 +109,13 @@ type ControlPlanePart struct {
 	HealthCheck *unstructured.Unstructured // nil: none is wanted
 }
 
-// GroupPart is a group of workers.
+// GroupPart is a group of workers. One that is not to be made yet has no Object.
 type GroupPart struct {
 	Part
 	Name string // in the topology
 	// Bootstrap and Hosts stay as they are where they are nil.
 	Bootstrap, Hosts *unstructured.Unstructured
 	HealthCheck      *unstructured.Unstructured // nil: none is wanted
-	// Skip says that the group is not to be made yet.
-	Skip bool
 }
 
 // Compute computes the objects. An error is about the whole: nothing is to be

@@ -136,7 +136,7 @@ func TestAGroupThatIsNotToBeMadeYetIsNotThere(t *testing.T) {
 	decide(w, "v1.33.0", upgrade.PendingCreation)
 	w.plan.ControlPlane.State = upgrade.Current
 	d := w.compute(t)
-	if g := deployment(t, d, "md-1"); !g.Skip || g.Object != nil || g.HealthCheck != nil || g.Bootstrap != nil || g.Err != nil {
+	if g := deployment(t, d, "md-1"); g.Object != nil || g.HealthCheck != nil || g.Bootstrap != nil || g.Err != nil {
 		t.Errorf("md-1 is %+v", g)
 	}
 	if d.ControlPlane.Object == nil || d.ControlPlane.HealthCheck == nil {

@@ -128,7 +128,7 @@ func (g *group) describe() {
 
 // part is the outcome.
 func (g *group) part(c *computation) GroupPart {
-	out := GroupPart{Name: g.of.Name, Skip: g.decision.State == upgrade.PendingCreation, Part: Part{Err: g.err}}
+	out := GroupPart{Name: g.of.Name, Part: Part{Err: g.err}}
 	if g.err != nil {
 		return out
 	}
