@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package peer_test sends fuzzed objects of every kind from our types to
-// those of the published Cluster API module and back, and has somebody else's
-// validator read the OpenAPI document of the hooks. It is a module of its own
-// so that nothing else ever depends on those.
+// those of the published Cluster API module and back, converts them between
+// versions by our functions and by theirs, and has somebody else's validator
+// read the OpenAPI document of the hooks. It is a module of its own so that
+// nothing else ever depends on those.
 package peer_test
 
 import (

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package peer_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	theircore "sigs.k8s.io/cluster-api/core/webhooks/conversion"
+
+	"github.com/capstan-dev/capstan/internal/builder/fuzzed"
+	"github.com/capstan-dev/capstan/internal/pure/conversion/core"
+	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
+)
+
+// rounds is how many objects of a kind are converted each way; PEER_ROUNDS sets
+// another number. With fewer, some field of a ClusterClass is never set.
+func rounds(t *testing.T) int {
+	n := os.Getenv("PEER_ROUNDS")
+	if n == "" {
+		return 200
+	}
+	rounds, err := strconv.Atoi(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rounds
+}
+
+// theirs converts as upstream does, from JSON to JSON.
+type theirs struct{ up, down func([]byte) ([]byte, error) }
+
+func theirsOf[O, H any](up func(context.Context, *O, *H) error, down func(context.Context, *H, *O) error) theirs {
+	return theirs{through(up), through(down)}
+}
+
+// errPanic is what upstream does where a list in the annotation is shorter than
+// that of the object; we take what there is.
+var errPanic = errors.New("panic")
+
+// refusesDuplicates reports whether upstream refuses an object because two
+// variables in it have one name; we convert each.
+func refusesDuplicates(err error) bool {
+	return err != nil && strings.HasSuffix(err.Error(), "not found in source data")
+}
+
+func through[A, B any](convert func(context.Context, *A, *B) error) func([]byte) ([]byte, error) {
+	return func(data []byte) (result []byte, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("%w: %v", errPanic, p)
+			}
+		}()
+		from, to := new(A), new(B)
+		if err := json.Unmarshal(data, from); err != nil {
+			return nil, err
+		}
+		if err := convert(context.Background(), from, to); err != nil {
+			return nil, err
+		}
+		return json.Marshal(to)
+	}
+}
+
+// conversions are upstream's, by kind and older version.
+var conversions = map[string]theirs{
+	"Cluster v1beta1":            theirsOf(theircore.ConvertClusterV1Beta1ToHub, theircore.ConvertClusterHubToV1Beta1),
+	"ClusterClass v1beta1":       theirsOf(theircore.ConvertClusterClassV1Beta1ToHub, theircore.ConvertClusterClassHubToV1Beta1),
+	"Machine v1beta1":            theirsOf(theircore.ConvertMachineV1Beta1ToHub, theircore.ConvertMachineHubToV1Beta1),
+	"MachineSet v1beta1":         theirsOf(theircore.ConvertMachineSetV1Beta1ToHub, theircore.ConvertMachineSetHubToV1Beta1),
+	"MachineDeployment v1beta1":  theirsOf(theircore.ConvertMachineDeploymentV1Beta1ToHub, theircore.ConvertMachineDeploymentHubToV1Beta1),
+	"MachinePool v1beta1":        theirsOf(theircore.ConvertMachinePoolV1Beta1ToHub, theircore.ConvertMachinePoolHubToV1Beta1),
+	"MachineHealthCheck v1beta1": theirsOf(theircore.ConvertMachineHealthCheckV1Beta1ToHub, theircore.ConvertMachineHealthCheckHubToV1Beta1),
+	"MachineDrainRule v1beta1":   theirsOf(theircore.ConvertMachineDrainRuleV1Beta1ToHub, theircore.ConvertMachineDrainRuleHubToV1Beta1),
+}
+
+// ours are the conversions that are compared.
+func ours() []rules.Kind { return core.Kinds() }
+
+// version is what both sides look up; one kind has none.
+func version(gk schema.GroupKind) (string, error) {
+	if gk.Kind == "c" {
+		return "", errors.New("no version")
+	}
+	return gk.Group + "/v1beta1", nil
+}
+
+// TestConversionsAreTheirs converts the same objects by our functions and by
+// upstream's, and demands the same JSON or an error from both: up, down, up
+// again with the annotation that down wrote, and up with that annotation on an
+// object that has since become quite another.
+func TestConversionsAreTheirs(t *testing.T) {
+	theircore.SetAPIVersionGetter(func(_ context.Context, gk schema.GroupKind) (string, error) { return version(gk) })
+	for _, k := range ours() {
+		t.Run(k.Hub.Kind+" "+k.Old.Version, func(t *testing.T) {
+			t.Parallel()
+			theirs, ok := conversions[k.Hub.Kind+" "+k.Old.Version]
+			if !ok {
+				t.Fatal("no conversion of theirs to compare with")
+			}
+			hitOld, hitHub := map[string]bool{}, map[string]bool{}
+			for seed := range rounds(t) {
+				makeOld, makeHub := fuzzed.New(uint64(seed)), fuzzed.New(uint64(seed))
+				old := encoded(t, makeOld.Object(reflect.TypeOf(k.NewOld()).Elem(), k.Old))
+				hub := encoded(t, makeHub.Object(reflect.TypeOf(k.NewHub()).Elem(), k.Hub))
+				same(t, seed, "up", old, ourUp(k), theirs.up)
+				shown := same(t, seed, "down", hub, ourDown(k), theirs.down)
+				if shown != nil {
+					same(t, seed, "up with the annotation", shown, ourUp(k), theirs.up)
+					if grafted := graft(t, shown, old); grafted != nil {
+						same(t, seed, "up with the annotation of another", grafted, ourUp(k), theirs.up)
+					}
+				}
+				add(hitOld, makeOld.Hit())
+				add(hitHub, makeHub.Hit())
+			}
+			everyFieldIsHit(t, k.Old, k, hitOld)
+			everyFieldIsHit(t, k.Hub, k, hitHub)
+		})
+	}
+}
+
+func ourUp(k rules.Kind) func([]byte) ([]byte, error) {
+	return func(data []byte) ([]byte, error) {
+		obj := k.NewOld()
+		if err := json.Unmarshal(data, obj); err != nil {
+			return nil, err
+		}
+		to, err := k.Up(obj)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(to)
+	}
+}
+
+func ourDown(k rules.Kind) func([]byte) ([]byte, error) {
+	return func(data []byte) ([]byte, error) {
+		obj := k.NewHub()
+		if err := json.Unmarshal(data, obj); err != nil {
+			return nil, err
+		}
+		to, err := k.Down(obj, version)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(to)
+	}
+}
+
+// same returns their result, nil after an error.
+func same(t *testing.T, seed int, what string, data []byte, ours, theirs func([]byte) ([]byte, error)) []byte {
+	t.Helper()
+	got, err := ours(data)
+	want, theirErr := theirs(data)
+	if err == nil && (errors.Is(theirErr, errPanic) || refusesDuplicates(theirErr)) {
+		return nil
+	}
+	if (err == nil) != (theirErr == nil) {
+		t.Fatalf("seed %d: %s: our error is %v, theirs %v\n%s", seed, what, err, theirErr, data)
+	}
+	if err != nil {
+		return nil
+	}
+	wanted, gotten := plain(t, want), plain(t, got)
+	duplicates(wanted, gotten)
+	if diff := cmp.Diff(wanted, gotten); diff != "" {
+		t.Fatalf("seed %d: %s (-theirs +ours):\n%s\n%s", seed, what, diff, data)
+	}
+	return want
+}
+
+// duplicates levels a deviation. Where two patches or variables of a class have
+// one name, upstream takes the booleans of one from the other; we keep what each
+// says.
+func duplicates(theirs, ours map[string]any) {
+	level := func(theirs, ours any, key string, path ...string) {
+		names := map[any]int{}
+		theirList, _ := value(theirs, path...).([]any)
+		ourList, _ := value(ours, path...).([]any)
+		for _, our := range ourList {
+			names[value(our, key)]++
+		}
+		for i, our := range ourList {
+			if names[value(our, key)] > 1 && i < len(theirList) {
+				theirList[i] = our
+			}
+		}
+	}
+	level(theirs, ours, "name", "spec", "patches")
+	level(theirs, ours, "name", "spec", "variables")
+	level(theirs, ours, "name", "status", "variables")
+	theirVariables, _ := value(theirs, "status", "variables").([]any)
+	ourVariables, _ := value(ours, "status", "variables").([]any)
+	for i := range min(len(theirVariables), len(ourVariables)) {
+		level(theirVariables[i], ourVariables[i], "from", "definitions")
+	}
+}
+
+// value is what lies at a path in a tree, nil without it.
+func value(obj any, path ...string) any {
+	for _, name := range path {
+		of, _ := obj.(map[string]any)
+		obj = of[name]
+	}
+	return obj
+}
+
+// plain is an object as a tree, without the version, which upstream leaves to
+// others, and with the annotation as a tree of its own. There, upstream leaves
+// empty metadata where nothing comes after it.
+func plain(t *testing.T, data []byte) map[string]any {
+	t.Helper()
+	obj := map[string]any{}
+	if err := json.Unmarshal(data, &obj); err != nil {
+		t.Fatal(err)
+	}
+	delete(obj, "apiVersion")
+	delete(obj, "kind")
+	metadata := obj["metadata"].(map[string]any)
+	if annotations, ok := metadata["annotations"].(map[string]any); ok {
+		if kept, ok := annotations[rules.DataAnnotation].(string); ok {
+			var tree map[string]any
+			if err := json.Unmarshal([]byte(kept), &tree); err != nil {
+				t.Fatal(err)
+			}
+			delete(tree, "metadata")
+			annotations[rules.DataAnnotation] = tree
+		}
+	}
+	return obj
+}
+
+// graft puts the annotation of one object on another, nil where there is none.
+func graft(t *testing.T, from, to []byte) []byte {
+	t.Helper()
+	var a, b struct {
+		Metadata map[string]any `json:"metadata"`
+	}
+	if err := errors.Join(json.Unmarshal(from, &a), json.Unmarshal(to, &b)); err != nil {
+		t.Fatal(err)
+	}
+	annotations, _ := a.Metadata["annotations"].(map[string]any)
+	if annotations[rules.DataAnnotation] == nil {
+		return nil
+	}
+	obj := map[string]any{}
+	if err := json.Unmarshal(to, &obj); err != nil {
+		t.Fatal(err)
+	}
+	b.Metadata["annotations"] = annotations
+	obj["metadata"] = b.Metadata
+	return encoded(t, obj)
+}
+
+func encoded(t *testing.T, obj any) []byte {
+	t.Helper()
+	data, err := json.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func add(to, from map[string]bool) {
+	for path := range from {
+		to[path] = true
+	}
+}
+
+// everyFieldIsHit wants each field that the facts have to have been set once: a
+// field that nobody ever sets is compared with nothing.
+func everyFieldIsHit(t *testing.T, gvk schema.GroupVersionKind, k rules.Kind, hit map[string]bool) {
+	t.Helper()
+	plural := strings.ToLower(k.Hub.Kind) + "s"
+	if strings.HasSuffix(plural, "ss") {
+		plural = strings.TrimSuffix(plural, "s") + "es"
+	}
+	file, err := os.Open(filepath.Join("..", "manifests", "testdata", "facts", "crds", fmt.Sprintf("%s_%s_%s.txt", gvk.Group, plural, gvk.Version)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var path []string
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		line := lines.Text()
+		text := strings.TrimLeft(line, " ")
+		if strings.HasPrefix(text, "#") {
+			continue
+		}
+		name, _, _ := strings.Cut(text, ":")
+		path = append(path[:(len(line)-len(text))/2], strings.TrimSuffix(name, "*"))
+		if !hit[strings.Join(path, ".")] {
+			t.Errorf("%s %s: %s was never set", k.Hub.Kind, gvk.Version, strings.Join(path, "."))
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+}
