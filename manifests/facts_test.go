@@ -260,6 +260,18 @@ func pythonBool(b bool) string {
 	return "False"
 }
 
+// TestTheServerWarnsInItsOwnWords: they name the version to use instead.
+func TestTheServerWarnsInItsOwnWords(t *testing.T) {
+	t.Parallel()
+	for _, crd := range mustCRDs(t) {
+		for _, v := range crd.Spec.Versions {
+			if v.DeprecationWarning != nil {
+				t.Errorf("%s %s warns with %q", crd.Name, v.Name, *v.DeprecationWarning)
+			}
+		}
+	}
+}
+
 // TestListsInListsAreBounded looks where the facts do not: they print what is
 // demanded of the items of a list, and not of the items of those.
 func TestListsInListsAreBounded(t *testing.T) {
