@@ -97,6 +97,30 @@ func OldSourceStays(t *testing.T, kinds []rules.Kind) {
 	}
 }
 
+// BareObjects converts objects that have nothing but their kind: field
+// management prunes them to what a manager owns, at times to nothing. The answer
+// must have metadata, or a server-side apply fails.
+func BareObjects(t *testing.T, kinds []rules.Kind) {
+	for _, k := range kinds {
+		t.Run(k.Hub.Kind+" "+k.Old.Version, func(t *testing.T) {
+			t.Parallel()
+			hub, err := k.Up(k.NewOld())
+			if err != nil {
+				t.Fatalf("up: %v", err)
+			}
+			old, err := k.Down(k.NewHub(), Lookup)
+			if err != nil {
+				t.Fatalf("down: %v", err)
+			}
+			for _, obj := range []runtime.Object{hub, old} {
+				if _, ok := plain(t, obj)["metadata"].(map[string]any); !ok {
+					t.Errorf("%s has no metadata", obj.GetObjectKind().GroupVersionKind())
+				}
+			}
+		})
+	}
+}
+
 // Golden keeps for each kind what a hub with every field set looks like at
 // the older version, in testdata, and demands that it comes back from there. A
 // change of such a file is a change of the wire. UPDATE_GOLDEN=1 writes them.

@@ -79,6 +79,11 @@ func TestAnOldSourceStaysAsItIs(t *testing.T) {
 	conversions.OldSourceStays(t, Kinds())
 }
 
+func TestBareObjects(t *testing.T) {
+	t.Parallel()
+	conversions.BareObjects(t, Kinds())
+}
+
 func TestGoldenPairs(t *testing.T) {
 	t.Parallel()
 	conversions.Golden(t, Kinds(), "../../../../api/testdata/golden")
