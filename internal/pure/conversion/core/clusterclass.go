@@ -52,14 +52,17 @@ func clusterClassStatusUp(from *clusterv1beta1.ClusterClassStatus, to *clusterv1
 		before := rules.Find(before, func(v *clusterv1.ClusterClassStatusVariable) bool { return v.Name == from.Name })
 		to.Name = from.Name
 		to.DefinitionsConflict = rules.Meant(from.DefinitionsConflict, before.DefinitionsConflict)
+		sources := map[string]clusterv1.VariableSchema{}
+		for _, d := range before.Definitions {
+			sources[d.From] = d.Schema
+		}
 		to.Definitions = rules.List(from.Definitions, func(from *clusterv1beta1.ClusterClassStatusVariableDefinition, to *clusterv1.ClusterClassStatusVariableDefinition) {
-			before := rules.Find(before.Definitions, func(d *clusterv1.ClusterClassStatusVariableDefinition) bool { return d.From == from.From })
 			*to = clusterv1.ClusterClassStatusVariableDefinition{
 				From:                      from.From,
 				Required:                  &from.Required,
 				DeprecatedV1Beta1Metadata: clusterv1.ClusterClassVariableMetadata(from.Metadata),
 			}
-			schemaUp(&from.Schema.OpenAPIV3Schema, &to.Schema.OpenAPIV3Schema, before.Schema.OpenAPIV3Schema)
+			schemaUp(&from.Schema.OpenAPIV3Schema, &to.Schema.OpenAPIV3Schema, sources[from.From].OpenAPIV3Schema)
 		})
 	})
 	if from.V1Beta2 != nil {
