@@ -32,7 +32,13 @@ var layers = []layer{
 // only says which packages alone may import something: from outside, or a
 // version of the API that is only converted.
 var only = map[string][]string{
-	module + "api/core/v1beta1": {"api", "internal/pure/conversion"},
+	module + "api/addons/v1beta1":       {"internal/pure/conversion"},
+	module + "api/bootstrap/v1beta1":    {"api", "internal/pure/conversion"},
+	module + "api/controlplane/v1beta1": {"internal/pure/conversion"},
+	module + "api/core/v1beta1":         {"api", "internal/pure/conversion"},
+	module + "api/ipam/v1alpha1":        {"internal/pure/conversion"},
+	module + "api/ipam/v1beta1":         {"api", "internal/pure/conversion"},
+	module + "api/runtime/v1alpha1":     {"internal/pure/conversion"},
 
 	"k8s.io/kubernetes":      {"internal/mgmtplane"},
 	"go.etcd.io/etcd/server": {"internal/mgmtplane"},

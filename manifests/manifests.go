@@ -65,17 +65,22 @@ var providers = map[string]string{
 	"infrastructure.capstan.dev":    "infrastructure-local",
 }
 
+// unconverted are the groups whose objects cannot be converted yet.
+var unconverted = []string{"bootstrap.cluster.x-k8s.io", "cluster.x-k8s.io", "controlplane.cluster.x-k8s.io"}
+
 // CRDs returns the CustomResourceDefinitions of all groups, sorted by name,
 // with the labels that contracts and clusterctl look for. The caller may
-// change them. Only the stored version of a kind is in them: to serve another,
-// an API server needs somebody who converts its objects.
+// change them. Of the groups of unconverted only the stored version of a kind is in
+// them: to serve another, an API server needs somebody who converts its objects.
 func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	all, err := generated()
 	if err != nil {
 		return nil, err
 	}
 	for _, crd := range all {
-		crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return !v.Storage })
+		crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+			return !v.Storage && slices.Contains(unconverted, crd.Spec.Group)
+		})
 	}
 	return all, nil
 }

@@ -50,22 +50,6 @@ func TestCRDsLeaveOutWhatIsNoObject(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatIsStoredIsServed holds for as long as nobody converts objects: an
-// API server that serves a version without a converter gives out objects of
-// another one under its name.
-func TestOnlyWhatIsStoredIsServed(t *testing.T) {
-	t.Parallel()
-	served, err := CRDs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, crd := range served {
-		if len(crd.Spec.Versions) != 1 || !crd.Spec.Versions[0].Storage {
-			t.Errorf("CRD %s has versions that are not stored", crd.Name)
-		}
-	}
-}
-
 func TestCallersGetTheirOwnCopies(t *testing.T) {
 	t.Parallel()
 	mustCRDs(t)[0].Name = "changed"

@@ -92,7 +92,7 @@ func runManager(ctx context.Context, env *Env, o managerOptions) error {
 		defer func() { _ = os.RemoveAll(dir) }()
 		o.manager.SimulatedDir = dir
 	}
-	o.manager.Log = klog.Background()
+	o.manager.Log, o.manager.Conversion = klog.Background(), true
 	m, err := manager.New(ctx, cfg, o.manager)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func runManager(ctx context.Context, env *Env, o managerOptions) error {
 // runs the controllers of what they define.
 func (o *managerOptions) run(ctx context.Context, cfg *rest.Config, m *manager.Manager) error {
 	if o.install {
-		if err := install.Install(ctx, cfg); err != nil {
+		if err := install.Install(ctx, cfg, m.Conversion()); err != nil {
 			return err
 		}
 	}

@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,11 +20,14 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
@@ -63,6 +68,50 @@ func TestAManagerNeedsNoMoreThanItsRole(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAManagerConvertsForItsAPIServer has definitions that nobody converts, as
+// those of another API server are at first.
+func TestAManagerConvertsForItsAPIServer(t *testing.T) {
+	f := planeOf(t, "local")
+	name := "clusterresourcesets.addons.cluster.x-k8s.io"
+	modify(f, name, &apiextensionsv1.CustomResourceDefinition{}, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
+	})
+	metrics := testenv.FreeAddress(t)
+	f.runManager(f.Kubeconfig, "--providers=core,kubeadm", "--install=true", "--metrics-address="+metrics)
+	f.eventually(func() error {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		f.must(f.Client.Get(f.Context(), client.ObjectKey{Name: name}, crd))
+		if w := crd.Spec.Conversion.Webhook; w == nil || len(w.ClientConfig.CABundle) == 0 {
+			return fmt.Errorf("conversion is %v", crd.Spec.Conversion)
+		}
+		return nil
+	})
+	for _, version := range []string{"v1beta1", "v1beta2"} { // another version than before is reviewed
+		set := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "addons.cluster.x-k8s.io/" + version, "kind": "ClusterResourceSet", "metadata": map[string]any{"namespace": f.Namespace, "name": "a"},
+			"spec": map[string]any{
+				"clusterSelector": map[string]any{"matchLabels": map[string]any{"a": "b"}},
+				"resources":       []any{map[string]any{"kind": "Secret", "name": version}},
+			},
+		}}
+		f.eventually(func() error { // the API server takes in the new definition
+			return f.Client.Apply(f.Context(), client.ApplyConfigurationFromUnstructured(set), client.FieldOwner("test"), client.ForceOwnership)
+		})
+	}
+	f.eventually(func() error { // it serves metrics once it runs
+		resp, err := http.Get("http://" + metrics + "/metrics")
+		if err != nil {
+			return err
+		}
+		text, err := io.ReadAll(resp.Body)
+		f.must(errors.Join(err, resp.Body.Close()))
+		if !strings.Contains(string(text), `capi_conversion_duration_seconds_count{by="review",group="addons.cluster.x-k8s.io",kind="ClusterResourceSet",result="success",to="addons.cluster.x-k8s.io/v1beta1"}`) {
+			return errors.New("the manager has converted nothing")
+		}
+		return nil
+	})
 }
 
 // planeOf is a plane that runs only some of the controllers.

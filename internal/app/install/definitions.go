@@ -20,6 +20,9 @@ func Definitions(now time.Time) ([]*apiextensionsv1.CustomResourceDefinition, er
 	}
 	since := metav1.NewTime(now.Add(-heldBack))
 	for _, crd := range crds {
+		if len(crd.Spec.Versions) > 1 {
+			convertInProcess(crd, nil)
+		}
 		setDefaults(crd)
 		crd.Status = apiextensionsv1.CustomResourceDefinitionStatus{
 			AcceptedNames: crd.Spec.Names,

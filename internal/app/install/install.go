@@ -42,12 +42,12 @@ const (
 
 // Install brings the definitions and roles of the API server up to date, and
 // returns when all kinds are served. What is as it should be is not written.
-func Install(ctx context.Context, cfg *rest.Config) error {
+func Install(ctx context.Context, cfg *rest.Config, by Conversion) error {
 	crds, err := manifests.CRDs()
 	if err != nil {
 		return err
 	}
-	return install(ctx, cfg, crds, func(*apiextensionsv1.CustomResourceDefinition) error { return nil })
+	return install(ctx, cfg, crds, by.choose, func(*apiextensionsv1.CustomResourceDefinition) error { return nil })
 }
 
 // Plane brings a management plane up to date that runs providers: definitions
@@ -66,7 +66,7 @@ func Plane(ctx context.Context, cfg *rest.Config, providers []string) error {
 // shares the store may not know the kind yet. Where there is no other, a new kind is
 // given an older date, so that the first cluster need not wait.
 //
-// It also waits until all kinds are in the watch caches of the API server. The
+// It also waits until all kinds, as they are stored, are in the watch caches of the API server. The
 // first request for a kind makes its storage, whose cache is then filled, which
 // takes a second with thousands of objects; a watch that comes before is told to
 // come again in a second, a list is read from etcd beside the cache, and so would
@@ -80,13 +80,13 @@ func alone(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := install(ctx, cfg, crds, backdate(ctx, c)); err != nil {
+	if err := install(ctx, cfg, crds, convertInProcess, backdate(ctx, c)); err != nil {
 		return err
 	}
 	return each(crds, func(crd *apiextensionsv1.CustomResourceDefinition) error {
 		for _, v := range crd.Spec.Versions {
-			if !v.Served {
-				continue
+			if !v.Storage {
+				continue // its cache starts with its first reader
 			}
 			if err := awaitCache(ctx, c.RESTClient(), "/apis", crd.Spec.Group, v.Name, crd.Spec.Names.Plural); err != nil {
 				return fmt.Errorf("read %s: %w", crd.Name, err)
@@ -137,14 +137,15 @@ func asInstaller(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// install calls fresh for each kind that it has newly established.
-func install(ctx context.Context, cfg *rest.Config, crds []*apiextensionsv1.CustomResourceDefinition, fresh func(*apiextensionsv1.CustomResourceDefinition) error) error {
+// install calls fresh for each kind that it has newly established. convert says how
+// objects of a definition are converted, of which live is there or nil.
+func install(ctx context.Context, cfg *rest.Config, crds []*apiextensionsv1.CustomResourceDefinition, convert func(want, live *apiextensionsv1.CustomResourceDefinition), fresh func(*apiextensionsv1.CustomResourceDefinition) error) error {
 	cfg = asInstaller(cfg)
 	definitions, err := apiextensions.NewForConfig(cfg)
 	if err != nil {
 		return err
 	}
-	established, err := installCRDs(ctx, definitions.CustomResourceDefinitions(), crds)
+	established, err := installCRDs(ctx, definitions.CustomResourceDefinitions(), crds, convert)
 	if err != nil {
 		return err
 	}
@@ -159,7 +160,7 @@ func install(ctx context.Context, cfg *rest.Config, crds []*apiextensionsv1.Cust
 }
 
 // installCRDs returns those that it has newly established.
-func installCRDs(ctx context.Context, c apiextensions.CustomResourceDefinitionInterface, crds []*apiextensionsv1.CustomResourceDefinition) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+func installCRDs(ctx context.Context, c apiextensions.CustomResourceDefinitionInterface, crds []*apiextensionsv1.CustomResourceDefinition, convert func(want, live *apiextensionsv1.CustomResourceDefinition)) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	list, err := c.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list CustomResourceDefinitions: %w", err)
@@ -169,6 +170,9 @@ func installCRDs(ctx context.Context, c apiextensions.CustomResourceDefinitionIn
 		live[list.Items[i].Name] = &list.Items[i]
 	}
 	write := func(want *apiextensionsv1.CustomResourceDefinition) error {
+		if len(want.Spec.Versions) > 1 {
+			convert(want, live[want.Name])
+		}
 		if err := writeCRD(ctx, c, live[want.Name], want); err != nil {
 			return fmt.Errorf("install CustomResourceDefinition %s: %w", want.Name, err)
 		}

@@ -48,7 +48,7 @@ func TestADefinitionThatStoppedHalfwayIsEstablished(t *testing.T) {
 		crd.Status.Conditions[1].Status = apiextensionsv1.ConditionTrue
 		return true, crd, c.Tracker().Update(a.GetResource(), crd, "")
 	})
-	fresh, err := installCRDs(t.Context(), c.ApiextensionsV1().CustomResourceDefinitions(), all[:1])
+	fresh, err := installCRDs(t.Context(), c.ApiextensionsV1().CustomResourceDefinitions(), all[:1], convertInProcess)
 	if err != nil || len(fresh) != 1 || fresh[0].Name != halfway.Name {
 		t.Errorf("newly established: %v, error %v", fresh, err)
 	}
@@ -86,7 +86,7 @@ func TestDefinitionsOfANewPlaneNeedNoWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := fake.NewSimpleClientset(there...)
-	fresh, err := installCRDs(t.Context(), c.ApiextensionsV1().CustomResourceDefinitions(), want)
+	fresh, err := installCRDs(t.Context(), c.ApiextensionsV1().CustomResourceDefinitions(), want, convertInProcess)
 	if err != nil || len(fresh) > 0 || len(c.Actions()) != 1 {
 		t.Errorf("%d newly established after %v, error %v; want one list", len(fresh), c.Actions(), err)
 	}

@@ -63,6 +63,9 @@ type Options struct {
 	InsecureDiagnostics bool
 	// Webhooks says how the API server reaches the webhooks.
 	Webhooks Webhooks
+	// Conversion answers ConversionReviews beside the webhooks, for an API server
+	// that does not convert in its own process.
+	Conversion bool
 	// SimulatedDir keeps the state of simulated machines. Required with Local.
 	SimulatedDir string
 	// ExtensionClientCertFile and ExtensionClientKeyFile are shown to runtime

@@ -22,9 +22,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/capstan-dev/capstan/internal/access/definitions"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/app/conversions"
+	"github.com/capstan-dev/capstan/internal/app/install"
 	"github.com/capstan-dev/capstan/internal/app/webhooks"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/conversion"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
 	"github.com/capstan-dev/capstan/manifests"
 )
@@ -197,8 +201,16 @@ func (m *Manager) openWebhooks(ctx context.Context, c clock.PassiveClock) error 
 	// be a second of every stop. The API server keeps connections all the same.
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
+	mux := webhook.Handler(all)
+	if o.Conversion {
+		converter, err := m.openConversion()
+		if err != nil {
+			return err
+		}
+		mux.Handle("POST "+conversion.Path, converter)
+	}
 	server := &http.Server{
-		Handler:           webhook.Handler(all),
+		Handler:           mux,
 		Protocols:         &protocols,
 		ReadHeaderTimeout: webhookReadTimeout,
 		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certs.get},
@@ -215,6 +227,28 @@ func (m *Manager) openWebhooks(ctx context.Context, c clock.PassiveClock) error 
 	})
 	m.webhooks = s
 	return nil
+}
+
+// openConversion makes what converts objects. References in them are shown at the
+// versions that the definitions of this API server name.
+func (m *Manager) openConversion() (*conversion.Converter, error) {
+	known := definitions.New()
+	stop, err := known.Connect(m.mgr.GetConfig())
+	if err != nil {
+		return nil, err
+	}
+	m.stack.Push("watch of definitions", func(context.Context) error { stop(); return nil })
+	return conversions.New(known.Version)
+}
+
+// Conversion is how the API server has objects converted by this process; zero if
+// it does not.
+func (m *Manager) Conversion() install.Conversion {
+	if m.webhooks == nil || !m.options.Conversion {
+		return install.Conversion{}
+	}
+	at := m.webhooks.clientConfig(conversion.Path)
+	return install.Conversion{URL: *at.URL, CABundle: at.CABundle, Providers: m.options.Providers}
 }
 
 // listenForWebhooks opens the listener. Where any port will do it takes one that

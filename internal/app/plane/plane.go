@@ -20,7 +20,9 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/definitions"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/app/conversions"
 	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/app/install"
 	"github.com/capstan-dev/capstan/internal/app/manager"
@@ -86,8 +88,10 @@ type Plane struct {
 	mgmt    *mgmtplane.Plane
 	manager *manager.Manager
 	pages   manager.ExtensionPages
-	stack   lifecycle.Stack
-	errs    chan error
+	// definitions is asked when an object is converted to an old version.
+	definitions *definitions.Watch
+	stack       lifecycle.Stack
+	errs        chan error
 
 	stop    sync.Once
 	stopErr error
@@ -120,7 +124,7 @@ func Start(ctx context.Context, o Options) (*Plane, error) {
 	if o.Providers == nil {
 		o.Providers = controllers.Providers()
 	}
-	p := &Plane{errs: make(chan error, 1)}
+	p := &Plane{errs: make(chan error, 1), definitions: definitions.New()}
 	if err := p.start(ctx, o); err != nil {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.StopTimeout)
 		defer cancel()
@@ -139,9 +143,13 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	if slices.Contains(o.Providers, controllers.Core) {
 		handlers = p.pages.Handlers()
 	}
+	converter, err := conversions.New(p.definitions.Version)
+	if err != nil {
+		return err
+	}
 	mgmt, err := mgmtplane.Start(ctx, mgmtplane.Options{
 		Dir: o.Dir, Listen: o.Listen, Version: o.Version, Providers: o.Providers, Flags: o.Flags, Fatal: o.Fatal, Progress: o.Progress, Handlers: handlers,
-		Definitions: install.Definitions, Stored: p.expect,
+		Definitions: install.Definitions, Conversion: converter, Stored: p.expect,
 		Install: func(ctx context.Context, cfg *rest.Config) error { return p.install(ctx, cfg, o) },
 		Etcd:    mgmtplane.ExternalEtcd{Servers: o.EtcdServers, CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile, Prefix: o.EtcdPrefix},
 	})
@@ -196,6 +204,11 @@ func (p *Plane) relay() {
 // install tells the API server what it must know, when the webhooks answer: it
 // may ask them while it reads what it has kept.
 func (p *Plane) install(ctx context.Context, cfg *rest.Config, o Options) error {
+	stop, err := p.definitions.Connect(cfg)
+	if err != nil {
+		return err
+	}
+	p.stack.Push("watch of definitions", func(context.Context) error { stop(); return nil })
 	m, err := manager.New(ctx, cfg, manager.Options{
 		Providers: o.Providers, FeatureGates: o.FeatureGates, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics,
 		SimulatedDir: datadir.Dir(o.Dir).Simulated(), Webhooks: manager.Webhooks{Listen: "127.0.0.1:0"}, Log: o.Log,

@@ -213,7 +213,7 @@ func (w Webhook) plural() string {
 }
 
 // Handler serves webhooks, each on its path.
-func Handler(all []Webhook) http.Handler {
+func Handler(all []Webhook) *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, w := range all {
 		mux.Handle("POST "+w.Path(), w)

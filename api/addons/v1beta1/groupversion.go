@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package v1beta1 holds the wire types of addons.cluster.x-k8s.io/v1beta1, an old version
+// that is served and not stored: its objects are converted to and from v1beta2.
+// +kubebuilder:object:generate=true
+// +groupName=addons.cluster.x-k8s.io
+package v1beta1
+
+import "k8s.io/apimachinery/pkg/runtime/schema"
+
+// GroupVersion is the group and version of the types here.
+func GroupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: "addons.cluster.x-k8s.io", Version: "v1beta1"}
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package conversions is the one list of conversions between the versions of our
+// kinds.
+package conversions
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/capstan-dev/capstan/internal/kit/conversion"
+	"github.com/capstan-dev/capstan/internal/pure/conversion/addons"
+	"github.com/capstan-dev/capstan/internal/pure/conversion/extensionconfig"
+	"github.com/capstan-dev/capstan/internal/pure/conversion/ipam"
+	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
+)
+
+// New makes the Converter of all kinds that have an old version. lookup tells at
+// which version a kind is referred to in those.
+func New(lookup rules.Lookup) (*conversion.Converter, error) {
+	var pairs []conversion.Pair
+	for _, k := range slices.Concat(addons.Kinds(), extensionconfig.Kinds(), ipam.Kinds()) {
+		pairs = append(pairs, conversion.Pair{
+			Old: k.Old, Stored: k.Hub, NewOld: k.NewOld, NewStored: k.NewHub, Up: k.Up,
+			Down: func(hub runtime.Object) (runtime.Object, error) { return k.Down(hub, lookup) },
+		})
+	}
+	return conversion.New(pairs...)
+}

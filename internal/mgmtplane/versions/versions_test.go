@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package versions
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/rest"
+
+	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/conversion"
+)
+
+// object has an entry of managed fields for each apiVersion.
+func object(versions ...string) *unstructured.Unstructured {
+	var entries []any
+	for _, v := range versions {
+		entries = append(entries, map[string]any{"manager": "m", "apiVersion": v})
+	}
+	return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a", "managedFields": entries}}}
+}
+
+func TestUpdatesThatLoseManagedFieldsAreRefused(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		obj, old runtime.Object
+		want     bool // refused
+	}{
+		"an old entry stays":              {object("x.io/v2", "x.io/v1"), object("x.io/v1"), false},
+		"an old entry becomes a new one":  {object("x.io/v2"), object("x.io/v1"), false},
+		"all go, an old one among them":   {object(), object("x.io/v2", "x.io/v1"), true},
+		"all go, of the request's alone":  {object(), object("x.io/v2"), false},
+		"there are none":                  {object(), object(), false},
+		"there is no metadata":            {&unstructured.Unstructured{}, &unstructured.Unstructured{}, false},
+		"what is not unstructured passes": {&metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadata{}, false},
+	}
+	kind := schema.GroupVersionKind{Group: "x.io", Version: "v2", Kind: "Thing"}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := admission.NewAttributesRecord(tc.obj, tc.old, kind, "ns", "a", kind.GroupVersion().WithResource("things"), "status", admission.Update, &metav1.UpdateOptions{}, false, nil)
+			err := guard{}.Validate(t.Context(), a, nil)
+			if got := err != nil && strings.Contains(err.Error(), "managedFields of Thing ns/a"); got != tc.want {
+				t.Errorf("error %v, want one: %v", err, tc.want)
+			}
+		})
+	}
+	if guarding := (guard{}); guarding.Handles(admission.Create) || !guarding.Handles(admission.Update) {
+		t.Error("updates alone have something to lose")
+	}
+}
+
+type elsewhere struct{}
+
+func (elsewhere) ClientConfigFor(string) (*rest.Config, error) {
+	return nil, errors.New("elsewhere")
+}
+func (elsewhere) ClientConfigForService(string, string, int) (*rest.Config, error) {
+	return nil, errors.New("elsewhere")
+}
+
+// TestReviewsStayInTheProcess is also about definitions into which somebody has
+// injected an authority.
+func TestReviewsStayInTheProcess(t *testing.T) {
+	t.Parallel()
+	r := resolver{elsewhere{}, nil}
+	for host, want := range map[string]bool{conversion.InProcessHost + ":443": true, conversion.InProcessHost: true, "other.capstan.invalid:443": false} {
+		cfg, err := r.ClientConfigFor(host)
+		if (err == nil) != want || want && cfg.Timeout != timeout {
+			t.Errorf("%s: %+v, %v", host, cfg, err)
+		}
+	}
+	authority, err := certs.New(certs.CA, "", time.Now(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := r.ClientConfigFor(conversion.InProcessHost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.CAData = authority.Cert
+	if _, err := rest.HTTPClientFor(cfg); err != nil {
+		t.Errorf("with an authority: %v", err)
+	}
+}
+
+// counted is a storage that counts calls; the cache is not ready at once.
+type counted struct {
+	storage.Interface
+	calls    int
+	notReady int
+}
+
+func (c *counted) ReadinessCheck() error {
+	if c.notReady--; c.notReady >= 0 {
+		return errors.New("not ready")
+	}
+	return nil
+}
+
+func (c *counted) Watch(context.Context, string, storage.ListOptions) (watch.Interface, error) {
+	c.calls++
+	return watch.NewFake(), nil
+}
+
+func (c *counted) GetList(context.Context, string, storage.ListOptions, runtime.Object) error {
+	c.calls++
+	return nil
+}
+
+func (c *counted) Get(context.Context, string, storage.GetOptions, runtime.Object) error {
+	c.calls++
+	return nil
+}
+
+func TestACacheStartsWithItsFirstReader(t *testing.T) {
+	t.Parallel()
+	etcd, cache, started, stopped := &counted{}, &counted{notReady: 2}, 0, 0
+	l := &lazyCache{Interface: etcd, start: func() (storage.Interface, factory.DestroyFunc, error) {
+		started++
+		return cache, func() { stopped++ }, nil
+	}}
+	if err := l.Get(t.Context(), "a", storage.GetOptions{}, nil); err != nil || started != 0 || etcd.calls != 1 {
+		t.Errorf("a read: %v, cache started %d times", err, started)
+	}
+	if err := l.GetList(t.Context(), "", storage.ListOptions{}, nil); err != nil || started != 1 || cache.calls != 1 || cache.notReady >= 0 {
+		t.Errorf("a list: %v, cache started %d times, is not ready %d times more", err, started, cache.notReady)
+	}
+	if _, err := l.Watch(t.Context(), "", storage.ListOptions{}); err != nil || started != 1 || cache.calls != 2 {
+		t.Errorf("a watch: %v, cache started %d times", err, started)
+	}
+	l.destroy()
+	if stopped != 1 {
+		t.Errorf("stopped %d times", stopped)
+	}
+	unused := &lazyCache{Interface: etcd, start: l.start}
+	unused.destroy()
+	if err := unused.GetList(t.Context(), "", storage.ListOptions{}, nil); err == nil || started != 1 || stopped != 1 {
+		t.Errorf("a list after the end: %v, cache started %d times", err, started)
+	}
+	failing := &lazyCache{start: func() (storage.Interface, factory.DestroyFunc, error) { return nil, nil, errors.New("no disk") }}
+	if err := failing.GetList(t.Context(), "", storage.ListOptions{}, nil); err == nil {
+		t.Error("a cache that cannot start is silent")
+	}
+}
