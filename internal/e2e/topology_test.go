@@ -3,16 +3,20 @@
 package e2e_test
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 )
 
 // simulatedClass is a class with a variable that a patch uses.
@@ -93,8 +97,8 @@ func (f fleet) reconciled(name string) error {
 	return f.says(&clusterv1.Cluster{}, clusterv1.ClusterTopologyReconciledCondition, "True", "", name)
 }
 
-// TestAClusterIsMadeFromAClassAndGoes, made before its class, and deleted after it
-// is gone.
+// TestAClusterIsMadeFromAClassAndGoes: it is there before its class, follows
+// templates, variables and versions, and leaves nothing.
 func TestAClusterIsMadeFromAClassAndGoes(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -106,6 +110,36 @@ func TestAClusterIsMadeFromAClassAndGoes(t *testing.T) {
 	f.becomes("c")
 	f.eventually(func() error { return f.reconciled("c") })
 	f.eventually(func() error { return f.nodesAre("c", "v1.35.2", 2) })
+
+	workers := f.uids("c", worker)
+	modify(f, "t", &infrav1.LocalClusterTemplate{}, func(o *infrav1.LocalClusterTemplate) {
+		o.Spec.Template.ObjectMeta.Labels = map[string]string{"site": "x"}
+	})
+	f.eventually(func() error {
+		var nets infrav1.LocalClusterList
+		if err := f.list("c", &nets); err != nil || len(nets.Items) != 1 || nets.Items[0].Labels["site"] != "x" {
+			return fmt.Errorf("the label of the template has not come: %v", err)
+		}
+		return nil
+	})
+	modify(f, "c", &clusterv1.Cluster{}, func(c *clusterv1.Cluster) {
+		c.Spec.Topology.Variables = []clusterv1.ClusterVariable{{Name: "delay", Value: apiextensionsv1.JSON{Raw: []byte("3")}}}
+	})
+	f.eventually(func() error {
+		if now := f.uids("c", worker); slices.Equal(now, workers) {
+			return fmt.Errorf("workers are still those of the other template: %v", now)
+		}
+		return errors.Join(f.settled("c"), f.reconciled("c"))
+	})
+	modify(f, "c", &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Spec.Topology.Version = "v1.36.3" })
+	f.eventually(func() error { return errors.Join(f.nodesAre("c", "v1.36.3", 2), f.settled("c"), f.reconciled("c")) })
+	f.eventually(func() error {
+		var templates infrav1.LocalMachineTemplateList
+		if err := f.Client.List(t.Context(), &templates, client.InNamespace(f.Namespace), client.HasLabels{clusterv1.ClusterTopologyOwnedLabel}); err != nil || len(templates.Items) != 2 {
+			return fmt.Errorf("%d copies of templates, want 2, for control plane and workers: %v", len(templates.Items), err)
+		}
+		return nil
+	})
 
 	cluster := &clusterv1.Cluster{}
 	if err := f.Client.Get(t.Context(), f.key("c"), cluster); err != nil {

@@ -104,7 +104,7 @@ type state struct {
 	desired   desired.Desired
 	facts     status.Facts
 
-	problems []error             // of parts, which stop no other
+	problems []error             // of parts
 	notes    []string            // what users might want to know
 	did      map[string][]string // for events, by their reasons
 	used     map[object]bool     // that are referred to
@@ -120,6 +120,15 @@ type memory struct {
 
 // Reconcile implements reconcile.ObjectReconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) (ctrl.Result, error) {
+	live := phase.InOrder(
+		phase.Do("class", r.readClass),
+		phase.Do("variables", r.defaultVariables),
+		phase.Do("what there is", r.readCurrent),
+		phase.Do("versions", r.planVersions),
+		phase.Do("what is wanted", r.compute),
+		phase.Do("Cluster", r.writeCluster),
+		phase.Do("objects", r.writeObjects),
+		phase.Do("leftovers", r.removeLeftovers))
 	return reconciler.Flow[*clusterv1.Cluster, state]{
 		Clock:   r.Clock,
 		Observe: r.observe,
@@ -128,29 +137,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 		},
 		Cluster: func(*state) *clusterv1.Cluster { return cluster },
 		Paused:  r.paused,
-		Live: with((*state).failure, phase.InOrder(
-			phase.Do("class", r.readClass),
-			phase.Do("variables", r.defaultVariables),
-			phase.Do("what there is", r.readCurrent),
-			phase.Do("versions", r.planVersions),
-			phase.Do("what is wanted", r.compute),
-			phase.Do("Cluster", r.writeCluster),
-			phase.Do("objects", r.writeObjects),
-			phase.Do("leftovers", r.removeLeftovers))),
+		Live: func(ctx context.Context, s *state) (ctrl.Result, error) {
+			res, err := live(ctx, s)
+			return res, errors.Join(err, s.failure())
+		},
 		End:    phase.InOrder(phase.Do("BeforeClusterDelete", r.beforeDelete)),
 		Report: r.report,
 	}.Reconcile(ctx, cluster)
 }
 
-// with adds to what steps return what stopped none of them.
-func with(more func(*state) error, steps phase.Steps[*state]) phase.Steps[*state] {
-	return func(ctx context.Context, s *state) (ctrl.Result, error) {
-		res, err := steps(ctx, s)
-		return res, errors.Join(err, more(s))
-	}
-}
-
-// failure is what is wrong with parts.
+// failure is what is wrong with parts, which stopped no other.
 func (s *state) failure() error { return errors.Join(append([]error{s.lost}, s.problems...)...) }
 
 // observe starts a reconcile. Without a topology there is nothing to do, nor
