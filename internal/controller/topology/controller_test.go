@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
@@ -281,16 +280,7 @@ func TestAVersionThatNeverBeganCanBeTakenBack(t *testing.T) {
 	w := newWorld(t)
 	w.add(cluster)
 	w.must()
-	plane := w.cluster().Spec.ControlPlaneRef.Name
-	edit(w, plane, &controlplanev1.KubeadmControlPlane{}, func(*controlplanev1.KubeadmControlPlane) {})
-	before := &controlplanev1.KubeadmControlPlane{}
-	edit(w, plane, before, func(*controlplanev1.KubeadmControlPlane) {})
-	up := before.DeepCopy()
-	up.Status.Version = "v1.33.0"
-	up.Status.Versions = []clusterv1.StatusVersion{{Version: "v1.33.0", Replicas: 1}}
-	if err := w.Mgmt.Status().Patch(t.Context(), up, client.MergeFrom(before)); err != nil {
-		t.Fatal(err)
-	}
+	plane, before := w.running(), &controlplanev1.KubeadmControlPlane{}
 	w.hooks["BeforeClusterUpgrade"] = blocks
 	w.topology(func(t *clusterv1.Topology) { t.Version, t.ControlPlane.Replicas = "v1.35.0", new(int32(3)) })
 	w.must()
