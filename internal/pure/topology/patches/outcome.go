@@ -114,17 +114,19 @@ func (t *templateState) kept() ([][]string, error) {
 		return nil, err
 	}
 	m := c.MachineTemplate
-	paths := [][]string{
+	return [][]string{
 		c.Replicas.Path(), c.Version.Path(), c.RolloutAfter.Path(), m.Metadata.Path(), m.InfrastructureRef.Path(), m.ReadinessGates.Path(),
 		m.Taints.Path(), m.NodeDrainSeconds.Path(), m.NodeVolumeDetachSeconds.Path(), m.NodeDeletionSeconds.Path(),
-	}
-	return slices.DeleteFunc(paths, func(p []string) bool { return len(p) == 0 }), nil
+	}, nil
 }
 
 // Carry has fields of an object be as they are in another, and not be there if
-// they are not.
+// they are not. An empty path is none.
 func Carry(to, from *unstructured.Unstructured, paths ...[]string) {
 	for _, path := range paths {
+		if len(path) == 0 {
+			continue
+		}
 		replace(to.Object, from.Object, path, path)
 		prune(to.Object, from.Object, path)
 	}
