@@ -144,7 +144,8 @@ func (p *controlPlane) part(c *computation) (out ControlPlanePart) {
 			out.Err = cmp.Or(out.Err, err)
 			return out
 		}
-		out.Object = kept
+		ref, _, err := c.fields.MachineTemplate.InfrastructureRef.Get(kept)
+		out.Object, out.Hosts, out.Err = kept, p.hosts.lost(ref), cmp.Or(out.Err, err)
 	default:
 		if p.hosts != nil {
 			if out.Err = c.fields.MachineTemplate.Refer(p.wanted, p.hosts.wanted); out.Err != nil {

@@ -139,7 +139,7 @@ func (m *made) calledSoFar() string {
 // because a webhook changes what is written, which would go on for ever. An object
 // has its name already.
 func (c *computation) settle(m *made) {
-	if m.err != nil || m.stays || !copied[m.Role] {
+	if m.err != nil || m.stays && m.current != nil || !copied[m.Role] {
 		return
 	}
 	of := m.name
@@ -160,6 +160,15 @@ func (c *computation) settle(m *made) {
 	m.Desired.SetName(name)
 	m.wanted.SetName(name)
 	m.err = err
+}
+
+// lost is the template that something keeps to, and that is not there any more: if it
+// would be the very same again.
+func (m *made) lost(kept clusterv1.ContractVersionedObjectReference) *unstructured.Unstructured {
+	if m == nil || m.current != nil || m.err != nil || m.wanted == nil || !copied[m.Role] || to(m.wanted) != kept {
+		return nil
+	}
+	return m.wanted
 }
 
 // same reports whether the template that is there will do. Machines can be replaced

@@ -114,6 +114,29 @@ func TestWhatWaitsGetsAllThatReplacesNoMachine(t *testing.T) {
 	}
 }
 
+// What waits may still have to make machines.
+func TestATemplateThatIsGoneIsMadeAgainWhileOthersWait(t *testing.T) {
+	t.Parallel()
+	w := load(t, "class.yaml")
+	before := w.write(t)
+	decide(w, "v1.33.0", upgrade.PendingUpgrade)
+	w.current.Hosts, w.current.Deployments["md-0"].Hosts, w.current.Deployments["md-0"].Bootstrap = nil, nil, nil
+	after := w.compute(t)
+	for name, pair := range map[string][2]*unstructured.Unstructured{
+		"of the control plane": {before.ControlPlane.Hosts, after.ControlPlane.Hosts},
+		"hosts of md-0":        {md0Hosts(t, before), md0Hosts(t, after)},
+		"bootstrap of md-0":    {deployment(t, before, "md-0").Bootstrap, deployment(t, after, "md-0").Bootstrap},
+	} {
+		if diff := cmp.Diff(pair[0], pair[1]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	// One that the class has changed since would replace machines.
+	change(w)
+	decide(w, "v1.33.0", upgrade.PendingUpgrade)
+	kept(t, before, w.compute(t))
+}
+
 // A control plane that cannot come up with its template could never be upgraded.
 func TestAControlPlaneThatIsNotUpYetCanBeCorrected(t *testing.T) {
 	t.Parallel()

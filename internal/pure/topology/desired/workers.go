@@ -151,6 +151,7 @@ func (g *group) part(c *computation) GroupPart {
 			out.Err = cmp.Or(out.Err, g.wrap(err))
 			return out
 		}
+		out.Bootstrap, out.Hosts = g.bootstrap.lost(spec.Bootstrap.ConfigRef), g.hosts.lost(spec.InfrastructureRef)
 	}
 	if g.deployment == nil {
 		out.Object, err = c.machinePool(g, spec)
