@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/questions"
+	"github.com/capstan-dev/capstan/internal/pure/topology/blueprint"
+	"github.com/capstan-dev/capstan/internal/pure/topology/desired"
+	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
+)
+
+// Rendered is what a class makes of a Cluster when all is done: every part at the
+// version of the topology.
+type Rendered struct {
+	Objects []*unstructured.Unstructured // in the order in which they are made
+	Notes   []string                     // what of the class is of no use here
+}
+
+// Render computes the objects of a new Cluster. Some of it comes with an error that
+// says what is wrong with the rest.
+func (s *Source) Render() (Rendered, error) {
+	d, err := s.compute(desired.Current{}, nil, nil)
+	if err != nil {
+		return Rendered{}, err
+	}
+	return Rendered{Objects: objects(d), Notes: d.Unmatched}, problems(d)
+}
+
+func (s *Source) compute(current desired.Current, same func(current, wanted *unstructured.Unstructured) (bool, error), ext desired.Extensions) (desired.Desired, error) {
+	if err := s.settle(); err != nil {
+		return desired.Desired{}, err
+	}
+	compiled, err := s.patches()
+	if err != nil {
+		return desired.Desired{}, err
+	}
+	plan, err := atTheEnd(&s.Cluster.Spec.Topology)
+	if err != nil {
+		return desired.Desired{}, err
+	}
+	return desired.Compute(desired.Input{
+		Cluster: s.Cluster, Blueprint: blueprint.Of(s.class, &s.Cluster.Spec.Topology), Templates: s.template,
+		Contract: s.contract, Patches: compiled, Current: current, Plan: plan, Same: same,
+	}, ext)
+}
+
+// atTheEnd is the plan of a Cluster in which everything is made at once.
+func atTheEnd(t *clusterv1.Topology) (upgrade.Plan, error) {
+	f := upgrade.Facts{Target: t.Version, Concurrency: 1}
+	for _, md := range t.Workers.MachineDeployments {
+		f.Workers = append(f.Workers, upgrade.Group{Kind: upgrade.MachineDeployment, Name: md.Name, Wanted: true})
+	}
+	for _, mp := range t.Workers.MachinePools {
+		f.Workers = append(f.Workers, upgrade.Group{Kind: upgrade.MachinePool, Name: mp.Name, Wanted: true})
+	}
+	return upgrade.Next(f, &questions.Asker[upgrade.Question, upgrade.Answer]{})
+}
+
+// objects are all that is made.
+func objects(d desired.Desired) (all []*unstructured.Unstructured) {
+	add := func(some ...*unstructured.Unstructured) {
+		for _, o := range some {
+			if o != nil {
+				all = append(all, o)
+			}
+		}
+	}
+	add(d.Infrastructure.Object, d.ControlPlane.Hosts, d.ControlPlane.Object, d.ControlPlane.HealthCheck)
+	for _, groups := range [][]desired.GroupPart{d.Deployments, d.Pools} {
+		for _, g := range groups {
+			add(g.Bootstrap, g.Hosts, g.Object, g.HealthCheck)
+		}
+	}
+	return all
+}
+
+// problems are what is wrong with parts.
+func problems(d desired.Desired) error {
+	errs := []error{d.Err, d.Infrastructure.Err, d.ControlPlane.Err}
+	for _, groups := range [][]desired.GroupPart{d.Deployments, d.Pools} {
+		for _, g := range groups {
+			errs = append(errs, g.Err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func describe(u *unstructured.Unstructured) string {
+	return fmt.Sprintf("%s %s/%s", u.GetKind(), u.GetNamespace(), u.GetName())
+}
