@@ -12,6 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/cli/extension"
 	"github.com/capstan-dev/capstan/internal/cli/provider"
+	"github.com/capstan-dev/capstan/internal/cli/topology"
 )
 
 // commands lists the constructors of all commands.
@@ -28,6 +29,7 @@ func commands(env *Env) []*cobra.Command {
 		newGet(env),
 		extension.New(&env.Env),
 		provider.New(&env.Env),
+		topology.New(&env.Env),
 	}
 }
 

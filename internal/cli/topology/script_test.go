@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/capstan-dev/capstan/internal/builder"
+	"github.com/capstan-dev/capstan/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// TestScripts runs every script of testdata/script with the real program and a
+// plane that they share.
+func TestScripts(t *testing.T) {
+	program := testenv.Binary(t)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			home, bin := filepath.Join(env.WorkDir, "home"), filepath.Join(env.WorkDir, "bin")
+			env.Setenv("HOME", home)
+			env.Setenv("PATH", bin+string(filepath.ListSeparator)+env.Getenv("PATH"))
+			env.Setenv("PLANE", testenv.Start(t).Kubeconfig)
+			return errors.Join(os.Mkdir(home, 0o700), os.Mkdir(bin, 0o700), os.Symlink(program, filepath.Join(bin, "capstan")))
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": builder.Exits},
+	})
+}
