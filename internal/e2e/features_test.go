@@ -14,17 +14,21 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl/template"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// TestFeaturesAreTurnedOffAndOnAgain makes a pool, and then lives without pools,
-// classes and extensions: no more of them can be made, and the pool can go. Last
-// there are extensions again, and none is asked to update Machines in place.
+// TestFeaturesAreTurnedOffAndOnAgain makes a pool and a Cluster of a class, and then
+// lives without pools, classes and extensions: no more of them can be made, and what
+// there is can go. Last there are extensions again, and none is asked to update
+// Machines in place.
 func TestFeaturesAreTurnedOffAndOnAgain(t *testing.T) {
 	t.Parallel()
 	p := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
 	f := p.start()
 	newPool(f, "c", 2)
+	f.create("t", shape{template: template.LocalTopology()})
+	f.becomes("t")
 	f.must(p.stop())
 
 	f = p.start("--feature-gates=ClusterTopology=false,MachinePool=false,RuntimeSDK=false")
@@ -45,13 +49,16 @@ func TestFeaturesAreTurnedOffAndOnAgain(t *testing.T) {
 	}
 	f.create("plain", shape{workers: 1})
 	f.becomes("plain")
-	f.remove("c")
-	f.eventually(func() error {
-		if left := f.objectsOf("c"); len(left) > 0 {
-			return fmt.Errorf("left: %v", left)
-		}
-		return nil
-	})
+	modify(f, "t", &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Spec.Paused = new(false) })
+	for _, name := range []string{"c", "t"} {
+		f.remove(name)
+		f.eventually(func() error {
+			if left := f.objectsOf(name); len(left) > 0 {
+				return fmt.Errorf("left: %v", left)
+			}
+			return nil
+		})
+	}
 	f.must(p.stop())
 
 	f = p.start("--feature-gates=MachinePool=true,InPlaceUpdates=false")

@@ -63,7 +63,8 @@ func (f fleet) create(name string, s shape) {
 func (f fleet) objects(name string, s shape) []client.Object {
 	f.Helper()
 	doc, err := clusterctl.Generate(clusterctl.GenerateOptions{Name: name, Namespace: f.Namespace, KubernetesVersion: cmp.Or(s.version, "v1.36.3"),
-		ControlPlaneMachines: new(cmp.Or(s.controlPlane, 1)), WorkerMachines: new(s.workers), Template: s.template})
+		ControlPlaneMachines: new(cmp.Or(s.controlPlane, 1)), WorkerMachines: new(s.workers), Template: s.template,
+		Class: func(key client.ObjectKey) ([]byte, error) { return template.LocalClass(key.Name), nil }})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -86,8 +87,20 @@ func (f fleet) objects(name string, s shape) []client.Object {
 		}
 		objects = append(objects, obj)
 	}
-	slices.Reverse(objects) // the template begins with the Cluster
+	slices.SortStableFunc(objects, func(a, b client.Object) int { return cmp.Compare(rank(a), rank(b)) })
 	return objects
+}
+
+// rank has what others refer to created before them: a class when its templates are
+// there, and the Cluster last.
+func rank(obj client.Object) int {
+	switch obj.(type) {
+	case *clusterv1.Cluster:
+		return 2
+	case *clusterv1.ClusterClass:
+		return 1
+	}
+	return 0
 }
 
 func (f fleet) key(name string) client.ObjectKey {

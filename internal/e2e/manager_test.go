@@ -31,6 +31,7 @@ import (
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl/template"
 	"github.com/capstan-dev/capstan/internal/cli"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
@@ -51,16 +52,21 @@ func TestAManagerNeedsNoMoreThanItsRole(t *testing.T) {
 			everywhere := "0.0.0.0" + metrics[strings.LastIndexByte(metrics, ':'):]
 			account := f.account("manager", manifests.ManagerRole)
 			log := f.runManager(f.kubeconfig(account), "--providers="+tc.manager, "--metrics-address="+everywhere)
-			f.create("c", shape{workers: 1})
-			f.becomes("c")
+			clusters := map[string][]byte{"c": template.Local(), "t": template.LocalTopology()}
+			for name, of := range clusters {
+				f.create(name, shape{workers: 1, template: of})
+				f.becomes(name)
+			}
 			f.metricsAreForReaders("https://"+metrics, account)
-			f.remove("c")
-			f.eventually(func() error {
-				if left := f.objectsOf("c"); len(left) > 0 {
-					return fmt.Errorf("left behind: %v", left)
-				}
-				return nil
-			})
+			for name := range clusters {
+				f.remove(name)
+				f.eventually(func() error {
+					if left := f.objectsOf(name); len(left) > 0 {
+						return fmt.Errorf("left behind: %v", left)
+					}
+					return nil
+				})
+			}
 			for line := range strings.Lines(log.String()) {
 				if strings.Contains(line, "forbidden") {
 					t.Error(line)
