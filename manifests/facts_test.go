@@ -77,7 +77,7 @@ func known(description string) []string {
 
 func mustCRDs(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
-	all, err := generated()
+	all, err := CRDs()
 	if err != nil {
 		t.Fatal(err)
 	}

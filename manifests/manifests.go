@@ -51,6 +51,8 @@ const (
 const (
 	providerLabel = "cluster.x-k8s.io/provider"
 	contractLabel = "cluster.x-k8s.io/v1beta2"
+
+	oldContractLabel = "cluster.x-k8s.io/v1beta1"
 )
 
 // providers says for each group which provider its CRDs belong to, by the
@@ -65,28 +67,15 @@ var providers = map[string]string{
 	"infrastructure.capstan.dev":    "infrastructure-local",
 }
 
-// unconverted are the groups whose objects cannot be converted yet.
-var unconverted = []string{"bootstrap.cluster.x-k8s.io", "cluster.x-k8s.io", "controlplane.cluster.x-k8s.io"}
+// namedByClasses are the groups whose kinds a ClusterClass may name at v1beta1,
+// which then has to keep a contract.
+var namedByClasses = []string{"bootstrap.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io"}
 
 // CRDs returns the CustomResourceDefinitions of all groups, sorted by name,
 // with the labels that contracts and clusterctl look for. The caller may
-// change them. Of the groups of unconverted only the stored version of a kind is in
-// them: to serve another, an API server needs somebody who converts its objects.
+// change them. Kinds that have old versions are served at them: whoever installs
+// the definitions says who converts their objects.
 func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	all, err := generated()
-	if err != nil {
-		return nil, err
-	}
-	for _, crd := range all {
-		crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
-			return !v.Storage && slices.Contains(unconverted, crd.Spec.Group)
-		})
-	}
-	return all, nil
-}
-
-// generated returns the CustomResourceDefinitions with all their versions.
-func generated() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	all, err := decode[apiextensionsv1.CustomResourceDefinition](crds, "crd/*.yaml")
 	if err != nil {
 		return nil, err
@@ -116,6 +105,9 @@ func label(crd *apiextensionsv1.CustomResourceDefinition) error {
 	}
 	crd.Labels[providerLabel] = provider
 	crd.Labels[contractLabel] = "v1beta2"
+	if slices.Contains(namedByClasses, crd.Spec.Group) {
+		crd.Labels[oldContractLabel] = "v1beta1"
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ package manifests
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,6 +31,10 @@ func TestCRDsAreNamedAndLabelledAsTheContractsSay(t *testing.T) {
 		contract := crd.Labels["cluster.x-k8s.io/v1beta2"]
 		if contract != crd.Spec.Versions[len(crd.Spec.Versions)-1].Name {
 			t.Errorf("CRD %s says version %q keeps the contract v1beta2, and has no such version", crd.Name, contract)
+		}
+		old, named := crd.Labels["cluster.x-k8s.io/v1beta1"], strings.HasSuffix(crd.Labels["cluster.x-k8s.io/provider"], "-kubeadm")
+		if named != (old != "") || named && old != crd.Spec.Versions[0].Name {
+			t.Errorf("CRD %s says version %q keeps the contract v1beta1", crd.Name, old)
 		}
 		if crd.Labels["cluster.x-k8s.io/provider"] == "" {
 			t.Errorf("CRD %s belongs to no provider", crd.Name)

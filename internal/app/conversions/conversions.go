@@ -11,8 +11,10 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/kit/conversion"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/addons"
+	"github.com/capstan-dev/capstan/internal/pure/conversion/core"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/extensionconfig"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/ipam"
+	"github.com/capstan-dev/capstan/internal/pure/conversion/kubeadm"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
 )
 
@@ -20,7 +22,7 @@ import (
 // which version a kind is referred to in those.
 func New(lookup rules.Lookup) (*conversion.Converter, error) {
 	var pairs []conversion.Pair
-	for _, k := range slices.Concat(addons.Kinds(), extensionconfig.Kinds(), ipam.Kinds()) {
+	for _, k := range slices.Concat(core.Kinds(), kubeadm.Kinds(), addons.Kinds(), extensionconfig.Kinds(), ipam.Kinds()) {
 		pairs = append(pairs, conversion.Pair{
 			Old: k.Old, Stored: k.Hub, NewOld: k.NewOld, NewStored: k.NewHub, Up: k.Up,
 			Down: func(hub runtime.Object) (runtime.Object, error) { return k.Down(hub, lookup) },

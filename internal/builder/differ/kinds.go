@@ -84,6 +84,7 @@ func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	out := []*apiextensionsv1.CustomResourceDefinition{knots}
 	for _, crd := range all {
 		if _, ok := topologyKinds[crd.Spec.Names.Kind]; ok {
+			crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return !v.Storage }) // the one that topologies apply
 			out = append(out, crd)
 		}
 	}
