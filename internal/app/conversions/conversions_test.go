@@ -3,10 +3,19 @@
 package conversions
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
 
+	"github.com/capstan-dev/capstan/internal/kit/conversion"
 	"github.com/capstan-dev/capstan/manifests"
 )
 
@@ -33,4 +42,95 @@ func TestWhatIsServedIsConverted(t *testing.T) {
 			}
 		}
 	}
+}
+
+// stored are objects of all kinds that are converted, with every field set, by old
+// version.
+func stored(t testing.TB) map[schema.GroupVersionKind]map[string]any {
+	t.Helper()
+	files, err := filepath.Glob("../../pure/conversion/testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d golden files, %v", len(files), err)
+	}
+	all := map[schema.GroupVersionKind]map[string]any{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var objs [2]map[string]any
+		for i, text := range strings.SplitN(string(data), "---\n", 3)[:2] {
+			converted, err := yaml.YAMLToJSON([]byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := utiljson.Unmarshal(converted, &objs[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		old := unstructured.Unstructured{Object: objs[0]}
+		all[old.GroupVersionKind()] = objs[1]
+	}
+	return all
+}
+
+func converter(t testing.TB) *conversion.Converter {
+	t.Helper()
+	c, err := New(func(kind schema.GroupKind) (string, error) { return kind.Group + "/v7", nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestReviewsAndTheStoreAgree: what an API server reads from its store and what it
+// has reviewed must be the same object.
+func TestReviewsAndTheStoreAgree(t *testing.T) {
+	t.Parallel()
+	c := converter(t)
+	for gvk, obj := range stored(t) {
+		for _, to := range []string{gvk.GroupVersion().String(), c.Stored(gvk.GroupKind())} { // down, and up again
+			raw, err := json.Marshal(obj)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if raw, err = c.JSON(raw, to); err != nil {
+				t.Fatalf("%s: %v", gvk, err)
+			}
+			if obj, err = c.Object(obj, to); err != nil {
+				t.Fatalf("%s: %v", gvk, err)
+			}
+			reviewed := map[string]any{}
+			if err := utiljson.Unmarshal(raw, &reviewed); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(reviewed, obj); diff != "" {
+				t.Errorf("%s to %s (-review +store):\n%s", gvk.Kind, to, diff)
+			}
+		}
+	}
+}
+
+// BenchmarkMachine is what one conversion of a Machine with every field set costs.
+func BenchmarkMachine(b *testing.B) {
+	gvk := schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta1", Kind: "Machine"}
+	c, obj := converter(b), stored(b)[gvk]
+	raw, err := json.Marshal(obj)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("review", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := c.JSON(raw, "cluster.x-k8s.io/v1beta1"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("store", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := c.Object(obj, "cluster.x-k8s.io/v1beta1"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }
