@@ -5,7 +5,7 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/capstan-dev/capstan/api/ipam/v1beta1"
+	ipamv1beta1 "github.com/capstan-dev/capstan/api/ipam/v1beta1"
 )
 
 // IPAddress is an address that was given to an IPAddressClaim.
@@ -23,5 +23,5 @@ type IPAddress struct {
 
 	// spec is the address.
 	// +optional
-	Spec v1beta1.IPAddressSpec `json:"spec,omitempty"`
+	Spec ipamv1beta1.IPAddressSpec `json:"spec,omitempty"`
 }
