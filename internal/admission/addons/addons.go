@@ -26,7 +26,7 @@ func Webhooks() []webhook.Webhook {
 
 var (
 	changed      = map[string]string{"spec-changed": webhook.SpecChanged}
-	bindingMoved = map[string]string{"cluster-changed": `oldObject != null && object.spec.clusterName != oldObject.spec.clusterName`}
+	bindingMoved = map[string]string{"cluster-changed": `oldObject != null && object.?spec.?clusterName != oldObject.?spec.?clusterName`}
 )
 
 func target(kind, resource string, when map[string]string) webhook.Target {

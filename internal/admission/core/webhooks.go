@@ -35,7 +35,9 @@ func Webhooks() []webhook.Webhook {
 }
 
 // When an API server calls. A test holds each condition for defaulting
-// against its function.
+// against its function. Any field may be missing, also a required one: what
+// comes from an older version is called for before it is validated, and a
+// condition that fails refuses the object without saying what is wrong with it.
 var (
 	changed = map[string]string{"spec-changed": webhook.SpecChanged}
 
@@ -55,37 +57,37 @@ func lacking(condition string) map[string]string {
 }
 
 const (
-	lacksLabel = `object.metadata.?labels[?'cluster.x-k8s.io/cluster-name'].orValue('') != object.spec.clusterName`
+	lacksLabel = `object.metadata.?labels[?'cluster.x-k8s.io/cluster-name'].orValue('') != object.?spec.?clusterName.orValue('')`
 
 	machineLacks = lacksLabel +
-		` || !object.spec.?deletion.?nodeDeletionTimeoutSeconds.hasValue()` +
-		` || !object.spec.?version.orValue('v').startsWith('v')`
+		` || !object.?spec.?deletion.?nodeDeletionTimeoutSeconds.hasValue()` +
+		` || !object.?spec.?version.orValue('v').startsWith('v')`
 
-	machineDoubtful = `!object.spec.?bootstrap.?configRef.hasValue() || object.spec.?taints.hasValue()` +
-		` || !object.spec.?infrastructureRef.?apiGroup.orValue('').startsWith('infrastructure.')` +
-		` || !object.spec.?bootstrap.?configRef.?apiGroup.orValue('').startsWith('bootstrap.')` +
-		` || object.spec.?infrastructureRef.?kind.orValue('').endsWith('Template')` +
-		` || object.spec.?bootstrap.?configRef.?kind.orValue('').endsWith('Template')` +
-		` || !object.spec.?version.orValue('v1.0.0').matches('^v(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)$')` +
-		` || (oldObject != null && object.spec.clusterName != oldObject.spec.clusterName)`
+	machineDoubtful = `!object.?spec.?bootstrap.?configRef.hasValue() || object.?spec.?taints.hasValue()` +
+		` || !object.?spec.?infrastructureRef.?apiGroup.orValue('').startsWith('infrastructure.')` +
+		` || !object.?spec.?bootstrap.?configRef.?apiGroup.orValue('').startsWith('bootstrap.')` +
+		` || object.?spec.?infrastructureRef.?kind.orValue('').endsWith('Template')` +
+		` || object.?spec.?bootstrap.?configRef.?kind.orValue('').endsWith('Template')` +
+		` || !object.?spec.?version.orValue('v1.0.0').matches('^v(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)$')` +
+		` || (oldObject != null && object.?spec.?clusterName != oldObject.?spec.?clusterName)`
 
-	templateLacks = ` || !object.spec.?replicas.hasValue()` +
-		` || !object.spec.template.spec.?version.orValue('v').startsWith('v')`
+	templateLacks = ` || !object.?spec.?replicas.hasValue()` +
+		` || !object.?spec.?template.?spec.?version.orValue('v').startsWith('v')`
 
 	machineSetLacks = lacksLabel + templateLacks +
-		` || size(object.spec.selector.?matchLabels.orValue({})) + size(object.spec.selector.?matchExpressions.orValue([])) == 0`
+		` || size(object.?spec.?selector.?matchLabels.orValue({})) + size(object.?spec.?selector.?matchExpressions.orValue([])) == 0`
 
 	machineDeploymentLacks = lacksLabel + templateLacks +
-		` || object.spec.selector.?matchLabels[?'cluster.x-k8s.io/cluster-name'].orValue('') != object.spec.clusterName` +
-		` || object.spec.template.?metadata.?labels[?'cluster.x-k8s.io/cluster-name'].orValue('') != object.spec.clusterName` +
-		` || object.spec.?rollout.?strategy.?type.orValue('') == ''` +
+		` || object.?spec.?selector.?matchLabels[?'cluster.x-k8s.io/cluster-name'].orValue('') != object.?spec.?clusterName.orValue('')` +
+		` || object.?spec.?template.?metadata.?labels[?'cluster.x-k8s.io/cluster-name'].orValue('') != object.?spec.?clusterName.orValue('')` +
+		` || object.?spec.?rollout.?strategy.?type.orValue('') == ''` +
 		` || (object.spec.rollout.strategy.type == 'RollingUpdate'` +
 		` && !(object.spec.rollout.strategy.?rollingUpdate.?maxSurge.hasValue() && object.spec.rollout.strategy.?rollingUpdate.?maxUnavailable.hasValue()))`
 
 	machinePoolLacks = lacksLabel + templateLacks +
-		` || !object.spec.template.spec.?deletion.?nodeDeletionTimeoutSeconds.hasValue()`
+		` || !object.?spec.?template.?spec.?deletion.?nodeDeletionTimeoutSeconds.hasValue()`
 
-	healthCheckLacks = lacksLabel + ` || !object.spec.?checks.?nodeStartupTimeoutSeconds.hasValue()`
+	healthCheckLacks = lacksLabel + ` || !object.?spec.?checks.?nodeStartupTimeoutSeconds.hasValue()`
 )
 
 func target(kind, resource string, when map[string]string) webhook.Target {

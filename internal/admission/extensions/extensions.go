@@ -35,8 +35,8 @@ const (
 		` || object.metadata.?annotations[?'runtime.cluster.x-k8s.io/inject-ca-from-secret'].orValue('')` +
 		` != oldObject.metadata.?annotations[?'runtime.cluster.x-k8s.io/inject-ca-from-secret'].orValue('')`
 
-	lacks = `!object.spec.?namespaceSelector.hasValue()` +
-		` || (object.spec.clientConfig.?service.hasValue() && !object.spec.clientConfig.service.?port.hasValue())`
+	lacks = `!object.?spec.?namespaceSelector.hasValue()` +
+		` || (object.?spec.?clientConfig.?service.hasValue() && !object.spec.clientConfig.service.?port.hasValue())`
 )
 
 // Webhooks are the webhooks of the kind. The catalog knows which versions of

@@ -47,9 +47,9 @@ func Webhooks(c client.Reader) []webhook.Webhook {
 var changed = map[string]string{"spec-changed": webhook.SpecChanged}
 
 var controlPlaneLacks = "(" + webhook.LacksFinalizer(controlplanev1.KubeadmControlPlaneFinalizer) + ")" +
-	` || !object.spec.?replicas.hasValue()` +
-	` || !object.spec.version.startsWith('v')` +
-	` || object.spec.?rollout.?strategy.?type.orValue('') == ''` +
+	` || !object.?spec.?replicas.hasValue()` +
+	` || !object.?spec.?version.orValue('v').startsWith('v')` +
+	` || object.?spec.?rollout.?strategy.?type.orValue('') == ''` +
 	` || (object.spec.rollout.strategy.type == 'RollingUpdate' && !object.spec.rollout.strategy.?rollingUpdate.?maxSurge.hasValue())`
 
 // configChanged is true when spec changed and holds one of the fields that

@@ -92,6 +92,7 @@ func TestDefaultingIsCalledExactlyWhenItWouldSetSomething(t *testing.T) {
 	)
 	tests := map[string]map[string]string{
 		"Machine": {
+			"nothing":           "metadata: {name: x}",
 			"minimal":           "spec: {clusterName: c}",
 			"labels of others":  "metadata: {labels: {x: z}}\nspec: {clusterName: c}",
 			"wrong label":       "metadata: {labels: {cluster.x-k8s.io/cluster-name: d}}\nspec: {clusterName: c, deletion: {nodeDeletionTimeoutSeconds: 10}}",
@@ -101,6 +102,8 @@ func TestDefaultingIsCalledExactlyWhenItWouldSetSomething(t *testing.T) {
 			"complete":          labelled + "spec: {clusterName: c, version: v1.34.0, deletion: {nodeDeletionTimeoutSeconds: 0}}",
 		},
 		"MachineSet": {
+			"nothing":                      "metadata: {name: x}",
+			"no selector":                  labelled + "spec: {clusterName: c, replicas: 1, " + template + "}",
 			"minimal":                      "spec: {clusterName: c, selector: {}, " + template + "}",
 			"empty map in selector":        labelled + "spec: {clusterName: c, replicas: 0, selector: {matchLabels: {}}, " + template + "}",
 			"empty list in selector":       labelled + "spec: {clusterName: c, replicas: 0, selector: {matchExpressions: []}, " + template + "}",
@@ -112,6 +115,8 @@ func TestDefaultingIsCalledExactlyWhenItWouldSetSomething(t *testing.T) {
 			"selector and template differ": labelled + "spec: {clusterName: c, replicas: 1, selector: {matchLabels: {x: z}}, template: {spec: {clusterName: c}}}",
 		},
 		"MachineDeployment": {
+			"nothing":                "metadata: {name: x}",
+			"no selector":            deployed + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: OnDelete}}, " + inMD + "}",
 			"minimal":                "spec: {clusterName: c, selector: {}, template: {spec: {clusterName: c}}}",
 			"no strategy":            deployed + "spec: {clusterName: c, replicas: 1, " + inSel + ", " + inMD + "}",
 			"empty strategy":         deployed + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: RollingUpdate}}, " + inSel + ", " + inMD + "}",
@@ -124,6 +129,7 @@ func TestDefaultingIsCalledExactlyWhenItWouldSetSomething(t *testing.T) {
 			"complete":               deployed + "spec: {clusterName: c, replicas: 1, rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 10%, maxUnavailable: 0}}}, " + inSel + ", " + inMD + "}",
 		},
 		"MachinePool": {
+			"nothing":           "metadata: {name: x}",
 			"minimal":           "spec: {clusterName: c, template: {spec: {clusterName: c}}}",
 			"no replicas":       labelled + "spec: {clusterName: c, template: {spec: {clusterName: c, deletion: {nodeDeletionTimeoutSeconds: 10}}}}",
 			"no timeout":        labelled + "spec: {clusterName: c, replicas: 0, template: {spec: {clusterName: c, deletion: {nodeDrainTimeoutSeconds: 10}}}}",
@@ -131,11 +137,13 @@ func TestDefaultingIsCalledExactlyWhenItWouldSetSomething(t *testing.T) {
 			"complete":          labelled + "spec: {clusterName: c, replicas: 1, template: {spec: {clusterName: c, version: v1.34.0, deletion: {nodeDeletionTimeoutSeconds: 0}}}}",
 		},
 		"MachineHealthCheck": {
+			"nothing":     "metadata: {name: x}",
 			"minimal":     "spec: {clusterName: c, selector: {matchLabels: {a: b}}}",
 			"other check": labelled + "spec: {clusterName: c, checks: {unhealthyNodeConditions: []}}",
 			"complete":    labelled + "spec: {clusterName: c, checks: {nodeStartupTimeoutSeconds: 0}}",
 		},
 		"KubeadmControlPlane": {
+			"nothing":           "metadata: {finalizers: [kubeadm.controlplane.cluster.x-k8s.io]}",
 			"minimal":           "spec: {version: v1.34.0, machineTemplate: {spec: {infrastructureRef: {}}}}",
 			"version without v": "spec: {version: 1.34.0, replicas: 3, rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0}}}}",
 			"no surge":          "spec: {version: v1.34.0, replicas: 3, rollout: {strategy: {type: RollingUpdate}}}",
@@ -166,6 +174,7 @@ func TestDefaultingIsCalledExactlyWhenItWouldSetSomething(t *testing.T) {
 			"complete": "spec: {clusterSelector: {matchLabels: {a: b}}, strategy: Reconcile}",
 		},
 		"ExtensionConfig": {
+			"nothing":          "metadata: {name: x}",
 			"url":              "spec: {clientConfig: {url: https://x}}",
 			"service":          "spec: {namespaceSelector: {}, clientConfig: {service: {name: a, namespace: b}}}",
 			"complete service": "spec: {namespaceSelector: {}, clientConfig: {service: {name: a, namespace: b, port: 8443}}}",
