@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,7 +21,10 @@ import (
 	theircore "sigs.k8s.io/cluster-api/core/webhooks/conversion"
 
 	"github.com/capstan-dev/capstan/internal/builder/fuzzed"
+	"github.com/capstan-dev/capstan/internal/pure/conversion/addons"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/core"
+	"github.com/capstan-dev/capstan/internal/pure/conversion/extensionconfig"
+	"github.com/capstan-dev/capstan/internal/pure/conversion/ipam"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
 )
 
@@ -83,10 +87,20 @@ var conversions = map[string]theirs{
 	"MachinePool v1beta1":        theirsOf(theircore.ConvertMachinePoolV1Beta1ToHub, theircore.ConvertMachinePoolHubToV1Beta1),
 	"MachineHealthCheck v1beta1": theirsOf(theircore.ConvertMachineHealthCheckV1Beta1ToHub, theircore.ConvertMachineHealthCheckHubToV1Beta1),
 	"MachineDrainRule v1beta1":   theirsOf(theircore.ConvertMachineDrainRuleV1Beta1ToHub, theircore.ConvertMachineDrainRuleHubToV1Beta1),
+
+	"ClusterResourceSet v1beta1":        theirsOf(theircore.ConvertClusterResourceSetV1Beta1ToHub, theircore.ConvertClusterResourceSetHubToV1Beta1),
+	"ClusterResourceSetBinding v1beta1": theirsOf(theircore.ConvertClusterResourceSetBindingV1Beta1ToHub, theircore.ConvertClusterResourceSetBindingHubToV1Beta1),
+	"IPAddress v1alpha1":                theirsOf(theircore.ConvertIPAddressV1Alpha1ToHub, theircore.ConvertIPAddressHubToV1Alpha1),
+	"IPAddress v1beta1":                 theirsOf(theircore.ConvertIPAddressV1Beta1ToHub, theircore.ConvertIPAddressHubToV1Beta1),
+	"IPAddressClaim v1alpha1":           theirsOf(theircore.ConvertIPAddressClaimV1Alpha1ToHub, theircore.ConvertIPAddressClaimHubToV1Alpha1),
+	"IPAddressClaim v1beta1":            theirsOf(theircore.ConvertIPAddressClaimV1Beta1ToHub, theircore.ConvertIPAddressClaimHubToV1Beta1),
+	"ExtensionConfig v1alpha1":          theirsOf(theircore.ConvertExtensionConfigV1Alpha1ToHub, theircore.ConvertExtensionConfigHubToV1Alpha1),
 }
 
 // ours are the conversions that are compared.
-func ours() []rules.Kind { return core.Kinds() }
+func ours() []rules.Kind {
+	return slices.Concat(core.Kinds(), addons.Kinds(), ipam.Kinds(), extensionconfig.Kinds())
+}
 
 // version is what both sides look up; one kind has none.
 func version(gk schema.GroupKind) (string, error) {
