@@ -8,7 +8,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
@@ -29,10 +28,6 @@ func (r *Reconciler) paused(s *state) {
 	r.condition(s)
 }
 
-// terminal is what controller-runtime puts before an error that is not retried. It
-// says nothing to users.
-var terminal = strings.TrimSuffix(reconcile.TerminalError(errors.New("x")).Error(), "x")
-
 // report fills the status. What was only changed by somebody else meanwhile is
 // tried again at once, and no failure. After a start nobody can be asked for a
 // moment: what was said of this generation is said still.
@@ -42,9 +37,7 @@ func (r *Reconciler) report(s *state, failed error) {
 	if controller.OnlyConflicts(failed) || starting {
 		return
 	}
-	if failed != nil {
-		s.facts.Err = errors.New(strings.ReplaceAll(failed.Error(), terminal, ""))
-	}
+	s.facts.Err = failed
 	r.condition(s)
 	if failed == nil && s.facts.Plan != nil {
 		s.plans()
