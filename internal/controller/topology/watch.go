@@ -42,9 +42,14 @@ func (r *Reconciler) ofClass(ctx context.Context, class client.Object) []reconci
 	return controller.Listed(ctx, r.Mgmt, &clusterv1.ClusterList{}, client.MatchingFields{index.ClusterClass: client.ObjectKeyFromObject(class).String()})
 }
 
+// classMatters waits for the controller of classes: a spec that it has not looked at
+// is of no use yet, and each of the Clusters would say so for a moment.
 func classMatters() predicate.Predicate {
 	return controller.Matters(func(c *clusterv1.ClusterClass) []any {
-		return []any{c.Generation, c.Status.ObservedGeneration, c.Status.Variables, conditions.IsTrue(c, clusterv1.ClusterClassVariablesReadyCondition)}
+		return []any{
+			c.Status.ObservedGeneration, c.Status.Variables,
+			conditions.IsTrue(c, clusterv1.ClusterClassVariablesReadyCondition), conditions.IsTrue(c, clusterv1.ClusterClassRefVersionsUpToDateCondition),
+		}
 	})
 }
 
