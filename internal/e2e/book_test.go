@@ -42,8 +42,14 @@ func TestTheStepsOfTheBookWork(t *testing.T) {
 		differs [][2]string
 	}{
 		"extensions.md": {"## Ten steps to a hook that blocks", [][2]string{{"127.0.0.1:9443", testenv.FreeAddress(t)}, {"127.0.0.1:9480", testenv.FreeAddress(t)}}},
-		"providers.md":  {"## Ten steps to a provider that passes", nil},
 		"classes.md":    {"## Ten steps from a class to an external patch", [][2]string{{"127.0.0.1:9444", testenv.FreeAddress(t)}}},
+		"hooks.md": {"## Ten steps through the life of a cluster", [][2]string{
+			{"127.0.0.1:9443", testenv.FreeAddress(t)},
+			// Only capstan is built already.
+			{"cd ~/hooks\n", "cd ~/hooks\ngo -C \"$CHECKOUT\" build -o \"$HOME/bin/\" ./cmd/sample-extension\n"},
+			{`"$CAPSTAN"/bin/sample-extension`, "sample-extension"},
+		}},
+		"providers.md": {"## Ten steps to a provider that passes", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
