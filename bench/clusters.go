@@ -95,6 +95,9 @@ func inFlight(s *Scenario) int {
 }
 
 func (b *bench) createOne(ctx context.Context, lib *clusterctl.Client, name string) error {
+	if b.scenario.Class {
+		return b.mgmt.Create(ctx, b.scenario.classBased(name))
+	}
 	var from []byte // the usual one
 	if b.scenario.Pool {
 		from = template.LocalMachinePool()

@@ -34,6 +34,8 @@ type Result struct {
 	MachinesCreated    int     `json:"machinesCreated"`
 	MachinesReplaced   int     `json:"machinesReplaced"`
 
+	Plain      Plain    `json:"plain"`
+	ClassEdit  Edit     `json:"classEdit"`
 	Extensions Warmth   `json:"extensions"`
 	Addons     Addons   `json:"addons"`
 	Idle       Window   `json:"idle"`
@@ -50,6 +52,32 @@ type Spread struct {
 	Median float64 `json:"median"`
 	P99    float64 `json:"p99"`
 	Max    float64 `json:"max"`
+}
+
+// Plain is what as many clusters without a class cost in the same run.
+type Plain struct {
+	WallSeconds          float64 `json:"wallSeconds"`
+	CPUSecondsPerCluster float64 `json:"cpuSecondsPerCluster"`
+	RequestsPerCluster   float64 `json:"requestsPerCluster"`
+	// CPURatio is that of class-based ones to these.
+	CPURatio float64 `json:"cpuRatio"`
+	// RequestsOfTopology are the applies of a class-based cluster, and what it takes
+	// more than a plain one of patches of the Cluster, its status, and events.
+	RequestsOfTopology float64 `json:"requestsOfTopology"`
+	ByVerbAndResource  []Count `json:"byVerbAndResource"`
+}
+
+// Edit is what it costs to have a change of the class reach all clusters.
+type Edit struct {
+	// Seconds is from the change to its arrival at the last Machine.
+	Seconds              float64 `json:"seconds"`
+	CPUSecondsPerCluster float64 `json:"cpuSecondsPerCluster"`
+	// AppliesPerCluster are those of the topology, WritesPerCluster all of metadata
+	// and spec. The control plane changes, and its Machines.
+	AppliesPerCluster float64 `json:"appliesPerCluster"`
+	WritesPerCluster  float64 `json:"writesPerCluster"`
+	Conflicts         float64 `json:"conflicts"`
+	ByVerbAndResource []Count `json:"byVerbAndResource"`
 }
 
 // Warmth is how long it took to get to know all extensions.
@@ -159,6 +187,17 @@ func (r *Result) check(l Limits) error {
 	if n := r.InPlace.Replaced; n > 0 {
 		errs = append(errs, fmt.Errorf("Machines made while others were updated in place: %d, want none", n)) // a kind's name
 	}
+	over("CPU of a class-based cluster to that of a plain one", r.Plain.CPURatio, l.CPURatio)
+	over("API requests that only a class-based cluster makes", r.Plain.RequestsOfTopology, l.RequestsOfTopology)
+	over("applies per cluster for an edit of the class", r.ClassEdit.AppliesPerCluster, l.AppliesPerEdit)
+	over("writes per cluster for an edit of the class", r.ClassEdit.WritesPerCluster, l.WritesPerEdit)
+	over("conflicts per cluster", round(r.Conflicts/float64(r.Scenario.Clusters)), l.Conflicts)
+	if l.NoneReplaced && r.MachinesReplaced > 0 {
+		errs = append(errs, fmt.Errorf("machines replaced: %d, want none", r.MachinesReplaced))
+	}
+	if l.NoRestartWrites && len(r.Restart.Writes) > 0 {
+		errs = append(errs, fmt.Errorf("writes of a restart: %v, want none", r.Restart.Writes))
+	}
 	over("seconds from restart to ready", r.Restart.ReadySeconds, l.RestartReadySeconds)
 	over("CPU seconds of a restart", r.Restart.CPUSeconds, l.RestartCPUSeconds)
 	over("seconds to all clusters deleted", r.Deletion.Seconds, l.DeleteSeconds)
@@ -186,6 +225,14 @@ func (r *Result) table(out io.Writer) error {
 	row("API requests", "%.0f, %.1f per cluster", r.Requests, r.RequestsPerCluster)
 	row("writes", "%.0f, %.1f per cluster, %.0f conflicts", r.Writes, r.WritesPerCluster, r.Conflicts)
 	row("machines", "%d created, %d replaced", r.MachinesCreated, r.MachinesReplaced)
+	if p := r.Plain; s.Class {
+		row("plain, before", "%.1f s, CPU %.2f s and %.1f requests per cluster; with a class %.2f times the CPU, %.1f requests are its own", p.WallSeconds, p.CPUSecondsPerCluster, p.RequestsPerCluster, p.CPURatio, p.RequestsOfTopology)
+		e := r.ClassEdit
+		row("edit of the class", "%.1f s, per cluster %.2f applies, %.2f writes but for status and events, %.2f s of CPU; %.0f conflicts", e.Seconds, e.AppliesPerCluster, e.WritesPerCluster, e.CPUSecondsPerCluster, e.Conflicts)
+		for _, c := range e.ByVerbAndResource {
+			row("", "%.0f %s %s", c.Count, c.Verb, c.Resource)
+		}
+	}
 	if a := r.Addons; s.ResourceSets > 0 {
 		row("add-ons", "%d applied in %.1f s, CPU %.1f s, %.0f requests, %.1f per cluster, %.0f conflicts", a.Applied, a.Seconds, a.CPUSeconds, a.Requests, a.RequestsPerCluster, a.Conflicts)
 	}

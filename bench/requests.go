@@ -124,3 +124,5 @@ func counted(q request) bool {
 func isWrite(q request) bool { return counted(q) && slices.Contains(writes, q.verb) }
 
 func isConflict(q request) bool { return isWrite(q) && q.code == "409" }
+
+func isApply(q request) bool { return counted(q) && q.verb == "APPLY" }

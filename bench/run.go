@@ -55,12 +55,12 @@ func (b *bench) run(ctx context.Context) (_ *Result, err error) {
 		}
 	}()
 	r.ReadySeconds = round(b.plane.ready.Seconds())
-	for _, step := range []func(context.Context, *Result) error{b.register, b.create, b.watchOver} {
+	for _, step := range []func(context.Context, *Result) error{b.register, b.plain, b.makeClass, b.create, b.compare, b.watchOver} {
 		if err := step(ctx, r); err != nil {
 			return nil, err
 		}
 	}
-	steps := []func(context.Context, *Result) error{b.addons, b.idle, b.fail, b.updateInPlace}
+	steps := []func(context.Context, *Result) error{b.addons, b.idle, b.fail, b.updateInPlace, b.editClass}
 	if b.scenario.Restart {
 		steps = append(steps, b.restart)
 	}

@@ -20,6 +20,9 @@ type Scenario struct {
 	Workers      int32 `json:"workers"`
 	// Pool makes the workers those of a MachinePool.
 	Pool bool `json:"pool"`
+	// Class makes the clusters from a ClusterClass, after as many plain ones that
+	// are taken away again, and edits the class when they are there.
+	Class bool `json:"class"`
 	// Extensions is how many ExtensionConfigs are registered before the clusters
 	// come, of which the first HangingExtensions never answer.
 	Extensions        int `json:"extensions"`
@@ -70,6 +73,13 @@ type Limits struct {
 	LateSeconds              float64 `json:"lateSeconds"`
 	RequestsPerUnhealthy     float64 `json:"requestsPerUnhealthy"`
 	RequestsPerUpdate        float64 `json:"requestsPerUpdate"`
+	CPURatio                 float64 `json:"cpuRatio"`
+	RequestsOfTopology       float64 `json:"requestsOfTopology"`
+	AppliesPerEdit           float64 `json:"appliesPerEdit"`
+	WritesPerEdit            float64 `json:"writesPerEdit"`
+	Conflicts                float64 `json:"conflictsPerCluster"`
+	NoRestartWrites          bool    `json:"noRestartWrites"`
+	NoneReplaced             bool    `json:"noneReplaced"`
 }
 
 func load(path string) (*Scenario, error) {
@@ -89,6 +99,9 @@ func load(path string) (*Scenario, error) {
 	}
 	if s.InPlace && s.Pool {
 		return nil, fmt.Errorf("scenario %s: the machines of a pool are not updated in place: leave one of inPlace and pool out", path)
+	}
+	if s.Class && (s.Pool || s.InPlace) {
+		return nil, fmt.Errorf("scenario %s: the class has neither pools nor updates in place: leave pool and inPlace out, or class", path)
 	}
 	if s.HangingExtensions < 0 || s.Extensions < s.HangingExtensions {
 		return nil, fmt.Errorf("scenario %s: hangingExtensions must be from 0 to extensions", path)

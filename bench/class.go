@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl/template"
+)
+
+//go:embed class.yaml
+var classFile []byte
+
+// className is what class.yaml calls it.
+const className = "bench"
+
+// plain makes as many clusters without a class, measures, and takes them away.
+func (b *bench) plain(ctx context.Context, r *Result) error {
+	if !b.scenario.Class {
+		return nil
+	}
+	with := *b.scenario
+	defer func() { b.scenario = &with }()
+	without := with
+	without.Class = false
+	b.scenario = &without
+	var all Result
+	if err := b.create(ctx, &all); err != nil {
+		return err
+	}
+	if err := b.delete(ctx, &all); err != nil {
+		return err
+	}
+	r.Plain = Plain{
+		WallSeconds: all.WallSeconds, CPUSecondsPerCluster: all.CPUSecondsPerCluster, RequestsPerCluster: all.RequestsPerCluster,
+		ByVerbAndResource: all.ByVerbAndResource,
+	}
+	return nil
+}
+
+// makeClass makes the class, and waits until it is ready.
+func (b *bench) makeClass(ctx context.Context, _ *Result) error {
+	if !b.scenario.Class {
+		return nil
+	}
+	objects, err := template.Objects(classFile)
+	if err != nil {
+		return err
+	}
+	for _, obj := range objects {
+		obj.SetNamespace(namespace)
+		if err := b.mgmt.Create(ctx, obj); err != nil {
+			return fmt.Errorf("create %s: %w", obj.GetKind(), err)
+		}
+	}
+	class := &clusterv1.ClusterClass{}
+	return b.until(ctx, func() (int, error) {
+		err := b.mgmt.Get(ctx, client.ObjectKey{Namespace: namespace, Name: className}, class)
+		return int(class.Generation - class.Status.ObservedGeneration), err
+	})
+}
+
+// classBased is a cluster that says only what is its own.
+func (s *Scenario) classBased(name string) *clusterv1.Cluster {
+	c := &clusterv1.Cluster{}
+	c.Namespace, c.Name = namespace, name
+	c.Spec.ClusterNetwork.Pods.CIDRBlocks = []string{"10.244.0.0/16"}
+	c.Spec.ClusterNetwork.Services.CIDRBlocks = []string{"10.96.0.0/16"}
+	t := &c.Spec.Topology
+	t.ClassRef.Name, t.Version, t.ControlPlane.Replicas = className, s.KubernetesVersion, &s.ControlPlane
+	t.Workers.MachineDeployments = []clusterv1.MachineDeploymentTopology{{Class: "worker", Name: "workers", Replicas: &s.Workers}}
+	return c
+}
+
+// compare sets the clusters against the plain ones.
+func (b *bench) compare(_ context.Context, r *Result) error {
+	if b.scenario.Class {
+		r.Plain.CPURatio = round(r.CPUSecondsPerCluster / r.Plain.CPUSecondsPerCluster)
+		r.Plain.RequestsOfTopology = addedByClass(r.ByVerbAndResource, r.Plain.ByVerbAndResource, b.scenario.Clusters)
+	}
+	return nil
+}
+
+// drainTimeout is what an edit of the class gives the control plane machines.
+const drainTimeout = 77
+
+// editClass changes a field of the class that reaches control planes and their
+// Machines in place, and measures until all have it.
+func (b *bench) editClass(ctx context.Context, r *Result) error {
+	if !b.scenario.Class {
+		return nil
+	}
+	before, err := b.snap(ctx)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	class := &clusterv1.ClusterClass{}
+	class.Namespace, class.Name = namespace, className
+	if err := b.merge(ctx, class, fmt.Sprintf(`{"spec":{"controlPlane":{"deletion":{"nodeDrainTimeoutSeconds":%d}}}}`, drainTimeout)); err != nil {
+		return err
+	}
+	if err := b.until(ctx, func() (int, error) { return b.unedited(ctx) }); err != nil {
+		return err
+	}
+	r.ClassEdit.Seconds = round(time.Since(begin).Seconds())
+	if err := pause(ctx, seconds(b.scenario.SettleSeconds)); err != nil {
+		return err
+	}
+	after, err := b.snap(ctx)
+	if err != nil {
+		return err
+	}
+	q, n := after.requests.since(before.requests), float64(b.scenario.Clusters)
+	r.ClassEdit.CPUSecondsPerCluster = round((after.cpu - before.cpu) / n)
+	r.ClassEdit.AppliesPerCluster = round(q.sum(isApply) / n)
+	r.ClassEdit.WritesPerCluster = round(q.sum(func(q request) bool {
+		return isWrite(q) && !strings.HasSuffix(q.resource, "/status") && !strings.HasPrefix(q.resource, "events.")
+	}) / n)
+	r.ClassEdit.Conflicts, r.ClassEdit.ByVerbAndResource = q.sum(isConflict), q.counts(counted)
+	return nil
+}
+
+// unedited counts the control plane machines that do not have the edit yet.
+func (b *bench) unedited(ctx context.Context) (int, error) {
+	var machines clusterv1.MachineList
+	err := b.mgmt.List(ctx, &machines, client.InNamespace(namespace), client.HasLabels{clusterv1.MachineControlPlaneLabel})
+	lacking := b.scenario.Clusters * int(b.scenario.ControlPlane)
+	for i := range machines.Items {
+		if have := machines.Items[i].Spec.Deletion.NodeDrainTimeoutSeconds; have != nil && *have == drainTimeout {
+			lacking--
+		}
+	}
+	return lacking, err
+}
+
+// addedByClass is how many requests a class-based cluster takes of those by which
+// a topology is written and told of, beyond those of a plain one.
+func addedByClass(class, plain []Count, clusters int) float64 {
+	of := func(counts []Count, verb, resource string) (n float64) {
+		for _, c := range counts {
+			if c.Verb == verb && (c.Resource == resource || resource == "") {
+				n += c.Count
+			}
+		}
+		return n
+	}
+	total := of(class, "APPLY", "") - of(plain, "APPLY", "")
+	for _, verb := range []string{"PATCH", "POST"} {
+		for _, resource := range []string{"clusters.cluster.x-k8s.io", "clusters.cluster.x-k8s.io/status", "events.events.k8s.io"} {
+			total += of(class, verb, resource) - of(plain, verb, resource)
+		}
+	}
+	return round(total / float64(clusters))
+}
