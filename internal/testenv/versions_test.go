@@ -27,6 +27,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/testenv"
+	"github.com/capstan-dev/capstan/manifests"
 )
 
 const (
@@ -327,5 +328,59 @@ func TestManagedFieldsSurviveAConverterThatIsAway(t *testing.T) {
 	s.apply(s.new, "user", s.set(setsNew, "mixed", "two", ""))
 	if diff := cmp.Diff(map[string]string{"e": "f"}, s.get(s.new, "mixed").GetLabels()); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+}
+
+// TestEveryKindIsReadAtItsOldVersions goes through the whole of an API server: the
+// schema of the old version must have each field that a conversion makes.
+func TestEveryKindIsReadAtItsOldVersions(t *testing.T) {
+	t.Parallel()
+	env := testenv.Start(t)
+	c, err := dynamic.NewForConfig(env.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crds, err := manifests.CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, crd := range crds {
+		for _, v := range crd.Spec.Versions {
+			all := c.Resource(schema.GroupVersionResource{Group: crd.Spec.Group, Version: v.Name, Resource: crd.Spec.Names.Plural})
+			if _, err := all.List(t.Context(), metav1.ListOptions{}); err != nil {
+				t.Errorf("list %s at %s: %v", crd.Name, v.Name, err)
+			}
+		}
+	}
+	control := map[string]any{}
+	if err := yaml.Unmarshal([]byte(`
+apiVersion: controlplane.cluster.x-k8s.io/v1beta1
+kind: KubeadmControlPlane
+metadata: {name: a}
+spec:
+  version: v1.36.3
+  replicas: 3
+  machineTemplate:
+    infrastructureRef: {apiVersion: infrastructure.capstan.dev/v1beta2, kind: LocalMachineTemplate, name: a}
+    nodeDrainTimeout: 10m
+  kubeadmConfigSpec:
+    clusterConfiguration:
+      apiServer: {extraArgs: {v: "2"}, timeoutForControlPlane: 4m}
+    initConfiguration: {nodeRegistration: {taints: []}}
+`), &control); err != nil {
+		t.Fatal(err)
+	}
+	at := func(version string) dynamic.ResourceInterface {
+		return c.Resource(schema.GroupVersionResource{Group: "controlplane.cluster.x-k8s.io", Version: version, Resource: "kubeadmcontrolplanes"}).Namespace(env.Namespace)
+	}
+	if _, err := at("v1beta1").Apply(t.Context(), "a", &unstructured.Unstructured{Object: control}, metav1.ApplyOptions{FieldManager: "user"}); err != nil {
+		t.Fatal(err)
+	}
+	stored, err := at("v1beta2").Get(t.Context(), "a", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, _, _ := unstructured.NestedInt64(stored.Object, "spec", "machineTemplate", "spec", "deletion", "nodeDrainTimeoutSeconds"); s != 600 {
+		t.Errorf("stored %v", stored.Object["spec"])
 	}
 }
