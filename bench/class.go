@@ -5,7 +5,9 @@ package main
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -21,21 +23,25 @@ var classFile []byte
 // className is what class.yaml calls it.
 const className = "bench"
 
-// plain makes as many clusters without a class, measures, and takes them away.
-func (b *bench) plain(ctx context.Context, r *Result) error {
+// plain makes as many clusters without a class on a plane of their own, and
+// measures: what a plane has behind it would cost those that come after.
+func (b *bench) plain(ctx context.Context, r *Result) (err error) {
 	if !b.scenario.Class {
 		return nil
 	}
-	with := *b.scenario
-	defer func() { b.scenario = &with }()
-	without := with
-	without.Class = false
-	b.scenario = &without
-	var all Result
-	if err := b.create(ctx, &all); err != nil {
+	dir, err := os.MkdirTemp("", "capstan-bench-plain")
+	if err != nil {
 		return err
 	}
-	if err := b.delete(ctx, &all); err != nil {
+	without := *b.scenario
+	without.Class = false
+	other := &bench{scenario: &without, binary: b.binary, dir: dir, flags: b.flags}
+	if err := other.up(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, other.plane.stop(), os.RemoveAll(dir)) }()
+	var all Result
+	if err := other.create(ctx, &all); err != nil {
 		return err
 	}
 	r.Plain = Plain{

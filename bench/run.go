@@ -46,6 +46,9 @@ func (b *bench) run(ctx context.Context) (_ *Result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, b.scenario.timeout())
 	defer cancel()
 	r := &Result{Scenario: *b.scenario}
+	if err := b.plain(ctx, r); err != nil {
+		return nil, err
+	}
 	if err := b.up(ctx); err != nil {
 		return nil, err
 	}
@@ -55,7 +58,7 @@ func (b *bench) run(ctx context.Context) (_ *Result, err error) {
 		}
 	}()
 	r.ReadySeconds = round(b.plane.ready.Seconds())
-	for _, step := range []func(context.Context, *Result) error{b.register, b.plain, b.makeClass, b.create, b.compare, b.watchOver} {
+	for _, step := range []func(context.Context, *Result) error{b.register, b.makeClass, b.create, b.compare, b.watchOver} {
 		if err := step(ctx, r); err != nil {
 			return nil, err
 		}
