@@ -69,7 +69,7 @@ func (r *Reconciler) haveUpdated(ctx context.Context, s *state, q inplace.Questi
 }
 
 // latest is the object behind a reference, if there is one; live reads it past
-// the cache.
+// the cache, and puts it in the place of what that had.
 func (r *Reconciler) latest(ctx context.Context, ref *provider.Reference, live bool) (*unstructured.Unstructured, error) {
 	if ref.Obj == nil || !live {
 		return ref.Known().Obj, nil
@@ -79,6 +79,7 @@ func (r *Reconciler) latest(ctx context.Context, ref *provider.Reference, live b
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(ref.Obj), obj); err != nil {
 		return nil, fmt.Errorf("get %s past the cache: %w", ref, err)
 	}
+	ref.Obj = &provider.Object{Unstructured: obj, Contract: ref.Obj.Contract} // with the mark that is to go
 	return obj, nil
 }
 
