@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
@@ -72,6 +73,9 @@ func (called) Forget(transport.Endpoint) {}
 
 // asked are what a test gives in place of extensions. None is discovered.
 type asked struct{ updates.Hooks }
+
+// Source implements topology.Extensions.
+func (asked) Source(extensions.ToRequests) source.Source { return nil }
 
 // Discover implements extensionconfig.Extensions.
 func (asked) Discover(_ context.Context, config *runtimev1.ExtensionConfig) (*hooksv1.DiscoveryResponse, error) {

@@ -12,10 +12,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
-	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -28,6 +29,8 @@ const name = "clusterclass"
 // Extensions call the handler of a runtime extension. They remember answers.
 type Extensions interface {
 	CallExtension(ctx context.Context, hook any, forObject metav1.Object, name string, request hooksv1.RequestObject, response hooksv1.ResponseObject) error
+	// Source wakes those whom another registration concerns.
+	Source(extensions.ToRequests) source.Source
 }
 
 // Reconciler has what the controller needs from outside. All fields are
@@ -50,7 +53,7 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 	}
 	c, err := controller.For(mgr, name, &clusterv1.ClusterClass{}, predicate.Or[client.Object](
 		predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})).
-		Watches(&runtimev1.ExtensionConfig{}, r.ofExtension, extensionMatters()).
+		WatchesSource(r.Extensions.Source(r.ofExtension)).
 		Build(r)
 	r.watcher = c
 	return err

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
@@ -48,6 +49,9 @@ type world struct {
 	answers map[string]func(settings map[string]string) (string, error) // the variables in YAML, by handler
 	asked   int
 }
+
+// Source implements Extensions.
+func (*world) Source(extensions.ToRequests) source.Source { return nil }
 
 // CallExtension implements Extensions.
 func (w *world) CallExtension(_ context.Context, _ any, obj metav1.Object, handler string, request hooksv1.RequestObject, response hooksv1.ResponseObject) error {
@@ -387,9 +391,9 @@ func TestWhoIsWoken(t *testing.T) {
 		"by another of the kind":                {w.ofTemplate(t.Context(), template("BootTemplate", "boot2", "ns")), false},
 		"by another kind of the name":           {w.ofTemplate(t.Context(), template("HostTemplate", "boot", "ns")), false},
 		"in another namespace":                  {w.ofTemplate(t.Context(), template("BootTemplate", "boot", "other")), false},
-		"by an extension that it asks":          {w.ofExtension(t.Context(), &runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: "y"}}), true},
-		"by one that it does not ask":           {w.ofExtension(t.Context(), &runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: "z"}}), false},
-		"by one that only ends so":              {w.ofExtension(t.Context(), &runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: "ars.x"}}), false},
+		"by an extension that it asks":          {w.ofExtension(t.Context(), "y"), true},
+		"by one that it does not ask":           {w.ofExtension(t.Context(), "z"), false},
+		"by one that only ends so":              {w.ofExtension(t.Context(), "ars.x"), false},
 	}
 	for _, name := range slices.Sorted(maps.Keys(tests)) {
 		if tc := tests[name]; (len(tc.got) > 0) != tc.want {

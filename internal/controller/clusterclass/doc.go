@@ -4,7 +4,7 @@
 // templates that the class names, and knows its variables.
 //
 // Watches: ClusterClass (spec, labels and annotations); templates by reference;
-// ExtensionConfig by the handlers that a class asks for variables.
+// registrations of extensions by the handlers that a class asks.
 // Writes: ClusterClass status; owner of templates.
 // Phases, each whatever becomes of the other: own templates, define variables.
 // Invariant: status.observedGeneration moves only when all of that generation is

@@ -19,8 +19,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
 )
 
-// source is one that defines variables.
-type source struct {
+// origin is one that defines variables.
+type origin struct {
 	variables.Source
 	handler string // of an extension; "" for the class itself
 }
@@ -48,9 +48,9 @@ func (r *Reconciler) defineVariables(ctx context.Context, s *state) (phase.Next,
 
 // sources are the class and those of its patches that define variables, in order,
 // as far as they answer.
-func (r *Reconciler) sources(ctx context.Context, class *clusterv1.ClusterClass) ([]source, error) {
+func (r *Reconciler) sources(ctx context.Context, class *clusterv1.ClusterClass) ([]origin, error) {
 	var errs []error
-	sources := []source{{variables.Source{From: clusterv1.VariableDefinitionFromInline, Variables: class.Spec.Variables}, ""}}
+	sources := []origin{{variables.Source{From: clusterv1.VariableDefinitionFromInline, Variables: class.Spec.Variables}, ""}}
 	for _, p := range class.Spec.Patches {
 		if p.External == nil || p.External.DiscoverVariablesExtension == "" {
 			continue
@@ -62,7 +62,7 @@ func (r *Reconciler) sources(ctx context.Context, class *clusterv1.ClusterClass)
 			errs = append(errs, fmt.Errorf("patch %q: %w", p.Name, err))
 			continue
 		}
-		sources = append(sources, source{variables.Source{From: p.Name, Variables: answer.Variables}, handler})
+		sources = append(sources, origin{variables.Source{From: p.Name, Variables: answer.Variables}, handler})
 	}
 	return sources, errors.Join(errs...)
 }
@@ -70,7 +70,7 @@ func (r *Reconciler) sources(ctx context.Context, class *clusterv1.ClusterClass)
 // check says what is wrong with the definitions of the class itself, which
 // admission saw, but not while it was not there; and with those of extensions. What
 // was found good is remembered, for rules take time to compile.
-func (r *Reconciler) check(class *clusterv1.ClusterClass, sources []source) (inline, wrong error) {
+func (r *Reconciler) check(class *clusterv1.ClusterClass, sources []origin) (inline, wrong error) {
 	text, err := json.Marshal(sources)
 	if err != nil {
 		return nil, err

@@ -8,11 +8,9 @@ import (
 	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/pure/topology/classrefs"
 )
@@ -28,17 +26,10 @@ func (r *Reconciler) ofTemplate(ctx context.Context, template client.Object) []r
 }
 
 // ofExtension wakes the classes that ask a handler of an extension for variables.
-func (r *Reconciler) ofExtension(ctx context.Context, config client.Object) []reconcile.Request {
+func (r *Reconciler) ofExtension(ctx context.Context, config string) []reconcile.Request {
 	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.ClusterClassList{}, func(class *clusterv1.ClusterClass) bool {
 		return slices.ContainsFunc(class.Spec.Patches, func(p clusterv1.ClusterClassPatch) bool {
-			return p.External != nil && strings.HasSuffix(p.External.DiscoverVariablesExtension, "."+config.GetName())
+			return p.External != nil && strings.HasSuffix(p.External.DiscoverVariablesExtension, "."+config)
 		})
-	})
-}
-
-// extensionMatters passes what may change the answer of an extension.
-func extensionMatters() predicate.Predicate {
-	return controller.Matters(func(c *runtimev1.ExtensionConfig) []any {
-		return []any{c.Spec, c.Annotations, c.Status.Handlers}
 	})
 }

@@ -15,12 +15,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
-	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/apply"
 	"github.com/capstan-dev/capstan/internal/access/classes"
+	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/workload"
@@ -44,6 +45,8 @@ const manager = "capi-topology"
 type Extensions interface {
 	CallExtension(ctx context.Context, hook any, forObject metav1.Object, name string, request hooksv1.RequestObject, response hooksv1.ResponseObject) error
 	CallAllExtensions(ctx context.Context, hook any, forObject metav1.Object, request hooksv1.RequestObject, response hooksv1.ResponseObject) error
+	// Source wakes those whom another registration concerns.
+	Source(extensions.ToRequests) source.Source
 }
 
 // Reconciler has what the controller needs from outside. All fields are
@@ -77,7 +80,7 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 		Watches(&clusterv1.MachineHealthCheck{}, ofOwned, ownedMatters()).
 		Watches(&clusterv1.MachineSet{}, ofOwned, gone()).
 		Watches(&clusterv1.Machine{}, r.ofMachine, machineMatters()).
-		Watches(&runtimev1.ExtensionConfig{}, r.ofExtension, extensionMatters()).
+		WatchesSource(r.Extensions.Source(r.ofExtension)).
 		WatchesSource(r.Workload.Source(&corev1.Node{}, r.ofNode)).
 		WatchesSource(r.Workload.Source(nil, r.ofNode)).
 		Concurrency(50).

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/access/provider"
@@ -123,8 +122,8 @@ func (r *Reconciler) duringUpgrade(ctx context.Context, key client.ObjectKey) []
 
 // ofExtension wakes the Clusters that an extension may have another answer for:
 // those whose class asks it, and those that wait for a hook.
-func (r *Reconciler) ofExtension(ctx context.Context, config client.Object) []reconcile.Request {
-	ours := func(handler string) bool { return strings.HasSuffix(handler, "."+config.GetName()) }
+func (r *Reconciler) ofExtension(ctx context.Context, config string) []reconcile.Request {
+	ours := func(handler string) bool { return strings.HasSuffix(handler, "."+config) }
 	classes := map[client.ObjectKey]bool{}
 	var list clusterv1.ClusterClassList
 	if err := r.Mgmt.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -140,10 +139,6 @@ func (r *Reconciler) ofExtension(ctx context.Context, config client.Object) []re
 	return controller.ListedIf(ctx, r.Mgmt, &clusterv1.ClusterList{}, func(c *clusterv1.Cluster) bool {
 		return c.Spec.Topology.IsDefined() && (classes[c.GetClassKey()] || !conditions.IsTrue(c, clusterv1.ClusterTopologyReconciledCondition))
 	})
-}
-
-func extensionMatters() predicate.Predicate {
-	return controller.Matters(func(c *runtimev1.ExtensionConfig) []any { return []any{c.Spec, c.Annotations, c.Status.Handlers} })
 }
 
 // watch has a kind of a provider wake us: by what refers to its objects, or if

@@ -18,12 +18,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 	"sigs.k8s.io/yaml"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/classes"
+	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/workload"
@@ -151,6 +153,8 @@ func (unconnected) Client(context.Context, client.ObjectKey) (client.Client, err
 // hooks are what extensions answer, by the hook's name or, of a patch, by the
 // handler's. Who is not there has no objection.
 type hooks map[string]func(request hooksv1.RequestObject, response hooksv1.ResponseObject) error
+
+func (hooks) Source(extensions.ToRequests) source.Source { return nil }
 
 func (h hooks) CallAllExtensions(_ context.Context, _ any, _ metav1.Object, request hooksv1.RequestObject, response hooksv1.ResponseObject) error {
 	name := strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", request), "*v1alpha1."), "Request")
