@@ -5,7 +5,6 @@ package testenv_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -94,24 +93,6 @@ func TestAClassIsReadyAndDefaultsWhatADryRunAsksFor(t *testing.T) {
 	if err := env.Client.Delete(t.Context(), class); err != nil {
 		t.Errorf("delete: %v", err)
 	}
-}
-
-// TestTheClassOfTheBookIsReady makes the first class of docs/book/classes.md.
-func TestTheClassOfTheBookIsReady(t *testing.T) {
-	t.Parallel()
-	env := testenv.Start(t)
-	page, err := os.ReadFile("../../docs/book/classes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, _ := strings.Cut(string(page), "```yaml\n")
-	text, _, _ = strings.Cut(text, "```")
-	for _, object := range strings.Split(text, "---\n") {
-		if err := env.Client.Create(t.Context(), read(t, env, object)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ready(t, env, read(t, env, strings.ReplaceAll(someClass, "{name: class}", "{name: simulated}")))
 }
 
 func TestClassesThatCannotWorkAreRefused(t *testing.T) {

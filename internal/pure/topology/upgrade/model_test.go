@@ -20,6 +20,9 @@ var listed = strings.Fields("v1.30.0 v1.31.0 v1.31.4 v1.32.0 v1.33.0+a v1.33.0+b
 func rank(v string) int { return slices.Index(listed, v) }
 
 func minor(v string) (n int) {
+	if v == "" { // none yet
+		return 0
+	}
 	if _, err := fmt.Sscanf(v, "v1.%d", &n); err != nil {
 		panic(err)
 	}
