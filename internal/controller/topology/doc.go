@@ -7,7 +7,7 @@
 // Watches: Cluster; its ClusterClass; templates that the class names, and copies
 // made of them; infrastructure and control plane by reference; MachineDeployment,
 // MachinePool and MachineHealthCheck of a topology; MachineSet that goes; Machine
-// while versions change; ExtensionConfig.
+// while versions change; registrations of extensions.
 // Writes: references, labels, annotations pending-hooks, upgrade-step and
 // ok-to-delete of the Cluster; its condition TopologyReconciled and the plans of an
 // upgrade; everything that carries label topology.cluster.x-k8s.io/owned, by
