@@ -9,8 +9,6 @@ package local
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -38,12 +36,10 @@ func Webhooks(backends host.Backends) []webhook.Webhook {
 			return made{meta: t.Spec.Template.ObjectMeta, spec: t.Spec.Template.Spec}
 		}),
 		template("LocalMachineTemplate", "localmachinetemplates", func(t *infrav1.LocalMachineTemplate) made {
-			s := t.Spec.Template.Spec
-			return made{meta: t.Spec.Template.ObjectMeta, spec: s, own: map[string]bool{"providerID": s.ProviderID != ""}}
+			return made{meta: t.Spec.Template.ObjectMeta, spec: t.Spec.Template.Spec}
 		}),
 		template("LocalMachinePoolTemplate", "localmachinepooltemplates", func(t *infrav1.LocalMachinePoolTemplate) made {
-			s := t.Spec.Template.Spec
-			return made{meta: t.Spec.Template.ObjectMeta, spec: s, own: map[string]bool{"providerID": s.ProviderID != "", "providerIDList": len(s.ProviderIDList) > 0}}
+			return made{meta: t.Spec.Template.ObjectMeta, spec: t.Spec.Template.Spec}
 		}),
 	}
 }
@@ -113,32 +109,23 @@ func endpoint(backends host.Backends) webhook.Webhook {
 type made struct {
 	meta clusterv1.ObjectMeta
 	spec any
-	own  map[string]bool // fields of spec that each has for itself, and whether they are set
 }
 
 // template keeps what machines are made from as it is, except for rehearsals
-// of the topology controller, which store nothing, and free of what names a
-// single one.
+// of the topology controller, which store nothing.
 func template[T any, P interface {
 	*T
 	metav1.Object
 }](kind, resource string, of func(*T) made) webhook.Webhook {
 	on := target(kind, resource)
-	const in = "object.?spec.?template.?"
 	on.When = map[string]string{
-		"spec-changed": webhook.SpecChanged,
-		"has-what-is-checked": "oldObject != null || " + in + "metadata.hasValue()" +
-			" || " + in + "spec.?providerID.hasValue() || " + in + "spec.?providerIDList.hasValue()",
+		"spec-changed":        webhook.SpecChanged,
+		"has-what-is-checked": "oldObject != null || object.?spec.?template.?metadata.hasValue()",
 	}
 	return webhook.Validate(on, func(_ context.Context, r webhook.Review[T]) (v webhook.Verdict, _ error) {
 		at, now := field.NewPath("spec", "template"), of(r.Object)
 		v.Errors = fieldrules.Metadata(at.Child("metadata"), now.meta)
 		if r.Old == nil {
-			for _, name := range slices.Sorted(maps.Keys(now.own)) {
-				if now.own[name] {
-					v.Errors = append(v.Errors, field.Forbidden(at.Child("spec", name), "is of one object alone, and the template is for many: leave it out"))
-				}
-			}
 			return v, nil
 		}
 		_, rehearsal := P(r.Object).GetAnnotations()[clusterv1.TopologyDryRunAnnotation]
