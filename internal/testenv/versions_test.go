@@ -301,16 +301,18 @@ func TestManagedFieldsSurviveAConverterThatIsAway(t *testing.T) {
 		crd.Spec.Conversion.Webhook.ClientConfig.URL, crd.Spec.Conversion.Webhook.ClientConfig.CABundle = &url, authority
 		s.must(env.Client.Patch(t.Context(), crd, client.MergeFrom(ours)))
 	}
-	refused := func(patch string, sub ...string) error {
-		_, err := s.new.Patch(t.Context(), "mixed", types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "other"}, sub...)
+	refused := func(patch string, dryRun []string, sub ...string) error {
+		_, err := s.new.Patch(t.Context(), "mixed", types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "other", DryRun: dryRun}, sub...)
 		if !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), "managedFields of ") {
 			return fmt.Errorf("patch %s: %v", patch, err)
 		}
 		return nil
 	}
 	answeredAt("https://nobody.capstan.invalid/convert", nil)
-	testenv.Eventually(t, func() error { return refused(`{"metadata": {"labels": {"c": "d"}}}`) })
-	s.must(refused(`{"status": {"observedGeneration": 7}}`, "status"))
+	const label = `{"metadata": {"labels": {"c": "d"}}}`
+	testenv.Eventually(t, func() error { return refused(label, []string{metav1.DryRunAll}) }) // until the definition is taken up
+	s.must(refused(label, nil))
+	s.must(refused(`{"status": {"observedGeneration": 7}}`, nil, "status"))
 	s.patch(s.new, "plain", `{"metadata": {"labels": {"c": "d"}}}`)
 	if obj := s.get(s.old, "mixed"); secret(obj) != "one" {
 		t.Errorf("read at the old version: %v", obj.Object)
