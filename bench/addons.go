@@ -38,10 +38,7 @@ func (b *bench) addons(ctx context.Context, r *Result) error {
 	if err := b.mgmt.List(ctx, &clusters, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("list Clusters: %w", err)
 	}
-	if err := pause(ctx, seconds(b.scenario.SettleSeconds)); err != nil {
-		return err
-	}
-	before, err := b.snap(ctx)
+	before, err := b.settled(ctx)
 	if err != nil {
 		return err
 	}
@@ -58,10 +55,7 @@ func (b *bench) addons(ctx context.Context, r *Result) error {
 		return err
 	}
 	r.Addons.Applied, r.Addons.Seconds = want, round(time.Since(begin).Seconds())
-	if err := pause(ctx, seconds(b.scenario.SettleSeconds)); err != nil {
-		return err
-	}
-	after, err := b.snap(ctx)
+	after, err := b.settled(ctx)
 	if err != nil {
 		return err
 	}

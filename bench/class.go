@@ -117,10 +117,7 @@ func (b *bench) editClass(ctx context.Context, r *Result) error {
 		return err
 	}
 	r.ClassEdit.Seconds = round(time.Since(begin).Seconds())
-	if err := pause(ctx, seconds(b.scenario.SettleSeconds)); err != nil {
-		return err
-	}
-	after, err := b.snap(ctx)
+	after, err := b.settled(ctx)
 	if err != nil {
 		return err
 	}

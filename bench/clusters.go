@@ -169,10 +169,7 @@ func (b *bench) delete(ctx context.Context, r *Result) error {
 		return err
 	}
 	r.Deletion.Seconds = round(time.Since(begin).Seconds())
-	if err := pause(ctx, seconds(b.scenario.SettleSeconds)); err != nil {
-		return err
-	}
-	after, err := b.snap(ctx)
+	after, err := b.settled(ctx)
 	if err != nil {
 		return err
 	}

@@ -73,10 +73,7 @@ func (b *bench) fail(ctx context.Context, r *Result) error {
 			return err
 		}
 	}
-	if err := pause(ctx, seconds(b.scenario.SettleSeconds)); err != nil {
-		return err
-	}
-	before, err := b.snap(ctx)
+	before, err := b.settled(ctx)
 	if err != nil {
 		return err
 	}
@@ -112,10 +109,7 @@ func (b *bench) fail(ctx context.Context, r *Result) error {
 			return fmt.Errorf("%d of %d Machines are found unhealthy, and %d are being deleted: %w", len(seen), len(chosen), len(going), ctx.Err())
 		}
 	}
-	if err := pause(ctx, seconds(b.scenario.SettleSeconds)); err != nil {
-		return err
-	}
-	after, err := b.snap(ctx)
+	after, err := b.settled(ctx)
 	if err != nil {
 		return err
 	}

@@ -43,10 +43,7 @@ func (b *bench) updateInPlace(ctx context.Context, r *Result) error {
 			return err
 		}
 	}
-	if err := pause(ctx, seconds(b.scenario.SettleSeconds)); err != nil {
-		return err
-	}
-	before, err := b.snap(ctx)
+	before, err := b.settled(ctx)
 	if err != nil {
 		return err
 	}
@@ -63,10 +60,7 @@ func (b *bench) updateInPlace(ctx context.Context, r *Result) error {
 	}
 	u := &r.InPlace
 	u.Machines, u.Seconds = b.scenario.Clusters*int(b.scenario.Workers), round(time.Since(begin).Seconds())
-	if err := pause(ctx, seconds(b.scenario.SettleSeconds)); err != nil {
-		return err
-	}
-	after, err := b.snap(ctx)
+	after, err := b.settled(ctx)
 	if err != nil {
 		return err
 	}

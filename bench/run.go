@@ -117,6 +117,14 @@ func (b *bench) snap(ctx context.Context) (snapshot, error) {
 	return snapshot{cpu, q}, err
 }
 
+// settled is a snapshot once the things under way have come to rest.
+func (b *bench) settled(ctx context.Context) (snapshot, error) {
+	if err := pause(ctx, seconds(b.scenario.SettleSeconds)); err != nil {
+		return snapshot{}, err
+	}
+	return b.snap(ctx)
+}
+
 // create measures from the first cluster to all of them Available, and what
 // still follows until things have settled.
 func (b *bench) create(ctx context.Context, r *Result) error {
@@ -131,10 +139,7 @@ func (b *bench) create(ctx context.Context, r *Result) error {
 	}
 	r.WallSeconds = round(time.Since(begin).Seconds())
 	r.Clusters = summarise(took)
-	if err := pause(ctx, seconds(b.scenario.SettleSeconds)); err != nil {
-		return err
-	}
-	after, err := b.snap(ctx)
+	after, err := b.settled(ctx)
 	if err != nil {
 		return err
 	}
