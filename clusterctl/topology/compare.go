@@ -81,7 +81,7 @@ func (p *Plane) Compare(ctx context.Context, s *Source) (Comparison, error) {
 	c.way()
 	cp := &d.ControlPlane
 	errs := []error{
-		problems(d),
+		d.Problem(),
 		c.object(current.Infrastructure, d.Infrastructure.Object),
 		c.template(current.Hosts, cp.Hosts),
 		c.object(current.ControlPlane, cp.Object),

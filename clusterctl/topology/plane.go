@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -105,7 +106,7 @@ func (p *Plane) referred(ctx context.Context, namespace string, ref clusterv1.Co
 	}
 	named := class.GroupVersionKind()
 	kind := schema.GroupVersionKind{Group: ref.APIGroup, Version: named.Version, Kind: ref.Kind}
-	if ref.APIGroup != named.Group || ref.Kind != named.Kind && ref.Kind != trimTemplate(named.Kind) {
+	if ref.APIGroup != named.Group || ref.Kind != named.Kind && ref.Kind != strings.TrimSuffix(named.Kind, clusterv1.TemplateSuffix) {
 		labels, err := p.definition(ctx, ref.APIGroup, ref.Kind)
 		if err != nil {
 			return nil, err

@@ -3,7 +3,6 @@
 package topology
 
 import (
-	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,7 +28,7 @@ func (s *Source) Render() (Rendered, error) {
 	if err != nil {
 		return Rendered{}, err
 	}
-	return Rendered{Objects: objects(d), Notes: d.Unmatched}, problems(d)
+	return Rendered{Objects: d.Objects(), Notes: d.Unmatched}, d.Problem()
 }
 
 func (s *Source) compute(current desired.Current, same func(current, wanted *unstructured.Unstructured) (bool, error), ext desired.Extensions) (desired.Desired, error) {
@@ -60,35 +59,6 @@ func atTheEnd(t *clusterv1.Topology) (upgrade.Plan, error) {
 		f.Workers = append(f.Workers, upgrade.Group{Kind: upgrade.MachinePool, Name: mp.Name, Wanted: true})
 	}
 	return upgrade.Next(f, &questions.Asker[upgrade.Question, upgrade.Answer]{})
-}
-
-// objects are all that is made.
-func objects(d desired.Desired) (all []*unstructured.Unstructured) {
-	add := func(some ...*unstructured.Unstructured) {
-		for _, o := range some {
-			if o != nil {
-				all = append(all, o)
-			}
-		}
-	}
-	add(d.Infrastructure.Object, d.ControlPlane.Hosts, d.ControlPlane.Object, d.ControlPlane.HealthCheck)
-	for _, groups := range [][]desired.GroupPart{d.Deployments, d.Pools} {
-		for _, g := range groups {
-			add(g.Bootstrap, g.Hosts, g.Object, g.HealthCheck)
-		}
-	}
-	return all
-}
-
-// problems are what is wrong with parts.
-func problems(d desired.Desired) error {
-	errs := []error{d.Err, d.Infrastructure.Err, d.ControlPlane.Err}
-	for _, groups := range [][]desired.GroupPart{d.Deployments, d.Pools} {
-		for _, g := range groups {
-			errs = append(errs, g.Err)
-		}
-	}
-	return errors.Join(errs...)
 }
 
 func describe(u *unstructured.Unstructured) string {

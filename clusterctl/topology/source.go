@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -149,7 +150,7 @@ func (s *Source) findTemplates(lookup Lookup, definitions map[string]*unstructur
 		return err
 	}
 	gvk := s.class.Spec.ControlPlane.TemplateRef.GroupVersionKind()
-	kind := trimTemplate(gvk.Kind)
+	kind := strings.TrimSuffix(gvk.Kind, clusterv1.TemplateSuffix)
 	var err error
 	switch d := definitions[contract.CRDName(gvk.Group, kind)]; {
 	case d != nil:
@@ -162,10 +163,6 @@ func (s *Source) findTemplates(lookup Lookup, definitions map[string]*unstructur
 		s.contract = contract.V1Beta2
 	}
 	return err
-}
-
-func trimTemplate(kind string) string {
-	return kind[:max(0, len(kind)-len(clusterv1.TemplateSuffix))]
 }
 
 func (s *Source) template(ref clusterv1.ClusterClassTemplateReference) (*unstructured.Unstructured, error) {

@@ -18,6 +18,7 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workers"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/index"
@@ -90,7 +91,7 @@ func concurrency(c *clusterv1.Cluster) (int, error) {
 
 // controlPlane reads what an upgrade looks at.
 func (s *state) controlPlane() (cp upgrade.ControlPlane, err error) {
-	cp.Kind = strings.TrimSuffix(s.blueprint.ControlPlane.Template.Kind, clusterv1.TemplateSuffix)
+	cp.Kind = provider.CopyKind(s.blueprint.ControlPlane.Template.GroupVersionKind().GroupKind()).Kind
 	obj := s.current.ControlPlane
 	if obj == nil {
 		return cp, nil
