@@ -54,7 +54,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 		Watches(&clusterv1.MachineSet{}, ofDescendant).
 		Watches(&clusterv1.MachinePool{}, ofDescendant).
 		Watches(&clusterv1.Machine{}, ofDescendant).
-		Watches(&clusterv1.ClusterClass{}, r.ofClass, classMatters()).
+		Watches(&clusterv1.ClusterClass{}, controller.OfClass(r.Mgmt), classMatters()).
 		WatchesSource(r.Workload.Source(nil, ofConnection)).
 		Concurrency(50).
 		Build(r)

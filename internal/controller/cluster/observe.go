@@ -94,11 +94,6 @@ func ofDescendant(_ context.Context, obj client.Object) []reconcile.Request {
 	return out
 }
 
-// ofClass wakes the Clusters of a class.
-func (r *Reconciler) ofClass(ctx context.Context, class client.Object) []reconcile.Request {
-	return controller.Listed(ctx, r.Mgmt, &clusterv1.ClusterList{}, client.MatchingFields{index.ClusterClass: client.ObjectKeyFromObject(class).String()})
-}
-
 // classMatters passes what a Cluster looks at of its class.
 func classMatters() predicate.Predicate {
 	return controller.Matters(func(c *clusterv1.ClusterClass) []any { return []any{c.Spec.AvailabilityGates} })

@@ -74,7 +74,7 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 		return errors.New("topology: Mgmt, Live, Providers, Classes, Schemas, Workload, Extensions, Clock and Recorder are required")
 	}
 	c, err := controller.For(mgr, Name, &clusterv1.Cluster{}, clusterMatters()).
-		Watches(&clusterv1.ClusterClass{}, r.ofClass, classMatters()).
+		Watches(&clusterv1.ClusterClass{}, controller.OfClass(r.Mgmt), classMatters()).
 		Watches(&clusterv1.MachineDeployment{}, ofOwned, ownedMatters()).
 		Watches(&clusterv1.MachinePool{}, ofOwned, poolMatters()).
 		Watches(&clusterv1.MachineHealthCheck{}, ofOwned, ownedMatters()).

@@ -21,7 +21,6 @@ import (
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
-	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/pure/topology/classrefs"
 )
 
@@ -34,11 +33,6 @@ func clusterMatters() predicate.Predicate {
 			conditions.IsTrue(c, clusterv1.ClusterControlPlaneInitializedCondition), c.Status.Initialization,
 		}
 	})
-}
-
-// ofClass wakes the Clusters of a class.
-func (r *Reconciler) ofClass(ctx context.Context, class client.Object) []reconcile.Request {
-	return controller.Listed(ctx, r.Mgmt, &clusterv1.ClusterList{}, client.MatchingFields{index.ClusterClass: client.ObjectKeyFromObject(class).String()})
 }
 
 // classMatters waits for the controller of classes: a spec that it has not looked at
@@ -188,12 +182,14 @@ func (r *Reconciler) ofTemplate(ctx context.Context, template client.Object) []r
 	}
 	gk := template.GetObjectKind().GroupVersionKind().GroupKind()
 	var out []reconcile.Request
-	for _, class := range controller.ListedIf(ctx, r.Mgmt, &clusterv1.ClusterClassList{}, func(class *clusterv1.ClusterClass) bool {
+	for _, found := range controller.ListedIf(ctx, r.Mgmt, &clusterv1.ClusterClassList{}, func(class *clusterv1.ClusterClass) bool {
 		return slices.ContainsFunc(classrefs.All(class), func(t classrefs.Template) bool {
 			return t.Ref.Name == template.GetName() && t.Ref.GroupVersionKind().GroupKind() == gk
 		})
 	}, client.InNamespace(template.GetNamespace())) {
-		out = append(out, controller.Listed(ctx, r.Mgmt, &clusterv1.ClusterList{}, client.MatchingFields{index.ClusterClass: class.String()})...)
+		class := &clusterv1.ClusterClass{}
+		class.Namespace, class.Name = found.Namespace, found.Name
+		out = append(out, controller.OfClass(r.Mgmt)(ctx, class)...)
 	}
 	return out
 }

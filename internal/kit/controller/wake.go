@@ -14,10 +14,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/index"
 )
 
 // Listed wakes the objects that the cache lists. What cannot be listed is
@@ -71,4 +73,11 @@ func Changed() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld == nil || e.ObjectNew == nil || e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion()
 	}}
+}
+
+// OfClass returns what wakes the Clusters of a class, by the index of them.
+func OfClass(mgmt client.Reader) handler.MapFunc {
+	return func(ctx context.Context, class client.Object) []reconcile.Request {
+		return Listed(ctx, mgmt, &clusterv1.ClusterList{}, client.MatchingFields{index.ClusterClass: client.ObjectKeyFromObject(class).String()})
+	}
 }
