@@ -85,10 +85,15 @@ spec:
 // create makes objects of a document, as a user does.
 func (s *story) create(doc string) {
 	s.t.Helper()
+	s.createIn("default", doc)
+}
+
+func (s *story) createIn(namespace, doc string) {
+	s.t.Helper()
 	objects, err := template.Objects([]byte(doc))
 	s.must(err)
 	for _, obj := range objects {
-		obj.SetNamespace("default")
+		obj.SetNamespace(namespace)
 		s.must(s.Mgmt.Create(s.t.Context(), obj))
 	}
 }

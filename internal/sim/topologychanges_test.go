@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
@@ -86,6 +88,61 @@ func TestAClusterChangesItsClass(t *testing.T) {
 	topologyOf(t, w)
 	end(t, w)
 	w.Golden("a-cluster-changes-its-class.txt")
+}
+
+// TestAClassOfAnotherNamespace serves a Cluster to its end: what is made lies where
+// the Cluster does, and is made from templates that lie where the class does, also
+// if there are others of the same names beside the Cluster.
+func TestAClassOfAnotherNamespace(t *testing.T) {
+	t.Parallel()
+	w := newWith(t, func(*Options) {})
+	class := func(namespace string) {
+		w.createIn(namespace, templates+fleetClass)
+		w.RunFor(time.Minute)
+	}
+	copies := func() {
+		topologyOf(t, w)
+		for _, kind := range []string{"LocalClusterTemplate", "LocalMachineTemplate", "KubeadmControlPlaneTemplate", "KubeadmConfigTemplate", "LocalCluster", "KubeadmControlPlane", "MachineDeployment"} {
+			for _, obj := range w.objects(kind) {
+				var owners []string
+				for _, o := range obj.GetOwnerReferences() {
+					owners = append(owners, o.Kind+" "+o.Name)
+				}
+				w.Tell("%s %s/%s belongs to %s", kind, obj.GetNamespace(), obj.GetName(), cmp.Or(strings.Join(owners, ", "), "nobody"))
+			}
+		}
+	}
+	w.Tell("# a Cluster of a class in a namespace that does not exist")
+	w.create(strings.Replace(fleetCluster, "{name: fleet}", "{name: fleet, namespace: shared}", 1))
+	w.Run()
+	topologyOf(t, w)
+	w.Tell("# namespace and class come, and another class of its name beside the Cluster")
+	class("shared")
+	class("default")
+	copies()
+	w.Tell("# a template beside the Cluster changes, and then one of the class")
+	for _, namespace := range []string{"default", "shared"} {
+		host := &infrav1.LocalMachineTemplate{}
+		w.must(w.Mgmt.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "host"}, host))
+		host.Spec.Template.ObjectMeta.Labels = map[string]string{"from": namespace}
+		w.must(w.Mgmt.Update(t.Context(), host))
+		w.RunFor(time.Minute)
+		topologyOf(t, w)
+	}
+	change(t, w, "demo", &clusterv1.Cluster{}, "use the class beside the Cluster", func(c *clusterv1.Cluster) { c.Spec.Topology.ClassRef.Namespace = "" })
+	w.RunFor(time.Minute)
+	topologyOf(t, w)
+	change(t, w, "demo", &clusterv1.Cluster{}, "use the other one again, and upgrade", func(c *clusterv1.Cluster) {
+		c.Spec.Topology.ClassRef.Namespace, c.Spec.Topology.Version = "shared", "v1.34.2"
+	})
+	w.RunFor(5 * time.Minute)
+	copies()
+	end(t, w)
+	w.Tell("# delete the Cluster")
+	w.must(w.Mgmt.Delete(t.Context(), get(t, w, "demo", &clusterv1.Cluster{})))
+	w.RunFor(time.Minute)
+	left(w)
+	w.Golden("a-class-of-another-namespace.txt")
 }
 
 // TestWorkersThatComeDuringAnUpgradeWaitForIt, and what rolls nothing out does not.
