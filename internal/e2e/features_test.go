@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,6 +47,10 @@ func TestFeaturesAreTurnedOffAndOnAgain(t *testing.T) {
 	was.ResourceVersion = ""
 	if err := f.Client.Update(f.Context(), was); err == nil || !strings.Contains(err.Error(), "MachinePool feature flag") {
 		t.Errorf("a pool is scaled that nobody would scale: %v", err)
+	}
+	scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 9}}
+	if err := f.Client.SubResource("scale").Update(f.Context(), pool, client.WithSubResourceBody(scale)); err == nil || !strings.Contains(err.Error(), "MachinePool feature flag") {
+		t.Errorf("a pool is scaled by its subresource: %v", err)
 	}
 	f.create("plain", shape{workers: 1})
 	f.becomes("plain")

@@ -29,6 +29,7 @@ var gated = []struct {
 }{
 	{"core", clusterv1.GroupVersion(), "ClusterClass", "clusterclasses", "", []string{features.ClusterTopology}},
 	{"core", clusterv1.GroupVersion(), "MachinePool", "machinepools", "", []string{features.MachinePool}},
+	{"core", clusterv1.GroupVersion(), "MachinePool", "machinepools/scale", "", []string{features.MachinePool}},
 	{"core", runtimev1.GroupVersion(), "ExtensionConfig", "extensionconfigs", admissionregistrationv1.ClusterScope, []string{features.RuntimeSDK}},
 	{"kubeadm", controlplanev1.GroupVersion(), "KubeadmControlPlaneTemplate", "kubeadmcontrolplanetemplates", "", []string{features.ClusterTopology}},
 	{"local", infrav1.GroupVersion(), "LocalClusterTemplate", "localclustertemplates", "", []string{features.ClusterTopology}},
