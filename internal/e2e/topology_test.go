@@ -101,18 +101,40 @@ func (f fleet) reconciled(name string) error {
 // templates, variables and versions, and leaves nothing.
 func TestAClusterIsMadeFromAClassAndGoes(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t)
-	f.apply(ofTheClass)
+	for name, elsewhere := range map[string]bool{"of its namespace": false, "of another namespace": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t)
+			classes, cluster := f, ofTheClass
+			if elsewhere {
+				classes = newFleet(t)
+				cluster = strings.Replace(cluster, "{name: simulated}", "{name: simulated, namespace: "+classes.Namespace+"}", 1)
+			}
+			f.apply(cluster)
+			f.followsItsClass(classes)
+			f.goesAlone()
+			var class clusterv1.ClusterClass
+			if err := classes.Client.Get(t.Context(), classes.key("simulated"), &class); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// followsItsClass has Cluster c come up when its class does, among others, and
+// follow it.
+func (f fleet) followsItsClass(classes fleet) {
+	f.Helper()
 	f.eventually(func() error {
-		return f.says(&clusterv1.Cluster{}, clusterv1.ClusterTopologyReconciledCondition, "False", fmt.Sprintf("ClusterClass %s/simulated does not exist", f.Namespace), "c")
+		return f.says(&clusterv1.Cluster{}, clusterv1.ClusterTopologyReconciledCondition, "False", fmt.Sprintf("ClusterClass %s/simulated does not exist", classes.Namespace), "c")
 	})
-	f.apply(simulatedClass)
+	classes.apply(simulatedClass)
 	f.becomes("c")
 	f.eventually(func() error { return f.reconciled("c") })
 	f.eventually(func() error { return f.nodesAre("c", "v1.35.2", 2) })
 
 	workers := f.uids("c", worker)
-	modify(f, "t", &infrav1.LocalClusterTemplate{}, func(o *infrav1.LocalClusterTemplate) {
+	modify(classes, "t", &infrav1.LocalClusterTemplate{}, func(o *infrav1.LocalClusterTemplate) {
 		o.Spec.Template.ObjectMeta.Labels = map[string]string{"site": "x"}
 	})
 	f.eventually(func() error {
@@ -135,21 +157,26 @@ func TestAClusterIsMadeFromAClassAndGoes(t *testing.T) {
 	f.eventually(func() error { return errors.Join(f.nodesAre("c", "v1.36.3", 2), f.settled("c"), f.reconciled("c")) })
 	f.eventually(func() error {
 		var templates infrav1.LocalMachineTemplateList
-		if err := f.Client.List(t.Context(), &templates, client.InNamespace(f.Namespace), client.HasLabels{clusterv1.ClusterTopologyOwnedLabel}); err != nil || len(templates.Items) != 2 {
+		if err := f.Client.List(f.Context(), &templates, client.InNamespace(f.Namespace), client.HasLabels{clusterv1.ClusterTopologyOwnedLabel}); err != nil || len(templates.Items) != 2 {
 			return fmt.Errorf("%d copies of templates, want 2, for control plane and workers: %v", len(templates.Items), err)
 		}
 		return nil
 	})
+	class := &clusterv1.ClusterClass{}
+	class.Namespace, class.Name = classes.Namespace, "simulated"
+	if err := classes.Client.Delete(f.Context(), class); err == nil || !strings.Contains(err.Error(), "used by Cluster(s): "+f.Namespace+"/c") {
+		f.Errorf("the class is deleted while it is used: %v", err)
+	}
+}
 
+// goesAlone has Cluster c be deleted, with all that was made of its class.
+func (f fleet) goesAlone() {
+	f.Helper()
 	cluster := &clusterv1.Cluster{}
-	if err := f.Client.Get(t.Context(), f.key("c"), cluster); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Client.Delete(t.Context(), cluster); err != nil {
-		t.Fatal(err)
-	}
+	f.must(f.Client.Get(f.Context(), f.key("c"), cluster))
+	f.must(f.Client.Delete(f.Context(), cluster))
 	f.eventually(func() error {
-		if err := f.Client.Get(t.Context(), f.key("c"), cluster); !apierrors.IsNotFound(err) {
+		if err := f.Client.Get(f.Context(), f.key("c"), cluster); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the Cluster is still there: %v", cluster.Status.Conditions)
 		}
 		return nil
@@ -159,7 +186,7 @@ func TestAClusterIsMadeFromAClassAndGoes(t *testing.T) {
 		list.SetAPIVersion(map[bool]string{true: "infrastructure.capstan.dev/v1beta2", false: "bootstrap.cluster.x-k8s.io/v1beta2"}[kind == "LocalMachineTemplate"])
 		list.SetKind(kind + "List")
 		f.eventually(func() error {
-			if err := f.Client.List(t.Context(), list, client.InNamespace(f.Namespace), client.HasLabels{clusterv1.ClusterTopologyOwnedLabel}); err != nil || len(list.Items) > 0 {
+			if err := f.Client.List(f.Context(), list, client.InNamespace(f.Namespace), client.HasLabels{clusterv1.ClusterTopologyOwnedLabel}); err != nil || len(list.Items) > 0 {
 				return fmt.Errorf("%d %s left, %v", len(list.Items), kind, err)
 			}
 			return nil
