@@ -69,6 +69,9 @@ var brokenThings = map[string]brokenThing{
 	"a template is gone": {func(t *testing.T, w *story, _ *patcher) {
 		w.must(w.Mgmt.Delete(t.Context(), get(t, w, "plane", &controlplanev1.KubeadmControlPlaneTemplate{})))
 	}, "ReconcileFailed control plane of the topology: there is no KubeadmControlPlaneTemplate default/plane: create it, or correct ClusterClass fleet", true},
+	"a class names a template that is not there": {func(t *testing.T, w *story, _ *patcher) {
+		edit(t, w, "fleet", &clusterv1.ClusterClass{}, func(c *clusterv1.ClusterClass) { c.Spec.ControlPlane.TemplateRef.Name = "typo" })
+	}, "ClusterClassNotReconciled ClusterClass is not successfully reconciled: ClusterClass.status.observedGeneration must be 2, but is 1: ClusterClass default/fleet: spec.controlPlane.templateRef: there is no KubeadmControlPlaneTemplate default/typo: create it, or correct the reference", false},
 	"a patch that does not apply": {func(t *testing.T, w *story, _ *patcher) {
 		edit(t, w, "fleet", &clusterv1.ClusterClass{}, func(c *clusterv1.ClusterClass) {
 			p := &c.Spec.Patches[0].Definitions[0]
@@ -95,13 +98,13 @@ var brokenThings = map[string]brokenThing{
 	"conflicting definitions": {func(t *testing.T, w *story, x *patcher) {
 		x.variables = `[{"name": "startup", "required": true, "schema": {"openAPIV3Schema": {"type": "string"}}}]`
 		outside(t, w, func(p *clusterv1.ExternalPatchDefinition) { p.DiscoverVariablesExtension = "discover-variables.ext" })
-	}, `ClusterClassNotReconciled ClusterClass is not successfully reconciled: status of VariablesReady condition on ClusterClass must be "True"`, false},
+	}, `ClusterClassNotReconciled ClusterClass is not successfully reconciled: status of VariablesReady condition on ClusterClass must be "True": ClusterClass default/fleet: VariableDiscovery failed: the following variables have conflicting schemas: startup`, false},
 	"a rule that costs too much": {func(t *testing.T, w *story, _ *patcher) {
 		edit(t, w, "fleet", &clusterv1.ClusterClass{}, func(c *clusterv1.ClusterClass) {
 			c.Spec.Variables[0].Schema.OpenAPIV3Schema = clusterv1.JSONSchemaProps{Type: "array", Items: &clusterv1.JSONSchemaProps{Type: "string"},
 				XValidations: []clusterv1.ValidationRule{{Rule: "self.all(a, self.all(b, self.all(c, self.all(d, a == d))))"}}}
 		})
-	}, "ClusterClassNotReconciled ClusterClass is not successfully reconciled", false},
+	}, `ClusterClassNotReconciled ClusterClass is not successfully reconciled: status of VariablesReady condition on ClusterClass must be "True": ClusterClass default/fleet: VariableDiscovery failed: [spec.variables[startup].schema.openAPIV3Schema.x-kubernetes-validations[0].rule: Forbidden: `, false},
 	"an extension that is down": {func(t *testing.T, w *story, x *patcher) {
 		x.down = true
 		outside(t, w, func(*clusterv1.ExternalPatchDefinition) {})

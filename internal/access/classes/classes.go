@@ -6,6 +6,7 @@ package classes
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -58,16 +59,33 @@ func (c *Classes) Get(ctx context.Context, key client.ObjectKey) (*clusterv1.Clu
 	return class, nil
 }
 
-// Unready says why Clusters cannot rely on a class yet; "" if they can. The texts
-// are those of Cluster API.
+// Unready says why Clusters cannot rely on a class yet; "" if they can. It begins
+// with the texts of Cluster API, and goes on with what the class says of itself.
 func Unready(class *clusterv1.ClusterClass) string {
+	why := "ClusterClass is not successfully reconciled: "
 	switch {
 	case !conditions.IsTrue(class, clusterv1.ClusterClassVariablesReadyCondition):
-		return `ClusterClass is not successfully reconciled: status of VariablesReady condition on ClusterClass must be "True"`
+		why += `status of VariablesReady condition on ClusterClass must be "True"`
 	case class.Status.ObservedGeneration != class.Generation:
-		return fmt.Sprintf("ClusterClass is not successfully reconciled: ClusterClass.status.observedGeneration must be %d, but is %d", class.Generation, class.Status.ObservedGeneration)
+		why += fmt.Sprintf("ClusterClass.status.observedGeneration must be %d, but is %d", class.Generation, class.Status.ObservedGeneration)
+	default:
+		return ""
 	}
-	return ""
+	if wrong := Problems(class); len(wrong) > 0 {
+		why += fmt.Sprintf(": ClusterClass %s: %s", client.ObjectKeyFromObject(class), strings.Join(wrong, "; "))
+	}
+	return why
+}
+
+// Problems are what a class says is wrong with it.
+func Problems(class *clusterv1.ClusterClass) (wrong []string) {
+	for _, c := range class.Status.Conditions {
+		switch c.Reason {
+		case clusterv1.ClusterClassVariablesReadyVariableDiscoveryFailedReason, clusterv1.ClusterClassRefVersionsUpToDateInternalErrorReason:
+			wrong = append(wrong, strings.ReplaceAll(c.Message, "\n", "; "))
+		}
+	}
+	return wrong
 }
 
 // Definitions are the variables of a class, from its status.

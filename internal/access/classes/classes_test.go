@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -93,6 +94,14 @@ func TestWhenAClassIsReady(t *testing.T) {
 		"": func(*clusterv1.ClusterClass) {},
 		unready + `status of VariablesReady condition on ClusterClass must be "True"`: func(c *clusterv1.ClusterClass) { c.Status.Conditions = nil },
 		unready + "ClusterClass.status.observedGeneration must be 2, but is 1":        func(c *clusterv1.ClusterClass) { c.Generation = 2 },
+		unready + `status of VariablesReady condition on ClusterClass must be "True": ClusterClass ns/x: VariableDiscovery failed: the following variables have conflicting schemas: a`: func(c *clusterv1.ClusterClass) {
+			c.Status.Conditions[0].Status, c.Status.Conditions[0].Reason = "False", "VariableDiscoveryFailed"
+			c.Status.Conditions[0].Message = "VariableDiscovery failed: the following variables have conflicting schemas: a"
+		},
+		unready + "ClusterClass.status.observedGeneration must be 2, but is 1: ClusterClass ns/x: spec.a: there is no A ns/a; spec.b: there is no B ns/b": func(c *clusterv1.ClusterClass) {
+			c.Generation = 2
+			c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: "RefVersionsUpToDate", Status: "Unknown", Reason: "InternalError", Message: "spec.a: there is no A ns/a\nspec.b: there is no B ns/b"})
+		},
 	} {
 		c := builder.Parse[clusterv1.ClusterClass](t, class)
 		change(c)

@@ -19,6 +19,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/access/classes"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/pure/topology/classrefs"
@@ -40,7 +41,7 @@ func clusterMatters() predicate.Predicate {
 func classMatters() predicate.Predicate {
 	return controller.Matters(func(c *clusterv1.ClusterClass) []any {
 		return []any{
-			c.Status.ObservedGeneration, c.Status.Variables,
+			c.Status.ObservedGeneration, c.Status.Variables, classes.Problems(c),
 			conditions.IsTrue(c, clusterv1.ClusterClassVariablesReadyCondition), conditions.IsTrue(c, clusterv1.ClusterClassRefVersionsUpToDateCondition),
 		}
 	})
