@@ -95,12 +95,15 @@ func ValidateKubeadmControlPlaneTemplate(t, old *controlplanev1.KubeadmControlPl
 	return errs
 }
 
-// meant is what a template says, whichever defaults are written in it: upstream
-// writes them, and the manifest that is applied again does not have them.
+// meant is what a template says, whichever defaults and zeros are written in it:
+// upstream writes them, and the manifest that is applied again does not have them.
 func meant(t *controlplanev1.KubeadmControlPlaneTemplate) *controlplanev1.KubeadmControlPlaneTemplateResourceSpec {
 	spec := t.Spec.Template.Spec.DeepCopy()
 	defaultStrategy(&spec.Rollout.Strategy)
-	kubeadm.WithoutDefaults(&spec.KubeadmConfigSpec)
+	if retry := spec.Remediation.RetryPeriodSeconds; retry != nil && *retry == 0 {
+		spec.Remediation.RetryPeriodSeconds = nil
+	}
+	kubeadm.Normalize(&spec.KubeadmConfigSpec)
 	return spec
 }
 

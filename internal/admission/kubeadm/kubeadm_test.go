@@ -196,6 +196,8 @@ func TestValidateKubeadmControlPlaneTemplate(t *testing.T) {
 		"same":    {Obj: "spec: {template: {metadata: {labels: {a: b}}, spec: {kubeadmConfigSpec: {verbosity: 1}}}}", Old: "spec: {template: {spec: {kubeadmConfigSpec: {verbosity: 1}}}}"},
 		"without the defaults that upstream wrote": {Obj: "spec: {template: {spec: {kubeadmConfigSpec: {verbosity: 1}}}}",
 			Old: "spec: {template: {spec: {rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1}}}, kubeadmConfigSpec: {verbosity: 1, format: cloud-config, initConfiguration: {nodeRegistration: {imagePullPolicy: IfNotPresent}}, joinConfiguration: {nodeRegistration: {imagePullPolicy: IfNotPresent}}}}}}"},
+		"in the form that v1beta1 gives it": {Obj: "spec: {template: {spec: {kubeadmConfigSpec: {files: [{path: /x}], clusterConfiguration: {scheduler: {extraArgs: [{name: a, value: b}, {name: v, value: c}]}}}}}}",
+			Old: "spec: {template: {spec: {remediation: {retryPeriodSeconds: 0}, kubeadmConfigSpec: {files: [{path: /x, append: false}], clusterConfiguration: {scheduler: {extraArgs: [{name: v, value: c}, {name: a, value: b}]}}}}}}"},
 		"without what the user wrote": {Obj: "spec: {template: {spec: {kubeadmConfigSpec: {verbosity: 1}}}}", Old: "spec: {template: {spec: {rollout: {strategy: {rollingUpdate: {maxSurge: 0}}}, kubeadmConfigSpec: {verbosity: 1}}}}",
 			Want: []string{"spec.template.spec: Forbidden: cannot change; create another template and refer to that one"}},
 		"with a bad label of machines": {Obj: "spec: {template: {spec: {machineTemplate: {metadata: {labels: {a: b c}}}}}}",

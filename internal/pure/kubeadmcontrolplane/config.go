@@ -65,8 +65,10 @@ func SameConfig(kcp *controlplanev1.KubeadmControlPlane, current bootstrapv1.Kub
 }
 
 // ranInit reports whether a config is for kubeadm init. One that joins has the
-// discovery at least, once its data is made.
+// discovery at least, once its data is made. A timeout says nothing: v1beta1 has
+// one for both.
 func ranInit(spec bootstrapv1.KubeadmConfigSpec) bool {
+	withoutStart(&spec)
 	return !empty(spec.InitConfiguration) || empty(spec.JoinConfiguration)
 }
 
@@ -94,11 +96,14 @@ func normal(spec bootstrapv1.KubeadmConfigSpec) bootstrapv1.KubeadmConfigSpec {
 	spec.ClusterConfiguration.ControlPlaneEndpoint = ""
 	spec.ClusterConfiguration.DNS = bootstrapv1.DNS{}
 	spec.JoinConfiguration.Discovery = bootstrapv1.Discovery{}
-	// How long a start may take is for the next join to know.
+	withoutStart(&spec) // how long that may take is for the next join to know
+	kubeadm.Normalize(&spec)
+	return spec
+}
+
+func withoutStart(spec *bootstrapv1.KubeadmConfigSpec) {
 	spec.InitConfiguration.Timeouts.ControlPlaneComponentHealthCheckSeconds = nil
 	spec.JoinConfiguration.Timeouts.ControlPlaneComponentHealthCheckSeconds = nil
-	kubeadm.WithoutDefaults(&spec)
-	return spec
 }
 
 // equal compares as the wire does: an empty list is one that is not there,

@@ -130,6 +130,24 @@ func TestSameConfig(t *testing.T) {
 		"more time to start, on an init that differs from joins": {init: true, kcp: func(k *controlplanev1.KubeadmControlPlane) {
 			k.Spec.KubeadmConfigSpec.JoinConfiguration.NodeRegistration.Name = "only join"
 		}, change: func(s *spec) { s.InitConfiguration.Timeouts.ControlPlaneComponentHealthCheckSeconds = new(int32(9)) }, want: true},
+		"arguments in another order":          {kcp: withArgs("b", "a"), change: func(s *spec) { s.ClusterConfiguration.APIServer.ExtraArgs = args("a", "b") }, want: true},
+		"an argument twice, in another order": {kcp: withArgs("a=1", "a=2"), change: func(s *spec) { s.ClusterConfiguration.APIServer.ExtraArgs = args("a=2", "a=1") }, want: false},
+		"false where nothing means the same": {change: func(s *spec) {
+			s.Ignition.ContainerLinuxConfig.Strict = new(false)
+			s.JoinConfiguration.Discovery.BootstrapToken.UnsafeSkipCAVerification = new(false)
+		}, want: true},
+		"false where nothing means something else": {change: func(s *spec) { s.JoinConfiguration.NodeRegistration.ImagePullSerial = new(false) }, want: false},
+		"a join that has the timeout of v1beta1 in init too": {kcp: func(k *controlplanev1.KubeadmControlPlane) {
+			k.Spec.KubeadmConfigSpec.JoinConfiguration.CACertPath = "/x"
+		}, change: func(s *spec) {
+			s.InitConfiguration.Timeouts.ControlPlaneComponentHealthCheckSeconds = new(int32(9))
+		}, want: true},
+		"an init that has the timeout of v1beta1 in join too": {init: true, kcp: func(k *controlplanev1.KubeadmControlPlane) {
+			k.Spec.KubeadmConfigSpec.InitConfiguration = bootstrapv1.InitConfiguration{}
+			k.Spec.KubeadmConfigSpec.JoinConfiguration.CACertPath = "/x"
+		}, change: func(s *spec) {
+			s.JoinConfiguration.Timeouts.ControlPlaneComponentHealthCheckSeconds = new(int32(9))
+		}, want: true},
 		"more time for etcd": {change: func(s *spec) { s.JoinConfiguration.Timeouts.EtcdAPICallSeconds = new(int32(9)) }, want: false},
 		"more verbosity":     {change: func(s *spec) { s.Verbosity = new(int32(4)) }, want: false},
 	}
@@ -148,6 +166,20 @@ func TestSameConfig(t *testing.T) {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+func args(list ...string) (all []bootstrapv1.Arg) {
+	for _, a := range list {
+		name, value, _ := strings.Cut(a, "=")
+		all = append(all, bootstrapv1.Arg{Name: name, Value: &value})
+	}
+	return all
+}
+
+func withArgs(list ...string) func(*controlplanev1.KubeadmControlPlane) {
+	return func(k *controlplanev1.KubeadmControlPlane) {
+		k.Spec.KubeadmConfigSpec.ClusterConfiguration.APIServer.ExtraArgs = args(list...)
 	}
 }
 
