@@ -2,8 +2,8 @@
 
 package v1beta2
 
-// Types and reasons of conditions as v1beta1 had them. Nothing here sets them;
-// they are for reading status.deprecated.v1beta1.
+// Types and reasons of conditions as v1beta1 had them, for
+// status.deprecated.v1beta1.
 const (
 	ReadyV1Beta1Condition                                ConditionType = "Ready"
 	InfrastructureReadyV1Beta1Condition                  ConditionType = "InfrastructureReady"

@@ -91,6 +91,7 @@ type Outside struct {
 	Random   func() float64             // in [0,1)
 	NewToken func() (bootstrapv1.BootstrapTokenString, error)
 	Debounce *patch.StatusDebounce // nil writes each status at once
+	Legacy   bool                  // status.deprecated.v1beta1 is filled
 }
 
 // Extensions are how runtime extensions are found and asked.
@@ -156,7 +157,7 @@ func All() []Controller {
 		entry(Core, &clusterv1.MachineSet{}, func(o Outside, name string) reconciler[*clusterv1.MachineSet] {
 			return &machineset.Reconciler{
 				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload,
-				Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce,
+				Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce, Legacy: o.Legacy,
 			}
 		}),
 		entry(Core, &clusterv1.MachinePool{}, func(o Outside, name string) reconciler[*clusterv1.MachinePool] {

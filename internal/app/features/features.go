@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package features are Capstan's feature gates, by upstream's names. All are on
-// unless somebody turns one off: then its controllers do not run, and what they
-// would act on is refused.
+// Package features are Capstan's feature gates, by upstream's names where upstream
+// has them. All are on unless somebody turns one off: then its controllers do not
+// run, and what they would act on is refused.
 package features
 
 import (
@@ -20,10 +20,14 @@ const (
 	InPlaceUpdates  = "InPlaceUpdates"  // extensions update Machines in place
 	MachinePool     = "MachinePool"     // providers scale groups of machines
 	RuntimeSDK      = "RuntimeSDK"      // runtime extensions are called
+
+	// DeprecatedV1Beta1Status has status.deprecated.v1beta1 filled, which clients of
+	// v1beta1 read. It is Capstan's own, and goes when that version goes.
+	DeprecatedV1Beta1Status = "DeprecatedV1Beta1Status"
 )
 
 // names are those of the gates, sorted.
-var names = []string{ClusterTopology, InPlaceUpdates, MachinePool, RuntimeSDK}
+var names = []string{ClusterTopology, DeprecatedV1Beta1Status, InPlaceUpdates, MachinePool, RuntimeSDK}
 
 // Gates says which features there are. In the zero value it is all of them. It is
 // the value of a flag.
@@ -43,7 +47,11 @@ func (g *Gates) Set(text string) error {
 	gates := featuregate.NewFeatureGate()
 	specs := map[featuregate.Feature]featuregate.FeatureSpec{}
 	for _, name := range names {
-		specs[featuregate.Feature(name)] = featuregate.FeatureSpec{Default: g.Enabled(name), PreRelease: featuregate.Beta}
+		spec := featuregate.FeatureSpec{Default: g.Enabled(name), PreRelease: featuregate.Beta}
+		if name == DeprecatedV1Beta1Status {
+			spec.PreRelease = featuregate.Deprecated
+		}
+		specs[featuregate.Feature(name)] = spec
 	}
 	if err := gates.Add(specs); err != nil {
 		return err

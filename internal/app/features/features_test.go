@@ -9,7 +9,7 @@ import (
 
 func TestGatesAreReadAndWrittenAsAFlag(t *testing.T) {
 	t.Parallel()
-	const choose = ": give some of ClusterTopology, InPlaceUpdates, MachinePool, RuntimeSDK, each =true or =false"
+	const choose = ": give some of ClusterTopology, DeprecatedV1Beta1Status, InPlaceUpdates, MachinePool, RuntimeSDK, each =true or =false"
 	for name, tc := range map[string]struct {
 		texts []string // one after the other, as of a flag that is given again
 		off   []string
@@ -21,6 +21,7 @@ func TestGatesAreReadAndWrittenAsAFlag(t *testing.T) {
 		"as upstream does": {texts: []string{"MachinePool=true,ClusterTopology=false, RuntimeSDK=false,InPlaceUpdates=true"}, off: []string{ClusterTopology, RuntimeSDK}},
 		"twice":            {texts: []string{"MachinePool=false,RuntimeSDK=false", "RuntimeSDK=true"}, off: []string{MachinePool}},
 		"all of a stage":   {texts: []string{"AllBeta=false,RuntimeSDK=true"}, off: []string{ClusterTopology, InPlaceUpdates, MachinePool}},
+		"our own":          {texts: []string{"DeprecatedV1Beta1Status=false"}, off: []string{DeprecatedV1Beta1Status}},
 		"unknown":          {texts: []string{"Pools=true"}, want: "unrecognized feature gate: Pools" + choose},
 		"of another case":  {texts: []string{"machinepool=false"}, want: "unrecognized feature gate: machinepool" + choose},
 		"neither":          {texts: []string{"MachinePool=no"}, want: "invalid value of MachinePool=no, err: strconv.ParseBool: parsing \"no\": invalid syntax" + choose},

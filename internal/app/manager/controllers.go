@@ -28,6 +28,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/names"
@@ -64,6 +65,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends
 		Workload: connections, Etcd: &etcd.Dialer{Clock: c}, Backends: backends,
 		Clock: c, Recorder: func(name string) events.EventRecorder { return mgr.GetEventRecorder("capstan-" + name) },
 		Name: names.Random, Random: rand.Float64, Debounce: patch.NewStatusDebounce(statusDebounce, c),
+		Legacy: o.FeatureGates.Enabled(features.DeprecatedV1Beta1Status),
 	}
 	var err error
 	if outside.Payloads, err = s.openPayloads(); err != nil {

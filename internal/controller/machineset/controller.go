@@ -31,8 +31,8 @@ const (
 	clusterGrace = 2 * time.Second
 )
 
-// Reconciler has what the controller needs from outside. All fields are
-// required; Setup checks them.
+// Reconciler has what the controller needs from outside. All fields but Debounce
+// and Legacy are required; Setup checks them.
 type Reconciler struct {
 	Mgmt      client.Client      // the management cluster
 	Live      client.Reader      // the same, past the cache
@@ -42,6 +42,8 @@ type Reconciler struct {
 	Recorder  events.EventRecorder
 	// Debounce joins status writes that come close together; nil writes each at once.
 	Debounce *patch.StatusDebounce
+	// Legacy has status.deprecated.v1beta1 filled.
+	Legacy bool
 	// Name makes a name that is not taken: the prefix, a dash and five random letters.
 	Name func(prefix string) string
 
@@ -87,6 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 			phase.Do("scale", r.scale)),
 		End:      phase.InOrder(phase.Do("delete Machines", r.deleteMachines)),
 		Report:   report,
+		Legacy:   reconciler.If(r.Legacy, reportLegacy),
 		Deadline: func(s *state) time.Time { return s.quietUntil },
 	}.Reconcile(ctx, set)
 }

@@ -35,7 +35,8 @@ type state struct {
 
 	// blocked says why no Machine can be created now. Phase preflight finds it
 	// out, when one might have to be.
-	blocked []string
+	blocked    []string
+	notCreated error // why a Machine could not be created
 }
 
 // want is how many Machines there shall be.

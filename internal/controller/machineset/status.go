@@ -6,8 +6,17 @@ import "github.com/capstan-dev/capstan/internal/pure/scaling"
 
 // report fills the status from the state. failed is what the reconcile ended
 // with.
-func report(s *state, failed error) {
-	scaling.Report(scaling.Status{
+func report(s *state, failed error) { scaling.Report(s.facts(failed)) }
+
+// reportLegacy fills what clients of v1beta1 read of it.
+func reportLegacy(s *state, failed error) { scaling.ReportLegacy(s.facts(failed)) }
+
+func (s *state) facts(failed error) scaling.Status {
+	f := scaling.Status{
 		Set: s.set, Cluster: s.cluster, Selector: s.selector.String(), Machines: s.machines, Blocked: s.blocked, Now: s.now, Failed: failed != nil,
-	})
+	}
+	if s.notCreated != nil {
+		f.NotCreated = s.notCreated.Error()
+	}
+	return f
 }

@@ -102,7 +102,7 @@ func (d *StatusDebounce) done(uid types.UID) {
 // informative are the fields of a status that only inform: nothing waits for them.
 var informative = []string{
 	"conditions", "observedGeneration", "phase", "lastUpdated", "selector", "versions", "version", "nodeInfo",
-	"replicas", "readyReplicas", "availableReplicas", "upToDateReplicas", "controlPlane", "workers",
+	"replicas", "readyReplicas", "availableReplicas", "upToDateReplicas", "controlPlane", "workers", "deprecated",
 }
 
 // mayWait reports whether a change of those fields of status can be put off.

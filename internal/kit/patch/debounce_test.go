@@ -43,6 +43,9 @@ func TestStatusDebounce(t *testing.T) {
 		"that it has no Machines can wait": {change: func(m *clusterv1.Machine) {
 			conditions.Set(m, time.Unix(0, 0), metav1.Condition{Type: "MachinesReady", Status: metav1.ConditionTrue, Reason: clusterv1.NoReplicasReason})
 		}, postponed: true},
+		"what clients of v1beta1 are told can wait": {change: func(m *clusterv1.Machine) {
+			m.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{FailureReason: new("x")}}
+		}, postponed: true},
 		"what others act on cannot":                {change: func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "n" }},
 		"with a change of the spec it can wait":    {change: func(m *clusterv1.Machine) { m.Spec.ProviderID = "x"; m.Status.Phase = "Pending" }, postponed: true},
 		"what only informs for this kind can wait": {change: func(m *clusterv1.Machine) { m.Status.Addresses = clusterv1.MachineAddresses{{Address: "a"}} }, postponed: true},

@@ -73,6 +73,10 @@ type Flow[T Object, S any] struct {
 	// Report fills the status. It is pure; failed is what the steps returned.
 	Report func(s *S, failed error)
 
+	// Legacy fills after that, in the same way, what the status tells clients of
+	// v1beta1; nil leaves it alone, see If.
+	Legacy func(s *S, failed error)
+
 	// Deadline is when time alone changes something next; zero for never. Optional.
 	Deadline func(*S) time.Time
 }
@@ -112,6 +116,9 @@ func (f Flow[T, S]) Reconcile(ctx context.Context, obj T) (res reconcile.Result,
 	defer func() {
 		if err != nil || !f.quiet(s) {
 			f.Report(s, err)
+			if f.Legacy != nil {
+				f.Legacy(s, err)
+			}
 		}
 		err = errors.Join(err, commit(ctx))
 		res = f.wakeIn(s, res)
@@ -123,6 +130,14 @@ func (f Flow[T, S]) Reconcile(ctx context.Context, obj T) (res reconcile.Result,
 		return res, nil // the report tells; the creation of the Cluster wakes us
 	}
 	return f.Live(ctx, s)
+}
+
+// If is report if it is wanted, and nil if not.
+func If[S any](wanted bool, report func(s *S, failed error)) func(s *S, failed error) {
+	if !wanted {
+		return nil
+	}
+	return report
 }
 
 func (f Flow[T, S]) quiet(s *S) bool { return f.Quiet != nil && f.Quiet(s) }

@@ -105,6 +105,14 @@ func TestAReconcileGoesThroughItsStagesInOrder(t *testing.T) {
 			flow:   func(f *Flow[*clusterv1.Machine, state]) { f.Live = failing(broken, false) },
 			want:   []string{"report quota", "write " + mine}, err: "act: quota",
 		},
+		"clients of v1beta1 are told after all others": {
+			object: with(), want: []string{"live", "report", "legacy", "write " + mine},
+			flow: func(f *Flow[*clusterv1.Machine, state]) { f.Legacy = If(true, legacy) },
+		},
+		"clients of v1beta1 are told nothing if nobody wants it": {
+			object: with(), want: []string{"live", "report", "write " + mine},
+			flow: func(f *Flow[*clusterv1.Machine, state]) { f.Legacy = If(false, legacy) },
+		},
 		"what becomes quiet is not reported": {
 			object: with(),
 			flow:   func(f *Flow[*clusterv1.Machine, state]) { f.Live = failing(nil, true) },
@@ -204,6 +212,8 @@ func flow(s *state) Flow[*clusterv1.Machine, state] {
 		},
 	}
 }
+
+func legacy(s *state, _ error) { s.did = append(s.did, "legacy") }
 
 // failing is a step that ends with err, and may become quiet.
 func failing(err error, quiet bool) phase.Steps[*state] {

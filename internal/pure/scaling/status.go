@@ -22,8 +22,11 @@ type Status struct {
 	Selector string
 	Machines []*clusterv1.Machine // of the set, those being deleted included
 	Blocked  []string             // why no Machine can be created now
-	Now      time.Time
-	Failed   bool // this reconcile has: the status is about what was seen
+	// NotCreated is why a Machine could not be created; empty if none was tried or
+	// all were.
+	NotCreated string
+	Now        time.Time
+	Failed     bool // this reconcile has: the status is about what was seen
 }
 
 // Report fills the status of the MachineSet.

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package legacy makes conditions as v1beta1 had them, for
+// status.deprecated.v1beta1: clients of that version read nothing else.
+//
+//   - Every condition is positive: True is the good news. How bad it is that one
+//     is False says its severity.
+//   - Set stores conditions, Summary and Merge turn several into one, Mirror shows
+//     that of another object, Aggregate one of many objects.
+//   - What several say together is what the worst says: first what is False, by
+//     its severity, then what is True, then what is Unknown.
+//
+// What a provider reports as False without a severity, as conditions of the newer
+// form are, counts as Info: upstream passes it over in a sum, and shows an object
+// as ready that is not.
+package legacy
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+)
+
+// Bounds that the API has for a condition.
+const (
+	maxReason  = 256
+	maxMessage = 10240
+)
+
+// True makes a condition that is True.
+func True(t clusterv1.ConditionType) clusterv1.Condition {
+	return clusterv1.Condition{Type: t, Status: corev1.ConditionTrue}
+}
+
+// False makes a condition that is False.
+func False(t clusterv1.ConditionType, severity clusterv1.ConditionSeverity, reason, message string) clusterv1.Condition {
+	return clusterv1.Condition{Type: t, Status: corev1.ConditionFalse, Severity: severity, Reason: reason, Message: message}
+}
+
+// Unknown makes a condition of which nothing is known.
+func Unknown(t clusterv1.ConditionType, reason, message string) clusterv1.Condition {
+	return clusterv1.Condition{Type: t, Status: corev1.ConditionUnknown, Reason: reason, Message: message}
+}
+
+// Get returns a copy of the condition of a type, or nil when there is none.
+func Get(list clusterv1.Conditions, t clusterv1.ConditionType) *clusterv1.Condition {
+	for _, c := range list {
+		if c.Type == t {
+			return &c
+		}
+	}
+	return nil
+}
+
+// IsTrue reports whether the condition is there and True.
+func IsTrue(list clusterv1.Conditions, t clusterv1.ConditionType) bool {
+	c := Get(list, t)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+// None says that there is no condition of a type.
+func None(t clusterv1.ConditionType) clusterv1.Condition { return clusterv1.Condition{Type: t} }
+
+// Set returns the list with conditions in it, and without those that are None. The
+// time of the last transition is the one given, or now, and stays as it was while
+// status, severity, reason and message stay. The list is kept in one order, Ready
+// first.
+func Set(list clusterv1.Conditions, now time.Time, all ...clusterv1.Condition) clusterv1.Conditions {
+	out := slices.Clone(list)
+	for _, c := range all {
+		c.Reason, c.Message = plaintext.Line(c.Reason, maxReason), short(c.Message)
+		at := slices.IndexFunc(out, func(old clusterv1.Condition) bool { return old.Type == c.Type })
+		if at < 0 {
+			at = len(out)
+			out = append(out, clusterv1.Condition{})
+		}
+		switch {
+		case same(out[at], c):
+			c.LastTransitionTime = out[at].LastTransitionTime
+		case c.LastTransitionTime.IsZero():
+			c.LastTransitionTime = metav1.NewTime(now.UTC().Truncate(time.Second)) // the wire has whole seconds
+		}
+		out[at] = c
+	}
+	out = slices.DeleteFunc(out, func(c clusterv1.Condition) bool { return c.Status == "" })
+	slices.SortStableFunc(out, inOrder)
+	return out
+}
+
+func same(a, b clusterv1.Condition) bool {
+	return a.Type == b.Type && a.Status == b.Status && a.Severity == b.Severity && a.Reason == b.Reason &&
+		a.Message == b.Message && !a.LastTransitionTime.IsZero()
+}
+
+func short(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	return plaintext.Line(message, maxMessage)
+}
+
+// inOrder puts Ready first, and the others by their names.
+func inOrder(a, b clusterv1.Condition) int {
+	rank := func(c clusterv1.Condition) int {
+		if c.Type == clusterv1.ReadyV1Beta1Condition {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Type, b.Type))
+}

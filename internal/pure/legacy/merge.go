@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package legacy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/contract"
+)
+
+// Merge turns conditions, in the order in which they count, into one of type t:
+// the first of the worst. Of steps, if there are any, its message tells how many
+// are completed, instead of what that one says. Without conditions it is None.
+func Merge(t clusterv1.ConditionType, steps int, parts ...clusterv1.Condition) clusterv1.Condition {
+	worst, completed := None(t), 0
+	for _, c := range parts {
+		if c.Status == corev1.ConditionTrue {
+			completed++
+		}
+		if worst.Status == "" || badness(c) > badness(worst) {
+			worst = c
+		}
+	}
+	if worst.Status == corev1.ConditionTrue {
+		return True(t)
+	}
+	worst.Type, worst.LastTransitionTime = t, metav1.Time{}
+	if steps > 0 {
+		worst.Message = fmt.Sprintf("%d of %d completed", completed, steps)
+	}
+	return worst
+}
+
+// badness is how much a condition counts beside others.
+func badness(c clusterv1.Condition) int {
+	switch {
+	case c.Status == corev1.ConditionTrue:
+		return 1
+	case c.Status != corev1.ConditionFalse:
+		return 0
+	case c.Severity == clusterv1.ConditionSeverityError:
+		return 4
+	case c.Severity == clusterv1.ConditionSeverityWarning:
+		return 3
+	}
+	return 2
+}
+
+// Ready sums up the conditions of the list that are of those types, as Ready.
+func Ready(list clusterv1.Conditions, steps int, types ...clusterv1.ConditionType) clusterv1.Condition {
+	var parts []clusterv1.Condition
+	for _, t := range types {
+		if c := Get(list, t); c != nil {
+			parts = append(parts, *c)
+		}
+	}
+	return Merge(clusterv1.ReadyV1Beta1Condition, steps, parts...)
+}
+
+// Child is one of the objects that an aggregate looks at.
+type Child struct {
+	Name       string
+	Conditions clusterv1.Conditions
+}
+
+// Aggregate turns Ready of children of one kind into a condition. Its reason names
+// the first child of those that are worst off, by their names, and its message
+// counts those that are ready. Children that do not tell are counted only; if none
+// does, it is None. Without children it is True.
+func Aggregate(t clusterv1.ConditionType, kind string, children []Child) clusterv1.Condition {
+	if len(children) == 0 {
+		return True(t)
+	}
+	var parts []clusterv1.Condition
+	for _, child := range slices.SortedFunc(slices.Values(children), func(a, b Child) int { return strings.Compare(a.Name, b.Name) }) {
+		c := Get(child.Conditions, clusterv1.ReadyV1Beta1Condition)
+		if c == nil {
+			continue
+		}
+		if c.Reason != "" && !strings.Contains(c.Reason, " @ ") {
+			c.Reason += " @ " + kind + "/" + child.Name
+		}
+		parts = append(parts, *c)
+	}
+	if len(parts) == 0 {
+		return None(t)
+	}
+	return Merge(t, len(children), parts...)
+}
+
+// Mirror shows Ready of an object as a condition. What does not report it is
+// ready once it is done, and awaited, for that reason, until then.
+func Mirror(t clusterv1.ConditionType, from *unstructured.Unstructured, done bool, awaited string) clusterv1.Condition {
+	if c := contract.Ready(from); c != nil {
+		c.Type = t
+		return *c
+	}
+	return Done(t, done, awaited)
+}
+
+// Done is True once something is done, and tells until then what is awaited.
+func Done(t clusterv1.ConditionType, done bool, awaited string) clusterv1.Condition {
+	if done {
+		return True(t)
+	}
+	return False(t, clusterv1.ConditionSeverityInfo, awaited, "")
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scaling
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/pure/legacy"
+)
+
+// LegacyOf is what a MachineSet tells clients of v1beta1.
+func LegacyOf(set *clusterv1.MachineSet) clusterv1.MachineSetV1Beta1DeprecatedStatus {
+	return ptr.Deref(ptr.Deref(set.Status.Deprecated, clusterv1.MachineSetDeprecatedStatus{}).V1Beta1, clusterv1.MachineSetV1Beta1DeprecatedStatus{})
+}
+
+// ReportLegacy fills what a MachineSet tells clients of v1beta1. Its counters go by
+// the Nodes alone. It is resized once the Nodes of all Machines are ready; a Node
+// that fails later leaves that as it is.
+func ReportLegacy(s Status) {
+	st := LegacyOf(s.Set)
+	st.FullyLabeledReplicas, st.ReadyReplicas, st.AvailableReplicas = 0, 0, 0
+	template := labels.SelectorFromSet(s.Set.Spec.Template.Labels)
+	for _, m := range s.Machines {
+		if template.Matches(labels.Set(m.Labels)) {
+			st.FullyLabeledReplicas++
+		}
+		since := nodeReady(m)
+		if since == nil {
+			continue
+		}
+		st.ReadyReplicas++
+		if wait := ptr.Deref(s.Set.Spec.Template.Spec.MinReadySeconds, 0); !s.Now.Before(since.Add(time.Duration(wait) * time.Second)) {
+			st.AvailableReplicas++
+		}
+	}
+	st.Conditions = legacy.Set(st.Conditions, s.Now,
+		s.machinesCreated(),
+		s.resized(st),
+		legacy.AggregateMachines(clusterv1.MachinesReadyV1Beta1Condition, s.Machines))
+	st.Conditions = legacy.Set(st.Conditions, s.Now, legacy.Ready(st.Conditions, 0,
+		clusterv1.MachinesCreatedV1Beta1Condition, clusterv1.ResizedV1Beta1Condition, clusterv1.MachinesReadyV1Beta1Condition))
+	s.Set.Status.Deprecated = &clusterv1.MachineSetDeprecatedStatus{V1Beta1: &st}
+}
+
+// nodeReady is since when the Node of a Machine has been ready; nil if it is not.
+func nodeReady(m *clusterv1.Machine) *metav1.Time {
+	if c := conditions.Get(m, clusterv1.MachineNodeReadyCondition); c != nil && c.Status == metav1.ConditionTrue {
+		return &c.LastTransitionTime
+	}
+	return nil
+}
+
+func (s Status) machinesCreated() clusterv1.Condition {
+	const t, severity = clusterv1.MachinesCreatedV1Beta1Condition, clusterv1.ConditionSeverityError
+	switch {
+	case s.NotCreated != "":
+		return legacy.False(t, severity, clusterv1.MachineCreationFailedV1Beta1Reason, s.NotCreated)
+	case len(s.Blocked) > 0 && len(s.Machines) < s.group().Want():
+		return legacy.False(t, severity, clusterv1.PreflightCheckFailedV1Beta1Reason, strings.Join(s.Blocked, "; "))
+	}
+	return legacy.True(t)
+}
+
+// resized tells whether the number of Machines is what it shall be. Of a set that
+// is being deleted upstream tells that it scales up.
+func (s Status) resized(st clusterv1.MachineSetV1Beta1DeprecatedStatus) clusterv1.Condition {
+	const t, severity = clusterv1.ResizedV1Beta1Condition, clusterv1.ConditionSeverityWarning
+	have, want := len(s.Machines), s.group().Want()
+	joining := slices.ContainsFunc(s.Machines, func(m *clusterv1.Machine) bool { return !m.Status.NodeRef.IsDefined() })
+	switch was := legacy.Get(st.Conditions, t); {
+	case !s.Set.DeletionTimestamp.IsZero():
+		return legacy.False(t, clusterv1.ConditionSeverityInfo, clusterv1.DeletingV1Beta1Reason, "")
+	case have > want:
+		return legacy.False(t, severity, clusterv1.ScalingDownV1Beta1Reason, fmt.Sprintf("Scaling down MachineSet to %d replicas (actual %d)", want, have))
+	case have == want && int(st.ReadyReplicas) == have:
+		return legacy.True(t)
+	case have < want, joining, was == nil:
+		return legacy.False(t, severity, clusterv1.ScalingUpV1Beta1Reason, fmt.Sprintf("Scaling up MachineSet to %d replicas (actual %d)", want, have))
+	default:
+		return *was
+	}
+}
