@@ -57,7 +57,7 @@ func TestLifeOnAServer(t *testing.T) {
 
 	host(t, env, group, "net")
 	host(t, env, group, "m0")
-	sees("Provisioned", "InfrastructureReady", "True NoReasonReported")
+	sees("Provisioned", "InfrastructureReady", "True Ready")
 	sees("Provisioned", "NodeHealthy", "Unknown ConnectionDown Waiting for a connection to the workload cluster of Cluster demo")
 
 	m0 := &unstructured.Unstructured{}

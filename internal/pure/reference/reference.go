@@ -6,6 +6,7 @@ package reference
 
 import (
 	"fmt"
+	"regexp"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,6 +14,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 )
 
 // Object is an object of a provider that another object refers to.
@@ -73,7 +75,31 @@ func (o Object) Mirror(m Mirrored) metav1.Condition {
 	if m.Done {
 		fallback = conditions.New("", metav1.ConditionTrue, m.Good, "")
 	}
-	return conditions.Mirror(reported, m.Source, m.Target, fallback)
+	return fit(conditions.Mirror(reported, m.Source, m.Target, fallback), m.Good)
+}
+
+// reason is what the API takes as one.
+var reason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
+
+// Bounds of the API for a reason, and for a message in v1beta1 too.
+const (
+	maxReason  = 1024
+	maxMessage = 10240
+)
+
+// fit makes a condition such as the API takes it. Those of the older contract say
+// why only when they are not true, and have neither form nor bounds.
+func fit(c metav1.Condition, good string) metav1.Condition {
+	if len(c.Reason) > maxReason || !reason.MatchString(c.Reason) {
+		c.Reason, c.Message = conditions.NoReasonReportedReason, c.Reason+": "+c.Message
+	}
+	if c.Status == metav1.ConditionTrue && c.Reason == conditions.NoReasonReportedReason {
+		c.Reason = good
+	}
+	if len(c.Message) > maxMessage {
+		c.Message = plaintext.Line(c.Message, maxMessage)
+	}
+	return c
 }
 
 // NoteFailure shows what objects report of failures, as contract.Failure has it,

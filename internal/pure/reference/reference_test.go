@@ -3,6 +3,7 @@
 package reference
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,7 +39,15 @@ func TestMirror(t *testing.T) {
 		"reports nothing, and is done": {object: Object{Obj: host(nil)}, done: true, want: "True Good: "},
 		"reports nothing yet":          {object: Object{Obj: host(nil)}, want: "False Bad: wait"},
 		"reports":                      {object: Object{Obj: reports(map[string]any{"type": "Ready", "status": "False", "reason": "NoQuota", "message": "no quota"})}, done: true, want: "False NoQuota: no quota"},
-		"reports nonsense":             {object: Object{Obj: reports(map[string]any{"type": "Ready", "status": "Perhaps"})}, want: `Unknown InvalidConditionReported: condition "Ready" of Host h0: status is "Perhaps", it must be True, False or Unknown`},
+		"reports in the older way":     {object: Object{Obj: reports(map[string]any{"type": "Ready", "status": "True"})}, want: "True Good: "},
+		"does not say why":             {object: Object{Obj: reports(map[string]any{"type": "Ready", "status": "False", "severity": "Info"})}, done: true, want: "False NoReasonReported: "},
+		"reports in both ways": {object: Object{Obj: host(map[string]any{
+			"conditions": []any{map[string]any{"type": "Ready", "status": "True"}},
+			"v1beta2":    map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "False", "reason": "NotReady", "message": "no quota"}}},
+		})}, want: "False NotReady: no quota"},
+		"gives a reason that is none": {object: Object{Obj: reports(map[string]any{"type": "Ready", "status": "False", "reason": "no quota", "message": "ask for more"})}, want: "False NoReasonReported: no quota: ask for more"},
+		"says too much":               {object: Object{Obj: reports(map[string]any{"type": "Ready", "status": "False", "reason": "Off", "message": strings.Repeat("a", 40000)})}, want: "False Off: " + strings.Repeat("a", 10236) + " …"},
+		"reports nonsense":            {object: Object{Obj: reports(map[string]any{"type": "Ready", "status": "Perhaps"})}, want: `Unknown InvalidConditionReported: condition "Ready" of Host h0: status is "Perhaps", it must be True, False or Unknown`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
