@@ -3,6 +3,7 @@
 package contract
 
 import (
+	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,13 +56,26 @@ type MachineTemplate struct {
 	versioned Field[corev1.ObjectReference]
 }
 
-// Refer has Machines made on infrastructure from a template.
-func (m MachineTemplate) Refer(obj, template *unstructured.Unstructured) error {
+// Refer has Machines made on infrastructure from a template. current is the
+// control plane as it is, nil if it is still to be made: where a reference names a
+// version of the API, that stays while the kind does. The control plane may have
+// moved on to a newer one, and would go on doing so.
+func (m MachineTemplate) Refer(obj, template, current *unstructured.Unstructured) error {
 	gvk := template.GroupVersionKind()
-	if len(m.versioned.path) > 0 {
-		return m.versioned.Set(obj, corev1.ObjectReference{APIVersion: template.GetAPIVersion(), Kind: gvk.Kind, Namespace: template.GetNamespace(), Name: template.GetName()})
+	if len(m.versioned.path) == 0 {
+		return m.InfrastructureRef.Set(obj, clusterv1.ContractVersionedObjectReference{APIGroup: gvk.Group, Kind: gvk.Kind, Name: template.GetName()})
 	}
-	return m.InfrastructureRef.Set(obj, clusterv1.ContractVersionedObjectReference{APIGroup: gvk.Group, Kind: gvk.Kind, Name: template.GetName()})
+	ref := corev1.ObjectReference{APIVersion: template.GetAPIVersion(), Kind: gvk.Kind, Namespace: template.GetNamespace(), Name: template.GetName()}
+	if current != nil {
+		is, _, err := m.versioned.Get(current)
+		if err != nil {
+			return err
+		}
+		if is.GroupVersionKind().GroupKind() == gvk.GroupKind() {
+			ref.APIVersion = is.APIVersion
+		}
+	}
+	return m.versioned.Set(obj, ref)
 }
 
 var controlPlanes = map[string]ControlPlane{
@@ -163,7 +177,7 @@ func refFromVersioned(raw any) (ref clusterv1.ContractVersionedObjectReference, 
 func secondsFromDuration(raw any) (int32, error) {
 	var d metav1.Duration
 	err := convert(raw, &d)
-	return int32(d.Seconds()), err
+	return int32(min(max(int64(d.Duration/time.Second), math.MinInt32), math.MaxInt32)), err
 }
 
 func durationFromSeconds(s int32) any { return (time.Duration(s) * time.Second).String() }

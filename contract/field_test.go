@@ -3,11 +3,14 @@
 package contract
 
 import (
+	"math"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -40,8 +43,10 @@ func TestFields(t *testing.T) {
 	boot1, boot2 := bootstrapConfigs[V1Beta1], bootstrapConfigs[V1Beta2]
 	cp1, cp2 := controlPlanes[V1Beta1], controlPlanes[V1Beta2]
 	endpoint := m("controlPlaneEndpoint", m("host", "10.0.0.1", "port", int64(6443)))
+	gates, taints := []any{m("conditionType", "x")}, []any{m("key", "k", "effect", "NoSchedule")}
+	newYear := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Local())
 	domains := []clusterv1.FailureDomain{
-		{Name: "a", ControlPlane: new(true)}, {Name: "b", Attributes: map[string]string{"zone": "1"}},
+		{Name: "a", ControlPlane: new(true)}, {Name: "b", ControlPlane: new(false), Attributes: map[string]string{"zone": "1"}},
 	}
 	tests := map[string]struct {
 		object *unstructured.Unstructured
@@ -56,7 +61,7 @@ func TestFields(t *testing.T) {
 			obj(m("status", m("failureDomains", m("b", m("attributes", m("zone", "1")), "a", m("controlPlane", true))))), any1(cluster1.FailureDomains), domains,
 		},
 		"v1beta2 failure domains are a list": {
-			obj(m("status", m("failureDomains", []any{m("name", "a", "controlPlane", true), m("name", "b", "attributes", m("zone", "1"))}))), any1(cluster2.FailureDomains), domains,
+			obj(m("status", m("failureDomains", []any{m("name", "b", "attributes", m("zone", "1")), m("name", "a", "controlPlane", true)}))), any1(cluster2.FailureDomains), domains,
 		},
 		"v1beta1 machine ready":        {obj(m("status", m("ready", false))), any1(machine1.Provisioned), false},
 		"v1beta2 machine provisioned":  {obj(m("status", m("initialization", m("provisioned", true)))), any1(machine2.Provisioned), true},
@@ -84,6 +89,18 @@ func TestFields(t *testing.T) {
 		"v1beta1 machine template ref": {obj(m("spec", m("machineTemplate", m("infrastructureRef", m("apiVersion", "x.io/v1", "kind", "XMachineTemplate", "name", "n"))))), any1(cp1.MachineTemplate.InfrastructureRef), clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: "XMachineTemplate", Name: "n"}},
 		"v1beta2 machine template ref": {obj(m("spec", m("machineTemplate", m("spec", m("infrastructureRef", m("apiGroup", "x.io", "kind", "XMachineTemplate", "name", "n")))))), any1(cp2.MachineTemplate.InfrastructureRef), clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: "XMachineTemplate", Name: "n"}},
 		"v1beta1 drain timeout":        {obj(m("spec", m("machineTemplate", m("nodeDrainTimeout", "1m30s")))), any1(cp1.MachineTemplate.NodeDrainSeconds), int32(90)},
+		"v1beta1 detach timeout":       {obj(m("spec", m("machineTemplate", m("nodeVolumeDetachTimeout", "1.9s")))), any1(cp1.MachineTemplate.NodeVolumeDetachSeconds), int32(1)},
+		"v1beta1 endless timeout":      {obj(m("spec", m("machineTemplate", m("nodeDeletionTimeout", "2540400h")))), any1(cp1.MachineTemplate.NodeDeletionSeconds), int32(math.MaxInt32)},
+		"v1beta2 detach timeout":       {obj(m("spec", m("machineTemplate", m("spec", m("deletion", m("nodeVolumeDetachTimeoutSeconds", int64(1))))))), any1(cp2.MachineTemplate.NodeVolumeDetachSeconds), int32(1)},
+		"v1beta2 deletion timeout":     {obj(m("spec", m("machineTemplate", m("spec", m("deletion", m("nodeDeletionTimeoutSeconds", int64(9))))))), any1(cp2.MachineTemplate.NodeDeletionSeconds), int32(9)},
+		"v1beta1 unavailable replicas": {obj(m("status", m("unavailableReplicas", int64(2)))), any1(cp1.UnavailableReplicas), int32(2)},
+		"v1beta2 available replicas":   {obj(m("status", m("availableReplicas", int64(2)))), any1(cp2.AvailableReplicas), int32(2)},
+		"v1beta1 readiness gates":      {obj(m("spec", m("machineTemplate", m("readinessGates", gates)))), any1(cp1.MachineTemplate.ReadinessGates), []clusterv1.MachineReadinessGate{{ConditionType: "x"}}},
+		"v1beta2 readiness gates":      {obj(m("spec", m("machineTemplate", m("spec", m("readinessGates", gates))))), any1(cp2.MachineTemplate.ReadinessGates), []clusterv1.MachineReadinessGate{{ConditionType: "x"}}},
+		"v1beta1 taints":               {obj(m("spec", m("machineTemplate", m("taints", taints)))), any1(cp1.MachineTemplate.Taints), []clusterv1.MachineTaint{{Key: "k", Effect: "NoSchedule"}}},
+		"v1beta2 taints":               {obj(m("spec", m("machineTemplate", m("spec", m("taints", taints))))), any1(cp2.MachineTemplate.Taints), []clusterv1.MachineTaint{{Key: "k", Effect: "NoSchedule"}}},
+		"v1beta1 rollout after":        {obj(m("spec", m("rolloutAfter", "2026-01-01T00:00:00Z"))), any1(cp1.RolloutAfter), newYear},
+		"v1beta2 rollout after":        {obj(m("spec", m("rollout", m("after", "2026-01-01T00:00:00Z")))), any1(cp2.RolloutAfter), newYear},
 		"v1beta2 drain timeout":        {obj(m("spec", m("machineTemplate", m("spec", m("deletion", m("nodeDrainTimeoutSeconds", int64(90))))))), any1(cp2.MachineTemplate.NodeDrainSeconds), int32(90)},
 	}
 	for name, tc := range tests {
@@ -100,6 +117,29 @@ func TestFields(t *testing.T) {
 				t.Errorf("Get of an object without the field = %v, %v, %v; want absent, without error", got, ok, err)
 			}
 		})
+	}
+}
+
+// TestFieldsThatBothVersionsHaveInOnePlace are found there by either.
+func TestFieldsThatBothVersionsHaveInOnePlace(t *testing.T) {
+	t.Parallel()
+	paths := func(v string) []string {
+		cluster, host, boot, cp := infraClusters[v], infraMachines[v], bootstrapConfigs[v], controlPlanes[v]
+		return []string{
+			cluster.ControlPlaneEndpoint.String(), cluster.FailureDomains.String(), host.ProviderID.String(), host.Addresses.String(), host.FailureDomain.String(), host.WantedFailureDomain.String(),
+			boot.DataSecretName.String(), cp.ControlPlaneEndpoint.String(), cp.ExternallyManaged.String(), cp.Version.String(), cp.StatusVersion.String(), cp.Replicas.String(),
+			cp.StatusReplicas.String(), cp.ReadyReplicas.String(), cp.Selector.String(), cp.MachineTemplate.Metadata.String(),
+		}
+	}
+	want := []string{
+		"spec.controlPlaneEndpoint", "status.failureDomains", "spec.providerID", "status.addresses", "status.failureDomain", "spec.failureDomain",
+		"status.dataSecretName", "spec.controlPlaneEndpoint", "status.externalManagedControlPlane", "spec.version", "status.version", "spec.replicas",
+		"status.replicas", "status.readyReplicas", "status.selector", "spec.machineTemplate.metadata",
+	}
+	for _, v := range Versions() {
+		if diff := cmp.Diff(want, paths(v)); diff != "" {
+			t.Errorf("contract %s (-want +got):\n%s", v, diff)
+		}
 	}
 }
 
@@ -146,29 +186,48 @@ func TestAPoolIsProvisionedInTheWordsOfAnyVersion(t *testing.T) {
 
 func TestSetThenGetGivesTheSame(t *testing.T) {
 	t.Parallel()
-	o := &unstructured.Unstructured{}
-	cp1, cp2, cluster1 := controlPlanes[V1Beta1], controlPlanes[V1Beta2], infraClusters[V1Beta1]
 	domains := []clusterv1.FailureDomain{{Name: "a", ControlPlane: new(true), Attributes: map[string]string{"k": "v"}}}
-	for name, err := range map[string]error{
-		"endpoint": cp2.ControlPlaneEndpoint.Set(o, clusterv1.APIEndpoint{Host: "h", Port: 6443}),
-		"replicas": cp2.Replicas.Set(o, 3),
-		"timeout":  cp1.MachineTemplate.NodeDrainSeconds.Set(o, 90),
-		"taints":   cp1.MachineTemplate.Taints.Set(o, []clusterv1.MachineTaint{{Key: "k", Effect: "NoSchedule"}}),
-		"domains":  cluster1.FailureDomains.Set(o, domains),
-	} {
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
+	tests := map[string]map[string]any{
+		V1Beta1: m(
+			"spec", m("controlPlaneEndpoint", m("host", "h", "port", int64(6443)), "replicas", int64(3), "machineTemplate", m(
+				"nodeDrainTimeout", "1m30s", "nodeVolumeDetachTimeout", "0s", "nodeDeletionTimeout", "10s", "taints", []any{m("key", "k", "effect", "NoSchedule")}, "readinessGates", []any{m("conditionType", "x")})),
+			"status", m("failureDomains", m("a", m("controlPlane", true, "attributes", m("k", "v"))))),
+		V1Beta2: m(
+			"spec", m("controlPlaneEndpoint", m("host", "h", "port", int64(6443)), "replicas", int64(3), "machineTemplate", m("spec", m(
+				"deletion", m("nodeDrainTimeoutSeconds", int64(90), "nodeVolumeDetachTimeoutSeconds", int64(0), "nodeDeletionTimeoutSeconds", int64(10)),
+				"taints", []any{m("key", "k", "effect", "NoSchedule")}, "readinessGates", []any{m("conditionType", "x")}))),
+			"status", m("failureDomains", []any{m("name", "a", "controlPlane", true, "attributes", m("k", "v"))})),
+	}
+	for version, want := range tests {
+		o, cp, cluster := &unstructured.Unstructured{}, controlPlanes[version], infraClusters[version]
+		for name, err := range map[string]error{
+			"endpoint": cp.ControlPlaneEndpoint.Set(o, clusterv1.APIEndpoint{Host: "h", Port: 6443}),
+			"replicas": cp.Replicas.Set(o, 3),
+			"drain":    cp.MachineTemplate.NodeDrainSeconds.Set(o, 90),
+			"detach":   cp.MachineTemplate.NodeVolumeDetachSeconds.Set(o, 0),
+			"deletion": cp.MachineTemplate.NodeDeletionSeconds.Set(o, 10),
+			"taints":   cp.MachineTemplate.Taints.Set(o, []clusterv1.MachineTaint{{Key: "k", Effect: "NoSchedule"}}),
+			"gates":    cp.MachineTemplate.ReadinessGates.Set(o, []clusterv1.MachineReadinessGate{{ConditionType: "x"}}),
+			"domains":  cluster.FailureDomains.Set(o, domains),
+		} {
+			if err != nil {
+				t.Errorf("contract %s: %s: %v", version, name, err)
+			}
 		}
+		if diff := cmp.Diff(want, o.Object); diff != "" {
+			t.Errorf("contract %s (-want +got):\n%s", version, diff)
+		}
+		if got, _, err := cluster.FailureDomains.Get(o); err != nil || !cmp.Equal(got, domains) {
+			t.Errorf("contract %s: failure domains %v, %v", version, got, err)
+		}
+		if got, _, err := cp.MachineTemplate.NodeDrainSeconds.Get(o); err != nil || got != 90 {
+			t.Errorf("contract %s: drain timeout %d, %v", version, got, err)
+		}
+		o.DeepCopy() // panics on anything that unstructured objects may not hold
 	}
-	want := m(
-		"spec", m("controlPlaneEndpoint", m("host", "h", "port", int64(6443)), "replicas", int64(3), "machineTemplate", m("nodeDrainTimeout", "1m30s", "taints", []any{m("key", "k", "effect", "NoSchedule")})),
-		"status", m("failureDomains", m("a", m("controlPlane", true, "attributes", m("k", "v")))))
-	if diff := cmp.Diff(want, o.Object); diff != "" {
-		t.Errorf("object (-want +got):\n%s", diff)
-	}
-	o.DeepCopy() // panics on anything that unstructured objects may not hold
 }
 
+// TestReferIsWhatEachVersionHas writes it anew, and where there is one already.
 func TestReferIsWhatEachVersionHas(t *testing.T) {
 	t.Parallel()
 	template := obj(nil)
@@ -176,20 +235,40 @@ func TestReferIsWhatEachVersionHas(t *testing.T) {
 	template.SetKind("HostTemplate")
 	template.SetNamespace("ns")
 	template.SetName("t")
-	for version, want := range map[string]map[string]any{
-		V1Beta1: m("infrastructureRef", m("apiVersion", "infra.example.com/v1", "kind", "HostTemplate", "namespace", "ns", "name", "t")),
-		V1Beta2: m("spec", m("infrastructureRef", m("apiGroup", "infra.example.com", "kind", "HostTemplate", "name", "t"))),
+	was := func(apiVersion, kind string) *unstructured.Unstructured {
+		ref := m("apiVersion", apiVersion, "kind", kind, "name", "other")
+		return obj(m("spec", m("machineTemplate", m("infrastructureRef", ref, "spec", m("infrastructureRef", ref)))))
+	}
+	old := func(apiVersion string) map[string]any {
+		return m("infrastructureRef", m("apiVersion", apiVersion, "kind", "HostTemplate", "namespace", "ns", "name", "t"))
+	}
+	latest := m("spec", m("infrastructureRef", m("apiGroup", "infra.example.com", "kind", "HostTemplate", "name", "t")))
+	for name, tc := range map[string]struct {
+		version string
+		current *unstructured.Unstructured
+		want    map[string]any
+	}{
+		"v1beta1":                             {V1Beta1, nil, old("infra.example.com/v1")},
+		"v1beta1, nothing is referred to yet": {V1Beta1, obj(nil), old("infra.example.com/v1")},
+		"v1beta1, it has moved on":            {V1Beta1, was("infra.example.com/v2", "HostTemplate"), old("infra.example.com/v2")},
+		"v1beta1, another kind":               {V1Beta1, was("infra.example.com/v2", "VMTemplate"), old("infra.example.com/v1")},
+		"v1beta1, another group":              {V1Beta1, was("example.com/v2", "HostTemplate"), old("infra.example.com/v1")},
+		"v1beta2":                             {V1Beta2, nil, latest},
+		"v1beta2, there is one":               {V1Beta2, was("infra.example.com/v2", "HostTemplate"), latest},
 	} {
-		o, c := &unstructured.Unstructured{}, controlPlanes[version].MachineTemplate
-		if err := c.Refer(o, template); err != nil {
+		o, c := &unstructured.Unstructured{}, controlPlanes[tc.version].MachineTemplate
+		if err := c.Refer(o, template, tc.current); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(m("spec", m("machineTemplate", want)), o.Object); diff != "" {
-			t.Errorf("contract %s (-want +got):\n%s", version, diff)
+		if diff := cmp.Diff(m("spec", m("machineTemplate", tc.want)), o.Object); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 		if ref, ok, err := c.InfrastructureRef.Get(o); !ok || err != nil || ref != (clusterv1.ContractVersionedObjectReference{APIGroup: "infra.example.com", Kind: "HostTemplate", Name: "t"}) {
-			t.Errorf("contract %s: read as %v, %t, %v", version, ref, ok, err)
+			t.Errorf("%s: read as %v, %t, %v", name, ref, ok, err)
 		}
+	}
+	if err := controlPlanes[V1Beta1].MachineTemplate.Refer(&unstructured.Unstructured{}, template, obj(m("spec", m("machineTemplate", m("infrastructureRef", "t"))))); err == nil {
+		t.Error("a reference that is none was passed over")
 	}
 }
 

@@ -3,8 +3,8 @@
 package contract
 
 import (
-	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,7 +20,9 @@ const ReadyCondition = "Ready"
 type InfraCluster struct {
 	Provisioned          Field[bool]
 	ControlPlaneEndpoint Field[clusterv1.APIEndpoint]
-	FailureDomains       Field[[]clusterv1.FailureDomain]
+	// FailureDomains are read in the order of their names, and each says whether it
+	// is for control planes.
+	FailureDomains Field[[]clusterv1.FailureDomain]
 }
 
 var infraClusters = map[string]InfraCluster{
@@ -32,7 +34,7 @@ var infraClusters = map[string]InfraCluster{
 	V1Beta2: {
 		Provisioned:          At[bool]("status.initialization.provisioned"),
 		ControlPlaneEndpoint: At[clusterv1.APIEndpoint]("spec.controlPlaneEndpoint"),
-		FailureDomains:       At[[]clusterv1.FailureDomain]("status.failureDomains"),
+		FailureDomains:       through("status.failureDomains", failureDomainsFromList, failureDomainsToList),
 	},
 }
 
@@ -41,39 +43,67 @@ func InfraClusterFor(version string) (InfraCluster, error) {
 	return pick("infrastructure clusters", version, infraClusters)
 }
 
-// failureDomainsFromMap reads the older form, a map by name, in the order of
-// the names, so that the same map always makes the same list.
+// failureDomainsFromList reads them in the order of their names, whatever order a
+// provider finds them in: to its users the list is the same.
+func failureDomainsFromList(raw any) (list []clusterv1.FailureDomain, err error) {
+	if err := convert(raw, &list); err != nil {
+		return nil, err
+	}
+	for i := range list {
+		if list[i].ControlPlane == nil {
+			list[i].ControlPlane = new(false)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b clusterv1.FailureDomain) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// failureDomainsFromMap reads the older form, a map by name.
 func failureDomainsFromMap(raw any) ([]clusterv1.FailureDomain, error) {
 	byName := map[string]clusterv1.FailureDomain{}
 	if err := convert(raw, &byName); err != nil {
 		return nil, err
 	}
-	var list []clusterv1.FailureDomain
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		d := byName[name]
+	list := make([]clusterv1.FailureDomain, 0, len(byName))
+	for name, d := range byName {
 		d.Name = name
 		list = append(list, d)
 	}
-	return list, nil
+	return failureDomainsFromList(list)
+}
+
+func failureDomainsToList(list []clusterv1.FailureDomain) any {
+	out := make([]any, len(list))
+	for i, d := range list {
+		entry := failureDomain(d)
+		entry["name"] = d.Name
+		out[i] = entry
+	}
+	return out
 }
 
 func failureDomainsToMap(list []clusterv1.FailureDomain) any {
 	byName := map[string]any{}
 	for _, d := range list {
-		entry := map[string]any{}
-		if d.ControlPlane != nil {
-			entry["controlPlane"] = *d.ControlPlane
-		}
-		if len(d.Attributes) > 0 {
-			attributes := map[string]any{}
-			for k, v := range d.Attributes {
-				attributes[k] = v
-			}
-			entry["attributes"] = attributes
-		}
-		byName[d.Name] = entry
+		byName[d.Name] = failureDomain(d)
 	}
 	return byName
+}
+
+// failureDomain is all of it but its name.
+func failureDomain(d clusterv1.FailureDomain) map[string]any {
+	entry := map[string]any{}
+	if d.ControlPlane != nil {
+		entry["controlPlane"] = *d.ControlPlane
+	}
+	if len(d.Attributes) > 0 {
+		attributes := map[string]any{}
+		for k, v := range d.Attributes {
+			attributes[k] = v
+		}
+		entry["attributes"] = attributes
+	}
+	return entry
 }
 
 // InfraMachine lists what an infrastructure machine promises.

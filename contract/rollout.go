@@ -49,11 +49,15 @@ func (c ControlPlane) IsUpgrading(obj *unstructured.Unstructured) (bool, error) 
 }
 
 // IsScaling reports whether any counter of a control plane differs from what is
-// wanted, or is not reported for the generation in force.
+// wanted, or is not reported for the generation in force. A control plane that
+// counts those that are unavailable may leave that out when there are none.
 func (c ControlPlane) IsScaling(obj *unstructured.Unstructured) (bool, error) {
 	r, err := c.Counters(obj)
 	if err != nil || r.Desired == nil {
 		return false, err
+	}
+	if r.Available == nil && len(c.UnavailableReplicas.path) > 0 {
+		r.Available = r.Desired
 	}
 	seen, ok, err := At[int64]("status.observedGeneration").Get(obj)
 	if err != nil || (ok && seen < obj.GetGeneration()) {

@@ -35,8 +35,8 @@ func CRDName(group, kind string) string {
 // says nothing.
 func Choose(crdLabels map[string]string) (contractVersion, apiVersion string, err error) {
 	for _, v := range Versions() {
-		list, ok := crdLabels[labelPrefix+v]
-		apis := slices.DeleteFunc(strings.Split(list, "_"), func(s string) bool { return s == "" })
+		_, ok := crdLabels[labelPrefix+v]
+		apis := following(crdLabels, v)
 		switch {
 		case len(apis) > 0:
 			return v, slices.MaxFunc(apis, version.CompareKubeAwareVersionStrings), nil
@@ -53,6 +53,27 @@ func Choose(crdLabels map[string]string) (contractVersion, apiVersion string, er
 		}
 	}
 	return "", "", fmt.Errorf("no label %s%s says which API version follows the contract; install the provider's CRDs with their labels", labelPrefix, V1Beta2)
+}
+
+// Followed is the newest contract version that is understood and that an API
+// version follows, from the labels of its CRD. It is for whoever is told which API
+// version to use; others use what Choose picks.
+func Followed(crdLabels map[string]string, apiVersion string) (contractVersion string, err error) {
+	for _, v := range Versions() {
+		if slices.Contains(following(crdLabels, v), apiVersion) {
+			return v, nil
+		}
+	}
+	_, latest, err := Choose(crdLabels)
+	if err == nil {
+		err = fmt.Errorf("no label of a contract lists API version %s: use %s, or install the provider's CRDs with their labels", apiVersion, latest)
+	}
+	return "", err
+}
+
+// following lists the API versions that follow a contract version.
+func following(crdLabels map[string]string, contractVersion string) []string {
+	return slices.DeleteFunc(strings.Split(crdLabels[labelPrefix+contractVersion], "_"), func(s string) bool { return s == "" })
 }
 
 // versionLike tells a contract label, such as v1alpha4, from other labels of

@@ -34,6 +34,7 @@ func TestChoose(t *testing.T) {
 		"the newest contract wins":   {map[string]string{"cluster.x-k8s.io/v1beta1": "v3", "cluster.x-k8s.io/v1beta2": "v1"}, V1Beta2, "v1", ""},
 		"the older contract is read": {map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta2", "cluster.x-k8s.io/provider": "x"}, V1Beta1, "v1beta2", ""},
 		"the latest version wins":    {map[string]string{"cluster.x-k8s.io/v1beta2": "v1_v1beta9_v2alpha1"}, V1Beta2, "v1", ""},
+		"as AWS v2.11.1 has them":    {map[string]string{"cluster.x-k8s.io/provider": "infrastructure-aws", "cluster.x-k8s.io/v1alpha3": "v1alpha3", "cluster.x-k8s.io/v1alpha4": "v1alpha4", "cluster.x-k8s.io/v1beta1": "v1beta1_v1beta2"}, V1Beta1, "v1beta2", ""},
 		"no label":                   {map[string]string{"cluster.x-k8s.io/provider": "x", "app": "y"}, "", "", "no label cluster.x-k8s.io/v1beta2 says which API version follows the contract; install the provider's CRDs with their labels"},
 		"an unsupported contract":    {map[string]string{"cluster.x-k8s.io/v1alpha4": "v1"}, "", "", "label cluster.x-k8s.io/v1alpha4: contract v1alpha4 is not supported; use a provider version for one of v1beta2, v1beta1"},
 		"an empty label is passed":   {map[string]string{"cluster.x-k8s.io/v1beta2": "", "cluster.x-k8s.io/v1beta1": "v1"}, V1Beta1, "v1", ""},
@@ -50,6 +51,38 @@ func TestChoose(t *testing.T) {
 			got, want := [3]string{c, api, text}, [3]string{tc.wantContract, tc.wantAPI, tc.want}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("contract, API version, error (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFollowed(t *testing.T) {
+	t.Parallel()
+	kubeadm := map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2"}
+	tests := map[string]struct {
+		labels    map[string]string
+		api, want string
+		err       string
+	}{
+		"each contract has its own":   {kubeadm, "v1beta1", V1Beta1, ""},
+		"the newest of them":          {kubeadm, "v1beta2", V1Beta2, ""},
+		"names tell nothing":          {map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta1_v1beta2"}, "v1beta2", V1Beta1, ""},
+		"both contracts list it":      {map[string]string{"cluster.x-k8s.io/v1beta1": "v1", "cluster.x-k8s.io/v1beta2": "v1_v2"}, "v1", V1Beta2, ""},
+		"no contract lists it":        {kubeadm, "v1alpha4", "", "no label of a contract lists API version v1alpha4: use v1beta2, or install the provider's CRDs with their labels"},
+		"no label":                    {nil, "v1", "", "no label cluster.x-k8s.io/v1beta2 says which API version follows the contract; install the provider's CRDs with their labels"},
+		"only a contract of the past": {map[string]string{"cluster.x-k8s.io/v1alpha4": "v1"}, "v1", "", "label cluster.x-k8s.io/v1alpha4: contract v1alpha4 is not supported; use a provider version for one of v1beta2, v1beta1"},
+		"an empty version is not one": {map[string]string{"cluster.x-k8s.io/v1beta1": "v1_"}, "", "", "no label of a contract lists API version : use v1, or install the provider's CRDs with their labels"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := Followed(tc.labels, tc.api)
+			text := ""
+			if err != nil {
+				text = err.Error()
+			}
+			if diff := cmp.Diff([2]string{tc.want, tc.err}, [2]string{got, text}); diff != "" {
+				t.Errorf("contract, error (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -87,25 +120,40 @@ func TestControlPlaneState(t *testing.T) {
 		}
 		return s
 	}
+	old := func(kv ...any) map[string]any {
+		s := m("version", "v1.36.1", "replicas", int64(3), "readyReplicas", int64(3), "updatedReplicas", int64(3))
+		for k, v := range m(kv...) {
+			s[k] = v
+		}
+		return s
+	}
 	spec := m("version", "v1.36.1", "replicas", int64(3))
 	tests := map[string]struct {
 		spec, status map[string]any
 		want         state
+		version      string // of the contract; by default the latest
 	}{
-		"nothing reported yet":              {spec, m(), state{Provisioning: true, Scaling: true}},
-		"at rest":                           {spec, full("version", "v1.36.1"), state{}},
-		"an old version runs":               {spec, full("versions", []any{m("version", "v1.36.0"), m("version", "v1.36.1")}), state{Upgrading: true}},
-		"versions come before version":      {spec, full("version", "v1.35.0", "versions", []any{m("version", "v1.36.1")}), state{}},
-		"a newer version runs":              {spec, full("version", "v1.36.2"), state{}},
-		"another build runs":                {m("version", "v1.36.1+b.1", "replicas", int64(3)), full("version", "v1.36.1+b.2"), state{Upgrading: true}},
-		"a newer version of another build":  {m("version", "v1.36.1+b.1", "replicas", int64(3)), full("version", "v1.36.2+b.2"), state{}},
-		"one replica is not available":      {spec, full("version", "v1.36.1", "availableReplicas", int64(2)), state{Scaling: true}},
-		"no version and no replicas wanted": {m(), m(), state{}},
+		"nothing reported yet":              {spec, m(), state{Provisioning: true, Scaling: true}, ""},
+		"at rest":                           {spec, full("version", "v1.36.1"), state{}, ""},
+		"an old version runs":               {spec, full("versions", []any{m("version", "v1.36.0"), m("version", "v1.36.1")}), state{Upgrading: true}, ""},
+		"versions come before version":      {spec, full("version", "v1.35.0", "versions", []any{m("version", "v1.36.1")}), state{}, ""},
+		"a newer version runs":              {spec, full("version", "v1.36.2"), state{}, ""},
+		"another build runs":                {m("version", "v1.36.1+b.1", "replicas", int64(3)), full("version", "v1.36.1+b.2"), state{Upgrading: true}, ""},
+		"a newer version of another build":  {m("version", "v1.36.1+b.1", "replicas", int64(3)), full("version", "v1.36.2+b.2"), state{}, ""},
+		"one replica is not available":      {spec, full("version", "v1.36.1", "availableReplicas", int64(2)), state{Scaling: true}, ""},
+		"no version and no replicas wanted": {m(), m(), state{}, ""},
+		"v1beta1 at rest":                   {spec, old("unavailableReplicas", int64(0)), state{}, V1Beta1},
+		"v1beta1 leaves zero out":           {spec, old(), state{}, V1Beta1},
+		"v1beta1 has one unavailable":       {spec, old("unavailableReplicas", int64(1)), state{Scaling: true}, V1Beta1},
+		"v1beta1 has one outdated":          {spec, old("updatedReplicas", int64(2)), state{Scaling: true}, V1Beta1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o, c := obj(m("spec", tc.spec, "status", tc.status)), controlPlanes[V1Beta2]
+			if tc.version == "" {
+				tc.version = V1Beta2
+			}
+			o, c := obj(m("spec", tc.spec, "status", tc.status)), controlPlanes[tc.version]
 			var got state
 			for _, q := range []struct {
 				to  *bool

@@ -60,14 +60,14 @@ func (l lookup) Object(apiVersion, kind string, key types.NamespacedName) (*unst
 }
 
 // Contract implements Lookup.
-func (l lookup) Contract(group, kind string) (string, error) {
-	labels, err := l.definition(l, group, kind)
+func (l lookup) Contract(kind schema.GroupVersionKind) (string, error) {
+	labels, err := l.definition(l, kind.Group, kind.Kind)
 	if err != nil {
 		return "", err
 	}
-	version, _, err := contract.Choose(labels)
+	version, err := contract.Followed(labels, kind.Version)
 	if err != nil {
-		return "", fmt.Errorf("CustomResourceDefinition %s: %w", contract.CRDName(group, kind), err)
+		return "", fmt.Errorf("CustomResourceDefinition %s: %w", contract.CRDName(kind.Group, kind.Kind), err)
 	}
 	return version, nil
 }

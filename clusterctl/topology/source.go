@@ -14,10 +14,12 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
@@ -76,8 +78,8 @@ type Lookup interface {
 	// Object reads one in the version that is named, or if that is empty, in the
 	// one that its definition has for us.
 	Object(apiVersion, kind string, key types.NamespacedName) (*unstructured.Unstructured, error)
-	// Contract is the version of the contract that a kind follows.
-	Contract(group, kind string) (string, error)
+	// Contract is the version of the contract that a version of a kind follows.
+	Contract(kind schema.GroupVersionKind) (string, error)
 }
 
 func isCore(u *unstructured.Unstructured, kind string) bool {
@@ -150,15 +152,17 @@ func (s *Source) findTemplates(lookup Lookup, definitions map[string]*unstructur
 		return err
 	}
 	gvk := s.class.Spec.ControlPlane.TemplateRef.GroupVersionKind()
-	kind := strings.TrimSuffix(gvk.Kind, clusterv1.TemplateSuffix)
+	gvk.Kind = strings.TrimSuffix(gvk.Kind, clusterv1.TemplateSuffix)
 	var err error
-	switch d := definitions[contract.CRDName(gvk.Group, kind)]; {
+	switch d := definitions[contract.CRDName(gvk.Group, gvk.Kind)]; {
 	case d != nil:
-		if s.contract, _, err = contract.Choose(d.GetLabels()); err != nil {
+		if s.contract, err = contract.Followed(d.GetLabels(), gvk.Version); err != nil {
 			err = fmt.Errorf("CustomResourceDefinition %s: %w", d.GetName(), err)
 		}
 	case lookup != nil:
-		s.contract, err = lookup.Contract(gvk.Group, kind)
+		s.contract, err = lookup.Contract(gvk)
+	case gvk.Group == controlplanev1.GroupVersion().Group: // each of its versions follows the contract of that name
+		s.contract = gvk.Version
 	default:
 		s.contract = contract.V1Beta2
 	}

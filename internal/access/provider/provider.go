@@ -77,9 +77,30 @@ func New(mgmt client.Client, informers cache.Cache) *Objects {
 // Kind tells which version of the API of a kind to use, and by which contract,
 // from the labels of its CRD. The error is a KindError when the CRD is missing
 // or does not say, and for kinds that no provider can bring.
-func (o *Objects) Kind(ctx context.Context, gk schema.GroupKind) (Kind, error) {
+func (o *Objects) Kind(ctx context.Context, gk schema.GroupKind) (kind Kind, err error) {
+	err = o.labelled(ctx, gk, func(labels map[string]string) (err error) {
+		kind.GroupVersionKind = gk.WithVersion("")
+		kind.Contract, kind.Version, err = contract.Choose(labels)
+		return err
+	})
+	return kind, err
+}
+
+// KindAs tells by which contract a version of the API of a kind is to be read.
+// Errors are those of Kind.
+func (o *Objects) KindAs(ctx context.Context, gvk schema.GroupVersionKind) (Kind, error) {
+	kind := Kind{GroupVersionKind: gvk}
+	err := o.labelled(ctx, gvk.GroupKind(), func(labels map[string]string) (err error) {
+		kind.Contract, err = contract.Followed(labels, gvk.Version)
+		return err
+	})
+	return kind, err
+}
+
+// labelled passes on the labels of a CRD.
+func (o *Objects) labelled(ctx context.Context, gk schema.GroupKind, read func(map[string]string) error) error {
 	if err := claim.Provided(gk); err != nil {
-		return Kind{}, &KindError{Kind: gk, Problem: err.Error(), Foreign: true}
+		return &KindError{Kind: gk, Problem: err.Error(), Foreign: true}
 	}
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(Definitions)
@@ -87,15 +108,14 @@ func (o *Objects) Kind(ctx context.Context, gk schema.GroupKind) (Kind, error) {
 	err := o.mgmt.Get(ctx, client.ObjectKey{Name: name}, crd)
 	switch {
 	case apierrors.IsNotFound(err):
-		return Kind{}, &KindError{Kind: gk, Problem: fmt.Sprintf("there is no CRD %s: install the provider that brings it, or correct apiGroup and kind", name), NoCRD: true}
+		return &KindError{Kind: gk, Problem: fmt.Sprintf("there is no CRD %s: install the provider that brings it, or correct apiGroup and kind", name), NoCRD: true}
 	case err != nil:
-		return Kind{}, fmt.Errorf("get CRD %s: %w", name, err)
+		return fmt.Errorf("get CRD %s: %w", name, err)
 	}
-	contractVersion, apiVersion, err := contract.Choose(crd.Labels)
-	if err != nil {
-		return Kind{}, &KindError{Kind: gk, Problem: fmt.Sprintf("CRD %s: %v", name, err)}
+	if err := read(crd.Labels); err != nil {
+		return &KindError{Kind: gk, Problem: fmt.Sprintf("CRD %s: %v", name, err)}
 	}
-	return Kind{gk.WithVersion(apiVersion), contractVersion}, nil
+	return nil
 }
 
 // Get reads the object that a reference names, from the cache. An object that

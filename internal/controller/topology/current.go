@@ -38,7 +38,9 @@ type group struct {
 func (r *Reconciler) readCurrent(ctx context.Context, s *state) (phase.Next, error) {
 	spec, done := &s.cluster.Spec, &s.cluster.Status.Initialization
 	s.current.Infrastructure, s.lost = r.referred(ctx, s, "spec.infrastructureRef", spec.InfrastructureRef, s.blueprint.Infrastructure, done.InfrastructureProvisioned)
-	kind, err := r.Providers.Kind(ctx, provider.CopyKind(s.blueprint.ControlPlane.Template.GroupVersionKind().GroupKind()))
+	template := s.blueprint.ControlPlane.Template.GroupVersionKind()
+	// It is read and written in the version that the class names.
+	kind, err := r.Providers.KindAs(ctx, provider.CopyKind(template.GroupKind()).WithVersion(template.Version))
 	if err != nil {
 		return phase.Continue(), err
 	}

@@ -148,7 +148,7 @@ func (p *controlPlane) part(c *computation) (out ControlPlanePart) {
 		out.Object, out.Hosts, out.Err = kept, p.hosts.lost(ref), cmp.Or(out.Err, err)
 	default:
 		if p.hosts != nil {
-			if out.Err = c.fields.MachineTemplate.Refer(p.wanted, p.hosts.wanted); out.Err != nil {
+			if out.Err = c.fields.MachineTemplate.Refer(p.wanted, p.hosts.wanted, p.current); out.Err != nil {
 				return out
 			}
 			out.Hosts = p.hosts.wanted

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/pure/topology/desired"
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
@@ -69,6 +70,26 @@ func TestATemplateIsReplacedWhenItsSpecChanges(t *testing.T) {
 	}
 	if n := len(slices.Compact(slices.Sorted(slices.Values([]string{first, second})))); n != 2 {
 		t.Error("two specs have one name")
+	}
+}
+
+// TestAVersionThatAControlPlaneMovedOnToStays, though the class names an older one:
+// in a rotation of the template, too.
+func TestAVersionThatAControlPlaneMovedOnToStays(t *testing.T) {
+	t.Parallel()
+	w := load(t, "class.yaml")
+	w.contract = contract.V1Beta1
+	w.write(t)
+	ref := w.current.ControlPlane.Object["spec"].(map[string]any)["machineTemplate"].(map[string]any)["infrastructureRef"].(map[string]any)
+	ref["apiVersion"] = "infrastructure.example.com/v2"
+	spec(w, "HostTemplate/plane-hosts")["cores"] = int64(16)
+	d := w.write(t)
+	want := map[string]any{"apiVersion": "infrastructure.example.com/v2", "kind": "HostTemplate", "namespace": "default", "name": d.ControlPlane.Hosts.GetName()}
+	if diff := cmp.Diff(want, at(t, d.ControlPlane.Object, "spec machineTemplate infrastructureRef")); diff != "" {
+		t.Errorf("the reference (-want +got):\n%s", diff)
+	}
+	if ref["name"] == want["name"] || d.ControlPlane.Hosts.GetAPIVersion() != "infrastructure.example.com/v1" {
+		t.Errorf("the template %s is %s, and was %v", want["name"], d.ControlPlane.Hosts.GetAPIVersion(), ref["name"])
 	}
 }
 
