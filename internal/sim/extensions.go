@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -49,8 +50,19 @@ func askExtensions(o Options) (controllers.Extensions, error) {
 // called is a server of extensions that is called without a network.
 type called struct{ http.Handler }
 
+// slow is a server that says how long it takes to answer. That time passes for
+// nobody: who may not wait so long gets no answer.
+type slow interface {
+	Takes(path string) time.Duration
+}
+
 // Post implements extensions.Poster.
 func (c called) Post(ctx context.Context, e transport.Endpoint, path string, body []byte) ([]byte, error) {
+	if s, is := c.Handler.(slow); is {
+		if deadline, may := ctx.Deadline(); may && s.Takes(path) > time.Until(deadline) {
+			return nil, &transport.Error{Host: e.Host(), Reason: transport.Timeout, Err: fmt.Errorf("time ran out waiting for its answer: %w", context.DeadlineExceeded)}
+		}
+	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err

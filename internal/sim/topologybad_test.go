@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/extension/server"
 )
@@ -25,6 +27,8 @@ import (
 type patcher struct {
 	*server.Server
 	down      bool
+	takes     time.Duration // to answer
+	calls     int
 	generate  func(*hooksv1.GeneratePatchesRequest, *hooksv1.GeneratePatchesResponse) error
 	validate  error
 	variables string
@@ -58,6 +62,12 @@ func (x *patcher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.Server.ServeHTTP(w, r)
 }
 
+// Takes implements slow.
+func (x *patcher) Takes(string) time.Duration {
+	x.calls++
+	return x.takes
+}
+
 // brokenThing is something wrong with demo, or with its class.
 type brokenThing struct {
 	make func(*testing.T, *story, *patcher)
@@ -84,9 +94,9 @@ var brokenThings = map[string]brokenThing{
 			c.Spec.Patches[0].Definitions[0].Selector.Kind = "LocalMachinePoolTemplate"
 		})
 	}, "", true},
-	"a variable that nobody defines": {func(t *testing.T, w *story, _ *patcher) { setVariable(t, w, "nope", "1") },
+	"a variable that nobody defines": {func(t *testing.T, w *story, _ *patcher) { setVariable(t, w, "demo", "nope", "1") },
 		`ReconcileFailed variables: spec.topology.variables[nope]: Invalid value: "nope": variable is not defined`, false},
-	"a value that does not fit": {func(t *testing.T, w *story, _ *patcher) { setVariable(t, w, "startup", "-1") },
+	"a value that does not fit": {func(t *testing.T, w *story, _ *patcher) { setVariable(t, w, "demo", "startup", "-1") },
 		"ReconcileFailed variables: spec.topology.variables[startup].value: Invalid value: -1", false},
 	"a version that skips": {func(t *testing.T, w *story, _ *patcher) {
 		edit(t, w, "fleet", &clusterv1.ClusterClass{}, func(c *clusterv1.ClusterClass) { c.Spec.KubernetesVersions = nil })
@@ -187,9 +197,75 @@ func outside(t *testing.T, w *story, change func(*clusterv1.ExternalPatchDefinit
 	})
 }
 
-func setVariable(t *testing.T, w *story, name, value string) {
+func setVariable(t *testing.T, w *story, cluster, name, value string) {
 	t.Helper()
-	edit(t, w, "demo", &clusterv1.Cluster{}, func(c *clusterv1.Cluster) {
+	edit(t, w, cluster, &clusterv1.Cluster{}, func(c *clusterv1.Cluster) {
 		c.Spec.Topology.Variables = []clusterv1.ClusterVariable{{Name: name, Value: apiextensionsv1.JSON{Raw: []byte(value)}}}
 	})
+}
+
+// TestASlowExtensionHoldsUpNothingElse: what it has answered holds, what it has to
+// be asked anew waits and is asked for again, and the rest goes on.
+func TestASlowExtensionHoldsUpNothingElse(t *testing.T) {
+	t.Parallel()
+	x := newPatcher(t)
+	w := newTopology(t, func(o *Options) { o.Extension = x })
+	register(t, w, "ext")
+	w.create(strings.Replace(fleetClass, "name: fleet", "name: navy", 1))
+	outside(t, w, func(p *clusterv1.ExternalPatchDefinition) { p.ValidateTopologyExtension = "" })
+	w.create(fleetCluster)
+	w.create(strings.NewReplacer("name: demo", "name: other", "name: fleet", "name: navy").Replace(fleetCluster))
+	w.RunFor(time.Minute)
+	drains := func(cluster string, seconds int32) {
+		edit(t, w, cluster, &clusterv1.Cluster{}, func(c *clusterv1.Cluster) {
+			c.Spec.Topology.Workers.MachineDeployments[0].Deletion.NodeDrainTimeoutSeconds = &seconds
+		})
+	}
+	expect := func(when, cluster string, seconds, startup int32, said string) {
+		t.Helper()
+		c := conditions.Get(get(t, w, cluster, &clusterv1.Cluster{}), clusterv1.ClusterTopologyReconciledCondition)
+		if got := c.Reason + " " + c.Message; got != said {
+			t.Errorf("%s: Cluster %s says %s, want %s", when, cluster, got, said)
+		}
+		for _, obj := range w.objects("MachineDeployment") {
+			d := obj.(*clusterv1.MachineDeployment)
+			if d.Spec.ClusterName != cluster {
+				continue
+			}
+			host := get(t, w, d.Spec.Template.Spec.InfrastructureRef.Name, &infrav1.LocalMachineTemplate{})
+			if got := *host.Spec.Template.Spec.Simulated.VM.StartupMilliseconds; got != startup {
+				t.Errorf("%s: workers of %s start up in %d ms, want %d", when, cluster, got, startup)
+			}
+			if got := d.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds; got == nil || *got != seconds {
+				t.Errorf("%s: workers of %s drain in %v, want %d", when, cluster, got, seconds)
+			}
+		}
+	}
+
+	x.takes, x.calls = time.Hour, 0
+	drains("demo", 1)
+	w.Run()
+	expect("an answer is remembered", "demo", 1, 2000, "ReconcileSucceeded ")
+	if x.calls > 0 {
+		t.Errorf("asked %d times what it has answered", x.calls)
+	}
+
+	setVariable(t, w, "demo", "startup", "1000")
+	setVariable(t, w, "other", "startup", "1000")
+	drains("demo", 2)
+	drains("other", 2)
+	_ = w.World.RunFor(t.Context(), 10*time.Minute)
+	const slow = `ReconcileFailed patch "outside": extension generate-patches.ext: call extension handler "generate-patches.ext" of hook GeneratePatches for Cluster default/demo: server ext.example.com:443: time ran out waiting for its answer: context deadline exceeded`
+	expect("the extension is slow", "demo", 2, 2000, slow)
+	expect("the extension is slow", "other", 2, 1000, "ReconcileSucceeded ")
+	if x.calls < 2 {
+		t.Errorf("asked %d times in ten minutes", x.calls)
+	}
+
+	x.takes = 9 * time.Second // of ten that it may
+	w.RunFor(20 * time.Minute)
+	expect("the extension answers again", "demo", 2, 1000, "ReconcileSucceeded ")
+	if got := len(w.objects("Machine")); got != 4 {
+		t.Errorf("%d Machines, want 4", got)
+	}
 }
