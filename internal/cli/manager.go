@@ -18,6 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/install"
 	"github.com/capstan-dev/capstan/internal/app/manager"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 )
 
 type managerOptions struct {
@@ -60,6 +61,7 @@ kept up to date at start.`,
 	f.BoolVar(&o.install, "install", true, "install the CRDs and roles, and keep them up to date, at start")
 	f.StringSliceVar(&o.manager.Providers, "providers", controllers.Providers(), "providers whose controllers run")
 	f.Var(&o.manager.FeatureGates, "feature-gates", features.Usage)
+	f.Var(&o.manager.SkipMigration, "skip-crd-migration-phases", crdmigrator.Usage)
 	f.StringVar(&o.manager.Namespace, "namespace", "", "namespace to watch (default: all)")
 	f.StringVar(&o.manager.WatchFilter, "watch-filter", "", "only objects whose label cluster.x-k8s.io/watch-filter has this value")
 	f.BoolVar(&o.manager.LeaderElection, "leader-elect", false, "let several replicas take turns")

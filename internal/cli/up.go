@@ -17,6 +17,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
@@ -28,6 +29,7 @@ type PlaneOptions struct {
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile, EtcdPrefix string
 	Providers                                         []string
 	FeatureGates                                      features.Gates
+	SkipMigration                                     crdmigrator.Phases
 	MetricsAddress, PprofAddress                      string
 	InsecureDiagnostics                               bool
 	ExtensionClientCertFile, ExtensionClientKeyFile   string
@@ -91,6 +93,7 @@ those that it runs with, and fails otherwise.`,
 	f.StringVar(&o.EtcdPrefix, "etcd-prefix", "", "prefix of all keys in --etcd-servers (default /registry)")
 	f.StringSliceVar(&o.Providers, "providers", nil, "controllers to run (default core,kubeadm,local)")
 	f.Var(&o.FeatureGates, "feature-gates", features.Usage)
+	f.Var(&o.SkipMigration, "skip-crd-migration-phases", crdmigrator.Usage)
 	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address to serve metrics of the controllers on; by TLS with authentication, unless it is of the loopback interface")
 	f.StringVar(&o.PprofAddress, "pprof-address", "", "address of the loopback interface to serve profiles on")
 	f.BoolVar(&o.InsecureDiagnostics, "insecure-diagnostics", false, "serve metrics and profiles in the clear and without authentication on any address")
@@ -184,6 +187,7 @@ func (o upOptions) args() []string {
 	for _, f := range []struct{ name, value string }{
 		{"etcd-servers", strings.Join(o.EtcdServers, ",")}, {"etcd-cafile", o.EtcdCAFile}, {"etcd-certfile", o.EtcdCertFile},
 		{"etcd-keyfile", o.EtcdKeyFile}, {"etcd-prefix", o.EtcdPrefix}, {"providers", strings.Join(o.Providers, ",")}, {"feature-gates", o.FeatureGates.String()},
+		{"skip-crd-migration-phases", o.SkipMigration.String()},
 		{"metrics-address", o.MetricsAddress}, {"pprof-address", o.PprofAddress}, {"log-file", o.logFile},
 		{"runtime-extension-client-cert-file", o.ExtensionClientCertFile}, {"runtime-extension-client-key-file", o.ExtensionClientKeyFile},
 		{"tracing-endpoint", o.TracingEndpoint},

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -53,9 +52,6 @@ var definitions = sync.OnceValues(manifests.CRDs)
 // ConfigMaps, and with objects that were in another one.
 func newStore(c *Clock, objects []client.Object) (*store, error) {
 	scheme, err := controllers.Scheme()
-	if err == nil {
-		err = apiextensionsv1.AddToScheme(scheme)
-	}
 	if err != nil {
 		return nil, err
 	}

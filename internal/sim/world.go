@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
@@ -117,6 +118,9 @@ func NewWorld(o Options) (*World, error) {
 		kind, err := apiutil.GVKForObject(c.Kind, s.Scheme())
 		if err != nil {
 			return nil, err
+		}
+		if kind.Group == apiextensionsv1.GroupName {
+			continue // nothing here was ever stored at another version
 		}
 		w.controllers = append(w.controllers, entry{c, kind, c.Stepped(outside)})
 	}

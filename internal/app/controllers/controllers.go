@@ -14,6 +14,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -43,6 +45,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/clusterclass"
 	"github.com/capstan-dev/capstan/internal/controller/clusterresourceset"
 	"github.com/capstan-dev/capstan/internal/controller/clusterresourcesetbinding"
+	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 	"github.com/capstan-dev/capstan/internal/controller/extensionconfig"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmconfig"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane"
@@ -84,6 +87,9 @@ type Outside struct {
 	Schemas   *schemas.Cache
 
 	Extensions Extensions // for Core and Kubeadm
+
+	Features      features.Gates     // of which kinds there are any
+	SkipMigration crdmigrator.Phases // of what old versions leave behind
 
 	Clock    clock.PassiveClock
 	Recorder func(controller string) events.EventRecorder
@@ -193,7 +199,15 @@ func All() []Controller {
 		entry(Core, &runtimev1.ExtensionConfig{}, func(o Outside, name string) reconciler[*runtimev1.ExtensionConfig] {
 			return extensionConfigs(o, name)
 		}).gated(features.RuntimeSDK),
+		migrator(Core), migrator(Kubeadm), migrator(Local),
 	}
+}
+
+// migrator is the controller of the definitions of a provider's kinds.
+func migrator(of string) Controller {
+	return entryAs("crdmigrator-"+of, of, crdmigrator.Definition(), func(o Outside, name string) reconciler[*metav1.PartialObjectMetadata] {
+		return &crdmigrator.Reconciler{Name: name, Mgmt: o.Mgmt, Live: o.Live, Definitions: Definitions(of, o.Features), Skip: o.SkipMigration, Recorder: o.Recorder(name)}
+	})
 }
 
 func (c Controller) gated(feature string) Controller {
@@ -258,5 +272,6 @@ func Scheme() (*runtime.Scheme, error) {
 		ipamv1.AddToScheme(scheme), // a webhook reads claims
 		runtimev1.AddToScheme(scheme),
 		discoveryv1.AddToScheme(scheme),
+		apiextensionsv1.AddToScheme(scheme),
 	)
 }

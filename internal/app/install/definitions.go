@@ -8,6 +8,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/manifests"
 )
 
@@ -24,6 +25,7 @@ func Definitions(now time.Time) ([]*apiextensionsv1.CustomResourceDefinition, er
 			convertInProcess(crd, nil)
 		}
 		setDefaults(crd)
+		needsNoMigration(crd)
 		crd.Status = apiextensionsv1.CustomResourceDefinitionStatus{
 			AcceptedNames: crd.Spec.Names,
 			Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{
@@ -38,6 +40,12 @@ func Definitions(now time.Time) ([]*apiextensionsv1.CustomResourceDefinition, er
 		}
 	}
 	return crds, nil
+}
+
+// needsNoMigration says of a definition that is made new that all its objects are
+// stored as it says: it has none.
+func needsNoMigration(crd *apiextensionsv1.CustomResourceDefinition) {
+	metav1.SetMetaDataAnnotation(&crd.ObjectMeta, clusterv1.CRDMigrationObservedGenerationAnnotation, "1")
 }
 
 func setDefaults(crd *apiextensionsv1.CustomResourceDefinition) {

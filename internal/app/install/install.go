@@ -223,6 +223,7 @@ func nudge(ctx context.Context, c apiextensions.CustomResourceDefinitionInterfac
 func writeCRD(ctx context.Context, c apiextensions.CustomResourceDefinitionInterface, live, want *apiextensionsv1.CustomResourceDefinition) error {
 	setDefaults(want)
 	if live == nil {
+		needsNoMigration(want)
 		_, err := c.Create(ctx, want, metav1.CreateOptions{FieldManager: "capstan"})
 		return err
 	}

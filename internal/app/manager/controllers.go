@@ -64,8 +64,8 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends
 		Classes: classes.New(mgmt), Schemas: schemas.New(mgmt, mgr.GetAPIReader()),
 		Workload: connections, Etcd: &etcd.Dialer{Clock: c}, Backends: backends,
 		Clock: c, Recorder: func(name string) events.EventRecorder { return mgr.GetEventRecorder("capstan-" + name) },
+		Features: o.FeatureGates, SkipMigration: o.SkipMigration, Legacy: o.FeatureGates.Enabled(features.DeprecatedV1Beta1Status),
 		Name: names.Random, Random: rand.Float64, Debounce: patch.NewStatusDebounce(statusDebounce, c),
-		Legacy: o.FeatureGates.Enabled(features.DeprecatedV1Beta1Status),
 	}
 	var err error
 	if outside.Payloads, err = s.openPayloads(); err != nil {

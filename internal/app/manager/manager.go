@@ -33,6 +33,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/app/features"
+	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/simulated"
@@ -45,6 +46,8 @@ type Options struct {
 	Providers []string
 	// FeatureGates are the features of them to have.
 	FeatureGates features.Gates
+	// SkipMigration are phases of the migration of CRDs to leave out.
+	SkipMigration crdmigrator.Phases
 	// Namespace limits the controllers to one namespace; "" means all.
 	Namespace string
 	// WatchFilter limits the controllers to objects whose label

@@ -26,6 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/app/install"
 	"github.com/capstan-dev/capstan/internal/app/manager"
+	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/heap"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
@@ -62,6 +63,8 @@ type Options struct {
 	Providers []string
 	// FeatureGates are the features of them to have.
 	FeatureGates features.Gates
+	// SkipMigration are phases of the migration of CRDs to leave out.
+	SkipMigration crdmigrator.Phases
 	// MetricsAddress and PprofAddress are host:port; "" means not at all.
 	MetricsAddress, PprofAddress string
 	// InsecureDiagnostics serves them without authentication on any address.
@@ -210,7 +213,7 @@ func (p *Plane) install(ctx context.Context, cfg *rest.Config, o Options) error 
 	}
 	p.stack.Push("watch of definitions", func(context.Context) error { stop(); return nil })
 	m, err := manager.New(ctx, cfg, manager.Options{
-		Providers: o.Providers, FeatureGates: o.FeatureGates, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics,
+		Providers: o.Providers, FeatureGates: o.FeatureGates, SkipMigration: o.SkipMigration, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics,
 		SimulatedDir: datadir.Dir(o.Dir).Simulated(), Webhooks: manager.Webhooks{Listen: "127.0.0.1:0"}, Log: o.Log,
 		ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
 		ExtensionPages: &p.pages, ServicesByEndpoints: true,

@@ -19,6 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
@@ -26,7 +27,7 @@ import (
 )
 
 // fieldOwner signs what the controller writes on Machines and what they refer to.
-const fieldOwner = "capi-kubeadmcontrolplane"
+const fieldOwner = metadata.KubeadmControlPlanes
 
 // state is what one reconcile knows. observe reads the management cluster;
 // phases add what they find.

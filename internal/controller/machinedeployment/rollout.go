@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/finalizer"
 	"github.com/capstan-dev/capstan/internal/kit/items"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -24,7 +25,7 @@ import (
 )
 
 // fieldOwner signs what the controller writes on MachineSets.
-const fieldOwner = "capi-machinedeployment"
+const fieldOwner = metadata.MachineDeployments
 
 // prepare sets what every deployment has, beside its finalizer, before anything
 // else happens, and reports whether that must be stored first.

@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
@@ -26,7 +27,7 @@ const (
 	name = "machinepool"
 
 	// fieldOwner signs what the controller writes on Machines and provider objects.
-	fieldOwner = "machinepool-controller"
+	fieldOwner = metadata.MachinePools
 
 	// remoteGrace is how long the last known state of Nodes is shown after the
 	// connection to their cluster was lost.

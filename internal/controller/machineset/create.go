@@ -10,12 +10,13 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/machines"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
 // fieldOwner signs what the controller writes on Machines and provider objects.
-const fieldOwner = "capi-machineset"
+const fieldOwner = metadata.MachineSets
 
 // factory makes the Machines, and keeps them in step.
 func (r *Reconciler) factory() machines.Factory {

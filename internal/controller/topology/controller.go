@@ -26,6 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
@@ -39,7 +40,7 @@ import (
 const Name = "topology"
 
 // manager owns the fields of a topology's objects that it wants.
-const manager = "capi-topology"
+const manager = metadata.Topologies
 
 // Extensions call runtime extensions, and remember answers.
 type Extensions interface {

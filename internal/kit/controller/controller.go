@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,6 +51,7 @@ type Builder[T client.Object] struct {
 	obj         T
 	build       *builder.Builder
 	concurrency int
+	unfiltered  bool
 }
 
 // For starts the declaration of the controller called name for objects of the
@@ -86,6 +86,13 @@ func (b *Builder[T]) Concurrency(n int) *Builder[T] {
 	return b
 }
 
+// Unfiltered takes every object, whatever the label that the manager looks for:
+// those of a kind that all managers share have none.
+func (b *Builder[T]) Unfiltered() *Builder[T] {
+	b.unfiltered = true
+	return b
+}
+
 // Complete registers the controller.
 func (b *Builder[T]) Complete(r reconcile.ObjectReconciler[T]) error {
 	_, err := b.Build(r)
@@ -97,7 +104,10 @@ func (b *Builder[T]) Complete(r reconcile.ObjectReconciler[T]) error {
 // has gone.
 func (b *Builder[T]) Build(r reconcile.ObjectReconciler[T]) (ctrlcontroller.Controller, error) {
 	w := newRunner(b.name, b.obj, r, newPending(b.mgr.GetClient(), b.mgr.GetAPIReader(), clock.RealClock{}))
-	w.filter, w.finishing = watchFilter(b.mgr), finishing(b.mgr)
+	w.finishing = finishing(b.mgr)
+	if !b.unfiltered {
+		w.filter = watchFilter(b.mgr)
+	}
 	c, err := b.build.WithOptions(ctrlcontroller.Options{
 		MaxConcurrentReconciles: b.concurrency,
 		// controller-runtime's queue of its own can lock up at the end when many
@@ -162,7 +172,7 @@ func newRunner[T client.Object](name string, obj T, r reconcile.ObjectReconciler
 		name:    name,
 		mgmt:    p.cache,
 		inner:   r,
-		make:    func() T { return reflect.New(reflect.TypeOf(obj).Elem()).Interface().(T) },
+		make:    func() T { return obj.DeepCopyObject().(T) },
 		pending: p,
 		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, time.Second),
 		backoff: newBackoff(),

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -129,11 +130,11 @@ func (p *pending) recording(ctx context.Context, req reconcile.Request) context.
 	return context.WithValue(ctx, recorderKey{}, recorder{p, req})
 }
 
-// note remembers a write. Kinds of Kubernetes itself are left out: they are
-// read live, not from the cache.
+// note remembers a write. Kinds of Kubernetes itself are left out, and objects of
+// which only the metadata is known: they are read live, not from the cache.
 func note(ctx context.Context, c client.Client, obj client.Object, create, deleted bool) {
 	r, ok := ctx.Value(recorderKey{}).(recorder)
-	if !ok {
+	if _, partial := obj.(*metav1.PartialObjectMetadata); partial || !ok {
 		return
 	}
 	gvk, err := apiutil.GVKForObject(obj, c.Scheme())

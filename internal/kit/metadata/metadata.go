@@ -18,6 +18,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// The field managers under which controllers pass labels and annotations on:
+// upstream's, so that either program goes on where the other stopped.
+const (
+	MachineDeployments   = "capi-machinedeployment"
+	MachineSets          = "capi-machineset"
+	MachinePools         = "machinepool-controller"
+	KubeadmControlPlanes = "capi-kubeadmcontrolplane"
+	Topologies           = "capi-topology"
+)
+
+// Keeps reports whether an entry of managedFields is where one of our controllers
+// finds what it has put on an object.
+func Keeps(e metav1.ManagedFieldsEntry) bool {
+	switch e.Manager {
+	case MachineDeployments, MachineSets, MachinePools, KubeadmControlPlanes, Topologies:
+		return e.Subresource == ""
+	}
+	return false
+}
+
 // Want is what the parent asks for.
 type Want struct{ Labels, Annotations map[string]string }
 

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package crdmigrator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/patch"
+)
+
+// soon is when the next page is looked at: other definitions come in between.
+const soon = time.Millisecond
+
+// Reconciler has what the controller needs from outside. All fields but Skip are
+// required; Setup checks them.
+type Reconciler struct {
+	Name string        // of the controller
+	Mgmt client.Client // the management cluster
+	Live client.Reader // the same, past the cache
+	// Definitions are the names of those whose objects are migrated here.
+	Definitions []string
+	// Skip are phases that are left out.
+	Skip     Phases
+	Recorder events.EventRecorder
+
+	controller.Memory[progress]
+}
+
+// progress is how far a definition has got. A restart forgets it.
+type progress struct {
+	generation int64
+	pages
+}
+
+// Setup registers the controller.
+func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
+	if r.Name == "" || r.Mgmt == nil || r.Live == nil || len(r.Definitions) == 0 || r.Recorder == nil {
+		return errors.New("crdmigrator: Name, Mgmt, Live, Definitions and Recorder are required")
+	}
+	if r.Skip.has(StorageVersionMigration) && r.Skip.has(CleanupManagedFields) {
+		return nil
+	}
+	// One at a time: nobody waits for it, and others have to write as well.
+	return controller.For(mgr, r.Name, Definition(), predicate.NewPredicateFuncs(r.due)).Unfiltered().Concurrency(1).Complete(r)
+}
+
+// Definition is an empty object of the kind of the controller, of which only the
+// metadata is read.
+func Definition() *metav1.PartialObjectMetadata {
+	crd := &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	return crd
+}
+
+// due reports whether a definition has changed since its objects were migrated.
+func (r *Reconciler) due(crd client.Object) bool {
+	return slices.Contains(r.Definitions, crd.GetName()) && crd.GetDeletionTimestamp().IsZero() &&
+		crd.GetAnnotations()[clusterv1.CRDMigrationObservedGenerationAnnotation] != strconv.FormatInt(crd.GetGeneration(), 10)
+}
+
+// Reconcile implements reconcile.ObjectReconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, seen *metav1.PartialObjectMetadata) (ctrl.Result, error) {
+	if !r.due(seen) {
+		return ctrl.Result{}, nil
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(seen), crd); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("get CustomResourceDefinition %s: %w", seen.Name, err))
+	}
+	m, ok := r.plan(crd)
+	if !ok || !r.due(crd) { // its next change wakes us
+		return ctrl.Result{}, nil
+	}
+	p := r.Get(crd)
+	if p.generation != crd.Generation {
+		p = progress{generation: crd.Generation}
+	}
+	if m.store || m.clean {
+		err := m.step(ctx, &p.pages)
+		r.Set(crd, p)
+		if err != nil {
+			return ctrl.Result{}, fmt.Errorf("migrate objects of CustomResourceDefinition %s: %w", crd.Name, err)
+		}
+		if !p.done() {
+			ctrl.LoggerFrom(ctx).V(2).Info("Going on to the next page of objects", "stored", p.stored, "cleaned", p.cleaned)
+			return ctrl.Result{RequeueAfter: soon}, nil
+		}
+	}
+	return ctrl.Result{}, r.finish(ctx, crd, m, p)
+}
+
+// plan says what is to be done for a definition, unless its kind cannot be asked for.
+func (r *Reconciler) plan(crd *apiextensionsv1.CustomResourceDefinition) (m migration, ok bool) {
+	m = migration{mgmt: r.Mgmt, live: r.Live, clean: !r.Skip.has(CleanupManagedFields)}
+	for _, v := range crd.Spec.Versions {
+		if v.Served {
+			m.served = append(m.served, crd.Spec.Group+"/"+v.Name)
+		}
+		if v.Storage {
+			m.kind.Group, m.kind.Version, m.kind.Kind = crd.Spec.Group, v.Name, crd.Spec.Names.Kind
+			m.status = v.Subresources != nil && v.Subresources.Status != nil
+			m.store = !r.Skip.has(StorageVersionMigration) && !slices.Equal(crd.Status.StoredVersions, []string{v.Name})
+		}
+	}
+	established := slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+	})
+	return m, established && slices.Contains(m.served, m.kind.GroupVersion().String())
+}
+
+// finish notes that all is done: first that nothing is stored at another version,
+// so that who ends in between notes it again.
+func (r *Reconciler) finish(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, m migration, p progress) error {
+	if m.store {
+		// Locked: the definition may get another storage version just now.
+		commit := patch.Remember(r.Mgmt, crd, patch.Locked)
+		crd.Status.StoredVersions = []string{m.kind.Version}
+		if err := commit(ctx); err != nil {
+			return err
+		}
+	}
+	commit := patch.Remember(r.Mgmt, crd)
+	metav1.SetMetaDataAnnotation(&crd.ObjectMeta, clusterv1.CRDMigrationObservedGenerationAnnotation, strconv.FormatInt(crd.Generation, 10))
+	if err := commit(ctx); err != nil {
+		return err
+	}
+	r.Forget(client.ObjectKeyFromObject(crd))
+	if m.store || p.cleaned > 0 {
+		ctrl.LoggerFrom(ctx).Info("Migrated the objects of a definition", "stored", p.stored, "cleaned", p.cleaned, "version", m.kind.Version)
+		r.Recorder.Eventf(crd, nil, corev1.EventTypeNormal, "Migrated", "Migrate", "stored %d objects at %s, and took managedFields of versions that are not served from %d", p.stored, m.kind.Version, p.cleaned)
+	}
+	return nil
+}
