@@ -14,6 +14,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
 )
 
 // Name is the variable's; no class may define one of that name.
@@ -99,7 +100,7 @@ func MachinePool(g Group) hooksv1.Builtins {
 func metadata(labels, annotations map[string]string) *hooksv1.ObjectMeta {
 	annotations = maps.Clone(annotations)
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
-	delete(annotations, "cluster.x-k8s.io/conversion-data")
+	delete(annotations, rules.DataAnnotation)
 	if len(labels) == 0 && len(annotations) == 0 {
 		return nil
 	}

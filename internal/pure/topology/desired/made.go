@@ -18,6 +18,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
 	"github.com/capstan-dev/capstan/internal/pure/topology/compat"
 	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
 )
@@ -69,7 +70,7 @@ func (c *computation) from(template *unstructured.Unstructured, copied bool) (*u
 	out.SetNamespace(c.Cluster.Namespace)
 	if copied {
 		out.SetLabels(template.GetLabels())
-		out.SetAnnotations(without(template.GetAnnotations(), corev1.LastAppliedConfigAnnotation))
+		out.SetAnnotations(without(template.GetAnnotations(), corev1.LastAppliedConfigAnnotation, rules.DataAnnotation))
 		if spec, ok := template.Object["spec"]; ok {
 			out.Object["spec"] = spec
 		}
@@ -211,8 +212,10 @@ func joined(all ...map[string]string) map[string]string {
 	return out
 }
 
-func without(m map[string]string, key string) map[string]string {
+func without(m map[string]string, keys ...string) map[string]string {
 	out := maps.Clone(m)
-	delete(out, key)
+	for _, key := range keys {
+		delete(out, key)
+	}
 	return out
 }

@@ -108,6 +108,7 @@ func TestRules(t *testing.T) {
 		"a copy has nothing that the server keeps": {none, []check{
 			{planeHosts, "metadata uid", nil}, {planeHosts, "metadata resourceVersion", nil}, {planeHosts, "metadata finalizers", nil}, {planeHosts, "status", nil},
 			{planeHosts, "metadata annotations kubectl.kubernetes.io/last-applied-configuration", nil},
+			{planeHosts, "metadata annotations cluster.x-k8s.io/conversion-data", nil},
 		}},
 		"an object has the metadata in the template, not that of the template": {none, []check{
 			{infra, "metadata labels", labels("of-template=farm")}, {planeHosts, "metadata labels", labels("of-template=plane-hosts", "region=north")},
