@@ -97,31 +97,36 @@ func TestNothingIsLostWhenTheProcessDiesInAnUpgrade(t *testing.T) {
 	change(t, calm, "demo", &clusterv1.Cluster{}, "upgrade", upgrade)
 	calm.RunFor(10 * time.Minute)
 
-	w, x := withObserver(t)
-	w.create(fleetCluster)
-	w.RunFor(time.Minute)
-	x.calls, x.hold = nil, once(2)
-	edit(t, w, "demo", &clusterv1.Cluster{}, upgrade)
-	last := version.MustParseSemantic("v1.33.1")
-	w = dies(w, lives{topology, onceEach}, x.as, func(w *story) bool {
-		plane := version.MustParseSemantic(w.objects("KubeadmControlPlane")[0].(*controlplanev1.KubeadmControlPlane).Spec.Version)
-		workers := version.MustParseSemantic(w.objects("MachineDeployment")[0].(*clusterv1.MachineDeployment).Spec.Template.Spec.Version)
-		if plane.LessThan(last) || plane.LessThan(workers) || plane.Minor() > last.Minor()+1 {
-			t.Errorf("the control plane goes from %s to %s, with workers of %s", last, plane, workers)
-		}
-		last = plane
-		return finished(t, w, 2, "v1.36.3") && !strings.Contains(strings.Join(pending(t, w), ""), "After")
-	})
-	if d := cmp.Diff(made(calm), made(w)); d != "" {
-		t.Errorf("made (-undisturbed +after deaths):\n%s", d)
-	}
-	if d := cmp.Diff(distinct(heard.calls), distinct(x.calls)); d != "" {
-		t.Errorf("hooks (-undisturbed +after deaths):\n%s", d)
-	}
-	for _, call := range distinct(x.calls) {
-		if n := len(slices.DeleteFunc(slices.Clone(x.calls), func(c string) bool { return c != call })); n < 2 {
-			t.Errorf("%s was called %d times, and has blocked once", call, n)
-		}
+	for name, l := range map[string]lives{"after each write of the topology": {topology, onceEach}, "after any write": {"", longer}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, x := withObserver(t)
+			w.create(fleetCluster)
+			w.RunFor(time.Minute)
+			x.calls, x.hold = nil, once(2)
+			edit(t, w, "demo", &clusterv1.Cluster{}, upgrade)
+			last := version.MustParseSemantic("v1.33.1")
+			w = dies(w, l, x.as, func(w *story) bool {
+				plane := version.MustParseSemantic(w.objects("KubeadmControlPlane")[0].(*controlplanev1.KubeadmControlPlane).Spec.Version)
+				workers := version.MustParseSemantic(w.objects("MachineDeployment")[0].(*clusterv1.MachineDeployment).Spec.Template.Spec.Version)
+				if plane.LessThan(last) || plane.LessThan(workers) || plane.Minor() > last.Minor()+1 {
+					t.Errorf("the control plane goes from %s to %s, with workers of %s", last, plane, workers)
+				}
+				last = plane
+				return finished(t, w, 2, "v1.36.3") && !strings.Contains(strings.Join(pending(t, w), ""), "After")
+			})
+			if d := cmp.Diff(made(calm), made(w)); d != "" {
+				t.Errorf("made (-undisturbed +after deaths):\n%s", d)
+			}
+			if d := cmp.Diff(distinct(heard.calls), distinct(x.calls)); d != "" {
+				t.Errorf("hooks (-undisturbed +after deaths):\n%s", d)
+			}
+			for _, call := range distinct(x.calls) {
+				if n := len(slices.DeleteFunc(slices.Clone(x.calls), func(c string) bool { return c != call })); n < 2 {
+					t.Errorf("%s was called %d times, and has blocked once", call, n)
+				}
+			}
+		})
 	}
 }
 

@@ -51,8 +51,10 @@ type Options struct {
 	Clock *Clock
 	// Backends go by the same clock. They stay the caller's to close.
 	Backends host.Backends
-	// Objects were in another store, and are in this one from the start.
+	// Objects were in another store, and are in this one from the start. So many
+	// bootstrap tokens were made meanwhile; no two are the same.
 	Objects []client.Object
+	Tokens  int
 	// StatusDebounce is how long a status that only informs may wait to be
 	// written with the next; zero writes each at once.
 	StatusDebounce time.Duration
@@ -68,8 +70,9 @@ type Options struct {
 // World is a management cluster with its controllers. It is not for several
 // goroutines.
 type World struct {
-	Mgmt  client.WithWatch
-	Clock *Clock
+	Mgmt   client.WithWatch
+	Clock  *Clock
+	Tokens int // made so far
 
 	store       *store
 	clusters    *connections
@@ -92,14 +95,13 @@ func NewWorld(o Options) (*World, error) {
 		return nil, fmt.Errorf("make a store in memory: %w", err)
 	}
 	w := &World{
-		Mgmt: s, Clock: o.Clock, store: s, log: o.Log,
+		Mgmt: s, Clock: o.Clock, Tokens: o.Tokens, store: s, log: o.Log,
 		clusters: &connections{mgmt: s, clock: o.Clock, open: map[client.ObjectKey]*connection{}},
 	}
 	asked, err := askExtensions(o)
 	if err != nil {
 		return nil, err
 	}
-	tokens := 0
 	outside := controllers.Outside{
 		Mgmt: s, Live: s, Providers: provider.New(s, nil),
 		Classes: classes.New(s), Schemas: schemas.New(s, s),
@@ -110,8 +112,8 @@ func NewWorld(o Options) (*World, error) {
 		Legacy:     true,
 		Clock:      o.Clock, Recorder: func(string) events.EventRecorder { return w }, Name: s.name, Random: func() float64 { return 0.5 },
 		NewToken: func() (bootstrapv1.BootstrapTokenString, error) {
-			tokens++
-			return bootstrapv1.BootstrapTokenString{ID: fmt.Sprintf("%06d", tokens), Secret: fmt.Sprintf("%016d", tokens)}, nil
+			w.Tokens++
+			return bootstrapv1.BootstrapTokenString{ID: fmt.Sprintf("%06d", w.Tokens), Secret: fmt.Sprintf("%016d", w.Tokens)}, nil
 		},
 	}
 	for _, c := range controllers.All() {
