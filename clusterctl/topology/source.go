@@ -13,7 +13,6 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -84,18 +83,6 @@ type Lookup interface {
 
 func isCore(u *unstructured.Unstructured, kind string) bool {
 	return u.GroupVersionKind().Group == clusterv1.GroupVersion().Group && u.GetKind() == kind
-}
-
-// typed reads an object of ours, and refuses fields that it does not have.
-func typed(u *unstructured.Unstructured, into any) error {
-	name := fmt.Sprintf("%s %s/%s", u.GetKind(), u.GetNamespace(), u.GetName())
-	if v := clusterv1.GroupVersion().String(); u.GetAPIVersion() != v {
-		return fmt.Errorf("%s: its apiVersion is %s: write it as %s, which is what a management cluster returns of it", name, u.GetAPIVersion(), v)
-	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, into, true); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
 }
 
 func (s *Source) findClass(lookup Lookup) error {
@@ -174,7 +161,7 @@ func (s *Source) template(ref clusterv1.ClusterClassTemplateReference) (*unstruc
 	if u == nil {
 		return nil, fmt.Errorf("%s %s/%s is not there", ref.Kind, s.class.Namespace, ref.Name)
 	}
-	return u, nil
+	return converted(u, ref.APIVersion)
 }
 
 // SetVariable gives a variable of the topology a value, which is YAML.

@@ -83,21 +83,66 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// TestFilesOfAnOldVersionAreRenderedAlike: Cluster and class, and templates that
+// the class names by another version than they are written at.
+func TestFilesOfAnOldVersionAreRenderedAlike(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/v1beta1.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := template.Objects(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	templates := slices.DeleteFunc(files(t), func(u *unstructured.Unstructured) bool { return isCore(u, "Cluster") || isCore(u, "ClusterClass") })
+	const kubeadm = "controlplane.cluster.x-k8s.io/v1beta"
+	for name, tc := range map[string]struct {
+		is   []*unstructured.Unstructured
+		want []string // changes of what is the same in v1beta2
+	}{
+		"Cluster and class":             {append(old, templates...), nil},
+		"a template written at v1beta1": {files(t, kubeadm+"2\nkind", kubeadm+"1\nkind"), nil},
+		"a template named by v1beta1": {
+			files(t, kubeadm+"2, kind", kubeadm+"1, kind"),
+			[]string{kubeadm + "2", kubeadm + "1", "{encryptionAlgorithm", "{apiServer: {}, controllerManager: {}, dns: {}, etcd: {}, networking: {}, scheduler: {}, encryptionAlgorithm"},
+		},
+	} {
+		var made [2][]*unstructured.Unstructured
+		for i, objects := range [][]*unstructured.Unstructured{files(t, tc.want...), tc.is} {
+			s, err := Read(objects, "ns", nil)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			r, err := s.Render()
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			made[i] = r.Objects
+		}
+		if diff := cmp.Diff(made[0], made[1]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 func TestWhatCannotBeRenderedIsNamed(t *testing.T) {
 	t.Parallel()
 	for want, changes := range map[string][]string{
-		"there are 0 Clusters with spec.topology: give one":                                                              {"topology:", "paused: false\n  topologyy:"},
-		"names ClusterClass ns/big, which is not there: give a file with it":                                             {"classRef: {name: small}", "classRef: {name: big}"},
-		"ClusterClass ns/small names LocalClusterTemplate ns/tiny, which is not there: give a file with it":              {"LocalClusterTemplate, name: small", "LocalClusterTemplate, name: tiny"},
-		"Cluster ns/demo: its apiVersion is cluster.x-k8s.io/v1beta1: write it as cluster.x-k8s.io/v1beta2":              {"cluster.x-k8s.io/v1beta2\nkind: Cluster\n", "cluster.x-k8s.io/v1beta1\nkind: Cluster\n"},
-		`Cluster ns/demo: strict decoding error: unknown field "spec.topology.verzion"`:                                  {"version: v1.35.0", "verzion: v1.35.0"},
-		`Cluster ns/demo: spec.topology.version: Invalid value: "v1.35": must be a semantic version`:                     {"version: v1.35.0", "version: '1.35'"},
-		"Cluster ns/demo: spec.topology.version: Required value: say which version of Kubernetes":                        {"version: v1.35.0", "version: ''"},
-		`variables[startup].value: Invalid value: "string"`:                                                              {"version: v1.35.0", "version: v1.35.0\n    variables: [{name: startup, value: x}]"},
-		"MachineDeployment md-0 of the topology: ClusterClass ns/small has no class \"huge\"":                            {"{class: worker, name: md-0", "{class: huge, name: md-0"},
-		`patch "startup": its variables are discovered by extension vars.example, which can only be asked`:               {"startup\n    definitions:", "startup\n    external: {discoverVariablesExtension: vars.example}\n  - name: other\n    definitions:"},
-		`patch "startup" is made by extension make.example, which can only be asked at a management plane`:               {"startup\n    definitions:", "startup\n    external: {generatePatchesExtension: make.example}\n  - name: other\n    definitions:"},
-		"CustomResourceDefinition kubeadmcontrolplanes.controlplane.cluster.x-k8s.io: no label cluster.x-k8s.io/v1beta2": {"apiVersion: cluster.x-k8s.io/v1beta2\nkind: ClusterClass", "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: kubeadmcontrolplanes.controlplane.cluster.x-k8s.io}\n---\napiVersion: cluster.x-k8s.io/v1beta2\nkind: ClusterClass"},
+		"there are 0 Clusters with spec.topology: give one":                                                                              {"topology:", "paused: false\n  topologyy:"},
+		"names ClusterClass ns/big, which is not there: give a file with it":                                                             {"classRef: {name: small}", "classRef: {name: big}"},
+		"ClusterClass ns/small names LocalClusterTemplate ns/tiny, which is not there: give a file with it":                              {"LocalClusterTemplate, name: small", "LocalClusterTemplate, name: tiny"},
+		"Cluster ns/demo: its apiVersion is cluster.x-k8s.io/v1alpha4: write it as cluster.x-k8s.io/v1beta2":                             {"cluster.x-k8s.io/v1beta2\nkind: Cluster\n", "cluster.x-k8s.io/v1alpha4\nkind: Cluster\n"},
+		`Cluster ns/demo: strict decoding error: unknown field "spec.topology.classRef"`:                                                 {"cluster.x-k8s.io/v1beta2\nkind: Cluster\n", "cluster.x-k8s.io/v1beta1\nkind: Cluster\n"},
+		"LocalClusterTemplate ns/small: its apiVersion is infrastructure.capstan.dev/v1: write it as infrastructure.capstan.dev/v1beta2": {"infrastructure.capstan.dev/v1beta2\nkind: LocalClusterTemplate", "infrastructure.capstan.dev/v1\nkind: LocalClusterTemplate"},
+		`Cluster ns/demo: strict decoding error: unknown field "spec.topology.verzion"`:                                                  {"version: v1.35.0", "verzion: v1.35.0"},
+		`Cluster ns/demo: spec.topology.version: Invalid value: "v1.35": must be a semantic version`:                                     {"version: v1.35.0", "version: '1.35'"},
+		"Cluster ns/demo: spec.topology.version: Required value: say which version of Kubernetes":                                        {"version: v1.35.0", "version: ''"},
+		`variables[startup].value: Invalid value: "string"`:                                                                              {"version: v1.35.0", "version: v1.35.0\n    variables: [{name: startup, value: x}]"},
+		"MachineDeployment md-0 of the topology: ClusterClass ns/small has no class \"huge\"":                                            {"{class: worker, name: md-0", "{class: huge, name: md-0"},
+		`patch "startup": its variables are discovered by extension vars.example, which can only be asked`:                               {"startup\n    definitions:", "startup\n    external: {discoverVariablesExtension: vars.example}\n  - name: other\n    definitions:"},
+		`patch "startup" is made by extension make.example, which can only be asked at a management plane`:                               {"startup\n    definitions:", "startup\n    external: {generatePatchesExtension: make.example}\n  - name: other\n    definitions:"},
+		"CustomResourceDefinition kubeadmcontrolplanes.controlplane.cluster.x-k8s.io: no label cluster.x-k8s.io/v1beta2":                 {"apiVersion: cluster.x-k8s.io/v1beta2\nkind: ClusterClass", "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: kubeadmcontrolplanes.controlplane.cluster.x-k8s.io}\n---\napiVersion: cluster.x-k8s.io/v1beta2\nkind: ClusterClass"},
 	} {
 		s, err := Read(files(t, changes...), "ns", nil)
 		if err == nil {
