@@ -16,10 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 	"github.com/capstan-dev/capstan/internal/pure/topology/desired"
-	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
 	"github.com/capstan-dev/capstan/internal/pure/topology/plan"
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
@@ -65,7 +63,8 @@ type comparing struct {
 }
 
 // Compare says what would change on the plane if all were done, and writes nothing:
-// the plane itself is asked what would come of each object. Some of it comes with
+// the plane itself is asked what would come of each object, and the extensions that
+// are registered there for their patches. Some of it comes with
 // an error that says what is wrong with the rest.
 func (p *Plane) Compare(ctx context.Context, s *Source) (Comparison, error) {
 	current, err := p.current(ctx, s)
@@ -73,7 +72,10 @@ func (p *Plane) Compare(ctx context.Context, s *Source) (Comparison, error) {
 		return Comparison{}, err
 	}
 	c := &comparing{Context: ctx, Plane: p, source: s, current: current}
-	d, err := s.compute(current, c.same, nobody{})
+	ask := &asker{Context: ctx, plane: p, cluster: s.Cluster}
+	defer ask.close()
+	s.discover = ask.discover
+	d, err := s.compute(current, c.same, ask)
 	if err != nil {
 		return c.out, err
 	}
@@ -110,15 +112,6 @@ func (p *Plane) Compare(ctx context.Context, s *Source) (Comparison, error) {
 	}
 	return c.out, errors.Join(errs...)
 }
-
-// nobody answers for extensions, which may do anything when they are called.
-type nobody struct{}
-
-func (nobody) GeneratePatches(patches.Question) (*hooksv1.GeneratePatchesResponse, error) {
-	return nil, errors.New("its patches cannot be shown: extensions are not called for a comparison")
-}
-
-func (nobody) ValidateTopology(patches.Validation) error { return nil }
 
 // way tells of the steps of an upgrade.
 func (c *comparing) way() {

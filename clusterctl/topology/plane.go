@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/pure/topology/desired"
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
@@ -31,7 +34,7 @@ type Plane struct{ mgmt client.Client }
 // NewPlane returns the management cluster behind cfg.
 func NewPlane(cfg *rest.Config) (*Plane, error) {
 	scheme := runtime.NewScheme()
-	if err := clusterv1.AddToScheme(scheme); err != nil {
+	if err := addToScheme(scheme); err != nil {
 		return nil, err
 	}
 	mgmt, err := client.New(cfg, client.Options{Scheme: scheme})
@@ -39,6 +42,11 @@ func NewPlane(cfg *rest.Config) (*Plane, error) {
 		return nil, fmt.Errorf("connect to the management cluster: %w", err)
 	}
 	return &Plane{mgmt}, nil
+}
+
+// addToScheme adds what is read of a plane.
+func addToScheme(s *runtime.Scheme) error {
+	return errors.Join(clusterv1.AddToScheme(s), runtimev1.AddToScheme(s), corev1.AddToScheme(s), discoveryv1.AddToScheme(s))
 }
 
 // lookup reads from a plane what is in no file.

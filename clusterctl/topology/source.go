@@ -32,6 +32,9 @@ type Source struct {
 	class     *clusterv1.ClusterClass
 	templates map[key]*unstructured.Unstructured
 	contract  string // that the control plane follows
+	// discover asks an extension for the variables of a patch; nil where nobody can be
+	// asked.
+	discover func(clusterv1.ExternalPatchDefinition) ([]clusterv1.ClusterClassVariable, error)
 }
 
 // key is of an object in a namespace.
@@ -205,7 +208,8 @@ func (s *Source) settle() error {
 }
 
 // definitions are the variables of the class: those that it has itself as it
-// stands, those of extensions as its status tells of them.
+// stands, those of extensions as its status tells of them, or they do if it has
+// none.
 func (s *Source) definitions() (*variables.Definitions, error) {
 	c := s.class
 	wrong := func(err error) (*variables.Definitions, error) {
@@ -219,10 +223,18 @@ func (s *Source) definitions() (*variables.Definitions, error) {
 		if p.External == nil || p.External.DiscoverVariablesExtension == "" {
 			continue
 		}
-		if len(c.Status.Conditions) == 0 {
-			return wrong(fmt.Errorf("patch %q: its variables are discovered by extension %s, which can only be asked at a management cluster: give the class as `kubectl get clusterclass %s -o yaml` shows it there, with its status", p.Name, p.External.DiscoverVariablesExtension, c.Name))
+		all, err := discovered(c, p.Name), error(nil)
+		switch {
+		case len(c.Status.Conditions) > 0:
+		case s.discover == nil:
+			err = fmt.Errorf("its variables are discovered by extension %s, which can only be asked at a management cluster: give the class as `kubectl get clusterclass %s -o yaml` shows it there, with its status", p.External.DiscoverVariablesExtension, c.Name)
+		default:
+			all, err = s.discover(*p.External)
 		}
-		sources = append(sources, variables.Source{From: p.Name, Variables: discovered(c, p.Name)})
+		if err != nil {
+			return wrong(fmt.Errorf("patch %q: %w", p.Name, err))
+		}
+		sources = append(sources, variables.Source{From: p.Name, Variables: all})
 	}
 	merged, err := variables.Merge(sources, nil)
 	if err != nil {

@@ -154,11 +154,12 @@ func TestWhatCannotBeRenderedIsNamed(t *testing.T) {
 	}
 }
 
-// plane is a management cluster with a Cluster that is made of what files render.
-func plane(t *testing.T) *Plane {
+// planeWith is a management cluster with a Cluster that is made of what files render,
+// and other objects.
+func planeWith(t *testing.T, others ...client.Object) *Plane {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clusterv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(addToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	for _, kind := range []schema.GroupVersionKind{
@@ -168,7 +169,7 @@ func plane(t *testing.T) *Plane {
 	} {
 		scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().Build()
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(others...).WithReturnManagedFields().Build()
 	s, err := Read(files(t), "ns", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -281,7 +282,7 @@ func TestCompare(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := plane(t)
+			p := planeWith(t)
 			s, err := Read(files(t, tc.changes...), "ns", p.Lookup(t.Context()))
 			if err != nil {
 				t.Fatal(err)

@@ -61,8 +61,8 @@ of an extension cannot be shown then.
 
 With -o diff it is compared with what the management cluster has: what would be
 made, changed and deleted, and which machines would be replaced for it. What is in
-no file is read there. Extensions are not called, so a class with patches of theirs
-cannot be compared either.
+no file is read there. Extensions are asked for their patches, at the addresses that
+their ExtensionConfigs have.
 
 All parts are shown at spec.topology.version, as they are at the end of an upgrade.
 The random parts of names are those that a Cluster with this UID would get, which
