@@ -151,7 +151,7 @@ func All() []Controller {
 		entry(Kubeadm, &controlplanev1.KubeadmControlPlane{}, func(o Outside, name string) reconciler[*controlplanev1.KubeadmControlPlane] {
 			return &kubeadmcontrolplane.Reconciler{
 				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Etcd: o.Etcd, Extensions: o.Extensions.Updates,
-				CertificateExpiry: servingcert.Expiry, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce,
+				CertificateExpiry: servingcert.Expiry, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce, Legacy: o.Legacy,
 			}
 		}),
 		entry(Core, &clusterv1.MachineDeployment{}, func(o Outside, name string) reconciler[*clusterv1.MachineDeployment] {

@@ -31,7 +31,7 @@ import (
 const name = "kubeadmcontrolplane"
 
 // Reconciler has what the controller needs from outside. All exported fields but
-// Extensions and Debounce are required; Setup checks them.
+// Extensions, Debounce and Legacy are required; Setup checks them.
 type Reconciler struct {
 	Mgmt      client.Client     // the management cluster; Secrets of clusters come from its cache
 	Live      client.Reader     // the same, past the cache
@@ -46,6 +46,8 @@ type Reconciler struct {
 	Extensions updates.Extensions
 	// Debounce joins status writes that come close together; nil writes each at once.
 	Debounce *patch.StatusDebounce
+	// Legacy has status.deprecated.v1beta1 filled.
+	Legacy bool
 	// Name makes a name that is not taken: the prefix, a dash and five random letters.
 	Name func(prefix string) string
 
@@ -95,6 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, kcp *controlplanev1.KubeadmC
 		},
 		Quiet:    func(s *state) bool { return s.untaken },
 		Report:   (*state).report,
+		Legacy:   reconciler.If(r.Legacy, (*state).reportLegacy),
 		Deadline: func(s *state) time.Time { return s.due },
 	}.Reconcile(ctx, kcp)
 }

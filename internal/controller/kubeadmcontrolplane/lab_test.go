@@ -37,6 +37,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/index"
+	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
 const namespace = "ns"
@@ -83,7 +84,7 @@ func newLab(t *testing.T, replicas int32, change ...func(*clusterv1.Cluster, *co
 	}
 	template := &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "small", UID: "template"}}
 	template.Spec.Template.Spec.Simulated = &infrav1.LocalMachineSimulated{}
-	l.Reconciler = &Reconciler{Mgmt: l.management(cluster, kcp, template), Clock: l.clock, Workload: l, Etcd: l, CertificateExpiry: l.expiry, Recorder: l, Name: l.namer()}
+	l.Reconciler = &Reconciler{Mgmt: l.management(cluster, kcp, template), Clock: l.clock, Workload: l, Etcd: l, CertificateExpiry: l.expiry, Recorder: l, Name: l.namer(), Legacy: true}
 	l.Live = l.Mgmt
 	l.Providers = provider.New(l.Mgmt, nil)
 	l.inside = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(&appsv1.DaemonSet{
@@ -350,9 +351,10 @@ func (l *lab) boot(m *clusterv1.Machine) {
 	l.status(m, func() {
 		m.Status.NodeRef.Name = node
 		m.Status.NodeInfo = &corev1.NodeSystemInfo{KubeletVersion: m.Spec.Version}
-		for _, t := range []string{clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition} {
+		for _, t := range []string{clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition, clusterv1.MachineNodeReadyCondition} {
 			conditions.Set(m, l.clock.Now(), metav1.Condition{Type: t, Status: metav1.ConditionTrue, Reason: "Ready"})
 		}
+		legacy.SetMachine(m, l.clock.Now(), legacy.True(clusterv1.ReadyV1Beta1Condition))
 	})
 }
 

@@ -30,10 +30,12 @@ func (r *Reconciler) scaleUp(ctx context.Context, s *state, a kubeadmcontrolplan
 	random := strings.TrimPrefix(r.Name(""), "-")
 	name, err := kubeadmcontrolplane.Name(s.ControlPlane, s.Cluster.Name, random)
 	if err != nil {
+		s.notCreated = err.Error()
 		return err
 	}
 	m, err := r.factory().Make(ctx, order(s, name, a))
 	if err != nil {
+		s.notCreated = strings.ReplaceAll(err.Error(), name, "*") // the next attempt has another name
 		r.event(s, nil, corev1.EventTypeWarning, "FailedScaleUp", "Create", a.String())
 		return err
 	}

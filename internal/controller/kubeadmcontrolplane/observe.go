@@ -24,6 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane/deprecated"
 )
 
 // fieldOwner signs what the controller writes on Machines and what they refer to.
@@ -46,6 +47,9 @@ type state struct {
 	client    client.Client        // of the workload cluster; nil while not connected
 	untaken   bool                 // it lives, and its Cluster has yet to take it
 	due       time.Time            // when the report is to be made again; zero if only a change calls for that
+
+	legacy     bool   // machines are reported to clients of v1beta1 too
+	notCreated string // why a machine could not be made
 }
 
 // machine is one of ours, with the write of what has changed on it.
@@ -57,7 +61,7 @@ type machine struct {
 func (s *state) key() client.ObjectKey { return client.ObjectKeyFromObject(s.Cluster) }
 
 func (r *Reconciler) observe(ctx context.Context, kcp *controlplanev1.KubeadmControlPlane) (*state, error) {
-	s := &state{Facts: kubeadmcontrolplane.Facts{ControlPlane: kcp, Now: r.Clock.Now()}}
+	s := &state{Facts: kubeadmcontrolplane.Facts{ControlPlane: kcp, Now: r.Clock.Now()}, legacy: r.Legacy}
 	s.Etcd.Err = workload.ErrNotConnected // until it is asked
 	var err error
 	if s.Cluster, err = owner.Cluster(ctx, r.Mgmt, kcp); err != nil {
@@ -164,9 +168,19 @@ func (s *state) report(failed error) {
 }
 
 func (s *state) reportMachine(m *machine) {
-	if all, write := kubeadmcontrolplane.ReportMachine(s.Facts, s.Outcome, m.Machine); write {
-		m.SetConditions(all)
+	all, write := kubeadmcontrolplane.ReportMachine(s.Facts, s.Outcome, m.Machine)
+	if !write {
+		return
 	}
+	m.SetConditions(all)
+	if s.legacy {
+		deprecated.ReportMachine(s.Facts, s.Outcome, m.Machine)
+	}
+}
+
+// reportLegacy fills what clients of v1beta1 read of the control plane.
+func (s *state) reportLegacy(error) {
+	deprecated.Report(deprecated.Status{Facts: s.Facts, NotCreated: s.notCreated})
 }
 
 // commitMachines writes what changed on machines.

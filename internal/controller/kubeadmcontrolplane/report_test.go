@@ -3,6 +3,7 @@
 package kubeadmcontrolplane
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,6 +13,8 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/builder"
+	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
 // wantWrites reconciles once and checks what is written on Machines.
@@ -84,4 +87,81 @@ func TestTheFirstReportOfAMachineIsOneWrite(t *testing.T) {
 	l.must(l.inside.Create(t.Context(), pod))
 	l.wantWrites("", "create cp-3", "patch status of cp-2")
 	l.want(l.machines()[1], "SchedulerPodHealthy True Running", "UpToDate True UpToDate")
+}
+
+// told are the conditions that clients of v1beta1 read.
+func (l *lab) told() []string {
+	l.Helper()
+	d := l.controlPlane().Status.Deprecated
+	if d == nil {
+		return nil
+	}
+	return builder.Legacy(d.V1Beta1.Conditions)
+}
+
+func TestClientsOfV1beta1AreTold(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	l.refuse = func(client.Object) error { return errors.New("quota") }
+	for range 2 { // the next attempt has another name, which is no news
+		if _, err := l.once(); err == nil {
+			t.Error("nothing can be made, and no error")
+		}
+	}
+	l.refuse = func(obj client.Object) error {
+		if _, is := obj.(*corev1.Secret); !is {
+			return errors.New("quota")
+		}
+		return nil
+	}
+	var writes []int
+	for range 3 {
+		if _, err := l.once(); err == nil {
+			t.Error("no machine can be made, and no error")
+		}
+		writes = append(writes, l.writes)
+	}
+	failed := "False Error MachineGenerationFailed: create KubeadmConfig ns/*: quota"
+	want := []string{
+		"Ready " + failed, "Available False Info WaitingForKubeadmInit", "CertificatesAvailable True", "MachinesCreated " + failed,
+		"MachinesReady True", "MachinesSpecUpToDate True", "Resized False Warning ScalingUp: Scaling up control plane to 1 replicas (actual 0)",
+	}
+	if diff := cmp.Diff(want, l.told()); diff != "" {
+		t.Errorf("while none can be made (-want +got)\n%s", diff)
+	}
+	if attempt := writes[2] - writes[1]; attempt != 1 {
+		t.Errorf("%d writes for an attempt, want that of the KubeadmConfig", attempt)
+	}
+	l.refuse = nil
+	l.settle()
+	want = []string{
+		"Ready True", "Available True", "CertificatesAvailable True", "ControlPlaneComponentsHealthy True", "EtcdClusterHealthy True",
+		"MachinesCreated True", "MachinesReady True", "MachinesSpecUpToDate True", "Resized True",
+	}
+	if diff := cmp.Diff(want, l.told()); diff != "" {
+		t.Errorf("at rest (-want +got)\n%s", diff)
+	}
+	if st := l.controlPlane().Status.Deprecated.V1Beta1; st.UpdatedReplicas != 1 || st.ReadyReplicas != 1 || st.UnavailableReplicas != 0 {
+		t.Errorf("counters %+v", st)
+	}
+	want = []string{"Ready True", "APIServerPodHealthy True", "ControllerManagerPodHealthy True", "EtcdMemberHealthy True", "EtcdPodHealthy True", "SchedulerPodHealthy True"}
+	if diff := cmp.Diff(want, builder.Legacy(legacy.OfMachine(l.machines()[0]).Conditions)); diff != "" {
+		t.Errorf("its machine (-want +got)\n%s", diff)
+	}
+}
+
+func TestClientsOfV1beta1AreToldNothingWhereTheyAreNotWanted(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	l.Legacy = false
+	l.stuck["cp-1"] = true
+	l.settle()
+	if got := l.told(); got != nil {
+		t.Errorf("the control plane tells %q", got)
+	}
+	l.boot(l.machines()[0])
+	l.settle()
+	if diff := cmp.Diff([]string{"Ready True"}, builder.Legacy(legacy.OfMachine(l.machines()[0]).Conditions)); diff != "" {
+		t.Errorf("its machine (-want +got)\n%s", diff)
+	}
 }

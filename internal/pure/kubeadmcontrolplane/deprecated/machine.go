@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deprecated
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
+	"github.com/capstan-dev/capstan/internal/pure/legacy"
+)
+
+// component is what a machine of a control plane reports on: a static Pod, or the
+// etcd member on it. It has one name in all versions.
+type component struct {
+	of     string
+	as     clusterv1.ConditionType
+	member bool
+}
+
+var all = []component{
+	{of: controlplanev1.KubeadmControlPlaneMachineAPIServerPodHealthyCondition, as: controlplanev1.MachineAPIServerPodHealthyV1Beta1Condition},
+	{of: controlplanev1.KubeadmControlPlaneMachineControllerManagerPodHealthyCondition, as: controlplanev1.MachineControllerManagerPodHealthyV1Beta1Condition},
+	{of: controlplanev1.KubeadmControlPlaneMachineSchedulerPodHealthyCondition, as: controlplanev1.MachineSchedulerPodHealthyV1Beta1Condition},
+	{of: controlplanev1.KubeadmControlPlaneMachineEtcdPodHealthyCondition, as: controlplanev1.MachineEtcdPodHealthyV1Beta1Condition},
+	{of: controlplanev1.KubeadmControlPlaneMachineEtcdMemberHealthyCondition, as: controlplanev1.MachineEtcdMemberHealthyV1Beta1Condition, member: true},
+}
+
+// ReportMachine fills what a control plane tells clients of v1beta1 on one of its
+// machines.
+func ReportMachine(f kubeadmcontrolplane.Facts, o kubeadmcontrolplane.Outcome, m *kubeadmcontrolplane.Machine) {
+	found := components(m, func(component) bool { return true })
+	legacy.SetMachine(m.Machine, f.Now, append(found, remediated(o, m)...)...)
+}
+
+func components(m *kubeadmcontrolplane.Machine, are func(component) bool) (found []clusterv1.Condition) {
+	for _, c := range all {
+		if health := conditions.Get(m.Health, c.of); health != nil && are(c) {
+			found = append(found, c.told(*health))
+		}
+	}
+	return found
+}
+
+// told is the condition of a component in the words of v1beta1.
+func (c component) told(health metav1.Condition) clusterv1.Condition {
+	uninspected, failed := controlplanev1.PodInspectionFailedV1Beta1Reason, controlplanev1.PodFailedV1Beta1Reason
+	if c.member {
+		uninspected, failed = controlplanev1.EtcdMemberInspectionFailedV1Beta1Reason, controlplanev1.EtcdMemberUnhealthyV1Beta1Reason
+	}
+	switch health.Status {
+	case metav1.ConditionTrue:
+		return legacy.True(c.as)
+	case metav1.ConditionUnknown:
+		return legacy.Unknown(c.as, uninspected, health.Message)
+	}
+	switch health.Reason {
+	case controlplanev1.KubeadmControlPlaneMachinePodProvisioningReason:
+		return legacy.False(c.as, info, controlplanev1.PodProvisioningV1Beta1Reason, health.Message)
+	case controlplanev1.KubeadmControlPlaneMachinePodDeletingReason:
+		return legacy.False(c.as, info, clusterv1.DeletingV1Beta1Reason, health.Message)
+	case controlplanev1.KubeadmControlPlaneMachinePodDoesNotExistReason:
+		return legacy.False(c.as, severe, controlplanev1.PodMissingV1Beta1Reason, health.Message)
+	}
+	return legacy.False(c.as, severe, failed, health.Message)
+}
+
+// remediated is what was decided now about a machine. Else what was told of that
+// stays as long as a health check asks for it.
+func remediated(o kubeadmcontrolplane.Outcome, m *kubeadmcontrolplane.Machine) []clusterv1.Condition {
+	const t = clusterv1.MachineOwnerRemediatedV1Beta1Condition
+	if r := o.Remediation; r != nil && r.Machine == m && r.Reason != "" {
+		switch r.Reason {
+		case controlplanev1.KubeadmControlPlaneMachineRemediationMachineDeletingReason:
+			return []clusterv1.Condition{legacy.False(t, warning, clusterv1.RemediationInProgressV1Beta1Reason, r.Message)}
+		case controlplanev1.KubeadmControlPlaneMachineRemediationDeferredReason:
+			return []clusterv1.Condition{legacy.False(t, warning, clusterv1.WaitingForRemediationV1Beta1Reason, r.Message)}
+		}
+		return []clusterv1.Condition{legacy.False(t, severe, clusterv1.RemediationFailedV1Beta1Reason, r.Message)}
+	}
+	check := legacy.Get(legacy.OfMachine(m.Machine).Conditions, clusterv1.MachineHealthCheckSucceededV1Beta1Condition)
+	if !m.Deleting() && (check == nil || check.Status != "False") {
+		return []clusterv1.Condition{legacy.None(t)}
+	}
+	return nil
+}
