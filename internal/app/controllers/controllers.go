@@ -179,7 +179,7 @@ func All() []Controller {
 			return &machinehealthcheck.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}
 		}),
 		entry(Kubeadm, &bootstrapv1.KubeadmConfig{}, func(o Outside, _ string) reconciler[*bootstrapv1.KubeadmConfig] {
-			return &kubeadmconfig.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, NewToken: o.NewToken}
+			return &kubeadmconfig.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, NewToken: o.NewToken, Legacy: o.Legacy}
 		}),
 		entry(Local, &infrav1.LocalMachinePool{}, func(o Outside, name string) reconciler[*infrav1.LocalMachinePool] {
 			return &localmachinepool.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Backends: o.Backends, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce}
@@ -191,7 +191,7 @@ func All() []Controller {
 			return &localmachinetemplate.Reconciler{Mgmt: o.Mgmt, Backends: o.Backends}
 		}),
 		entry(Core, &addonsv1.ClusterResourceSet{}, func(o Outside, _ string) reconciler[*addonsv1.ClusterResourceSet] {
-			return &clusterresourceset.Reconciler{Mgmt: o.Mgmt, Payloads: o.Payloads, Clock: o.Clock, Debounce: o.Debounce}
+			return &clusterresourceset.Reconciler{Mgmt: o.Mgmt, Payloads: o.Payloads, Clock: o.Clock, Debounce: o.Debounce, Legacy: o.Legacy}
 		}),
 		entry(Core, &addonsv1.ClusterResourceSetBinding{}, func(o Outside, name string) reconciler[*addonsv1.ClusterResourceSetBinding] {
 			return &clusterresourcesetbinding.Reconciler{Mgmt: o.Mgmt, Payloads: o.Payloads, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name)}
@@ -223,7 +223,7 @@ func (c Controller) finishing() Controller {
 func extensionConfigs(o Outside, name string) *extensionconfig.Reconciler {
 	return &extensionconfig.Reconciler{
 		Mgmt: o.Mgmt, Live: o.Live, Extensions: o.Extensions.Client, Registry: o.Extensions.Registry, Catalog: o.Extensions.Catalog,
-		Clock: o.Clock, Recorder: o.Recorder(name), Random: o.Random,
+		Clock: o.Clock, Recorder: o.Recorder(name), Random: o.Random, Legacy: o.Legacy,
 	}
 }
 

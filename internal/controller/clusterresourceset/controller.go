@@ -21,14 +21,15 @@ import (
 
 const name = "clusterresourceset"
 
-// Reconciler has what the controller needs from outside. All fields are
-// required; Setup checks them.
+// Reconciler has what the controller needs from outside. All fields but the last
+// two are required; Setup checks them.
 type Reconciler struct {
 	Mgmt     client.Client // the management cluster
 	Payloads *payloads.Store
 	Clock    clock.PassiveClock
 	// Debounce joins status writes that come close together; nil writes each at once.
 	Debounce *patch.StatusDebounce
+	Legacy   bool // status.deprecated.v1beta1 is filled
 }
 
 // Setup registers the controller and its watches.
@@ -58,5 +59,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *addonsv1.ClusterResourc
 			phase.Do("make bindings", r.makeBindings)),
 		End:    phase.InOrder(phase.Do("wait for bindings", waitForBindings)),
 		Report: r.report,
+		Legacy: reconciler.If(r.Legacy, r.reportLegacy),
 	}.Reconcile(ctx, set)
 }

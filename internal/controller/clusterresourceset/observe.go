@@ -171,17 +171,34 @@ func waitForBindings(_ context.Context, s *state) (phase.Next, error) {
 func (r *Reconciler) report(s *state, failed error) {
 	now := r.Clock.Now()
 	conditions.Set(s.set, now, pause.Condition(nil, s.set))
-	if !s.set.DeletionTimestamp.IsZero() || apierrors.IsConflict(failed) {
-		return // another one that owns the same resource was quicker: it is tried again at once
+	if !s.tells(failed) {
+		return
 	}
-	status := resourceset.Status{Set: s.set, Missing: s.missing, WrongType: s.wrongType, Invalid: s.invalid, Failed: failed != nil}
-	for _, c := range s.clusters {
-		status.Clusters = append(status.Clusters, resourceset.Cluster{Name: c.Name, Paused: ptr.Deref(c.Spec.Paused, false), Binding: s.bindings[c.Name]})
-	}
-	c := resourceset.ResourcesApplied(status)
+	c := resourceset.ResourcesApplied(s.status(failed))
 	c.ObservedGeneration = s.set.Generation
 	conditions.Set(s.set, now, c)
 	if failed == nil {
 		s.set.Status.ObservedGeneration = s.set.Generation
 	}
+}
+
+// reportLegacy fills what clients of v1beta1 read of it.
+func (r *Reconciler) reportLegacy(s *state, failed error) {
+	if s.tells(failed) {
+		resourceset.ReportLegacy(s.status(failed), r.Clock.Now())
+	}
+}
+
+// tells reports whether there is something to tell. There is not when another one
+// that owns the same resource was quicker: it is tried again at once.
+func (s *state) tells(failed error) bool {
+	return s.set.DeletionTimestamp.IsZero() && !apierrors.IsConflict(failed)
+}
+
+func (s *state) status(failed error) resourceset.Status {
+	status := resourceset.Status{Set: s.set, Missing: s.missing, WrongType: s.wrongType, Invalid: s.invalid, Failed: failed != nil}
+	for _, c := range s.clusters {
+		status.Clusters = append(status.Clusters, resourceset.Cluster{Name: c.Name, Paused: ptr.Deref(c.Spec.Paused, false), Binding: s.bindings[c.Name]})
+	}
+	return status
 }

@@ -57,8 +57,8 @@ type Registry interface {
 	Tried(name string)
 }
 
-// Reconciler has what the controller needs from outside. All fields but Follow are
-// required; Setup checks them.
+// Reconciler has what the controller needs from outside. All fields but Legacy and
+// Follow are required; Setup checks them.
 type Reconciler struct {
 	Mgmt       client.Client // the management cluster
 	Live       client.Reader // the same, past the cache: it does not hold the Secrets
@@ -70,6 +70,8 @@ type Reconciler struct {
 	// Random is in [0,1): extensions that were asked together are not asked
 	// together again.
 	Random func() float64
+	// Legacy has status.deprecated.v1beta1 filled.
+	Legacy bool
 	// Follow says that the controller runs in another process: what that has found
 	// out is registered, nothing is asked and nothing written.
 	Follow bool
@@ -128,6 +130,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, config *runtimev1.ExtensionC
 			phase.Do("certificate authority", r.inject),
 			phase.Do("discovery", r.rediscover)),
 		Report:   r.report,
+		Legacy:   reconciler.If(r.Legacy, reportLegacy),
 		Deadline: func(s *state) time.Time { return s.due },
 	}.Reconcile(ctx, config)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/extension/catalog/testdata/v1alpha2"
+	"github.com/capstan-dev/capstan/internal/builder"
 )
 
 const (
@@ -40,6 +42,9 @@ func TestDiscoveryFillsStatusAndRegistryInOneWrite(t *testing.T) {
 	w.is(isPaused, "False", "")
 	w.callable("a.ext", "b.ext")
 	w.said("Normal Discovered Discovered 2 handlers: a.ext, b.ext")
+	if diff := cmp.Diff([]string{"Discovered True"}, builder.Legacy(w.read().Status.Deprecated.V1Beta1.Conditions)); diff != "" {
+		t.Errorf("to clients of v1beta1 (-want +got)\n%s", diff)
+	}
 	if got := names(w.read()); len(got) != 2 || len(w.tried) != 1 {
 		t.Errorf("status has %v, tried %v", got, w.tried)
 	}

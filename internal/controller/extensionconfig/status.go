@@ -80,6 +80,13 @@ func (r *Reconciler) report(s *state, failed error) {
 	s.set(pause.Condition(nil, s.config))
 }
 
+// reportLegacy fills what clients of v1beta1 read, once the extension was asked.
+func reportLegacy(s *state, failed error) {
+	if failed == nil && s.asked != nil {
+		s.config.Status.Deprecated = extensions.Legacy(s.config, s.now)
+	}
+}
+
 // tell says what has changed, as an event and in the log, once.
 func (r *Reconciler) tell(ctx context.Context, s *state) {
 	log, news := ctrl.LoggerFrom(ctx), extensions.Changed(s.before, s.config, s.failed)

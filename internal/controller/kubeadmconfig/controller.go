@@ -31,7 +31,7 @@ const (
 )
 
 // Reconciler has what the controller needs from outside. All fields but the
-// last two are required; Setup checks them.
+// last three are required; Setup checks them.
 type Reconciler struct {
 	Mgmt      client.Client // the management cluster; of Secrets and ConfigMaps those labelled with a Cluster
 	Live      client.Reader // the management cluster without a cache: Secrets that users name
@@ -39,6 +39,7 @@ type Reconciler struct {
 	Workload  workload.Clusters
 	Clock     clock.PassiveClock
 
+	Legacy   bool                                                       // status.deprecated.v1beta1 is filled
 	TokenTTL time.Duration                                              // 0 means DefaultTokenTTL
 	NewToken func() (token bootstrapv1.BootstrapTokenString, err error) // nil means a random one
 
@@ -90,5 +91,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, config *bootstrapv1.KubeadmC
 			phase.Do("bootstrap data that is there", r.keep),
 			phase.Do("bootstrap data", r.carryOut)),
 		Report: report,
+		Legacy: reconciler.If(r.Legacy, reportLegacy),
 	}.Reconcile(ctx, config)
 }

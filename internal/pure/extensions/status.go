@@ -11,9 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
 const (
@@ -59,6 +62,19 @@ func Conditions(config *runtimev1.ExtensionConfig, failed error, deprecated []st
 		versions.Message = "Waiting for the extension to be discovered"
 	}
 	return []metav1.Condition{discovered, versions}
+}
+
+// Legacy is what an ExtensionConfig whose conditions are made tells clients of
+// v1beta1.
+func Legacy(config *runtimev1.ExtensionConfig, now time.Time) *runtimev1.ExtensionConfigDeprecatedStatus {
+	const t = runtimev1.RuntimeExtensionDiscoveredV1Beta1Condition
+	st := ptr.Deref(ptr.Deref(config.Status.Deprecated, runtimev1.ExtensionConfigDeprecatedStatus{}).V1Beta1, runtimev1.ExtensionConfigV1Beta1DeprecatedStatus{})
+	c := legacy.True(t)
+	if why := conditions.Get(config, runtimev1.ExtensionConfigDiscoveredCondition); why != nil && why.Status != metav1.ConditionTrue {
+		c = legacy.False(t, clusterv1.ConditionSeverityError, runtimev1.DiscoveryFailedV1Beta1Reason, why.Message)
+	}
+	st.Conditions = legacy.Set(st.Conditions, now, c)
+	return &runtimev1.ExtensionConfigDeprecatedStatus{V1Beta1: &st}
 }
 
 // News is what users are told of.

@@ -13,6 +13,7 @@ import (
 
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/builder"
 )
 
 // having makes an ExtensionConfig that has handlers of these names.
@@ -55,6 +56,21 @@ func TestConditions(t *testing.T) {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestLegacy(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		config *runtimev1.ExtensionConfig
+		want   string
+	}{
+		"discovered": {as(having(), metav1.ConditionTrue, ""), "Discovered True"},
+		"failed":     {as(having(), metav1.ConditionFalse, "connection refused"), "Discovered False Error DiscoveryFailed: connection refused"},
+	} {
+		if diff := cmp.Diff([]string{tc.want}, builder.Legacy(Legacy(tc.config, time.Unix(1, 0)).V1Beta1.Conditions)); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
 	}
 }
 

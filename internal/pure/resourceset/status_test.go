@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
+	"github.com/capstan-dev/capstan/internal/builder"
 )
 
 // bound is a Cluster with a binding of those entries and failures.
@@ -76,5 +80,41 @@ func TestAMessageIsBounded(t *testing.T) {
 	}
 	if got := ResourcesApplied(status).Message; len(got) > 32768 || !strings.HasSuffix(got, "* and 290 more") {
 		t.Errorf("%d bytes, ends in %q", len(got), got[max(0, len(got)-40):])
+	}
+}
+
+func TestReportLegacy(t *testing.T) {
+	t.Parallel()
+	done, open := []addonsv1.ResourceSetBinding{entry("s", applied("x"))}, []addonsv1.ResourceSetBinding{entry("s", pending("x"))}
+	disconnected, refused := Failure{Message: "not connected"}, Failure{Set: "s", ResourceRef: ref("x"), Message: "no"}
+	paused := bound("c", open, disconnected)
+	paused.Paused = true
+	tests := map[string]struct {
+		status Status
+		want   string
+	}{
+		"all is applied":                    {Status{Clusters: []Cluster{bound("c", done)}}, "True"},
+		"the management cluster":            {Status{Failed: true}, "Unknown RetrievingResourceFailed: Reading or writing objects of the management cluster failed"},
+		"a selector that is none":           {Status{Invalid: "bad"}, "False Warning ClusterMatchFailed: spec.clusterSelector cannot be used: bad"},
+		"a Secret of another type":          {Status{WrongType: []addonsv1.ResourceRef{{Kind: "Secret", Name: "z"}}}, "False Warning WrongSecretType: Secret z is not of type addons.cluster.x-k8s.io/resource-set: create it anew with that type"},
+		"something is not there":            {Status{Missing: []addonsv1.ResourceRef{ref("x")}}, "False Warning RetrievingResourceFailed: ConfigMap x does not exist in namespace ns"},
+		"no binding yet":                    {Status{Clusters: []Cluster{{Name: "c"}}}, "False Info ApplyFailed: Cluster c: waiting for its ClusterResourceSetBinding"},
+		"not applied yet":                   {Status{Clusters: []Cluster{bound("c", open)}}, "False Info ApplyFailed: Cluster c: ConfigMap x not applied yet"},
+		"paused":                            {Status{Clusters: []Cluster{paused}}, "False Info ApplyFailed: Cluster c: ConfigMap x not applied yet: it is paused"},
+		"a failure of another set":          {Status{Clusters: []Cluster{bound("c", open, Failure{Set: "t", ResourceRef: ref("x"), Message: "no"})}}, "False Info ApplyFailed: Cluster c: ConfigMap x not applied yet"},
+		"refused":                           {Status{Clusters: []Cluster{bound("c", open, refused)}}, "False Warning ApplyFailed: Cluster c: ConfigMap x is not applied: no"},
+		"not connected":                     {Status{Clusters: []Cluster{bound("c", open, refused), bound("d", open, disconnected)}}, "False Error RemoteClusterClientFailed: * Cluster c: ConfigMap x is not applied: no\n* Cluster d: ConfigMap x not applied yet: not connected"},
+		"not connected, and all is applied": {Status{Clusters: []Cluster{bound("c", done, disconnected)}}, "True"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := set("s", "x")
+			tc.status.Set = &s
+			ReportLegacy(tc.status, time.Unix(1, 0))
+			if diff := cmp.Diff([]string{"ResourcesApplied " + tc.want}, builder.Legacy(s.Status.Deprecated.V1Beta1.Conditions)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
 	}
 }

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeadmconfig
+
+import (
+	"k8s.io/utils/ptr"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/pure/legacy"
+)
+
+// reportLegacy fills what clients of v1beta1 read, after the rest of the status.
+func reportLegacy(s *state, err error) {
+	st := ptr.Deref(ptr.Deref(s.config.Status.Deprecated, bootstrapv1.KubeadmConfigDeprecatedStatus{}).V1Beta1, bootstrapv1.KubeadmConfigV1Beta1DeprecatedStatus{})
+	st.Conditions = legacy.Set(st.Conditions, s.now, legacyDataSecret(s, err))
+	if c := legacyCertificates(s); c != nil {
+		st.Conditions = legacy.Set(st.Conditions, s.now, *c)
+	}
+	st.Conditions = legacy.Set(st.Conditions, s.now, legacy.Ready(st.Conditions, 0,
+		bootstrapv1.DataSecretAvailableV1Beta1Condition, bootstrapv1.CertificatesAvailableV1Beta1Condition))
+	s.config.Status.Deprecated = &bootstrapv1.KubeadmConfigDeprecatedStatus{V1Beta1: &st}
+}
+
+func legacyDataSecret(s *state, err error) clusterv1.Condition {
+	const t = bootstrapv1.DataSecretAvailableV1Beta1Condition
+	why := conditions.Message(s.config, bootstrapv1.KubeadmConfigDataSecretAvailableCondition)
+	switch {
+	case s.made():
+		return legacy.True(t)
+	case err != nil:
+		return legacy.False(t, clusterv1.ConditionSeverityWarning, bootstrapv1.DataSecretGenerationFailedV1Beta1Reason, why)
+	case !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false):
+		return legacy.False(t, clusterv1.ConditionSeverityInfo, bootstrapv1.WaitingForClusterInfrastructureV1Beta1Reason, why)
+	}
+	return legacy.False(t, clusterv1.ConditionSeverityInfo, clusterv1.WaitingForControlPlaneAvailableV1Beta1Reason, why)
+}
+
+// legacyCertificates is nil while nobody has looked, as the newer condition is.
+// Without a control plane object they are made here, else only read.
+func legacyCertificates(s *state) *clusterv1.Condition {
+	const t = bootstrapv1.CertificatesAvailableV1Beta1Condition
+	switch c := certificatesAvailable(s); {
+	case c == nil:
+		return nil
+	case s.certsErr == nil:
+		return new(legacy.True(t))
+	case s.cluster.Spec.ControlPlaneRef.IsDefined():
+		return new(legacy.False(t, clusterv1.ConditionSeverityError, bootstrapv1.CertificatesCorruptedV1Beta1Reason, c.Message))
+	default:
+		return new(legacy.False(t, clusterv1.ConditionSeverityWarning, bootstrapv1.CertificatesGenerationFailedV1Beta1Reason, c.Message))
+	}
+}
