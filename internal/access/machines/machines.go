@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,15 +44,43 @@ type Order struct {
 	Bootstrap client.Object
 }
 
+// Part is what belongs to a Machine.
+type Part string
+
+// The parts, in the order in which they are made.
+const (
+	Bootstrap      Part = "bootstrap config"
+	Infrastructure Part = "infrastructure"
+	Itself         Part = "Machine"
+)
+
+// NotMadeError says which part of a Machine could not be made.
+type NotMadeError struct {
+	Part    Part
+	Machine string
+	Err     error
+}
+
+// Error implements error.
+func (e *NotMadeError) Error() string { return e.Err.Error() }
+
+// Unwrap lets errors.Is see the cause.
+func (e *NotMadeError) Unwrap() error { return e.Err }
+
+// Lasting is the message without the name of the Machine, which is another at the
+// next attempt: for a status, of which each change is a write.
+func (e *NotMadeError) Lasting() string { return strings.ReplaceAll(e.Error(), e.Machine, "*") }
+
 // Make makes a Machine after what it refers to: the bootstrap config, then the
 // infrastructure. All of them have from the beginning what is known by then. If
 // that fails halfway, what was made is deleted again; what a process leaves that
-// ends halfway, provider.Objects.Sweep finds.
+// ends halfway, provider.Objects.Sweep finds. The error is a NotMadeError.
 func (f Factory) Make(ctx context.Context, o Order) (_ *clusterv1.Machine, err error) {
 	var made lifecycle.Stack
+	part := Bootstrap
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, made.Unwind(context.WithoutCancel(ctx)))
+			err = &NotMadeError{part, o.Name, errors.Join(err, made.Unwind(context.WithoutCancel(ctx)))}
 		}
 	}()
 	m := o.Template.Machine(o.Name)
@@ -65,11 +94,13 @@ func (f Factory) Make(ctx context.Context, o Order) (_ *clusterv1.Machine, err e
 			return nil, err
 		}
 	}
+	part = Infrastructure
 	if o.InfrastructureTemplate != nil {
 		if m.Spec.InfrastructureRef, err = f.instantiate(ctx, o, o.InfrastructureTemplate, &made); err != nil {
 			return nil, err
 		}
 	}
+	part = Itself
 	if err := f.Mgmt.Create(ctx, m, client.FieldOwner(f.FieldOwner)); err != nil {
 		return f.afterAll(ctx, m, fmt.Errorf("create Machine %s: %w", client.ObjectKeyFromObject(m), err), &made)
 	}

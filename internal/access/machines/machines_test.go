@@ -5,6 +5,7 @@ package machines
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -188,19 +189,24 @@ func TestMakeDeletesWhatItHasMadeWhenTheRestFails(t *testing.T) {
 		there  []client.Object
 		fail   string
 		writes []string
+		part   Part
 	}{
-		"of the bootstrap config":  {fail: "create Boot", writes: []string{"create Boot"}},
-		"of the infrastructure":    {fail: "create Host", writes: []string{"create Boot", "create Host", "delete Boot"}},
-		"of the Machine":           {fail: "create Machine", writes: []string{"create Boot", "create Host", "create Machine", "delete Host", "delete Boot"}},
-		"whose name another's has": {there: []client.Object{taken}, fail: "create Machine", writes: []string{"create Boot", "create Host", "create Machine", "delete Host", "delete Boot"}},
+		"of the bootstrap config":  {part: Bootstrap, fail: "create Boot", writes: []string{"create Boot"}},
+		"of the infrastructure":    {part: Infrastructure, fail: "create Host", writes: []string{"create Boot", "create Host", "delete Boot"}},
+		"of the Machine":           {part: Itself, fail: "create Machine", writes: []string{"create Boot", "create Host", "create Machine", "delete Host", "delete Boot"}},
+		"whose name another's has": {part: Itself, there: []client.Object{taken}, fail: "create Machine", writes: []string{"create Boot", "create Host", "create Machine", "delete Host", "delete Boot"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t, tc.there...)
 			p.fail[tc.fail] = quota
-			if _, err := p.Make(t.Context(), order()); !errors.Is(err, quota) {
+			_, err := p.Make(t.Context(), order())
+			if !errors.Is(err, quota) {
 				t.Errorf("error %v, want %v", err, quota)
+			}
+			if e, _ := errors.AsType[*NotMadeError](err); e == nil || e.Part != tc.part || e.Lasting() != strings.ReplaceAll(err.Error(), "/m:", "/*:") {
+				t.Errorf("error %#v, want one of %s", err, tc.part)
 			}
 			p.wrote(tc.writes...)
 		})

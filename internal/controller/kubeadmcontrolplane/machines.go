@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane/deprecated"
 )
 
 var configKind = bootstrapv1.GroupVersion().WithKind("KubeadmConfig").GroupKind()
@@ -30,12 +31,14 @@ func (r *Reconciler) scaleUp(ctx context.Context, s *state, a kubeadmcontrolplan
 	random := strings.TrimPrefix(r.Name(""), "-")
 	name, err := kubeadmcontrolplane.Name(s.ControlPlane, s.Cluster.Name, random)
 	if err != nil {
-		s.notCreated = err.Error()
+		s.notCreated = deprecated.Failure{Reason: controlplanev1.MachineGenerationFailedV1Beta1Reason, Message: err.Error()}
 		return err
 	}
 	m, err := r.factory().Make(ctx, order(s, name, a))
 	if err != nil {
-		s.notCreated = strings.ReplaceAll(err.Error(), name, "*") // the next attempt has another name
+		if e, is := errors.AsType[*machines.NotMadeError](err); is {
+			s.notCreated = deprecated.Failure{Reason: notMade[e.Part], Message: e.Lasting()}
+		}
 		r.event(s, nil, corev1.EventTypeWarning, "FailedScaleUp", "Create", a.String())
 		return err
 	}
@@ -44,6 +47,13 @@ func (r *Reconciler) scaleUp(ctx context.Context, s *state, a kubeadmcontrolplan
 	ctrl.LoggerFrom(ctx).Info("Created Machine", "Machine", name, "reason", a.Why)
 	r.event(s, m, corev1.EventTypeNormal, "SuccessfulCreate", "Create", a.String())
 	return nil
+}
+
+// notMade is what v1beta1 calls it when a part of a machine could not be made.
+var notMade = map[machines.Part]string{
+	machines.Bootstrap:      controlplanev1.BootstrapTemplateCloningFailedV1Beta1Reason,
+	machines.Infrastructure: controlplanev1.InfrastructureTemplateCloningFailedV1Beta1Reason,
+	machines.Itself:         controlplanev1.MachineGenerationFailedV1Beta1Reason,
 }
 
 // order is the machine that an action asks for.

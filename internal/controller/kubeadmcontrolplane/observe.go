@@ -48,8 +48,8 @@ type state struct {
 	untaken   bool                 // it lives, and its Cluster has yet to take it
 	due       time.Time            // when the report is to be made again; zero if only a change calls for that
 
-	legacy     bool   // machines are reported to clients of v1beta1 too
-	notCreated string // why a machine could not be made
+	legacy     bool               // machines are reported to clients of v1beta1 too
+	notCreated deprecated.Failure // why a machine could not be made
 }
 
 // machine is one of ours, with the write of what has changed on it.

@@ -121,7 +121,7 @@ func TestClientsOfV1beta1AreTold(t *testing.T) {
 		}
 		writes = append(writes, l.writes)
 	}
-	failed := "False Error MachineGenerationFailed: create KubeadmConfig ns/*: quota"
+	failed := "False Error BootstrapTemplateCloningFailed: create KubeadmConfig ns/*: quota"
 	want := []string{
 		"Ready " + failed, "Available False Info WaitingForKubeadmInit", "CertificatesAvailable True", "MachinesCreated " + failed,
 		"MachinesReady True", "MachinesSpecUpToDate True", "Resized False Warning ScalingUp: Scaling up control plane to 1 replicas (actual 0)",

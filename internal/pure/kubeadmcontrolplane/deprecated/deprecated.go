@@ -37,8 +37,11 @@ const (
 type Status struct {
 	kubeadmcontrolplane.Facts
 
-	NotCreated string // why a machine could not be made; empty if none was to be, or all were
+	NotCreated Failure // why a machine could not be made; zero if none was to be, or all were
 }
+
+// Failure is a reason of v1beta1, and a message that is the same at the next attempt.
+type Failure struct{ Reason, Message string }
 
 // Report fills what a control plane tells clients of v1beta1.
 func Report(s Status) {
@@ -81,8 +84,8 @@ func (s Status) wanted() int {
 func (s Status) machinesCreated() clusterv1.Condition {
 	const t = controlplanev1.MachinesCreatedV1Beta1Condition
 	switch {
-	case s.NotCreated != "":
-		return legacy.False(t, severe, controlplanev1.MachineGenerationFailedV1Beta1Reason, s.NotCreated)
+	case s.NotCreated.Reason != "":
+		return legacy.False(t, severe, s.NotCreated.Reason, s.NotCreated.Message)
 	case s.Template != "" && s.ControlPlane.DeletionTimestamp.IsZero() && len(s.Machines) < s.wanted():
 		return legacy.False(t, severe, controlplanev1.InfrastructureTemplateCloningFailedV1Beta1Reason, s.Template)
 	}
