@@ -134,16 +134,16 @@ type Controller struct {
 func All() []Controller {
 	return []Controller{
 		entry(Core, &clusterv1.Cluster{}, func(o Outside, name string) reconciler[*clusterv1.Cluster] {
-			return &cluster.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}
+			return &cluster.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Legacy: o.Legacy}
 		}),
 		entryAs(topology.Name, Core, &clusterv1.Cluster{}, func(o Outside, name string) reconciler[*clusterv1.Cluster] {
 			return &topology.Reconciler{
 				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Classes: o.Classes, Schemas: o.Schemas,
-				Workload: o.Workload, Extensions: o.Extensions.Client, Clock: o.Clock, Recorder: o.Recorder(name),
+				Workload: o.Workload, Extensions: o.Extensions.Client, Clock: o.Clock, Recorder: o.Recorder(name), Legacy: o.Legacy,
 			}
 		}).gated(features.ClusterTopology).finishing(),
 		entry(Core, &clusterv1.ClusterClass{}, func(o Outside, _ string) reconciler[*clusterv1.ClusterClass] {
-			return &clusterclass.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Extensions: o.Extensions.Client, Clock: o.Clock}
+			return &clusterclass.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Extensions: o.Extensions.Client, Clock: o.Clock, Legacy: o.Legacy}
 		}).gated(features.ClusterTopology),
 		entry(Local, &infrav1.LocalCluster{}, func(o Outside, _ string) reconciler[*infrav1.LocalCluster] {
 			return &localcluster.Reconciler{Mgmt: o.Mgmt, Backends: o.Backends, Clock: o.Clock}
@@ -157,7 +157,7 @@ func All() []Controller {
 		entry(Core, &clusterv1.MachineDeployment{}, func(o Outside, name string) reconciler[*clusterv1.MachineDeployment] {
 			return &machinedeployment.Reconciler{
 				Mgmt: o.Mgmt, Providers: o.Providers, Extensions: o.Extensions.Updates,
-				Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce,
+				Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce, Legacy: o.Legacy,
 			}
 		}),
 		entry(Core, &clusterv1.MachineSet{}, func(o Outside, name string) reconciler[*clusterv1.MachineSet] {
@@ -167,16 +167,16 @@ func All() []Controller {
 			}
 		}),
 		entry(Core, &clusterv1.MachinePool{}, func(o Outside, name string) reconciler[*clusterv1.MachinePool] {
-			return &machinepool.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}
+			return &machinepool.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Legacy: o.Legacy}
 		}).gated(features.MachinePool).finishing(),
 		entry(Core, &clusterv1.Machine{}, func(o Outside, name string) reconciler[*clusterv1.Machine] {
 			return &machine.Reconciler{
 				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Extensions: o.Extensions.Updates,
-				Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce,
+				Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Legacy: o.Legacy,
 			}
 		}),
 		entry(Core, &clusterv1.MachineHealthCheck{}, func(o Outside, name string) reconciler[*clusterv1.MachineHealthCheck] {
-			return &machinehealthcheck.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce}
+			return &machinehealthcheck.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Legacy: o.Legacy}
 		}),
 		entry(Kubeadm, &bootstrapv1.KubeadmConfig{}, func(o Outside, _ string) reconciler[*bootstrapv1.KubeadmConfig] {
 			return &kubeadmconfig.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, NewToken: o.NewToken, Legacy: o.Legacy}

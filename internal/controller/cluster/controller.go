@@ -26,8 +26,8 @@ import (
 
 const name = "cluster"
 
-// Reconciler has what the controller needs from outside. All fields are
-// required; Setup checks them.
+// Reconciler has what the controller needs from outside. All fields but Debounce
+// and Legacy are required; Setup checks them.
 type Reconciler struct {
 	Mgmt      client.Client      // the management cluster
 	Live      client.Reader      // the management cluster without a cache: Secrets that users bring
@@ -37,6 +37,8 @@ type Reconciler struct {
 	Recorder  events.EventRecorder
 	// Debounce joins status writes that come close together; nil writes each at once.
 	Debounce *patch.StatusDebounce
+	// Legacy has status.deprecated.v1beta1 filled.
+	Legacy bool
 
 	watcher provider.Watcher // set by Setup
 }
@@ -78,6 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 			phase.Do("kubeconfig", r.kubeconfig)),
 		End:      phase.InOrder(phase.Do("delete", r.delete)),
 		Report:   func(s *state, failed error) { clusterstatus.Report(s.facts(failed)) },
+		Legacy:   reconciler.If(r.Legacy, func(s *state, failed error) { clusterstatus.ReportLegacy(s.facts(failed)) }),
 		Deadline: func(s *state) time.Time { return clusterstatus.Deadline(s.facts(nil)) },
 	}.Reconcile(ctx, cluster)
 }

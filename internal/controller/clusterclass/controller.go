@@ -33,13 +33,14 @@ type Extensions interface {
 	Source(extensions.ToRequests) source.Source
 }
 
-// Reconciler has what the controller needs from outside. All fields are
+// Reconciler has what the controller needs from outside. All fields but Legacy are
 // required; Setup checks them.
 type Reconciler struct {
 	Mgmt       client.Client // the management cluster
 	Providers  *provider.Objects
 	Extensions Extensions
 	Clock      clock.PassiveClock
+	Legacy     bool // status.deprecated.v1beta1 is filled
 
 	watcher provider.Watcher                     // set by Setup; without it nothing is watched
 	checked controller.Memory[[sha256.Size]byte] // the definitions that were found good last
@@ -69,6 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, class *clusterv1.ClusterClas
 			phase.Do("own templates", r.ownTemplates),
 			phase.Do("define variables", r.defineVariables)),
 		Report: r.report,
+		Legacy: reconciler.If(r.Legacy, r.reportLegacy),
 	}.Reconcile(ctx, class)
 }
 

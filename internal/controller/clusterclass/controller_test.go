@@ -116,7 +116,7 @@ func newWorld(t *testing.T, text string, without ...string) *world {
 			w.writes = append(w.writes, verb+" "+obj.GetName())
 			return nil
 		})).Build()
-	w.Reconciler = Reconciler{Mgmt: w, Providers: provider.New(w, nil), Extensions: w, Clock: testclock.NewFakeClock(time.Unix(1e9, 0))}
+	w.Reconciler = Reconciler{Mgmt: w, Providers: provider.New(w, nil), Extensions: w, Clock: testclock.NewFakeClock(time.Unix(1e9, 0)), Legacy: true}
 	return w
 }
 
@@ -176,6 +176,11 @@ func TestAClassOwnsItsTemplatesAndTellsItsVariables(t *testing.T) {
 	class := w.class()
 	if got := class.Status.Variables; len(got) != 2 || got[0].Name != "a" || got[1].Name != "z" || got[0].Definitions[0].From != "inline" || class.Status.ObservedGeneration != 3 {
 		t.Errorf("status %+v", class.Status)
+	}
+	message := strings.TrimPrefix(oneOld, "False RefVersionsNotUpToDate ")
+	old := []string{"RefVersionsUpToDate False Warning OutdatedRefVersions: " + message, "VariablesReconciled True"}
+	if diff := cmp.Diff(old, builder.Legacy(class.Status.Deprecated.V1Beta1.Conditions)); diff != "" {
+		t.Errorf("conditions for clients of v1beta1 (-want +got):\n%s", diff)
 	}
 	if writes, err := w.reconcile(); err != nil || len(writes) > 0 || w.asked > 0 {
 		t.Errorf("again: error %v, writes %q", err, writes)

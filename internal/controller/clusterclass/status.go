@@ -8,12 +8,14 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	access "github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/pure/extensions"
+	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
 // state is what one reconcile knows.
@@ -44,6 +46,20 @@ func (r *Reconciler) report(s *state, failed error) {
 	if failed == nil {
 		s.class.Status.ObservedGeneration = s.class.Generation
 	}
+}
+
+// reportLegacy fills what clients of v1beta1 read of it.
+func (r *Reconciler) reportLegacy(s *state, _ error) {
+	class, now := s.class, r.Clock.Now()
+	st := ptr.Deref(ptr.Deref(class.Status.Deprecated, clusterv1.ClusterClassDeprecatedStatus{}).V1Beta1, clusterv1.ClusterClassV1Beta1DeprecatedStatus{})
+	st.Conditions = legacy.Set(st.Conditions, now,
+		legacy.From(conditions.Get(class, clusterv1.ClusterClassVariablesReadyCondition),
+			clusterv1.ClusterClassVariablesReconciledV1Beta1Condition, clusterv1.ConditionSeverityError, nil),
+		legacy.From(conditions.Get(class, clusterv1.ClusterClassRefVersionsUpToDateCondition),
+			clusterv1.ClusterClassRefVersionsUpToDateV1Beta1Condition, clusterv1.ConditionSeverityWarning, map[string]string{
+				clusterv1.ClusterClassRefVersionsNotUpToDateReason: clusterv1.ClusterClassOutdatedRefVersionsV1Beta1Reason,
+			}))
+	class.Status.Deprecated = &clusterv1.ClusterClassDeprecatedStatus{V1Beta1: &st}
 }
 
 func (s *state) refVersions() metav1.Condition {

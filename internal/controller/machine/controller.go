@@ -34,7 +34,7 @@ const (
 )
 
 // Reconciler has what the controller needs from outside. All fields but the
-// last three are required; Setup checks them.
+// last four are required; Setup checks them.
 type Reconciler struct {
 	Mgmt      client.Client      // the management cluster
 	Live      client.Reader      // the same, past the cache
@@ -46,6 +46,8 @@ type Reconciler struct {
 	Extensions updates.Extensions
 	// Debounce joins status writes that come close together; nil writes each at once.
 	Debounce *patch.StatusDebounce
+	// Legacy has status.deprecated.v1beta1 filled.
+	Legacy bool
 	// RemoteGrace is how long after the last answer of a workload cluster its
 	// Nodes are reported as they were. Zero means five minutes.
 	RemoteGrace time.Duration
@@ -96,6 +98,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (ctrl.
 			phase.Do("certificates", r.certificates)),
 		End:      r.delete,
 		Report:   report,
+		Legacy:   reconciler.If(r.Legacy, reportLegacy),
 		Deadline: (*state).deadline,
 	}.Reconcile(ctx, m)
 }

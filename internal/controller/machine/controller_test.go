@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
 func TestLifeOfAMachine(t *testing.T) {
@@ -221,8 +223,8 @@ func TestFailuresThatProvidersReportAreShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &clusterv1.MachineDeprecatedStatus{V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{FailureReason: new("CreateError"), FailureMessage: new("Host m0: no quota")}}
-	if diff := cmp.Diff(want, m.Status.Deprecated); diff != "" {
+	want := clusterv1.MachineV1Beta1DeprecatedStatus{FailureReason: new("CreateError"), FailureMessage: new("Host m0: no quota")}
+	if diff := cmp.Diff(want, legacy.OfMachine(m), cmpopts.IgnoreFields(want, "Conditions")); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
 }

@@ -41,5 +41,8 @@ func report(s *state, failed error) {
 	machinestatus.Report(f)
 }
 
+// reportLegacy fills what clients of v1beta1 read of it.
+func reportLegacy(s *state, failed error) { machinestatus.ReportLegacy(s.facts(failed)) }
+
 // deadline is when time alone changes the status next; zero if it never does.
 func (s *state) deadline() time.Time { return machinestatus.Deadline(s.facts(nil)) }

@@ -30,8 +30,8 @@ const (
 	grace = 2 * time.Second
 )
 
-// Reconciler has what the controller needs from outside. All fields but Extensions
-// and Debounce are required; Setup checks them.
+// Reconciler has what the controller needs from outside. All fields but Extensions,
+// Debounce and Legacy are required; Setup checks them.
 type Reconciler struct {
 	Mgmt      client.Client      // the management cluster
 	Providers *provider.Objects  // templates
@@ -41,6 +41,8 @@ type Reconciler struct {
 	Extensions updates.Extensions
 	// Debounce joins status writes that come close together; nil writes each at once.
 	Debounce *patch.StatusDebounce
+	// Legacy has status.deprecated.v1beta1 filled.
+	Legacy bool
 	// Name makes a name that is not taken: the prefix, a dash and five random letters.
 	Name func(prefix string) string
 
@@ -83,6 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 			phase.Do("own the templates", r.ownTemplates), // it may be gone before it was ever looked at
 			phase.Do("delete MachineSets", r.deleteSets)),
 		Report:   report,
+		Legacy:   reconciler.If(r.Legacy, reportLegacy),
 		Deadline: func(s *state) time.Time { return s.quietUntil },
 	}.Reconcile(ctx, md)
 }

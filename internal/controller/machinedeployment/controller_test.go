@@ -63,6 +63,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		Providers: provider.New(w.c, nil),
 		Clock:     testclock.NewFakePassiveClock(noon),
 		Recorder:  w.events,
+		Legacy:    true,
 		Name:      func(prefix string) string { named++; return fmt.Sprintf("%s-n%d", prefix, named) },
 	}
 	return w
@@ -240,7 +241,7 @@ func TestReconcileRollsOut(t *testing.T) {
 	md := w.md()
 	md.Spec.Template.Spec.Version = "v1.36.0"
 	w.update(md)
-	w.reconcile("create MachineSet md-n2", "patch MachineDeployment md") // the revision
+	w.reconcile("create MachineSet md-n2", "patch MachineDeployment md", "patch status of MachineDeployment md") // the revision; MachineSetReady of v1beta1
 	if got := w.md().Annotations[clusterv1.RevisionAnnotation]; got != "2" {
 		t.Errorf("revision %s, want 2", got)
 	}
@@ -328,7 +329,7 @@ func TestReconcileAdoptsMachineSetsFirst(t *testing.T) {
 	}
 	w := newWorld(t, crd("hosttemplates.x.io"), ownedTemplate(), cluster(), deployment(1), orphan)
 	w.reconcile("patch MachineSet was", "patch status of MachineDeployment md")
-	w.reconcile("patch MachineSet was") // labels and annotations
+	w.reconcile("patch MachineSet was", "patch status of MachineDeployment md") // labels and annotations; MachineSetReady of v1beta1
 	w.reconcile()
 	set := get(w, &clusterv1.MachineSet{}, "was")
 	if !metav1.IsControlledBy(set, w.md()) || set.Annotations[clusterv1.RevisionAnnotation] != "1" {

@@ -27,8 +27,8 @@ import (
 
 const name = "machinehealthcheck"
 
-// Reconciler has what the controller needs from outside. All fields are
-// required; Setup checks them.
+// Reconciler has what the controller needs from outside. All fields but Debounce
+// and Legacy are required; Setup checks them.
 type Reconciler struct {
 	Mgmt      client.Client      // the management cluster
 	Providers *provider.Objects  // templates of requests, and requests
@@ -37,6 +37,8 @@ type Reconciler struct {
 	Recorder  events.EventRecorder
 	// Debounce joins status writes that come close together; nil writes each at once.
 	Debounce *patch.StatusDebounce
+	// Legacy has status.deprecated.v1beta1 filled.
+	Legacy bool
 
 	watcher provider.Watcher // set by Setup
 
@@ -80,6 +82,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, check *clusterv1.MachineHeal
 			phase.Do("remediate", r.remediate)),
 		End:      phase.InOrder[*state](),
 		Report:   report,
+		Legacy:   reconciler.If(r.Legacy, func(s *state, _ error) { healthcheck.ReportLegacy(s.Check, s.Now) }),
 		Deadline: func(s *state) time.Time { return s.decision.Wake },
 	}.Reconcile(ctx, check)
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
 var now = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
@@ -81,7 +82,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		})).Build()
 	w.nodes = fake.NewClientBuilder().WithScheme(s).
 		WithIndex(&corev1.Node{}, workload.NodeByProviderID, func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }).Build()
-	w.r = &Reconciler{Mgmt: w.mgmt, Providers: provider.New(w.mgmt, nil), Workload: connection{w: w}, Clock: w.clock, Recorder: w.events}
+	w.r = &Reconciler{Mgmt: w.mgmt, Providers: provider.New(w.mgmt, nil), Workload: connection{w: w}, Clock: w.clock, Recorder: w.events, Legacy: true}
 	return w
 }
 
@@ -192,9 +193,16 @@ func TestACheckIsGivenToItsClusterFirst(t *testing.T) {
 		}
 	}
 	st := get(w, &clusterv1.MachineHealthCheck{}, "a").Status
-	if st.ObservedGeneration != 2 || *st.ExpectedMachines != 1 || *st.CurrentHealthy != 1 || *st.RemediationsAllowed != 1 || st.Deprecated != nil ||
+	if st.ObservedGeneration != 2 || *st.ExpectedMachines != 1 || *st.CurrentHealthy != 1 || *st.RemediationsAllowed != 1 ||
 		!cmp.Equal(st.Targets, []string{"m"}) || conditions.Reason(&clusterv1.MachineHealthCheck{Status: st}, clusterv1.PausedCondition) != clusterv1.NotPausedReason {
 		t.Errorf("status %+v", st)
+	}
+	m := get(w, &clusterv1.Machine{}, "m")
+	if diff := cmp.Diff([]string{"HealthCheckSucceeded True"}, builder.Legacy(legacy.OfMachine(m).Conditions)); diff != "" {
+		t.Errorf("conditions of the Machine for clients of v1beta1 (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"RemediationAllowed True"}, builder.Legacy(st.Deprecated.V1Beta1.Conditions)); diff != "" {
+		t.Errorf("conditions for clients of v1beta1 (-want +got):\n%s", diff)
 	}
 }
 

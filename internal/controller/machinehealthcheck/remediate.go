@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
+	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
 // maxNote is how long the text of an event may be.
@@ -58,6 +59,9 @@ func (r *Reconciler) carryOut(ctx context.Context, s *state, a healthcheck.Actio
 	}
 	for _, t := range a.Drop {
 		conditions.Delete(m, t)
+	}
+	if r.Legacy {
+		legacy.SetMachine(m, s.Now, healthcheck.Legacy(m)...)
 	}
 	err := commit(ctx)
 	if err == nil && a.Marked != "" {

@@ -35,7 +35,7 @@ const (
 )
 
 // Reconciler has what the controller needs from outside. All fields but Debounce
-// are required; Setup checks them.
+// and Legacy are required; Setup checks them.
 type Reconciler struct {
 	Mgmt      client.Client      // the management cluster
 	Live      client.Reader      // the same, past the cache
@@ -45,6 +45,8 @@ type Reconciler struct {
 	Recorder  events.EventRecorder
 	// Debounce joins status writes that come close together; nil writes each at once.
 	Debounce *patch.StatusDebounce
+	// Legacy has status.deprecated.v1beta1 filled.
+	Legacy bool
 
 	watcher provider.Watcher // set by Setup
 }
@@ -86,6 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, p *clusterv1.MachinePool) (c
 			phase.Do("take down", r.takeDown),
 			phase.Do("delete Nodes", r.deleteNodes)),
 		Report:   report,
+		Legacy:   reconciler.If(r.Legacy, reportLegacy),
 		Deadline: (*state).deadline,
 	}.Reconcile(ctx, p)
 }

@@ -34,5 +34,8 @@ func (s *state) facts(failed error) pool.Facts {
 // report fills the status from the state.
 func report(s *state, failed error) { pool.Tell(s.facts(failed)) }
 
+// reportLegacy fills what clients of v1beta1 read of it.
+func reportLegacy(s *state, failed error) { pool.TellLegacy(s.facts(failed)) }
+
 // deadline is when time alone changes the status next; zero if it never does.
 func (s *state) deadline() time.Time { return pool.Deadline(s.facts(nil)) }

@@ -17,7 +17,6 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
-	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
 func TestReconcileMakesAMachineAfterWhatItRefersTo(t *testing.T) {
@@ -145,7 +144,7 @@ func TestReconcileLeavesNothingBehindWhenACreationFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, cluster(), machineSet(2), template("BootTemplate", "bt"), template("HostTemplate", "ht"))
-			w.fail[tc.fail], w.r.Legacy = errors.New("quota"), true
+			w.fail[tc.fail] = errors.New("quota")
 			writes, err := w.reconcile()
 			if err == nil || err.Error() != tc.wantErr {
 				t.Errorf("error %v, want %s", err, tc.wantErr)
@@ -157,7 +156,7 @@ func TestReconcileLeavesNothingBehindWhenACreationFails(t *testing.T) {
 			if st.Replicas == nil || *st.Replicas != 0 || st.ObservedGeneration != 0 {
 				t.Errorf("status = %+v, want no replicas, and the generation not yet observed", st)
 			}
-			if c := legacy.Get(scaling.LegacyOf(w.set()).Conditions, clusterv1.MachinesCreatedV1Beta1Condition); c == nil || c.Reason != clusterv1.MachineCreationFailedV1Beta1Reason || !strings.HasSuffix(tc.wantErr, c.Message) {
+			if c := legacy.Get(w.set().Status.Deprecated.V1Beta1.Conditions, clusterv1.MachinesCreatedV1Beta1Condition); c == nil || c.Reason != clusterv1.MachineCreationFailedV1Beta1Reason || !strings.HasSuffix(tc.wantErr, c.Message) {
 				t.Errorf("MachinesCreated for clients of v1beta1: %+v", c)
 			}
 		})

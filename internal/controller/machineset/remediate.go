@@ -18,6 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
+	"github.com/capstan-dev/capstan/internal/pure/legacy"
 	"github.com/capstan-dev/capstan/internal/pure/rollout"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
@@ -54,6 +55,9 @@ func (r *Reconciler) carryOut(ctx context.Context, s *state, v scaling.Verdict) 
 		conditions.Delete(m, clusterv1.MachineOwnerRemediatedCondition)
 	} else {
 		conditions.Set(m, s.now, *v.Condition)
+	}
+	if r.Legacy {
+		legacy.SetMachine(m, s.now, healthcheck.Legacy(m)...)
 	}
 	if err := commit(ctx); err != nil || !v.Delete {
 		return err

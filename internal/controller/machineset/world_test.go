@@ -69,6 +69,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.r = &Reconciler{
 		Mgmt:      w.c,
 		Live:      w.c,
+		Legacy:    true,
 		Providers: provider.New(w.c, nil),
 		Workload:  &w.workload,
 		Clock:     testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)),

@@ -50,7 +50,7 @@ type Extensions interface {
 	Source(extensions.ToRequests) source.Source
 }
 
-// Reconciler has what the controller needs from outside. All fields are
+// Reconciler has what the controller needs from outside. All fields but Legacy are
 // required; Setup checks them.
 type Reconciler struct {
 	Mgmt       client.Client // the management cluster
@@ -62,6 +62,7 @@ type Reconciler struct {
 	Extensions Extensions
 	Clock      clock.PassiveClock
 	Recorder   events.EventRecorder
+	Legacy     bool // status.deprecated.v1beta1 is filled
 
 	watcher  provider.Watcher // set by Setup; without it nothing is watched
 	memories controller.Memory[*memory]

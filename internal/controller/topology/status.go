@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/extensions"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/pure/clusterstatus"
 	"github.com/capstan-dev/capstan/internal/pure/topology/status"
 )
 
@@ -51,6 +52,9 @@ func (r *Reconciler) condition(s *state) {
 	}
 	c.ObservedGeneration = patch.Generation(s.cluster, s.before, s.cluster.Spec)
 	conditions.Set(s.cluster, r.Clock.Now(), c)
+	if r.Legacy {
+		clusterstatus.SetLegacy(s.cluster, r.Clock.Now(), status.Legacy(c))
+	}
 }
 
 // plans tells of what is ahead. The counters beside it are another controller's.

@@ -75,7 +75,6 @@ func Report(f Facts) {
 	c := f.Cluster
 	countControlPlane(f)
 	countWorkers(f)
-	noteFailures(f)
 	set := func(condition metav1.Condition) {
 		condition.ObservedGeneration = f.Generation
 		conditions.Set(c, f.Now, condition)
@@ -103,18 +102,6 @@ func Deadline(f Facts) time.Time {
 		return at
 	}
 	return time.Time{}
-}
-
-// noteFailures shows what providers report of failures; it stays until something
-// else is reported.
-func noteFailures(f Facts) {
-	shown := clusterv1.ClusterV1Beta1DeprecatedStatus{}
-	if d := f.Cluster.Status.Deprecated; d != nil && d.V1Beta1 != nil {
-		shown = *d.V1Beta1
-	}
-	if reference.NoteFailure(&shown.FailureReason, &shown.FailureMessage, f.Infrastructure, f.ControlPlane) {
-		f.Cluster.Status.Deprecated = &clusterv1.ClusterDeprecatedStatus{V1Beta1: &shown}
-	}
 }
 
 func phaseOf(f Facts) clusterv1.ClusterPhase {

@@ -115,3 +115,23 @@ func inOrder(a, b clusterv1.Condition) int {
 	}
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Type, b.Type))
 }
+
+// From shows a condition of today, nil if there is none, to clients of v1beta1.
+// While it is False its severity is the one given; its reason is looked up, and
+// stays if it is not found.
+func From(c *metav1.Condition, t clusterv1.ConditionType, severity clusterv1.ConditionSeverity, reasons map[string]string) clusterv1.Condition {
+	if c == nil {
+		return None(t)
+	}
+	reason, ok := reasons[c.Reason]
+	if !ok {
+		reason = c.Reason
+	}
+	switch c.Status {
+	case metav1.ConditionTrue:
+		return True(t)
+	case metav1.ConditionFalse:
+		return False(t, severity, reason, c.Message)
+	}
+	return Unknown(t, reason, c.Message)
+}

@@ -19,7 +19,9 @@ func OfMachine(m *clusterv1.Machine) clusterv1.MachineV1Beta1DeprecatedStatus {
 // SetMachine sets conditions of a Machine.
 func SetMachine(m *clusterv1.Machine, now time.Time, all ...clusterv1.Condition) {
 	st := OfMachine(m)
-	st.Conditions = Set(st.Conditions, now, all...)
+	if st.Conditions = Set(st.Conditions, now, all...); len(st.Conditions) == 0 && m.Status.Deprecated == nil {
+		return // nothing to tell
+	}
 	m.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &st}
 }
 

@@ -62,7 +62,6 @@ type Stage struct{ Reason, Message string }
 // Report fills the status of the Machine.
 func Report(f Facts) {
 	m := f.Machine
-	noteFailures(f)
 	all := append([]metav1.Condition{bootstrapConfigReady(f), infrastructureReady(f)}, nodeConditions(f)...)
 	all = append(all, updating(f), deleting(f))
 	if f.UpToDate != nil {
@@ -103,18 +102,6 @@ func Deadline(f Facts) time.Time {
 		consider(f.Node.GraceEnds)
 	}
 	return next
-}
-
-// noteFailures shows what providers report of failures; it stays until something
-// else is reported.
-func noteFailures(f Facts) {
-	shown := clusterv1.MachineV1Beta1DeprecatedStatus{}
-	if d := f.Machine.Status.Deprecated; d != nil && d.V1Beta1 != nil {
-		shown = *d.V1Beta1
-	}
-	if reference.NoteFailure(&shown.FailureReason, &shown.FailureMessage, f.BootstrapConfig, f.Infrastructure) {
-		f.Machine.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &shown}
-	}
 }
 
 func bootstrapConfigReady(f Facts) metav1.Condition {

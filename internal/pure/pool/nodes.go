@@ -181,11 +181,20 @@ func StandIns(p *clusterv1.MachinePool, nodes []*corev1.Node, now metav1.Time) (
 			ready = machinestatus.NodeHealthy(node)
 			ready.Type, ready.LastTransitionTime = clusterv1.MachineReadyCondition, readySince(node)
 		}
-		m.Status.Conditions = []metav1.Condition{ready}
+		m.Status.Conditions = []metav1.Condition{ready, nodeReady(byID[id])}
 		m.Status.Conditions = append(m.Status.Conditions, machinestatus.Available(m, now.Time), UpToDate(p, m))
 		all = append(all, m)
 	}
 	return all
+}
+
+// nodeReady is the condition NodeReady of a stand-in.
+func nodeReady(node *corev1.Node) metav1.Condition {
+	c := conditions.New(clusterv1.MachineNodeReadyCondition, metav1.ConditionFalse, clusterv1.MachineNodeNotReadyReason, "")
+	if node != nil && ready(node) {
+		c.Status, c.Reason, c.LastTransitionTime = metav1.ConditionTrue, clusterv1.MachineNodeReadyReason, readySince(node)
+	}
+	return c
 }
 
 func ready(node *corev1.Node) bool {

@@ -44,7 +44,6 @@ type Facts struct {
 // Tell fills the status of the pool.
 func Tell(f Facts) {
 	p := f.Pool
-	noteFailures(f)
 	if p.Status.Replicas == nil {
 		p.Status.Replicas = new(int32(len(f.Machines)))
 	}
@@ -89,16 +88,6 @@ func Deadline(f Facts) (next time.Time) {
 		}
 	}
 	return next
-}
-
-func noteFailures(f Facts) {
-	shown := clusterv1.MachinePoolV1Beta1DeprecatedStatus{}
-	if d := f.Pool.Status.Deprecated; d != nil && d.V1Beta1 != nil {
-		shown = *d.V1Beta1
-	}
-	if reference.NoteFailure(&shown.FailureReason, &shown.FailureMessage, f.BootstrapConfig, f.Infrastructure) {
-		f.Pool.Status.Deprecated = &clusterv1.MachinePoolDeprecatedStatus{V1Beta1: &shown}
-	}
 }
 
 func (f Facts) want() int {

@@ -103,13 +103,12 @@ func fit(c metav1.Condition, good string) metav1.Condition {
 }
 
 // NoteFailure shows what objects report of failures, as contract.Failure has it,
-// in the two fields of a status; of several, the last. It reports whether there
-// is any: what is shown stays until something else is reported.
-func NoteFailure(reason, message **string, objects ...Object) bool {
-	noted := false
+// in the two fields of a status; of several, the last. What is shown stays until
+// something else is reported.
+func NoteFailure(reason, message **string, objects ...Object) {
 	note := func(field **string, value string) {
 		if value != "" {
-			*field, noted = &value, true
+			*field = &value
 		}
 	}
 	for _, o := range objects {
@@ -119,5 +118,4 @@ func NoteFailure(reason, message **string, objects ...Object) bool {
 			note(message, m)
 		}
 	}
-	return noted
 }

@@ -68,10 +68,10 @@ func TestFailureIsThatOfTheLastThatReportsOne(t *testing.T) {
 	first := Object{Obj: host(map[string]any{"failureReason": "A", "failureMessage": "a"})}
 	second := Object{Obj: host(map[string]any{"failureReason": "B"})}
 	var reason, message *string
-	if !NoteFailure(&reason, &message, first, second, Object{}) || *reason != "B" || *message != "Host h0: a" {
+	if NoteFailure(&reason, &message, first, second, Object{}); *reason != "B" || *message != "Host h0: a" {
 		t.Errorf("reason %q, message %q", *reason, *message)
 	}
-	if NoteFailure(&reason, &message, Object{}) || *reason != "B" || *message != "Host h0: a" {
+	if NoteFailure(&reason, &message, Object{}); *reason != "B" || *message != "Host h0: a" {
 		t.Errorf("reason %q, message %q: want that they stay while nothing is reported", *reason, *message)
 	}
 }

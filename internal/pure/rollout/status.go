@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
@@ -24,7 +25,8 @@ type Status struct {
 	Selector   string
 	Sets       []*clusterv1.MachineSet // of the deployment, those being deleted included
 	Machines   []*clusterv1.Machine    // of all sets
-	Blocked    []string                // why no Machine can be made from the templates
+	BySet      map[types.UID][]*clusterv1.Machine
+	Blocked    []string // why no Machine can be made from the templates
 	Now        time.Time
 	Failed     bool // this reconcile has: the status is about what was seen
 }

@@ -8,55 +8,47 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/pure/counting"
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
-
-// LegacyOf is what a MachineSet tells clients of v1beta1.
-func LegacyOf(set *clusterv1.MachineSet) clusterv1.MachineSetV1Beta1DeprecatedStatus {
-	return ptr.Deref(ptr.Deref(set.Status.Deprecated, clusterv1.MachineSetDeprecatedStatus{}).V1Beta1, clusterv1.MachineSetV1Beta1DeprecatedStatus{})
-}
 
 // ReportLegacy fills what a MachineSet tells clients of v1beta1. Its counters go by
 // the Nodes alone. It is resized once the Nodes of all Machines are ready; a Node
 // that fails later leaves that as it is.
 func ReportLegacy(s Status) {
-	st := LegacyOf(s.Set)
-	st.FullyLabeledReplicas, st.ReadyReplicas, st.AvailableReplicas = 0, 0, 0
+	s.Set.Status.Deprecated = &clusterv1.MachineSetDeprecatedStatus{V1Beta1: new(s.legacy(s.machinesCreated()))}
+}
+
+// LegacyNow is what a MachineSet with those Machines is about to tell clients of
+// v1beta1. Whether all could be created only its own controller knows.
+func LegacyNow(set *clusterv1.MachineSet, machines []*clusterv1.Machine, now time.Time) clusterv1.MachineSetV1Beta1DeprecatedStatus {
+	created := legacy.Get(legacyOf(set).Conditions, clusterv1.MachinesCreatedV1Beta1Condition)
+	return Status{Set: set, Machines: machines, Now: now}.legacy(ptr.Deref(created, legacy.True(clusterv1.MachinesCreatedV1Beta1Condition)))
+}
+
+func legacyOf(set *clusterv1.MachineSet) clusterv1.MachineSetV1Beta1DeprecatedStatus {
+	return ptr.Deref(ptr.Deref(set.Status.Deprecated, clusterv1.MachineSetDeprecatedStatus{}).V1Beta1, clusterv1.MachineSetV1Beta1DeprecatedStatus{})
+}
+
+func (s Status) legacy(created clusterv1.Condition) clusterv1.MachineSetV1Beta1DeprecatedStatus {
+	st := legacyOf(s.Set)
+	st.FullyLabeledReplicas = 0
 	template := labels.SelectorFromSet(s.Set.Spec.Template.Labels)
 	for _, m := range s.Machines {
 		if template.Matches(labels.Set(m.Labels)) {
 			st.FullyLabeledReplicas++
 		}
-		since := nodeReady(m)
-		if since == nil {
-			continue
-		}
-		st.ReadyReplicas++
-		if wait := ptr.Deref(s.Set.Spec.Template.Spec.MinReadySeconds, 0); !s.Now.Before(since.Add(time.Duration(wait) * time.Second)) {
-			st.AvailableReplicas++
-		}
 	}
-	st.Conditions = legacy.Set(st.Conditions, s.Now,
-		s.machinesCreated(),
-		s.resized(st),
+	st.ReadyReplicas, st.AvailableReplicas = counting.Nodes(s.Machines, s.Set.Spec.Template.Spec.MinReadySeconds, s.Now)
+	st.Conditions = legacy.Set(st.Conditions, s.Now, created, s.resized(st),
 		legacy.AggregateMachines(clusterv1.MachinesReadyV1Beta1Condition, s.Machines))
 	st.Conditions = legacy.Set(st.Conditions, s.Now, legacy.Ready(st.Conditions, 0,
 		clusterv1.MachinesCreatedV1Beta1Condition, clusterv1.ResizedV1Beta1Condition, clusterv1.MachinesReadyV1Beta1Condition))
-	s.Set.Status.Deprecated = &clusterv1.MachineSetDeprecatedStatus{V1Beta1: &st}
-}
-
-// nodeReady is since when the Node of a Machine has been ready; nil if it is not.
-func nodeReady(m *clusterv1.Machine) *metav1.Time {
-	if c := conditions.Get(m, clusterv1.MachineNodeReadyCondition); c != nil && c.Status == metav1.ConditionTrue {
-		return &c.LastTransitionTime
-	}
-	return nil
+	return st
 }
 
 func (s Status) machinesCreated() clusterv1.Condition {

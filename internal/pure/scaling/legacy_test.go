@@ -101,9 +101,9 @@ func TestReportLegacy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tc.s.Now = noon
-			kept := LegacyOf(tc.s.Set).FailureReason
+			kept := legacyOf(tc.s.Set).FailureReason
 			ReportLegacy(tc.s)
-			st := LegacyOf(tc.s.Set)
+			st := legacyOf(tc.s.Set)
 			if diff := cmp.Diff(tc.want, builder.Legacy(st.Conditions)); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck
+
+import (
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/pure/legacy"
+)
+
+// legacyReasons are those of conditions of v1beta1, by those of today, where they
+// differ.
+var legacyReasons = map[string]string{
+	clusterv1.MachineHealthCheckHasRemediateAnnotationReason:    clusterv1.HasRemediateMachineAnnotationV1Beta1Reason,
+	clusterv1.MachineHealthCheckNodeDeletedReason:               clusterv1.NodeNotFoundV1Beta1Reason,
+	clusterv1.MachineSetMachineRemediationMachineDeletingReason: clusterv1.RemediationInProgressV1Beta1Reason,
+	clusterv1.MachineSetMachineRemediationDeferredReason:        clusterv1.WaitingForRemediationV1Beta1Reason,
+	clusterv1.MachineSetMachineCannotBeRemediatedReason:         clusterv1.RemediationFailedV1Beta1Reason,
+}
+
+// Legacy shows clients of v1beta1 what is found of the health of a Machine, and
+// whether its owner has replaced it. Nobody acts on these: they follow the
+// conditions of today, and go with them.
+func Legacy(m *clusterv1.Machine) []clusterv1.Condition {
+	const warning = clusterv1.ConditionSeverityWarning
+	return []clusterv1.Condition{
+		legacy.From(conditions.Get(m, succeeded), clusterv1.MachineHealthCheckSucceededV1Beta1Condition, warning, legacyReasons),
+		legacy.From(conditions.Get(m, byOwner), clusterv1.MachineOwnerRemediatedV1Beta1Condition, warning, legacyReasons),
+	}
+}
+
+// ReportLegacy fills what a MachineHealthCheck tells clients of v1beta1, after its
+// own condition.
+func ReportLegacy(check *clusterv1.MachineHealthCheck, now time.Time) {
+	st := ptr.Deref(ptr.Deref(check.Status.Deprecated, clusterv1.MachineHealthCheckDeprecatedStatus{}).V1Beta1, clusterv1.MachineHealthCheckV1Beta1DeprecatedStatus{})
+	st.Conditions = legacy.Set(st.Conditions, now, legacy.From(
+		conditions.Get(check, clusterv1.MachineHealthCheckRemediationAllowedCondition),
+		clusterv1.RemediationAllowedV1Beta1Condition, clusterv1.ConditionSeverityWarning, nil))
+	check.Status.Deprecated = &clusterv1.MachineHealthCheckDeprecatedStatus{V1Beta1: &st}
+}

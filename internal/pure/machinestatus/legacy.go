@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machinestatus
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
+	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
+)
+
+// invalidConfiguration is the failureReason of a Machine that lost its host.
+const invalidConfiguration = "InvalidConfiguration"
+
+// ReportLegacy fills what a Machine tells clients of v1beta1, after Report: it is
+// ready once it has bootstrap data and a host, whatever its Node is like.
+func ReportLegacy(f Facts) {
+	m := f.Machine
+	st := legacy.OfMachine(m)
+	noteFailures(f, &st)
+	isDeleting := !m.DeletionTimestamp.IsZero()
+	provisioned := ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false)
+	all := append(healthcheck.Legacy(m), deletionLegacy(f)...)
+	all = append(all, nodeHealthyLegacy(f), bootstrapReadyLegacy(f, st.Conditions), f.Infrastructure.Legacy(reference.Legacy{
+		Target: clusterv1.InfrastructureReadyV1Beta1Condition, Done: provisioned,
+		Awaited: clusterv1.WaitingForInfrastructureFallbackV1Beta1Reason, Deleting: isDeleting,
+	}, st.Conditions))
+	st.Conditions = legacy.Set(st.Conditions, f.Now, all...)
+	steps := 0
+	first := []clusterv1.ConditionType{clusterv1.InfrastructureReadyV1Beta1Condition, clusterv1.BootstrapReadyV1Beta1Condition}
+	then := []clusterv1.ConditionType{
+		clusterv1.MachineHealthCheckSucceededV1Beta1Condition, clusterv1.MachineOwnerRemediatedV1Beta1Condition, clusterv1.DrainingSucceededV1Beta1Condition,
+	}
+	if !isDeleting && m.Spec.ProviderID == "" && !slices.ContainsFunc(then, func(t clusterv1.ConditionType) bool { return legacy.Get(st.Conditions, t) != nil }) {
+		steps = len(first)
+	}
+	st.Conditions = legacy.Set(st.Conditions, f.Now, legacy.Ready(st.Conditions, steps, append(first, then...)...))
+	m.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &st}
+}
+
+// noteFailures shows what providers report of failures, and that the host has
+// gone; it stays until something else is reported.
+func noteFailures(f Facts, st *clusterv1.MachineV1Beta1DeprecatedStatus) {
+	if f.Infrastructure.Missing && f.Machine.DeletionTimestamp.IsZero() && ptr.Deref(f.Machine.Status.Initialization.InfrastructureProvisioned, false) {
+		st.FailureReason = new(invalidConfiguration)
+		st.FailureMessage = new(fmt.Sprintf("%s has been deleted while the Machine still exists", f.Infrastructure))
+	}
+	reference.NoteFailure(&st.FailureReason, &st.FailureMessage, f.BootstrapConfig, f.Infrastructure)
+}
+
+// bootstrapReadyLegacy is True once there are data, whatever becomes of the
+// bootstrap config.
+func bootstrapReadyLegacy(f Facts, was clusterv1.Conditions) clusterv1.Condition {
+	m := f.Machine
+	const t = clusterv1.BootstrapReadyV1Beta1Condition
+	if m.Spec.Bootstrap.DataSecretName != nil && m.DeletionTimestamp.IsZero() {
+		return legacy.True(t)
+	}
+	if !f.BootstrapConfig.Defined() {
+		return legacy.Done(t, m.Spec.Bootstrap.DataSecretName != nil, clusterv1.WaitingForDataSecretFallbackV1Beta1Reason)
+	}
+	return f.BootstrapConfig.Legacy(reference.Legacy{
+		Target: t, Done: ptr.Deref(m.Status.Initialization.BootstrapDataSecretCreated, false),
+		Awaited: clusterv1.WaitingForDataSecretFallbackV1Beta1Reason, Deleting: !m.DeletionTimestamp.IsZero(),
+	}, was)
+}
+
+// nodeHealthyLegacy says of the Node what the newer condition does.
+func nodeHealthyLegacy(f Facts) clusterv1.Condition {
+	const t, warning = clusterv1.MachineNodeHealthyV1Beta1Condition, clusterv1.ConditionSeverityWarning
+	m, is := f.Machine, conditions.Get(f.Machine, clusterv1.MachineNodeHealthyCondition)
+	switch {
+	case !m.DeletionTimestamp.IsZero():
+		return legacy.False(t, clusterv1.ConditionSeverityInfo, clusterv1.DeletingV1Beta1Reason, "")
+	case is == nil:
+		return legacy.None(t)
+	case is.Status == metav1.ConditionTrue:
+		return legacy.True(t)
+	}
+	switch is.Reason {
+	case clusterv1.MachineNodeDeletedReason:
+		return legacy.False(t, clusterv1.ConditionSeverityError, clusterv1.NodeNotFoundV1Beta1Reason, "")
+	case clusterv1.MachineNodeNotHealthyReason:
+		return legacy.False(t, warning, clusterv1.NodeConditionsFailedV1Beta1Reason, is.Message)
+	case clusterv1.MachineNodeHealthUnknownReason:
+		return legacy.Unknown(t, clusterv1.NodeConditionsFailedV1Beta1Reason, is.Message)
+	case clusterv1.MachineNodeInspectionFailedReason: // so far nothing but waiting
+		if m.Spec.ProviderID == "" {
+			return legacy.False(t, clusterv1.ConditionSeverityInfo, clusterv1.WaitingForNodeRefV1Beta1Reason, "")
+		}
+		return legacy.False(t, warning, clusterv1.NodeProvisioningV1Beta1Reason, is.Message)
+	}
+	return legacy.Unknown(t, clusterv1.NodeInspectionFailedV1Beta1Reason, is.Message)
+}
+
+// deletionLegacy tells of the steps of a deletion that have begun: those before
+// the one at which it stands have succeeded. A Node that is not drained has none
+// for that.
+func deletionLegacy(f Facts) (all []clusterv1.Condition) {
+	began := ptr.Deref(f.Machine.Status.Deletion, clusterv1.MachineDeletionStatus{})
+	steps := []struct {
+		t             clusterv1.ConditionType
+		at            string // the reason of Deleting while it lasts
+		none          bool   // it has not taken place
+		reason, while string
+	}{
+		{clusterv1.PreDrainDeleteHookSucceededV1Beta1Condition, clusterv1.MachineDeletingWaitingForPreDrainHookReason, false, clusterv1.WaitingExternalHookV1Beta1Reason, ""},
+		{clusterv1.DrainingSucceededV1Beta1Condition, clusterv1.MachineDeletingDrainingNodeReason, began.NodeDrainStartTime.IsZero(), clusterv1.DrainingV1Beta1Reason, "Draining the Node before deletion"},
+		{clusterv1.VolumeDetachSucceededV1Beta1Condition, clusterv1.MachineDeletingWaitingForVolumeDetachReason, began.WaitForNodeVolumeDetachStartTime.IsZero(), clusterv1.WaitingForVolumeDetachV1Beta1Reason, "Waiting for volumes of the Node to be detached"},
+		{clusterv1.PreTerminateDeleteHookSucceededV1Beta1Condition, clusterv1.MachineDeletingWaitingForPreTerminateHookReason, false, clusterv1.WaitingExternalHookV1Beta1Reason, ""},
+	}
+	switch f.Deletion.Reason {
+	case "", clusterv1.MachineDeletingReason, clusterv1.MachineDeletingInternalErrorReason:
+		return nil // nothing new is known
+	}
+	for _, s := range steps {
+		switch {
+		case s.at == f.Deletion.Reason:
+			return append(all, legacy.False(s.t, clusterv1.ConditionSeverityInfo, s.reason, s.while))
+		case !s.none:
+			all = append(all, legacy.True(s.t))
+		}
+	}
+	return all
+}

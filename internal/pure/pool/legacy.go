@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pool
+
+import (
+	"fmt"
+
+	"k8s.io/utils/ptr"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/counting"
+	"github.com/capstan-dev/capstan/internal/pure/legacy"
+	"github.com/capstan-dev/capstan/internal/pure/reference"
+)
+
+// invalidConfiguration is the failureReason of a pool that lost its infrastructure.
+const invalidConfiguration = "InvalidConfiguration"
+
+// TellLegacy fills what a pool tells clients of v1beta1, after Tell. Its counters
+// go by the Nodes alone; while these cannot be seen they stay as they were.
+func TellLegacy(f Facts) {
+	p := f.Pool
+	st := ptr.Deref(ptr.Deref(p.Status.Deprecated, clusterv1.MachinePoolDeprecatedStatus{}).V1Beta1, clusterv1.MachinePoolV1Beta1DeprecatedStatus{})
+	isDeleting := !p.DeletionTimestamp.IsZero()
+	if f.Infrastructure.Missing && f.provisioned() && !isDeleting {
+		st.FailureReason = new(invalidConfiguration)
+		st.FailureMessage = new(fmt.Sprintf("%s has been deleted while the MachinePool still exists", f.Infrastructure))
+	}
+	reference.NoteFailure(&st.FailureReason, &st.FailureMessage, f.BootstrapConfig, f.Infrastructure)
+
+	const boot, infra, ready = clusterv1.BootstrapReadyV1Beta1Condition, clusterv1.InfrastructureReadyV1Beta1Condition, clusterv1.ReplicasReadyV1Beta1Condition
+	all := []clusterv1.Condition{f.Infrastructure.Legacy(reference.Legacy{
+		Target: infra, Done: f.provisioned(), Awaited: clusterv1.WaitingForInfrastructureFallbackV1Beta1Reason, Deleting: isDeleting,
+	}, st.Conditions)}
+	if hasData := p.Spec.Template.Spec.Bootstrap.DataSecretName != nil; hasData && !isDeleting || !f.BootstrapConfig.Defined() {
+		all = append(all, legacy.Done(boot, hasData, clusterv1.WaitingForDataSecretFallbackV1Beta1Reason))
+	} else {
+		all = append(all, f.BootstrapConfig.Legacy(reference.Legacy{
+			Target: boot, Done: ptr.Deref(p.Status.Initialization.BootstrapDataSecretCreated, false),
+			Awaited: clusterv1.WaitingForDataSecretFallbackV1Beta1Reason, Deleting: isDeleting,
+		}, st.Conditions))
+	}
+	have := ptr.Deref(p.Status.Replicas, 0)
+	if f.Unseen == "" {
+		st.ReadyReplicas, st.AvailableReplicas = counting.Nodes(f.Machines, p.Spec.Template.Spec.MinReadySeconds, f.Now)
+		all = append(all, legacy.Done(ready, int(st.ReadyReplicas) >= f.want(), clusterv1.WaitingForReplicasReadyV1Beta1Reason))
+	}
+	st.UnavailableReplicas = max(0, have-st.AvailableReplicas)
+	st.Conditions = legacy.Set(st.Conditions, f.Now, all...)
+	st.Conditions = legacy.Set(st.Conditions, f.Now, legacy.Ready(st.Conditions, 0, boot, infra, ready))
+	p.Status.Deprecated = &clusterv1.MachinePoolDeprecatedStatus{V1Beta1: &st}
+}
