@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/pure/claim"
 	"github.com/capstan-dev/capstan/internal/pure/topology/compat"
 	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
 )
@@ -76,6 +78,7 @@ func (c *computation) callAs(m *made, ref clusterv1.ContractVersionedObjectRefer
 		is.SetNamespace(c.Cluster.Namespace)
 		is.SetName(ref.Name)
 	}
+	c.hold(m)
 	if is == nil {
 		c.call(m)
 		return
@@ -83,6 +86,17 @@ func (c *computation) callAs(m *made, ref clusterv1.ContractVersionedObjectRefer
 	m.called = is.GetName()
 	m.Desired.SetName(m.called)
 	m.err = compat.Object(is, m.Desired)
+}
+
+// hold gives an object to the Cluster, as the Cluster itself would with a request of
+// its own; what has another controller it leaves to the Cluster, which knows when it
+// may have it beside that one.
+func (c *computation) hold(m *made) {
+	as := claim.ByCluster(c.Cluster)
+	if c.Cluster.UID == "" || m.current != nil && as.Judge(m.current) != (claim.Verdict{}) {
+		return
+	}
+	m.Desired.SetOwnerReferences([]metav1.OwnerReference{as.Owner})
 }
 
 // holder refers to the Cluster.

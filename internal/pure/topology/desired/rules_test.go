@@ -82,6 +82,9 @@ func group0(w *world) *clusterv1.MachineDeploymentTopology {
 func TestRules(t *testing.T) {
 	t.Parallel()
 	none := func(*world) {}
+	held := []any{map[string]any{
+		"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "demo", "uid": "0000-demo", "controller": true, "blockOwnerDeletion": true,
+	}}
 	bare := func(w *world) { // neither class nor topology says anything but what it must
 		w.class.Spec.Patches = nil
 		cp := &w.class.Spec.ControlPlane
@@ -118,7 +121,12 @@ func TestRules(t *testing.T) {
 			delete(w.templates["HostTemplate/big-hosts"].Object, "spec")
 			w.class.Spec.Patches = nil
 		}, []check{{infra, "spec", nil}, {infra, "metadata labels", labels()}, {md0Hosts, "spec", nil}}},
-		"only the Cluster controller owns what the Cluster refers to": {none, []check{{infra, "metadata ownerReferences", nil}, {plane, "metadata ownerReferences", nil}}},
+		"what the Cluster refers to belongs to it from the start": {none, []check{{infra, "metadata ownerReferences", held}, {plane, "metadata ownerReferences", held}}},
+		"what another controls is left to the Cluster": {func(w *world) {
+			w.current.Infrastructure = w.compute(t).Infrastructure.Object
+			w.current.Infrastructure.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "x.io/v1", Kind: "Composite", Name: "c", UID: "u", Controller: new(true)}})
+		}, []check{{infra, "metadata ownerReferences", nil}, {plane, "metadata ownerReferences", held}}},
+		"in a file nothing has an owner": {func(w *world) { w.cluster.UID = "" }, []check{{infra, "metadata ownerReferences", nil}, {plane, "metadata ownerReferences", nil}}},
 		"the topology wins over the class, that over the template": {none, []check{
 			{plane, "metadata labels", labels("of-template=plane", "of-class=plane", "of-topology=plane", "of-both=topology")},
 			{plane, "spec machineTemplate metadata labels", labels("of-machine-template=plane", "of-class=plane", "of-topology=plane", "of-both=topology")},
