@@ -19,9 +19,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/conversion"
 )
 
-// storages wraps how custom resources are stored. Those that are read and written
-// at an old version which the Converter knows are converted without a review, and
-// have a cache only once somebody wants it.
+// storages wraps how custom resources are stored. Those that are read at the version
+// they are stored at are not converted. Those that are read and written at an old
+// version which the Converter knows are converted without a review, and have a cache
+// only once somebody wants it.
 type storages struct {
 	generic.RESTOptionsGetter
 	by *conversion.Converter
@@ -38,10 +39,11 @@ func (s storages) GetRESTOptions(r schema.GroupResource, example runtime.Object)
 		attrs storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
 		kind := newFunc().GetObjectKind().GroupVersionKind()
-		if !s.by.Converts(kind) {
-			return next(config, prefix, keyFunc, newFunc, newListFunc, attrs, trigger, indexers)
-		}
 		direct := *config
+		if !s.by.Converts(kind) {
+			direct.Codec = storedCodec{config.Codec, kind}
+			return next(&direct, prefix, keyFunc, newFunc, newListFunc, attrs, trigger, indexers)
+		}
 		direct.Codec = directCodec{config.Codec, kind.GroupVersion().String(), s.by.Stored(kind.GroupKind()), s.by}
 		etcd, destroy, err := generic.NewRawStorage(&direct, newFunc, newListFunc, prefix)
 		if err != nil {
@@ -55,11 +57,41 @@ func (s storages) GetRESTOptions(r schema.GroupResource, example runtime.Object)
 	return opts, nil
 }
 
+// storedCodec does not convert what is stored at the version that is wanted. The
+// codec it wraps decodes, prunes and defaults the stored version; unless what it
+// decodes into has no version of its own, it then converts it, for which it copies
+// it, even to that same version, and prunes it again: half of what it costs to fill
+// a watch cache.
+type storedCodec struct {
+	runtime.Codec
+	kind schema.GroupVersionKind
+}
+
+// Decode implements runtime.Decoder.
+func (c storedCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	out, ok := into.(*unstructured.Unstructured)
+	if into == nil {
+		out, ok = &unstructured.Unstructured{}, true
+	}
+	if !ok {
+		return c.Codec.Decode(data, defaults, into)
+	}
+	u := &unstructured.Unstructured{}
+	_, gvk, err := c.Codec.Decode(data, defaults, u)
+	if err != nil {
+		return nil, gvk, err
+	}
+	if u.GroupVersionKind() != c.kind {
+		return c.Codec.Decode(data, defaults, into)
+	}
+	out.Object = u.Object
+	return out, gvk, nil
+}
+
 // directCodec converts between the stored version and an old one without a
-// review. The codec it wraps decodes, prunes and defaults the stored version if
-// what it decodes into has no version of its own, and encodes an object of the
-// stored version as it is. What comes of a conversion is not pruned again: Go
-// types have no fields that the schema lacks.
+// review. What comes of a conversion is not pruned again: Go types have no fields
+// that the schema lacks. The codec it wraps does as that of storedCodec, and encodes
+// an object of the stored version as it is.
 type directCodec struct {
 	runtime.Codec
 	version, stored string
