@@ -53,7 +53,10 @@ func (a *admission) observeUpgrade(ctx context.Context, c, old *clusterv1.Cluste
 	if u.wanted, _, err = of.Version.Get(controlPlane.Unstructured); err != nil {
 		return u, err
 	}
-	if u.running, _, err = of.StatusVersion.Get(controlPlane.Unstructured); err != nil {
+	if u.provisioning, err = of.IsProvisioning(controlPlane.Unstructured); err != nil {
+		return u, err
+	}
+	if u.upgrading, err = of.IsUpgrading(controlPlane.Unstructured); err != nil {
 		return u, err
 	}
 	return u, a.observeWorkers(ctx, old, &u)

@@ -16,10 +16,11 @@ type upgrade struct {
 	from, to string
 	planned  bool // the class lists versions, or an extension plans upgrades
 	blocked  bool // by hook AfterClusterUpgrade
-	// What the control plane is asked to run and what runs, both "" for none; and
-	// whether there is a control plane.
-	wanted, running string
-	made            bool
+	// Whether there is a control plane, what it is asked to run, and how far it has
+	// come with that.
+	made                    bool
+	wanted                  string
+	provisioning, upgrading bool
 	// Names of workers that are not all at the version before.
 	deployments, pools []string
 	// Names of pools whose Nodes cannot be read from here.
@@ -49,9 +50,9 @@ func (u upgrade) check(at *field.Path) field.ErrorList {
 		return refuse("version cannot be changed when the %q hook is still blocking", "AfterClusterUpgrade")
 	case u.wanted != u.from:
 		return refuse("Cluster.spec.topology.version %s was not propagated to control plane yet (control plane version %s)", u.from, u.wanted)
-	case u.running == "":
+	case u.provisioning:
 		return refuse("control plane is currently provisioning")
-	case u.running != u.wanted:
+	case u.upgrading:
 		return refuse("control plane is still completing a previous upgrade")
 	case len(u.deployments) > 0:
 		return refuse("there are still MachineDeployments completing a previous upgrade: [%s]", list(u.deployments))
