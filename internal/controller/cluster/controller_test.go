@@ -360,7 +360,8 @@ func TestDeletionGoesInOrder(t *testing.T) {
 	}
 }
 
-// TestDeletionOfATopologyWaitsForItsHook, whether its class is still there or not.
+// TestDeletionOfATopologyWaitsForItsHook, and for nothing of its class, which may be
+// gone or nothing that this manager can read.
 func TestDeletionOfATopologyWaitsForItsHook(t *testing.T) {
 	for wait, annotations := range map[string]map[string]string{
 		"WaitingForBeforeDeleteHook":     nil,
@@ -368,7 +369,13 @@ func TestDeletionOfATopologyWaitsForItsHook(t *testing.T) {
 	} {
 		plane := brain()
 		plane.SetFinalizers([]string{"x.io/held"})
-		got, _, err := run(t, interceptor.Funcs{}, plane, network(), newCluster(func(c *clusterv1.Cluster) {
+		unread := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if _, is := obj.(*clusterv1.ClusterClass); is {
+				return errors.New("not in this namespace")
+			}
+			return c.Get(ctx, key, obj, opts...)
+		}}
+		got, _, err := run(t, unread, plane, network(), newCluster(func(c *clusterv1.Cluster) {
 			c.DeletionTimestamp, c.Annotations = &metav1.Time{Time: now}, annotations
 			c.Spec.Topology.ClassRef.Name = "gone"
 		}))

@@ -62,9 +62,9 @@ func (r *Reconciler) observe(ctx context.Context, cluster *clusterv1.Cluster) (*
 }
 
 // readClass takes from the class of a Cluster what is available by it. A class
-// that is not there says nothing of that.
+// that is not there says nothing of that. A deletion needs none.
 func (r *Reconciler) readClass(ctx context.Context, s *state) error {
-	if !s.cluster.Spec.Topology.IsDefined() {
+	if !s.cluster.Spec.Topology.IsDefined() || !s.cluster.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	class := &clusterv1.ClusterClass{}
