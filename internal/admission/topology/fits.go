@@ -73,10 +73,14 @@ func scaled(at *field.Path, replicas *int32, all ...clusterv1.ObjectMeta) field.
 	return nil
 }
 
-// used says what Clusters would miss in a class that it had before.
+// used says what Clusters would miss in a class that it had before. Those that are
+// being deleted need nothing of it.
 func used(class, old *clusterv1.ClusterClass, clusters []clusterv1.Cluster) (errs field.ErrorList) {
 	for i := range clusters {
 		c := &clusters[i]
+		if !c.DeletionTimestamp.IsZero() {
+			continue
+		}
 		at := field.NewPath("spec", "topology")
 		before := map[string]bool{} // fields that did not fit either
 		for _, e := range fits(at, &c.Spec.Topology, old) {

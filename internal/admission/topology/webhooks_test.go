@@ -317,14 +317,15 @@ func TestAClassInUseKeepsWhatItsClustersUse(t *testing.T) {
 	t.Parallel()
 	user := newCluster(t, "spec: {topology: {workers: {machineDeployments: [{class: small, name: a}], machinePools: [{class: pool, name: a}]}, controlPlane: {healthCheck: {enabled: true}}}}")
 	misfit := newCluster(t, "metadata: {name: misfit}\nspec: {topology: {version: v1.20.0}}")
-	all := newHooks(t, "", newClass(t), user, misfit)
+	leaving := newCluster(t, "metadata: {name: leaving, deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: [x.io/held]}\nspec: {topology: {version: v1.35.0}}")
+	all := newHooks(t, "", newClass(t), user, misfit, leaving)
 	const uses = "spec: Forbidden: Cluster ns/c uses the class, and would not fit it any more: spec.topology."
 	tests := map[string]struct {
 		changes []string
 		want    string
 	}{
 		"as it was":               {nil, ""},
-		"what nobody uses":        {[]string{", v1.35.0", ""}, ""},
+		"what nobody will use":    {[]string{", v1.35.0", ""}, ""},
 		"its version":             {[]string{"v1.34.0, ", ""}, uses + `version: Invalid value: "v1.34.0": must be one of spec.kubernetesVersions of ClusterClass x: v1.33.2, v1.34.1+a, v1.34.1+b, v1.35.0`},
 		"its class of workers":    {[]string{"class: small", "class: smaller"}, uses + `workers.machineDeployments[a].class: Invalid value: "small": ClusterClass x has no such class of MachineDeployments`},
 		"its class of a pool":     {[]string{"class: pool", "class: pond"}, uses + `workers.machinePools[a].class: Invalid value: "pool": ClusterClass x has no such class of MachinePools`},
