@@ -118,8 +118,7 @@ func (o Options) complete() (*completed, error) {
 	if c.Stored == nil {
 		c.Stored = func(int64) {}
 	}
-	c.kubernetes, err = kubernetesVersion()
-	return c, err
+	return c, nil
 }
 
 func (e ExternalEtcd) check() error {

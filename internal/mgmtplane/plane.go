@@ -49,6 +49,13 @@ func Start(ctx context.Context, o Options) (*Plane, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.kubernetes, err = kubernetesVersion(); err != nil {
+		return nil, err
+	}
+	return c.start(ctx)
+}
+
+func (c *completed) start(ctx context.Context) (*Plane, error) {
 	p := &Plane{errs: make(chan error, 1), dir: c.dir}
 	if err := c.run(ctx, p); err != nil {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.StopTimeout)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,10 +22,14 @@ const (
 	cacheFill = time.Second
 	// cachePeriod is how often it looks.
 	cachePeriod = 10 * time.Millisecond
+	// cacheIdle is how long a cache stays without a reader: clients watch again
+	// when a watch has ended, after ten minutes at the most, and within seconds.
+	cacheIdle = 5 * time.Minute
 )
 
 // lazyCache has a watch cache from the first list or watch on, which that and all
-// others are served from. The rest goes to etcd, which is where a cache has it from.
+// others are served from, until the last reader has been away for a while. The rest
+// goes to etcd, which is where a cache has it from.
 //
 // An API server makes a watch cache for each version that is served when a kind
 // gets its first request, whichever that is for, and from then on each write is
@@ -35,62 +38,100 @@ const (
 type lazyCache struct {
 	storage.Interface // etcd
 	start             func() (storage.Interface, factory.DestroyFunc, error)
+	// newList and key are those of the storage.
+	newList func() runtime.Object
+	key     func(runtime.Object) (string, error)
 
-	cached atomic.Pointer[storage.Interface]
-
-	mu    sync.Mutex // guards what follows, and that the cache starts once
-	stop  factory.DestroyFunc
-	ended bool
+	mu      sync.Mutex // guards what follows, and that the cache starts once
+	cached  storage.Interface
+	stop    factory.DestroyFunc
+	readers int
+	idle    *time.Timer
+	ended   bool
 }
 
-// cache returns the cache, and starts it if need be.
-func (l *lazyCache) cache(ctx context.Context) (storage.Interface, error) {
-	if c := l.cached.Load(); c != nil {
-		return *c, nil
-	}
+// enter returns the cache, and starts it if need be. Whoever enters leaves.
+func (l *lazyCache) enter(ctx context.Context) (storage.Interface, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c := l.cached.Load(); c != nil {
-		return *c, nil
-	}
 	if l.ended {
 		return nil, storage.NewInternalError(errors.New("the storage is closed"))
 	}
-	c, stop, err := l.start()
-	if err != nil {
-		return nil, err
+	if l.cached == nil {
+		c, stop, err := l.start()
+		if err != nil {
+			return nil, err
+		}
+		l.cached, l.stop = c, stop
+		_ = wait.PollUntilContextTimeout(ctx, cachePeriod, cacheFill, true, func(context.Context) (bool, error) {
+			return c.ReadinessCheck() == nil, nil
+		})
 	}
-	l.stop = stop
-	_ = wait.PollUntilContextTimeout(ctx, cachePeriod, cacheFill, true, func(context.Context) (bool, error) {
-		return c.ReadinessCheck() == nil, nil
-	})
-	l.cached.Store(&c)
-	return c, nil
+	if l.idle != nil {
+		l.idle.Stop()
+	}
+	l.readers++
+	return l.cached, nil
+}
+
+func (l *lazyCache) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.readers--; l.readers == 0 && !l.ended {
+		l.idle = time.AfterFunc(cacheIdle, l.rest)
+	}
+}
+
+// rest ends a cache that nobody reads.
+func (l *lazyCache) rest() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.readers == 0 && l.cached != nil {
+		l.stop()
+		l.cached = nil
+	}
 }
 
 func (l *lazyCache) destroy() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = true
-	if l.stop != nil {
+	if l.idle != nil {
+		l.idle.Stop()
+	}
+	if l.cached != nil {
 		l.stop()
+		l.cached = nil
 	}
 }
 
-// Watch implements storage.Interface.
+// Watch implements storage.Interface. Where a watch begins with what is there, all
+// of it must be readable, as for a list.
 func (l *lazyCache) Watch(ctx context.Context, key string, o storage.ListOptions) (watch.Interface, error) {
-	c, err := l.cache(ctx)
+	c, err := l.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return c.Watch(ctx, key, o)
+	if o.ResourceVersion == "" || o.ResourceVersion == "0" || o.SendInitialEvents != nil && *o.SendInitialEvents {
+		err = l.list(ctx, c, key, storage.ListOptions{ResourceVersion: "0", Predicate: o.Predicate, Recursive: o.Recursive}, l.newList())
+	}
+	var w watch.Interface
+	if err == nil {
+		w, err = c.Watch(ctx, key, o)
+	}
+	if err != nil {
+		l.leave()
+		return nil, err
+	}
+	return watchReadable(w, l.leave), nil
 }
 
 // GetList implements storage.Interface.
 func (l *lazyCache) GetList(ctx context.Context, key string, o storage.ListOptions, list runtime.Object) error {
-	c, err := l.cache(ctx)
+	c, err := l.enter(ctx)
 	if err != nil {
 		return err
 	}
-	return c.GetList(ctx, key, o, list)
+	defer l.leave()
+	return l.list(ctx, c, key, o, list)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/capstan-dev/capstan/internal/kit/conversion"
 )
@@ -44,13 +46,17 @@ func (s storages) GetRESTOptions(r schema.GroupResource, example runtime.Object)
 			direct.Codec = storedCodec{config.Codec, kind}
 			return next(&direct, prefix, keyFunc, newFunc, newListFunc, attrs, trigger, indexers)
 		}
-		direct.Codec = directCodec{config.Codec, kind.GroupVersion().String(), s.by.Stored(kind.GroupKind()), s.by}
+		codec := directCodec{config.Codec, kind.GroupVersion().String(), s.by.Stored(kind.GroupKind()), s.by, false}
+		direct.Codec = codec
 		etcd, destroy, err := generic.NewRawStorage(&direct, newFunc, newListFunc, prefix)
 		if err != nil {
 			return nil, nil, err
 		}
-		l := &lazyCache{Interface: etcd, start: func() (storage.Interface, factory.DestroyFunc, error) {
-			return next(&direct, prefix, keyFunc, newFunc, newListFunc, attrs, trigger, indexers)
+		cached := direct
+		codec.cached = true
+		cached.Codec = codec
+		l := &lazyCache{Interface: etcd, newList: newListFunc, key: keyFunc, start: func() (storage.Interface, factory.DestroyFunc, error) {
+			return next(&cached, prefix, keyFunc, newFunc, newListFunc, attrs, trigger, indexers)
 		}}
 		return l, func() { l.destroy(); destroy() }, nil
 	}
@@ -96,6 +102,8 @@ type directCodec struct {
 	runtime.Codec
 	version, stored string
 	by              *conversion.Converter
+	// cached is whether what cannot be converted down is kept as unreadable.
+	cached bool
 }
 
 // Decode implements runtime.Decoder.
@@ -105,8 +113,15 @@ func (c directCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into
 	if err != nil {
 		return nil, gvk, err
 	}
-	if u.Object, err = c.by.Object(u.Object, c.version); err != nil {
-		return nil, gvk, err
+	down, err := c.by.Object(u.Object, c.version)
+	switch {
+	case err == nil:
+		u.Object = down
+	case c.cached:
+		klog.ErrorS(err, "Keeping an object from readers of an old version")
+		u.Object = unreadable(u.Object, c.version, err)
+	default:
+		return nil, gvk, apierrors.NewInternalError(err)
 	}
 	if into == nil {
 		return u, gvk, nil
@@ -128,7 +143,7 @@ func (c directCodec) Encode(obj runtime.Object, w io.Writer) error {
 	}
 	up, err := c.by.Object(u.Object, c.stored)
 	if err != nil {
-		return err
+		return apierrors.NewInternalError(err)
 	}
 	var b bytes.Buffer // so that nothing is written of what fails
 	if err := c.Codec.Encode(&unstructured.Unstructured{Object: up}, &b); err != nil {

@@ -3,7 +3,6 @@
 package versions
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -13,10 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/client-go/rest"
 
 	"github.com/capstan-dev/capstan/internal/kit/certs"
@@ -93,65 +89,5 @@ func TestReviewsStayInTheProcess(t *testing.T) {
 	cfg.CAData = authority.Cert
 	if _, err := rest.HTTPClientFor(cfg); err != nil {
 		t.Errorf("with an authority: %v", err)
-	}
-}
-
-// counted is a storage that counts calls; the cache is not ready at once.
-type counted struct {
-	storage.Interface
-	calls    int
-	notReady int
-}
-
-func (c *counted) ReadinessCheck() error {
-	if c.notReady--; c.notReady >= 0 {
-		return errors.New("not ready")
-	}
-	return nil
-}
-
-func (c *counted) Watch(context.Context, string, storage.ListOptions) (watch.Interface, error) {
-	c.calls++
-	return watch.NewFake(), nil
-}
-
-func (c *counted) GetList(context.Context, string, storage.ListOptions, runtime.Object) error {
-	c.calls++
-	return nil
-}
-
-func (c *counted) Get(context.Context, string, storage.GetOptions, runtime.Object) error {
-	c.calls++
-	return nil
-}
-
-func TestACacheStartsWithItsFirstReader(t *testing.T) {
-	t.Parallel()
-	etcd, cache, started, stopped := &counted{}, &counted{notReady: 2}, 0, 0
-	l := &lazyCache{Interface: etcd, start: func() (storage.Interface, factory.DestroyFunc, error) {
-		started++
-		return cache, func() { stopped++ }, nil
-	}}
-	if err := l.Get(t.Context(), "a", storage.GetOptions{}, nil); err != nil || started != 0 || etcd.calls != 1 {
-		t.Errorf("a read: %v, cache started %d times", err, started)
-	}
-	if err := l.GetList(t.Context(), "", storage.ListOptions{}, nil); err != nil || started != 1 || cache.calls != 1 || cache.notReady >= 0 {
-		t.Errorf("a list: %v, cache started %d times, is not ready %d times more", err, started, cache.notReady)
-	}
-	if _, err := l.Watch(t.Context(), "", storage.ListOptions{}); err != nil || started != 1 || cache.calls != 2 {
-		t.Errorf("a watch: %v, cache started %d times", err, started)
-	}
-	l.destroy()
-	if stopped != 1 {
-		t.Errorf("stopped %d times", stopped)
-	}
-	unused := &lazyCache{Interface: etcd, start: l.start}
-	unused.destroy()
-	if err := unused.GetList(t.Context(), "", storage.ListOptions{}, nil); err == nil || started != 1 || stopped != 1 {
-		t.Errorf("a list after the end: %v, cache started %d times", err, started)
-	}
-	failing := &lazyCache{start: func() (storage.Interface, factory.DestroyFunc, error) { return nil, nil, errors.New("no disk") }}
-	if err := failing.GetList(t.Context(), "", storage.ListOptions{}, nil); err == nil {
-		t.Error("a cache that cannot start is silent")
 	}
 }
