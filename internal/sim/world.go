@@ -109,7 +109,6 @@ func NewWorld(o Options) (*World, error) {
 		Backends: o.Backends, Payloads: payloads.New(s, nil),
 		Extensions: asked,
 		Debounce:   patch.NewStatusDebounce(o.StatusDebounce, o.Clock),
-		Legacy:     true,
 		Clock:      o.Clock, Recorder: func(string) events.EventRecorder { return w }, Name: s.name, Random: func() float64 { return 0.5 },
 		NewToken: func() (bootstrapv1.BootstrapTokenString, error) {
 			w.Tokens++

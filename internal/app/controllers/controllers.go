@@ -97,8 +97,10 @@ type Outside struct {
 	Random   func() float64             // in [0,1)
 	NewToken func() (bootstrapv1.BootstrapTokenString, error)
 	Debounce *patch.StatusDebounce // nil writes each status at once
-	Legacy   bool                  // status.deprecated.v1beta1 is filled
 }
+
+// legacy reports whether status.deprecated.v1beta1 is filled.
+func (o Outside) legacy() bool { return o.Features.Enabled(features.DeprecatedV1Beta1Status) }
 
 // Extensions are how runtime extensions are found and asked.
 type Extensions struct {
@@ -134,16 +136,16 @@ type Controller struct {
 func All() []Controller {
 	return []Controller{
 		entry(Core, &clusterv1.Cluster{}, func(o Outside, name string) reconciler[*clusterv1.Cluster] {
-			return &cluster.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Legacy: o.Legacy}
+			return &cluster.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Legacy: o.legacy()}
 		}),
 		entryAs(topology.Name, Core, &clusterv1.Cluster{}, func(o Outside, name string) reconciler[*clusterv1.Cluster] {
 			return &topology.Reconciler{
 				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Classes: o.Classes, Schemas: o.Schemas,
-				Workload: o.Workload, Extensions: o.Extensions.Client, Clock: o.Clock, Recorder: o.Recorder(name), Legacy: o.Legacy,
+				Workload: o.Workload, Extensions: o.Extensions.Client, Clock: o.Clock, Recorder: o.Recorder(name), Legacy: o.legacy(),
 			}
 		}).gated(features.ClusterTopology).finishing(),
 		entry(Core, &clusterv1.ClusterClass{}, func(o Outside, _ string) reconciler[*clusterv1.ClusterClass] {
-			return &clusterclass.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Extensions: o.Extensions.Client, Clock: o.Clock, Legacy: o.Legacy}
+			return &clusterclass.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Extensions: o.Extensions.Client, Clock: o.Clock, Legacy: o.legacy()}
 		}).gated(features.ClusterTopology),
 		entry(Local, &infrav1.LocalCluster{}, func(o Outside, _ string) reconciler[*infrav1.LocalCluster] {
 			return &localcluster.Reconciler{Mgmt: o.Mgmt, Backends: o.Backends, Clock: o.Clock}
@@ -151,35 +153,35 @@ func All() []Controller {
 		entry(Kubeadm, &controlplanev1.KubeadmControlPlane{}, func(o Outside, name string) reconciler[*controlplanev1.KubeadmControlPlane] {
 			return &kubeadmcontrolplane.Reconciler{
 				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Etcd: o.Etcd, Extensions: o.Extensions.Updates,
-				CertificateExpiry: servingcert.Expiry, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce, Legacy: o.Legacy,
+				CertificateExpiry: servingcert.Expiry, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce, Legacy: o.legacy(),
 			}
 		}),
 		entry(Core, &clusterv1.MachineDeployment{}, func(o Outside, name string) reconciler[*clusterv1.MachineDeployment] {
 			return &machinedeployment.Reconciler{
 				Mgmt: o.Mgmt, Providers: o.Providers, Extensions: o.Extensions.Updates,
-				Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce, Legacy: o.Legacy,
+				Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce, Legacy: o.legacy(),
 			}
 		}),
 		entry(Core, &clusterv1.MachineSet{}, func(o Outside, name string) reconciler[*clusterv1.MachineSet] {
 			return &machineset.Reconciler{
 				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload,
-				Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce, Legacy: o.Legacy,
+				Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce, Legacy: o.legacy(),
 			}
 		}),
 		entry(Core, &clusterv1.MachinePool{}, func(o Outside, name string) reconciler[*clusterv1.MachinePool] {
-			return &machinepool.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Legacy: o.Legacy}
+			return &machinepool.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Legacy: o.legacy()}
 		}).gated(features.MachinePool).finishing(),
 		entry(Core, &clusterv1.Machine{}, func(o Outside, name string) reconciler[*clusterv1.Machine] {
 			return &machine.Reconciler{
 				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Extensions: o.Extensions.Updates,
-				Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Legacy: o.Legacy,
+				Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Legacy: o.legacy(),
 			}
 		}),
 		entry(Core, &clusterv1.MachineHealthCheck{}, func(o Outside, name string) reconciler[*clusterv1.MachineHealthCheck] {
-			return &machinehealthcheck.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Legacy: o.Legacy}
+			return &machinehealthcheck.Reconciler{Mgmt: o.Mgmt, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Legacy: o.legacy()}
 		}),
 		entry(Kubeadm, &bootstrapv1.KubeadmConfig{}, func(o Outside, _ string) reconciler[*bootstrapv1.KubeadmConfig] {
-			return &kubeadmconfig.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, NewToken: o.NewToken, Legacy: o.Legacy}
+			return &kubeadmconfig.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, NewToken: o.NewToken, Legacy: o.legacy()}
 		}),
 		entry(Local, &infrav1.LocalMachinePool{}, func(o Outside, name string) reconciler[*infrav1.LocalMachinePool] {
 			return &localmachinepool.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Backends: o.Backends, Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce}
@@ -191,7 +193,7 @@ func All() []Controller {
 			return &localmachinetemplate.Reconciler{Mgmt: o.Mgmt, Backends: o.Backends}
 		}),
 		entry(Core, &addonsv1.ClusterResourceSet{}, func(o Outside, _ string) reconciler[*addonsv1.ClusterResourceSet] {
-			return &clusterresourceset.Reconciler{Mgmt: o.Mgmt, Payloads: o.Payloads, Clock: o.Clock, Debounce: o.Debounce, Legacy: o.Legacy}
+			return &clusterresourceset.Reconciler{Mgmt: o.Mgmt, Payloads: o.Payloads, Clock: o.Clock, Debounce: o.Debounce, Legacy: o.legacy()}
 		}),
 		entry(Core, &addonsv1.ClusterResourceSetBinding{}, func(o Outside, name string) reconciler[*addonsv1.ClusterResourceSetBinding] {
 			return &clusterresourcesetbinding.Reconciler{Mgmt: o.Mgmt, Payloads: o.Payloads, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name)}
@@ -223,7 +225,7 @@ func (c Controller) finishing() Controller {
 func extensionConfigs(o Outside, name string) *extensionconfig.Reconciler {
 	return &extensionconfig.Reconciler{
 		Mgmt: o.Mgmt, Live: o.Live, Extensions: o.Extensions.Client, Registry: o.Extensions.Registry, Catalog: o.Extensions.Catalog,
-		Clock: o.Clock, Recorder: o.Recorder(name), Random: o.Random, Legacy: o.Legacy,
+		Clock: o.Clock, Recorder: o.Recorder(name), Random: o.Random, Legacy: o.legacy(),
 	}
 }
 

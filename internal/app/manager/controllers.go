@@ -28,7 +28,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
-	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/names"
@@ -64,7 +63,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends
 		Classes: classes.New(mgmt), Schemas: schemas.New(mgmt, mgr.GetAPIReader()),
 		Workload: connections, Etcd: &etcd.Dialer{Clock: c}, Backends: backends,
 		Clock: c, Recorder: func(name string) events.EventRecorder { return mgr.GetEventRecorder("capstan-" + name) },
-		Features: o.FeatureGates, SkipMigration: o.SkipMigration, Legacy: o.FeatureGates.Enabled(features.DeprecatedV1Beta1Status),
+		Features: o.FeatureGates, SkipMigration: o.SkipMigration,
 		Name: names.Random, Random: rand.Float64, Debounce: patch.NewStatusDebounce(statusDebounce, c),
 	}
 	var err error
