@@ -116,7 +116,7 @@ type APIServer struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
-	ExtraEnvs []EnvVar `json:"extraEnvs,omitempty"`
+	ExtraEnvs *[]EnvVar `json:"extraEnvs,omitempty"`
 
 	// certSANs are further names and addresses in the serving certificate.
 	// +optional
@@ -153,7 +153,7 @@ type ControllerManager struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
-	ExtraEnvs []EnvVar `json:"extraEnvs,omitempty"`
+	ExtraEnvs *[]EnvVar `json:"extraEnvs,omitempty"`
 }
 
 // Scheduler adjusts kube-scheduler.
@@ -181,7 +181,7 @@ type Scheduler struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
-	ExtraEnvs []EnvVar `json:"extraEnvs,omitempty"`
+	ExtraEnvs *[]EnvVar `json:"extraEnvs,omitempty"`
 }
 
 // DNS adjusts CoreDNS.
@@ -251,7 +251,7 @@ type LocalEtcd struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
-	ExtraEnvs []EnvVar `json:"extraEnvs,omitempty"`
+	ExtraEnvs *[]EnvVar `json:"extraEnvs,omitempty"`
 
 	// serverCertSANs are further names and addresses in etcd's serving
 	// certificate.

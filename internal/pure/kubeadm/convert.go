@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 )
@@ -77,7 +78,7 @@ func (w *clusterWire) toHub() (*bootstrapv1.ClusterConfiguration, Data) {
 	}
 }
 
-func componentToWire(api string, flags []bootstrapv1.Arg, volumes []bootstrapv1.HostPathMount, envs []bootstrapv1.EnvVar) componentWire {
+func componentToWire(api string, flags []bootstrapv1.Arg, volumes []bootstrapv1.HostPathMount, envs *[]bootstrapv1.EnvVar) componentWire {
 	w := componentWire{ExtraArgs: argsToWire(api, flags)}
 	for _, v := range volumes {
 		w.ExtraVolumes = append(w.ExtraVolumes, mountWire(v))
@@ -95,18 +96,22 @@ func mountsToHub(mounts []mountWire) (out []bootstrapv1.HostPathMount) {
 	return out
 }
 
-func envsToWire(envs []bootstrapv1.EnvVar) (out []corev1.EnvVar) {
-	for _, e := range envs {
+func envsToWire(envs *[]bootstrapv1.EnvVar) (out []corev1.EnvVar) {
+	for _, e := range ptr.Deref(envs, nil) {
 		out = append(out, e.EnvVar)
 	}
 	return out
 }
 
-func envsToHub(envs []corev1.EnvVar) (out []bootstrapv1.EnvVar) {
-	for _, e := range envs {
-		out = append(out, bootstrapv1.EnvVar{EnvVar: e})
+func envsToHub(envs []corev1.EnvVar) *[]bootstrapv1.EnvVar {
+	if len(envs) == 0 {
+		return nil
 	}
-	return out
+	out := make([]bootstrapv1.EnvVar, len(envs))
+	for i, e := range envs {
+		out[i].EnvVar = e
+	}
+	return &out
 }
 
 func etcdToWire(api string, e bootstrapv1.Etcd) etcdWire {

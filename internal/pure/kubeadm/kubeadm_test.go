@@ -53,13 +53,13 @@ func fullCluster() bootstrapv1.ClusterConfiguration {
 	envs := []bootstrapv1.EnvVar{{EnvVar: corev1.EnvVar{Name: "HTTP_PROXY", Value: "http://proxy:3128"}}}
 	return bootstrapv1.ClusterConfiguration{
 		Etcd: bootstrapv1.Etcd{Local: bootstrapv1.LocalEtcd{
-			ImageRepository: "registry.example/etcd", ImageTag: "3.6.5-0", DataDir: "/data/etcd", ExtraArgs: args, ExtraEnvs: envs,
+			ImageRepository: "registry.example/etcd", ImageTag: "3.6.5-0", DataDir: "/data/etcd", ExtraArgs: args, ExtraEnvs: &envs,
 			ServerCertSANs: []string{"etcd.example"}, PeerCertSANs: []string{"peer.example"},
 		}},
 		ControlPlaneEndpoint:            "api.example:6443",
-		APIServer:                       bootstrapv1.APIServer{ExtraArgs: args, ExtraVolumes: volumes, ExtraEnvs: envs, CertSANs: []string{"api.example"}},
-		ControllerManager:               bootstrapv1.ControllerManager{ExtraArgs: args, ExtraVolumes: volumes, ExtraEnvs: envs},
-		Scheduler:                       bootstrapv1.Scheduler{ExtraArgs: args, ExtraVolumes: volumes, ExtraEnvs: envs},
+		APIServer:                       bootstrapv1.APIServer{ExtraArgs: args, ExtraVolumes: volumes, ExtraEnvs: &envs, CertSANs: []string{"api.example"}},
+		ControllerManager:               bootstrapv1.ControllerManager{ExtraArgs: args, ExtraVolumes: volumes, ExtraEnvs: &envs},
+		Scheduler:                       bootstrapv1.Scheduler{ExtraArgs: args, ExtraVolumes: volumes, ExtraEnvs: &envs},
 		DNS:                             bootstrapv1.DNS{ImageRepository: "registry.example/coredns", ImageTag: "v1.13.1"},
 		CertificatesDir:                 "/etc/pki/kubernetes",
 		ImageRepository:                 "registry.example",

@@ -13,9 +13,9 @@ import (
 //
 //   - What upstream's releases have written where nothing stood, and later ones
 //     leave out, is left out.
-//   - So is a false that says no more than nothing does, and an argument without a
-//     value has an empty one. v1beta1 cannot tell these apart, so each write of it
-//     may change them.
+//   - So is a false that says no more than nothing does, and an empty list of
+//     environment variables; and an argument without a value has an empty one.
+//     v1beta1 cannot tell these apart, so each write of it may change them.
 //   - Arguments are in the order of their names, for those of v1beta1 have none.
 //     Of several with one name the last counts, so these stay as they are.
 func Normalize(spec *bootstrapv1.KubeadmConfigSpec) {
@@ -37,6 +37,11 @@ func Normalize(spec *bootstrapv1.KubeadmConfigSpec) {
 			}
 		}
 		slices.SortStableFunc(*list, func(a, b bootstrapv1.Arg) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	for _, envs := range []**[]bootstrapv1.EnvVar{&c.APIServer.ExtraEnvs, &c.ControllerManager.ExtraEnvs, &c.Scheduler.ExtraEnvs, &c.Etcd.Local.ExtraEnvs} {
+		if *envs != nil && len(**envs) == 0 {
+			*envs = nil
+		}
 	}
 	for _, volumes := range [][]bootstrapv1.HostPathMount{c.APIServer.ExtraVolumes, c.ControllerManager.ExtraVolumes, c.Scheduler.ExtraVolumes} {
 		for i := range volumes {

@@ -18,18 +18,18 @@ func clusterUp(old *bootstrapv1beta1.ClusterConfiguration, kept *bootstrapv1.Clu
 		APIServer: bootstrapv1.APIServer{
 			ExtraArgs:    argsUp(old.APIServer.ExtraArgs),
 			ExtraVolumes: volumesUp(old.APIServer.ExtraVolumes, kept.APIServer.ExtraVolumes),
-			ExtraEnvs:    old.APIServer.ExtraEnvs,
+			ExtraEnvs:    rules.Pointer(old.APIServer.ExtraEnvs),
 			CertSANs:     old.APIServer.CertSANs,
 		},
 		ControllerManager: bootstrapv1.ControllerManager{
 			ExtraArgs:    argsUp(old.ControllerManager.ExtraArgs),
 			ExtraVolumes: volumesUp(old.ControllerManager.ExtraVolumes, kept.ControllerManager.ExtraVolumes),
-			ExtraEnvs:    old.ControllerManager.ExtraEnvs,
+			ExtraEnvs:    rules.Pointer(old.ControllerManager.ExtraEnvs),
 		},
 		Scheduler: bootstrapv1.Scheduler{
 			ExtraArgs:    argsUp(old.Scheduler.ExtraArgs),
 			ExtraVolumes: volumesUp(old.Scheduler.ExtraVolumes, kept.Scheduler.ExtraVolumes),
-			ExtraEnvs:    old.Scheduler.ExtraEnvs,
+			ExtraEnvs:    rules.Pointer(old.Scheduler.ExtraEnvs),
 		},
 		DNS:                             bootstrapv1.DNS(old.DNS),
 		CertificatesDir:                 old.CertificatesDir,
@@ -42,7 +42,7 @@ func clusterUp(old *bootstrapv1beta1.ClusterConfiguration, kept *bootstrapv1.Clu
 	if l := old.Etcd.Local; l != nil {
 		hub.Etcd.Local = bootstrapv1.LocalEtcd{
 			ImageRepository: l.ImageRepository, ImageTag: l.ImageTag, DataDir: l.DataDir,
-			ExtraArgs: argsUp(l.ExtraArgs), ExtraEnvs: l.ExtraEnvs,
+			ExtraArgs: argsUp(l.ExtraArgs), ExtraEnvs: rules.Pointer(l.ExtraEnvs),
 			ServerCertSANs: l.ServerCertSANs, PeerCertSANs: l.PeerCertSANs,
 		}
 	}
@@ -58,18 +58,18 @@ func clusterDown(hub *bootstrapv1.ClusterConfiguration) *bootstrapv1beta1.Cluste
 		APIServer: bootstrapv1beta1.APIServer{
 			ExtraArgs:    argsDown(hub.APIServer.ExtraArgs),
 			ExtraVolumes: volumesDown(hub.APIServer.ExtraVolumes),
-			ExtraEnvs:    hub.APIServer.ExtraEnvs,
+			ExtraEnvs:    rules.Value(hub.APIServer.ExtraEnvs),
 			CertSANs:     hub.APIServer.CertSANs,
 		},
 		ControllerManager: bootstrapv1beta1.ControllerManager{
 			ExtraArgs:    argsDown(hub.ControllerManager.ExtraArgs),
 			ExtraVolumes: volumesDown(hub.ControllerManager.ExtraVolumes),
-			ExtraEnvs:    hub.ControllerManager.ExtraEnvs,
+			ExtraEnvs:    rules.Value(hub.ControllerManager.ExtraEnvs),
 		},
 		Scheduler: bootstrapv1beta1.Scheduler{
 			ExtraArgs:    argsDown(hub.Scheduler.ExtraArgs),
 			ExtraVolumes: volumesDown(hub.Scheduler.ExtraVolumes),
-			ExtraEnvs:    hub.Scheduler.ExtraEnvs,
+			ExtraEnvs:    rules.Value(hub.Scheduler.ExtraEnvs),
 		},
 		DNS:                             bootstrapv1beta1.DNS(hub.DNS),
 		CertificatesDir:                 hub.CertificatesDir,
@@ -82,7 +82,7 @@ func clusterDown(hub *bootstrapv1.ClusterConfiguration) *bootstrapv1beta1.Cluste
 	if l := hub.Etcd.Local; !rules.IsZero(l) {
 		old.Etcd.Local = &bootstrapv1beta1.LocalEtcd{
 			ImageRepository: l.ImageRepository, ImageTag: l.ImageTag, DataDir: l.DataDir,
-			ExtraArgs: argsDown(l.ExtraArgs), ExtraEnvs: l.ExtraEnvs,
+			ExtraArgs: argsDown(l.ExtraArgs), ExtraEnvs: rules.Value(l.ExtraEnvs),
 			ServerCertSANs: l.ServerCertSANs, PeerCertSANs: l.PeerCertSANs,
 		}
 	}
