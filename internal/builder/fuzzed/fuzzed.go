@@ -13,10 +13,13 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 )
 
 // depth is how often a type may lie within itself: a schema in a schema. There
@@ -64,6 +67,7 @@ func pick[T any](m *Maker, from ...T) T { return from[m.random.IntN(len(from))] 
 var named = map[string][]string{
 	"apiVersion": {"", "v1", "infra.io/v1beta1", "infra.io/v1beta1", "bootstrap.io/v1beta2", "bootstrap.io/v1beta2"},
 	"phase":      {"", "Pending", "Running", "Updating"},
+	"token":      {"", "abcdef.0123456789abcdef", "abcdef.0123456789abcdef", "000000.0000000000000000"},
 }
 
 // unparsable is an apiVersion that refuses the whole object, so it is rare.
@@ -77,6 +81,10 @@ func (m *Maker) value(typ reflect.Type, name string) any {
 		return pick(m, "0s", "10m0s", "1.999s", "-3s", "-0.5s", "1000000h0m0s", "-1000000h0m0s")
 	case reflect.TypeFor[intstr.IntOrString]():
 		return pick[any](m, 0, 1, "10%", "")
+	case reflect.TypeFor[resource.Quantity]():
+		return pick(m, "1", "100m", "0")
+	case reflect.TypeFor[bootstrapv1.BootstrapTokenString]():
+		return pick(m, "abcdef.0123456789abcdef", "000000.0000000000000000")
 	case reflect.TypeFor[apiextensionsv1.JSON]():
 		return pick[any](m, 0, "x", map[string]any{"a": []any{1}}, []any{}, map[string]any{})
 	case reflect.TypeFor[runtime.RawExtension]():
@@ -132,7 +140,7 @@ func (m *Maker) fields(typ reflect.Type, obj map[string]any) {
 	for f := range typ.Fields() {
 		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
-		case f.Type == reflect.TypeFor[metav1.TypeMeta]() || f.Type == reflect.TypeFor[metav1.ObjectMeta]() || tag == "-":
+		case len(m.path) == 0 && (f.Type == reflect.TypeFor[metav1.TypeMeta]() || f.Type == reflect.TypeFor[metav1.ObjectMeta]()) || tag == "-":
 			continue
 		case f.Anonymous && tag == "" && strings.Contains(options, "inline"):
 			m.fields(f.Type, obj)
