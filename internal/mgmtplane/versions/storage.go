@@ -43,7 +43,7 @@ func (s storages) GetRESTOptions(r schema.GroupResource, example runtime.Object)
 		kind := newFunc().GetObjectKind().GroupVersionKind()
 		direct := *config
 		if !s.by.Converts(kind) {
-			direct.Codec = storedCodec{config.Codec, kind}
+			direct.Codec = storedCodec{config.Codec, kind, &history{}}
 			return next(&direct, prefix, keyFunc, newFunc, newListFunc, attrs, trigger, indexers)
 		}
 		codec := directCodec{config.Codec, kind.GroupVersion().String(), s.by.Stored(kind.GroupKind()), s.by, false}
@@ -70,13 +70,15 @@ func (s storages) GetRESTOptions(r schema.GroupResource, example runtime.Object)
 // a watch cache.
 type storedCodec struct {
 	runtime.Codec
-	kind schema.GroupVersionKind
+	kind    schema.GroupVersionKind
+	watched *history
 }
 
 // Decode implements runtime.Decoder.
 func (c storedCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	out, ok := into.(*unstructured.Unstructured)
-	if into == nil {
+	watched := into == nil // by nobody else
+	if watched {
 		out, ok = &unstructured.Unstructured{}, true
 	}
 	if !ok {
@@ -91,6 +93,9 @@ func (c storedCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into
 		return c.Codec.Decode(data, defaults, into)
 	}
 	out.Object = u.Object
+	if watched {
+		c.watched.add(out)
+	}
 	return out, gvk, nil
 }
 

@@ -65,7 +65,7 @@ func TestWhatIsStoredAsItIsReadIsNotConverted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conversions := 0
-			got, _, err := storedCodec{converting{&conversions}, wanted}.Decode([]byte(tc.data), nil, tc.into)
+			got, _, err := storedCodec{converting{&conversions}, wanted, &history{}}.Decode([]byte(tc.data), nil, tc.into)
 			if (err != nil) != tc.err || conversions != tc.conversions {
 				t.Fatalf("%d conversions, want %d; error %v", conversions, tc.conversions, err)
 			}
@@ -82,7 +82,7 @@ func TestWhatIsStoredAsItIsReadIsNotConverted(t *testing.T) {
 		})
 	}
 	conversions := 0
-	if _, _, err := (storedCodec{converting{&conversions}, wanted}).Decode([]byte(`{"apiVersion":"v1","kind":"Status"}`), nil, &metav1.Status{}); err != nil {
+	if _, _, err := (storedCodec{converting{&conversions}, wanted, &history{}}).Decode([]byte(`{"apiVersion":"v1","kind":"Status"}`), nil, &metav1.Status{}); err != nil {
 		t.Error(err)
 	}
 }
