@@ -59,7 +59,7 @@ func Aggregate(objects []Object, source, target string, o AggregateOptions) meta
 	worst := Info
 	byPriority := map[Priority][]told{}
 	for _, obj := range objects {
-		c := Get(obj, source)
+		c := find(obj.GetConditions(), source)
 		if c == nil {
 			c = new(notYetReported(source))
 		}

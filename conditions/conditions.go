@@ -53,16 +53,27 @@ func New(conditionType string, status metav1.ConditionStatus, reason, message st
 
 // Get returns a copy of the condition of a type, or nil when there is none.
 func Get(from Getter, conditionType string) *metav1.Condition {
-	for _, c := range from.GetConditions() {
-		if c.Type == conditionType {
-			return &c
+	if c := find(from.GetConditions(), conditionType); c != nil {
+		return new(*c)
+	}
+	return nil
+}
+
+// find returns where in the list the condition of a type lies. Each reconcile asks
+// dozens of times: it copies nothing.
+func find(list []metav1.Condition, conditionType string) *metav1.Condition {
+	for i := range list {
+		if list[i].Type == conditionType {
+			return &list[i]
 		}
 	}
 	return nil
 }
 
 // Has reports whether there is a condition of a type.
-func Has(from Getter, conditionType string) bool { return Get(from, conditionType) != nil }
+func Has(from Getter, conditionType string) bool {
+	return find(from.GetConditions(), conditionType) != nil
+}
 
 // IsTrue reports whether the condition is there and True.
 func IsTrue(from Getter, conditionType string) bool {
@@ -80,13 +91,13 @@ func IsUnknown(from Getter, conditionType string) bool {
 }
 
 func is(from Getter, conditionType string, status metav1.ConditionStatus) bool {
-	c := Get(from, conditionType)
+	c := find(from.GetConditions(), conditionType)
 	return c != nil && c.Status == status
 }
 
 // Reason returns the reason of a condition, empty when it is not there.
 func Reason(from Getter, conditionType string) string {
-	if c := Get(from, conditionType); c != nil {
+	if c := find(from.GetConditions(), conditionType); c != nil {
 		return c.Reason
 	}
 	return ""
@@ -94,7 +105,7 @@ func Reason(from Getter, conditionType string) string {
 
 // Message returns the message of a condition, empty when it is not there.
 func Message(from Getter, conditionType string) string {
-	if c := Get(from, conditionType); c != nil {
+	if c := find(from.GetConditions(), conditionType); c != nil {
 		return c.Message
 	}
 	return ""
@@ -105,13 +116,12 @@ func Message(from Getter, conditionType string) string {
 // now. An observed generation of zero in c leaves the stored one. The list is
 // kept in one order, so that equal conditions make equal lists.
 func Set(to Setter, now time.Time, c metav1.Condition) {
-	list := slices.Clone(to.GetConditions())
+	list := to.GetConditions()
 	at := slices.IndexFunc(list, func(old metav1.Condition) bool { return old.Type == c.Type })
-	if at < 0 {
-		list = append(list, metav1.Condition{Type: c.Type})
-		at = len(list) - 1
+	var old metav1.Condition
+	if at >= 0 {
+		old = list[at]
 	}
-	old := list[at]
 	switch {
 	case old.Status == c.Status && !old.LastTransitionTime.IsZero():
 		c.LastTransitionTime = old.LastTransitionTime
@@ -125,7 +135,15 @@ func Set(to Setter, now time.Time, c metav1.Condition) {
 	if c.Reason == "" {
 		c.Reason = NoReasonReportedReason
 	}
-	list[at] = c
+	switch {
+	case at >= 0 && c == old && slices.IsSortedFunc(list, inOrder):
+		return // as most are that a reconcile sets
+	case at >= 0:
+		list = slices.Clone(list)
+		list[at] = c
+	default:
+		list = append(slices.Clip(list), c)
+	}
 	slices.SortStableFunc(list, inOrder)
 	to.SetConditions(list)
 }

@@ -96,6 +96,40 @@ func TestSetAndDeleteLeaveTheOldListAlone(t *testing.T) {
 	}
 }
 
+func TestSetPutsAListInOrderAlsoWhenNothingElseChanges(t *testing.T) {
+	t.Parallel()
+	ready, paused := at(monday, cond("Ready", "True", "Ready", "")), at(monday, cond("Paused", "False", "NotPaused", ""))
+	o := &object{[]metav1.Condition{paused, ready}}
+	Set(o, tuesday, cond("Ready", "True", "Ready", ""))
+	if diff := cmp.Diff([]metav1.Condition{ready, paused}, o.list); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhatIsAskedAndSetAgainCopiesNothing: a reconcile that changes nothing does so
+// dozens of times.
+func TestWhatIsAskedAndSetAgainCopiesNothing(t *testing.T) {
+	o := &object{}
+	for _, conditionType := range []string{"A", "B", "C"} {
+		Set(o, monday, cond(conditionType, "True", "Good", ""))
+	}
+	var from Setter = o
+	for name, tc := range map[string]struct {
+		do   func()
+		want float64
+	}{
+		"questions":                   {func() { _ = Has(from, "C") && IsTrue(from, "C") && Reason(from, "C") == Message(from, "D") }, 0},
+		"the last one":                {func() { _ = *Get(from, "C") }, 1},
+		"one that is not there":       {func() { _ = Get(from, "D") }, 0},
+		"to set what is there":        {func() { Set(from, tuesday, cond("B", "True", "Good", "")) }, 0},
+		"to delete what is not there": {func() { Delete(from, "D") }, 0},
+	} {
+		if got := testing.AllocsPerRun(10, tc.do); got > tc.want {
+			t.Errorf("%s: %v allocations, want at most %v", name, got, tc.want)
+		}
+	}
+}
+
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	l := List{cond("A", "True", "Good", "fine"), cond("B", "False", "Bad", "broken"), cond("C", "Unknown", "Lost", "")}

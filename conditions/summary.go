@@ -40,9 +40,9 @@ func Summary(of Getter, target string, o SummaryOptions) metav1.Condition {
 	var merged []metav1.Condition
 	priorities := map[string]Priority{}
 	for _, t := range o.Types {
-		c := Get(List(o.Overrides), t)
+		c := find(o.Overrides, t)
 		if c == nil {
-			c = Get(of, t)
+			c = find(of.GetConditions(), t)
 		}
 		if c == nil {
 			if slices.Contains(o.Optional, t) {
