@@ -5,6 +5,7 @@
 package inprocess
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -71,8 +72,14 @@ func serve(h http.Handler, w http.ResponseWriter, req *http.Request) (err error)
 	return nil
 }
 
-// maxUnread is how much a handler may write ahead of its reader.
-const maxUnread = 1 << 20
+const (
+	// maxUnread is how much a handler may write ahead of its reader.
+	maxUnread = 1 << 20
+	// maxKept is how much memory a response keeps for what comes next: enough for
+	// most events of a watch, and little for hundreds of watches in which nothing
+	// happens.
+	maxKept = 32 << 10
+)
 
 // response is both ends: the handler writes to it, the client reads its body.
 type response struct {
@@ -86,7 +93,7 @@ type response struct {
 	changed sync.Cond
 	status  int
 	sent    http.Header
-	unread  []byte
+	unread  bytes.Buffer
 	done    bool
 	err     error
 }
@@ -115,13 +122,13 @@ func (r *response) Write(b []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.start(http.StatusOK)
-	for len(r.unread) > maxUnread && r.ctx.Err() == nil {
+	for r.unread.Len() > maxUnread && r.ctx.Err() == nil {
 		r.changed.Wait()
 	}
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}
-	r.unread = append(r.unread, b...)
+	_, _ = r.unread.Write(b) // never fails
 	r.changed.Broadcast()
 	return len(b), nil
 }
@@ -166,14 +173,14 @@ func (r *response) wake() {
 func (r *response) Read(b []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for len(r.unread) == 0 && !r.done && r.ctx.Err() == nil {
+	for r.unread.Len() == 0 && !r.done && r.ctx.Err() == nil {
 		r.changed.Wait()
 	}
 	switch {
-	case len(r.unread) > 0:
-		n := copy(b, r.unread)
-		if r.unread = r.unread[n:]; len(r.unread) == 0 {
-			r.unread = nil
+	case r.unread.Len() > 0:
+		n, _ := r.unread.Read(b) // fails only when there is nothing
+		if r.unread.Len() == 0 && r.unread.Cap() > maxKept {
+			r.unread = bytes.Buffer{}
 		}
 		r.changed.Broadcast()
 		return n, nil

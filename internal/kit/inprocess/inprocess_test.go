@@ -139,9 +139,36 @@ func TestTransportHoldsAHandlerThatWritesFarAhead(t *testing.T) {
 	}
 }
 
+// TestWhatIsReadMakesRoomForWhatComes is about watches and lists: of these each
+// object, of those each event is a write of its own.
+func TestWhatIsReadMakesRoomForWhatComes(t *testing.T) {
+	r := &response{header: http.Header{}, started: make(chan struct{}), ctx: t.Context()}
+	r.changed.L = &r.mu
+	event, read := make([]byte, 4<<10), make([]byte, 3<<10)
+	pass := func(event []byte) {
+		if _, err := r.Write(event); err != nil {
+			t.Error(err)
+		}
+		for left := len(event); left > 0; {
+			n, err := r.Read(read)
+			if left -= n; err != nil || n == 0 {
+				t.Fatalf("read %d bytes, %v", n, err)
+			}
+		}
+	}
+	pass(event)
+	if got := testing.AllocsPerRun(10, func() { pass(event) }); got > 0 {
+		t.Errorf("%v allocations an event, want none", got)
+	}
+	pass(make([]byte, 2*maxKept))
+	if got := r.unread.Cap(); got > maxKept {
+		t.Errorf("keeps %d bytes when all is read, want at most %d", got, maxKept)
+	}
+}
+
 func unread(res *http.Response) int {
 	r := res.Body.(*response)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.unread)
+	return r.unread.Len()
 }
