@@ -20,7 +20,8 @@ var (
 	expected atomic.Uint64
 )
 
-// Growth says how far a heap may grow before it is collected.
+// Growth says how far a heap may grow before it is collected, and how closely it
+// is watched.
 type Growth struct {
 	// Floor is in bytes: below it nothing is collected. A fixed percentage would
 	// collect every few megabytes while a process starts.
@@ -32,11 +33,17 @@ type Growth struct {
 	Large uint64
 	// Percent is how much any other may grow.
 	Percent int
+	// Sample is of how many allocated bytes one has the stack noted that allocated
+	// it, for profiles of the heap. 0 leaves it at Go's half a megabyte.
+	Sample int
 }
 
 // Tune lets the heap of this process grow so. It holds for the rest of the
-// process: call it once.
+// process: call it once, at its beginning.
 func Tune(g Growth) {
+	if g.Sample > 0 {
+		runtime.MemProfileRate = g.Sample
+	}
 	tuned.Store(&g)
 	adjust()
 	again()

@@ -41,12 +41,16 @@ func TestGrowth(t *testing.T) {
 }
 
 func TestTuneFollowsTheHeap(t *testing.T) {
-	old := debug.SetGCPercent(100)
+	old, rate := debug.SetGCPercent(100), runtime.MemProfileRate
 	defer func() {
 		tuned.Store(nil)
 		debug.SetGCPercent(old)
+		runtime.MemProfileRate = rate
 	}()
-	Tune(Growth{Floor: 1 << 40, Percent: 80})
+	Tune(Growth{Floor: 1 << 40, Percent: 80, Sample: 4 << 20})
+	if runtime.MemProfileRate != 4<<20 {
+		t.Errorf("one of %d bytes is noted, want one of %d", runtime.MemProfileRate, 4<<20)
+	}
 	set := func() int {
 		n := debug.SetGCPercent(100)
 		debug.SetGCPercent(n)
