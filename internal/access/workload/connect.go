@@ -55,7 +55,7 @@ type connection struct {
 
 // newConnection prepares a connection. It sends nothing.
 func newConnection(k *keeper, secret *corev1.Secret) (*connection, error) {
-	cfg, err := kubeconfig.FromSecret(secret)
+	cfg, err := k.read.configFrom(secret)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@
 package workload
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,12 +13,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 )
 
 const (
@@ -52,10 +55,30 @@ type keeper struct {
 	cache *Cache
 	key   client.ObjectKey
 	woken chan struct{} // of size one: something may have changed
+	read  parsed        // what the next attempt need not read again; run's alone
 
 	mu     sync.Mutex // guards the fields below; never held during I/O
 	conn   *connection
 	health Health
+}
+
+// parsed is a kubeconfig with what it says. To read one costs as much as all else
+// in an attempt that nobody answers, and a cluster that starts is tried often.
+type parsed struct {
+	kubeconfig []byte
+	config     *rest.Config
+}
+
+// configFrom is the configuration that a Secret holds.
+func (p *parsed) configFrom(secret *corev1.Secret) (*rest.Config, error) {
+	if data := secret.Data[kubeconfig.DataKey]; p.config == nil || !bytes.Equal(p.kubeconfig, data) {
+		config, err := kubeconfig.FromSecret(secret)
+		if err != nil {
+			return nil, err
+		}
+		*p = parsed{data, config}
+	}
+	return rest.CopyConfig(p.config), nil
 }
 
 func newKeeper(c *Cache, key client.ObjectKey) *keeper {
@@ -90,7 +113,7 @@ func (k *keeper) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		conn, err := k.connect(ctx)
 		if err == nil {
-			retry = firstRetry
+			retry, k.read = firstRetry, parsed{}
 			k.replace(ctx, conn)
 			if err = k.watchOver(ctx, conn); err == nil {
 				continue // reconnect at once, and keep the old one until then

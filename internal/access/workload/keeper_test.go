@@ -5,6 +5,13 @@ package workload
 import (
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 )
 
 func TestProbesAreMadeTogetherAndNeverLate(t *testing.T) {
@@ -21,5 +28,41 @@ func TestProbesAreMadeTogetherAndNeverLate(t *testing.T) {
 	}
 	if len(moments) > 7 { // from 9 to 12 s, each half second
 		t.Errorf("1000 clusters are probed in %d moments, want 7 or fewer", len(moments))
+	}
+}
+
+func TestAKubeconfigIsReadOnceForAllAttempts(t *testing.T) {
+	t.Parallel()
+	authority, err := certs.New(certs.CA, certs.ECDSAP256, time.Now(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := func(server string) *corev1.Secret {
+		data, err := kubeconfig.New(kubeconfig.Options{Cluster: "a", Server: server, CA: authority, Algorithm: certs.ECDSAP256, Now: time.Now()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kubeconfig.Secret(types.NamespacedName{Namespace: "ns", Name: "a"}, data, nil)
+	}
+	var p parsed
+	read := func(s *corev1.Secret) *rest.Config {
+		t.Helper()
+		cfg, err := p.configFrom(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cfg
+	}
+	before := secret("https://127.0.0.1:1")
+	first := read(before)
+	first.Host = "changed by who has it"
+	if second := read(before.DeepCopy()); second.Host != "https://127.0.0.1:1" || &second.CAData[0] != &first.CAData[0] {
+		t.Errorf("host %q, or the kubeconfig was read anew", second.Host)
+	}
+	if third := read(secret("https://127.0.0.1:2")); third.Host != "https://127.0.0.1:2" {
+		t.Errorf("host %q of a kubeconfig that changed", third.Host)
+	}
+	if _, err := p.configFrom(&corev1.Secret{}); err == nil {
+		t.Error("a Secret without a kubeconfig passes")
 	}
 }
