@@ -53,7 +53,7 @@ const (
 	// Timeouts are for a machine on which many tests run at once; a test that
 	// passes does not wait for them. Eventually looks often at first, since
 	// most things take milliseconds, then rarely enough not to be the load.
-	startTimeout      = 60 * time.Second
+	startTimeout      = 3 * time.Minute
 	eventuallyTimeout = time.Minute
 	firstPeriod       = 20 * time.Millisecond
 	lastPeriod        = 320 * time.Millisecond
