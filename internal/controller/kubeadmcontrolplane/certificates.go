@@ -11,9 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/secrets"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
@@ -186,19 +188,42 @@ func (r *Reconciler) kubeconfig(ctx context.Context, s *state) (phase.Next, erro
 	return phase.Continue(), nil
 }
 
+// renewal is when the kubeconfig in a Secret is renewed, if ever.
+type renewal struct {
+	secret  types.UID
+	version string
+	at      time.Time
+	renewed bool // else never
+}
+
+// renewal reads a kubeconfig once: to parse it would be a seventh of what each
+// reconcile allocates.
+func (r *Reconciler) renewal(kcp *controlplanev1.KubeadmControlPlane, secret *corev1.Secret) (renewal, error) {
+	if known := r.renewable.Get(kcp); known.version != "" && known.version == secret.ResourceVersion && known.secret == secret.UID {
+		return known, nil
+	}
+	at, ok, err := kubeconfig.RenewAt(secret.Data[kubeconfig.DataKey])
+	if err != nil {
+		return renewal{}, err
+	}
+	read := renewal{secret.UID, secret.ResourceVersion, at, ok}
+	r.renewable.Set(kcp, read)
+	return read, nil
+}
+
 func (r *Reconciler) renewKubeconfig(ctx context.Context, s *state, secret *corev1.Secret) (phase.Next, error) {
 	if !metav1.IsControlledBy(secret, s.ControlPlane) {
 		return phase.Continue(), nil
 	}
-	at, ok, err := kubeconfig.RenewAt(secret.Data[kubeconfig.DataKey])
+	due, err := r.renewal(s.ControlPlane, secret)
 	if err != nil {
 		return phase.Continue(), kubeconfig.InSecret(secret, err)
 	}
-	if !ok {
+	if !due.renewed {
 		return phase.Continue(), nil
 	}
-	if at.After(s.Now) {
-		return phase.LookAgain(at.Sub(s.Now)), nil
+	if due.at.After(s.Now) {
+		return phase.LookAgain(due.at.Sub(s.Now)), nil
 	}
 	data, err := r.newKubeconfig(s)
 	if err != nil {

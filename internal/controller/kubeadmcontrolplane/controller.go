@@ -55,6 +55,7 @@ type Reconciler struct {
 	inspected  controller.Memory[inspection] // what etcd last answered
 	addonsAt   controller.Memory[string]     // what the addons were last brought to
 	unreadable controller.Memory[unreadable]
+	renewable  controller.Memory[renewal] // when its kubeconfig is renewed
 }
 
 // Setup registers the controller and its watches.
@@ -107,6 +108,7 @@ func (r *Reconciler) Forget(key client.ObjectKey) {
 	r.inspected.Forget(key)
 	r.addonsAt.Forget(key)
 	r.unreadable.Forget(key)
+	r.renewable.Forget(key)
 }
 
 // upkeep is what a control plane that lives goes through each time.

@@ -381,6 +381,50 @@ func TestExternalEtcdsSecretsAreAwaitedAndFoundWithoutALabel(t *testing.T) {
 	}
 }
 
+func TestAKubeconfigIsReadAgainWhenItsSecretChanges(t *testing.T) {
+	t.Parallel()
+	authority, err := certs.New(certs.CA, certs.ECDSAP256, time.Now(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := func(version string, validity time.Duration) *corev1.Secret {
+		data, err := kubeconfig.New(kubeconfig.Options{Cluster: "demo", Server: "https://127.0.0.1:1", CA: authority, Now: time.Now(), Validity: validity})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := kubeconfig.Secret(client.ObjectKey{Namespace: namespace, Name: "demo"}, data, nil)
+		s.ResourceVersion = version
+		return s
+	}
+	var r Reconciler
+	kcp := &controlplanev1.KubeadmControlPlane{}
+	read := func(s *corev1.Secret) time.Time {
+		t.Helper()
+		due, err := r.renewal(kcp, s)
+		if err != nil || !due.renewed {
+			t.Fatalf("renewed: %v, %v", due.renewed, err)
+		}
+		return due.at
+	}
+	first := read(secret("1", time.Hour))
+	if again := read(secret("1", 10*time.Hour)); !again.Equal(first) {
+		t.Error("read anew although it did not change")
+	}
+	if changed := read(secret("2", 10*time.Hour)); !changed.After(first) {
+		t.Errorf("renewed at %s, as before the change", changed)
+	}
+	other := secret("2", 20*time.Hour)
+	other.UID = "made-again"
+	if replaced := read(other); !replaced.After(first.Add(5 * time.Hour)) {
+		t.Errorf("renewed at %s, as that which it replaces", replaced)
+	}
+	for range 2 {
+		if _, err := r.renewal(kcp, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "3"}}); err == nil {
+			t.Error("a Secret without a kubeconfig passes")
+		}
+	}
+}
+
 func TestKubeconfigIsRenewedAfterARestoreWithNewUIDs(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 1)
