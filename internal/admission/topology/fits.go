@@ -86,13 +86,35 @@ func used(class, old *clusterv1.ClusterClass, clusters []clusterv1.Cluster) (err
 		for _, e := range fits(at, &c.Spec.Topology, old) {
 			before[e.Field] = true
 		}
-		for _, e := range fits(at, &c.Spec.Topology, class) {
+		for _, e := range append(fits(at, &c.Spec.Topology, class), stuck(at, &c.Spec.Topology, &c.Spec.Topology, class, old)...) {
 			if !before[e.Field] {
 				errs = append(errs, field.Forbidden(field.NewPath("spec"), fmt.Sprintf("Cluster %s/%s uses the class, and would not fit it any more: %v", c.Namespace, c.Name, e)))
 			}
 		}
 		if len(errs) >= mostErrors {
 			return errs[:mostErrors]
+		}
+	}
+	return errs
+}
+
+// stuck says which pools of a topology would get bootstrap data of another kind than
+// they had. The object that they have of it is changed when its template is, and
+// cannot become one of another kind.
+func stuck(at *field.Path, t, old *clusterv1.Topology, class, before *clusterv1.ClusterClass) (errs field.ErrorList) {
+	kind := func(class *clusterv1.ClusterClass, t *clusterv1.Topology, pool string) string {
+		for _, mp := range t.Workers.MachinePools {
+			for _, c := range class.Spec.Workers.MachinePools {
+				if mp.Name == pool && c.Class == mp.Class {
+					return c.Bootstrap.TemplateRef.GroupVersionKind().GroupKind().String()
+				}
+			}
+		}
+		return ""
+	}
+	for _, mp := range t.Workers.MachinePools {
+		if is, was := kind(class, t, mp.Name), kind(before, old, mp.Name); is != "" && was != "" && is != was {
+			errs = append(errs, field.Forbidden(at.Child("workers", "machinePools").Key(mp.Name), fmt.Sprintf("its bootstrap is made from a %s, and would be from a %s: make another pool of another class", was, is)))
 		}
 	}
 	return errs

@@ -133,6 +133,8 @@ func (a *admission) validateCluster(ctx context.Context, r webhook.Review[cluste
 	}
 	if rebased(r.Object, r.Old) {
 		err = a.rebase(ctx, r, class, &v)
+	} else {
+		v.Errors = append(v.Errors, stuck(at, &r.Object.Spec.Topology, &r.Old.Spec.Topology, class, class)...)
 	}
 	if err == nil && r.Object.Spec.Topology.Version != r.Old.Spec.Topology.Version {
 		err = a.upgrade(ctx, r, class, &v)
@@ -158,6 +160,7 @@ func (a *admission) rebase(ctx context.Context, r webhook.Review[clusterv1.Clust
 	if differences := classrefs.Compatible(class, old); len(differences) > 0 {
 		v.Errors = append(v.Errors, field.Invalid(at, class.Name, fmt.Sprintf("cannot follow ClusterClass %s: %s", old.Name, strings.Join(differences, "; "))))
 	}
+	v.Errors = append(v.Errors, stuck(field.NewPath("spec", "topology"), &r.Object.Spec.Topology, &r.Old.Spec.Topology, class, old)...)
 	return nil
 }
 

@@ -249,6 +249,31 @@ func TestAClusterIsRebasedToAClassThatCanFollow(t *testing.T) {
 	}
 }
 
+// TestAPoolKeepsTheKindOfItsBootstrap, whichever class it is to have, and of whichever
+// ClusterClass.
+func TestAPoolKeepsTheKindOfItsBootstrap(t *testing.T) {
+	t.Parallel()
+	const seed = "{class: pond, bootstrap: {templateRef: {apiVersion: bootstrap.t.io/v1, kind: SeedTemplate, name: seed}}, infrastructure: {templateRef: {apiVersion: infrastructure.t.io/v1, kind: PoolTemplate, name: pool}}}"
+	other := newClass(t, "    - {class: pool,", "    - "+seed+"\n    - {class: puddle,")
+	other.Name, other.UID = "z", "v"
+	all := newHooks(t, "", newClass(t, "    - {class: pool,", "    - "+seed+"\n    - {class: pool,"), other)
+	with := func(class, pool, name string) *clusterv1.Cluster {
+		return newCluster(t, "spec: {topology: {classRef: {name: "+class+"}, variables: [{name: image, value: {name: a}}], workers: {machinePools: [{class: "+pool+", name: "+name+"}]}}}")
+	}
+	const refused = "spec.topology.workers.machinePools[a]: Forbidden: its bootstrap is made from a BootTemplate.bootstrap.t.io, and would be from a SeedTemplate.bootstrap.t.io: make another pool of another class"
+	for name, tc := range map[string]struct {
+		obj     *clusterv1.Cluster
+		refused string
+	}{
+		"another class":                 {with("x", "pond", "a"), refused},
+		"another pool":                  {with("x", "pond", "b"), ""},
+		"another ClusterClass":          {with("z", "puddle", "a"), ""},
+		"other bootstrap, in the other": {with("z", "pond", "a"), refused},
+	} {
+		t.Run(name, func(t *testing.T) { expect(t, all, tc.obj, with("x", "pool", "a"), tc.refused, nil) })
+	}
+}
+
 func TestTheVersionOfATopologyChangesWhenAllIsAtRest(t *testing.T) {
 	t.Parallel()
 	const image = "variables: [{name: image, value: {name: a}}]"
@@ -324,11 +349,13 @@ func TestAClassInUseKeepsWhatItsClustersUse(t *testing.T) {
 		changes []string
 		want    string
 	}{
-		"as it was":               {nil, ""},
-		"what nobody will use":    {[]string{", v1.35.0", ""}, ""},
-		"its version":             {[]string{"v1.34.0, ", ""}, uses + `version: Invalid value: "v1.34.0": must be one of spec.kubernetesVersions of ClusterClass x: v1.33.2, v1.34.1+a, v1.34.1+b, v1.35.0`},
-		"its class of workers":    {[]string{"class: small", "class: smaller"}, uses + `workers.machineDeployments[a].class: Invalid value: "small": ClusterClass x has no such class of MachineDeployments`},
-		"its class of a pool":     {[]string{"class: pool", "class: pond"}, uses + `workers.machinePools[a].class: Invalid value: "pool": ClusterClass x has no such class of MachinePools`},
+		"as it was":            {nil, ""},
+		"what nobody will use": {[]string{", v1.35.0", ""}, ""},
+		"its version":          {[]string{"v1.34.0, ", ""}, uses + `version: Invalid value: "v1.34.0": must be one of spec.kubernetesVersions of ClusterClass x: v1.33.2, v1.34.1+a, v1.34.1+b, v1.35.0`},
+		"its class of workers": {[]string{"class: small", "class: smaller"}, uses + `workers.machineDeployments[a].class: Invalid value: "small": ClusterClass x has no such class of MachineDeployments`},
+		"its class of a pool":  {[]string{"class: pool", "class: pond"}, uses + `workers.machinePools[a].class: Invalid value: "pool": ClusterClass x has no such class of MachinePools`},
+		"the bootstrap of a pool": {[]string{"BootTemplate, name: boot}}, infrastructure: {templateRef: {apiVersion: infrastructure.t.io/v1, kind: PoolTemplate", "SeedTemplate, name: boot}}, infrastructure: {templateRef: {apiVersion: infrastructure.t.io/v1, kind: PoolTemplate"},
+			uses + "workers.machinePools[a]: Forbidden: its bootstrap is made from a BootTemplate.bootstrap.t.io, and would be from a SeedTemplate.bootstrap.t.io: make another pool of another class"},
 		"the check that it wants": {[]string{"    healthCheck: {checks: {nodeStartupTimeoutSeconds: 600}, remediation: {triggerIf: {unhealthyLessThanOrEqualTo: 20%}}}\n", ""}, uses + "controlPlane.healthCheck.enabled: Forbidden: cannot be true: neither the topology nor the ClusterClass defines checks or remediation"},
 	}
 	for name, tc := range tests {
