@@ -4,8 +4,14 @@ package manager
 
 import (
 	"context"
+	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/internal/kit/index"
 )
 
 // cached reads for the webhooks, which answer before the cache runs, for objects
@@ -14,6 +20,7 @@ import (
 type cached struct {
 	client.Reader // the cache
 	live          client.Reader
+	partly        bool // the cache is of one namespace
 }
 
 // Get implements client.Reader.
@@ -22,4 +29,32 @@ func (c cached) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 		return nil
 	}
 	return c.live.Get(ctx, key, obj, opts...)
+}
+
+// List implements client.Reader. What a cache of one namespace lacks is listed past
+// it, where there are no indexes.
+func (c cached) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if !c.partly {
+		return c.Reader.List(ctx, list, opts...)
+	}
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	by := o.FieldSelector
+	o.FieldSelector, o.UnsafeDisableDeepCopy = nil, nil
+	if err := c.live.List(ctx, list, &o); err != nil || by == nil {
+		return err
+	}
+	all, err := meta.ExtractList(list)
+	if err != nil {
+		return err
+	}
+	return meta.SetList(list, slices.DeleteFunc(all, func(obj runtime.Object) bool {
+		return slices.ContainsFunc(by.Requirements(), func(r fields.Requirement) bool {
+			of := index.Of
+			if r.Field == index.ClusterClass {
+				of = index.OfClass
+			}
+			return !slices.Contains(of(obj.(client.Object)), r.Value)
+		})
+	}))
 }

@@ -194,7 +194,7 @@ func (m *Manager) openWebhooks(ctx context.Context, c clock.PassiveClock) error 
 	}
 	var all []webhook.Webhook
 	for _, provider := range o.Providers {
-		s.hooks[provider] = webhooks.Of(webhooks.Clients{Live: live, Cache: cached{m.mgr.GetClient(), live}, Workload: m.workload}, m.backends, o.FeatureGates, provider)
+		s.hooks[provider] = webhooks.Of(webhooks.Clients{Live: live, Cache: cached{m.mgr.GetClient(), live, o.Namespace != ""}, Workload: m.workload}, m.backends, o.FeatureGates, provider)
 		all = append(all, s.hooks[provider]...)
 	}
 	// Not HTTP/2, of which each idle connection takes a second to end: that would
