@@ -4,8 +4,11 @@ package e2e_test
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +34,16 @@ import (
 // What is right takes a second or two; only a fault waits this long.
 const stepTimeout = 3 * time.Minute
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "kubectl" {
+		if err := runKubectl(context.Background(), os.Stdout, os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	testenv.Main(m)
+}
 
 // fleet is the clusters of one test, in a namespace of their own.
 type fleet struct {
