@@ -174,7 +174,7 @@ func (s *state) reportMachine(m *machine) {
 	}
 	m.SetConditions(all)
 	if s.legacy {
-		deprecated.ReportMachine(s.Facts, s.Outcome, m.Machine)
+		deprecated.ReportMachine(s.Facts, m.Machine)
 	}
 }
 

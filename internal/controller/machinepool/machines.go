@@ -24,6 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
+	"github.com/capstan-dev/capstan/internal/pure/legacy"
 	"github.com/capstan-dev/capstan/internal/pure/pool"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
@@ -173,6 +174,9 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) error {
 			conditions.Delete(m, clusterv1.MachineOwnerRemediatedCondition)
 		} else {
 			conditions.Set(m, s.now, *v.Condition)
+		}
+		if r.Legacy {
+			legacy.SetMachine(m, s.now, healthcheck.Legacy(m)...)
 		}
 		err := commit(ctx)
 		if err == nil && v.Delete {

@@ -20,6 +20,7 @@ var legacyReasons = map[string]string{
 	clusterv1.MachineSetMachineRemediationMachineDeletingReason: clusterv1.RemediationInProgressV1Beta1Reason,
 	clusterv1.MachineSetMachineRemediationDeferredReason:        clusterv1.WaitingForRemediationV1Beta1Reason,
 	clusterv1.MachineSetMachineCannotBeRemediatedReason:         clusterv1.RemediationFailedV1Beta1Reason,
+	clusterv1.InternalErrorReason:                               clusterv1.RemediationFailedV1Beta1Reason,
 }
 
 // Legacy shows clients of v1beta1 what is found of the health of a Machine, and
@@ -27,10 +28,12 @@ var legacyReasons = map[string]string{
 // conditions of today, and go with them.
 func Legacy(m *clusterv1.Machine) []clusterv1.Condition {
 	const warning = clusterv1.ConditionSeverityWarning
-	return []clusterv1.Condition{
-		legacy.From(conditions.Get(m, succeeded), clusterv1.MachineHealthCheckSucceededV1Beta1Condition, warning, legacyReasons),
-		legacy.From(conditions.Get(m, byOwner), clusterv1.MachineOwnerRemediatedV1Beta1Condition, warning, legacyReasons),
+	found := legacy.From(conditions.Get(m, succeeded), clusterv1.MachineHealthCheckSucceededV1Beta1Condition, warning, legacyReasons)
+	remediated := legacy.From(conditions.Get(m, byOwner), clusterv1.MachineOwnerRemediatedV1Beta1Condition, warning, legacyReasons)
+	if remediated.Reason == clusterv1.RemediationFailedV1Beta1Reason {
+		remediated.Severity = clusterv1.ConditionSeverityError
 	}
+	return []clusterv1.Condition{found, remediated}
 }
 
 // ReportLegacy fills what a MachineHealthCheck tells clients of v1beta1, after its

@@ -42,7 +42,11 @@ func TestOldClientsAreToldWhatIsFound(t *testing.T) {
 		},
 		{
 			set(byOwner, "False", clusterv1.MachineSetMachineCannotBeRemediatedReason, "never"),
-			[]string{"HealthCheckSucceeded False Warning UnhealthyNode: Node", "OwnerRemediated False Warning RemediationFailed: never"},
+			[]string{"HealthCheckSucceeded False Warning UnhealthyNode: Node", "OwnerRemediated False Error RemediationFailed: never"},
+		},
+		{
+			set(byOwner, "False", clusterv1.InternalErrorReason, "an error"),
+			[]string{"HealthCheckSucceeded False Warning UnhealthyNode: Node", "OwnerRemediated False Error RemediationFailed: an error"},
 		},
 		{
 			set(byOwner, "False", clusterv1.MachineSetMachineRemediationMachineDeletingReason, "now"),

@@ -8,6 +8,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
@@ -29,10 +30,10 @@ var all = []component{
 }
 
 // ReportMachine fills what a control plane tells clients of v1beta1 on one of its
-// machines.
-func ReportMachine(f kubeadmcontrolplane.Facts, o kubeadmcontrolplane.Outcome, m *kubeadmcontrolplane.Machine) {
+// machines, after the conditions of today.
+func ReportMachine(f kubeadmcontrolplane.Facts, m *kubeadmcontrolplane.Machine) {
 	found := components(m, func(component) bool { return true })
-	legacy.SetMachine(m.Machine, f.Now, append(found, remediated(o, m)...)...)
+	legacy.SetMachine(m.Machine, f.Now, append(found, healthcheck.Legacy(m.Machine)...)...)
 }
 
 func components(m *kubeadmcontrolplane.Machine, are func(component) bool) (found []clusterv1.Condition) {
@@ -65,24 +66,4 @@ func (c component) told(health metav1.Condition) clusterv1.Condition {
 		return legacy.False(c.as, severe, controlplanev1.PodMissingV1Beta1Reason, health.Message)
 	}
 	return legacy.False(c.as, severe, failed, health.Message)
-}
-
-// remediated is what was decided now about a machine. Else what was told of that
-// stays as long as a health check asks for it.
-func remediated(o kubeadmcontrolplane.Outcome, m *kubeadmcontrolplane.Machine) []clusterv1.Condition {
-	const t = clusterv1.MachineOwnerRemediatedV1Beta1Condition
-	if r := o.Remediation; r != nil && r.Machine == m && r.Reason != "" {
-		switch r.Reason {
-		case controlplanev1.KubeadmControlPlaneMachineRemediationMachineDeletingReason:
-			return []clusterv1.Condition{legacy.False(t, warning, clusterv1.RemediationInProgressV1Beta1Reason, r.Message)}
-		case controlplanev1.KubeadmControlPlaneMachineRemediationDeferredReason:
-			return []clusterv1.Condition{legacy.False(t, warning, clusterv1.WaitingForRemediationV1Beta1Reason, r.Message)}
-		}
-		return []clusterv1.Condition{legacy.False(t, severe, clusterv1.RemediationFailedV1Beta1Reason, r.Message)}
-	}
-	check := legacy.Get(legacy.OfMachine(m.Machine).Conditions, clusterv1.MachineHealthCheckSucceededV1Beta1Condition)
-	if !m.Deleting() && (check == nil || check.Status != "False") {
-		return []clusterv1.Condition{legacy.None(t)}
-	}
-	return nil
 }

@@ -39,7 +39,7 @@ func TestComponentsOfAMachine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := &kubeadmcontrolplane.Machine{Machine: &clusterv1.Machine{}, Health: conditions.List{conditions.New(tc.of, tc.status, tc.reason, tc.message)}}
-			ReportMachine(kubeadmcontrolplane.Facts{Now: now}, kubeadmcontrolplane.Outcome{}, m)
+			ReportMachine(kubeadmcontrolplane.Facts{Now: now}, m)
 			got := legacy.OfMachine(m.Machine).Conditions
 			if len(got) != 1 || string(got[0].Type) != tc.of || text(&got[0]) != tc.want {
 				t.Errorf("got %+v, want %s alone: %s", got, tc.of, tc.want)
@@ -50,52 +50,22 @@ func TestComponentsOfAMachine(t *testing.T) {
 
 func TestRemediationOfAMachine(t *testing.T) {
 	t.Parallel()
-	const (
-		deferred = controlplanev1.KubeadmControlPlaneMachineRemediationDeferredReason
-		never    = controlplanev1.KubeadmControlPlaneMachineCannotBeRemediatedReason
-		failed   = controlplanev1.KubeadmControlPlaneMachineRemediationInternalErrorReason
-		begun    = controlplanev1.KubeadmControlPlaneMachineRemediationMachineDeletingReason
-	)
-	unhealthy := []clusterv1.Condition{
-		legacy.False(clusterv1.MachineHealthCheckSucceededV1Beta1Condition, warning, clusterv1.NodeNotFoundV1Beta1Reason, ""),
-		legacy.False(clusterv1.MachineOwnerRemediatedV1Beta1Condition, warning, clusterv1.WaitingForRemediationV1Beta1Reason, ""),
-	}
-	healthy := []clusterv1.Condition{legacy.True(clusterv1.MachineHealthCheckSucceededV1Beta1Condition), unhealthy[1]}
-	for name, tc := range map[string]struct {
-		machine string
-		before  []clusterv1.Condition
-		reason  string // of what is decided about it; "-" for nothing
-		want    string
-	}{
-		"nobody asks for it":                 {"a", nil, "-", "none"},
-		"nobody has decided":                 {"a", unhealthy, "-", "False Warning WaitingForRemediation"},
-		"decided, and not begun":             {"a", unhealthy, "", "False Warning WaitingForRemediation"},
-		"it waits":                           {"a", unhealthy, deferred, "False Warning WaitingForRemediation why"},
-		"it will not be":                     {"a", unhealthy, never, "False Error RemediationFailed why"},
-		"it could not be":                    {"a", unhealthy, failed, "False Error RemediationFailed why"},
-		"it has begun":                       {"a", unhealthy, begun, "False Warning RemediationInProgress why"},
-		"decided by newer conditions alone":  {"a", nil, deferred, "False Warning WaitingForRemediation why"},
-		"healthy again":                      {"a", healthy, "-", "none"},
-		"no health check looks at it":        {"a", unhealthy[1:], "-", "none"},
-		"healthy again, and going":           {"a going", healthy, "-", "False Warning WaitingForRemediation"},
-		"another one is waited for, not it":  {"a", unhealthy, "other", "False Warning WaitingForRemediation"},
-		"another one is waited for, healthy": {"a", healthy, "other", "none"},
+	m := machine("a")
+	for _, step := range []struct{ reason, want string }{
+		{controlplanev1.KubeadmControlPlaneMachineRemediationDeferredReason, "False Warning WaitingForRemediation why"},
+		{controlplanev1.KubeadmControlPlaneMachineCannotBeRemediatedReason, "False Error RemediationFailed why"},
+		{controlplanev1.KubeadmControlPlaneMachineRemediationInternalErrorReason, "False Error RemediationFailed why"},
+		{controlplanev1.KubeadmControlPlaneMachineRemediationMachineDeletingReason, "False Warning RemediationInProgress why"},
+		{"", "none"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m, o := machine(tc.machine), kubeadmcontrolplane.Outcome{}
-			legacy.SetMachine(m.Machine, now, tc.before...)
-			switch tc.reason {
-			case "-":
-			case "other":
-				o.Remediation = &kubeadmcontrolplane.Remediation{Machine: machine("b"), Reason: deferred}
-			default:
-				o.Remediation = &kubeadmcontrolplane.Remediation{Machine: m, Reason: tc.reason, Message: "why"}
-			}
-			ReportMachine(kubeadmcontrolplane.Facts{Now: now}, o, m)
-			if diff := cmp.Diff(tc.want, text(legacy.Get(legacy.OfMachine(m.Machine).Conditions, clusterv1.MachineOwnerRemediatedV1Beta1Condition))); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
-		})
+		if step.reason == "" {
+			conditions.Delete(m.Machine, clusterv1.MachineOwnerRemediatedCondition)
+		} else {
+			conditions.Set(m.Machine, now, conditions.New(clusterv1.MachineOwnerRemediatedCondition, metav1.ConditionFalse, step.reason, "why"))
+		}
+		ReportMachine(kubeadmcontrolplane.Facts{Now: now}, m)
+		if diff := cmp.Diff(step.want, text(legacy.Get(legacy.OfMachine(m.Machine).Conditions, clusterv1.MachineOwnerRemediatedV1Beta1Condition))); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
 	}
 }
