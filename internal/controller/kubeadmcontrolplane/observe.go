@@ -25,6 +25,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/claim"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane/deprecated"
+	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
 // fieldOwner signs what the controller writes on Machines and what they refer to.
@@ -48,8 +49,8 @@ type state struct {
 	untaken   bool                 // it lives, and its Cluster has yet to take it
 	due       time.Time            // when the report is to be made again; zero if only a change calls for that
 
-	legacy     bool               // machines are reported to clients of v1beta1 too
-	notCreated deprecated.Failure // why a machine could not be made
+	legacy     bool           // machines are reported to clients of v1beta1 too
+	notCreated legacy.Failure // why a machine could not be made
 }
 
 // machine is one of ours, with the write of what has changed on it.

@@ -4,6 +4,7 @@ package machineset
 
 import (
 	"context"
+	"errors"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
+	"github.com/capstan-dev/capstan/internal/pure/legacy"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
@@ -25,12 +27,23 @@ func (r *Reconciler) factory() machines.Factory {
 
 // create makes a Machine from the templates.
 func (r *Reconciler) create(ctx context.Context, s *state, name string) (*clusterv1.Machine, error) {
-	return r.factory().Make(ctx, machines.Order{
+	m, err := r.factory().Make(ctx, machines.Order{
 		Name:                   name,
 		Template:               scaling.MachineTemplate(s.set),
 		BootstrapTemplate:      s.bootstrapTemplate,
 		InfrastructureTemplate: s.infraTemplate,
 	})
+	if e, is := errors.AsType[*machines.NotMadeError](err); is {
+		s.notCreated = legacy.Failure{Reason: notMade[e.Part], Message: e.Lasting()}
+	}
+	return m, err
+}
+
+// notMade is what v1beta1 calls it when a part of a Machine could not be made.
+var notMade = map[machines.Part]string{
+	machines.Bootstrap:      clusterv1.BootstrapTemplateCloningFailedV1Beta1Reason,
+	machines.Infrastructure: clusterv1.InfrastructureTemplateCloningFailedV1Beta1Reason,
+	machines.Itself:         clusterv1.MachineCreationFailedV1Beta1Reason,
 }
 
 // sweep deletes what was made for Machines that then were not created.

@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/pure/legacy"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
 )
 
@@ -36,7 +37,7 @@ type state struct {
 	// blocked says why no Machine can be created now. Phase preflight finds it
 	// out, when one might have to be.
 	blocked    []string
-	notCreated error // why a Machine could not be created
+	notCreated legacy.Failure // why a Machine could not be created
 }
 
 // want is how many Machines there shall be.

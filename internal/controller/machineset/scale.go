@@ -55,7 +55,6 @@ func (r *Reconciler) scale(ctx context.Context, s *state) (phase.Next, error) {
 		if err := r.act(ctx, s, a); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", a, err))
 			if _, create := a.(scaling.Create); create {
-				s.notCreated = err
 				break // what failed once, such as a quota, will fail again
 			}
 		}

@@ -12,11 +12,7 @@ func report(s *state, failed error) { scaling.Report(s.facts(failed)) }
 func reportLegacy(s *state, failed error) { scaling.ReportLegacy(s.facts(failed)) }
 
 func (s *state) facts(failed error) scaling.Status {
-	f := scaling.Status{
-		Set: s.set, Cluster: s.cluster, Selector: s.selector.String(), Machines: s.machines, Blocked: s.blocked, Now: s.now, Failed: failed != nil,
+	return scaling.Status{
+		Set: s.set, Cluster: s.cluster, Selector: s.selector.String(), Machines: s.machines, Blocked: s.blocked, NotCreated: s.notCreated, Now: s.now, Failed: failed != nil,
 	}
-	if s.notCreated != nil {
-		f.NotCreated = s.notCreated.Error()
-	}
-	return f
 }

@@ -48,6 +48,10 @@ func Unknown(t clusterv1.ConditionType, reason, message string) clusterv1.Condit
 	return clusterv1.Condition{Type: t, Status: corev1.ConditionUnknown, Reason: reason, Message: message}
 }
 
+// Failure is a reason of v1beta1 for what could not be done, with a message that
+// is the same at the next attempt: each change of it is a write.
+type Failure struct{ Reason, Message string }
+
 // Get returns a copy of the condition of a type, or nil when there is none.
 func Get(list clusterv1.Conditions, t clusterv1.ConditionType) *clusterv1.Condition {
 	for _, c := range list {

@@ -54,8 +54,8 @@ func (s Status) legacy(created clusterv1.Condition) clusterv1.MachineSetV1Beta1D
 func (s Status) machinesCreated() clusterv1.Condition {
 	const t, severity = clusterv1.MachinesCreatedV1Beta1Condition, clusterv1.ConditionSeverityError
 	switch {
-	case s.NotCreated != "":
-		return legacy.False(t, severity, clusterv1.MachineCreationFailedV1Beta1Reason, s.NotCreated)
+	case s.NotCreated.Reason != "":
+		return legacy.False(t, severity, s.NotCreated.Reason, s.NotCreated.Message)
 	case len(s.Blocked) > 0 && len(s.Machines) < s.group().Want():
 		return legacy.False(t, severity, clusterv1.PreflightCheckFailedV1Beta1Reason, strings.Join(s.Blocked, "; "))
 	}

@@ -91,7 +91,7 @@ func TestReportLegacy(t *testing.T) {
 		},
 		"enough, and none may be updated": {Status{Set: set(1), Machines: []*clusterv1.Machine{ready("a")}, Blocked: []string{"one"}}, []string{"Ready True", created, machines, resized}, [3]int32{0, 1, 1}},
 		"one could not be made": {
-			Status{Set: set(1), NotCreated: "quota", Failed: true},
+			Status{Set: set(1), NotCreated: legacy.Failure{Reason: "MachineCreationFailed", Message: "quota"}, Failed: true},
 			[]string{"Ready False Error MachineCreationFailed: quota", "MachinesCreated False Error MachineCreationFailed: quota", machines, "Resized False Warning ScalingUp: Scaling up MachineSet to 1 replicas (actual 0)"},
 			[3]int32{},
 		},

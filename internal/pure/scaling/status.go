@@ -13,6 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 	"github.com/capstan-dev/capstan/internal/pure/counting"
+	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
 
 // Status is what the status of a MachineSet tells of.
@@ -22,9 +23,9 @@ type Status struct {
 	Selector string
 	Machines []*clusterv1.Machine // of the set, those being deleted included
 	Blocked  []string             // why no Machine can be created now
-	// NotCreated is why a Machine could not be created; empty if none was tried or
+	// NotCreated is why a Machine could not be created; zero if none was tried, or
 	// all were.
-	NotCreated string
+	NotCreated legacy.Failure
 	Now        time.Time
 	Failed     bool // this reconcile has: the status is about what was seen
 }

@@ -37,11 +37,8 @@ const (
 type Status struct {
 	kubeadmcontrolplane.Facts
 
-	NotCreated Failure // why a machine could not be made; zero if none was to be, or all were
+	NotCreated legacy.Failure // why a machine could not be made; zero if none was to be, or all were
 }
-
-// Failure is a reason of v1beta1, and a message that is the same at the next attempt.
-type Failure struct{ Reason, Message string }
 
 // Report fills what a control plane tells clients of v1beta1.
 func Report(s Status) {

@@ -131,8 +131,8 @@ func TestConditions(t *testing.T) {
 	}{
 		"all is well":                           {status(3, "a,b,c"), "Ready", "True"},
 		"the first is awaited":                  {status(1, "a bare", uninitialized), "Ready", "False Warning ScalingUp Scaling up control plane to 1 replicas (actual 1)"},
-		"what is worse comes first":             {status(3, "a old,b,c", func(s *Status) { s.NotCreated = Failure{"MachineGenerationFailed", "quota"} }), "Ready", "False Error MachineGenerationFailed quota"},
-		"a machine could not be made":           {status(3, "a", func(s *Status) { s.NotCreated = Failure{"MachineGenerationFailed", "quota"} }), created, "False Error MachineGenerationFailed quota"},
+		"what is worse comes first":             {status(3, "a old,b,c", func(s *Status) { s.NotCreated = legacy.Failure{Reason: "MachineGenerationFailed", Message: "quota"} }), "Ready", "False Error MachineGenerationFailed quota"},
+		"a machine could not be made":           {status(3, "a", func(s *Status) { s.NotCreated = legacy.Failure{Reason: "MachineGenerationFailed", Message: "quota"} }), created, "False Error MachineGenerationFailed quota"},
 		"what it is to be made from is missing": {status(3, "a", func(s *Status) { s.Template = "no such template" }), created, "False Error InfrastructureTemplateCloningFailed no such template"},
 		"missing, and not needed now":           {status(1, "a", func(s *Status) { s.Template = "no such template" }), created, "True"},
 		"missing, and all is being deleted":     {status(1, "", deleted, func(s *Status) { s.Template = "no such template" }), created, "True"},
