@@ -15,6 +15,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/app/conversions"
+	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/kit/conversion"
 )
 
@@ -43,6 +44,22 @@ func TestAnOldClientLooksOn(t *testing.T) {
 	change(t, w, worker, &clusterv1.Machine{}, "let it go", func(m *clusterv1.Machine) { delete(m.Annotations, hook) })
 	left(w)
 	w.Golden("an-old-client-looks-on.txt")
+}
+
+// TestOldClientsCanBeLeftUntold turns off what is told for them alone.
+func TestOldClientsCanBeLeftUntold(t *testing.T) {
+	t.Parallel()
+	w := newWith(t, func(o *Options) { o.Features.Off = []string{features.DeprecatedV1Beta1Status} })
+	create(t, w, "demo", 1, 1)
+	all, err := w.Objects(t.Context())
+	w.must(err)
+	for _, obj := range all {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+		w.must(err)
+		if status, _ := content["status"].(map[string]any); status["deprecated"] != nil {
+			t.Errorf("%T %s: %v", obj, obj.GetName(), status["deprecated"])
+		}
+	}
 }
 
 // asOld tells what a client of v1beta1 reads: flags and counters, and Ready with

@@ -38,6 +38,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/access/updates"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 )
@@ -63,6 +64,8 @@ type Options struct {
 	Extension http.Handler
 	// Updates are asked in place of extensions, if they are given.
 	Updates updates.Hooks
+	// Features are those that controllers look at; all of them run.
+	Features features.Gates
 	// Log receives what the controllers say; the zero value drops it.
 	Log logr.Logger
 }
@@ -107,9 +110,9 @@ func NewWorld(o Options) (*World, error) {
 		Classes: classes.New(s), Schemas: schemas.New(s, s),
 		Workload: w.clusters, Etcd: &etcd.Dialer{Clock: o.Clock},
 		Backends: o.Backends, Payloads: payloads.New(s, nil),
-		Extensions: asked,
-		Debounce:   patch.NewStatusDebounce(o.StatusDebounce, o.Clock),
-		Clock:      o.Clock, Recorder: func(string) events.EventRecorder { return w }, Name: s.name, Random: func() float64 { return 0.5 },
+		Extensions: asked, Features: o.Features,
+		Debounce: patch.NewStatusDebounce(o.StatusDebounce, o.Clock),
+		Clock:    o.Clock, Recorder: func(string) events.EventRecorder { return w }, Name: s.name, Random: func() float64 { return 0.5 },
 		NewToken: func() (bootstrapv1.BootstrapTokenString, error) {
 			w.Tokens++
 			return bootstrapv1.BootstrapTokenString{ID: fmt.Sprintf("%06d", w.Tokens), Secret: fmt.Sprintf("%016d", w.Tokens)}, nil
