@@ -54,18 +54,14 @@ type Failure struct{ Reason, Message string }
 
 // Get returns a copy of the condition of a type, or nil when there is none.
 func Get(list clusterv1.Conditions, t clusterv1.ConditionType) *clusterv1.Condition {
-	for _, c := range list {
-		if c.Type == t {
-			return &c
-		}
+	if i := index(list, t); i >= 0 {
+		return new(list[i])
 	}
 	return nil
 }
 
-// IsTrue reports whether the condition is there and True.
-func IsTrue(list clusterv1.Conditions, t clusterv1.ConditionType) bool {
-	c := Get(list, t)
-	return c != nil && c.Status == corev1.ConditionTrue
+func index(list clusterv1.Conditions, t clusterv1.ConditionType) int {
+	return slices.IndexFunc(list, func(c clusterv1.Condition) bool { return c.Type == t })
 }
 
 // None says that there is no condition of a type.
@@ -79,7 +75,7 @@ func Set(list clusterv1.Conditions, now time.Time, all ...clusterv1.Condition) c
 	out := slices.Clone(list)
 	for _, c := range all {
 		c.Reason, c.Message = plaintext.Line(c.Reason, maxReason), short(c.Message)
-		at := slices.IndexFunc(out, func(old clusterv1.Condition) bool { return old.Type == c.Type })
+		at := index(out, c.Type)
 		if at < 0 {
 			at = len(out)
 			out = append(out, clusterv1.Condition{})

@@ -4,7 +4,6 @@ package legacy
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +32,7 @@ func Merge(t clusterv1.ConditionType, steps int, parts ...clusterv1.Condition) c
 	}
 	worst.Type, worst.LastTransitionTime = t, metav1.Time{}
 	if steps > 0 {
-		worst.Message = fmt.Sprintf("%d of %d completed", completed, steps)
+		worst.Message = counted(completed, steps)
 	}
 	return worst
 }
@@ -78,22 +77,34 @@ func Aggregate(t clusterv1.ConditionType, kind string, children []Child) cluster
 	if len(children) == 0 {
 		return True(t)
 	}
-	var parts []clusterv1.Condition
-	for _, child := range slices.SortedFunc(slices.Values(children), func(a, b Child) int { return strings.Compare(a.Name, b.Name) }) {
-		c := Get(child.Conditions, clusterv1.ReadyV1Beta1Condition)
-		if c == nil {
+	worst, first, completed := None(t), "", 0
+	for _, child := range children {
+		i := index(child.Conditions, clusterv1.ReadyV1Beta1Condition)
+		if i < 0 {
 			continue
 		}
-		if c.Reason != "" && !strings.Contains(c.Reason, " @ ") {
-			c.Reason += " @ " + kind + "/" + child.Name
+		c := &child.Conditions[i]
+		if c.Status == corev1.ConditionTrue {
+			completed++
 		}
-		parts = append(parts, *c)
+		if is, was := badness(*c), badness(worst); worst.Status == "" || is > was || is == was && child.Name < first {
+			worst, first = *c, child.Name
+		}
 	}
-	if len(parts) == 0 {
+	switch {
+	case worst.Status == "":
 		return None(t)
+	case worst.Status == corev1.ConditionTrue:
+		return True(t)
+	case worst.Reason != "" && !strings.Contains(worst.Reason, " @ "):
+		worst.Reason += " @ " + kind + "/" + first
 	}
-	return Merge(t, len(children), parts...)
+	worst.Type, worst.LastTransitionTime = t, metav1.Time{}
+	worst.Message = counted(completed, len(children))
+	return worst
 }
+
+func counted(completed, steps int) string { return fmt.Sprintf("%d of %d completed", completed, steps) }
 
 // Mirror shows Ready of an object as a condition. What does not report it is
 // ready once it is done, and awaited, for that reason, until then.

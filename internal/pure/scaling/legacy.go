@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -37,9 +36,8 @@ func legacyOf(set *clusterv1.MachineSet) clusterv1.MachineSetV1Beta1DeprecatedSt
 func (s Status) legacy(created clusterv1.Condition) clusterv1.MachineSetV1Beta1DeprecatedStatus {
 	st := legacyOf(s.Set)
 	st.FullyLabeledReplicas = 0
-	template := labels.SelectorFromSet(s.Set.Spec.Template.Labels)
 	for _, m := range s.Machines {
-		if template.Matches(labels.Set(m.Labels)) {
+		if has(m.Labels, s.Set.Spec.Template.Labels) {
 			st.FullyLabeledReplicas++
 		}
 	}
@@ -49,6 +47,16 @@ func (s Status) legacy(created clusterv1.Condition) clusterv1.MachineSetV1Beta1D
 	st.Conditions = legacy.Set(st.Conditions, s.Now, legacy.Ready(st.Conditions, 0,
 		clusterv1.MachinesCreatedV1Beta1Condition, clusterv1.ResizedV1Beta1Condition, clusterv1.MachinesReadyV1Beta1Condition))
 	return st
+}
+
+// has reports whether all of some labels are there.
+func has(labels, all map[string]string) bool {
+	for key, value := range all {
+		if got, ok := labels[key]; !ok || got != value {
+			return false
+		}
+	}
+	return true
 }
 
 func (s Status) machinesCreated() clusterv1.Condition {
