@@ -11,8 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 )
 
 // old is a client that knows nothing but v1beta1.
@@ -32,12 +37,15 @@ func (f fleet) old() old {
 	return old{f, c}
 }
 
-// one is the object of a kind that belongs to a cluster, and to a control plane or
-// to none.
-func (o old) one(resource, cluster, selector string) (*unstructured.Unstructured, error) {
-	kind, group, _ := strings.Cut(resource, ".")
-	list, err := o.Resource(schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: kind}).Namespace(o.Namespace).
-		List(o.Context(), metav1.ListOptions{LabelSelector: "cluster.x-k8s.io/cluster-name=" + cluster + selector})
+// resource is a kind of v1beta1, by its plural and group.
+func (o old) resource(name string) dynamic.ResourceInterface {
+	plural, group, _ := strings.Cut(name, ".")
+	return o.Resource(schema.GroupVersionResource{Group: group, Version: "v1beta1", Resource: plural}).Namespace(o.Namespace)
+}
+
+// one is the only object of a kind that is selected.
+func (o old) one(resource string, selected metav1.ListOptions) (*unstructured.Unstructured, error) {
+	list, err := o.resource(resource).List(o.Context(), selected)
 	if err != nil {
 		return nil, err
 	}
@@ -55,33 +63,53 @@ func TestClientsOfV1beta1SeeAClusterThatLives(t *testing.T) {
 	f.create("c", shape{workers: 1})
 	f.becomes("c")
 	o := f.old()
-	const (
-		ofControlPlane = ",cluster.x-k8s.io/control-plane"
-		ofWorkers      = ",!cluster.x-k8s.io/control-plane"
-	)
+	of := metav1.ListOptions{LabelSelector: "cluster.x-k8s.io/cluster-name=c"}
+	ofControlPlane := metav1.ListOptions{LabelSelector: of.LabelSelector + ",cluster.x-k8s.io/control-plane"}
+	ofWorkers := metav1.ListOptions{LabelSelector: of.LabelSelector + ",!cluster.x-k8s.io/control-plane"}
 	tests := map[string]struct {
-		resource, selector string
-		fields             map[string]any // of the status
-		conditions         []string       // that are True
+		resource   string
+		selected   metav1.ListOptions
+		fields     map[string]any // of the status
+		conditions []string       // that are True
 	}{
+		"the cluster": {
+			resource: "clusters.cluster.x-k8s.io", selected: metav1.ListOptions{FieldSelector: "metadata.name=c"},
+			fields:     map[string]any{"infrastructureReady": true, "controlPlaneReady": true, "phase": "Provisioned"},
+			conditions: []string{"Ready", "InfrastructureReady", "ControlPlaneReady", "ControlPlaneInitialized"},
+		},
+		"the deployment of its workers": {
+			resource: "machinedeployments.cluster.x-k8s.io", selected: of,
+			fields:     map[string]any{"replicas": int64(1), "updatedReplicas": int64(1), "readyReplicas": int64(1), "availableReplicas": int64(1), "unavailableReplicas": int64(0)},
+			conditions: []string{"Ready", "Available", "MachineSetReady"},
+		},
+		"the set of its workers": {
+			resource: "machinesets.cluster.x-k8s.io", selected: of,
+			fields:     map[string]any{"replicas": int64(1), "fullyLabeledReplicas": int64(1), "readyReplicas": int64(1), "availableReplicas": int64(1)},
+			conditions: []string{"Ready", "MachinesCreated", "MachinesReady", "Resized"},
+		},
+		"a worker": {
+			resource: "machines.cluster.x-k8s.io", selected: ofWorkers,
+			fields:     map[string]any{"bootstrapReady": true, "infrastructureReady": true, "phase": "Running"},
+			conditions: []string{"Ready", "InfrastructureReady", "BootstrapReady", "NodeHealthy"},
+		},
 		"the control plane": {
-			resource:   "kubeadmcontrolplanes.controlplane.cluster.x-k8s.io",
+			resource: "kubeadmcontrolplanes.controlplane.cluster.x-k8s.io", selected: of,
 			fields:     map[string]any{"ready": true, "initialized": true, "replicas": int64(1), "updatedReplicas": int64(1), "readyReplicas": int64(1), "unavailableReplicas": int64(0)},
-			conditions: []string{"Ready", "Available", "CertificatesAvailable", "MachinesCreated", "MachinesSpecUpToDate", "Resized", "ControlPlaneComponentsHealthy", "EtcdClusterHealthy"},
+			conditions: []string{"Ready", "Available", "CertificatesAvailable", "MachinesCreated", "MachinesSpecUpToDate", "MachinesReady", "Resized", "ControlPlaneComponentsHealthy", "EtcdClusterHealthy"},
 		},
 		"its machine": {
-			resource: "machines.cluster.x-k8s.io", selector: ofControlPlane,
+			resource: "machines.cluster.x-k8s.io", selected: ofControlPlane,
 			fields:     map[string]any{"bootstrapReady": true, "infrastructureReady": true, "phase": "Running"},
-			conditions: []string{"APIServerPodHealthy", "ControllerManagerPodHealthy", "SchedulerPodHealthy", "EtcdPodHealthy", "EtcdMemberHealthy"},
+			conditions: []string{"Ready", "InfrastructureReady", "BootstrapReady", "NodeHealthy", "APIServerPodHealthy", "ControllerManagerPodHealthy", "SchedulerPodHealthy", "EtcdPodHealthy", "EtcdMemberHealthy"},
 		},
 		"the bootstrap config of a worker": {
-			resource: "kubeadmconfigs.bootstrap.cluster.x-k8s.io", selector: ofWorkers,
+			resource: "kubeadmconfigs.bootstrap.cluster.x-k8s.io", selected: ofWorkers,
 			fields: map[string]any{"ready": true}, conditions: []string{"Ready", "CertificatesAvailable", "DataSecretAvailable"},
 		},
 	}
 	for name, tc := range tests {
 		f.eventually(func() error {
-			obj, err := o.one(tc.resource, "c", tc.selector)
+			obj, err := o.one(tc.resource, tc.selected)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -104,5 +132,50 @@ func TestClientsOfV1beta1SeeAClusterThatLives(t *testing.T) {
 			}
 			return nil
 		})
+	}
+}
+
+// TestAWriteOfV1beta1ReplacesNoMachine changes labels of what machines are made from,
+// and of the control plane what its machines take over as they are. The rest is
+// stored anew as well, in the form that v1beta1 gives it.
+func TestAWriteOfV1beta1ReplacesNoMachine(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.create("c", shape{workers: 1, change: func(obj client.Object) {
+		if cp, is := obj.(*controlplanev1.KubeadmControlPlane); is {
+			spec := &cp.Spec.KubeadmConfigSpec
+			spec.ClusterConfiguration.APIServer.ExtraArgs = []bootstrapv1.Arg{{Name: "v", Value: new("2")}, {Name: "profiling", Value: new("false")}}
+			spec.Files = append(spec.Files, bootstrapv1.File{Path: "/etc/motd", Content: "x", Append: new(false)})
+		}
+	}})
+	f.becomes("c")
+	before, o := f.uids("c", every), f.old()
+	for _, resource := range []string{
+		"kubeadmcontrolplanes.controlplane.cluster.x-k8s.io", "kubeadmconfigs.bootstrap.cluster.x-k8s.io",
+		"machinedeployments.cluster.x-k8s.io", "machinesets.cluster.x-k8s.io", "machines.cluster.x-k8s.io",
+	} {
+		list, err := o.resource(resource).List(t.Context(), metav1.ListOptions{LabelSelector: "cluster.x-k8s.io/cluster-name=c"})
+		f.must(err)
+		for _, obj := range list.Items {
+			_, err := o.resource(resource).Patch(t.Context(), obj.GetName(), types.MergePatchType, []byte(`{"metadata":{"labels":{"written":"old"}}}`), metav1.PatchOptions{})
+			f.must(err)
+		}
+	}
+	const timeout = `{"spec":{"machineTemplate":{"nodeDrainTimeout":"7s"}}}`
+	_, err := o.resource("kubeadmcontrolplanes.controlplane.cluster.x-k8s.io").Patch(t.Context(), "c-control-plane", types.MergePatchType, []byte(timeout), metav1.PatchOptions{})
+	f.must(err)
+	f.eventually(func() error {
+		cp := &controlplanev1.KubeadmControlPlane{}
+		if err := f.Client.Get(t.Context(), f.key("c-control-plane"), cp); err != nil {
+			return err
+		}
+		args := cp.Spec.KubeadmConfigSpec.ClusterConfiguration.APIServer.ExtraArgs
+		if cp.Generation < 2 || cp.Status.ObservedGeneration != cp.Generation || len(args) != 2 || args[0].Name != "profiling" {
+			return fmt.Errorf("generation %d, observed %d, arguments %+v; want them sorted, and seen", cp.Generation, cp.Status.ObservedGeneration, args)
+		}
+		return f.settled("c")
+	})
+	if diff := cmp.Diff(before, f.uids("c", every)); diff != "" {
+		t.Errorf("machines (-before +after)\n%s", diff)
 	}
 }
