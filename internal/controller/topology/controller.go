@@ -50,8 +50,8 @@ type Extensions interface {
 	Source(extensions.ToRequests) source.Source
 }
 
-// Reconciler has what the controller needs from outside. All fields but Legacy are
-// required; Setup checks them.
+// Reconciler has what the controller needs from outside. All fields but the last
+// two are required; Setup checks them.
 type Reconciler struct {
 	Mgmt       client.Client // the management cluster
 	Live       client.Reader // the same, past the cache
@@ -62,7 +62,9 @@ type Reconciler struct {
 	Extensions Extensions
 	Clock      clock.PassiveClock
 	Recorder   events.EventRecorder
-	Legacy     bool // status.deprecated.v1beta1 is filled
+	// Debounce joins status writes that come close together; nil writes each at once.
+	Debounce *patch.StatusDebounce
+	Legacy   bool // status.deprecated.v1beta1 is filled
 
 	watcher  provider.Watcher // set by Setup; without it nothing is watched
 	memories controller.Memory[*memory]
@@ -171,8 +173,8 @@ func (r *Reconciler) observe(_ context.Context, cluster *clusterv1.Cluster) (*st
 }
 
 // remember notes the Cluster as it is. Its conditions have another writer, too.
-func (r *Reconciler) remember(cluster *clusterv1.Cluster) patch.Commit {
-	return patch.Remember(r.Mgmt, cluster, patch.Locked)
+func (r *Reconciler) remember(cluster *clusterv1.Cluster, how ...patch.Option) patch.Commit {
+	return patch.Remember(r.Mgmt, cluster, append(how, patch.Locked)...)
 }
 
 // writer applies what is wanted.

@@ -43,6 +43,15 @@ func NewStatusDebounce(length time.Duration, c clock.PassiveClock) *StatusDeboun
 	return &StatusDebounce{length: length, clock: c, since: map[types.UID]time.Time{}}
 }
 
+// Beside makes one that is as long, for another writer of the same objects: what
+// one of them writes takes nothing along that the other has put off.
+func (d *StatusDebounce) Beside() *StatusDebounce {
+	if d == nil {
+		return nil
+	}
+	return NewStatusDebounce(d.length, d.clock)
+}
+
 // Debounced lets a commit put off the status write. It then returns a
 // PostponedError, which kit/controller turns into another reconcile. The fields
 // are those that for this kind only inform as well; see informative.

@@ -128,3 +128,33 @@ func TestUnderLoadWritesWaitLonger(t *testing.T) {
 		t.Errorf("after a minute: wait %s, want none", got)
 	}
 }
+
+// TestTwoWritersPutOffEachItsOwn: what one of them writes does not make the other
+// begin to wait anew.
+func TestTwoWritersPutOffEachItsOwn(t *testing.T) {
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
+	c, writes := counting(t, m)
+	clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
+	one := NewStatusDebounce(time.Second, clock)
+	other := one.Beside()
+	reconcile := func(d *StatusDebounce, phase string) error {
+		live := &clusterv1.Machine{}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(m), live); err != nil {
+			t.Fatal(err)
+		}
+		commit := Remember(c, live, Debounced(d))
+		live.Status.Phase = phase
+		return commit(t.Context())
+	}
+	if err := errors.Join(reconcile(one, "Pending"), reconcile(other, "Running")); *writes != 0 {
+		t.Fatalf("%d writes, error %v; want both put off", *writes, err)
+	}
+	clock.SetTime(time.Unix(1, 0))
+	if err := errors.Join(reconcile(one, "Pending"), reconcile(other, "Running")); err != nil || *writes != 2 {
+		t.Errorf("when they are due: error %v, %d writes; want two", err, *writes)
+	}
+	var none *StatusDebounce
+	if none.Beside() != nil {
+		t.Error("who puts nothing off has another that does")
+	}
+}
