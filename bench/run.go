@@ -58,7 +58,7 @@ func (b *bench) run(ctx context.Context) (_ *Result, err error) {
 		}
 	}()
 	r.ReadySeconds = round(b.plane.ready.Seconds())
-	for _, step := range []func(context.Context, *Result) error{b.register, b.makeClass, b.create, b.compare, b.watchOver} {
+	for _, step := range []func(context.Context, *Result) error{b.register, b.makeClass, b.watchOld, b.create, b.compare, b.watchOver} {
 		if err := step(ctx, r); err != nil {
 			return nil, err
 		}

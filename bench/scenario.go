@@ -38,6 +38,8 @@ type Scenario struct {
 	Unhealthy int `json:"unhealthy"`
 	// InPlace has the workers updated in place by an extension.
 	InPlace bool `json:"inPlace"`
+	// OldWatcher has somebody watch the Machines at v1beta1 while clusters come.
+	OldWatcher bool `json:"oldWatcher"`
 	// InFlight is how many clusters may be on their way at once; 0 means all.
 	InFlight int `json:"inFlight"`
 	// KubernetesVersion of the clusters.
