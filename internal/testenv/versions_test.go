@@ -375,14 +375,25 @@ spec:
 	at := func(version string) dynamic.ResourceInterface {
 		return c.Resource(schema.GroupVersionResource{Group: "controlplane.cluster.x-k8s.io", Version: version, Resource: "kubeadmcontrolplanes"}).Namespace(env.Namespace)
 	}
-	if _, err := at("v1beta1").Apply(t.Context(), "a", &unstructured.Unstructured{Object: control}, metav1.ApplyOptions{FieldManager: "user"}); err != nil {
-		t.Fatal(err)
+	apply := func(dryRun ...string) *unstructured.Unstructured {
+		t.Helper()
+		obj, err := at("v1beta1").Apply(t.Context(), "a", &unstructured.Unstructured{Object: control}, metav1.ApplyOptions{FieldManager: "user", DryRun: dryRun})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return obj
 	}
+	apply()
 	stored, err := at("v1beta2").Get(t.Context(), "a", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s, _, _ := unstructured.NestedInt64(stored.Object, "spec", "machineTemplate", "spec", "deletion", "nodeDrainTimeoutSeconds"); s != 600 {
 		t.Errorf("stored %v", stored.Object["spec"])
+	}
+	for what, again := range map[string]*unstructured.Unstructured{"applied again": apply(), "rehearsed": apply(metav1.DryRunAll)} {
+		if again.GetGeneration() != stored.GetGeneration() {
+			t.Errorf("%s it has generation %d, not %d", what, again.GetGeneration(), stored.GetGeneration())
+		}
 	}
 }

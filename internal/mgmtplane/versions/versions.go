@@ -24,8 +24,9 @@ const timeout = time.Minute
 
 // Convert has the kinds of c converted in this process: reviews that go to
 // conversion.InProcessURL are answered by c, and what is read from the store and
-// written to it is converted without one. No custom resource loses its managed
-// fields because a conversion fails.
+// written to it is converted without one. What an update writes only in another
+// form than it is read in does not count as a change. No custom resource loses its
+// managed fields because a conversion fails.
 func Convert(config *apiextensionsapiserver.Config, c *conversion.Converter) {
 	extra, generic := &config.ExtraConfig, &config.GenericConfig.Config
 	next, transport := extra.AuthResolverWrapper, inprocess.Transport(c)
@@ -36,7 +37,7 @@ func Convert(config *apiextensionsapiserver.Config, c *conversion.Converter) {
 		return resolver{r, transport}
 	}
 	extra.CRDRESTOptionsGetter = storages{extra.CRDRESTOptionsGetter, c}
-	generic.AdmissionControl = admission.NewChainHandler(generic.AdmissionControl, guard{})
+	generic.AdmissionControl = admission.NewChainHandler(generic.AdmissionControl, unchanged{c}, guard{})
 }
 
 // resolver tells the API server how to reach conversion.InProcessURL.
