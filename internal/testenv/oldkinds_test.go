@@ -3,9 +3,11 @@
 package testenv_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -247,4 +249,47 @@ func removed(k kindAt) {
 		}
 		return errors.Join(fmt.Errorf("%s is still there", k.name), err)
 	})
+}
+
+// TestAnObjectThatNoNewSchemaAllowsIsRefused: the error names the field to who sends
+// it, and nothing is stored of it.
+func TestAnObjectThatNoNewSchemaAllowsIsRefused(t *testing.T) {
+	t.Parallel()
+	env := testenv.Start(t)
+	all, err := dynamic.NewForConfig(env.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct{ resource, text, want string }{
+		"a reference without a group": {"machines", "{apiVersion: cluster.x-k8s.io/v1beta1, kind: Machine, spec: {clusterName: c, bootstrap: {dataSecretName: s}, infrastructureRef: {kind: Host, name: h}}}", "spec.infrastructureRef.apiGroup"},
+		"an apiVersion that is none":  {"machines", "{apiVersion: cluster.x-k8s.io/v1beta1, kind: Machine, spec: {clusterName: c, bootstrap: {dataSecretName: s}, infrastructureRef: {apiVersion: a/b/c, kind: Host, name: h}}}", "spec.infrastructureRef.apiVersion"},
+		"a duration below zero":       {"machines", "{apiVersion: cluster.x-k8s.io/v1beta1, kind: Machine, spec: {clusterName: c, nodeDrainTimeout: -1s, bootstrap: {dataSecretName: s}, infrastructureRef: {apiVersion: x.io/v1, kind: Host, name: h}}}", "spec.deletion.nodeDrainTimeoutSeconds"},
+		"the same key twice":          {"machines", "{apiVersion: cluster.x-k8s.io/v1beta1, kind: Machine, spec: {clusterName: c, readinessGates: [{conditionType: A}, {conditionType: A}], bootstrap: {dataSecretName: s}, infrastructureRef: {apiVersion: x.io/v1, kind: Host, name: h}}}", "spec.readinessGates"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objs, err := template.Objects([]byte(tc.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			obj := objs[0]
+			obj.SetName(strings.ReplaceAll(name, " ", "-"))
+			kind := obj.GroupVersionKind()
+			c := all.Resource(kind.GroupVersion().WithResource(tc.resource)).Namespace(env.Namespace)
+			for how, write := range map[string]func(context.Context) error{
+				"create": func(ctx context.Context) error { _, err := c.Create(ctx, obj, metav1.CreateOptions{}); return err },
+				"apply": func(ctx context.Context) error {
+					_, err := c.Apply(ctx, obj.GetName(), obj, metav1.ApplyOptions{FieldManager: "user"})
+					return err
+				},
+			} {
+				if err := write(t.Context()); err == nil || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("%s: %v, want %s named", how, err, tc.want)
+				}
+			}
+			if _, err := c.Get(t.Context(), obj.GetName(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				t.Errorf("afterwards: %v", err)
+			}
+		})
+	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/kit/conversion"
 	"github.com/capstan-dev/capstan/internal/kit/inprocess"
+	"github.com/capstan-dev/capstan/manifests"
 )
 
 // timeout bounds one review: the API server itself sets no limit. It is
@@ -25,8 +26,9 @@ const timeout = time.Minute
 // Convert has the kinds of c converted in this process: reviews that go to
 // conversion.InProcessURL are answered by c, and what is read from the store and
 // written to it is converted without one. What an update writes only in another
-// form than it is read in does not count as a change. No custom resource loses its
-// managed fields because a conversion fails.
+// form than it is read in does not count as a change, and what the stored version
+// does not allow is refused. No custom resource loses its managed fields because a
+// conversion fails.
 func Convert(config *apiextensionsapiserver.Config, c *conversion.Converter) {
 	extra, generic := &config.ExtraConfig, &config.GenericConfig.Config
 	next, transport := extra.AuthResolverWrapper, inprocess.Transport(c)
@@ -37,7 +39,7 @@ func Convert(config *apiextensionsapiserver.Config, c *conversion.Converter) {
 		return resolver{r, transport}
 	}
 	extra.CRDRESTOptionsGetter = storages{extra.CRDRESTOptionsGetter, c}
-	generic.AdmissionControl = admission.NewChainHandler(generic.AdmissionControl, unchanged{c}, guard{})
+	generic.AdmissionControl = admission.NewChainHandler(generic.AdmissionControl, unchanged{c}, newFits(c, manifests.CRDs), guard{})
 }
 
 // resolver tells the API server how to reach conversion.InProcessURL.
