@@ -151,7 +151,7 @@ func (s *Source) findTemplates(lookup Lookup, definitions map[string]*unstructur
 		}
 	case lookup != nil:
 		s.contract, err = lookup.Contract(gvk)
-	case gvk.Group == controlplanev1.GroupVersion().Group: // each of its versions follows the contract of that name
+	case gvk.GroupKind() == controlplanev1.GroupVersion().WithKind("KubeadmControlPlane").GroupKind(): // each of its versions follows the contract of that name
 		s.contract = gvk.Version
 	default:
 		s.contract = contract.V1Beta2
