@@ -30,7 +30,8 @@ import (
 )
 
 func controlPlane() *role {
-	timeouts := "spec.machineTemplate.spec.deletion."
+	const machines = "spec.machineTemplate."
+	const timeouts = machines + "spec.deletion."
 	return &role{
 		name: "ControlPlane", page: "controlplane.md", suffix: "ControlPlane", optional: true,
 		of: func(c Config) *Subject { return c.ControlPlane },
@@ -52,14 +53,19 @@ func controlPlane() *role {
 			{Path: "status.externalManagedControlPlane", Type: "boolean"},
 			{Path: "spec.rollout.after", Type: "string", In: contract.V1Beta2},
 			{Path: "spec.rolloutAfter", Type: "string", In: contract.V1Beta1},
-			{Path: "spec.machineTemplate.metadata", Type: "object"},
-			{Path: "spec.machineTemplate.spec.infrastructureRef", Type: "object", In: contract.V1Beta2},
-			{Path: "spec.machineTemplate.infrastructureRef", Type: "object", In: contract.V1Beta1},
-			{Path: "spec.machineTemplate.spec.readinessGates", Type: "array", In: contract.V1Beta2},
-			{Path: "spec.machineTemplate.spec.taints", Type: "array", In: contract.V1Beta2},
+			{Path: machines + "metadata", Type: "object"},
+			{Path: machines + "spec.infrastructureRef", Type: "object", In: contract.V1Beta2},
+			{Path: machines + "infrastructureRef", Type: "object", In: contract.V1Beta1},
+			{Path: machines + "spec.readinessGates", Type: "array", In: contract.V1Beta2},
+			{Path: machines + "readinessGates", Type: "array", In: contract.V1Beta1},
+			{Path: machines + "spec.taints", Type: "array", In: contract.V1Beta2},
+			{Path: machines + "taints", Type: "array", In: contract.V1Beta1},
 			{Path: timeouts + "nodeDrainTimeoutSeconds", Type: "integer", In: contract.V1Beta2},
 			{Path: timeouts + "nodeVolumeDetachTimeoutSeconds", Type: "integer", In: contract.V1Beta2},
 			{Path: timeouts + "nodeDeletionTimeoutSeconds", Type: "integer", In: contract.V1Beta2},
+			{Path: machines + "nodeDrainTimeout", Type: "string", In: contract.V1Beta1},
+			{Path: machines + "nodeVolumeDetachTimeout", Type: "string", In: contract.V1Beta1},
+			{Path: machines + "nodeDeletionTimeout", Type: "string", In: contract.V1Beta1},
 		},
 		done: func(version string) (contract.Field[bool], error) {
 			c, err := contract.ControlPlaneFor(version)
@@ -111,7 +117,7 @@ func controlPlaneChecks(r *role) []check {
 			"What is added to spec.machineTemplate.metadata comes to be on its Machines, and no Machine is made anew for it.",
 			check{Check: advice, remedy: "Write metadata to the Machines in place.", live: true, test: metadataReaches}),
 		r.say("Timeouts of an X for Nodes reach the Machines that are there.",
-			"A nodeDrainTimeoutSeconds in spec.machineTemplate.spec.deletion comes to be on its Machines, and no Machine is made anew for it. An X whose definition has no such field need not.",
+			"A nodeDrainTimeoutSeconds in spec.machineTemplate.spec.deletion, or a nodeDrainTimeout in spec.machineTemplate under v1beta1, comes to be on its Machines, and no Machine is made anew for it. An X whose definition has no such field need not.",
 			check{Check: advice, remedy: "Write timeouts of Nodes to the Machines in place.", live: true, test: timeoutsReach}),
 		r.say("The Machines of an X are spread over the failure domains for control planes.",
 			"Each is in one of the failure domains of the Cluster with controlPlane, and none of these has two more than another. It can be seen with an InfraCluster in the config that reports such failure domains.",
@@ -330,18 +336,26 @@ func metadataReaches(ctx context.Context, s *subject) error {
 }
 
 func timeoutsReach(ctx context.Context, s *subject) error {
-	const field, seconds = "nodeDrainTimeoutSeconds", int64(3600)
-	if s.kind.Contract == contract.V1Beta1 || !s.kind.Has("spec.machineTemplate.spec.deletion."+field) {
-		return conformance.Skip("it has no spec.machineTemplate.spec.deletion.%s", field)
+	const seconds = int32(3600)
+	c, err := contract.ControlPlaneFor(s.kind.Contract)
+	if err != nil {
+		return err
 	}
-	return s.reachesMachines(ctx, func(obj *unstructured.Unstructured) {
-		set(obj, seconds, "spec", "machineTemplate", "spec", "deletion", field)
+	field := c.MachineTemplate.NodeDrainSeconds
+	if !s.kind.Has(field.String()) {
+		return conformance.Skip("it has no %s", field)
+	}
+	var failed error
+	err = s.reachesMachines(ctx, func(obj *unstructured.Unstructured) {
+		failed = field.Set(obj, seconds)
 	}, func(m *unstructured.Unstructured) error {
-		if now, _, _ := unstructured.NestedInt64(m.Object, "spec", "deletion", field); now != seconds {
-			return fmt.Errorf("spec.deletion.%s of Machine %s is %d, want %d", field, m.GetName(), now, seconds)
+		const at = "nodeDrainTimeoutSeconds"
+		if now, _, _ := unstructured.NestedInt64(m.Object, "spec", "deletion", at); now != int64(seconds) {
+			return fmt.Errorf("spec.deletion.%s of Machine %s is %d, want %d", at, m.GetName(), now, seconds)
 		}
 		return nil
 	})
+	return errors.Join(failed, err)
 }
 
 // reachesMachines changes the main object and waits until each of its Machines

@@ -98,7 +98,7 @@ func definitions() map[string]*crd {
 		},
 		"FakeConfig": {"status.dataSecretName: string", "status.initialization: object", "status.initialization.dataSecretCreated: boolean"},
 		"FakeControlPlane": {
-			"spec.replicas: integer", "spec.version: string", "spec.machineTemplate: object", "spec.machineTemplate.spec.deletion.nodeDrainTimeoutSeconds: integer", "status.initialization: object", "status.initialization.controlPlaneInitialized: boolean",
+			"spec.replicas: integer", "spec.version: string", "spec.machineTemplate: object", "spec.machineTemplate.spec.deletion.nodeDrainTimeoutSeconds: integer", "spec.machineTemplate.nodeDrainTimeout: string", "status.initialization: object", "status.initialization.controlPlaneInitialized: boolean",
 			"status.replicas: integer", "status.readyReplicas: integer", "status.availableReplicas: integer", "status.upToDateReplicas: integer",
 			"status.selector: string", "status.version: string",
 		},

@@ -23,6 +23,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/contract"
 )
 
 func nothing(*one) {}
@@ -204,8 +205,16 @@ func (o *one) controlPlaneMachine(ctx context.Context) error {
 	if !o.is("keeps annotations to itself") {
 		m.Annotations, _, _ = unstructured.NestedStringMap(o.obj.Object, "spec", "machineTemplate", "metadata", "annotations")
 	}
-	if timeout, ok, _ := unstructured.NestedInt64(o.obj.Object, "spec", "machineTemplate", "spec", "deletion", "nodeDrainTimeoutSeconds"); ok && !o.is("keeps timeouts to itself") {
-		m.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(timeout))
+	version := contract.V1Beta2
+	if o.older {
+		version = contract.V1Beta1
+	}
+	promises, err := contract.ControlPlaneFor(version)
+	if err != nil {
+		return err
+	}
+	if timeout, ok, _ := promises.MachineTemplate.NodeDrainSeconds.Get(o.obj); ok && !o.is("keeps timeouts to itself") {
+		m.Spec.Deletion.NodeDrainTimeoutSeconds = &timeout
 	}
 	if !equality.Semantic.DeepEqual(before, m) {
 		if err := o.client.Patch(ctx, m, client.MergeFrom(before)); err != nil {
