@@ -85,35 +85,38 @@ func TestNothingIsLostWhenTheProcessDiesInACreation(t *testing.T) {
 	}
 }
 
-// TestNothingIsLostWhenTheProcessDiesInAnUpgrade goes over three minors, with every
-// hook blocking once.
+// TestNothingIsLostWhenTheProcessDiesInAnUpgrade goes over three minors, or over one
+// where processes die more often, with every hook blocking once.
 func TestNothingIsLostWhenTheProcessDiesInAnUpgrade(t *testing.T) {
 	t.Parallel()
-	upgrade := func(c *clusterv1.Cluster) { c.Spec.Topology.Version = "v1.36.3" }
-	calm, heard := withObserver(t)
-	calm.create(fleetCluster)
-	calm.RunFor(time.Minute)
-	heard.calls = nil
-	change(t, calm, "demo", &clusterv1.Cluster{}, "upgrade", upgrade)
-	calm.RunFor(10 * time.Minute)
-
-	for name, l := range map[string]lives{"after each write of the topology": {topology, onceEach}, "after any write": {"", longer}} {
+	for name, tc := range map[string]struct {
+		lives
+		to string
+	}{"after each write of the topology": {lives{topology, onceEach}, "v1.36.3"}, "after any write": {lives{"", longer}, "v1.34.2"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			upgrade := func(c *clusterv1.Cluster) { c.Spec.Topology.Version = tc.to }
+			calm, heard := withObserver(t)
+			calm.create(fleetCluster)
+			calm.RunFor(time.Minute)
+			heard.calls = nil
+			change(t, calm, "demo", &clusterv1.Cluster{}, "upgrade", upgrade)
+			calm.RunFor(10 * time.Minute)
+
 			w, x := withObserver(t)
 			w.create(fleetCluster)
 			w.RunFor(time.Minute)
 			x.calls, x.hold = nil, once(2)
 			edit(t, w, "demo", &clusterv1.Cluster{}, upgrade)
 			last := version.MustParseSemantic("v1.33.1")
-			w = dies(w, l, x.as, func(w *story) bool {
+			w = dies(w, tc.lives, x.as, func(w *story) bool {
 				plane := version.MustParseSemantic(w.objects("KubeadmControlPlane")[0].(*controlplanev1.KubeadmControlPlane).Spec.Version)
 				workers := version.MustParseSemantic(w.objects("MachineDeployment")[0].(*clusterv1.MachineDeployment).Spec.Template.Spec.Version)
 				if plane.LessThan(last) || plane.LessThan(workers) || plane.Minor() > last.Minor()+1 {
 					t.Errorf("the control plane goes from %s to %s, with workers of %s", last, plane, workers)
 				}
 				last = plane
-				return finished(t, w, 2, "v1.36.3") && !strings.Contains(strings.Join(pending(t, w), ""), "After")
+				return finished(t, w, 2, tc.to) && !strings.Contains(strings.Join(pending(t, w), ""), "After")
 			})
 			if d := cmp.Diff(made(calm), made(w)); d != "" {
 				t.Errorf("made (-undisturbed +after deaths):\n%s", d)
