@@ -8,10 +8,12 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -19,9 +21,38 @@ import (
 
 // answers are what was read from a store. A question has the same answer until
 // something of its kind is written. Most reads of a world repeat one, and the
-// fake client takes each of them through JSON.
+// fake client takes each of them through JSON. Who asks for no copy gets none, as
+// from a manager's cache, and must not change the answer.
 type answers struct {
-	kinds sync.Map // of a *sync.Map from question to runtime.Object, by schema.GroupVersionResource
+	kinds sync.Map // of a *sync.Map from question to *answer, by schema.GroupVersionResource
+
+	mu      sync.Mutex // guards changed
+	changed []string   // answers that somebody has changed whom they were lent
+}
+
+// answer is one of them, and what is lent of it once somebody asks for no copy.
+type answer struct {
+	of   runtime.Object
+	lent func() runtime.Object
+	out  atomic.Bool // it is lent
+}
+
+func newAnswer(obj runtime.Object) *answer {
+	a := &answer{of: obj.DeepCopyObject()}
+	a.lent = sync.OnceValue(func() runtime.Object {
+		a.out.Store(true)
+		return a.of.DeepCopyObject()
+	})
+	return a
+}
+
+// fill puts the answer into obj.
+func (a *answer) fill(obj runtime.Object, lend bool) {
+	from := a.lent
+	if !lend {
+		from = a.of.DeepCopyObject
+	}
+	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(from()).Elem())
 }
 
 // question is what is read, into which type.
@@ -33,17 +64,18 @@ type question struct {
 // remember lets a fake client answer from memory.
 func (a *answers) remember(funcs interceptor.Funcs) interceptor.Funcs {
 	funcs.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-		return a.ask(c, obj, key.String(), func() error { return c.Get(ctx, key, obj, opts...) })
+		o := (&client.GetOptions{}).ApplyOptions(opts)
+		return a.ask(c, obj, key.String(), ptr.Deref(o.UnsafeDisableDeepCopy, false), func() error { return c.Get(ctx, key, obj, opts...) })
 	}
 	funcs.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 		o := (&client.ListOptions{}).ApplyOptions(opts)
-		return a.ask(c, list, fmt.Sprintf("%s %v %v", o.Namespace, o.LabelSelector, o.FieldSelector), func() error { return c.List(ctx, list, opts...) })
+		return a.ask(c, list, fmt.Sprintf("%s %v %v", o.Namespace, o.LabelSelector, o.FieldSelector), ptr.Deref(o.UnsafeDisableDeepCopy, false), func() error { return c.List(ctx, list, opts...) })
 	}
 	return funcs
 }
 
 // ask fills obj with the answer that is known, or reads it.
-func (a *answers) ask(c client.Client, obj runtime.Object, what string, read func() error) error {
+func (a *answers) ask(c client.Client, obj runtime.Object, what string, lend bool, read func() error) error {
 	kind, err := apiutil.GVKForObject(obj, c.Scheme())
 	if err != nil {
 		return err
@@ -53,16 +85,44 @@ func (a *answers) ask(c client.Client, obj runtime.Object, what string, read fun
 	// What is read while somebody writes goes where nobody looks any more.
 	kept, _ := a.kinds.LoadOrStore(resource, &sync.Map{})
 	known, q := kept.(*sync.Map), question{reflect.TypeOf(obj), what}
-	if answer, ok := known.Load(q); ok {
-		reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(answer.(runtime.Object).DeepCopyObject()).Elem())
-		return nil
+	found, ok := known.Load(q)
+	if !ok {
+		if err := read(); err != nil {
+			return err
+		}
+		found = newAnswer(obj)
+		known.Store(q, found)
 	}
-	if err := read(); err != nil {
-		return err
-	}
-	known.Store(q, obj.DeepCopyObject())
+	found.(*answer).fill(obj, lend)
 	return nil
 }
 
 // forget drops what was read of a kind, once it was written.
-func (a *answers) forget(resource schema.GroupVersionResource) { a.kinds.Delete(resource) }
+func (a *answers) forget(resource schema.GroupVersionResource) {
+	if kept, ok := a.kinds.LoadAndDelete(resource); ok {
+		a.compare(resource, kept.(*sync.Map))
+	}
+}
+
+// compare notes what was lent and is not any more as it was.
+func (a *answers) compare(resource schema.GroupVersionResource, kept *sync.Map) {
+	kept.Range(func(key, value any) bool {
+		if one := value.(*answer); one.out.Load() && !reflect.DeepEqual(one.lent(), one.of) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.changed = append(a.changed, fmt.Sprintf("%s, read by %q", resource.Resource, key.(question).what))
+		}
+		return true
+	})
+}
+
+// spoiled are the answers that somebody has changed whom they were lent.
+func (a *answers) spoiled() []string {
+	a.kinds.Range(func(key, kept any) bool {
+		a.compare(key.(schema.GroupVersionResource), kept.(*sync.Map))
+		return true
+	})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.changed
+}

@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -76,5 +77,42 @@ func TestReadersSeeWhatWasWrittenAndNotWhatOthersChanged(t *testing.T) {
 	}
 	if err := s.Get(t.Context(), key, c); client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("after its deletion: %v", err)
+	}
+}
+
+// TestWhatIsSharedMustNotBeChanged, and whoever changes it is found out: when it is
+// written, or at the end.
+func TestWhatIsSharedMustNotBeChanged(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]bool{"at the end": false, "at a write": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := newStore(NewClock(time.Now()), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo", Labels: map[string]string{"is": "new"}}}
+			if err := s.Create(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			own, shared := &clusterv1.Cluster{}, &clusterv1.Cluster{}
+			if err := errors.Join(s.Get(t.Context(), client.ObjectKeyFromObject(c), own), s.Get(t.Context(), client.ObjectKeyFromObject(c), shared, client.UnsafeDisableDeepCopy)); err != nil {
+				t.Fatal(err)
+			}
+			shared.Name = "a field of the struct is the reader's own"
+			own.Labels["is"] = "changed"
+			if found := s.read.spoiled(); len(found) != 0 {
+				t.Errorf("found %v, where only copies were changed", found)
+			}
+			shared.Labels["is"] = "changed"
+			if write {
+				if err := s.Delete(t.Context(), c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if found := s.read.spoiled(); len(found) != 1 {
+				t.Errorf("found %v, want one", found)
+			}
+		})
 	}
 }

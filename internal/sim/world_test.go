@@ -63,6 +63,11 @@ func begin(t testing.TB, o Options) *story {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		for _, what := range w.store.read.spoiled() {
+			t.Errorf("what is shared with the cache was changed: %s", what)
+		}
+	})
 	return &story{w, t, o.Backends}
 }
 

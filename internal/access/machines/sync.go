@@ -66,7 +66,8 @@ func (f Factory) pass(ctx context.Context, t machinetemplate.Template, ref clust
 	if !obj.GetDeletionTimestamp().IsZero() || claim.ByMachine(from).Judge(obj).Holder != "" {
 		return nil
 	}
-	commit := patch.Remember(f.Mgmt, obj.Unstructured, patch.As(f.FieldOwner))
-	t.Pass(obj, from, to)
+	changed := obj.DeepCopy()
+	commit := patch.Remember(f.Mgmt, changed, patch.As(f.FieldOwner))
+	t.Pass(changed, from, to)
 	return commit(ctx)
 }

@@ -75,6 +75,7 @@ func (f Factory) Update(ctx context.Context, m *clusterv1.Machine, c Change) err
 		if err != nil {
 			return err
 		}
+		current = current.DeepCopy()
 		commit := patch.Remember(f.Mgmt, current, patch.As(f.FieldOwner))
 		current.Object["spec"] = wanted.Object["spec"]
 		current.SetLabels(wanted.GetLabels())

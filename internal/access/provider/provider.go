@@ -26,7 +26,8 @@ import (
 // Definitions is the kind of a CRD, of which only the metadata is read.
 var Definitions = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// Object is an object of a provider, with the contract version to read it by.
+// Object is an object of a provider, with the contract version to read it by. What
+// Objects has read is shared with the cache: who changes one changes a copy.
 type Object struct {
 	*unstructured.Unstructured
 	Contract string
@@ -142,7 +143,7 @@ func (o *Objects) GetAs(ctx context.Context, kind schema.GroupVersionKind, key c
 func (o *Objects) read(ctx context.Context, kind Kind, key client.ObjectKey, unserved string) (*Object, error) {
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(kind.GroupVersionKind)
-	if err := o.mgmt.Get(ctx, key, obj); err != nil {
+	if err := o.mgmt.Get(ctx, key, obj, client.UnsafeDisableDeepCopy); err != nil {
 		if meta.IsNoMatchError(err) {
 			return nil, &KindError{Kind: kind.GroupKind(), Problem: fmt.Sprintf(unserved, kind.Version)}
 		}
