@@ -46,10 +46,11 @@ func New(mgmt client.Reader) *Classes {
 	return &Classes{mgmt: mgmt, of: map[types.UID]*compiled{}}
 }
 
-// Get reads a class; nil if it is not there.
+// Get reads a class; nil if it is not there. It is shared with the cache, and must
+// not be changed.
 func (c *Classes) Get(ctx context.Context, key client.ObjectKey) (*clusterv1.ClusterClass, error) {
 	class := &clusterv1.ClusterClass{}
-	err := c.mgmt.Get(ctx, key, class)
+	err := c.mgmt.Get(ctx, key, class, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

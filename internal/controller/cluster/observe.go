@@ -68,7 +68,7 @@ func (r *Reconciler) readClass(ctx context.Context, s *state) error {
 		return nil
 	}
 	class := &clusterv1.ClusterClass{}
-	if err := r.Mgmt.Get(ctx, s.cluster.GetClassKey(), class); client.IgnoreNotFound(err) != nil {
+	if err := r.Mgmt.Get(ctx, s.cluster.GetClassKey(), class, client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("get ClusterClass %s: %w", s.cluster.GetClassKey(), err)
 	}
 	s.gates = class.Spec.AvailabilityGates
