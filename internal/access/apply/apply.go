@@ -147,9 +147,9 @@ func (t *try) write(ctx context.Context) (Outcome, error) {
 		return t.apply(ctx, Outcome{Did: Created, Reason: intent.NeverApplied}, "resourceVersion", "1")
 	}
 	v := t.in.Against(t.live.Object, t.record.settled)
-	if v.Reason == intent.Misfit {
+	if v.Reason == intent.Misfit || v.Reason == intent.FieldsLost {
 		// The object may be older than the schema, in the cache alone: an event is
-		// not sent for a new default.
+		// not sent for a new default. Nor does the cache keep all managedFields.
 		if err := t.read(ctx); err != nil {
 			return Outcome{}, err
 		}
@@ -232,7 +232,7 @@ func replaced(err error) bool {
 // seed writes managedFields that were lost, if the object is still as it was.
 func (t *try) seed(ctx context.Context) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": t.live.GetResourceVersion(), "uid": t.live.GetUID(), "managedFields": t.in.Seed(),
+		"resourceVersion": t.live.GetResourceVersion(), "uid": t.live.GetUID(), "managedFields": t.in.Seed(t.live.Object),
 	}})
 	if err != nil {
 		return err

@@ -20,8 +20,8 @@ import (
 // something, an interrupted attempt is made again, and once it lacks nothing,
 // nobody needs to look at the others.
 func (f Factory) Sync(ctx context.Context, m *clusterv1.Machine, t machinetemplate.Template) error {
-	if t.InStep(m) {
-		return nil
+	if err := f.record(ctx, m, t); err != nil || t.InStep(m) {
+		return err
 	}
 	commit := patch.Remember(f.Mgmt, m, patch.As(f.FieldOwner))
 	err := f.Prepare(ctx, m, t)
@@ -33,6 +33,9 @@ func (f Factory) Sync(ctx context.Context, m *clusterv1.Machine, t machinetempla
 // and then changes m. As long as that fails, m does not get the labels and
 // annotations that the others lack; the rest concerns it alone.
 func (f Factory) Prepare(ctx context.Context, m *clusterv1.Machine, t machinetemplate.Template) error {
+	if err := f.record(ctx, m, t); err != nil {
+		return err
+	}
 	to, err := t.Follow(m, f.FieldOwner)
 	if err != nil || to == m {
 		return err
@@ -48,6 +51,11 @@ func (f Factory) Prepare(ctx context.Context, m *clusterv1.Machine, t machinetem
 	}
 	m.Labels, m.Annotations = to.Labels, to.Annotations
 	return nil
+}
+
+// record makes sure that a Machine tells what was passed to it.
+func (f Factory) record(ctx context.Context, m *clusterv1.Machine, t machinetemplate.Template) error {
+	return patch.Record(ctx, f.Mgmt, f.Live, m, f.FieldOwner, t.Passed())
 }
 
 // pass brings labels and annotations on to an object that a Machine refers to,

@@ -194,3 +194,38 @@ func TestPrepareLeavesTheMachineToItsCaller(t *testing.T) {
 		t.Errorf("error %v, labels %v: the Machine is ahead of what it refers to", err, m.Labels)
 	}
 }
+
+// TestWhatIsWantedNoMoreGoesAlsoWhereTheRecordWasLost has a Machine as a server
+// leaves it that could not convert its managedFields.
+func TestWhatIsWantedNoMoreGoesAlsoWhereTheRecordWasLost(t *testing.T) {
+	t.Parallel()
+	m := template().Machine("m")
+	m.Labels["user"] = "label"
+	p := newPlace(t, m)
+	p.must(p.Sync(t.Context(), p.machine(), template()))
+	p.wrote("patch Machine")
+	p.must(p.Sync(t.Context(), p.machine(), template()))
+	p.wrote()
+	fewer := template()
+	delete(fewer.Labels, "team")
+	fewer.Annotations = nil
+	p.must(p.Sync(t.Context(), p.machine(), fewer))
+	p.wrote("patch Machine")
+	got := p.machine()
+	if diff := cmp.Diff(map[string]string{clusterv1.ClusterNameLabel: "c", "user": "label"}, got.Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"hook": ""}, got.Annotations); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+}
+
+// TestACacheThatIsBehindRecordsNothing leaves the record to the next reconcile.
+func TestACacheThatIsBehindRecordsNothing(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, template().Machine("m"))
+	behind := p.machine()
+	behind.ResourceVersion = "1"
+	p.must(p.Sync(t.Context(), behind, template()))
+	p.wrote()
+}

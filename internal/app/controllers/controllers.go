@@ -158,7 +158,7 @@ func All() []Controller {
 		}),
 		entry(Core, &clusterv1.MachineDeployment{}, func(o Outside, name string) reconciler[*clusterv1.MachineDeployment] {
 			return &machinedeployment.Reconciler{
-				Mgmt: o.Mgmt, Providers: o.Providers, Extensions: o.Extensions.Updates,
+				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Extensions: o.Extensions.Updates,
 				Clock: o.Clock, Recorder: o.Recorder(name), Name: o.Name, Debounce: o.Debounce, Legacy: o.legacy(),
 			}
 		}),

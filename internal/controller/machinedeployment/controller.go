@@ -34,6 +34,7 @@ const (
 // Debounce and Legacy are required; Setup checks them.
 type Reconciler struct {
 	Mgmt      client.Client      // the management cluster
+	Live      client.Reader      // the same, past the cache
 	Providers *provider.Objects  // templates
 	Clock     clock.PassiveClock // of conditions and spec.rollout.after
 	Recorder  events.EventRecorder
@@ -51,8 +52,8 @@ type Reconciler struct {
 
 // Setup registers the controller, its index and its watches.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
-	if r.Mgmt == nil || r.Providers == nil || r.Clock == nil || r.Recorder == nil || r.Name == nil {
-		return errors.New("machinedeployment: Mgmt, Providers, Clock, Recorder and Name are required")
+	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Clock == nil || r.Recorder == nil || r.Name == nil {
+		return errors.New("machinedeployment: Mgmt, Live, Providers, Clock, Recorder and Name are required")
 	}
 	if err := provider.Index(ctx, mgr.GetFieldIndexer(), &clusterv1.MachineDeployment{}, templates); err != nil {
 		return err

@@ -60,6 +60,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	named := 0
 	w.r = &Reconciler{
 		Mgmt:      w.c,
+		Live:      w.c,
 		Providers: provider.New(w.c, nil),
 		Clock:     testclock.NewFakePassiveClock(noon),
 		Recorder:  w.events,
@@ -329,7 +330,7 @@ func TestReconcileAdoptsMachineSetsFirst(t *testing.T) {
 	}
 	w := newWorld(t, crd("hosttemplates.x.io"), ownedTemplate(), cluster(), deployment(1), orphan)
 	w.reconcile("patch MachineSet was", "patch status of MachineDeployment md")
-	w.reconcile("patch MachineSet was", "patch status of MachineDeployment md") // labels and annotations; MachineSetReady of v1beta1
+	w.reconcile("patch MachineSet was", "patch MachineSet was", "patch status of MachineDeployment md") // the record of labels and annotations, and these; MachineSetReady of v1beta1
 	w.reconcile()
 	set := get(w, &clusterv1.MachineSet{}, "was")
 	if !metav1.IsControlledBy(set, w.md()) || set.Annotations[clusterv1.RevisionAnnotation] != "1" {

@@ -103,6 +103,9 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (phase.Next, error) 
 		FieldOwner: fieldOwner,
 	}
 	for _, set := range s.sets {
+		if err := patch.Record(ctx, r.Mgmt, r.Live, set, fieldOwner, rollout.Passed(s.deployment, set)); err != nil {
+			return phase.Continue(), err
+		}
 		facts.Sets = append(facts.Sets, rollout.Counted(set, s.bySet[set.UID]))
 	}
 	if facts.Lacking() {

@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/healthchecks"
 	"github.com/capstan-dev/capstan/internal/access/machines"
 	"github.com/capstan-dev/capstan/internal/access/provider"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
@@ -140,7 +141,7 @@ func (r *Reconciler) synchronise(ctx context.Context, s *state) error {
 	written := 0
 	for i, m := range s.machines {
 		t.Spec.InfrastructureRef = m.Spec.InfrastructureRef
-		if t.InStep(m) {
+		if t.InStep(m) && !metadata.Lost(m, fieldOwner) {
 			continue
 		}
 		m = m.DeepCopy() // the cache's are shared

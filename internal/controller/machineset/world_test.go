@@ -191,6 +191,10 @@ func machine(name string) *clusterv1.Machine {
 			Labels: map[string]string{
 				"app": "x", clusterv1.ClusterNameLabel: "c", clusterv1.MachineSetNameLabel: "ms", clusterv1.MachineDeploymentNameLabel: "md",
 			},
+			ManagedFields: []metav1.ManagedFieldsEntry{{
+				Manager: fieldOwner, Operation: "Update", APIVersion: clusterv1.GroupVersion().String(), FieldsType: "FieldsV1",
+				FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{"f:app":{}}}}`)},
+			}},
 			Finalizers: []string{clusterv1.MachineFinalizer},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: clusterv1.GroupVersion().String(), Kind: "MachineSet", Name: "ms", UID: "uid-ms", Controller: new(true), BlockOwnerDeletion: new(true),

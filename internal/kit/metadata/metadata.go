@@ -10,7 +10,6 @@
 package metadata
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -45,7 +44,7 @@ type Want struct{ Labels, Annotations map[string]string }
 // those that manager owns and are wanted no more. It reports whether obj
 // changed; the caller writes it under the same field manager (patch.As).
 func Sync(obj metav1.Object, manager string, want Want) (bool, error) {
-	owned, err := ownedBy(obj, manager)
+	owned, err := ownedIf(obj.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == manager })
 	if err != nil {
 		return false, fmt.Errorf("read managed fields of %s/%s: %w", obj.GetNamespace(), obj.GetName(), err)
 	}
@@ -93,28 +92,4 @@ func merged(have, want map[string]string, owned map[string]any) map[string]strin
 	}
 	maps.Copy(out, want)
 	return out
-}
-
-// fields is the part of a managedFields entry that this package reads.
-type fields struct {
-	Metadata struct {
-		Labels      map[string]any `json:"f:labels"`
-		Annotations map[string]any `json:"f:annotations"`
-	} `json:"f:metadata"`
-}
-
-func ownedBy(obj metav1.Object, manager string) (all fields, err error) {
-	all.Metadata.Labels, all.Metadata.Annotations = map[string]any{}, map[string]any{}
-	for _, entry := range obj.GetManagedFields() {
-		if entry.Manager != manager || entry.Subresource != "" || entry.FieldsV1 == nil {
-			continue
-		}
-		var f fields
-		if err := json.Unmarshal(entry.FieldsV1.Raw, &f); err != nil {
-			return all, err
-		}
-		maps.Copy(all.Metadata.Labels, f.Metadata.Labels)
-		maps.Copy(all.Metadata.Annotations, f.Metadata.Annotations)
-	}
-	return all, nil
 }

@@ -92,11 +92,16 @@ func (t Template) Follow(m *clusterv1.Machine, manager string) (*clusterv1.Machi
 	if !m.DeletionTimestamp.IsZero() {
 		return to, nil
 	}
-	if _, err := metadata.Sync(to, manager, metadata.Want{Labels: t.Labels, Annotations: t.annotations()}); err != nil {
+	if _, err := metadata.Sync(to, manager, t.Passed()); err != nil {
 		return nil, err
 	}
 	to.Spec.ReadinessGates, to.Spec.MinReadySeconds, to.Spec.Taints = spec.ReadinessGates, spec.MinReadySeconds, spec.Taints
 	return to, nil
+}
+
+// Passed is what the Machines get of metadata.
+func (t Template) Passed() metadata.Want {
+	return metadata.Want{Labels: t.Labels, Annotations: t.annotations()}
 }
 
 // Pass brings labels and annotations to an object that a Machine refers to, as

@@ -101,19 +101,42 @@ func (p *planner) desired(m *member, revision string) *clusterv1.MachineSet {
 	set.Spec.Template.Spec.Taints = from.Spec.Taints
 	set.Spec.Template.Spec.Deletion = from.Spec.Deletion
 
-	want := metadata.Want{
-		Labels: withLabels(from.Labels,
-			clusterv1.MachineDeploymentUniqueLabel, unique,
-			clusterv1.MachineDeploymentNameLabel, md.Name,
-			clusterv1.ClusterNameLabel, md.Spec.ClusterName),
-		Annotations: p.annotations(m, revision),
-	}
+	want := metadata.Want{Labels: labelsOf(md, unique), Annotations: p.annotations(m, revision)}
 	maps.DeleteFunc(set.Annotations, func(key, _ string) bool { return slices.Contains(moveMarks, key) }) // ours, whoever stored them
 	if _, err := metadata.Sync(set, p.FieldOwner, want); err != nil {
 		// The record of who wrote what cannot be read: add, and remove nothing.
 		set.Labels, set.Annotations = union(set.Labels, want.Labels), union(set.Annotations, want.Annotations)
 	}
 	return set
+}
+
+// Passed is what a MachineSet has of metadata from its MachineDeployment.
+func Passed(md *clusterv1.MachineDeployment, set *clusterv1.MachineSet) metadata.Want {
+	want := metadata.Want{Labels: labelsOf(md, set.Labels[clusterv1.MachineDeploymentUniqueLabel]), Annotations: copied(md)}
+	for _, key := range []string{clusterv1.DesiredReplicasAnnotation, clusterv1.MaxReplicasAnnotation, clusterv1.RevisionAnnotation, clusterv1.DisableMachineCreateAnnotation} {
+		if value, ok := set.Annotations[key]; ok {
+			want.Annotations[key] = value
+		}
+	}
+	return want
+}
+
+func labelsOf(md *clusterv1.MachineDeployment, unique string) map[string]string {
+	return withLabels(md.Spec.Template.Labels,
+		clusterv1.MachineDeploymentUniqueLabel, unique,
+		clusterv1.MachineDeploymentNameLabel, md.Name,
+		clusterv1.ClusterNameLabel, md.Spec.ClusterName)
+}
+
+// copied are the annotations of a MachineDeployment that its MachineSets get.
+func copied(md *clusterv1.MachineDeployment) map[string]string {
+	out := map[string]string{}
+	for k, v := range md.Annotations {
+		if !slices.Contains(notCopied, k) {
+			out[k] = v
+		}
+	}
+	return out
 }
 
 func withLabels(labels map[string]string, more ...string) map[string]string {
@@ -134,12 +157,7 @@ func union(a, b map[string]string) map[string]string {
 }
 
 func (p *planner) annotations(m *member, revision string) map[string]string {
-	out := map[string]string{}
-	for k, v := range p.Deployment.Annotations {
-		if !slices.Contains(notCopied, k) {
-			out[k] = v
-		}
-	}
+	out := copied(p.Deployment)
 	out[clusterv1.DesiredReplicasAnnotation] = strconv.Itoa(p.want)
 	out[clusterv1.MaxReplicasAnnotation] = strconv.Itoa(p.want + p.maxSurge)
 	onDelete := p.Deployment.Spec.Rollout.Strategy.Type == clusterv1.OnDeleteMachineDeploymentStrategyType

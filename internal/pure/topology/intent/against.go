@@ -5,6 +5,7 @@ package intent
 import (
 	"fmt"
 	"reflect"
+	"slices"
 
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
@@ -17,7 +18,8 @@ type Reason string
 const (
 	// Unchanged: it would change nothing.
 	Unchanged Reason = ""
-	// FieldsLost: the object has no managedFields at all. Seed comes first.
+	// FieldsLost: the object has no managedFields at all, or had none when somebody
+	// else applied it. Seed comes first.
 	FieldsLost Reason = "ManagedFieldsLost"
 	// NeverApplied: the manager has no entry in managedFields yet.
 	NeverApplied Reason = "NeverApplied"
@@ -63,7 +65,7 @@ func (in *Intent) Against(live map[string]any, settled *Settled) Verdict {
 	switch {
 	case entry == nil && in.Fields.Empty():
 		return Verdict{} // the server keeps no empty entry
-	case len(all) == 0:
+	case len(all) == 0, slices.ContainsFunc(all, unknown):
 		return Verdict{Reason: FieldsLost, Added: in.Fields}
 	case entry == nil:
 		return Verdict{Reason: NeverApplied, Added: in.Fields}

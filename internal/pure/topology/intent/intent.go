@@ -57,16 +57,30 @@ func (t *Type) Intend(manager string, object map[string]any) (*Intent, error) {
 // Object is what to send: not to be changed.
 func (in *Intent) Object() map[string]any { return in.object }
 
-// Seed is the managedFields of an object whose own were lost: ours alone, as if
-// the intent had just been applied. Were it applied to the object as it is, the
-// server would give every field of it to a manager before-first-apply, and what
-// we want no more could never go.
-func (in *Intent) Seed() []any {
-	return []any{map[string]any{
+// Seed is the managedFields of an object whose own were lost: ours as if the intent
+// had just been applied, unless it is there again, and those of others since then.
+// Were the intent applied to the object as it is, the server would give every field
+// of it to a manager before-first-apply, as it has done if somebody else was
+// quicker, and what we want no more could never go.
+func (in *Intent) Seed(live map[string]any) []any {
+	out, applied := []any{}, false
+	for _, e := range entries(live) {
+		if !unknown(e) {
+			out, applied = append(out, e), applied || in.ours(e)
+		}
+	}
+	if applied {
+		return out
+	}
+	return append(out, map[string]any{
 		"manager": in.manager, "operation": "Apply", "apiVersion": in.of.gvk.GroupVersion().String(),
 		"fieldsType": "FieldsV1", "fieldsV1": in.coded,
-	}}
+	})
 }
+
+// unknown reports whether an entry is that of all fields of which a server did not
+// know whose they are.
+func unknown(entry map[string]any) bool { return entry["manager"] == "before-first-apply" }
 
 // entries are the managedFields of an object.
 func entries(live map[string]any) []map[string]any {

@@ -197,12 +197,32 @@ func TestWhatAWebhookChangesIsRemembered(t *testing.T) {
 func TestASeedMakesTheIntentLookApplied(t *testing.T) {
 	t.Parallel()
 	in, lost := want(t, whole(`{"name":"a","free":{"a&b":1}}`)), object(t, whole(`{"name":"a","count":4,"free":{"a&b":1}}`))
-	lost["metadata"].(map[string]any)["managedFields"] = in.Seed()
+	lost["metadata"].(map[string]any)["managedFields"] = in.Seed(lost)
 	if v := in.Against(lost, nil); v.Changed() {
 		t.Errorf("got %q", v.Reason)
 	}
 	if v := want(t, whole(`{"free":{"a&b":1}}`)).Against(lost, nil); v.Removed == nil || v.Removed.Size() != 1 {
 		t.Errorf("a field that goes later: %v", v.Removed)
+	}
+}
+
+// TestASeedTakesNothingFromOthers has somebody apply an object whose managedFields
+// were lost, before we look.
+func TestASeedTakesNothingFromOthers(t *testing.T) {
+	t.Parallel()
+	in, obj := want(t, whole(`{"name":"a"}`)), object(t, whole(`{"name":"a","count":4}`))
+	meta := obj["metadata"].(map[string]any)
+	nobodys := map[string]any{"manager": "before-first-apply", "operation": "Update", "apiVersion": "x.io/v1", "fieldsV1": map[string]any{"f:spec": map[string]any{"f:name": map[string]any{}}}}
+	theirs := map[string]any{"manager": "them", "operation": "Apply", "apiVersion": "x.io/v1", "fieldsV1": map[string]any{"f:spec": map[string]any{"f:count": map[string]any{}}}}
+	for _, before := range [][]any{{theirs}, {theirs, in.Seed(obj)[0]}} {
+		meta["managedFields"] = append([]any{nobodys}, before...)
+		if v := in.Against(obj, nil); v.Reason != intent.FieldsLost {
+			t.Errorf("got %q, want %q", v.Reason, intent.FieldsLost)
+		}
+		meta["managedFields"] = in.Seed(obj)
+		if v := in.Against(obj, nil); v.Changed() || len(in.Seed(obj)) != 2 {
+			t.Errorf("got %q with %v", v.Reason, in.Seed(obj))
+		}
 	}
 }
 
