@@ -75,7 +75,7 @@ func (t Template) InStep(m *clusterv1.Machine) bool {
 		return t.sameTimeouts(m.Spec.Deletion)
 	}
 	return maps.Equal(m.Labels, t.Labels) && t.annotated(m.Annotations) &&
-		t.sameTimeouts(m.Spec.Deletion) && ptr.Equal(m.Spec.MinReadySeconds, t.Spec.MinReadySeconds) &&
+		t.sameTimeouts(m.Spec.Deletion) && t.sameSeconds(m) &&
 		slices.Equal(m.Spec.ReadinessGates, t.Spec.ReadinessGates) && slices.Equal(m.Spec.Taints, t.Spec.Taints)
 }
 
@@ -95,7 +95,10 @@ func (t Template) Follow(m *clusterv1.Machine, manager string) (*clusterv1.Machi
 	if _, err := metadata.Sync(to, manager, t.Passed()); err != nil {
 		return nil, err
 	}
-	to.Spec.ReadinessGates, to.Spec.MinReadySeconds, to.Spec.Taints = spec.ReadinessGates, spec.MinReadySeconds, spec.Taints
+	to.Spec.ReadinessGates, to.Spec.Taints = spec.ReadinessGates, spec.Taints
+	if !t.sameSeconds(m) {
+		to.Spec.MinReadySeconds = spec.MinReadySeconds
+	}
 	return to, nil
 }
 
@@ -149,6 +152,12 @@ func (t Template) deletion() clusterv1.MachineDeletionSpec {
 		d.NodeDeletionTimeoutSeconds = new(int32(nodeDeletionSeconds))
 	}
 	return d
+}
+
+// sameSeconds compares as v1beta1 does, which cannot tell none from zero: what was
+// stored at it, or written by a client of it, is not written because of that.
+func (t Template) sameSeconds(m *clusterv1.Machine) bool {
+	return ptr.Deref(m.Spec.MinReadySeconds, 0) == ptr.Deref(t.Spec.MinReadySeconds, 0)
 }
 
 func (t Template) sameTimeouts(have clusterv1.MachineDeletionSpec) bool {

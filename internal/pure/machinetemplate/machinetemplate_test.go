@@ -99,6 +99,7 @@ func TestFollow(t *testing.T) {
 		same     bool // the very same Machine, untouched
 	}{
 		"a Machine as it was made needs nothing": {machine(), some(), machine(), true},
+		"zero seconds are the same as none":      {machine(), some(func(t *Template) { t.Spec.MinReadySeconds = new(int32(0)) }), machine(), true},
 		"labels and annotations come and go": {
 			machine(),
 			some(func(t *Template) {

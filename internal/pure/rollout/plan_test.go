@@ -457,6 +457,19 @@ func disabled(s Set) Set {
 	return s
 }
 
+// TestWhatV1beta1CannotSayIsNotWritten has a MachineSet as upstream's 1.10 stored
+// it for a MachineDeployment with nothing but defaults.
+func TestWhatV1beta1CannotSayIsNotWritten(t *testing.T) {
+	t.Parallel()
+	md := deployment(1)
+	md.Spec.Template.Spec.MinReadySeconds = new(int32(0))
+	stored := set(md, "new", md.Spec.Template.Spec.Version, 1, 1, 1)
+	stored.Spec.Template.Spec.MinReadySeconds, stored.Spec.Deletion.Order = nil, clusterv1.RandomMachineSetDeletionOrder
+	if r := Plan(Facts{Deployment: md, Sets: []Set{stored}, Name: "md-n1", FieldOwner: "test"}); len(r.Actions) > 0 || r.Current != "new" {
+		t.Errorf("actions %v, current %q", r.Actions, r.Current)
+	}
+}
+
 func TestWhatChangesInPlaceGoesToEveryMachineSet(t *testing.T) {
 	t.Parallel()
 	md := deployment(1)

@@ -3,6 +3,7 @@
 package rollout
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
@@ -93,10 +95,15 @@ func (p *planner) desired(m *member, revision string) *clusterv1.MachineSet {
 	from := md.Spec.Template.DeepCopy()
 	set.Spec.Replicas = new(int32(m.replicas))
 	set.Spec.MachineNaming = md.Spec.MachineNaming
-	set.Spec.Deletion.Order = md.Spec.Deletion.Order
+	const usual = clusterv1.RandomMachineSetDeletionOrder // which upstream fills in
+	if order := md.Spec.Deletion.Order; cmp.Or(order, usual) != cmp.Or(set.Spec.Deletion.Order, usual) {
+		set.Spec.Deletion.Order = order
+	}
 	set.Spec.Template.Annotations = from.Annotations
 	set.Spec.Template.Labels = withLabels(from.Labels, clusterv1.MachineDeploymentUniqueLabel, unique)
-	set.Spec.Template.Spec.MinReadySeconds = from.Spec.MinReadySeconds
+	if have := &set.Spec.Template.Spec.MinReadySeconds; ptr.Deref(*have, 0) != ptr.Deref(from.Spec.MinReadySeconds, 0) {
+		*have = from.Spec.MinReadySeconds // v1beta1 cannot tell none from zero
+	}
 	set.Spec.Template.Spec.ReadinessGates = from.Spec.ReadinessGates
 	set.Spec.Template.Spec.Taints = from.Spec.Taints
 	set.Spec.Template.Spec.Deletion = from.Spec.Deletion
