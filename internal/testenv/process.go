@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/access/process"
+	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
 // Binary returns the path of the capstan program, built from this tree.
@@ -35,11 +36,16 @@ var build = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv("CAPSTAN_TEST_BINARY"); path != "" {
 		return path, nil
 	}
+	return link("capstan", "./cmd/capstan")
+})
+
+// link builds a program of a package into bin.
+func link(name, pkg string) (string, error) {
 	dir, err := root()
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "bin", "capstan")
+	path := filepath.Join(dir, "bin", name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
@@ -51,13 +57,38 @@ var build = sync.OnceValues(func() (string, error) {
 	if err := unix.Flock(int(turn.Fd()), unix.LOCK_EX); err != nil {
 		return "", fmt.Errorf("take turns at building: %w", err)
 	}
-	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", path, "./cmd/capstan")
+	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", path, pkg)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build capstan: %w\n%s", err, out)
+		return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
 	}
 	return path, nil
-})
+}
+
+// Foreign starts an API server that knows nothing of Capstan, until the test ends.
+func Foreign(t testing.TB) *Env {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs an API server, which -short leaves out")
+	}
+	binary, err := link("capstan-test-apiserver", "./internal/testenv/foreign")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	dir := t.TempDir()
+	p, err := process.Up(ctx, binary, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Kill() })
+	env, err := Connect(datadir.Dir(dir).Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return env
+}
 
 // Process is "capstan up" in the foreground.
 type Process = process.Process

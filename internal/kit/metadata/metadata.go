@@ -6,7 +6,8 @@
 // What was put there by us is read from the child's managedFields: every write
 // goes out under one field manager, so a key that this manager owns and the
 // parent no longer wants can be removed. That is the record server-side apply
-// uses too, at the price of a plain merge patch.
+// uses too, at the price of a plain merge patch. Where it is lost, what is wanted by
+// then is recorded anew (package patch).
 package metadata
 
 import (
