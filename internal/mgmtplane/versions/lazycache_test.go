@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,12 +61,12 @@ func (c *counted) Get(_ context.Context, key string, _ storage.GetOptions, into 
 }
 
 // cacheOf counts how often the cache was started and stopped.
-func cacheOf(etcd, cached *counted, started, stopped *int) *lazyCache {
+func cacheOf(etcd, cached *counted, started, stopped *atomic.Int32) *lazyCache {
 	return &lazyCache{
 		Interface: etcd,
 		start: func() (storage.Interface, factory.DestroyFunc, error) {
-			*started++
-			return cached, func() { *stopped++ }, nil
+			started.Add(1)
+			return cached, func() { stopped.Add(1) }, nil
 		},
 		newList: func() runtime.Object { return &unstructured.UnstructuredList{} },
 		key:     func(o runtime.Object) (string, error) { return o.(*unstructured.Unstructured).GetName(), nil },
@@ -77,27 +78,28 @@ var running = storage.ListOptions{ResourceVersion: "1"}
 
 func TestACacheStartsWithItsFirstReader(t *testing.T) {
 	t.Parallel()
-	etcd, cached, started, stopped := &counted{}, &counted{notReady: 2}, 0, 0
+	etcd, cached := &counted{}, &counted{notReady: 2}
+	var started, stopped atomic.Int32
 	l, list := cacheOf(etcd, cached, &started, &stopped), &unstructured.UnstructuredList{}
-	if err := l.Get(t.Context(), "a", storage.GetOptions{}, nil); err != nil || started != 0 || etcd.calls != 1 {
-		t.Errorf("a read: %v, cache started %d times", err, started)
+	if err := l.Get(t.Context(), "a", storage.GetOptions{}, nil); err != nil || started.Load() != 0 || etcd.calls != 1 {
+		t.Errorf("a read: %v, cache started %d times", err, started.Load())
 	}
-	if err := l.GetList(t.Context(), "", storage.ListOptions{}, list); err != nil || started != 1 || cached.calls != 1 || cached.notReady >= 0 {
-		t.Errorf("a list: %v, cache started %d times, is not ready %d times more", err, started, cached.notReady)
+	if err := l.GetList(t.Context(), "", storage.ListOptions{}, list); err != nil || started.Load() != 1 || cached.calls != 1 || cached.notReady >= 0 {
+		t.Errorf("a list: %v, cache started %d times, is not ready %d times more", err, started.Load(), cached.notReady)
 	}
 	w, err := l.Watch(t.Context(), "", running)
-	if err != nil || started != 1 || cached.calls != 2 {
-		t.Fatalf("a watch: %v, cache started %d times", err, started)
+	if err != nil || started.Load() != 1 || cached.calls != 2 {
+		t.Fatalf("a watch: %v, cache started %d times", err, started.Load())
 	}
 	w.Stop()
 	l.destroy()
-	if stopped != 1 {
-		t.Errorf("stopped %d times", stopped)
+	if stopped.Load() != 1 {
+		t.Errorf("stopped %d times", stopped.Load())
 	}
 	unused := cacheOf(etcd, cached, &started, &stopped)
 	unused.destroy()
-	if err := unused.GetList(t.Context(), "", storage.ListOptions{}, list); err == nil || started != 1 || stopped != 1 {
-		t.Errorf("a list after the end: %v, cache started %d times", err, started)
+	if err := unused.GetList(t.Context(), "", storage.ListOptions{}, list); err == nil || started.Load() != 1 || stopped.Load() != 1 {
+		t.Errorf("a list after the end: %v, cache started %d times", err, started.Load())
 	}
 	failing := &lazyCache{start: func() (storage.Interface, factory.DestroyFunc, error) { return nil, nil, errors.New("no disk") }}
 	if err := failing.GetList(t.Context(), "", storage.ListOptions{}, list); err == nil {
@@ -108,14 +110,14 @@ func TestACacheStartsWithItsFirstReader(t *testing.T) {
 func TestACacheEndsWhenNobodyHasReadItForAWhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		started, stopped := 0, 0
+		var started, stopped atomic.Int32
 		l := cacheOf(&counted{}, &counted{}, &started, &stopped)
-		after := func(what string, d time.Duration, wantStarted, wantStopped int) {
+		after := func(what string, d time.Duration, wantStarted, wantStopped int32) {
 			t.Helper()
 			time.Sleep(d)
 			synctest.Wait()
-			if started != wantStarted || stopped != wantStopped {
-				t.Errorf("%s: started %d times and stopped %d times, want %d and %d", what, started, stopped, wantStarted, wantStopped)
+			if started.Load() != wantStarted || stopped.Load() != wantStopped {
+				t.Errorf("%s: started %d times and stopped %d times, want %d and %d", what, started.Load(), stopped.Load(), wantStarted, wantStopped)
 			}
 		}
 		open := func() watch.Interface {
@@ -170,7 +172,7 @@ func TestAListThatCannotBeWholeFails(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			started, stopped := 0, 0
+			var started, stopped atomic.Int32
 			l := cacheOf(&counted{stored: tc.stored}, &counted{items: tc.items}, &started, &stopped)
 			list, got := &unstructured.UnstructuredList{}, ""
 			if err := l.GetList(t.Context(), "", storage.ListOptions{}, list); err != nil {
@@ -197,7 +199,8 @@ func TestAListThatCannotBeWholeFails(t *testing.T) {
 
 func TestAWatchGoesOnWithoutWhatCannotBeConverted(t *testing.T) {
 	t.Parallel()
-	started, stopped, cached := 0, 0, &counted{}
+	var started, stopped atomic.Int32
+	cached := &counted{}
 	l := cacheOf(&counted{}, cached, &started, &stopped)
 	w, err := l.Watch(t.Context(), "", running)
 	if err != nil {
