@@ -4,19 +4,12 @@ package kubeadmcontrolplane
 
 import (
 	"encoding/json"
-	"maps"
 	"reflect"
-
-	"k8s.io/apimachinery/pkg/util/version"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
-
-// kubeletLocalMode lets kubelets of control plane machines talk to their own
-// API server. From 1.36 on kubeadm knows nothing else.
-const kubeletLocalMode = "ControlPlaneKubeletLocalMode"
 
 // ConfigSpec is the bootstrap config of a machine of the control plane: the
 // one on which kubeadm init runs, or one that joins.
@@ -29,30 +22,21 @@ func ConfigSpec(kcp *controlplanev1.KubeadmControlPlane, init bool) bootstrapv1.
 		// but a later change of it shows which machines are older.
 		spec.InitConfiguration = bootstrapv1.InitConfiguration{}
 	}
-	spec.ClusterConfiguration.FeatureGates = withKubeletLocalMode(spec.ClusterConfiguration.FeatureGates, kcp.Spec.Version)
+	spec.ClusterConfiguration.FeatureGates = kubeadm.WithKubeletLocalMode(spec.ClusterConfiguration.FeatureGates, kcp.Spec.Version)
 	return spec
-}
-
-// withKubeletLocalMode are feature gates with that one, unless it is there already.
-func withKubeletLocalMode(gates map[string]bool, kubernetes string) map[string]bool {
-	if _, set := gates[kubeletLocalMode]; set || !wantsKubeletLocalMode(kubernetes) {
-		return gates
-	}
-	with := map[string]bool{kubeletLocalMode: true}
-	maps.Copy(with, gates)
-	return with
-}
-
-func wantsKubeletLocalMode(kubernetes string) bool {
-	v, err := version.ParseSemantic(kubernetes)
-	return err == nil && v.Major() == 1 && v.Minor() >= 31 && v.Minor() < 36
 }
 
 // SameConfig reports whether a machine's config says what the control plane
 // wants now. What bootstrapping fills in by itself does not count.
 func SameConfig(kcp *controlplanev1.KubeadmControlPlane, current bootstrapv1.KubeadmConfigSpec) bool {
 	isInit := ranInit(current)
-	wanted := ConfigSpec(kcp, false)
+	users := kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.FeatureGates
+	plain := func(spec bootstrapv1.KubeadmConfigSpec) bootstrapv1.KubeadmConfigSpec {
+		spec.ClusterConfiguration.FeatureGates = kubeadm.WithoutKubeletLocalMode(spec.ClusterConfiguration.FeatureGates, users)
+		return spec
+	}
+	current = plain(current)
+	wanted := plain(ConfigSpec(kcp, false))
 	if isInit {
 		wanted.JoinConfiguration.CACertPath = "" // init has no such field
 	}
@@ -61,7 +45,7 @@ func SameConfig(kcp *controlplanev1.KubeadmControlPlane, current bootstrapv1.Kub
 	}
 	// A config for kubeadm init may also match as such, where init and join are
 	// set up differently.
-	return isInit && equal(normal(current), normal(ConfigSpec(kcp, true)))
+	return isInit && equal(normal(current), normal(plain(ConfigSpec(kcp, true))))
 }
 
 // ranInit reports whether a config is for kubeadm init. One that joins has the

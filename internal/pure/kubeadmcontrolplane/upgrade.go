@@ -25,10 +25,10 @@ func UpdateKubeadmConfig(kcp *controlplanev1.KubeadmControlPlane, current string
 	wanted := ConfigSpec(kcp, false)
 	from, to := wanted.ClusterConfiguration, docs.Cluster.DeepCopy()
 	if empty(kcp.Spec.KubeadmConfigSpec.ClusterConfiguration) {
-		if !wantsKubeletLocalMode(kcp.Spec.Version) {
-			delete(to.FeatureGates, kubeletLocalMode) // of us, and unknown to this kubeadm
+		if kubeadm.WithKubeletLocalMode(nil, kcp.Spec.Version) == nil {
+			delete(to.FeatureGates, kubeadm.KubeletLocalMode) // of us, and unknown to this kubeadm
 		}
-		to.FeatureGates = withKubeletLocalMode(to.FeatureGates, kcp.Spec.Version)
+		to.FeatureGates = kubeadm.WithKubeletLocalMode(to.FeatureGates, kcp.Spec.Version)
 	} else {
 		to.ImageRepository = from.ImageRepository
 		to.FeatureGates = from.FeatureGates

@@ -148,6 +148,12 @@ func TestSameConfig(t *testing.T) {
 		}, change: func(s *spec) {
 			s.JoinConfiguration.Timeouts.ControlPlaneComponentHealthCheckSeconds = new(int32(9))
 		}, want: true},
+		"the kubelet's mode that machines were made without": {kcp: func(k *controlplanev1.KubeadmControlPlane) {
+			k.Spec.Version = "v1.33.0"
+		}, change: func(s *spec) { s.ClusterConfiguration.FeatureGates = nil }, want: true},
+		"the kubelet's mode that a user asks for": {kcp: func(k *controlplanev1.KubeadmControlPlane) {
+			k.Spec.KubeadmConfigSpec.ClusterConfiguration.FeatureGates = map[string]bool{"ControlPlaneKubeletLocalMode": true}
+		}, change: func(s *spec) { s.ClusterConfiguration.FeatureGates = nil }, want: false},
 		"more time for etcd": {change: func(s *spec) { s.JoinConfiguration.Timeouts.EtcdAPICallSeconds = new(int32(9)) }, want: false},
 		"more verbosity":     {change: func(s *spec) { s.Verbosity = new(int32(4)) }, want: false},
 	}
