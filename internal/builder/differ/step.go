@@ -48,7 +48,10 @@ func (l *life) step(ctx context.Context) error {
 	sent := runtime.DeepCopyJSON(t.wanted)
 	in, refused := l.sub.types[t.version].Intend(Manager, t.wanted)
 	if refused == nil {
-		t.in, t.verdict, sent = in, in.Against(t.live, l.settled), runtime.DeepCopyJSON(in.Object())
+		t.in, sent = in, runtime.DeepCopyJSON(in.Object())
+		if err := l.judge(ctx, &t); err != nil {
+			return err
+		}
 	}
 	if t.verdict.Reason == intent.Misfit {
 		l.report.fault(l.sub.kind+": a live object is not read", t.example(t.verdict.Problem))
@@ -79,6 +82,27 @@ func (l *life) step(ctx context.Context) error {
 		l.compare(t)
 		return l.settle(ctx, t, sent)
 	}
+	return nil
+}
+
+// judge says what an apply will do. Of managedFields that were lost it writes ours
+// anew first, as a writer does.
+func (l *life) judge(ctx context.Context, t *try) error {
+	if t.verdict = t.in.Against(t.live, l.settled); t.verdict.Reason != intent.FieldsLost {
+		return nil
+	}
+	body := map[string]any{"metadata": map[string]any{"resourceVersion": resourceVersion(t.live), "managedFields": t.in.Seed(t.live)}}
+	answer, code, err := l.send(ctx, t.version, Request{Method: http.MethodPatch, Type: asMerge, Query: "fieldManager=" + Manager, Body: body})
+	if err == nil && code != http.StatusOK {
+		err = fmt.Errorf("managedFields cannot be written: %d, %v", code, answer["message"])
+	}
+	if err != nil {
+		return err
+	}
+	l.report.Counts["managedFields written anew"]++
+	l.settled = nil
+	t.live, l.seen, l.at = answer, answer, t.version
+	t.verdict = t.in.Against(t.live, nil)
 	return nil
 }
 
