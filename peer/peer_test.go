@@ -167,6 +167,10 @@ func fill(seed int64, obj any) {
 			*envs = make([]theirbootstrapv1.EnvVar, 1) // empty lists are not allowed
 			c.Fill(&(*envs)[0])
 		},
+		func(envs *[]bootstrapv1.EnvVar, c randfill.Continue) {
+			*envs = make([]bootstrapv1.EnvVar, 1)
+			c.Fill(&(*envs)[0])
+		},
 		func(s *clusterv1.JSONSchemaProps, c randfill.Continue) {
 			nested(&depth, func() { c.FillNoCustom(s) })
 		},
