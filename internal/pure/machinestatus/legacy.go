@@ -3,7 +3,6 @@
 package machinestatus
 
 import (
-	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,9 +14,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
-
-// invalidConfiguration is the failureReason of a Machine that lost its host.
-const invalidConfiguration = "InvalidConfiguration"
 
 // ReportLegacy fills what a Machine tells clients of v1beta1, after Report: it is
 // ready once it has bootstrap data and a host, whatever its Node is like.
@@ -49,8 +45,7 @@ func ReportLegacy(f Facts) {
 // gone; it stays until something else is reported.
 func noteFailures(f Facts, st *clusterv1.MachineV1Beta1DeprecatedStatus) {
 	if f.Infrastructure.Missing && f.Machine.DeletionTimestamp.IsZero() && ptr.Deref(f.Machine.Status.Initialization.InfrastructureProvisioned, false) {
-		st.FailureReason = new(invalidConfiguration)
-		st.FailureMessage = new(fmt.Sprintf("%s has been deleted while the Machine still exists", f.Infrastructure))
+		f.Infrastructure.NoteGone(&st.FailureReason, &st.FailureMessage, "Machine")
 	}
 	reference.NoteFailure(&st.FailureReason, &st.FailureMessage, f.BootstrapConfig, f.Infrastructure)
 }

@@ -3,8 +3,6 @@
 package pool
 
 import (
-	"fmt"
-
 	"k8s.io/utils/ptr"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -13,9 +11,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/reference"
 )
 
-// invalidConfiguration is the failureReason of a pool that lost its infrastructure.
-const invalidConfiguration = "InvalidConfiguration"
-
 // TellLegacy fills what a pool tells clients of v1beta1, after Tell. Its counters
 // go by the Nodes alone; while these cannot be seen they stay as they were.
 func TellLegacy(f Facts) {
@@ -23,8 +18,7 @@ func TellLegacy(f Facts) {
 	st := ptr.Deref(ptr.Deref(p.Status.Deprecated, clusterv1.MachinePoolDeprecatedStatus{}).V1Beta1, clusterv1.MachinePoolV1Beta1DeprecatedStatus{})
 	isDeleting := !p.DeletionTimestamp.IsZero()
 	if f.Infrastructure.Missing && f.provisioned() && !isDeleting {
-		st.FailureReason = new(invalidConfiguration)
-		st.FailureMessage = new(fmt.Sprintf("%s has been deleted while the MachinePool still exists", f.Infrastructure))
+		f.Infrastructure.NoteGone(&st.FailureReason, &st.FailureMessage, "MachinePool")
 	}
 	reference.NoteFailure(&st.FailureReason, &st.FailureMessage, f.BootstrapConfig, f.Infrastructure)
 

@@ -3,9 +3,22 @@
 package reference
 
 import (
+	"fmt"
+
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/legacy"
 )
+
+// invalidConfiguration is the failureReason of what has lost an object that it
+// refers to.
+const invalidConfiguration = "InvalidConfiguration"
+
+// NoteGone shows that the object has been deleted under what needs it, in the two
+// fields of its status. It stays until something else is reported.
+func (o Object) NoteGone(reason, message **string, needs string) {
+	*reason = new(invalidConfiguration)
+	*message = new(fmt.Sprintf("%s has been deleted while the %s still exists", o, needs))
+}
 
 // Legacy says how to show Ready of an object to clients of v1beta1.
 type Legacy struct {
