@@ -20,8 +20,8 @@ import (
 // something, an interrupted attempt is made again, and once it lacks nothing,
 // nobody needs to look at the others.
 func (f Factory) Sync(ctx context.Context, m *clusterv1.Machine, t machinetemplate.Template) error {
-	if err := f.record(ctx, m, t); err != nil || t.InStep(m) {
-		return err
+	if t.InStep(m) {
+		return f.record(ctx, m, t)
 	}
 	commit := patch.Remember(f.Mgmt, m, patch.As(f.FieldOwner))
 	err := f.Prepare(ctx, m, t)
