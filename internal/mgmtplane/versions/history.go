@@ -107,9 +107,5 @@ func share(now, was any) (any, bool) {
 		}
 		return now, false
 	}
-	switch was.(type) {
-	case map[string]any, []any:
-		return now, false
-	}
 	return was, now == was
 }

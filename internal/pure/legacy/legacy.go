@@ -5,7 +5,7 @@
 //
 //   - Every condition is positive: True is the good news. How bad it is that one
 //     is False says its severity.
-//   - Set stores conditions, Summary and Merge turn several into one, Mirror shows
+//   - Set stores conditions, Ready and Merge turn several into one, Mirror shows
 //     that of another object, Aggregate one of many objects.
 //   - What several say together is what the worst says: first what is False, by
 //     its severity, then what is True, then what is Unknown.
