@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/template"
@@ -104,11 +106,13 @@ func TestAnotherTemplateOfAPoolIsRolledOutBySurge(t *testing.T) {
 		p.Spec.Template.Simulated.VM.StartupMilliseconds = new(int32(100))
 	})
 	f.eventually(func() error {
-		now := f.uids("c", worker)
-		if len(now) > 4 {
-			t.Fatalf("there are %d Machines, want one more than 3 at most: %v", len(now), now)
+		// A Machine outlives the machine that it stands for by a moment.
+		machines := &infrav1.LocalMachineList{}
+		f.must(f.Client.List(f.Context(), machines, client.InNamespace(f.Namespace), client.HasLabels{clusterv1.MachinePoolNameLabel}))
+		if n := len(machines.Items); n > 4 {
+			t.Fatalf("there are %d LocalMachines, want one more than 3 at most", n)
 		}
-		for _, uid := range now {
+		for _, uid := range f.uids("c", worker) {
 			if slices.Contains(old, uid) {
 				return fmt.Errorf("Machine %s is of the old template", uid)
 			}

@@ -189,7 +189,7 @@ func plain(err error) error {
 func (c *connection) open(ctx context.Context) error {
 	viewing, cancel := context.WithCancel(ctx)
 	c.cancel = cancel
-	failed := make(chan error)
+	failed := make(chan error, 1) // a view may fail before anybody looks
 	c.viewing.Go(func() { c.nodes.run(viewing, failed) })
 	c.viewing.Go(func() { c.pods.run(viewing, failed) })
 	timeout := time.NewTimer(openTimeout)
