@@ -36,6 +36,8 @@ func (s storages) GetRESTOptions(r schema.GroupResource, example runtime.Object)
 	if err != nil {
 		return opts, err
 	}
+	text := opts.StorageConfig.Codec
+	opts.StorageConfig.Codec = parsed{text}
 	next := opts.Decorator
 	opts.Decorator = func(config *storagebackend.ConfigForResource, prefix string, keyFunc func(runtime.Object) (string, error), newFunc, newListFunc func() runtime.Object,
 		attrs storage.AttrFunc, trigger storage.IndexerFuncs, indexers *cache.Indexers,
@@ -43,7 +45,7 @@ func (s storages) GetRESTOptions(r schema.GroupResource, example runtime.Object)
 		kind := newFunc().GetObjectKind().GroupVersionKind()
 		direct := *config
 		if !s.by.Converts(kind) {
-			direct.Codec = storedCodec{config.Codec, kind, &history{}}
+			direct.Codec = storedCodec{config.Codec, text, kind, &history{}}
 			return next(&direct, prefix, keyFunc, newFunc, newListFunc, attrs, trigger, indexers)
 		}
 		codec := directCodec{config.Codec, kind.GroupVersion().String(), s.by.Stored(kind.GroupKind()), s.by, false}
@@ -63,13 +65,34 @@ func (s storages) GetRESTOptions(r schema.GroupResource, example runtime.Object)
 	return opts, nil
 }
 
-// storedCodec does not convert what is stored at the version that is wanted. The
-// codec it wraps decodes, prunes and defaults the stored version; unless what it
-// decodes into has no version of its own, it then converts it, for which it copies
-// it, even to that same version, and prunes it again: half of what it costs to fill
-// a watch cache.
+// parsed is the codec that the API server's codec for custom resources wraps. It
+// takes what is parsed already as it is.
+type parsed struct{ runtime.Codec }
+
+// Decode implements runtime.Decoder.
+func (p parsed) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	if u, ok := into.(*unstructured.Unstructured); ok && data == nil {
+		if object, ok := u.Object[enclosed].(map[string]any); ok {
+			u.Object = object
+			return u, new(u.GroupVersionKind()), nil
+		}
+	}
+	return p.Codec.Decode(data, defaults, into)
+}
+
+// enclosed is where parsed finds an object. Into one that has a version for itself
+// the codec between would not decode, but convert.
+const enclosed = "parsed"
+
+// storedCodec does not convert what is stored at the version that is wanted, nor
+// does it make well-formed metadata well-formed. The codec it wraps decodes, prunes
+// and defaults the stored version, and writes all metadata as text and back; unless
+// what it decodes into has no version of its own, it then converts it, for which it
+// copies it, even to that same version, and prunes it again: most of what it costs
+// to fill a watch cache.
 type storedCodec struct {
 	runtime.Codec
+	text    runtime.Decoder // of what is stored
 	kind    schema.GroupVersionKind
 	watched *history
 }
@@ -85,7 +108,7 @@ func (c storedCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into
 		return c.Codec.Decode(data, defaults, into)
 	}
 	u := &unstructured.Unstructured{}
-	_, gvk, err := c.Codec.Decode(data, defaults, u)
+	gvk, err := c.decode(data, defaults, u)
 	if err != nil {
 		return nil, gvk, err
 	}
@@ -97,6 +120,25 @@ func (c storedCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into
 		c.watched.add(out)
 	}
 	return out, gvk, nil
+}
+
+// decode keeps well-formed metadata from the codec it wraps, but for the
+// generation, which that would set.
+func (c storedCodec) decode(data []byte, defaults *schema.GroupVersionKind, u *unstructured.Unstructured) (*schema.GroupVersionKind, error) {
+	if _, gvk, err := c.text.Decode(data, defaults, u); err != nil {
+		return gvk, err
+	}
+	metadata, ok := u.Object["metadata"].(map[string]any)
+	ok = ok && wellFormed(metadata)
+	if ok {
+		u.Object["metadata"] = map[string]any{"generation": metadata["generation"]}
+	}
+	u.Object = map[string]any{enclosed: u.Object}
+	_, gvk, err := c.Codec.Decode(nil, defaults, u)
+	if err == nil && ok {
+		u.Object["metadata"] = metadata
+	}
+	return gvk, err
 }
 
 // directCodec converts between the stored version and an old one without a
