@@ -108,7 +108,7 @@ func TuneHeap() {
 		Floor: 300 << 20,
 		// With tens of clusters, or a few hundred that are at rest, it has 150 to
 		// 400 MiB in use.
-		Small: 120, Large: 850 << 20,
+		Small: 120, Large: 1000 << 20,
 		// 100 clusters applied at once have 700 MiB in use when they are busiest,
 		// and were promised to fit 1.2 GiB: 1.0 with 45, 1.5 with 70.
 		Percent: 55,
