@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -122,12 +121,12 @@ func (c *Client) create(ctx context.Context, want, as *unstructured.Unstructured
 	refused, _ := errors.AsType[*apierrors.StatusError](err)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		// Somebody may write between the two looks: controllers do, while a cluster is made.
-		err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-			live, err = c.checkSame(ctx, want)
-			return err
-		})
-		return live, false, err
+		// Somebody may write between the two looks: controllers do, again and again, while a cluster is made.
+		for {
+			if live, err = c.checkSame(ctx, want); !apierrors.IsConflict(err) {
+				return live, false, err
+			}
+		}
 	case apierrors.IsNotFound(err) && refused.ErrStatus.Details != nil && refused.ErrStatus.Details.Kind == "namespaces":
 		return nil, false, &noNamespaceError{want.GetNamespace()}
 	case err != nil:
