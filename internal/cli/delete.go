@@ -15,10 +15,11 @@ import (
 )
 
 type deleteClusterOptions struct {
-	mgmt      command.MgmtFlags
-	namespace string
-	wait      bool
-	timeout   time.Duration
+	mgmt           command.MgmtFlags
+	namespace      string
+	wait           bool
+	timeout        time.Duration
+	ignoreNotFound bool
 }
 
 func newDelete(env *Env) *cobra.Command {
@@ -44,6 +45,7 @@ was applied, what carries its label is deleted.`,
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of the cluster (default: that of the kubeconfig)")
 	cmd.Flags().BoolVar(&o.wait, "wait", true, "wait until the cluster is gone")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to wait")
+	cmd.Flags().BoolVar(&o.ignoreNotFound, "ignore-not-found", false, "one that is not there is no error")
 	return cmd
 }
 
@@ -79,6 +81,10 @@ func runDeleteCluster(ctx context.Context, env *Env, o deleteClusterOptions, nam
 // deleteRemains removes what there is of a cluster without its Cluster.
 func deleteRemains(ctx context.Context, env *Env, c *clusterctl.Client, o deleteClusterOptions, none *clusterctl.NoClusterError) error {
 	remains, err := c.DeleteRemains(ctx, none.Key, progress(env))
+	if err == nil && len(remains) == 0 && o.ignoreNotFound {
+		env.Say("There is no Cluster %s", none.Key)
+		return nil
+	}
 	if err != nil || len(remains) == 0 {
 		return errors.Join(none, err)
 	}

@@ -77,10 +77,7 @@ func runSection(t *testing.T, text string) {
 		t.Fatalf("found %d blocks to run and compare: is the page written in another way now?", len(steps))
 	}
 	dir := t.TempDir()
-	log, err := runSteps(t, steps, dir, testenv.Binary(t), root)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, log)
-	}
+	runSteps(t, steps, dir, testenv.Binary(t), root)
 	for i, b := range steps {
 		if b.language != "text" {
 			continue
@@ -161,11 +158,12 @@ func substitute(t *testing.T, page string, pairs [][2]string) string {
 func output(dir string, block int) string { return filepath.Join(dir, fmt.Sprintf("output-%d", block)) }
 
 // runSteps runs the blocks one after the other in one shell, and stops what
-// they leave behind.
-func runSteps(t *testing.T, steps []block, dir, program, root string) (string, error) {
+// they leave behind when one fails.
+func runSteps(t *testing.T, steps []block, dir, program, root string) {
 	t.Helper()
 	var script strings.Builder
-	script.WriteString("set -euo pipefail\n" + curl)
+	command := filepath.Join(dir, "command")
+	fmt.Fprintf(&script, "set -Eeuo pipefail\ntrap 'echo \"$BASH_COMMAND\" > %q' ERR\n%s", command, curl)
 	for i, b := range steps {
 		switch {
 		case b.title != "":
@@ -189,18 +187,25 @@ func runSteps(t *testing.T, steps []block, dir, program, root string) (string, e
 	cmd.Stdout, cmd.Stderr = &said, &said
 	err := cmd.Run()
 	if err == nil {
-		return "", nil
+		return
 	}
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	down := exec.Command(program, "down")
 	down.Env = cmd.Env
-	_ = down.Run() // there may be no plane
+	_ = down.Run()                    // there may be no plane
+	failed, _ := os.ReadFile(command) // there is none when time was up
+	var all []string
 	for i, b := range steps {
 		if text, err := os.ReadFile(output(dir, i)); err == nil {
-			fmt.Fprintf(&said, "$ %s%s", b.text, text)
+			all = append(all, fmt.Sprintf("line %d of the steps:\n%s-----\n%s", b.line, b.text, text))
 		}
 	}
-	return said.String(), err
+	last := ""
+	if len(all) > 0 {
+		last = all[len(all)-1]
+	}
+	// What failed comes first and, after all that went well, last: logs are cut.
+	t.Fatalf("%v of %q %s\n%s\nAll of them:\n%s", err, failed, said.String(), last, strings.Join(all, "\n"))
 }
 
 // bookEnv is an environment with a home of its own, where Go finds its caches
