@@ -20,7 +20,7 @@ var layers = []layer{
 	{name: "leaf", dirs: []string{"contract", "conditions", "extension", "manifests", "internal/kit/"}, may: []string{"api", "leaf"}},
 	{name: "pure", dirs: []string{"internal/pure/", "clusterctl/tree"}, may: []string{"api", "leaf", "pure"}, pure: true},
 	{name: "access", dirs: []string{"internal/access/", "internal/mgmtplane"}, may: []string{"api", "leaf", "pure", "access"}},
-	{name: "simulated", dirs: []string{"internal/simulated"}, may: []string{"api", "leaf", "pure", "access", "simulated"}},
+	{name: "simulated", dirs: []string{"internal/simulated", "simulated"}, may: []string{"api", "leaf", "pure", "access", "simulated"}},
 	{name: "controller", dirs: []string{"internal/controller/", "internal/admission/"}, may: []string{"api", "leaf", "pure", "access"}},
 	{name: "library", dirs: []string{"clusterctl", "conformance"}, may: []string{"api", "leaf", "pure", "access", "library"}},
 	{name: "app", dirs: []string{"internal/app", "internal/cli"}, may: []string{"api", "leaf", "pure", "access", "simulated", "controller", "library", "app"}},

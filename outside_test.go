@@ -23,6 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/tree"
 	conformance "github.com/capstan-dev/capstan/conformance/extension"
 	"github.com/capstan-dev/capstan/conformance/provider"
+	"github.com/capstan-dev/capstan/simulated"
 )
 
 func read(ctx context.Context, c *clusterctl.Client, key client.ObjectKey) (*tree.Node, error) {
@@ -38,6 +39,12 @@ func check(ctx context.Context, url string) (conformance.Report, error) {
 
 func TestExtension(t *testing.T) {
 	conformance.Test(t, conformance.Config{URL: "https://127.0.0.1:9443"})
+}
+
+func TestOnASimulatedCluster(t *testing.T) {
+	if cfg := simulated.Start(t, simulated.Options{Workers: 3}); cfg.Host == "" {
+		t.Error("it has no address")
+	}
 }
 
 func TestProvider(t *testing.T) {

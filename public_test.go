@@ -45,7 +45,7 @@ func TestPublicPackagesAreForOthers(t *testing.T) {
 // TestLibrariesShowHowTheyAreUsed wants an example that runs, for the packages
 // whose authors write programs against them.
 func TestLibrariesShowHowTheyAreUsed(t *testing.T) {
-	for _, dir := range []string{"clusterctl", "clusterctl/tree", "conditions", "contract", "extension/catalog", "extension/mutation"} {
+	for _, dir := range []string{"clusterctl", "clusterctl/tree", "conditions", "contract", "extension/catalog", "extension/mutation", "simulated"} {
 		names, err := filepath.Glob(dir + "/*_test.go")
 		if err != nil {
 			t.Fatal(err)
