@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/journal"
@@ -34,6 +33,7 @@ type cluster struct {
 
 	// What requests to the API server look at, without the lock.
 	answer  atomic.Int32 // an apiserver.Fault
+	skew    atomic.Int64 // how far the clock of the API server is ahead
 	version atomic.Value // string
 	members atomic.Pointer[etcd.Cluster]
 
@@ -72,7 +72,7 @@ func (c *cluster) open() error {
 		}
 	}
 	server, err := apiserver.New(apiserver.Options{
-		Name: c.record.key().String(), Clock: c.b.clock, Log: c.b.log,
+		Name: c.record.key().String(), Clock: skewed{c.b.clock, &c.skew}, Log: c.b.log,
 		Journal:     journal.At(filepath.Join(c.dir, journalFile), c.b.log),
 		Version:     func() string { return c.version.Load().(string) },
 		Answer:      func() apiserver.Fault { return apiserver.Fault(c.answer.Load()) },
@@ -167,7 +167,7 @@ func sameEtcd(a, b etcd.State) bool {
 		return false
 	}
 	for i := range a.Members {
-		if a.Members[i].ID != b.Members[i].ID || a.Members[i].Down != b.Members[i].Down || a.Members[i].Learner != b.Members[i].Learner {
+		if m, n := a.Members[i], b.Members[i]; m.ID != n.ID || m.Down != n.Down || m.Learner != n.Learner || m.Lags != n.Lags {
 			return false
 		}
 	}
@@ -223,20 +223,19 @@ func (c *cluster) refresh() error {
 			serving = append(serving, m)
 		}
 	}
-	answer := apiserver.None
-	switch {
-	case slices.Contains(c.record.Faults, infrav1.ClusterFaultAPIServerRefuses):
-		answer = apiserver.Refuse
-	case slices.Contains(c.record.Faults, infrav1.ClusterFaultAPIServerHangs), len(serving) == 0, c.quorum() != nil:
-		answer = apiserver.Hang
+	answer := c.ailing()
+	if len(serving) == 0 || c.quorum() != nil {
+		answer |= apiserver.Hang
 	}
-	if answer == apiserver.Hang && c.b.stepped {
-		answer = apiserver.Refuse
+	if c.b.stepped { // where nobody waits for time to pass
+		if answer &^= apiserver.Slow; answer.Has(apiserver.Hang) {
+			answer = apiserver.Refuse
+		}
 	}
 	if v := lowest(started); v != "" {
 		c.version.Store(v)
 	}
-	listen := len(started) > 0 && answer != apiserver.Refuse
+	listen := len(started) > 0 && !answer.Has(apiserver.Refuse)
 	was := apiserver.Fault(c.answer.Swap(int32(answer)))
 	if was != answer {
 		c.server.Recheck()
@@ -270,7 +269,7 @@ func (c *cluster) answers() error {
 	switch {
 	case !c.listening:
 		return &url.Error{Op: "Get", URL: at, Err: fmt.Errorf("dial tcp %s: connect: connection refused", c.place.addr)}
-	case c.answer.Load() != int32(apiserver.None):
+	case apiserver.Fault(c.answer.Load()).Has(apiserver.Hang):
 		return &url.Error{Op: "Get", URL: at, Err: context.DeadlineExceeded}
 	}
 	return nil
@@ -278,7 +277,7 @@ func (c *cluster) answers() error {
 
 // serves says whether the machine's API server works.
 func (c *cluster) serves(m *machine) bool {
-	return m.did(stepAPIServer) && !m.has(infrav1.MachineFaultAPIServerHangs) && c.etcdRuns(m)
+	return m.did(stepAPIServer) && c.runs(m, "kube-apiserver")
 }
 
 // etcdRuns says whether the machine's etcd does; where etcd is elsewhere it

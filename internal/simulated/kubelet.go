@@ -85,26 +85,38 @@ func (c *cluster) runs(m *machine, component string) bool {
 	case "etcd":
 		return c.etcdRuns(m)
 	case "kube-apiserver":
-		return c.etcdRuns(m) && !m.has(infrav1.MachineFaultAPIServerHangs)
+		return c.etcdRuns(m) && !m.has(infrav1.MachineFaultAPIServerHangs) && !m.off()
 	}
-	return true
+	return !m.off()
 }
 
 // syncFaults makes what has started on a machine follow its faults.
 func (c *cluster) syncFaults(m *machine) error {
-	if e := c.members.Load(); e != nil && m.did(stepEtcd) {
-		e.SetRunning(m.NodeName, !m.has(infrav1.MachineFaultEtcdUnhealthy))
+	if m.did(stepEtcd) {
+		c.syncEtcd(m)
 	}
 	var errs []error
 	if m.did(stepNode) {
 		status := corev1.ConditionTrue
-		if m.has(infrav1.MachineFaultNodeNotReady) {
+		switch {
+		case m.off():
+			status = corev1.ConditionUnknown
+		case m.has(infrav1.MachineFaultNodeNotReady):
 			status = corev1.ConditionFalse
 		}
 		errs = append(errs, c.setReady(m.NodeName, status))
 	}
 	// Losing one member may cost the others their quorum, but not their pods.
 	return errors.Join(append(errs, c.syncPods(m))...)
+}
+
+// syncEtcd makes the etcd member of a machine follow its faults.
+func (c *cluster) syncEtcd(m *machine) {
+	if e := c.members.Load(); e != nil {
+		e.SetRunning(m.NodeName, !m.has(infrav1.MachineFaultEtcdUnhealthy) && !m.off())
+		e.SetLags(m.NodeName, m.has(infrav1.MachineFaultEtcdLags))
+		e.SetFull(m.NodeName, m.has(infrav1.MachineFaultEtcdDiskFull))
+	}
 }
 
 func (c *cluster) setReady(name string, status corev1.ConditionStatus) error {

@@ -99,6 +99,7 @@ type machine struct {
 	Until   time.Time `json:"until,omitzero"`    // when it gives up waiting
 	Waiting string    `json:"waiting,omitempty"` // for what
 	Failure string    `json:"failure,omitempty"` // why it never will
+	Lost    bool      `json:"lost,omitempty"`    // its disk is
 	// Set when kubeadm's configuration has been read, and the Node made.
 	NodeName       string `json:"nodeName,omitempty"`
 	NodeProviderID string `json:"nodeProviderID,omitempty"`
@@ -137,7 +138,11 @@ func (m *machine) status() MachineStatus {
 	case m.finished():
 		s.Stage = Running
 	default:
-		s.Stage = m.next()
+		if s.Stage = m.next(); m.Lost {
+			s.Message = "its disk is lost"
+		} else if m.off() {
+			s.Message = "it has no power"
+		}
 	}
 	if m.NodeProviderID != "" {
 		s.ProviderID = m.NodeProviderID
@@ -180,6 +185,7 @@ func (c *cluster) ensureMachine(want machineSpec) (MachineStatus, error) {
 		}
 		m = &machine{machineSpec: want, Index: c.record.Machines, Address: machineAddress(c.record.Machines)}
 		m.BootstrapData, m.dirty = slices.Clone(want.BootstrapData), true
+		m.Lost = m.has(infrav1.MachineFaultDiskLost)
 		c.record.Machines++
 		c.machines = append(c.machines, m)
 	} else if err := c.update(m, want); err != nil {
@@ -196,6 +202,7 @@ func (c *cluster) update(m *machine, want machineSpec) error {
 		return nil
 	}
 	m.Faults, m.dirty = slices.Clone(want.Faults), true
+	m.Lost = m.Lost || m.has(infrav1.MachineFaultDiskLost)
 	if another {
 		m.Version = want.Version
 		if err := c.upgrade(m); err != nil {

@@ -47,7 +47,7 @@ func (b *broken) Unwrap() error { return b.err }
 // further.
 func (c *cluster) advance(m *machine) (moved bool, err error) {
 	for !m.finished() {
-		if m.next() == stepBoot && m.has(infrav1.MachineFaultNeverBoots) {
+		if m.off() || m.next() == stepBoot && (m.has(infrav1.MachineFaultNeverBoots) || c.has(infrav1.ClusterFaultMachinesNeverBoot)) {
 			m.sleep()
 			return moved, nil
 		}
@@ -186,7 +186,7 @@ func (c *cluster) join(m *machine) error {
 		}
 	}
 	docs, err := m.run.Discover(bootstrap.Cluster{
-		Endpoint: c.place.addr.String(), CA: c.record.PKI.CA.Cert, Objects: c.server.Store(), Now: c.b.clock.Now(),
+		Endpoint: c.place.addr.String(), CA: c.record.PKI.CA.Cert, Objects: c.server.Store(), Now: skewed{c.b.clock, &c.skew}.Now(),
 	})
 	if err != nil {
 		return err
@@ -238,9 +238,7 @@ func (c *cluster) startEtcd(m *machine) error {
 			return &waiting{fmt.Errorf("kubeadm join: error execution phase control-plane-join/etcd: error creating local etcd static pod manifest file: %w", err), etcdTimeout}
 		}
 	}
-	if m.has(infrav1.MachineFaultEtcdUnhealthy) {
-		e.SetRunning(m.NodeName, false)
-	}
+	c.syncEtcd(m)
 	return c.syncPods(m)
 }
 

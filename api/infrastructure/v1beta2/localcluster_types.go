@@ -13,7 +13,7 @@ import (
 const LocalClusterFinalizer = "infrastructure.capstan.dev/localcluster"
 
 // ClusterFault is something that is made to go wrong with a simulated cluster.
-// +kubebuilder:validation:Enum=APIServerHangs;APIServerRefuses
+// +kubebuilder:validation:Enum=APIServerHangs;APIServerRefuses;APIServerSlow;WatchesLost;MachinesNeverBoot;ClockAhead;ClockBehind
 type ClusterFault string
 
 const (
@@ -23,6 +23,25 @@ const (
 
 	// ClusterFaultAPIServerRefuses makes the endpoint refuse connections.
 	ClusterFaultAPIServerRefuses ClusterFault = "APIServerRefuses"
+
+	// ClusterFaultAPIServerSlow makes the API server answer each request two
+	// seconds late.
+	ClusterFaultAPIServerSlow ClusterFault = "APIServerSlow"
+
+	// ClusterFaultWatchesLost ends each watch as soon as it has begun.
+	ClusterFaultWatchesLost ClusterFault = "WatchesLost"
+
+	// ClusterFaultMachinesNeverBoot keeps machines that have not come up yet
+	// from coming up.
+	ClusterFaultMachinesNeverBoot ClusterFault = "MachinesNeverBoot"
+
+	// ClusterFaultClockAhead sets the clock of the API server an hour ahead:
+	// tokens that are good have expired for it.
+	ClusterFaultClockAhead ClusterFault = "ClockAhead"
+
+	// ClusterFaultClockBehind sets the clock of the API server back by an hour:
+	// certificates that are new are not valid yet for it.
+	ClusterFaultClockBehind ClusterFault = "ClockBehind"
 )
 
 // LocalClusterSpec is the desired state of a LocalCluster.

@@ -14,12 +14,20 @@ import (
 const LocalMachineFinalizer = "infrastructure.capstan.dev/localmachine"
 
 // MachineFault is something that is made to go wrong with a simulated machine.
-// +kubebuilder:validation:Enum=NeverBoots;NodeNotReady;APIServerHangs;EtcdUnhealthy
+// +kubebuilder:validation:Enum=NeverBoots;PoweredOff;DiskLost;NodeNotReady;APIServerHangs;EtcdUnhealthy;EtcdLags;EtcdDiskFull
 type MachineFault string
 
 const (
 	// MachineFaultNeverBoots keeps the machine from ever coming up.
 	MachineFaultNeverBoots MachineFault = "NeverBoots"
+
+	// MachineFaultPoweredOff stops everything on the machine: its kubelet says
+	// nothing any more. Once it is taken away all runs again.
+	MachineFaultPoweredOff MachineFault = "PoweredOff"
+
+	// MachineFaultDiskLost stops everything on the machine for good: what it
+	// would start from is lost, also after the fault was taken away.
+	MachineFaultDiskLost MachineFault = "DiskLost"
 
 	// MachineFaultNodeNotReady makes the machine's Node report NotReady.
 	MachineFaultNodeNotReady MachineFault = "NodeNotReady"
@@ -28,9 +36,18 @@ const (
 	// machine accept connections and never answer.
 	MachineFaultAPIServerHangs MachineFault = "APIServerHangs"
 
-	// MachineFaultEtcdUnhealthy makes the etcd member of a control plane
-	// machine report errors.
+	// MachineFaultEtcdUnhealthy stops the etcd member of a control plane
+	// machine, and with it the API server beside it.
 	MachineFaultEtcdUnhealthy MachineFault = "EtcdUnhealthy"
+
+	// MachineFaultEtcdLags keeps the etcd member of a control plane machine
+	// behind the others: it does not lead, and what it is asked that needs the
+	// latest state times out. It counts for the quorum.
+	MachineFaultEtcdLags MachineFault = "EtcdLags"
+
+	// MachineFaultEtcdDiskFull makes the etcd member of a control plane machine
+	// raise the alarm NOSPACE: the cluster stores nothing any more.
+	MachineFaultEtcdDiskFull MachineFault = "EtcdDiskFull"
 )
 
 // LocalMachineSpec is the desired state of a LocalMachine.

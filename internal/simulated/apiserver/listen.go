@@ -141,7 +141,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.server.answer() == Refuse {
+		if l.server.answer().Has(Refuse) {
 			_ = c.Close() // as meant
 			continue
 		}

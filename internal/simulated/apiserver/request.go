@@ -130,6 +130,9 @@ func (r *request) body() ([]byte, error) {
 
 // writing says how the client wants its write done.
 func (s *Server) writing(r *request) (objects.Writing, error) {
+	if s.answer().Has(Full) {
+		return objects.Writing{}, errors.New("etcdserver: mvcc: database space exceeded")
+	}
 	w := objects.Writing{Check: s.authz.Limit(r.user, r.kind), Manager: patching.ManagerName(r.query.Get("fieldManager"), r.UserAgent()), Sub: r.sub}
 	for _, v := range r.query["dryRun"] {
 		if v != metav1.DryRunAll {

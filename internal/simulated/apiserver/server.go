@@ -37,16 +37,24 @@ type Store = objects.Store
 // Object is what a Store takes and gives.
 type Object = objects.Object
 
-// Fault is a way in which an API server does not answer.
-type Fault int
+// Fault is how an API server fails its clients: a set of ways.
+type Fault int32
 
-// The faults. With Hang a request is taken and never answered; with Refuse
-// connections are closed.
+// The faults.
 const (
-	None Fault = iota
-	Hang
-	Refuse
+	None       Fault = 0
+	Hang       Fault = 1 << iota // a request is taken and never answered
+	Refuse                       // connections are closed
+	Slow                         // a request is answered late
+	CutWatches                   // a watch ends as soon as it has begun
+	Full                         // there is no room in etcd: nothing is stored
 )
+
+// Has reports whether one way is in the set.
+func (f Fault) Has(way Fault) bool { return f&way != 0 }
+
+// late is by how much an answer is that is Slow.
+const late = 2 * time.Second
 
 // Options is what a Server needs. Name, Version, Clock and Log are required.
 type Options struct {
@@ -144,7 +152,7 @@ func (s *Server) Token(token string) (access.User, error) { return s.authn.Token
 // Recheck makes requests that wait, and connections that are open, notice that
 // Answer has changed.
 func (s *Server) Recheck() {
-	refuse := s.answer() == Refuse
+	refuse := s.answer().Has(Refuse)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.recheck)
@@ -187,34 +195,46 @@ const hangPoll = 500 * time.Millisecond
 // be answered at all.
 func (s *Server) admitted(ctx context.Context) bool {
 	for {
-		s.mu.Lock()
-		recheck := s.recheck
-		s.mu.Unlock()
-		switch s.answer() {
-		case None:
+		recheck := s.rechecked()
+		switch answer := s.answer(); {
+		case answer.Has(Refuse):
+			return false
+		case !answer.Has(Hang):
 			return true
-		case Refuse:
+		}
+		if !s.wait(ctx, hangPoll, recheck) {
 			return false
 		}
-		timer := time.NewTimer(hangPoll)
-		select {
-		case <-recheck:
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return false
-		case <-s.closed.Done():
-			timer.Stop()
-			return false
-		}
-		timer.Stop()
 	}
+}
+
+// rechecked is closed by the next Recheck.
+func (s *Server) rechecked() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.recheck
+}
+
+// wait takes some time, or less if something else happens. It is false when
+// nobody waits for an answer any more.
+func (s *Server) wait(ctx context.Context, d time.Duration, until <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-until:
+	case <-timer.C:
+	case <-ctx.Done():
+		return false
+	case <-s.closed.Done():
+		return false
+	}
+	return true
 }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.recoverPanic(w, r)
-	if !s.admitted(r.Context()) {
+	if s.answer().Has(Slow) && !s.wait(r.Context(), late, s.rechecked()) || !s.admitted(r.Context()) {
 		panic(http.ErrAbortHandler)
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)

@@ -122,6 +122,10 @@ func (o *watcher) run() {
 	bookmark := time.NewTicker(bookmarkEvery)
 	defer bookmark.Stop()
 	for {
+		recheck := o.s.rechecked()
+		if o.s.answer().Has(CutWatches) {
+			return
+		}
 		events, reached, changed, err := o.s.objects.Entries().Since(o.r.kind.GroupResource(), o.version)
 		if !o.s.admitted(o.r.Context()) {
 			return
@@ -141,6 +145,7 @@ func (o *watcher) run() {
 		}
 		select {
 		case <-changed:
+		case <-recheck:
 		case <-bookmark.C:
 			if o.bookmarks && o.version > o.told && (o.bookmark(nil) != nil || o.flush() != nil) {
 				return

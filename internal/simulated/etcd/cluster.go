@@ -5,6 +5,7 @@ package etcd
 import (
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -170,6 +171,40 @@ func (c *Cluster) SetRunning(name string, running bool) (changed bool) {
 	c.mu.Unlock()
 	closeAll(cut)
 	return changed
+}
+
+// SetLags puts the member of that name behind the others, or up with them.
+func (c *Cluster) SetLags(name string, lags bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := c.state.named(name); m != nil && m.Lags != lags {
+		m.Lags = lags
+		c.state.elect()
+	}
+}
+
+// SetFull raises the alarm NOSPACE of the member of that name, or clears it.
+func (c *Cluster) SetFull(name string, full bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.state.named(name)
+	if m == nil || m.full() == full {
+		return
+	}
+	c.state.Index++
+	if full {
+		m.Alarms = append(m.Alarms, noSpace)
+		return
+	}
+	m.Alarms = slices.DeleteFunc(m.Alarms, func(a string) bool { return a == noSpace })
+}
+
+// Full says whether a member has raised the alarm NOSPACE: then nothing is
+// stored, by any of them.
+func (c *Cluster) Full() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.state.Members, func(m Member) bool { return m.full() })
 }
 
 // Close cuts all connections.

@@ -35,8 +35,13 @@ type Member struct {
 	ClientURLs []string `json:"clientURLs,omitempty"`
 	Learner    bool     `json:"learner,omitempty"`
 	Down       bool     `json:"down,omitempty"`   // not running, or its machine is gone
+	Lags       bool     `json:"lags,omitempty"`   // behind the others
 	Alarms     []string `json:"alarms,omitempty"` // NOSPACE, CORRUPT
 }
+
+var noSpace = pb.AlarmType_NOSPACE.String()
+
+func (m Member) full() bool { return slices.Contains(m.Alarms, noSpace) }
 
 func (s *State) clone() State {
 	c := *s
@@ -92,17 +97,16 @@ func (s *State) elect() {
 		s.Leader = 0
 		return
 	}
-	if m := s.member(s.Leader); m != nil && !m.Down && !m.Learner {
+	able := func(m Member) bool { return !m.Learner && !m.Down && !m.Lags }
+	if !slices.ContainsFunc(s.Members, able) { // all are as late as each other
+		able = func(m Member) bool { return !m.Learner && !m.Down }
+	}
+	if m := s.member(s.Leader); m != nil && able(*m) {
 		return
 	}
-	for _, m := range s.Members {
-		if !m.Learner && !m.Down {
-			s.Leader = m.ID
-			s.Term++
-			s.Index++
-			return
-		}
-	}
+	s.Leader = s.Members[slices.IndexFunc(s.Members, able)].ID // a quorum has one
+	s.Term++
+	s.Index++
 }
 
 // writable is etcd's answer to a request that goes through raft.
@@ -210,7 +214,7 @@ func (s *State) promote(id uint64) error {
 	switch {
 	case m == nil:
 		return rpctypes.ErrGRPCMemberNotFound
-	case m.Learner && m.Down:
+	case m.Learner && (m.Down || m.Lags):
 		return rpctypes.ErrGRPCLearnerNotReady
 	case !m.Learner:
 		return rpctypes.ErrGRPCMemberNotLearner
@@ -251,7 +255,7 @@ func (s *State) moveLeader(at, to uint64) error {
 	if m == nil || m.Learner {
 		return rpctypes.ErrGRPCBadLeaderTransferee
 	}
-	if m.Down {
+	if m.Down || m.Lags {
 		return rpctypes.ErrGRPCTimeout // etcd waits for the transfer until its time is up
 	}
 	if s.Leader != to {

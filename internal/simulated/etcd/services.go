@@ -25,14 +25,25 @@ type member struct {
 	id      uint64
 }
 
-// do answers a request that a learner refuses.
+// do answers a request that a learner refuses, and that needs the latest state.
 func (m *member) do(f func(*State) error) (State, error) {
 	return m.cluster.change(m.id, func(s *State) error {
-		if s.member(m.id).Learner {
-			return rpctypes.ErrGRPCNotSupportedForLearner
+		if err := s.current(m.id); err != nil {
+			return err
 		}
 		return f(s)
 	})
+}
+
+// current says why a member cannot say what the latest state is.
+func (s *State) current(id uint64) error {
+	switch m := s.member(id); {
+	case m.Learner:
+		return rpctypes.ErrGRPCNotSupportedForLearner
+	case m.Lags:
+		return rpctypes.ErrGRPCTimeout
+	}
+	return nil
 }
 
 func (m *member) header(s State) *pb.ResponseHeader {
@@ -50,11 +61,14 @@ func list(s State) []*pb.Member {
 // MemberList lists the members; a linearizable list, which clients ask for
 // unless told otherwise, needs a quorum.
 func (m *member) MemberList(_ context.Context, r *pb.MemberListRequest) (*pb.MemberListResponse, error) {
-	s, err := m.do(func(s *State) error {
-		if r.Linearizable {
-			return s.writable()
+	s, err := m.cluster.change(m.id, func(s *State) error {
+		if !r.Linearizable && !s.member(m.id).Learner {
+			return nil
 		}
-		return nil
+		if err := s.current(m.id); err != nil {
+			return err
+		}
+		return s.writable()
 	})
 	if err != nil {
 		return nil, err
@@ -126,6 +140,9 @@ func (m *maintenance) Status(context.Context, *pb.StatusRequest) (*pb.StatusResp
 		DbSize: databaseSize, DbSizeInUse: databaseInUse, DbSizeQuota: databaseQuota,
 		IsLearner: s.member(m.id).Learner, DowngradeInfo: &pb.DowngradeInfo{},
 	}
+	if s.member(m.id).Lags {
+		resp.RaftAppliedIndex /= 2
+	}
 	if s.Leader == 0 {
 		resp.Errors = append(resp.Errors, "etcdserver: no leader")
 	}
@@ -175,8 +192,8 @@ func (k *keyValues) Range(_ context.Context, r *pb.RangeRequest) (*pb.RangeRespo
 		if r.Serializable {
 			return nil
 		}
-		if s.member(k.id).Learner {
-			return rpctypes.ErrGRPCNotSupportedForLearner
+		if err := s.current(k.id); err != nil {
+			return err
 		}
 		return s.writable()
 	})
