@@ -13,6 +13,11 @@ import (
 // The LocalMachine controller sets and removes it.
 const LocalMachineFinalizer = "infrastructure.capstan.dev/localmachine"
 
+// ChaosAnnotation names the faults of a LocalCluster or LocalMachine that
+// "capstan chaos" has set, separated by commas: it takes them back, and no
+// others.
+const ChaosAnnotation = "infrastructure.capstan.dev/chaos"
+
 // MachineFault is something that is made to go wrong with a simulated machine.
 // +kubebuilder:validation:Enum=NeverBoots;PoweredOff;DiskLost;NodeNotReady;APIServerHangs;EtcdUnhealthy;EtcdLags;EtcdDiskFull
 type MachineFault string
