@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/capstan-dev/capstan/internal/cli/chaos"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/cli/extension"
 	"github.com/capstan-dev/capstan/internal/cli/provider"
@@ -27,6 +28,7 @@ func commands(env *Env) []*cobra.Command {
 		newDescribe(env),
 		newGenerate(env),
 		newGet(env),
+		chaos.New(&env.Env),
 		extension.New(&env.Env),
 		provider.New(&env.Env),
 		topology.New(&env.Env),

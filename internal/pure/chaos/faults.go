@@ -26,17 +26,15 @@ func Begin(obj metav1.Object, fault string) error {
 }
 
 // End takes a fault back that Begin has set, if it is still there.
-func End(obj metav1.Object, fault string) error {
+func End(obj metav1.Object, fault string) {
 	noted := Noted(obj)
 	if !slices.Contains(noted, fault) {
-		return nil
+		return
 	}
 	note(obj, slices.DeleteFunc(noted, func(n string) bool { return n == fault }))
-	f, err := faultsOf(obj)
-	if err == nil {
+	if f, err := faultsOf(obj); err == nil { // else somebody has made it another one
 		f.remove(fault)
 	}
-	return err
 }
 
 // Noted are the faults that Begin has set on an object and End has not taken

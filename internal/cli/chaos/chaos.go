@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package chaos holds the command that makes things go wrong at random with
+// simulated clusters.
+package chaos
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/pure/chaos"
+)
+
+const (
+	// shortest is the least that can be planned in.
+	shortest = 5 * time.Second
+	// often is how close to each other incidents may be on average: closer ones
+	// would be many writes, and no other clusters.
+	often = 100 * time.Millisecond
+	// takingBack bounds what is done after an interruption.
+	takingBack = 30 * time.Second
+)
+
+type options struct {
+	mgmt                        command.MgmtFlags
+	plan                        chaos.Options
+	namespace, record, repeat   string
+	clusters                    []string
+	all, dryRun, yes, stop, rnd bool
+}
+
+// New returns the command chaos.
+func New(env *command.Env) *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "chaos",
+		Short: "Let things go wrong with simulated clusters, at random",
+		Long: `Let things go wrong at random with the simulated clusters of a namespace, for some
+time: machines never boot, lose power, flap or lose their disks; API servers hang,
+refuse, answer late, lose watches or have a wrong clock; members of etcd stop, lag,
+lose their quorum or fill their disks.
+
+What happens when follows from --seed, --for, --every and what there is, and from
+nothing else. Each step is an event on the object that it happens to, and a line of
+a file, with which the same is done again: --repeat. With --dry-run it is only told.
+
+At the end all faults are taken back that were set here, also after Ctrl-C. If the
+program is killed they stay, until the next run or --stop takes them back. Those that
+users have set are left alone. Disks that are lost (--lose-disks) stay so: health
+checks replace such machines, where there are any.
+
+Nothing but simulated clusters is touched. You are asked before it begins, unless
+with --yes. Let one run at a time go on a management cluster.`,
+		Example: `  capstan chaos --for 10m
+  capstan chaos --seed 42 --for 1h --every 10s --cluster demo --yes
+  capstan chaos --repeat ~/.local/share/capstan/chaos/20260102-030405-42.jsonl
+  capstan chaos --stop`,
+		Args: command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.rnd = !cmd.Flags().Changed("seed")
+			if err := o.check(cmd); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), env)
+		},
+	}
+	o.mgmt.Add(cmd, env)
+	f := cmd.Flags()
+	f.Uint64Var(&o.plan.Seed, "seed", 0, "what is random follows from it (default: another one each time, which is told)")
+	f.DurationVar(&o.plan.For.Duration, "for", 10*time.Minute, "how long it lasts")
+	f.DurationVar(&o.plan.Every.Duration, "every", 30*time.Second, "time from one incident to the next, on average")
+	f.BoolVar(&o.plan.LoseDisks, "lose-disks", false, "let a machine of each cluster lose its disk, which stays lost")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the clusters (default: that of the kubeconfig)")
+	f.BoolVarP(&o.all, "all-namespaces", "A", false, "the clusters of all namespaces")
+	f.StringArrayVar(&o.clusters, "cluster", nil, "name of a Cluster; several can be given (default: all)")
+	f.StringVar(&o.record, "record", "", "file to write down what was done (default: a new one in the data directory)")
+	f.StringVar(&o.repeat, "repeat", "", "file of an earlier run, to do the same")
+	f.BoolVar(&o.dryRun, "dry-run", false, "only tell what would be done")
+	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	f.BoolVar(&o.stop, "stop", false, "only take back what earlier runs have left, in all namespaces")
+	_ = cmd.MarkFlagFilename("repeat", "jsonl")
+	return cmd
+}
+
+func (o *options) check(cmd *cobra.Command) error {
+	if err := command.RefuseEmpty(cmd.Flags(), "seed", "namespace", "cluster", "record", "repeat"); err != nil {
+		return err
+	}
+	planned := []string{"seed", "for", "every", "lose-disks", "namespace", "all-namespaces", "cluster"}
+	exclusive := map[string][]string{
+		"stop": append([]string{"record", "repeat", "dry-run"}, planned...), "repeat": planned, "all-namespaces": {"namespace"},
+	}
+	for flag, others := range exclusive {
+		for _, other := range others {
+			if cmd.Flags().Changed(flag) && cmd.Flags().Changed(other) {
+				return command.Misuse(fmt.Errorf("--%s goes without --%s", flag, other))
+			}
+		}
+	}
+	switch {
+	case o.plan.For.Duration < shortest:
+		return command.Misuse(fmt.Errorf("--for %s is too short: give %s or more", o.plan.For.Duration, shortest))
+	case o.plan.Every.Duration < often:
+		return command.Misuse(fmt.Errorf("--every %s is too often: give %s or more", o.plan.Every.Duration, often))
+	}
+	return nil
+}
+
+func (o *options) run(ctx context.Context, env *command.Env) error {
+	mgmt, err := o.mgmt.Load(env)
+	if err != nil {
+		return err
+	}
+	env.Say("Management cluster: %s", mgmt)
+	r, err := newRunner(mgmt.Config, env)
+	if err != nil {
+		return err
+	}
+	if o.stop {
+		n, err := r.takeBack(ctx)
+		if err == nil {
+			env.Say("Took back %d faults.", n)
+		}
+		return err
+	}
+	h, err := o.header(ctx, env, r, mgmt)
+	if err != nil {
+		return err
+	}
+	plan := chaos.Plan(h.Options, h.Clusters)
+	env.Say("Seed %d: %d steps in %s, with %d clusters of %d machines in all.", h.Seed, len(plan), h.For.Duration, len(h.Clusters), h.machines())
+	if o.dryRun {
+		for _, s := range plan {
+			env.Print("%s", told(s))
+		}
+		return nil
+	}
+	if err := o.confirm(ctx, env); err != nil {
+		return err
+	}
+	file, err := o.create(env, h)
+	if err != nil {
+		return err
+	}
+	err = (&run{r, h, file, o.mgmt.Repeat()}).follow(ctx, plan)
+	return errors.Join(err, file.Close())
+}
+
+// header says what is to be done: what an earlier run did, or what the flags ask
+// for with what there is.
+func (o *options) header(ctx context.Context, env *command.Env, r *runner, mgmt command.Mgmt) (header, error) {
+	h := header{Plane: mgmt.Config.Host, Began: env.Now().UTC()}
+	if o.repeat != "" {
+		old, err := readHeader(o.repeat)
+		h.Options, h.Clusters = old.Options, old.Clusters
+		return h, err
+	}
+	if h.Options = o.plan; o.rnd {
+		h.Seed = uint64(env.Now().UnixNano()) % 1e9
+	}
+	namespace := cmp.Or(o.namespace, mgmt.Namespace)
+	if o.all {
+		namespace = metav1.NamespaceAll
+	}
+	clusters, err := r.find(ctx, namespace, o.clusters)
+	if err == nil && len(clusters) == 0 {
+		err = fmt.Errorf("there is no simulated cluster in namespace %s: choose another with --namespace, or all with --all-namespaces", namespace)
+		if o.all {
+			err = errors.New("there is no simulated cluster: `capstan create cluster` makes one")
+		}
+	}
+	h.Clusters = clusters
+	return h, err
+}
+
+// confirm asks whether to go on.
+func (o *options) confirm(ctx context.Context, env *command.Env) error {
+	if o.yes {
+		return nil
+	}
+	env.Say("Things go wrong there on purpose. Go on? [y/N]")
+	type line struct {
+		text string
+		err  error
+	}
+	answers := make(chan line, 1)
+	go func() { // who never answers holds it until the program ends
+		text, err := bufio.NewReader(io.LimitReader(env.In, 100)).ReadString('\n')
+		answers <- line{text, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case answer := <-answers:
+		switch text := strings.ToLower(strings.TrimSpace(answer.text)); {
+		case text == "y" || text == "yes":
+			return nil
+		case text == "" && answer.err != nil:
+			return command.Misuse(errors.New("nobody is there to be asked: say --yes"))
+		}
+		return errors.New("nothing was changed")
+	}
+}
+
+// create makes the file of a run.
+func (o *options) create(env *command.Env, h header) (*record, error) {
+	name := o.record
+	if name == "" {
+		if o.mgmt.DataDir == "" {
+			return nil, command.Misuse(errors.New("--record is needed: neither XDG_DATA_HOME nor HOME says where the data directory is"))
+		}
+		name = filepath.Join(o.mgmt.DataDir, "chaos", fmt.Sprintf("%s-%d.jsonl", h.Began.Format("20060102-150405"), h.Seed))
+	}
+	f, err := newRecord(name, h)
+	if err == nil {
+		env.Say("What is done is written to %s", name)
+	}
+	return f, err
+}
+
+// told is a step in a line.
+func told(s chaos.Step) string { return fmt.Sprintf("%9s  %s", s.At.Duration, s) }
