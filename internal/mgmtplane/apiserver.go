@@ -113,6 +113,13 @@ func (c *completed) startAPIServer(ctx context.Context, p *Plane, config app.Com
 		return fmt.Errorf("build the API server: behind the aggregator is a %T", server.GenericAPIServer.NextDelegate())
 	}
 	openapi.Serve(kube, config.KubeAPIs.ControlPlane.Generic.Config)
+	extensions, ok := kube.NextDelegate().(*genericapiserver.GenericAPIServer)
+	if !ok {
+		return fmt.Errorf("build the API server: behind kube-apiserver is a %T", kube.NextDelegate())
+	}
+	if err := openapi.ServeDefinitions(server.GenericAPIServer, extensions, config.ApiExtensions.GenericConfig.Config); err != nil {
+		return err
+	}
 	server.GenericAPIServer.ShutdownTimeout = connectionsTimeout
 	for path, handler := range c.Handlers {
 		server.GenericAPIServer.Handler.NonGoRestfulMux.Handle(path, handler)
@@ -185,6 +192,7 @@ func (c *completed) configure(ctx context.Context, in apiServerInput) (config ap
 	}
 	takeTurns(&cfg.Aggregator.GenericConfig.Config)
 	openapi.Defer(cfg.KubeAPIs.ControlPlane.Generic)
+	openapi.Defer(&cfg.ApiExtensions.GenericConfig.Config)
 	if c.Conversion != nil {
 		versions.Convert(cfg.ApiExtensions, c.Conversion)
 	}
