@@ -3,8 +3,11 @@
 package differ_test
 
 import (
+	"context"
+	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/capstan-dev/capstan/internal/builder/differ"
@@ -22,6 +25,40 @@ func TestAnApplyIsForetold(t *testing.T) {
 	if o.Server, err = differ.NewLocal(crds); err != nil {
 		t.Fatal(err)
 	}
+	run(t, o)
+}
+
+// busy is a server where others write just before a writer does: they take
+// managedFields away before an apply, and annotate before these are written anew.
+type busy struct {
+	differ.Server
+	requests int
+}
+
+func (b *busy) Do(ctx context.Context, r differ.Request) (map[string]any, int, error) {
+	if b.requests++; b.requests%2 == 0 && strings.HasSuffix(r.Query, "fieldManager="+differ.Manager) {
+		change := map[string]any{"managedFields": []any{map[string]any{}}}
+		if !strings.Contains(r.Query, "force") {
+			change = map[string]any{"annotations": map[string]any{"told": strconv.Itoa(b.requests)}}
+		}
+		// There may be no such object yet.
+		_, _, _ = b.Server.Do(ctx, differ.Request{Method: http.MethodPatch, Path: r.Path, Type: "application/merge-patch+json", Body: map[string]any{"metadata": change}})
+	}
+	return b.Server.Do(ctx, r)
+}
+
+func TestWhoWritesInBetweenOnlyInterrupts(t *testing.T) {
+	t.Parallel()
+	crds, err := differ.CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	local, err := differ.NewLocal(crds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options(t, 20)
+	o.Server = &busy{Server: local}
 	run(t, o)
 }
 

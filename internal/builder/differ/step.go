@@ -49,7 +49,7 @@ func (l *life) step(ctx context.Context) error {
 	in, refused := l.sub.types[t.version].Intend(Manager, t.wanted)
 	if refused == nil {
 		t.in, sent = in, runtime.DeepCopyJSON(in.Object())
-		if err := l.judge(ctx, &t); err != nil {
+		if ok, err := l.judge(ctx, &t); !ok || err != nil {
 			return err
 		}
 	}
@@ -63,8 +63,7 @@ func (l *life) step(ctx context.Context) error {
 	case err != nil:
 		return err
 	case code == http.StatusConflict:
-		l.seen = nil
-		l.report.Counts["interrupted"]++
+		l.interrupted()
 	case code > http.StatusCreated && refused != nil:
 		l.report.Counts["refused by both"]++
 	case code > http.StatusCreated && !t.verdict.Changed() && t.in.Against(t.live, nil).Changed():
@@ -85,25 +84,35 @@ func (l *life) step(ctx context.Context) error {
 	return nil
 }
 
+// interrupted notes that somebody wrote since the object was read, such as the
+// controllers of the server when they see that it is paused.
+func (l *life) interrupted() {
+	l.seen = nil
+	l.report.Counts["interrupted"]++
+}
+
 // judge says what an apply will do. Of managedFields that were lost it writes ours
-// anew first, as a writer does.
-func (l *life) judge(ctx context.Context, t *try) error {
+// anew first, as a writer does; it is not ok if somebody wrote before.
+func (l *life) judge(ctx context.Context, t *try) (ok bool, err error) {
 	if t.verdict = t.in.Against(t.live, l.settled); t.verdict.Reason != intent.FieldsLost {
-		return nil
+		return true, nil
 	}
 	body := map[string]any{"metadata": map[string]any{"resourceVersion": resourceVersion(t.live), "managedFields": t.in.Seed(t.live)}}
 	answer, code, err := l.send(ctx, t.version, Request{Method: http.MethodPatch, Type: asMerge, Query: "fieldManager=" + Manager, Body: body})
-	if err == nil && code != http.StatusOK {
-		err = fmt.Errorf("managedFields cannot be written: %d, %v", code, answer["message"])
-	}
-	if err != nil {
-		return err
+	switch {
+	case err != nil:
+		return false, err
+	case code == http.StatusConflict:
+		l.interrupted()
+		return false, nil
+	case code != http.StatusOK:
+		return false, fmt.Errorf("managedFields cannot be written: %d, %v", code, answer["message"])
 	}
 	l.report.Counts["managedFields written anew"]++
 	l.settled = nil
 	t.live, l.seen, l.at = answer, answer, t.version
 	t.verdict = t.in.Against(t.live, nil)
-	return nil
+	return true, nil
 }
 
 func (l *life) apply(ctx context.Context, version int, body map[string]any) (map[string]any, int, error) {
