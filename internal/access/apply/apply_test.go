@@ -16,6 +16,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/apply"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
 	"github.com/capstan-dev/capstan/internal/builder/differ"
@@ -30,6 +31,7 @@ type world struct {
 	*testing.T
 	client.Client
 	sent   int
+	answer client.Object // to what was sent last
 	clock  *testclock.FakePassiveClock
 	writer *apply.Writer
 	memory *apply.Memory
@@ -38,6 +40,7 @@ type world struct {
 
 func (w *world) Patch(ctx context.Context, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
 	w.sent++
+	w.answer = obj
 	return w.Client.Patch(ctx, obj, p, opts...)
 }
 
@@ -92,22 +95,44 @@ func (w *world) others(like *unstructured.Unstructured, sub, patch string) {
 	if err != nil {
 		w.Fatal(err)
 	}
+	w.settle(like)
+}
+
+// settle waits until the plane's own controller has told that an object is paused,
+// which is all that it writes.
+func (w *world) settle(like *unstructured.Unstructured) {
+	w.Helper()
+	if like.GroupVersionKind().Group != clusterv1.GroupVersion().Group {
+		return
+	}
+	testenv.Eventually(w, func() error {
+		live := w.live(like)
+		all, _, err := unstructured.NestedSlice(live.Object, "status", "conditions")
+		for _, c := range all {
+			if c := c.(map[string]any); c["type"] == clusterv1.PausedCondition && c["observedGeneration"] == live.GetGeneration() {
+				return nil
+			}
+		}
+		return fmt.Errorf("generation %d is not told to be paused: %v, %w", live.GetGeneration(), all, err)
+	})
 }
 
 // writes has the writer write and says what came of it.
 func (w *world) writes(wanted *unstructured.Unstructured, did apply.Did, sent int) apply.Outcome {
 	w.Helper()
-	w.sent = 0
-	out, err := w.writer.Write(w.Context(), wanted, w.live(wanted), w.memory)
+	live := w.live(wanted)
+	w.sent, w.answer = 0, live
+	out, err := w.writer.Write(w.Context(), wanted, live, w.memory)
 	if err != nil {
 		w.Fatal(err)
 	}
 	if out.Did != did || w.sent != sent {
 		w.Fatalf("did %q (%s) by %d requests, want %q by %d", out.Did, out.Reason, w.sent, did, sent)
 	}
-	if now := w.live(wanted); now.GetResourceVersion() != out.Object.GetResourceVersion() {
-		w.Fatalf("says version %s, it is %s", out.Object.GetResourceVersion(), now.GetResourceVersion())
+	if version := w.answer.GetResourceVersion(); version != out.Object.GetResourceVersion() {
+		w.Fatalf("says version %s, it was %s", out.Object.GetResourceVersion(), version)
 	}
+	w.settle(wanted)
 	return out
 }
 
@@ -167,6 +192,7 @@ func TestAStrangersObjectIsNotTouched(t *testing.T) {
 	if err := w.Create(t.Context(), wanted.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
+	w.settle(wanted)
 	before := w.live(wanted)
 	if _, err := w.writer.Write(t.Context(), wanted, nil, w.memory); !apierrors.IsConflict(err) {
 		t.Errorf("created where there is one: %v, want a conflict", err)
