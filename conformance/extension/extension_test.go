@@ -124,7 +124,7 @@ func TestSuiteEndsWhateverTheServerDoes(t *testing.T) {
 		}
 	})
 	r := extension.Run(t.Context(), extension.Config{URL: "https://" + listener.Addr().String(), Timeout: 200 * time.Millisecond})
-	wantOneFailure(t, r, certificateVerified, "deadline")
+	wantOneFailure(t, r, certificateVerified, "no TLS connection within 200ms: ")
 	_ = listener.Close()
 	accepted.Wait()
 }

@@ -65,9 +65,13 @@ func (s *session) handshake(ctx context.Context) ([]*x509.Certificate, error) {
 	if s.base.Scheme != "https" {
 		return nil, fmt.Errorf("the url begins with %s://, not https://", s.base.Scheme)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.limit(extensions.DefaultTimeout))
+	limit := s.limit(extensions.DefaultTimeout)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	conn, err := s.dial(ctx)
+	if late := ctx.Err(); err != nil && errors.Is(late, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("no TLS connection within %s: %w", limit, late)
+	}
 	if err != nil {
 		return nil, err
 	}
