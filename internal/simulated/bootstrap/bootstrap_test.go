@@ -92,6 +92,13 @@ func TestReadinessKeepsOtherTaints(t *testing.T) {
 	if diff := cmp.Diff(before.Spec.Taints, n.Spec.Taints); diff != "" {
 		t.Errorf("taints after all (-want +got):\n%s", diff)
 	}
+	for i := range before.Status.Conditions {
+		c := &before.Status.Conditions[i]
+		c.LastHeartbeatTime, c.LastTransitionTime = metav1.NewTime(later), metav1.NewTime(later)
+	}
+	if diff := cmp.Diff(before.Status.Conditions, n.Status.Conditions); diff != "" {
+		t.Errorf("conditions once its kubelet speaks again (-want +got):\n%s", diff)
+	}
 }
 
 func TestImagesAreThoseOfKubeadm(t *testing.T) {

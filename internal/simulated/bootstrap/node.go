@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,18 +100,18 @@ func (h Host) status(node string) corev1.NodeStatus {
 			KubeletVersion: h.Version, OperatingSystem: OperatingSystem, Architecture: Architecture,
 		},
 	}
-	for _, c := range []struct {
-		kind            corev1.NodeConditionType
-		reason, message string
-	}{
-		{corev1.NodeMemoryPressure, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"},
-		{corev1.NodeDiskPressure, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"},
-		{corev1.NodePIDPressure, "KubeletHasSufficientPID", "kubelet has sufficient PID available"},
-	} {
-		s.Conditions = append(s.Conditions, condition(c.kind, corev1.ConditionFalse, c.reason, c.message, h.Now))
+	for _, c := range sufficient {
+		s.Conditions = append(s.Conditions, condition(c.Type, c.Status, c.Reason, c.Message, h.Now))
 	}
 	s.Conditions = append(s.Conditions, condition(corev1.NodeReady, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status", h.Now))
 	return s
+}
+
+// sufficient is what a kubelet says of what there is enough of.
+var sufficient = []corev1.NodeCondition{
+	{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"},
+	{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure", Message: "kubelet has no disk pressure"},
+	{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientPID", Message: "kubelet has sufficient PID available"},
 }
 
 func condition(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason, message string, now time.Time) corev1.NodeCondition {
@@ -140,6 +141,11 @@ func SetReady(n *corev1.Node, status corev1.ConditionStatus, now time.Time) bool
 			c = condition(corev1.NodeReady, status, reason, message, now)
 		case status == corev1.ConditionUnknown:
 			c.Status, c.Reason, c.Message, c.LastTransitionTime = status, reason, message, metav1.NewTime(now)
+		case c.Status == corev1.ConditionUnknown: // its kubelet speaks again
+			if i := slices.IndexFunc(sufficient, func(s corev1.NodeCondition) bool { return s.Type == c.Type }); i >= 0 {
+				s := sufficient[i]
+				c = condition(s.Type, s.Status, s.Reason, s.Message, now)
+			}
 		}
 		conditions = append(conditions, c)
 	}
