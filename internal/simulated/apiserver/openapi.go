@@ -10,14 +10,14 @@ import (
 )
 
 // openAPI answers /openapi/v3 and the documents below it.
-func openAPI(w http.ResponseWriter, r *request, parts []string) error {
+func (s *Server) openAPI(w http.ResponseWriter, r *request, parts []string) error {
 	if len(parts) == 0 || parts[0] != "v3" {
 		return notServed()
 	}
 	if len(parts) == 1 {
-		return respond(w, http.StatusOK, openapi.Index())
+		return respond(w, http.StatusOK, openapi.Index(s.objects.Kinds()))
 	}
-	d, err := openapi.Of(strings.Join(parts[1:], "/"))
+	d, err := openapi.Of(s.objects.Kinds(), strings.Join(parts[1:], "/"))
 	if err != nil {
 		return err
 	}

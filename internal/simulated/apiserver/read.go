@@ -13,7 +13,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/table"
@@ -35,7 +37,7 @@ func (s *Server) show(w http.ResponseWriter, r *request, code int, e *store.Entr
 	}
 	switch as {
 	case metaOnly:
-		raw, err := partial(e)
+		raw, err := partial(r.kind, e)
 		if err != nil {
 			return err
 		}
@@ -48,7 +50,11 @@ func (s *Server) show(w http.ResponseWriter, r *request, code int, e *store.Entr
 		t.ResourceVersion = strconv.FormatUint(e.Version, 10)
 		return respond(w, code, t)
 	default:
-		respondRaw(w, code, e.Raw)
+		raw, err := objects.Show(r.kind, e)
+		if err != nil {
+			return err
+		}
+		respondRaw(w, code, raw)
 	}
 	return nil
 }
@@ -95,18 +101,16 @@ func listBody(r *request, as form, entries []*store.Entry, meta metav1.ListMeta)
 	if err != nil {
 		return nil, err
 	}
-	gv, kind := r.kind.GroupVersion().String(), r.kind.Kind+"List"
+	gv, kind := r.kind.GroupVersion().String(), r.kind.List
 	if as == metaOnly {
 		gv, kind = "meta.k8s.io/v1", "PartialObjectMetadataList"
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, kind, gv, head)
 	for i, e := range entries {
-		raw := e.Raw
-		if as == metaOnly {
-			if raw, err = partial(e); err != nil {
-				return nil, err
-			}
+		raw, err := shown(r.kind, e, as)
+		if err != nil {
+			return nil, err
 		}
 		if i > 0 {
 			b.WriteByte(',')
@@ -174,13 +178,25 @@ func page(r *request, entries []*store.Entry, version uint64) ([]*store.Entry, m
 	return entries[:limit], meta, nil
 }
 
+// shown is an object as JSON, whole or its metadata alone.
+func shown(k *kinds.Kind, e *store.Entry, as form) ([]byte, error) {
+	if as == metaOnly {
+		return partial(k, e)
+	}
+	return objects.Show(k, e)
+}
+
 // partial keeps the metadata of an object alone.
-func partial(e *store.Entry) ([]byte, error) {
+func partial(k *kinds.Kind, e *store.Entry) ([]byte, error) {
+	raw, err := objects.Show(k, e)
+	if err != nil {
+		return nil, err
+	}
 	var head struct {
 		metav1.TypeMeta `json:",inline"`
 		Metadata        json.RawMessage `json:"metadata"`
 	}
-	if err := json.Unmarshal(e.Raw, &head); err != nil {
+	if err := json.Unmarshal(raw, &head); err != nil {
 		return nil, err
 	}
 	head.TypeMeta = metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}
@@ -188,23 +204,32 @@ func partial(e *store.Entry) ([]byte, error) {
 }
 
 func (s *Server) tableOf(r *request, entries []*store.Entry) (*metav1.Table, error) {
-	t := table.New(r.kind)
+	var objs []*unstructured.Unstructured
 	for _, e := range entries {
-		u, err := objects.Parse(e)
+		u, err := objects.Read(r.kind, e)
 		if err != nil {
 			return nil, err
 		}
-		var shown []byte
+		objs = append(objs, u)
+	}
+	t, err := table.Of(r.kind, objs, s.clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range entries {
+		var raw []byte
 		switch metav1.IncludeObjectPolicy(r.query.Get("includeObject")) {
 		case metav1.IncludeNone:
+			continue
 		case metav1.IncludeObject:
-			shown = e.Raw
+			raw, err = objects.Show(r.kind, e)
 		default:
-			if shown, err = partial(e); err != nil {
-				return nil, err
-			}
+			raw, err = partial(r.kind, e)
 		}
-		t.Rows = append(t.Rows, table.Row(r.kind, u, shown, s.clock.Now()))
+		if err != nil {
+			return nil, err
+		}
+		t.Rows[i].Object.Raw = raw
 	}
 	return t, nil
 }

@@ -42,7 +42,7 @@ type request struct {
 }
 
 // parse reads the path of a request.
-func parse(r *http.Request) *request {
+func (s *Server) parse(r *http.Request) *request {
 	req := &request{Request: r, query: r.URL.Query(), verb: strings.ToLower(r.Method)}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch {
@@ -69,7 +69,9 @@ func parse(r *http.Request) *request {
 	if len(parts) > 3 {
 		req.rest = parts[3:]
 	}
-	req.kind = kinds.ByResource(req.gvr)
+	if req.kind = kinds.Everywhere().ByResource(req.gvr); req.kind == nil {
+		req.kind = s.objects.Kinds().ByResource(req.gvr)
+	}
 	req.verb = verb(r.Method, req.name != "", req.query.Get("watch"))
 	return req
 }

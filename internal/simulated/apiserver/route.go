@@ -10,8 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
-
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 )
 
 var noResource = schema.GroupResource{}
@@ -32,6 +30,9 @@ func (s *Server) route(w http.ResponseWriter, r *request) error {
 	}
 	if r.namespace != "" && !r.kind.Namespaced && r.kind.Resource != "namespaces" {
 		return notServed()
+	}
+	if c := r.kind.Custom; c != nil && c.Warning != "" {
+		warn(w, []string{c.Warning})
 	}
 	if r.kind.Virtual {
 		return s.answerQuestion(w, r)
@@ -95,11 +96,11 @@ func (s *Server) document(w http.ResponseWriter, r *request) error {
 	case "version":
 		return respond(w, http.StatusOK, s.versionInfo())
 	case "":
-		return respond(w, http.StatusOK, metav1.RootPaths{Paths: kinds.Paths()})
+		return respond(w, http.StatusOK, metav1.RootPaths{Paths: s.objects.Kinds().Paths()})
 	case "api", "apis":
-		return discovery(w, r, parts)
+		return s.discovery(w, r, parts)
 	case "openapi":
-		return openAPI(w, r, parts[1:])
+		return s.openAPI(w, r, parts[1:])
 	}
 	return notServed()
 }
@@ -115,11 +116,11 @@ func (s *Server) versionInfo() version.Info {
 
 // discovery answers /api and /apis and what is below them, down to the
 // resources of a version.
-func discovery(w http.ResponseWriter, r *request, parts []string) error {
-	legacy := parts[0] == "api"
+func (s *Server) discovery(w http.ResponseWriter, r *request, parts []string) error {
+	legacy, served := parts[0] == "api", s.objects.Kinds()
 	switch {
 	case len(parts) == 1 && wantsAggregated(r.Header.Get("Accept")):
-		list := kinds.Aggregated(legacy)
+		list := served.Aggregated(legacy)
 		w.Header().Set("Vary", "Accept")
 		return respondAs(w, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", list)
 	case len(parts) == 1 && legacy:
@@ -128,9 +129,9 @@ func discovery(w http.ResponseWriter, r *request, parts []string) error {
 			ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: r.Host}},
 		})
 	case len(parts) == 1:
-		return respond(w, http.StatusOK, kinds.Groups())
+		return respond(w, http.StatusOK, served.Groups())
 	case len(parts) == 2 && !legacy:
-		if g := kinds.Group(parts[1]); g != nil && parts[1] != "" {
+		if g := served.Group(parts[1]); g != nil && parts[1] != "" {
 			return respond(w, http.StatusOK, g)
 		}
 	default:
@@ -138,7 +139,7 @@ func discovery(w http.ResponseWriter, r *request, parts []string) error {
 		if !legacy {
 			gv.Group = parts[1]
 		}
-		if list := kinds.Resources(gv); list != nil && legacy == (gv.Group == "") {
+		if list := served.Resources(gv); list != nil && legacy == (gv.Group == "") {
 			return respond(w, http.StatusOK, list)
 		}
 	}

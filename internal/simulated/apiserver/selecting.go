@@ -3,7 +3,6 @@
 package apiserver
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
@@ -36,13 +36,14 @@ var selectable = map[string][]string{
 // selection is which objects of a resource, or of one namespace, a client
 // wants.
 type selection struct {
+	kind      *kinds.Kind
 	namespace string
 	labels    labels.Selector
 	fields    fields.Requirements
 }
 
 func selectionOf(r *request) (selection, error) {
-	sel := selection{namespace: r.namespace}
+	sel := selection{kind: r.kind, namespace: r.namespace}
 	if r.kind.Resource == "namespaces" {
 		sel.namespace = ""
 	}
@@ -58,8 +59,14 @@ func selectionOf(r *request) (selection, error) {
 	if r.name != "" {
 		sel.fields = append(sel.fields, fields.OneTermEqualSelector("metadata.name", r.name).Requirements()...)
 	}
+	known := selectable[r.kind.Resource]
+	if r.kind.Custom != nil {
+		if known, err = r.kind.Custom.Selectable(); err != nil {
+			return sel, err
+		}
+	}
 	for _, f := range sel.fields {
-		if f.Field != "metadata.name" && f.Field != "metadata.namespace" && !slices.Contains(selectable[r.kind.Resource], f.Field) {
+		if f.Field != "metadata.name" && f.Field != "metadata.namespace" && !slices.Contains(known, f.Field) {
 			return sel, apierrors.NewBadRequest(fmt.Sprintf("%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", f.Field))
 		}
 	}
@@ -72,27 +79,41 @@ func (sel selection) matches(e *store.Entry) bool {
 	if e == nil || (sel.namespace != "" && e.Key.Namespace != sel.namespace) || !sel.labels.Matches(labels.Set(e.Labels)) {
 		return false
 	}
-	var content map[string]any
+	var value func(field string) string
 	for _, f := range sel.fields {
-		var value string
+		var got string
 		switch f.Field {
 		case "metadata.name":
-			value = e.Key.Name
+			got = e.Key.Name
 		case "metadata.namespace":
-			value = e.Key.Namespace
+			got = e.Key.Namespace
 		default:
-			if content == nil {
-				if err := json.Unmarshal(e.Raw, &content); err != nil {
-					return false
-				}
+			if value == nil {
+				value = sel.values(e)
 			}
-			value = fieldValue(content, f.Field)
+			got = value(f.Field)
 		}
-		if (value == f.Value) == (f.Operator == "!=") {
+		if (got == f.Value) == (f.Operator == "!=") {
 			return false
 		}
 	}
 	return true
+}
+
+// values gives the fields of an entry as selectors see them.
+func (sel selection) values(e *store.Entry) func(field string) string {
+	u, err := objects.Read(sel.kind, e)
+	if err != nil {
+		return func(string) string { return "" }
+	}
+	if sel.kind.Custom == nil {
+		return func(field string) string { return fieldValue(u.Object, field) }
+	}
+	set, err := sel.kind.Custom.Fields(u)
+	if err != nil {
+		return func(string) string { return "" }
+	}
+	return func(field string) string { return set[field] }
 }
 
 // fieldValue gives a field as selectors see it: empty if it is not there, but
@@ -117,6 +138,6 @@ func fieldValue(content map[string]any, path string) string {
 
 // listOf lists the entries a client wants, and the version they are from.
 func (s *Server) listOf(k *kinds.Kind, sel selection) ([]*store.Entry, uint64) {
-	entries, version := s.objects.Entries().List(k.GroupResource(), sel.namespace)
+	entries, version := s.objects.Entries().List(k.Stored(), sel.namespace)
 	return slices.DeleteFunc(entries, func(e *store.Entry) bool { return !sel.matches(e) }), version
 }

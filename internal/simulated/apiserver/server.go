@@ -247,7 +247,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		respondError(w, err)
 		return
 	}
-	req := parse(r)
+	req := s.parse(r)
 	req.user = user
 	if !s.authz.May(user, req.attributes()) {
 		respondError(w, forbidden(user, req))

@@ -5,6 +5,7 @@ package apiserver
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -116,11 +117,11 @@ func (s *Server) scale(w http.ResponseWriter, r *request) error {
 	default:
 		return apierrors.NewMethodNotSupported(r.kind.GroupResource(), r.verb)
 	}
-	u, err := objects.Parse(e)
+	u, err := objects.Read(r.kind, e)
 	if err != nil {
 		return err
 	}
-	sc, err := scaleOf(u)
+	sc, err := scaleOf(r.kind, u)
 	if err != nil {
 		return err
 	}
@@ -148,7 +149,7 @@ func (s *Server) setScale(r *request) (*store.Entry, error) {
 		if v := wanted.ResourceVersion; v != "" && v != latest.GetResourceVersion() {
 			latest.SetResourceVersion(v) // makes it a conflict
 		}
-		return latest, unstructured.SetNestedField(latest.Object, int64(wanted.Spec.Replicas), "spec", "replicas")
+		return latest, unstructured.SetNestedField(latest.Object, int64(wanted.Spec.Replicas), scalePaths(r.kind).replicas...)
 	}
 	return s.objects.Update(r.kind, r.namespace, r.name, writing, change)
 }
@@ -160,7 +161,7 @@ var scaleGVK = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 func wantedScale(r *request, latest *unstructured.Unstructured, body []byte) (*autoscalingv1.Scale, error) {
 	var wanted autoscalingv1.Scale
 	if r.verb == "patch" {
-		now, err := scaleOf(latest)
+		now, err := scaleOf(r.kind, latest)
 		if err != nil {
 			return nil, err
 		}
@@ -184,31 +185,56 @@ func wantedScale(r *request, latest *unstructured.Unstructured, body []byte) (*a
 	return &wanted, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &wanted)
 }
 
-func scaleOf(u *unstructured.Unstructured) (*autoscalingv1.Scale, error) {
-	var o struct {
-		Metadata metav1.ObjectMeta `json:"metadata"`
-		Spec     struct {
-			Replicas int32                 `json:"replicas"`
-			Selector *metav1.LabelSelector `json:"selector"`
-		} `json:"spec"`
-		Status struct {
-			Replicas int32 `json:"replicas"`
-		} `json:"status"`
+// scaled is where a kind has what a Scale shows. The selector is a text, or
+// that of labels.
+type scaled struct{ replicas, now, selector []string }
+
+func scalePaths(k *kinds.Kind) scaled {
+	if k.Custom == nil {
+		return scaled{[]string{"spec", "replicas"}, []string{"status", "replicas"}, []string{"spec", "selector"}}
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &o); err != nil {
+	path := func(text string) []string { return strings.Split(strings.TrimPrefix(text, "."), ".") }
+	sc := k.Custom.Scale
+	paths := scaled{replicas: path(sc.SpecReplicasPath), now: path(sc.StatusReplicasPath)}
+	if sc.LabelSelectorPath != nil {
+		paths.selector = path(*sc.LabelSelectorPath)
+	}
+	return paths
+}
+
+func scaleOf(k *kinds.Kind, u *unstructured.Unstructured) (*autoscalingv1.Scale, error) {
+	paths := scalePaths(k)
+	wanted, found, err := unstructured.NestedInt64(u.Object, paths.replicas...)
+	if err != nil {
 		return nil, fmt.Errorf("read scale of %s: %w", u.GetName(), err)
 	}
-	m := o.Metadata
+	if !found && k.Custom != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", k.Custom.Scale.SpecReplicasPath))
+	}
+	now, _, err := unstructured.NestedInt64(u.Object, paths.now...)
+	if err != nil {
+		return nil, fmt.Errorf("read scale of %s: %w", u.GetName(), err)
+	}
 	sc := &autoscalingv1.Scale{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, CreationTimestamp: m.CreationTimestamp,
+			Name: u.GetName(), Namespace: u.GetNamespace(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion(), CreationTimestamp: u.GetCreationTimestamp(),
 		},
-		Spec:   autoscalingv1.ScaleSpec{Replicas: o.Spec.Replicas},
-		Status: autoscalingv1.ScaleStatus{Replicas: o.Status.Replicas},
+		Spec:   autoscalingv1.ScaleSpec{Replicas: int32(wanted)},
+		Status: autoscalingv1.ScaleStatus{Replicas: int32(now)},
 	}
 	sc.SetGroupVersionKind(scaleGVK)
-	if o.Spec.Selector != nil {
-		sc.Status.Selector = metav1.FormatLabelSelector(o.Spec.Selector)
+	if paths.selector == nil {
+		return sc, nil
+	}
+	switch selector, _, _ := unstructured.NestedFieldNoCopy(u.Object, paths.selector...); selector := selector.(type) {
+	case string:
+		sc.Status.Selector = selector
+	case map[string]any:
+		var s metav1.LabelSelector
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(selector, &s); err != nil {
+			return nil, fmt.Errorf("read selector of %s: %w", u.GetName(), err)
+		}
+		sc.Status.Selector = metav1.FormatLabelSelector(&s)
 	}
 	return sc, nil
 }

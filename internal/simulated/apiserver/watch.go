@@ -126,7 +126,7 @@ func (o *watcher) run() {
 		if o.s.answer().Has(CutWatches) {
 			return
 		}
-		events, reached, changed, err := o.s.objects.Entries().Since(o.r.kind.GroupResource(), o.version)
+		events, reached, changed, err := o.s.objects.Entries().Since(o.r.kind.Stored(), o.version)
 		if !o.s.admitted(o.r.Context()) {
 			return
 		}
@@ -182,26 +182,25 @@ func (o *watcher) sendEvent(ev store.Event) error {
 
 func (o *watcher) send(event string, e *store.Entry) error {
 	o.told = max(o.told, e.Version)
-	raw := e.Raw
-	switch o.as {
-	case metaOnly:
-		var err error
-		if raw, err = partial(e); err != nil {
-			return err
-		}
-	case rows:
-		t, err := o.s.tableOf(o.r, []*store.Entry{e})
+	if o.as != rows {
+		raw, err := shown(o.r.kind, e, o.as)
 		if err != nil {
 			return err
 		}
-		t.ResourceVersion = strconv.FormatUint(e.Version, 10)
-		if o.headed {
-			t.ColumnDefinitions = nil
-		}
-		o.headed = true
-		if raw, err = json.Marshal(t); err != nil {
-			return err
-		}
+		return o.write(event, raw)
+	}
+	t, err := o.s.tableOf(o.r, []*store.Entry{e})
+	if err != nil {
+		return err
+	}
+	t.ResourceVersion = strconv.FormatUint(e.Version, 10)
+	if o.headed {
+		t.ColumnDefinitions = nil
+	}
+	o.headed = true
+	raw, err := json.Marshal(t)
+	if err != nil {
+		return err
 	}
 	return o.write(event, raw)
 }

@@ -28,7 +28,7 @@ func (s *Server) received(w http.ResponseWriter, r *request) (*unstructured.Unst
 	if err != nil {
 		return nil, err
 	}
-	u, warnings, err := objects.Decode(r.kind.GroupVersionKind, body, r.query.Get("fieldValidation"))
+	u, warnings, err := objects.Receive(r.kind, body, r.query.Get("fieldValidation"))
 	warn(w, warnings)
 	return u, err
 }
@@ -162,7 +162,7 @@ func (s *Server) apply(w http.ResponseWriter, r *request, body []byte, writing o
 	if err != nil {
 		return nil, false, apierrors.NewBadRequest(err.Error())
 	}
-	if _, warnings, err := objects.Decode(r.kind.GroupVersionKind, raw, r.query.Get("fieldValidation")); err != nil {
+	if _, warnings, err := objects.Receive(r.kind, raw, r.query.Get("fieldValidation")); err != nil {
 		return nil, false, err
 	} else {
 		warn(w, warnings)

@@ -12,22 +12,21 @@ import (
 
 var verbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
-// Groups lists the named groups with their only version.
-func Groups() *metav1.APIGroupList {
+// Groups lists the named groups with their versions.
+func (s *Set) Groups() *metav1.APIGroupList {
 	list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"}}
-	for _, gv := range GroupVersions() {
-		if gv.Group != "" {
-			list.Groups = append(list.Groups, group(gv))
+	for _, g := range s.groups() {
+		if g.Name != "" {
+			list.Groups = append(list.Groups, g)
 		}
 	}
 	return list
 }
 
 // Group describes one group; nil if it is not served.
-func Group(name string) *metav1.APIGroup {
-	for _, gv := range GroupVersions() {
-		if gv.Group == name {
-			g := group(gv)
+func (s *Set) Group(name string) *metav1.APIGroup {
+	for _, g := range s.groups() {
+		if g.Name == name {
 			g.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroup"}
 			return &g
 		}
@@ -35,28 +34,39 @@ func Group(name string) *metav1.APIGroup {
 	return nil
 }
 
+// groups puts the versions of each group together, the preferred one first.
+func (s *Set) groups() (groups []metav1.APIGroup) {
+	for _, gv := range s.GroupVersions() {
+		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
+		at := slices.IndexFunc(groups, func(g metav1.APIGroup) bool { return g.Name == gv.Group })
+		if at < 0 {
+			groups = append(groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: v})
+			at = len(groups) - 1
+		}
+		groups[at].Versions = append(groups[at].Versions, v)
+	}
+	return groups
+}
+
 // Resources lists what a group and version holds; nil if it is not served.
-func Resources(gv schema.GroupVersion) *metav1.APIResourceList {
+func (s *Set) Resources(gv schema.GroupVersion) *metav1.APIResourceList {
 	list := &metav1.APIResourceList{
 		TypeMeta:     metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"},
 		GroupVersion: gv.String(),
 	}
-	for _, k := range all {
+	for _, k := range s.All() {
 		if k.GroupVersion() != gv {
 			continue
 		}
 		r := metav1.APIResource{
 			Name: k.Resource, SingularName: k.Singular(), Namespaced: k.Namespaced, Kind: k.Kind,
-			Verbs: verbs, ShortNames: k.Short, Categories: k.Categories,
-		}
-		if k.Virtual {
-			r.Verbs = []string{"create"}
+			Verbs: verbsOf(k), ShortNames: k.Short, Categories: k.Categories,
 		}
 		list.APIResources = append(list.APIResources, r)
-		for _, s := range allSubs(k) {
-			sub := metav1.APIResource{Name: k.Resource + "/" + s.Name, Namespaced: k.Namespaced, Kind: s.GVK.Kind, Verbs: s.Verbs}
-			if s.GVK.GroupVersion() != gv {
-				sub.Group, sub.Version = s.GVK.Group, s.GVK.Version
+		for _, below := range allSubs(k) {
+			sub := metav1.APIResource{Name: k.Resource + "/" + below.Name, Namespaced: k.Namespaced, Kind: below.GVK.Kind, Verbs: below.Verbs}
+			if below.GVK.GroupVersion() != gv {
+				sub.Group, sub.Version = below.GVK.Group, below.GVK.Version
 			}
 			list.APIResources = append(list.APIResources, sub)
 		}
@@ -69,23 +79,26 @@ func Resources(gv schema.GroupVersion) *metav1.APIResourceList {
 
 // Aggregated is the one-document form of discovery: of the core group if
 // legacy, else of all named groups.
-func Aggregated(legacy bool) *apidiscoveryv2.APIGroupDiscoveryList {
+func (s *Set) Aggregated(legacy bool) *apidiscoveryv2.APIGroupDiscoveryList {
 	list := &apidiscoveryv2.APIGroupDiscoveryList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "apidiscovery.k8s.io/v2", Kind: "APIGroupDiscoveryList"},
 	}
-	for _, gv := range GroupVersions() {
-		if (gv.Group == "") != legacy {
+	all := s.All()
+	for _, g := range s.groups() {
+		if (g.Name == "") != legacy {
 			continue
 		}
-		v := apidiscoveryv2.APIVersionDiscovery{Version: gv.Version, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent}
-		for _, k := range all {
-			if k.GroupVersion() == gv {
-				v.Resources = append(v.Resources, aggregated(k))
+		found := apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.Name}}
+		for _, gv := range g.Versions {
+			v := apidiscoveryv2.APIVersionDiscovery{Version: gv.Version, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent}
+			for _, k := range all {
+				if k.Group == g.Name && k.Version == gv.Version {
+					v.Resources = append(v.Resources, aggregated(k))
+				}
 			}
+			found.Versions = append(found.Versions, v)
 		}
-		list.Items = append(list.Items, apidiscoveryv2.APIGroupDiscovery{
-			ObjectMeta: metav1.ObjectMeta{Name: gv.Group}, Versions: []apidiscoveryv2.APIVersionDiscovery{v},
-		})
+		list.Items = append(list.Items, found)
 	}
 	return list
 }
@@ -97,10 +110,7 @@ func aggregated(k *Kind) apidiscoveryv2.APIResourceDiscovery {
 	}
 	r := apidiscoveryv2.APIResourceDiscovery{
 		Resource: k.Resource, SingularResource: k.Singular(), Scope: scope, ResponseKind: responseKind(k.GroupVersionKind),
-		Verbs: verbs, ShortNames: k.Short, Categories: k.Categories,
-	}
-	if k.Virtual {
-		r.Verbs = []string{"create"}
+		Verbs: verbsOf(k), ShortNames: k.Short, Categories: k.Categories,
 	}
 	for _, s := range allSubs(k) {
 		r.Subresources = append(r.Subresources, apidiscoveryv2.APISubresourceDiscovery{
@@ -108,6 +118,16 @@ func aggregated(k *Kind) apidiscoveryv2.APIResourceDiscovery {
 		})
 	}
 	return r
+}
+
+func verbsOf(k *Kind) []string {
+	switch {
+	case k.Virtual:
+		return []string{"create"}
+	case k.Terminating:
+		return []string{"delete", "deletecollection", "get", "list", "watch"}
+	}
+	return verbs
 }
 
 func responseKind(gvk schema.GroupVersionKind) *metav1.GroupVersionKind {
@@ -127,15 +147,10 @@ func allSubs(k *Kind) []Subresource {
 	return append(subs, k.Subs...)
 }
 
-func group(gv schema.GroupVersion) metav1.APIGroup {
-	v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
-	return metav1.APIGroup{Name: gv.Group, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v}
-}
-
 // GroupVersions lists the groups with their versions, in the order of discovery.
-func GroupVersions() []schema.GroupVersion {
+func (s *Set) GroupVersions() []schema.GroupVersion {
 	var gvs []schema.GroupVersion
-	for _, k := range all {
+	for _, k := range s.All() {
 		if !slices.Contains(gvs, k.GroupVersion()) {
 			gvs = append(gvs, k.GroupVersion())
 		}
@@ -144,12 +159,13 @@ func GroupVersions() []schema.GroupVersion {
 }
 
 // Paths lists the roots of what is served.
-func Paths() []string {
+func (s *Set) Paths() []string {
 	paths := []string{"/api", "/api/v1", "/apis"}
-	for _, gv := range GroupVersions() {
-		if gv.Group != "" {
-			paths = append(paths, "/apis/"+gv.Group, "/apis/"+gv.String())
+	for _, g := range s.Groups().Groups {
+		paths = append(paths, "/apis/"+g.Name)
+		for _, v := range g.Versions {
+			paths = append(paths, "/apis/"+v.GroupVersion)
 		}
 	}
-	return append(paths, "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
+	return append(paths, "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
 }

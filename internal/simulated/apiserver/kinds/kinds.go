@@ -2,29 +2,49 @@
 
 // Package kinds says which resources a simulated API server serves: their
 // names, scopes and subresources, and the discovery documents that follow
-// from them. It is the same for every cluster, and never changes.
+// from them. Most are the same for every cluster; a Set adds those that one
+// cluster's CustomResourceDefinitions define.
 package kinds
 
 import (
-	"strings"
-
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/custom"
 )
+
+// Scheme holds the Go types of the kinds that every cluster serves.
+var Scheme = func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme} {
+		utilruntime.Must(add(s))
+	}
+	return s
+}()
 
 // Kind is one served resource. Its fields are never changed.
 type Kind struct {
 	schema.GroupVersionKind
-	Resource   string // plural, as in paths
-	Namespaced bool
-	Short      []string
-	Categories []string
-	Status     bool // has a status subresource
-	Scale      bool // has a scale subresource
-	Generation bool // metadata.generation counts changes of the spec
-	Virtual    bool // answers a question when posted; nothing is stored
-	Subs       []Subresource
+	Resource    string // plural, as in paths
+	List        string // the kind of a list of it
+	Namespaced  bool
+	Short       []string
+	Categories  []string
+	Status      bool // has a status subresource
+	Scale       bool // has a scale subresource
+	Generation  bool // metadata.generation counts changes of the spec
+	Virtual     bool // answers a question when posted; nothing is stored
+	Terminating bool // its definition is being deleted: nothing new is taken
+	Subs        []Subresource
+	StoredAs    schema.GroupVersionKind // what objects are kept as
+	Custom      *custom.Version         // what defines it; nil if every cluster has it
+
+	singular string
+	stored   schema.GroupResource
 }
 
 // Subresource is served below an object, beside status and scale.
@@ -44,8 +64,12 @@ func (k *Kind) GroupResource() schema.GroupResource {
 	return schema.GroupResource{Group: k.Group, Resource: k.Resource}
 }
 
+// Stored names the resource under which objects are kept: another one than
+// its own if they are served as both.
+func (k *Kind) Stored() schema.GroupResource { return k.stored }
+
 // Singular is the name kubectl accepts for one object.
-func (k *Kind) Singular() string { return strings.ToLower(k.Kind) }
+func (k *Kind) Singular() string { return k.singular }
 
 // HasSub reports whether name is served below objects of this kind.
 func (k *Kind) HasSub(name string) bool {
@@ -66,41 +90,27 @@ func (k *Kind) HasSub(name string) bool {
 }
 
 // New returns an empty typed object of the kind.
-func (k *Kind) New() (runtime.Object, error) { return scheme.Scheme.New(k.GroupVersionKind) }
+func (k *Kind) New() (runtime.Object, error) { return Scheme.New(k.GroupVersionKind) }
 
-// ByResource finds a kind by the resource in a path; nil if it is not served.
-func ByResource(gvr schema.GroupVersionResource) *Kind { return byResource[gvr] }
-
-// ByGroupResource finds a kind whatever its version; nil if it is not served.
-func ByGroupResource(gr schema.GroupResource) *Kind { return byGroupResource[gr] }
-
-// ByKind finds a kind by the apiVersion and kind of an object; nil if it is
-// not served.
-func ByKind(gvk schema.GroupVersionKind) *Kind { return byKind[gvk] }
-
-// All lists every kind, in the order of discovery.
-func All() []*Kind { return all }
-
-var (
-	all             = build()
-	byResource      = index(all, (*Kind).GVR)
-	byGroupResource = index(all, (*Kind).GroupResource)
-	byKind          = index(all, func(k *Kind) schema.GroupVersionKind { return k.GroupVersionKind })
-)
-
-func index[K comparable](kinds []*Kind, key func(*Kind) K) map[K]*Kind {
-	m := make(map[K]*Kind, len(kinds))
-	for _, k := range kinds {
-		m[key(k)] = k
+// ofVersion is the kind that a version of a definition defines.
+func ofVersion(d Defined, v *custom.Version, stored string) *Kind {
+	k := &Kind{
+		GroupVersionKind: v.GVK(), Resource: d.Names.Plural, List: d.Names.ListKind, Namespaced: d.Namespaced,
+		Short: d.Names.ShortNames, Categories: d.Names.Categories, Status: v.Status, Scale: v.Scale != nil,
+		Generation: true, Terminating: d.Terminating, Custom: v, singular: d.Names.Singular,
 	}
-	return m
+	k.StoredAs = schema.GroupVersionKind{Group: d.Group, Version: stored, Kind: d.Names.Kind}
+	k.stored = k.GroupResource()
+	return k
 }
+
+var everywhere = NewSet(build(), nil)
 
 // ByType finds the kind of a typed object; nil if it is not served.
 func ByType(obj runtime.Object) *Kind {
-	gvks, _, err := scheme.Scheme.ObjectKinds(obj)
+	gvks, _, err := Scheme.ObjectKinds(obj)
 	if err != nil || len(gvks) == 0 {
 		return nil
 	}
-	return byKind[gvks[0]]
+	return everywhere.byKind[gvks[0]]
 }

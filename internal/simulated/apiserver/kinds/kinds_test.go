@@ -13,16 +13,16 @@ import (
 
 func TestEveryKindHasATypeAndIsDiscovered(t *testing.T) {
 	t.Parallel()
-	for _, k := range kinds.All() {
+	for _, k := range kinds.Everywhere().All() {
 		obj, err := k.New()
 		if err != nil {
 			t.Errorf("%s: %v", k.GroupVersionKind, err)
 			continue
 		}
-		if kinds.ByType(obj) != k || kinds.ByKind(k.GroupVersionKind) != k || kinds.ByResource(k.GVR()) != k || kinds.ByGroupResource(k.GroupResource()) != k {
+		if kinds.ByType(obj) != k || kinds.Everywhere().ByKind(k.GroupVersionKind) != k || kinds.Everywhere().ByResource(k.GVR()) != k || kinds.Everywhere().ByGroupResource(k.GroupResource()) != k {
 			t.Errorf("%s is not found again", k.GroupVersionKind)
 		}
-		list := kinds.Resources(k.GroupVersion())
+		list := kinds.Everywhere().Resources(k.GroupVersion())
 		var names []string
 		for _, r := range list.APIResources {
 			names = append(names, r.Name)
@@ -31,14 +31,14 @@ func TestEveryKindHasATypeAndIsDiscovered(t *testing.T) {
 			t.Errorf("%s is discovered as %v", k.GroupVersionKind, names)
 		}
 	}
-	if kinds.ByResource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}) != nil {
+	if kinds.Everywhere().ByResource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}) != nil {
 		t.Error("a resource that is not served was found")
 	}
 }
 
 func TestEvictionIsDiscoveredAsKubectlExpectsIt(t *testing.T) {
 	t.Parallel()
-	for _, r := range kinds.Resources(schema.GroupVersion{Version: "v1"}).APIResources {
+	for _, r := range kinds.Everywhere().Resources(schema.GroupVersion{Version: "v1"}).APIResources {
 		if r.Name == "pods/eviction" {
 			if r.Group != "policy" || r.Version != "v1" || r.Kind != "Eviction" {
 				t.Errorf("pods/eviction is %s/%s %s", r.Group, r.Version, r.Kind)

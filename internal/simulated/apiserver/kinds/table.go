@@ -19,6 +19,7 @@ import (
 //	all       belongs to the category "all"
 //	virtual   only answers questions
 //	short=a   may be called a
+//	cat=a     belongs to the category a
 const served = `
 v1 Namespace namespaces status short=ns
 v1 Node nodes status short=no
@@ -51,6 +52,7 @@ storage.k8s.io/v1 StorageClass storageclasses short=sc
 storage.k8s.io/v1 VolumeAttachment volumeattachments status
 storage.k8s.io/v1 CSIDriver csidrivers
 storage.k8s.io/v1 CSINode csinodes
+apiextensions.k8s.io/v1 CustomResourceDefinition customresourcedefinitions status gen short=crd short=crds cat=api-extensions
 certificates.k8s.io/v1 CertificateSigningRequest certificatesigningrequests status short=csr
 discovery.k8s.io/v1 EndpointSlice endpointslices ns
 scheduling.k8s.io/v1 PriorityClass priorityclasses short=pc
@@ -90,7 +92,8 @@ func build() []*Kind {
 		if err != nil {
 			panic(err)
 		}
-		k := &Kind{GroupVersionKind: gv.WithKind(f[1]), Resource: f[2], Subs: subresources[f[2]]}
+		k := &Kind{GroupVersionKind: gv.WithKind(f[1]), Resource: f[2], Subs: subresources[f[2]], List: f[1] + "List", singular: strings.ToLower(f[1])}
+		k.StoredAs, k.stored = k.GroupVersionKind, k.GroupResource()
 		is := func(word string) bool { return slices.Contains(f[3:], word) }
 		k.Namespaced, k.Status, k.Scale = is("ns"), is("status"), is("scale")
 		k.Generation, k.Virtual = is("gen"), is("virtual")
@@ -100,6 +103,9 @@ func build() []*Kind {
 		for _, word := range f[3:] {
 			if short, ok := strings.CutPrefix(word, "short="); ok {
 				k.Short = append(k.Short, short)
+			}
+			if category, ok := strings.CutPrefix(word, "cat="); ok {
+				k.Categories = append(k.Categories, category)
 			}
 		}
 		kinds = append(kinds, k)

@@ -38,6 +38,9 @@ func (s *Store) applyNew(k *kinds.Kind, namespace string, intent *unstructured.U
 		return nil, apierrors.NewConflict(k.GroupResource(), intent.GetName(), errors.New("uid mismatch: the object does not exist"))
 	}
 	u, err := patching.Apply(k, w.Sub, nil, intent, w.Manager, force)
+	if err == nil {
+		err = fit(k, u)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +55,7 @@ func (s *Store) applyOnce(k *kinds.Kind, namespace string, intent *unstructured.
 	if err != nil {
 		return nil, err
 	}
-	latest, err := Parse(was)
+	latest, err := Read(k, was)
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +63,9 @@ func (s *Store) applyOnce(k *kinds.Kind, namespace string, intent *unstructured.
 		return nil, conflict(k, intent.GetName())
 	}
 	next, err := patching.Apply(k, w.Sub, latest, intent.DeepCopy(), w.Manager, force)
+	if err == nil {
+		err = fit(k, next)
+	}
 	if err != nil {
 		return nil, err
 	}

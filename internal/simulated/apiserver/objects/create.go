@@ -61,25 +61,28 @@ func (s *Store) insert(k *kinds.Kind, u *unstructured.Unstructured, w Writing) (
 		if s.raw.Get(key) != nil {
 			return nil, exists
 		}
-		return dryRun(key, u, nil)
+		return dryRun(k, key, u, nil)
 	}
-	e, err := s.raw.Put(key, nil, func(version uint64) (*store.Entry, error) { return encode(u, version) })
+	e, err := s.raw.Put(key, nil, func(version uint64) (*store.Entry, error) { return encode(k, u, version) })
 	if errors.Is(err, store.ErrConflict) {
 		return nil, exists
 	}
 	if err != nil {
 		return nil, fmt.Errorf("store %s %s: %w", k.Kind, u.GetName(), err)
 	}
-	if k.Resource == "namespaces" {
+	switch k {
+	case namespaceKind:
 		s.furnish(u.GetName())
+	case definitionKind:
+		s.accept(u.GetName())
 	}
 	return e, nil
 }
 
 // dryRun makes the entry that a write would have made.
-func dryRun(key store.Key, u *unstructured.Unstructured, was *store.Entry) (*store.Entry, error) {
+func dryRun(k *kinds.Kind, key store.Key, u *unstructured.Unstructured, was *store.Entry) (*store.Entry, error) {
 	version := u.GetResourceVersion()
-	e, err := encode(u, 0)
+	e, err := encode(k, u, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +91,7 @@ func dryRun(key store.Key, u *unstructured.Unstructured, was *store.Entry) (*sto
 		e.Version = was.Version
 	}
 	u.SetResourceVersion(version)
-	e.Raw, err = u.MarshalJSON()
+	e.Raw, err = storedForm(k, u)
 	return e, err
 }
 
@@ -98,6 +101,9 @@ func (s *Store) prepareCreate(k *kinds.Kind, namespace string, u *unstructured.U
 			return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
 		}
 		u.SetResourceVersion("")
+	}
+	if k.Terminating {
+		return terminating(k)
 	}
 	if err := s.placeNew(k, namespace, u); err != nil {
 		return err
@@ -114,6 +120,9 @@ func (s *Store) prepareCreate(k *kinds.Kind, namespace string, u *unstructured.U
 	}
 	if k.Status && !w.Trusted {
 		resetNewStatus(k, u)
+	}
+	if err := settle(k, nil, u, w); err != nil {
+		return err
 	}
 	setDefaults(k, u)
 	return validate(k, nil, u, w)

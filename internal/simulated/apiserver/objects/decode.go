@@ -9,44 +9,76 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/unstructuredscheme"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/client-go/kubernetes/scheme"
+	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 )
 
 // decoder reads JSON, YAML and protobuf, and tells unknown and repeated fields.
-var decoder = serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
+var decoder = serializer.NewCodecFactory(kinds.Scheme, serializer.EnableStrict).UniversalDeserializer()
+
+// untyped reads JSON and YAML of kinds without a Go type.
+var untyped = jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, unstructuredscheme.NewUnstructuredCreator(),
+	unstructuredscheme.NewUnstructuredObjectTyper(), jsonserializer.SerializerOptions{Strict: true, Yaml: true})
 
 // Decode reads an object of kind gvk from a request. What the kind does not
 // have is dropped, and told: as warnings, or as an error if validation is
 // "Strict".
 func Decode(gvk schema.GroupVersionKind, body []byte, validation string) (*unstructured.Unstructured, []string, error) {
 	obj, got, err := decoder.Decode(body, &gvk, nil)
-	var warnings []string
+	var found []error
 	if strict, ok := runtime.AsStrictDecodingError(err); ok {
-		switch validation {
-		case metav1.FieldValidationStrict:
-			return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", gvk.Kind, gvk.Version, gvk.Kind, err))
-		case "", metav1.FieldValidationWarn:
-			for _, e := range strict.Errors() {
-				warnings = append(warnings, e.Error())
-			}
-		}
-		err = nil
+		found, err = strict.Errors(), nil
 	}
 	if err != nil {
-		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized: %v", err))
+		return nil, nil, unrecognized(err)
 	}
-	if got != nil && *got != gvk {
-		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf(
-			"%s in version %q cannot be handled as a %s: the API version in the data (%s) does not match the expected API version (%s)",
-			got.Kind, got.Version, gvk.Kind, got.GroupVersion(), gvk.GroupVersion()))
+	if got != nil {
+		if err := checkKind(*got, gvk); err != nil {
+			return nil, nil, err
+		}
+	}
+	warnings, err := tell(gvk, found, validation)
+	if err != nil {
+		return nil, nil, err
 	}
 	u, err := toUnstructured(obj, gvk)
 	return u, warnings, err
+}
+
+func unrecognized(err error) error {
+	if _, ok := err.(apierrors.APIStatus); ok {
+		return err
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized: %v", err))
+}
+
+func checkKind(got, want schema.GroupVersionKind) error {
+	if got == want {
+		return nil
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf(
+		"%s in version %q cannot be handled as a %s: the API version in the data (%s) does not match the expected API version (%s)",
+		got.Kind, got.Version, want.Kind, got.GroupVersion(), want.GroupVersion()))
+}
+
+// tell makes what is wrong with the fields of an object an error, warnings or
+// nothing, as the client wants it.
+func tell(gvk schema.GroupVersionKind, found []error, validation string) (warnings []string, err error) {
+	switch {
+	case len(found) == 0:
+	case validation == metav1.FieldValidationStrict:
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", gvk.Kind, gvk.Version, gvk.Kind, runtime.NewStrictDecodingError(found)))
+	case validation == "" || validation == metav1.FieldValidationWarn:
+		for _, e := range found {
+			warnings = append(warnings, e.Error())
+		}
+	}
+	return warnings, nil
 }
 
 // Normalize gives u the form it would have had if a client had sent it: fields
@@ -57,24 +89,52 @@ func Normalize(k *kinds.Kind, u *unstructured.Unstructured, validation string) (
 	if err != nil {
 		return nil, nil, apierrors.NewBadRequest(err.Error())
 	}
-	return Decode(k.GroupVersionKind, body, validation)
+	return Receive(k, body, validation)
+}
+
+// Receive reads an object of kind k from a request, as Decode does.
+func Receive(k *kinds.Kind, body []byte, validation string) (*unstructured.Unstructured, []string, error) {
+	if k.Custom == nil {
+		return Decode(k.GroupVersionKind, body, validation)
+	}
+	obj, got, err := untyped.Decode(body, &k.GroupVersionKind, &unstructured.Unstructured{})
+	var found []error
+	if strict, ok := runtime.AsStrictDecodingError(err); ok {
+		found, err = strict.Errors(), nil
+	}
+	if err == nil {
+		err = checkKind(*got, k.GroupVersionKind)
+	}
+	u, ok := obj.(*unstructured.Unstructured)
+	if err != nil || !ok {
+		return nil, nil, unrecognized(err)
+	}
+	unknown, err := k.Custom.Fit(u)
+	if err != nil {
+		return nil, nil, unrecognized(err)
+	}
+	for _, name := range unknown {
+		found = append(found, fmt.Errorf("unknown field %q", name))
+	}
+	warnings, err := tell(k.GroupVersionKind, found, validation)
+	return u, warnings, err
 }
 
 // FromTyped makes an unstructured copy of an object of the client-go scheme.
-func FromTyped(obj runtime.Object) (*unstructured.Unstructured, *kinds.Kind, error) {
+func (s *Store) FromTyped(obj runtime.Object) (*unstructured.Unstructured, *kinds.Kind, error) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
-		k := kinds.ByKind(u.GroupVersionKind())
+		k := s.Kinds().ByKind(u.GroupVersionKind())
 		if k == nil {
 			return nil, nil, fmt.Errorf("kind %s is not served", u.GroupVersionKind())
 		}
 		out, _, err := Normalize(k, u, metav1.FieldValidationStrict)
 		return out, k, err
 	}
-	gvks, _, err := scheme.Scheme.ObjectKinds(obj)
+	gvks, _, err := kinds.Scheme.ObjectKinds(obj)
 	if err != nil {
 		return nil, nil, err
 	}
-	k := kinds.ByKind(gvks[0])
+	k := s.Kinds().ByKind(gvks[0])
 	if k == nil {
 		return nil, nil, fmt.Errorf("kind %s is not served", gvks[0])
 	}

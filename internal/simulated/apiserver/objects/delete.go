@@ -11,11 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/custom"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
-var namespaceKind = kinds.ByGroupResource(schemaNamespaces)
+var namespaceKind = kinds.Everywhere().ByGroupResource(schemaNamespaces)
 
 // immortal are the namespaces that cannot be deleted.
 var immortal = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
@@ -39,7 +40,7 @@ func (s *Store) deleteOnce(k *kinds.Kind, namespace, name string, o metav1.Delet
 	if err != nil {
 		return nil, false, err
 	}
-	latest, err := Parse(was)
+	latest, err := Read(k, was)
 	if err != nil {
 		return nil, false, err
 	}
@@ -66,6 +67,11 @@ func (s *Store) deleteOnce(k *kinds.Kind, namespace, name string, o metav1.Delet
 	next := latest.DeepCopy()
 	if policy == metav1.DeletePropagationForeground && len(s.dependents(was)) > 0 {
 		addFinalizer(next, metav1.FinalizerDeleteDependents)
+	}
+	if k == definitionKind && next.GetDeletionTimestamp() == nil {
+		if err := s.terminate(next); err != nil {
+			return nil, false, err
+		}
 	}
 	if len(next.GetFinalizers()) == 0 && k.Resource != "namespaces" {
 		e, err := s.remove(k, was, next)
@@ -95,7 +101,7 @@ func (s *Store) mark(k *kinds.Kind, was *store.Entry, next *unstructured.Unstruc
 	if k.Resource == "namespaces" {
 		_ = unstructured.SetNestedField(next.Object, "Terminating", "status", "phase") // a status is an object
 	}
-	return s.raw.Put(was.Key, was, func(version uint64) (*store.Entry, error) { return encode(next, version) })
+	return s.raw.Put(was.Key, was, func(version uint64) (*store.Entry, error) { return encode(k, next, version) })
 }
 
 // empty deletes what must go before an object that is marked: the contents of
@@ -103,6 +109,11 @@ func (s *Store) mark(k *kinds.Kind, was *store.Entry, next *unstructured.Unstruc
 func (s *Store) empty(k *kinds.Kind, e *store.Entry) {
 	if k.Resource == "namespaces" {
 		for _, in := range s.raw.Select(func(in *store.Entry) bool { return in.Key.Namespace == e.Key.Name }) {
+			s.deleteEntry(in)
+		}
+	}
+	if k == definitionKind {
+		for _, in := range s.instances(e) {
 			s.deleteEntry(in)
 		}
 	}
@@ -124,7 +135,7 @@ func (s *Store) release(owner *store.Entry) {
 
 // deleteEntry deletes what the server itself decided to delete.
 func (s *Store) deleteEntry(e *store.Entry) {
-	k := kinds.ByGroupResource(e.Key.Resource)
+	k := s.Kinds().ByGroupResource(e.Key.Resource)
 	if k == nil {
 		return
 	}
@@ -137,7 +148,7 @@ func (s *Store) deleteEntry(e *store.Entry) {
 
 // remove takes an object out of the store, and what it owned after it.
 func (s *Store) remove(k *kinds.Kind, was *store.Entry, last *unstructured.Unstructured) (*store.Entry, error) {
-	e, err := s.raw.Delete(was.Key, was, func(version uint64) (*store.Entry, error) { return encode(last, version) })
+	e, err := s.raw.Delete(was.Key, was, func(version uint64) (*store.Entry, error) { return encode(k, last, version) })
 	if err != nil {
 		if !errors.Is(err, store.ErrConflict) {
 			err = fmt.Errorf("remove %s %s: %w", k.Kind, last.GetName(), err)
@@ -155,6 +166,9 @@ func (s *Store) remove(k *kinds.Kind, was *store.Entry, last *unstructured.Unstr
 			s.finish(ns)
 		}
 	}
+	if definition := s.definitionOf(was); definition != nil {
+		s.finish(definition)
+	}
 	return e, nil
 }
 
@@ -165,22 +179,32 @@ func (s *Store) finish(e *store.Entry) {
 	if e == nil {
 		return
 	}
-	k := kinds.ByGroupResource(e.Key.Resource)
+	k := s.Kinds().ByGroupResource(e.Key.Resource)
 	u, err := Parse(e)
 	if k == nil || err != nil || u.GetDeletionTimestamp() == nil {
 		return
 	}
-	if k.Resource == "namespaces" {
+	done := []string{metav1.FinalizerDeleteDependents}
+	switch {
+	case k == namespaceKind:
 		if len(s.raw.Select(func(in *store.Entry) bool { return in.Key.Namespace == e.Key.Name })) > 0 {
 			return
 		}
-		unset(u, "spec", "finalizers")
-	} else if !slices.Contains(u.GetFinalizers(), metav1.FinalizerDeleteDependents) || len(s.dependents(e)) > 0 {
-		return
+	case k == definitionKind:
+		if len(s.instances(e)) > 0 {
+			return
+		}
+		done = append(done, custom.CleanupFinalizer)
+	default:
+		if !slices.Contains(u.GetFinalizers(), metav1.FinalizerDeleteDependents) || len(s.dependents(e)) > 0 {
+			return
+		}
 	}
 	_, err = s.Update(k, e.Key.Namespace, e.Key.Name, Writing{Trusted: true}, func(latest *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		unset(latest, "spec", "finalizers")
-		latest.SetFinalizers(slices.DeleteFunc(latest.GetFinalizers(), func(f string) bool { return f == metav1.FinalizerDeleteDependents }))
+		if k == namespaceKind {
+			unset(latest, "spec", "finalizers")
+		}
+		latest.SetFinalizers(slices.DeleteFunc(latest.GetFinalizers(), func(f string) bool { return slices.Contains(done, f) }))
 		return latest, nil
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -220,7 +244,7 @@ func (s *Store) orphan(owner *store.Entry) error {
 
 // disown makes an object forget an owner.
 func (s *Store) disown(d, owner *store.Entry) error {
-	k := kinds.ByGroupResource(d.Key.Resource)
+	k := s.Kinds().ByGroupResource(d.Key.Resource)
 	_, err := s.Update(k, d.Key.Namespace, d.Key.Name, Writing{Trusted: true}, func(latest *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		latest.SetOwnerReferences(slices.DeleteFunc(latest.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == owner.UID }))
 		return latest, nil

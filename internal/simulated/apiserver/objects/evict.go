@@ -35,7 +35,7 @@ func (s *Store) Evict(namespace, name string, o metav1.DeleteOptions) error {
 		return err
 	}
 	var pod corev1.Pod
-	if err := decodeInto(e, &pod); err != nil {
+	if err := decodeInto(podKind, e, &pod); err != nil {
 		return err
 	}
 	if guarded(&pod) {

@@ -36,6 +36,7 @@ type Store struct {
 	clock clock.PassiveClock
 	log   logr.Logger
 
+	served   served
 	evicting sync.Mutex // one eviction at a time, so that each counts the last
 }
 
@@ -76,34 +77,11 @@ func (s *Store) Entry(k *kinds.Kind, namespace, name string) (*store.Entry, erro
 	return e, nil
 }
 
-// Parse decodes the object of an entry.
-func Parse(e *store.Entry) (*unstructured.Unstructured, error) {
-	u := &unstructured.Unstructured{}
-	if err := u.UnmarshalJSON(e.Raw); err != nil {
-		return nil, fmt.Errorf("parse stored %s %s/%s: %w", e.Key.Resource, e.Key.Namespace, e.Key.Name, err)
-	}
-	return u, nil
-}
-
 func keyOf(k *kinds.Kind, namespace, name string) store.Key {
 	if !k.Namespaced {
 		namespace = ""
 	}
-	return store.Key{Resource: k.GroupResource(), Namespace: namespace, Name: name}
-}
-
-// encode makes an entry of u at a version.
-func encode(u *unstructured.Unstructured, version uint64) (*store.Entry, error) {
-	u.SetResourceVersion(strconv.FormatUint(version, 10))
-	raw, err := json.Marshal(u.Object)
-	if err != nil {
-		return nil, fmt.Errorf("encode %s %s/%s: %w", u.GetKind(), u.GetNamespace(), u.GetName(), err)
-	}
-	e := &store.Entry{UID: u.GetUID(), Version: version, Labels: u.GetLabels(), Raw: raw}
-	for _, o := range u.GetOwnerReferences() {
-		e.Owners = append(e.Owners, o.UID)
-	}
-	return e, nil
+	return store.Key{Resource: k.Stored(), Namespace: namespace, Name: name}
 }
 
 // parse makes an entry of a record of the journal.

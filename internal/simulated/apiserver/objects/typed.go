@@ -28,7 +28,7 @@ type Object interface {
 
 // Load reads an object into obj, which names it.
 func (s *Store) Load(obj Object) error {
-	k, err := kindOf(obj)
+	k, err := s.kindOf(obj)
 	if err != nil {
 		return err
 	}
@@ -36,12 +36,12 @@ func (s *Store) Load(obj Object) error {
 	if err != nil {
 		return err
 	}
-	return decodeInto(e, obj)
+	return decodeInto(k, e, obj)
 }
 
 // Add creates obj, and fills in what the server set.
 func (s *Store) Add(obj Object) error {
-	u, k, err := FromTyped(obj)
+	u, k, err := s.FromTyped(obj)
 	if err != nil {
 		return err
 	}
@@ -49,13 +49,13 @@ func (s *Store) Add(obj Object) error {
 	if err != nil {
 		return err
 	}
-	return decodeInto(e, obj)
+	return decodeInto(k, e, obj)
 }
 
 // Save stores obj as it is, spec and status. It is a Conflict if obj carries
 // another resourceVersion than the latest.
 func (s *Store) Save(obj Object) error {
-	u, k, err := FromTyped(obj)
+	u, k, err := s.FromTyped(obj)
 	if err != nil {
 		return err
 	}
@@ -65,13 +65,13 @@ func (s *Store) Save(obj Object) error {
 	if err != nil {
 		return err
 	}
-	return decodeInto(e, obj)
+	return decodeInto(k, e, obj)
 }
 
 // Modify loads the object that obj names, lets change work on it, and saves
 // it; again, if another writer was faster.
 func Modify[T Object](s *Store, obj T, change func(T) error) error {
-	k, err := kindOf(obj)
+	k, err := s.kindOf(obj)
 	if err != nil {
 		return err
 	}
@@ -83,18 +83,18 @@ func Modify[T Object](s *Store, obj T, change func(T) error) error {
 		if err := change(fresh); err != nil {
 			return nil, err
 		}
-		u, _, err := FromTyped(fresh)
+		u, _, err := s.FromTyped(fresh)
 		return u, err
 	})
 	if err != nil {
 		return err
 	}
-	return decodeInto(e, obj)
+	return decodeInto(k, e, obj)
 }
 
 // Ensure creates obj, or makes the one that is there like it.
 func (s *Store) Ensure(obj Object) error {
-	k, err := kindOf(obj)
+	k, err := s.kindOf(obj)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (s *Store) Ensure(obj Object) error {
 
 // Remove deletes an object as a client would. It is no error if there is none.
 func (s *Store) Remove(gvr schema.GroupVersionResource, namespace, name string) error {
-	k := kinds.ByResource(gvr)
+	k := s.Kinds().ByResource(gvr)
 	if k == nil {
 		return fmt.Errorf("resource %s is not served", gvr)
 	}
@@ -122,17 +122,17 @@ func (s *Store) Remove(gvr schema.GroupVersionResource, namespace, name string) 
 // namespace unless that is empty, sorted by namespace and name. A nil selector
 // matches all.
 func (s *Store) All(gvr schema.GroupVersionResource, namespace string, match labels.Selector) ([]*unstructured.Unstructured, error) {
-	k := kinds.ByResource(gvr)
+	k := s.Kinds().ByResource(gvr)
 	if k == nil {
 		return nil, fmt.Errorf("resource %s is not served", gvr)
 	}
-	entries, _ := s.raw.List(k.GroupResource(), namespace)
+	entries, _ := s.raw.List(k.Stored(), namespace)
 	var list []*unstructured.Unstructured
 	for _, e := range entries {
 		if match != nil && !match.Matches(labels.Set(e.Labels)) {
 			continue
 		}
-		u, err := Parse(e)
+		u, err := Read(k, e)
 		if err != nil {
 			return nil, err
 		}
@@ -141,9 +141,9 @@ func (s *Store) All(gvr schema.GroupVersionResource, namespace string, match lab
 	return list, nil
 }
 
-func kindOf(obj Object) (*kinds.Kind, error) {
+func (s *Store) kindOf(obj Object) (*kinds.Kind, error) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
-		if k := kinds.ByKind(u.GroupVersionKind()); k != nil {
+		if k := s.Kinds().ByKind(u.GroupVersionKind()); k != nil {
 			return k, nil
 		}
 		return nil, fmt.Errorf("kind %s is not served", u.GroupVersionKind())
@@ -155,8 +155,8 @@ func kindOf(obj Object) (*kinds.Kind, error) {
 	return k, nil
 }
 
-func decodeInto(e *store.Entry, obj Object) error {
-	u, err := Parse(e)
+func decodeInto(k *kinds.Kind, e *store.Entry, obj Object) error {
+	u, err := Read(k, e)
 	if err != nil {
 		return err
 	}

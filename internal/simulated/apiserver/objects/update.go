@@ -4,7 +4,6 @@ package objects
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -46,7 +45,7 @@ func (s *Store) updateOnce(k *kinds.Kind, namespace, name string, w Writing, cha
 	if err != nil {
 		return nil, err
 	}
-	latest, err := Parse(was)
+	latest, err := Read(k, was)
 	if err != nil {
 		return nil, err
 	}
@@ -69,20 +68,24 @@ func (s *Store) updateOnce(k *kinds.Kind, namespace, name string, w Writing, cha
 // store.ErrConflict if that is no longer the latest.
 func (s *Store) replace(k *kinds.Kind, was *store.Entry, latest, next *unstructured.Unstructured, w Writing) (*store.Entry, error) {
 	next.SetResourceVersion(latest.GetResourceVersion())
-	raw, err := json.Marshal(next.Object)
+	raw, err := storedForm(k, next)
 	if err != nil {
-		return nil, fmt.Errorf("encode %s %s: %w", k.Kind, next.GetName(), err)
+		return nil, err
 	}
 	if bytes.Equal(raw, was.Raw) {
 		return was, nil
 	}
 	if w.DryRun {
-		return dryRun(was.Key, next, was)
+		return dryRun(k, was.Key, next, was)
 	}
 	if next.GetDeletionTimestamp() != nil && len(next.GetFinalizers()) == 0 && !kept(k, next) {
 		return s.remove(k, was, next)
 	}
-	return s.raw.Put(was.Key, was, func(version uint64) (*store.Entry, error) { return encode(next, version) })
+	e, err := s.raw.Put(was.Key, was, func(version uint64) (*store.Entry, error) { return encode(k, next, version) })
+	if err == nil && k == definitionKind && !w.Trusted {
+		s.accept(next.GetName())
+	}
+	return e, err
 }
 
 // prepareUpdate settles what a writer may not change, and what follows from
@@ -121,8 +124,11 @@ func (s *Store) prepareUpdate(k *kinds.Kind, latest, next *unstructured.Unstruct
 			_ = unstructured.SetNestedField(next.Object, conditions, "status", "conditions") // a status is an object
 		}
 	}
+	if err := settle(k, latest, next, w); err != nil {
+		return err
+	}
 	setDefaults(k, next)
-	if k.Generation && !reflect.DeepEqual(latest.Object["spec"], next.Object["spec"]) {
+	if k.Generation && k.Custom == nil && !reflect.DeepEqual(latest.Object["spec"], next.Object["spec"]) {
 		next.SetGeneration(latest.GetGeneration() + 1)
 	}
 	return validate(k, latest, next, w)

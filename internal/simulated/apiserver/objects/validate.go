@@ -39,6 +39,13 @@ func validate(k *kinds.Kind, was, u *unstructured.Unstructured, w Writing) error
 	} else {
 		errs = validateChange(k, was, u)
 	}
+	if k.Custom != nil && !w.Trusted {
+		found, err := k.Custom.Validate(w.Sub, was, u)
+		if err != nil {
+			return err
+		}
+		errs = append(errs, found...)
+	}
 	if len(errs) == 0 {
 		return nil
 	}

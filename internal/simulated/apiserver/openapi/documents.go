@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/custom"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 )
 
@@ -21,9 +22,9 @@ type Document struct {
 }
 
 // Index lists where the document of each group and version is.
-func Index() any {
+func Index(served *kinds.Set) any {
 	paths := doc{}
-	for _, gv := range kinds.GroupVersions() {
+	for _, gv := range served.GroupVersions() {
 		paths[root(gv)] = doc{"serverRelativeURL": "/openapi/v3/" + root(gv)}
 	}
 	return doc{"paths": paths}
@@ -31,13 +32,36 @@ func Index() any {
 
 // Of returns the document of a group and version, named as in a path: api/v1,
 // apis/apps/v1. It is nil if that is not served.
-func Of(path string) (*Document, error) {
-	for _, gv := range kinds.GroupVersions() {
-		if root(gv) == path {
+func Of(served *kinds.Set, path string) (*Document, error) {
+	for _, gv := range served.GroupVersions() {
+		if root(gv) != path {
+			continue
+		}
+		if kinds.Everywhere().Resources(gv) != nil {
 			return made.get(gv)
 		}
+		return defined(served, gv)
 	}
 	return nil, nil
+}
+
+// defined describes a group and version of definitions.
+func defined(served *kinds.Set, gv schema.GroupVersion) (*Document, error) {
+	var versions []*custom.Version
+	for _, k := range served.All() {
+		if k.GroupVersion() == gv {
+			versions = append(versions, k.Custom)
+		}
+	}
+	raw, err := custom.OpenAPIV3(versions)
+	if err != nil {
+		return nil, fmt.Errorf("describe %s: %w", gv, err)
+	}
+	return newDocument(raw), nil
+}
+
+func newDocument(raw []byte) *Document {
+	return &Document{JSON: raw, Tag: fmt.Sprintf("%X", sha256.Sum256(raw))}
 }
 
 var made = documents{byVersion: map[schema.GroupVersion]*Document{}}
@@ -61,14 +85,14 @@ func (m *documents) get(gv schema.GroupVersion) (*Document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("describe %s: %w", gv, err)
 	}
-	d := &Document{JSON: raw, Tag: fmt.Sprintf("%X", sha256.Sum256(raw))}
+	d := newDocument(raw)
 	m.byVersion[gv] = d
 	return d, nil
 }
 
 func describe(gv schema.GroupVersion) (doc, error) {
 	definitions, paths := schemas{}, doc{}
-	for _, k := range kinds.All() {
+	for _, k := range kinds.Everywhere().All() {
 		if k.GroupVersion() != gv {
 			continue
 		}

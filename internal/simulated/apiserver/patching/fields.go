@@ -7,12 +7,17 @@ import (
 	"strings"
 	"sync"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	extensions "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/applyconfigurations"
-	"k8s.io/client-go/kubernetes/scheme"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	registration "k8s.io/kube-aggregator/pkg/generated/openapi"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
@@ -77,19 +82,55 @@ type fieldManagers struct {
 	made map[managerKey]*managedfields.FieldManager
 }
 
-// converter parses the schema of all kinds when it is first needed.
-var converter = sync.OnceValue(func() managedfields.TypeConverter {
-	return applyconfigurations.NewTypeConverter(scheme.Scheme)
-})
+// converters parse the schemas of all kinds when they are first needed: those
+// of client-go, and of the two groups that are not in it.
+var converters = map[string]func() managedfields.TypeConverter{
+	"": sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(kinds.Scheme) }),
+	apiextensionsv1.GroupName: sync.OnceValue(func() managedfields.TypeConverter {
+		return described(extensions.GetOpenAPIDefinitions, apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	}),
+	apiregistrationv1.GroupName: sync.OnceValue(func() managedfields.TypeConverter {
+		return described(registration.GetOpenAPIDefinitions, apiregistrationv1.SchemeGroupVersion.WithKind("APIService"))
+	}),
+}
+
+// described makes a converter of the OpenAPI models that a library brings.
+func described(definitions common.GetOpenAPIDefinitions, gvk schema.GroupVersionKind) managedfields.TypeConverter {
+	models := map[string]*spec.Schema{}
+	for name, d := range definitions(func(name string) spec.Ref { return spec.MustCreateRef("#/components/schemas/" + name) }) {
+		models[name] = &d.Schema
+	}
+	obj, err := kinds.Scheme.New(gvk)
+	if named, ok := obj.(interface{ OpenAPIModelName() string }); err == nil && ok {
+		models[named.OpenAPIModelName()].AddExtension("x-kubernetes-group-version-kind", []any{
+			map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind},
+		})
+	}
+	types, err := managedfields.NewTypeConverter(models, false)
+	if err != nil {
+		return managedfields.NewDeducedTypeConverter() // not reached: the models are compiled in
+	}
+	return types
+}
+
+func converter(group string) managedfields.TypeConverter {
+	if of := converters[group]; of != nil {
+		return of()
+	}
+	return converters[""]()
+}
 
 func (m *fieldManagers) get(k *kinds.Kind, sub string) (*managedfields.FieldManager, error) {
+	if k.Custom != nil {
+		return k.Custom.Manager(sub)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := managerKey{k.GroupVersionKind, sub}
 	if fm := m.made[key]; fm != nil {
 		return fm, nil
 	}
-	fm, err := managedfields.NewDefaultFieldManager(converter(), oneVersion{}, oneVersion{}, oneVersion{},
+	fm, err := managedfields.NewDefaultFieldManager(converter(k.Group), oneVersion{}, oneVersion{}, oneVersion{},
 		k.GroupVersionKind, k.GroupVersion(), sub, ignored(k, sub))
 	if err != nil {
 		return nil, fmt.Errorf("field manager of %s: %w", k.Kind, err)

@@ -68,6 +68,10 @@ func applyJSON(k *kinds.Kind, name string, before, patch []byte) ([]byte, error)
 }
 
 func applyStrategic(k *kinds.Kind, before, patch []byte) ([]byte, error) {
+	if k.Custom != nil {
+		return nil, apierrors.NewGenericServerResponse(415, "", k.GroupResource(), "", "the body of the request was in an unknown format - accepted media types include: "+
+			"application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml", 0, false)
+	}
 	typed, err := k.New()
 	if err != nil {
 		return nil, fmt.Errorf("strategic merge patch of %s: %w", k.Kind, err)

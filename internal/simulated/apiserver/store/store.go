@@ -41,6 +41,7 @@ type Entry struct {
 	Labels  map[string]string
 	Owners  []types.UID // those that own it, for garbage collection
 	Raw     []byte      // the whole object as JSON, its resourceVersion included
+	Form    any         // what Raw was made to fit; nil after a restart
 }
 
 // Store is safe for concurrent use.
@@ -56,6 +57,7 @@ type Store struct {
 
 type table struct {
 	entries map[Key]*Entry
+	version uint64        // of the latest change
 	changed chan struct{} // closed and replaced at every change
 }
 
@@ -73,6 +75,7 @@ func Open(journal Journal, parse func(Record) (*Entry, error)) (*Store, error) {
 		}
 		key := r.Key()
 		t := s.table(key.Resource)
+		t.version = r.Version
 		if old := t.entries[key]; old != nil {
 			s.live -= len(old.Raw)
 		}
@@ -100,6 +103,17 @@ func (s *Store) Version() uint64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.version
+}
+
+// VersionOf is the version of the latest change of a resource, 0 if there was
+// none.
+func (s *Store) VersionOf(resource schema.GroupResource) uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if t := s.tables[resource]; t != nil {
+		return t.version
+	}
+	return 0
 }
 
 // Get returns the latest entry, or nil.
@@ -224,7 +238,7 @@ func (s *Store) table(resource schema.GroupResource) *table {
 }
 
 func (s *Store) publish(t *table, ev Event) {
-	s.version = ev.Entry.Version
+	s.version, t.version = ev.Entry.Version, ev.Entry.Version
 	s.log.add(ev)
 	close(t.changed)
 	t.changed = make(chan struct{})

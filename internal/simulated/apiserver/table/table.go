@@ -27,6 +27,29 @@ type object struct {
 	now     time.Time
 }
 
+// Of shows objects of a kind as of now.
+func Of(k *kinds.Kind, objs []*unstructured.Unstructured, now time.Time) (*metav1.Table, error) {
+	if k.Custom == nil {
+		t := New(k)
+		for _, u := range objs {
+			t.Rows = append(t.Rows, Row(k, u, nil, now))
+		}
+		return t, nil
+	}
+	t, err := k.Custom.Table(objs...)
+	if err != nil {
+		return nil, err
+	}
+	t.TypeMeta = metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "Table"}
+	if t.Rows == nil {
+		t.Rows = []metav1.TableRow{}
+	}
+	for i := range t.Rows {
+		t.Rows[i].Object = runtime.RawExtension{}
+	}
+	return t, nil
+}
+
 // New returns the table of a kind, without rows.
 func New(k *kinds.Kind) *metav1.Table {
 	t := &metav1.Table{

@@ -73,7 +73,7 @@ func TestRowsShowWhatKubectlPrints(t *testing.T) {
 
 func kindOf(t *testing.T, resource string) *kinds.Kind {
 	t.Helper()
-	for _, k := range kinds.All() {
+	for _, k := range kinds.Everywhere().All() {
 		if k.Resource == resource {
 			return k
 		}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package objects
+
+import (
+	"fmt"
+	"net/http"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/custom"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
+)
+
+// settle does what a definition, or the library for what is defined by one,
+// makes of a write; was is nil at creation.
+func settle(k *kinds.Kind, was, next *unstructured.Unstructured, w Writing) error {
+	switch {
+	case w.Trusted:
+	case k.Custom != nil:
+		return k.Custom.Prepare(w.Sub, was, next)
+	case k == definitionKind:
+		errs, err := custom.Settle(w.Sub, was, next)
+		if len(errs) > 0 {
+			return invalid(k, next.GetName(), errs...)
+		}
+		return err
+	}
+	return nil
+}
+
+// fit drops what a merge has left of an object that its kind does not have.
+func fit(k *kinds.Kind, u *unstructured.Unstructured) error {
+	if k.Custom == nil {
+		return nil
+	}
+	_, err := k.Custom.Fit(u)
+	return err
+}
+
+func terminating(k *kinds.Kind) error {
+	err := apierrors.NewMethodNotSupported(k.GroupResource(), "create")
+	err.ErrStatus.Message = "create not allowed while custom resource definition is terminating"
+	err.ErrStatus.Code = http.StatusMethodNotAllowed
+	return err
+}
+
+// accept does what controllers do once a definition has been written.
+func (s *Store) accept(name string) {
+	err := s.changeDefinition(name, func(crd *apiextensionsv1.CustomResourceDefinition) error {
+		entries, _ := s.raw.List(definitionKind.Stored(), "")
+		var others []*apiextensionsv1.CustomResourceDefinition
+		for _, e := range entries {
+			o, err := custom.Names(e.Raw)
+			if err != nil {
+				return err
+			}
+			others = append(others, o)
+		}
+		custom.Accept(crd, others, metav1.NewTime(s.clock.Now()))
+		return nil
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		s.log.Error(err, "Accepting a definition", "name", name)
+	}
+}
+
+func (s *Store) changeDefinition(name string, change func(*apiextensionsv1.CustomResourceDefinition) error) error {
+	_, err := s.Update(definitionKind, "", name, Writing{Trusted: true}, func(latest *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		return latest, changed(latest, change)
+	})
+	return err
+}
+
+func changed(u *unstructured.Unstructured, change func(*apiextensionsv1.CustomResourceDefinition) error) error {
+	crd, err := custom.Typed(u)
+	if err == nil {
+		err = change(crd)
+	}
+	if err != nil {
+		return err
+	}
+	return custom.Write(crd, u)
+}
+
+// terminate prepares a definition for its deletion.
+func (s *Store) terminate(u *unstructured.Unstructured) error {
+	addFinalizer(u, custom.CleanupFinalizer)
+	return changed(u, func(crd *apiextensionsv1.CustomResourceDefinition) error {
+		custom.Terminate(crd, metav1.NewTime(s.clock.Now()))
+		return nil
+	})
+}
+
+// instances lists the objects that a definition defines.
+func (s *Store) instances(definition *store.Entry) []*store.Entry {
+	gr := schema.ParseGroupResource(definition.Key.Name)
+	entries, _ := s.raw.List(gr, "")
+	return entries
+}
+
+// definitionOf is what defines an object, or nil.
+func (s *Store) definitionOf(e *store.Entry) *store.Entry {
+	gr := e.Key.Resource
+	return s.raw.Get(keyOf(definitionKind, "", fmt.Sprintf("%s.%s", gr.Resource, gr.Group)))
+}
