@@ -6,7 +6,7 @@ import (
 	"mime"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // form is how a client wants objects shown.
@@ -46,6 +46,5 @@ func acceptable(header string) (form, error) {
 			}
 		}
 	}
-	err := apierrors.NewGenericServerResponse(406, "", noResource, "", "only the following media types are accepted: application/json", 0, false)
-	return whole, err
+	return whole, unlike(406, metav1.StatusReasonNotAcceptable, "406: Not Acceptable\n\nAvailable representations: application/json, application/json;stream=watch", &metav1.StatusDetails{})
 }

@@ -107,7 +107,9 @@ func TestADefinitionIsEstablishedAndItsKindIsServed(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	admin := c.admin(t)
-	call(t, admin, http.StatusNotFound, "GET", widgetsPath, "", "")
+	if got := answers(t, admin, widgetsPath); got != http.StatusNotFound {
+		t.Errorf("before its definition: %d", got)
+	}
 	call(t, admin, http.StatusCreated, "POST", definitionsPath, asYAML, widgets)
 	crd := call(t, admin, http.StatusOK, "GET", definitionsPath+"/widgets.example.com", "", "")
 	for _, want := range []string{`"type":"Established"`, `"type":"NamesAccepted"`, `"storedVersions":["v1"]`, `"kind":"Widget"`} {
@@ -245,5 +247,7 @@ func TestADefinitionIsDeletedAfterTheLastOfItsObjects(t *testing.T) {
 	call(t, admin, http.StatusOK, "GET", definitionsPath+"/widgets.example.com", "", "")
 	call(t, admin, http.StatusOK, "PATCH", widgetsPath+"/held", asMerge, `{"metadata":{"finalizers":null}}`)
 	call(t, admin, http.StatusNotFound, "GET", definitionsPath+"/widgets.example.com", "", "")
-	call(t, admin, http.StatusNotFound, "GET", widgetsPath, "", "")
+	if got := answers(t, admin, widgetsPath); got != http.StatusNotFound {
+		t.Errorf("after its definition: %d", got)
+	}
 }

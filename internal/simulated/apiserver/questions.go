@@ -7,6 +7,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/access"
@@ -57,8 +58,44 @@ func (s *Server) answerQuestion(w http.ResponseWriter, r *request) error {
 		user := access.User{Name: q.Spec.User, UID: q.Spec.UID, Groups: q.Spec.Groups}
 		q.Status.Allowed = s.authz.May(user, asked(q.Spec.ResourceAttributes, q.Spec.NonResourceAttributes))
 		return respond(w, http.StatusCreated, &q)
+	case "LocalSubjectAccessReview":
+		var q authorizationv1.LocalSubjectAccessReview
+		if err := receive(r, gvk, &q); err != nil {
+			return err
+		}
+		if a := q.Spec.ResourceAttributes; a == nil || a.Namespace != r.namespace {
+			return apierrors.NewBadRequest("spec.resourceAttributes.namespace must match the namespace of the request")
+		}
+		q.SetGroupVersionKind(gvk)
+		user := access.User{Name: q.Spec.User, UID: q.Spec.UID, Groups: q.Spec.Groups}
+		q.Status.Allowed = s.authz.May(user, asked(q.Spec.ResourceAttributes, nil))
+		return respond(w, http.StatusCreated, &q)
+	case "SelfSubjectRulesReview":
+		var q authorizationv1.SelfSubjectRulesReview
+		if err := receive(r, gvk, &q); err != nil {
+			return err
+		}
+		q.SetGroupVersionKind(gvk)
+		q.Status = rulesStatus(s.authz.Rules(r.user, q.Spec.Namespace))
+		return respond(w, http.StatusCreated, &q)
+	case "Binding":
+		return s.bind(w, r)
 	}
 	return notServed()
+}
+
+// rulesStatus lists rules as they are asked for.
+func rulesStatus(rules []rbacv1.PolicyRule) (s authorizationv1.SubjectRulesReviewStatus) {
+	s.ResourceRules, s.NonResourceRules = []authorizationv1.ResourceRule{}, []authorizationv1.NonResourceRule{}
+	for _, r := range rules {
+		if len(r.Resources) > 0 {
+			s.ResourceRules = append(s.ResourceRules, authorizationv1.ResourceRule{Verbs: r.Verbs, APIGroups: r.APIGroups, Resources: r.Resources, ResourceNames: r.ResourceNames})
+		}
+		if len(r.NonResourceURLs) > 0 {
+			s.NonResourceRules = append(s.NonResourceRules, authorizationv1.NonResourceRule{Verbs: r.Verbs, NonResourceURLs: r.NonResourceURLs})
+		}
+	}
+	return s
 }
 
 func userInfo(u access.User) authenticationv1.UserInfo {

@@ -4,18 +4,16 @@ package apiserver
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/listing"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/table"
@@ -67,15 +65,15 @@ func (s *Server) list(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	sel, err := selectionOf(r)
+	o, err := listOptions(r)
 	if err != nil {
 		return err
 	}
-	entries, version := s.listOf(r.kind, sel)
-	if err := checkVersion(r, version); err != nil {
+	sel, err := listing.Select(r.kind, r.namespace, r.name, o)
+	if err != nil {
 		return err
 	}
-	entries, meta, err := page(r, entries, version)
+	entries, meta, err := sel.Page(s.objects.Entries(), o)
 	if err != nil {
 		return err
 	}
@@ -119,63 +117,6 @@ func listBody(r *request, as form, entries []*store.Entry, meta metav1.ListMeta)
 	}
 	b.WriteString("]}")
 	return b.Bytes(), nil
-}
-
-// checkVersion refuses a list at a version that is not this one: an exact one
-// that has passed, or one that is not there yet.
-func checkVersion(r *request, version uint64) error {
-	text := r.query.Get("resourceVersion")
-	if text == "" || text == "0" || r.query.Get("continue") != "" {
-		return nil
-	}
-	wanted, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("resourceVersion: Invalid value: %q", text))
-	}
-	if wanted > version {
-		return apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", wanted, version), 1)
-	}
-	if r.query.Get("resourceVersionMatch") == string(metav1.ResourceVersionMatchExact) && wanted < version {
-		return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
-	}
-	return nil
-}
-
-// token is where a list in pages goes on. Later pages show the latest objects
-// but keep the version of the first, so that a watch from there misses
-// nothing.
-type token struct {
-	Version   uint64 `json:"rv"`
-	Namespace string `json:"ns,omitempty"`
-	Name      string `json:"name"`
-}
-
-func page(r *request, entries []*store.Entry, version uint64) ([]*store.Entry, metav1.ListMeta, error) {
-	var meta metav1.ListMeta
-	if text := r.query.Get("continue"); text != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(text)
-		var from token
-		if err != nil || json.Unmarshal(raw, &from) != nil {
-			return nil, meta, apierrors.NewBadRequest("continue key is not valid")
-		}
-		version = from.Version
-		entries = slices.DeleteFunc(entries, func(e *store.Entry) bool {
-			return e.Key.Namespace < from.Namespace || (e.Key.Namespace == from.Namespace && e.Key.Name <= from.Name)
-		})
-	}
-	meta.ResourceVersion = strconv.FormatUint(version, 10)
-	limit, _ := strconv.Atoi(r.query.Get("limit"))
-	if limit <= 0 || limit >= len(entries) {
-		return entries, meta, nil
-	}
-	meta.RemainingItemCount = new(int64(len(entries) - limit))
-	last := entries[limit-1].Key
-	raw, err := json.Marshal(token{Version: version, Namespace: last.Namespace, Name: last.Name})
-	if err != nil {
-		return nil, meta, err
-	}
-	meta.Continue = base64.RawURLEncoding.EncodeToString(raw)
-	return entries[:limit], meta, nil
 }
 
 // shown is an object as JSON, whole or its metadata alone.

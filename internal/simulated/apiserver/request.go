@@ -6,20 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/access"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/patching"
 )
 
 // maxBody is what an API server accepts in one request.
@@ -118,6 +116,15 @@ func (r *request) attributes() access.Attributes {
 	return a
 }
 
+// media is the type of the body, without its parameters.
+func (r *request) media() string {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return media
+}
+
 // body reads all of the request, up to the limit.
 func (r *request) body() ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
@@ -128,26 +135,6 @@ func (r *request) body() ([]byte, error) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("read request: %v", err))
 	}
 	return body, nil
-}
-
-// writing says how the client wants its write done.
-func (s *Server) writing(r *request) (objects.Writing, error) {
-	if s.answer().Has(Full) {
-		return objects.Writing{}, errors.New("etcdserver: mvcc: database space exceeded")
-	}
-	w := objects.Writing{Check: s.authz.Limit(r.user, r.kind), Manager: patching.ManagerName(r.query.Get("fieldManager"), r.UserAgent()), Sub: r.sub}
-	for _, v := range r.query["dryRun"] {
-		if v != metav1.DryRunAll {
-			return w, apierrors.NewBadRequest(fmt.Sprintf("dryRun: Unsupported value: %q: supported values: %q", v, metav1.DryRunAll))
-		}
-		w.DryRun = true
-	}
-	switch v := r.query.Get("fieldValidation"); v {
-	case "", metav1.FieldValidationIgnore, metav1.FieldValidationWarn, metav1.FieldValidationStrict:
-	default:
-		return w, apierrors.NewBadRequest(fmt.Sprintf("fieldValidation: Unsupported value: %q", v))
-	}
-	return w, nil
 }
 
 // impersonated returns the user an administrator wants to be taken for.

@@ -4,6 +4,7 @@ package apiserver
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 
@@ -30,8 +31,20 @@ func respondRaw(w http.ResponseWriter, code int, body []byte) {
 	_, _ = w.Write(body) // a client that left needs no answer
 }
 
+// unlike is an error that says no more than its words.
+func unlike(code int32, reason metav1.StatusReason, message string, details *metav1.StatusDetails) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message, Details: details}}
+}
+
+// errNoPage is the answer to a path that nothing lies below.
+var errNoPage = errors.New("404 page not found")
+
 // respondError sends an error as the Status it is, or as an internal error.
 func respondError(w http.ResponseWriter, err error) {
+	if errors.Is(err, errNoPage) {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
 	status := statusOf(err)
 	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
@@ -45,11 +58,10 @@ func respondError(w http.ResponseWriter, err error) {
 }
 
 func statusOf(err error) metav1.Status {
-	known, ok := err.(apierrors.APIStatus) // a wrapped one is not for the client as it is
-	if !ok {
-		known = apierrors.NewInternalError(err)
+	status := metav1.Status{Status: metav1.StatusFailure, Message: err.Error()}
+	if known, ok := err.(apierrors.APIStatus); ok { // a wrapped one is not for the client as it is
+		status = known.Status()
 	}
-	status := known.Status()
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	if status.Code == 0 {
 		status.Code = http.StatusInternalServerError

@@ -4,6 +4,7 @@ package apiserver
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +19,9 @@ var noResource = schema.GroupResource{}
 func (s *Server) route(w http.ResponseWriter, r *request) error {
 	if r.gvr.Resource == "" {
 		return s.document(w, r)
+	}
+	if r.kind == nil && s.objects.Kinds().Group(r.gvr.Group) == nil {
+		return errNoPage
 	}
 	if r.kind == nil || !r.kind.HasSub(r.sub) {
 		return notServed()
@@ -38,8 +42,12 @@ func (s *Server) route(w http.ResponseWriter, r *request) error {
 		return s.answerQuestion(w, r)
 	}
 	switch r.sub {
-	case "", "status", "approval", "finalize":
+	case "", "status", "approval", "finalize", "ephemeralcontainers", "resize":
 		return s.object(w, r)
+	case "binding":
+		return s.bind(w, r)
+	case "log", "exec", "attach", "proxy":
+		return s.unmachined(r)
 	case "scale":
 		return s.scale(w, r)
 	case "eviction":
@@ -53,6 +61,9 @@ func (s *Server) route(w http.ResponseWriter, r *request) error {
 }
 
 func (s *Server) object(w http.ResponseWriter, r *request) error {
+	if r.sub == "" && r.kind.Custom == nil && !slices.Contains(r.kind.Verbs, r.verb) {
+		return notAllowed()
+	}
 	switch r.verb {
 	case "get":
 		return s.get(w, r)
@@ -79,7 +90,11 @@ func (s *Server) object(w http.ResponseWriter, r *request) error {
 	case "deletecollection":
 		return s.deleteAll(w, r)
 	}
-	return apierrors.NewMethodNotSupported(r.kind.GroupResource(), r.verb)
+	return notAllowed()
+}
+
+func notAllowed() error {
+	return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", noResource, "", "", 0, false)
 }
 
 // document answers what is not about a resource.
@@ -102,7 +117,7 @@ func (s *Server) document(w http.ResponseWriter, r *request) error {
 	case "openapi":
 		return s.openAPI(w, r, parts[1:])
 	}
-	return notServed()
+	return errNoPage
 }
 
 func (s *Server) versionInfo() version.Info {
@@ -142,8 +157,11 @@ func (s *Server) discovery(w http.ResponseWriter, r *request, parts []string) er
 		if list := served.Resources(gv); list != nil && legacy == (gv.Group == "") {
 			return respond(w, http.StatusOK, list)
 		}
+		if served.Group(gv.Group) != nil {
+			return notServed()
+		}
 	}
-	return notServed()
+	return errNoPage
 }
 
 func wantsAggregated(accept string) bool {

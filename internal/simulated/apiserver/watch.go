@@ -11,9 +11,14 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apiserver/pkg/storage"
 
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/listing"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/table"
 )
 
 const (
@@ -29,8 +34,9 @@ type watcher struct {
 	s         *Server
 	r         *request
 	w         http.ResponseWriter
+	options   *internalversion.ListOptions
 	as        form
-	sel       selection
+	sel       listing.Selection
 	bookmarks bool
 	version   uint64 // the client knows everything up to here
 	told      uint64 // the version the client has been told last
@@ -42,11 +48,15 @@ func (s *Server) watch(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	sel, err := selectionOf(r)
+	options, err := listOptions(r)
 	if err != nil {
 		return err
 	}
-	o := &watcher{s: s, r: r, w: w, as: as, sel: sel, bookmarks: isTrue(r.query.Get("allowWatchBookmarks"))}
+	sel, err := listing.Select(r.kind, r.namespace, r.name, options)
+	if err != nil {
+		return err
+	}
+	o := &watcher{s: s, r: r, w: w, as: as, sel: sel, options: options, bookmarks: options.AllowWatchBookmarks}
 	initial, err := o.start()
 	if err != nil {
 		return err
@@ -63,22 +73,12 @@ func (s *Server) watch(w http.ResponseWriter, r *request) error {
 
 // start finds where the watch begins, and the objects it shows first.
 func (o *watcher) start() ([]*store.Entry, error) {
-	text, initial := o.r.query.Get("resourceVersion"), o.r.query.Get("sendInitialEvents")
-	match := metav1.ResourceVersionMatch(o.r.query.Get("resourceVersionMatch"))
-	if initial != "" && match != metav1.ResourceVersionMatchNotOlderThan {
-		return nil, apierrors.NewBadRequest("resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+	wanted, err := storage.APIObjectVersioner{}.ParseResourceVersion(o.options.ResourceVersion)
+	if err != nil {
+		return nil, err
 	}
-	if initial == "" && match != "" {
-		return nil, apierrors.NewBadRequest("resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
-	}
-	wanted := uint64(0)
-	if text != "" {
-		var err error
-		if wanted, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("resourceVersion: Invalid value: %q", text))
-		}
-	}
-	if wanted != 0 && !isTrue(initial) {
+	initial := o.options.SendInitialEvents
+	if wanted != 0 && (initial == nil || !*initial) {
 		if now := o.s.objects.Entries().Version(); wanted > now {
 			// It is from another life of the cluster.
 			return nil, apierrors.NewResourceExpired(fmt.Sprintf("too large resource version: %d (%d)", wanted, now))
@@ -86,12 +86,12 @@ func (o *watcher) start() ([]*store.Entry, error) {
 		o.version, o.told = wanted, wanted
 		return nil, nil
 	}
-	entries, version := o.s.listOf(o.r.kind, o.sel)
+	entries, version := o.sel.Latest(o.s.objects.Entries())
 	o.version, o.told = version, version
 	if wanted > version {
-		return nil, apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", wanted, version), 1)
+		return nil, storage.NewTooLargeResourceVersionError(wanted, version, 1)
 	}
-	if initial != "" && !isTrue(initial) {
+	if initial != nil && !*initial {
 		return nil, nil
 	}
 	return entries, nil
@@ -103,7 +103,7 @@ func (o *watcher) sendInitial(entries []*store.Entry) error {
 			return err
 		}
 	}
-	if isTrue(o.r.query.Get("sendInitialEvents")) && o.bookmarks {
+	if initial := o.options.SendInitialEvents; initial != nil && *initial && o.bookmarks {
 		if err := o.bookmark(map[string]string{metav1.InitialEventsAnnotationKey: "true"}); err != nil {
 			return err
 		}
@@ -114,8 +114,8 @@ func (o *watcher) sendInitial(entries []*store.Entry) error {
 // run sends events until the client leaves or its time is over.
 func (o *watcher) run() {
 	limit := watchFor + rand.N(watchFor)
-	if seconds, err := strconv.Atoi(o.r.query.Get("timeoutSeconds")); err == nil && seconds > 0 {
-		limit = time.Duration(seconds) * time.Second
+	if seconds := o.options.TimeoutSeconds; seconds != nil && *seconds > 0 {
+		limit = time.Duration(*seconds) * time.Second
 	}
 	end := time.NewTimer(limit)
 	defer end.Stop()
@@ -163,7 +163,7 @@ func (o *watcher) run() {
 // sendEvent tells a change as the client must see it who sees only the objects
 // it selected: one that it no longer selects is deleted for it.
 func (o *watcher) sendEvent(ev store.Event) error {
-	before, after := o.sel.matches(ev.Prev), o.sel.matches(ev.Entry)
+	before, after := o.sel.Matches(ev.Prev), o.sel.Matches(ev.Entry)
 	switch {
 	case ev.Type == store.Deleted:
 		if !before {
@@ -213,13 +213,22 @@ func (o *watcher) bookmark(annotations map[string]string) error {
 		meta["annotations"] = annotations
 	}
 	kind, gv := o.r.kind.Kind, o.r.kind.GroupVersion().String()
-	switch o.as {
-	case metaOnly:
+	if o.as != whole {
 		kind, gv = "PartialObjectMetadata", "meta.k8s.io/v1"
-	case rows:
-		kind, gv = "Table", "meta.k8s.io/v1"
 	}
-	raw, err := json.Marshal(map[string]any{"kind": kind, "apiVersion": gv, "metadata": meta})
+	var told any = map[string]any{"kind": kind, "apiVersion": gv, "metadata": meta}
+	if o.as == rows { // one of an object that says nothing else
+		t, err := table.Of(o.r.kind, []*unstructured.Unstructured{{Object: map[string]any{}}}, o.s.clock.Now())
+		if err != nil {
+			return err
+		}
+		if t.Rows[0].Object.Raw, err = json.Marshal(told); err != nil {
+			return err
+		}
+		t.ColumnDefinitions, t.ResourceVersion = nil, strconv.FormatUint(o.version, 10)
+		told = t
+	}
+	raw, err := json.Marshal(told)
 	if err != nil {
 		return err
 	}
@@ -241,5 +250,3 @@ func (o *watcher) write(event string, raw []byte) error {
 }
 
 func (o *watcher) flush() error { return http.NewResponseController(o.w).Flush() }
-
-func isTrue(text string) bool { return text == "true" || text == "1" }

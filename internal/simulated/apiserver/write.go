@@ -7,13 +7,17 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/listing"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/patching"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
@@ -46,8 +50,8 @@ func readable(contentType string) error {
 			return nil
 		}
 	}
-	return apierrors.NewGenericServerResponse(415, "", noResource, "",
-		fmt.Sprintf("the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf, got %q", media), 0, false)
+	return unlike(415, metav1.StatusReasonUnsupportedMediaType,
+		"the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf", nil)
 }
 
 func (s *Server) create(w http.ResponseWriter, r *request) error {
@@ -109,10 +113,7 @@ func (s *Server) patch(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil {
-		return apierrors.NewGenericServerResponse(415, "", noResource, "", "the Content-Type of a patch must say its kind", 0, false)
-	}
+	media := r.media()
 	body, err := r.body()
 	if err != nil {
 		return err
@@ -128,7 +129,7 @@ func (s *Server) patch(w http.ResponseWriter, r *request) error {
 	case types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType:
 		e, err = s.applyPatch(w, r, types.PatchType(media), body, writing)
 	default:
-		err = apierrors.NewGenericServerResponse(415, "", noResource, "", fmt.Sprintf("the body of the request was in an unknown format - got %q", media), 0, false)
+		err = unlike(415, metav1.StatusReasonUnsupportedMediaType, "415: Unsupported Media Type", &metav1.StatusDetails{})
 	}
 	if err != nil {
 		return err
@@ -143,17 +144,19 @@ func (s *Server) applyPatch(w http.ResponseWriter, r *request, form types.PatchT
 		if err != nil {
 			return nil, err
 		}
-		next, warnings, err = objects.Normalize(r.kind, next, r.query.Get("fieldValidation"))
-		return next, err
+		fitting, told, err := objects.Normalize(r.kind, next, r.query.Get("fieldValidation"))
+		if warnings = told; err != nil && r.query.Get("fieldValidation") == metav1.FieldValidationStrict {
+			_, what, _ := strings.Cut(err.Error(), "strict decoding error: ")
+			raw, _ := next.MarshalJSON() // it was JSON
+			err = apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), string(raw), "strict decoding error: "+what)})
+		}
+		return fitting, err
 	})
 	warn(w, warnings)
 	return e, err
 }
 
 func (s *Server) apply(w http.ResponseWriter, r *request, body []byte, writing objects.Writing) (*store.Entry, bool, error) {
-	if r.query.Get("fieldManager") == "" {
-		return nil, false, apierrors.NewBadRequest("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch")
-	}
 	var content map[string]any
 	if err := yaml.Unmarshal(body, &content); err != nil {
 		return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
@@ -162,14 +165,12 @@ func (s *Server) apply(w http.ResponseWriter, r *request, body []byte, writing o
 	if err != nil {
 		return nil, false, apierrors.NewBadRequest(err.Error())
 	}
-	if _, warnings, err := objects.Receive(r.kind, raw, r.query.Get("fieldValidation")); err != nil {
-		return nil, false, err
-	} else {
-		warn(w, warnings)
-	}
 	intent := &unstructured.Unstructured{}
 	if err := intent.UnmarshalJSON(raw); err != nil {
 		return nil, false, apierrors.NewBadRequest(err.Error())
+	}
+	if gvk := intent.GroupVersionKind(); gvk != r.kind.GroupVersionKind {
+		return nil, false, apierrors.NewBadRequest(fmt.Sprintf("invalid object type: %v", gvk))
 	}
 	if intent.GetName() == "" {
 		intent.SetName(r.name)
@@ -177,28 +178,7 @@ func (s *Server) apply(w http.ResponseWriter, r *request, body []byte, writing o
 	if intent.GetName() != r.name {
 		return nil, false, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", intent.GetName(), r.name))
 	}
-	return s.objects.Apply(r.kind, r.namespace, intent, isTrue(r.query.Get("force")), writing)
-}
-
-// deleteOptions reads how to delete, from the body or, failing that, the
-// query.
-func deleteOptions(r *request) (metav1.DeleteOptions, error) {
-	var o metav1.DeleteOptions
-	body, err := r.body()
-	if err != nil {
-		return o, err
-	}
-	if len(body) > 0 {
-		if err := readable(r.Header.Get("Content-Type")); err != nil {
-			return o, err
-		}
-		return o, objects.DecodeOptions(body, &o)
-	}
-	if p := r.query.Get("propagationPolicy"); p != "" {
-		o.PropagationPolicy = new(metav1.DeletionPropagation(p))
-	}
-	o.DryRun = r.query["dryRun"]
-	return o, nil
+	return s.objects.Apply(r.kind, r.namespace, intent, r.query.Get("force") == "true", writing)
 }
 
 func (s *Server) delete(w http.ResponseWriter, r *request) error {
@@ -224,11 +204,15 @@ func (s *Server) deleteAll(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	sel, err := selectionOf(r)
+	list, err := listOptions(r)
 	if err != nil {
 		return err
 	}
-	entries, version := s.listOf(r.kind, sel)
+	sel, err := listing.Select(r.kind, r.namespace, r.name, list)
+	if err != nil {
+		return err
+	}
+	entries, version := sel.Latest(s.objects.Entries())
 	for _, e := range entries {
 		if _, _, err := s.objects.Delete(r.kind, e.Key.Namespace, e.Key.Name, o); err != nil && !apierrors.IsNotFound(err) {
 			return err

@@ -98,18 +98,22 @@ func (z *Authorizer) bound(u User, a Attributes) bool {
 }
 
 func (z *Authorizer) boundIn(k *kinds.Kind, namespace string, u User, a Attributes) bool {
+	return allows(z.rulesIn(k, namespace, u), a)
+}
+
+// rulesIn lists the rules that bindings of one kind, in one place, give a user.
+func (z *Authorizer) rulesIn(k *kinds.Kind, namespace string, u User) (rules []rbacv1.PolicyRule) {
 	entries, _ := z.objects.Entries().List(k.GroupResource(), namespace)
 	for _, e := range entries {
 		var b binding
 		if err := json.Unmarshal(e.Raw, &b); err != nil {
 			continue // stored objects were decoded before; nothing is granted by what is not one
 		}
-		isUser := func(s rbacv1.Subject) bool { return subjectIs(s, namespace, u) }
-		if slices.ContainsFunc(b.Subjects, isUser) && allows(z.rules(b.RoleRef, namespace), a) {
-			return true
+		if slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool { return subjectIs(s, namespace, u) }) {
+			rules = append(rules, z.rules(b.RoleRef, namespace)...)
 		}
 	}
-	return false
+	return rules
 }
 
 func subjectIs(s rbacv1.Subject, namespace string, u User) bool {
@@ -125,6 +129,23 @@ func subjectIs(s rbacv1.Subject, namespace string, u User) bool {
 		return u.Name == accountName(namespace, s.Name)
 	}
 	return false
+}
+
+// Rules lists what a user may do in a namespace, as far as it is said by rules.
+func (z *Authorizer) Rules(u User, namespace string) (rules []rbacv1.PolicyRule) {
+	if u.In(Masters) || u.In(ClusterAdmins) {
+		all := []string{"*"}
+		return []rbacv1.PolicyRule{{Verbs: all, APIGroups: all, Resources: all}, {Verbs: all, NonResourceURLs: all}}
+	}
+	for _, group := range u.Groups {
+		for _, g := range builtIn[group] {
+			if g.namespace == "" || g.namespace == namespace {
+				rules = append(rules, g.rules...)
+			}
+		}
+	}
+	rules = append(rules, z.rulesIn(clusterRoleBindingKind, "", u)...)
+	return append(rules, z.rulesIn(roleBindingKind, namespace, u)...)
 }
 
 func (z *Authorizer) rules(ref rbacv1.RoleRef, namespace string) []rbacv1.PolicyRule {

@@ -3,11 +3,13 @@
 package kinds
 
 import (
+	"cmp"
 	"slices"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/discovery"
 )
 
 var verbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
@@ -50,9 +52,9 @@ func (s *Set) groups() (groups []metav1.APIGroup) {
 
 // Resources lists what a group and version holds; nil if it is not served.
 func (s *Set) Resources(gv schema.GroupVersion) *metav1.APIResourceList {
-	list := &metav1.APIResourceList{
-		TypeMeta:     metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"},
-		GroupVersion: gv.String(),
+	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList"}, GroupVersion: gv.String()}
+	if gv.Group != "" {
+		list.APIVersion = "v1"
 	}
 	for _, k := range s.All() {
 		if k.GroupVersion() != gv {
@@ -60,7 +62,10 @@ func (s *Set) Resources(gv schema.GroupVersion) *metav1.APIResourceList {
 		}
 		r := metav1.APIResource{
 			Name: k.Resource, SingularName: k.Singular(), Namespaced: k.Namespaced, Kind: k.Kind,
-			Verbs: verbsOf(k), ShortNames: k.Short, Categories: k.Categories,
+			Verbs: k.Verbs, ShortNames: k.Short, Categories: k.Categories,
+		}
+		if slices.Contains(k.Verbs, "watch") {
+			r.StorageVersionHash = discovery.StorageVersionHash(k.StoredAs.Group, k.StoredAs.Version, k.StoredAs.Kind)
 		}
 		list.APIResources = append(list.APIResources, r)
 		for _, below := range allSubs(k) {
@@ -74,6 +79,7 @@ func (s *Set) Resources(gv schema.GroupVersion) *metav1.APIResourceList {
 	if list.APIResources == nil {
 		return nil
 	}
+	slices.SortStableFunc(list.APIResources, func(a, b metav1.APIResource) int { return cmp.Compare(a.Name, b.Name) })
 	return list
 }
 
@@ -109,42 +115,37 @@ func aggregated(k *Kind) apidiscoveryv2.APIResourceDiscovery {
 		scope = apidiscoveryv2.ScopeNamespace
 	}
 	r := apidiscoveryv2.APIResourceDiscovery{
-		Resource: k.Resource, SingularResource: k.Singular(), Scope: scope, ResponseKind: responseKind(k.GroupVersionKind),
-		Verbs: verbsOf(k), ShortNames: k.Short, Categories: k.Categories,
+		Resource: k.Resource, SingularResource: k.Singular(), Scope: scope, ResponseKind: responseKind(k, k.GroupVersionKind),
+		Verbs: k.Verbs, ShortNames: k.Short, Categories: k.Categories,
 	}
 	for _, s := range allSubs(k) {
 		r.Subresources = append(r.Subresources, apidiscoveryv2.APISubresourceDiscovery{
-			Subresource: s.Name, ResponseKind: responseKind(s.GVK), Verbs: s.Verbs,
+			Subresource: s.Name, ResponseKind: responseKind(k, s.GVK), Verbs: s.Verbs,
 		})
 	}
 	return r
 }
 
-func verbsOf(k *Kind) []string {
-	switch {
-	case k.Virtual:
-		return []string{"create"}
-	case k.Terminating:
-		return []string{"delete", "deletecollection", "get", "list", "watch"}
+// responseKind names what a resource answers with; its own group and version
+// are left out, but for kinds that are defined.
+func responseKind(k *Kind, gvk schema.GroupVersionKind) *metav1.GroupVersionKind {
+	if k.Custom == nil && gvk.GroupVersion() == k.GroupVersion() {
+		return &metav1.GroupVersionKind{Kind: gvk.Kind}
 	}
-	return verbs
-}
-
-func responseKind(gvk schema.GroupVersionKind) *metav1.GroupVersionKind {
 	return &metav1.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind}
 }
 
-// allSubs lists every subresource of k with the kind it speaks.
+// allSubs lists every subresource of k with the kind it speaks, by name.
 func allSubs(k *Kind) []Subresource {
-	var subs []Subresource
-	readWrite := []string{"get", "patch", "update"}
+	subs := slices.Clone(k.Subs)
 	if k.Status {
 		subs = append(subs, Subresource{"status", k.GroupVersionKind, readWrite})
 	}
 	if k.Scale {
 		subs = append(subs, Subresource{"scale", schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}, readWrite})
 	}
-	return append(subs, k.Subs...)
+	slices.SortFunc(subs, func(a, b Subresource) int { return cmp.Compare(a.Name, b.Name) })
+	return subs
 }
 
 // GroupVersions lists the groups with their versions, in the order of discovery.

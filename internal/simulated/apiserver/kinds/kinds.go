@@ -34,6 +34,7 @@ type Kind struct {
 	Namespaced  bool
 	Short       []string
 	Categories  []string
+	Verbs       []string
 	Status      bool // has a status subresource
 	Scale       bool // has a scale subresource
 	Generation  bool // metadata.generation counts changes of the spec
@@ -97,7 +98,10 @@ func ofVersion(d Defined, v *custom.Version, stored string) *Kind {
 	k := &Kind{
 		GroupVersionKind: v.GVK(), Resource: d.Names.Plural, List: d.Names.ListKind, Namespaced: d.Namespaced,
 		Short: d.Names.ShortNames, Categories: d.Names.Categories, Status: v.Status, Scale: v.Scale != nil,
-		Generation: true, Terminating: d.Terminating, Custom: v, singular: d.Names.Singular,
+		Generation: true, Terminating: d.Terminating, Custom: v, singular: d.Names.Singular, Verbs: verbs,
+	}
+	if k.Terminating {
+		k.Verbs = []string{"delete", "deletecollection", "get", "list", "watch"}
 	}
 	k.StoredAs = schema.GroupVersionKind{Group: d.Group, Version: stored, Kind: d.Names.Kind}
 	k.stored = k.GroupResource()

@@ -19,7 +19,7 @@ func TestEveryKindHasATypeAndIsDiscovered(t *testing.T) {
 			t.Errorf("%s: %v", k.GroupVersionKind, err)
 			continue
 		}
-		if kinds.ByType(obj) != k || kinds.Everywhere().ByKind(k.GroupVersionKind) != k || kinds.Everywhere().ByResource(k.GVR()) != k || kinds.Everywhere().ByGroupResource(k.GroupResource()) != k {
+		if kinds.ByType(obj) != k || kinds.Everywhere().ByKind(k.GroupVersionKind) != k || kinds.Everywhere().ByResource(k.GVR()) != k || kinds.Everywhere().ByGroupResource(k.Stored()).GroupVersionKind != k.StoredAs {
 			t.Errorf("%s is not found again", k.GroupVersionKind)
 		}
 		list := kinds.Everywhere().Resources(k.GroupVersion())

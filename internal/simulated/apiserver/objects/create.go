@@ -8,12 +8,12 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
@@ -55,6 +55,9 @@ func (s *Store) createOnce(k *kinds.Kind, namespace string, u *unstructured.Unst
 
 // insert stores a prepared object.
 func (s *Store) insert(k *kinds.Kind, u *unstructured.Unstructured, w Writing) (*store.Entry, error) {
+	if k == namespaceKind {
+		_ = unstructured.SetNestedStringSlice(u.Object, []string{"kubernetes"}, "spec", "finalizers") // spec is an object or absent
+	}
 	key := keyOf(k, u.GetNamespace(), u.GetName())
 	exists := apierrors.NewAlreadyExists(k.GroupResource(), u.GetName())
 	if w.DryRun {
@@ -98,7 +101,7 @@ func dryRun(k *kinds.Kind, key store.Key, u *unstructured.Unstructured, was *sto
 func (s *Store) prepareCreate(k *kinds.Kind, namespace string, u *unstructured.Unstructured, w Writing) error {
 	if u.GetResourceVersion() != "" {
 		if !w.Trusted {
-			return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+			return errors.New("resourceVersion should not be set on objects to be created") // a 500, as API servers have it
 		}
 		u.SetResourceVersion("")
 	}
@@ -121,6 +124,9 @@ func (s *Store) prepareCreate(k *kinds.Kind, namespace string, u *unstructured.U
 	if k.Status && !w.Trusted {
 		resetNewStatus(k, u)
 	}
+	if spec, _ := u.Object["spec"].(map[string]any); k == namespaceKind && len(spec) == 0 {
+		delete(u.Object, "spec") // nobody manages it
+	}
 	if err := settle(k, nil, u, w); err != nil {
 		return err
 	}
@@ -137,9 +143,6 @@ func (s *Store) placeNew(k *kinds.Kind, namespace string, u *unstructured.Unstru
 		}
 		u.SetName(prefix[:min(len(prefix), maxGeneratedPrefix)] + rand.String(5))
 	}
-	if errs := checkName(k, u.GetName()); errs != nil {
-		return invalid(k, u.GetName(), field.Invalid(field.NewPath("metadata", "name"), u.GetName(), errs[0]))
-	}
 	if !k.Namespaced {
 		if u.GetNamespace() != "" {
 			return invalid(k, u.GetName(), field.Forbidden(field.NewPath("metadata", "namespace"), "not allowed on this type"))
@@ -147,7 +150,7 @@ func (s *Store) placeNew(k *kinds.Kind, namespace string, u *unstructured.Unstru
 		return nil
 	}
 	if ns := u.GetNamespace(); ns != "" && ns != namespace {
-		return apierrors.NewBadRequest(fmt.Sprintf("the namespace of the provided object does not match the namespace sent on the request: %q, %q", ns, namespace))
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	u.SetNamespace(namespace)
 	ns, err := s.Entry(namespaceKind, "", namespace)
@@ -165,17 +168,18 @@ func (s *Store) placeNew(k *kinds.Kind, namespace string, u *unstructured.Unstru
 	return nil
 }
 
-// checkName returns what is wrong with a name. Names of RBAC objects only have
-// to fit into a path, as in kubeadm:get-nodes.
-func checkName(k *kinds.Kind, name string) []string {
+// nameOf is the form of a name. Those of RBAC objects only have to fit into a
+// path, as in kubeadm:get-nodes.
+func nameOf(k *kinds.Kind) validation.ValidateNameFunc {
 	switch {
 	case k.Group == "rbac.authorization.k8s.io":
-		return path.IsValidPathSegmentName(name)
-	case k.Resource == "namespaces":
-		return validation.IsDNS1123Label(name)
-	default:
-		return validation.IsDNS1123Subdomain(name)
+		return path.ValidatePathSegmentName
+	case k == namespaceKind:
+		return validation.ValidateNamespaceName
+	case k.Group == "" && k.Resource == "services":
+		return validation.NameIsDNS1035Label
 	}
+	return validation.NameIsDNSSubdomain
 }
 
 // resetNewStatus drops the status a client sent where the kind does not take

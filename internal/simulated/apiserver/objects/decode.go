@@ -3,8 +3,12 @@
 package objects
 
 import (
+	"cmp"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,13 +33,16 @@ var untyped = jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMeta
 // have is dropped, and told: as warnings, or as an error if validation is
 // "Strict".
 func Decode(gvk schema.GroupVersionKind, body []byte, validation string) (*unstructured.Unstructured, []string, error) {
+	if len(body) == 0 {
+		return nil, nil, unrecognized(errors.New("couldn't get version/kind; json parse error: unexpected end of JSON input"), nil, gvk, body)
+	}
 	obj, got, err := decoder.Decode(body, &gvk, nil)
 	var found []error
 	if strict, ok := runtime.AsStrictDecodingError(err); ok {
 		found, err = strict.Errors(), nil
 	}
 	if err != nil {
-		return nil, nil, unrecognized(err)
+		return nil, nil, unrecognized(err, got, gvk, body)
 	}
 	if got != nil {
 		if err := checkKind(*got, gvk); err != nil {
@@ -50,16 +57,34 @@ func Decode(gvk schema.GroupVersionKind, body []byte, validation string) (*unstr
 	return u, warnings, err
 }
 
-func unrecognized(err error) error {
-	if _, ok := err.(apierrors.APIStatus); ok {
-		return err
+// unrecognized says that a body is not what it should be, in the words of an
+// API server.
+func unrecognized(err error, got *schema.GroupVersionKind, want schema.GroupVersionKind, body []byte) error {
+	if got != nil && got.Kind != "" {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, want.Kind, err))
 	}
-	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized: %v", err))
+	const shown = 30
+	text := string(body[:min(len(body), shown)])
+	if !strings.HasPrefix(text, "{") {
+		text = hex.EncodeToString([]byte(text))
+	}
+	switch {
+	case len(body) == 0:
+		text = "<empty>"
+	case len(body) > shown:
+		text += " ..."
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want.Kind, err, text))
 }
 
 func checkKind(got, want schema.GroupVersionKind) error {
 	if got == want {
 		return nil
+	}
+	if got.GroupVersion() == want.GroupVersion() {
+		internal, _, _ := strings.Cut(cmp.Or(want.Group, "core"), ".")
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: converting (%s.%s) to (%s.%s): unknown conversion",
+			got.Kind, got.Version, want.Kind, got.Version, got.Kind, internal, want.Kind))
 	}
 	return apierrors.NewBadRequest(fmt.Sprintf(
 		"%s in version %q cannot be handled as a %s: the API version in the data (%s) does not match the expected API version (%s)",
@@ -102,16 +127,16 @@ func Receive(k *kinds.Kind, body []byte, validation string) (*unstructured.Unstr
 	if strict, ok := runtime.AsStrictDecodingError(err); ok {
 		found, err = strict.Errors(), nil
 	}
-	if err == nil {
-		err = checkKind(*got, k.GroupVersionKind)
-	}
 	u, ok := obj.(*unstructured.Unstructured)
 	if err != nil || !ok {
-		return nil, nil, unrecognized(err)
+		return nil, nil, unrecognized(err, got, k.GroupVersionKind, body)
+	}
+	if err := checkKind(*got, k.GroupVersionKind); err != nil {
+		return nil, nil, err
 	}
 	unknown, err := k.Custom.Fit(u)
 	if err != nil {
-		return nil, nil, unrecognized(err)
+		return nil, nil, unrecognized(err, got, k.GroupVersionKind, body)
 	}
 	for _, name := range unknown {
 		found = append(found, fmt.Errorf("unknown field %q", name))

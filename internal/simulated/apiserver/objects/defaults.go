@@ -63,8 +63,5 @@ func setDefaults(k *kinds.Kind, u *unstructured.Unstructured) {
 		}
 		labels["kubernetes.io/metadata.name"] = u.GetName()
 		u.SetLabels(labels)
-		if u.GetDeletionTimestamp() == nil {
-			_ = unstructured.SetNestedStringSlice(u.Object, []string{"kubernetes"}, "spec", "finalizers") // spec is an object or absent
-		}
 	}
 }

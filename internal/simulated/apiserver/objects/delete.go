@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/custom"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
@@ -260,14 +261,19 @@ func checkPreconditions(k *kinds.Kind, latest *unstructured.Unstructured, p *met
 		return nil
 	}
 	if p.UID != nil && *p.UID != latest.GetUID() {
-		return apierrors.NewConflict(k.GroupResource(), latest.GetName(), fmt.Errorf(
+		return apierrors.NewConflict(asKind(k), latest.GetName(), fmt.Errorf(
 			"the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, latest.GetUID()))
 	}
 	if p.ResourceVersion != nil && *p.ResourceVersion != latest.GetResourceVersion() {
-		return apierrors.NewConflict(k.GroupResource(), latest.GetName(), fmt.Errorf(
+		return apierrors.NewConflict(asKind(k), latest.GetName(), fmt.Errorf(
 			"the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, latest.GetResourceVersion()))
 	}
 	return nil
+}
+
+// asKind is how API servers name what a precondition is about.
+func asKind(k *kinds.Kind) schema.GroupResource {
+	return schema.GroupResource{Group: k.Group, Resource: k.Kind}
 }
 
 func addFinalizer(u *unstructured.Unstructured, name string) {

@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/patching"
@@ -103,9 +101,6 @@ func (s *Store) prepareUpdate(k *kinds.Kind, latest, next *unstructured.Unstruct
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", next.GetName(), name))
 	}
 	keepIdentity(latest, next)
-	if err := checkFinalizers(k, latest, next); err != nil {
-		return err
-	}
 	switch {
 	case w.Trusted:
 	case w.Sub == "":
@@ -117,6 +112,8 @@ func (s *Store) prepareUpdate(k *kinds.Kind, latest, next *unstructured.Unstruct
 		}
 	case w.Sub == "status":
 		keepAllButStatus(k, latest, next)
+	case w.Sub == "ephemeralcontainers" || w.Sub == "resize":
+		keepAllButContainers(w.Sub, latest, next)
 	case w.Sub == "approval":
 		conditions, ok, _ := unstructured.NestedFieldCopy(next.Object, "status", "conditions")
 		carry(next, latest, "spec", "status")
@@ -152,20 +149,6 @@ func keepIdentity(latest, next *unstructured.Unstructured) {
 	if _, sent := to["managedFields"]; !sent && from["managedFields"] != nil {
 		to["managedFields"] = from["managedFields"]
 	}
-}
-
-func checkFinalizers(k *kinds.Kind, latest, next *unstructured.Unstructured) error {
-	if latest.GetDeletionTimestamp() == nil {
-		return nil
-	}
-	had := latest.GetFinalizers()
-	for _, f := range next.GetFinalizers() {
-		if !slices.Contains(had, f) {
-			return invalid(k, next.GetName(), field.Forbidden(field.NewPath("metadata", "finalizers"),
-				"no new finalizers can be added if the object is being deleted, found new finalizers "+f))
-		}
-	}
-	return nil
 }
 
 // keepAllButStatus undoes what a write of the status may not do. Labels and

@@ -3,9 +3,14 @@
 package objects
 
 import (
+	"encoding/base64"
+	"maps"
 	"reflect"
+	"slices"
 
+	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
@@ -34,11 +39,14 @@ func validate(k *kinds.Kind, was, u *unstructured.Unstructured, w Writing) error
 		}
 	}
 	var errs field.ErrorList
+	meta := field.NewPath("metadata")
 	if was == nil {
-		errs = validateNew(k, u)
+		errs = append(validation.ValidateObjectMetaAccessor(u, k.Namespaced, nameOf(k), meta), validateNew(k, u)...)
 	} else {
-		errs = validateChange(k, was, u)
+		u.SetResourceVersion(was.GetResourceVersion())
+		errs = append(validation.ValidateObjectMetaAccessorUpdate(u, was, meta), validateChange(k, was, u)...)
 	}
+	errs = append(errs, validateData(k, u)...)
 	if k.Custom != nil && !w.Trusted {
 		found, err := k.Custom.Validate(w.Sub, was, u)
 		if err != nil {
@@ -50,6 +58,39 @@ func validate(k *kinds.Kind, was, u *unstructured.Unstructured, w Writing) error
 		return nil
 	}
 	return invalid(k, u.GetName(), errs...)
+}
+
+// maxData is what the data of a ConfigMap or a Secret may hold.
+const maxData = 1 << 20
+
+// validateData checks the keys and the size of the data of ConfigMaps and
+// Secrets.
+func validateData(k *kinds.Kind, u *unstructured.Unstructured) (errs field.ErrorList) {
+	if k.Group != "" || k.Resource != "configmaps" && k.Resource != "secrets" {
+		return nil
+	}
+	size := 0
+	for _, name := range []string{"data", "binaryData"} {
+		data, _, _ := unstructured.NestedStringMap(u.Object, name)
+		for _, key := range slices.Sorted(maps.Keys(data)) {
+			for _, text := range utilvalidation.IsConfigMapKey(key) {
+				errs = append(errs, field.Invalid(field.NewPath(name).Key(key), key, text))
+			}
+			if n := len(data[key]); k.Resource == "secrets" || name == "binaryData" {
+				size += base64.StdEncoding.DecodedLen(n)
+			} else {
+				size += n
+			}
+		}
+	}
+	if size > maxData {
+		at := field.NewPath("")
+		if k.Resource == "secrets" {
+			at = field.NewPath("data")
+		}
+		errs = append(errs, field.TooLong(at, "", maxData))
+	}
+	return errs
 }
 
 func validateNew(k *kinds.Kind, u *unstructured.Unstructured) (errs field.ErrorList) {

@@ -11,6 +11,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
@@ -30,11 +31,11 @@ func Patch(k *kinds.Kind, latest *unstructured.Unstructured, form types.PatchTyp
 	var after []byte
 	switch form {
 	case types.JSONPatchType:
-		after, err = applyJSON(k, latest.GetName(), before, patch)
+		after, err = applyJSON(before, patch)
 	case types.MergePatchType:
 		after, err = jsonpatch.MergePatch(before, patch)
 		if err != nil {
-			err = apierrors.NewBadRequest(err.Error())
+			err = badPatch(patch, err)
 		}
 	case types.StrategicMergePatchType:
 		after, err = applyStrategic(k, before, patch)
@@ -51,7 +52,16 @@ func Patch(k *kinds.Kind, latest *unstructured.Unstructured, form types.PatchTyp
 	return next, nil
 }
 
-func applyJSON(k *kinds.Kind, name string, before, patch []byte) ([]byte, error) {
+// badPatch says what is wrong with a patch: that it is no JSON, or else err.
+func badPatch(patch []byte, err error) error {
+	var v map[string]any
+	if broken := json.Unmarshal(patch, &v); broken != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", broken))
+	}
+	return apierrors.NewBadRequest(err.Error())
+}
+
+func applyJSON(before, patch []byte) ([]byte, error) {
 	ops, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
@@ -62,7 +72,7 @@ func applyJSON(k *kinds.Kind, name string, before, patch []byte) ([]byte, error)
 	}
 	after, err := ops.Apply(before)
 	if err != nil {
-		return nil, apierrors.NewGenericServerResponse(422, "", k.GroupResource(), name, err.Error(), 0, false)
+		return nil, apierrors.NewGenericServerResponse(422, "", schema.GroupResource{}, "", err.Error(), 0, false)
 	}
 	return after, nil
 }

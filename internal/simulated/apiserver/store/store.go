@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -127,7 +128,7 @@ func (s *Store) Get(key Key) *Entry {
 }
 
 // List returns the entries of a resource, of one namespace unless that is
-// empty, sorted by namespace and name, and the version at which they are the
+// empty, in the order of their keys, and the version at which they are the
 // latest.
 func (s *Store) List(resource schema.GroupResource, namespace string) ([]*Entry, uint64) {
 	s.mu.RLock()
@@ -140,10 +141,39 @@ func (s *Store) List(resource schema.GroupResource, namespace string) ([]*Entry,
 			}
 		}
 	}
-	slices.SortFunc(entries, func(a, b *Entry) int {
-		return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name))
-	})
+	slices.SortFunc(entries, byKey)
 	return entries, s.version
+}
+
+// byKey orders entries as the keys of etcd would, in which a namespace ends
+// with a slash.
+func byKey(a, b *Entry) int {
+	if a.Key.Namespace != b.Key.Namespace {
+		return cmp.Compare(a.Key.Namespace+"/", b.Key.Namespace+"/")
+	}
+	return cmp.Compare(a.Key.Name, b.Key.Name)
+}
+
+// ListAt is List as it was at a version. It is ErrTooOld if the log no longer
+// reaches back to it.
+func (s *Store) ListAt(resource schema.GroupResource, namespace string, version uint64) ([]*Entry, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if version < s.log.floor {
+		return nil, ErrTooOld
+	}
+	then := map[Key]*Entry{}
+	if t := s.tables[resource]; t != nil {
+		maps.Copy(then, t.entries)
+	}
+	for _, ev := range slices.Backward(s.log.since(resource, version)) {
+		if then[ev.Entry.Key] = ev.Prev; ev.Prev == nil {
+			delete(then, ev.Entry.Key)
+		}
+	}
+	entries := slices.DeleteFunc(slices.Collect(maps.Values(then)), func(e *Entry) bool { return namespace != "" && e.Key.Namespace != namespace })
+	slices.SortFunc(entries, byKey)
+	return entries, nil
 }
 
 // Select returns the entries of every resource for which keep is true.

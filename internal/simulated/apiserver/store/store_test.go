@@ -140,6 +140,35 @@ func TestEventsAreKeptWhileThereIsRoom(t *testing.T) {
 	}
 }
 
+func TestAListIsShownAsItWas(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	put(t, s, "a", "1")
+	put(t, s, "b", "1")
+	then := s.Version()
+	put(t, s, "a", "2")
+	put(t, s, "c", "1")
+	if _, err := s.Delete(key("b"), s.Get(key("b")), body("")); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := s.ListAt(nodes, "ns", then)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Key.Name+string(e.Raw))
+	}
+	if diff := cmp.Diff([]string{`a"1"`, `b"1"`}, got); diff != "" {
+		t.Errorf("entries (-want +got):\n%s", diff)
+	}
+	put(t, s, "big", strings.Repeat("x", 1<<20))
+	put(t, s, "d", "")
+	if _, err := s.ListAt(nodes, "ns", then); !errors.Is(err, store.ErrTooOld) {
+		t.Errorf("error %v, want too old", err)
+	}
+}
+
 func TestAStoreComesBackFromItsJournal(t *testing.T) {
 	t.Parallel()
 	j := &tape{}

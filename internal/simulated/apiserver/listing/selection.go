@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package apiserver
+// Package listing says which objects of a resource a client wants, and shows
+// them in pages of one version.
+package listing
 
 import (
 	"fmt"
@@ -8,6 +10,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -26,6 +29,7 @@ var selectable = map[string][]string{
 	"namespaces":                 {"status.phase"},
 	"secrets":                    {"type"},
 	"events":                     {"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid", "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "source", "type"},
+	"events.events.k8s.io":       {"regarding.kind", "regarding.namespace", "regarding.name", "regarding.uid", "regarding.apiVersion", "regarding.resourceVersion", "regarding.fieldPath", "reason", "reportingController", "type"},
 	"replicasets":                {"status.replicas"},
 	"replicationcontrollers":     {"status.replicas"},
 	"services":                   {"spec.clusterIP", "spec.type"},
@@ -33,37 +37,43 @@ var selectable = map[string][]string{
 	"certificatesigningrequests": {"spec.signerName"},
 }
 
-// selection is which objects of a resource, or of one namespace, a client
+// Selection is which objects of a resource, or of one namespace, a client
 // wants.
-type selection struct {
+type Selection struct {
 	kind      *kinds.Kind
 	namespace string
 	labels    labels.Selector
 	fields    fields.Requirements
 }
 
-func selectionOf(r *request) (selection, error) {
-	sel := selection{kind: r.kind, namespace: r.namespace}
-	if r.kind.Resource == "namespaces" {
+// all reports whether nothing is left out.
+func (sel Selection) all() bool { return sel.labels.Empty() && len(sel.fields) == 0 }
+
+// Select reads a selection: of a kind, in a namespace and of a name unless
+// those are empty.
+func Select(k *kinds.Kind, namespace, name string, o *internalversion.ListOptions) (Selection, error) {
+	sel := Selection{kind: k, namespace: namespace}
+	if !k.Namespaced {
 		sel.namespace = ""
 	}
-	var err error
-	if sel.labels, err = labels.Parse(r.query.Get("labelSelector")); err != nil {
-		return sel, apierrors.NewBadRequest(fmt.Sprintf("unable to parse labelSelector: %v", err))
+	if sel.labels = o.LabelSelector; sel.labels == nil {
+		sel.labels = labels.Everything()
 	}
-	byField, err := fields.ParseSelector(r.query.Get("fieldSelector"))
-	if err != nil {
-		return sel, apierrors.NewBadRequest(fmt.Sprintf("unable to parse fieldSelector: %v", err))
+	if o.FieldSelector != nil {
+		sel.fields = o.FieldSelector.Requirements()
 	}
-	sel.fields = byField.Requirements()
-	if r.name != "" {
-		sel.fields = append(sel.fields, fields.OneTermEqualSelector("metadata.name", r.name).Requirements()...)
+	if name != "" {
+		sel.fields = append(sel.fields, fields.OneTermEqualSelector("metadata.name", name).Requirements()...)
 	}
-	known := selectable[r.kind.Resource]
-	if r.kind.Custom != nil {
-		if known, err = r.kind.Custom.Selectable(); err != nil {
+	known := selectable[k.Resource]
+	switch {
+	case k.Custom != nil:
+		var err error
+		if known, err = k.Custom.Selectable(); err != nil {
 			return sel, err
 		}
+	case k.Stored() != k.GroupResource():
+		known = selectable[k.GroupResource().String()]
 	}
 	for _, f := range sel.fields {
 		if f.Field != "metadata.name" && f.Field != "metadata.namespace" && !slices.Contains(known, f.Field) {
@@ -73,9 +83,9 @@ func selectionOf(r *request) (selection, error) {
 	return sel, nil
 }
 
-// matches reports whether an entry, of the right resource, is wanted. It is
+// Matches reports whether an entry, of the right resource, is wanted. It is
 // safe to ask of nil.
-func (sel selection) matches(e *store.Entry) bool {
+func (sel Selection) Matches(e *store.Entry) bool {
 	if e == nil || (sel.namespace != "" && e.Key.Namespace != sel.namespace) || !sel.labels.Matches(labels.Set(e.Labels)) {
 		return false
 	}
@@ -101,7 +111,7 @@ func (sel selection) matches(e *store.Entry) bool {
 }
 
 // values gives the fields of an entry as selectors see them.
-func (sel selection) values(e *store.Entry) func(field string) string {
+func (sel Selection) values(e *store.Entry) func(field string) string {
 	u, err := objects.Read(sel.kind, e)
 	if err != nil {
 		return func(string) string { return "" }
@@ -136,8 +146,8 @@ func fieldValue(content map[string]any, path string) string {
 	return fmt.Sprint(v)
 }
 
-// listOf lists the entries a client wants, and the version they are from.
-func (s *Server) listOf(k *kinds.Kind, sel selection) ([]*store.Entry, uint64) {
-	entries, version := s.objects.Entries().List(k.Stored(), sel.namespace)
-	return slices.DeleteFunc(entries, func(e *store.Entry) bool { return !sel.matches(e) }), version
+// Latest lists the entries a client wants, and the version they are from.
+func (sel Selection) Latest(all *store.Store) ([]*store.Entry, uint64) {
+	entries, version := all.List(sel.kind.Stored(), sel.namespace)
+	return slices.DeleteFunc(entries, func(e *store.Entry) bool { return !sel.Matches(e) }), version
 }

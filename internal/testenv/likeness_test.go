@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package testenv_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
+	"github.com/capstan-dev/capstan/internal/testenv"
+)
+
+// exchange is one request that a simulated cluster and an API server answer
+// alike, but for what differs: a path in the answer, and why it is another.
+type exchange struct {
+	name, method, path, contentType, accept, body string
+	differs                                       map[string]string
+}
+
+// difference is one that many answers show.
+type difference struct {
+	path *regexp.Regexp
+	why  string
+}
+
+// TestASimulatedClusterAnswersAsAnAPIServerDoes sends the same requests to the
+// management plane's API server and to that of a simulated cluster, one after
+// the other, and compares each answer. Names that are made up, versions and
+// times are not compared.
+func TestASimulatedClusterAnswersAsAnAPIServerDoes(t *testing.T) {
+	t.Parallel()
+	genuine := testenv.Foreign(t).Config
+	simulated := simulatedCluster(t)
+	var was [2]map[string]any
+	usual := map[*regexp.Regexp]int{}
+	for _, x := range exchanges {
+		t.Run(x.name, func(t *testing.T) {
+			var answers [2]map[string]any
+			for i, cfg := range []*rest.Config{genuine, simulated} {
+				answers[i] = x.ask(t, cfg, was[i])
+			}
+			was = answers
+			found := map[string]string{}
+			differences(found, "", normal(answers[0]), normal(answers[1]))
+			for _, path := range slices.Sorted(maps.Keys(found)) {
+				if at := slices.IndexFunc(everywhere, func(d difference) bool { return d.path.MatchString(path) }); at >= 0 {
+					usual[everywhere[at].path]++
+				} else if x.differs[path] == "" {
+					t.Errorf("%s: %s", path, found[path])
+				}
+			}
+			for path := range x.differs {
+				if found[path] == "" {
+					t.Errorf("%s does not differ: take it off the list", path)
+				}
+			}
+		})
+	}
+	for _, d := range everywhere {
+		if usual[d.path] == 0 {
+			t.Errorf("%s does not differ anywhere: take it off the list", d.path)
+		}
+	}
+}
+
+// simulatedCluster serves the API of a simulated cluster, whose administrator
+// has a bootstrap token.
+func simulatedCluster(t *testing.T) *rest.Config {
+	t.Helper()
+	s, err := apiserver.New(apiserver.Options{Name: "like", Version: func() string { return "v1.36.0" }, Clock: clock.RealClock{}, Log: logr.Discard()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, obj := range []apiserver.Object{
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-abcdef"}, Type: corev1.SecretTypeBootstrapToken,
+			Data: map[string][]byte{"token-id": []byte("abcdef"), "token-secret": []byte("0123456789abcdef"), "usage-bootstrap-authentication": []byte("true")},
+		},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "like"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:bootstrappers"}},
+		},
+	} {
+		if err := s.Store().Add(obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := httptest.NewServer(s)
+	t.Cleanup(func() { s.Close(); server.Close() })
+	return &rest.Config{Host: server.URL, BearerToken: "abcdef.0123456789abcdef", QPS: -1}
+}
+
+// ask sends the request, and gives the answer with its code and kind. What it
+// continues is the answer before it.
+func (x exchange) ask(t *testing.T, cfg *rest.Config, before map[string]any) map[string]any {
+	t.Helper()
+	hc, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := continued(x.path, before)
+	req, err := http.NewRequestWithContext(t.Context(), x.method, cfg.Host+path, strings.NewReader(continued(x.body, before)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", x.contentType)
+	if req.Header.Set("Accept", x.accept); x.accept == "" {
+		req.Header.Set("Accept", "application/json")
+	}
+	req.Header.Set("User-Agent", "likeness/1")
+	resp, err := hc.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }() // read to its end
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := map[string]any{"code": int64(resp.StatusCode), "type": resp.Header.Get("Content-Type")}
+	if w := resp.Header.Values("Warning"); len(w) > 0 {
+		answer["warning"] = strings.Join(w, "\n")
+	}
+	answer["body"] = decoded(raw)
+	return answer
+}
+
+// decoded is a body as what it holds: a document, a stream of them, or text.
+func decoded(raw []byte) any {
+	var docs []any
+	var one map[string]any
+	if utiljson.Unmarshal(raw, &one) == nil {
+		return one
+	}
+	for line := range strings.Lines(string(raw)) {
+		var doc map[string]any
+		if err := utiljson.Unmarshal([]byte(line), &doc); err != nil {
+			return string(raw)
+		}
+		docs = append(docs, doc)
+	}
+	return docs
+}
+
+// continued puts into a request what the answer before it said: {continue}, the
+// token of a list, or {version}, that of an object or a list.
+func continued(text string, before map[string]any) string {
+	body, _ := before["body"].(map[string]any)
+	meta, _ := body["metadata"].(map[string]any)
+	return strings.NewReplacer("{continue}", fmt.Sprint(meta["continue"]), "{version}", fmt.Sprint(meta["resourceVersion"]), "{uid}", fmt.Sprint(meta["uid"])).Replace(text)
+}
+
+// unlike are the fields that hold a made up name, a version or a time.
+var unlike = []string{"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "time", "lastTransitionTime", "continue", "storageVersionHash", "selfLink"}
+
+var madeUp = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|gen-[a-z0-9]{5}|current: [0-9]+|127.0.0.1:[0-9]+|^[0-9]+m?s$`)
+
+// normal takes out of an answer what is never alike.
+func normal(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for key, value := range v {
+			if key == "columnDefinitions" {
+				value = normalColumns(value)
+			}
+			if text, ok := value.(string); ok && slices.Contains(unlike, key) && text != "" {
+				out[key] = "..."
+				continue
+			}
+			out[key] = normal(value)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = normal(v[i])
+		}
+		return out
+	case string:
+		return madeUp.ReplaceAllString(v, "...")
+	}
+	return v
+}
+
+// normalColumns takes out of the columns of a table what they are for, which
+// clients do not show.
+func normalColumns(v any) any {
+	list, _ := v.([]any)
+	for _, column := range list {
+		delete(column.(map[string]any), "description")
+	}
+	return v
+}
+
+// differences lists the paths at which b is not as a.
+func differences(found map[string]string, path string, a, b any) {
+	switch a := a.(type) {
+	case map[string]any:
+		if b, ok := b.(map[string]any); ok {
+			for _, key := range slices.Sorted(maps.Keys(a)) {
+				if _, ok := b[key]; !ok {
+					found[path+"."+key] = fmt.Sprintf("is missing: %s", text(a[key]))
+				} else {
+					differences(found, path+"."+key, a[key], b[key])
+				}
+			}
+			for _, key := range slices.Sorted(maps.Keys(b)) {
+				if _, ok := a[key]; !ok {
+					found[path+"."+key] = fmt.Sprintf("is too much: %s", text(b[key]))
+				}
+			}
+			return
+		}
+	case []any:
+		if b, ok := b.([]any); ok && len(a) == len(b) {
+			for i := range a {
+				differences(found, fmt.Sprintf("%s[%d]", path, i), a[i], b[i])
+			}
+			return
+		}
+	default:
+		if a == b {
+			return
+		}
+	}
+	found[path] = fmt.Sprintf("%s, want %s", text(b), text(a))
+}
+
+// text is a value as it is read best, and not too long.
+func text(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	const long = 600
+	if len(raw) > long {
+		return string(raw[:long]) + "..."
+	}
+	return string(raw)
+}
