@@ -15,6 +15,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,6 +49,7 @@ type Entry struct {
 // Store is safe for concurrent use.
 type Store struct {
 	journal Journal
+	observe atomic.Pointer[func(Key)]
 
 	mu      sync.RWMutex // guards all below
 	version uint64
@@ -191,10 +193,35 @@ func (s *Store) Select(keep func(*Entry) bool) []*Entry {
 	return entries
 }
 
+// Observe has f called with the key of whatever changes from now on, by the
+// writer and after the change: f may use the store. There is one observer; nil
+// takes it away.
+func (s *Store) Observe(f func(Key)) {
+	if f == nil {
+		s.observe.Store(nil)
+		return
+	}
+	s.observe.Store(&f)
+}
+
+func (s *Store) tell(key Key) {
+	if f := s.observe.Load(); f != nil {
+		(*f)(key)
+	}
+}
+
 // Put makes what encode returns the latest version of key. was is the entry
 // the writer started from, nil to create. encode is told the new version, and
 // must not call the store.
 func (s *Store) Put(key Key, was *Entry, encode func(version uint64) (*Entry, error)) (*Entry, error) {
+	e, err := s.put(key, was, encode)
+	if err == nil {
+		s.tell(key)
+	}
+	return e, err
+}
+
+func (s *Store) put(key Key, was *Entry, encode func(version uint64) (*Entry, error)) (*Entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.table(key.Resource)
@@ -224,6 +251,14 @@ func (s *Store) Put(key Key, was *Entry, encode func(version uint64) (*Entry, er
 // Delete removes key, whose latest entry must be was. encode gives the object
 // as watchers see it last, at the version of its deletion.
 func (s *Store) Delete(key Key, was *Entry, encode func(version uint64) (*Entry, error)) (*Entry, error) {
+	e, err := s.take(key, was, encode)
+	if err == nil {
+		s.tell(key)
+	}
+	return e, err
+}
+
+func (s *Store) take(key Key, was *Entry, encode func(version uint64) (*Entry, error)) (*Entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.table(key.Resource)

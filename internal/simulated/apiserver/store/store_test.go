@@ -230,3 +230,36 @@ func TestAJournalThatMakesNoSenseIsAnError(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+func TestAnObserverHearsOfEveryChangeAndMayUseTheStore(t *testing.T) {
+	t.Parallel()
+	s, err := store.Open(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var heard []string
+	s.Observe(func(k store.Key) {
+		state := "gone"
+		if e := s.Get(k); e != nil {
+			state = string(e.Raw)
+		}
+		heard = append(heard, k.Name+" is "+state)
+	})
+	a, err := s.Put(key("a"), nil, body("1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Put(key("a"), nil, body("2")); !errors.Is(err, store.ErrConflict) {
+		t.Fatalf("a second a: %v, want a conflict", err)
+	}
+	if _, err := s.Delete(key("a"), a, body("1")); err != nil {
+		t.Fatal(err)
+	}
+	s.Observe(nil)
+	if _, err := s.Put(key("b"), nil, body("1")); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{`a is "1"`, "a is gone"}, heard); diff != "" {
+		t.Errorf("heard (-want +got):\n%s", diff)
+	}
+}
