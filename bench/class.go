@@ -23,10 +23,10 @@ var classFile []byte
 // className is what class.yaml calls it.
 const className = "bench"
 
-// plain makes as many clusters without a class on a plane of their own, and
-// measures: what a plane has behind it would cost those that come after.
+// plain makes clusters without a class on a plane of their own, and measures: what
+// a plane has behind it would cost those that come after.
 func (b *bench) plain(ctx context.Context, r *Result) (err error) {
-	if !b.scenario.Class {
+	if b.scenario.Plain == 0 {
 		return nil
 	}
 	dir, err := os.MkdirTemp("", "capstan-bench-plain")
@@ -34,7 +34,7 @@ func (b *bench) plain(ctx context.Context, r *Result) (err error) {
 		return err
 	}
 	without := *b.scenario
-	without.Class = false
+	without.Class, without.Clusters = false, b.scenario.Plain
 	other := &bench{scenario: &without, binary: b.binary, dir: dir, flags: b.flags}
 	if err := other.up(ctx); err != nil {
 		return err
@@ -87,9 +87,11 @@ func (s *Scenario) classBased(name string) *clusterv1.Cluster {
 
 // compare sets the clusters against the plain ones.
 func (b *bench) compare(_ context.Context, r *Result) error {
-	if b.scenario.Class {
+	if b.scenario.Plain > 0 {
 		r.Plain.CPURatio = round(r.CPUSecondsPerCluster / r.Plain.CPUSecondsPerCluster)
-		r.Plain.RequestsOfTopology = addedByClass(r.ByVerbAndResource, r.Plain.ByVerbAndResource, b.scenario.Clusters)
+	}
+	if b.scenario.Class {
+		r.Plain.RequestsOfTopology = addedByClass(r.ByVerbAndResource, r.Plain.ByVerbAndResource, b.scenario.Clusters, b.scenario.Plain)
 	}
 	return nil
 }
@@ -146,7 +148,7 @@ func (b *bench) unedited(ctx context.Context) (int, error) {
 
 // addedByClass is how many requests a class-based cluster takes of those by which
 // a topology is written and told of, beyond those of a plain one.
-func addedByClass(class, plain []Count, clusters int) float64 {
+func addedByClass(class, plain []Count, clusters, plains int) float64 {
 	of := func(counts []Count, verb, resource string) (n float64) {
 		for _, c := range counts {
 			if c.Verb == verb && (c.Resource == resource || resource == "") {
@@ -155,11 +157,14 @@ func addedByClass(class, plain []Count, clusters int) float64 {
 		}
 		return n
 	}
-	total := of(class, "APPLY", "") - of(plain, "APPLY", "")
+	added := func(verb, resource string) float64 {
+		return of(class, verb, resource)/float64(clusters) - of(plain, verb, resource)/float64(plains)
+	}
+	total := added("APPLY", "")
 	for _, verb := range []string{"PATCH", "POST"} {
 		for _, resource := range []string{"clusters.cluster.x-k8s.io", "clusters.cluster.x-k8s.io/status", "events.events.k8s.io"} {
-			total += of(class, verb, resource) - of(plain, verb, resource)
+			total += added(verb, resource)
 		}
 	}
-	return round(total / float64(clusters))
+	return round(total)
 }

@@ -54,7 +54,7 @@ type Spread struct {
 	Max    float64 `json:"max"`
 }
 
-// Plain is what as many clusters without a class cost in the same run.
+// Plain is what the clusters made before cost in the same run.
 type Plain struct {
 	WallSeconds          float64 `json:"wallSeconds"`
 	CPUSecondsPerCluster float64 `json:"cpuSecondsPerCluster"`
@@ -187,7 +187,8 @@ func (r *Result) check(l Limits) error {
 	if n := r.InPlace.Replaced; n > 0 {
 		errs = append(errs, fmt.Errorf("Machines made while others were updated in place: %d, want none", n)) // a kind's name
 	}
-	over("CPU of a class-based cluster to that of a plain one", r.Plain.CPURatio, l.CPURatio)
+	over("resident memory when idle in MiB", float64(r.Idle.MiB), float64(l.IdleMiB))
+	over("CPU of a cluster to that of a plain one before", r.Plain.CPURatio, l.CPURatio)
 	over("API requests that only a class-based cluster makes", r.Plain.RequestsOfTopology, l.RequestsOfTopology)
 	over("applies per cluster for an edit of the class", r.ClassEdit.AppliesPerCluster, l.AppliesPerEdit)
 	over("writes per cluster for an edit of the class", r.ClassEdit.WritesPerCluster, l.WritesPerEdit)
@@ -225,9 +226,11 @@ func (r *Result) table(out io.Writer) error {
 	row("API requests", "%.0f, %.1f per cluster", r.Requests, r.RequestsPerCluster)
 	row("writes", "%.0f, %.1f per cluster, %.0f conflicts", r.Writes, r.WritesPerCluster, r.Conflicts)
 	row("machines", "%d created, %d replaced", r.MachinesCreated, r.MachinesReplaced)
-	if p := r.Plain; s.Class {
-		row("plain, before", "%.1f s, CPU %.2f s and %.1f requests per cluster; with a class %.2f times the CPU, %.1f requests are its own", p.WallSeconds, p.CPUSecondsPerCluster, p.RequestsPerCluster, p.CPURatio, p.RequestsOfTopology)
-		e := r.ClassEdit
+	if p := r.Plain; s.Plain > 0 {
+		row("plain, before", "%d in %.1f s, CPU %.2f s and %.1f requests per cluster; these take %.2f times the CPU", s.Plain, p.WallSeconds, p.CPUSecondsPerCluster, p.RequestsPerCluster, p.CPURatio)
+	}
+	if e := r.ClassEdit; s.Class {
+		row("of the class", "%.1f requests", r.Plain.RequestsOfTopology)
 		row("edit of the class", "%.1f s, per cluster %.2f applies, %.2f writes but for status and events, %.2f s of CPU; %.0f conflicts", e.Seconds, e.AppliesPerCluster, e.WritesPerCluster, e.CPUSecondsPerCluster, e.Conflicts)
 		for _, c := range e.ByVerbAndResource {
 			row("", "%.0f %s %s", c.Count, c.Verb, c.Resource)

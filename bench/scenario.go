@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"time"
@@ -20,9 +21,11 @@ type Scenario struct {
 	Workers      int32 `json:"workers"`
 	// Pool makes the workers those of a MachinePool.
 	Pool bool `json:"pool"`
-	// Class makes the clusters from a ClusterClass, after as many plain ones that
-	// are taken away again, and edits the class when they are there.
+	// Class makes the clusters from a ClusterClass, and edits it when they are there.
 	Class bool `json:"class"`
+	// Plain is how many clusters without a class are made before, on a plane of their
+	// own, to set the clusters against; with Class as many as Clusters if it is 0.
+	Plain int `json:"plain"`
 	// Extensions is how many ExtensionConfigs are registered before the clusters
 	// come, of which the first HangingExtensions never answer.
 	Extensions        int `json:"extensions"`
@@ -66,6 +69,7 @@ type Limits struct {
 	CPUPerCluster            float64 `json:"cpuSecondsPerCluster"`
 	PeakMiB                  int64   `json:"peakMiB"`
 	IdleCores                float64 `json:"idleCores"`
+	IdleMiB                  int64   `json:"idleMiB"`
 	NoIdleWrites             bool    `json:"noIdleWrites"`
 	RestartReadySeconds      float64 `json:"restartReadySeconds"`
 	RestartCPUSeconds        float64 `json:"restartCPUSeconds"`
@@ -93,8 +97,8 @@ func load(path string) (*Scenario, error) {
 	if err := yaml.UnmarshalStrict(b, s); err != nil {
 		return nil, fmt.Errorf("read scenario %s: %w", path, err)
 	}
-	if s.Clusters < 1 || s.ControlPlane < 1 || s.Workers < 0 || s.InFlight < 0 || s.ResourceSets < 0 {
-		return nil, fmt.Errorf("scenario %s: clusters and controlPlane must be at least 1, workers, inFlight and resourceSets at least 0", path)
+	if s.Clusters < 1 || s.ControlPlane < 1 || s.Workers < 0 || s.InFlight < 0 || s.ResourceSets < 0 || s.Plain < 0 {
+		return nil, fmt.Errorf("scenario %s: clusters and controlPlane must be at least 1, workers, inFlight, resourceSets and plain at least 0", path)
 	}
 	if s.HealthTimeoutSeconds < 0 || s.Unhealthy < 0 || s.Unhealthy > int(s.Workers) || s.Unhealthy > 0 && s.HealthTimeoutSeconds == 0 {
 		return nil, fmt.Errorf("scenario %s: unhealthy must be from 0 to workers, and needs healthTimeoutSeconds", path)
@@ -107,6 +111,9 @@ func load(path string) (*Scenario, error) {
 	}
 	if s.HangingExtensions < 0 || s.Extensions < s.HangingExtensions {
 		return nil, fmt.Errorf("scenario %s: hangingExtensions must be from 0 to extensions", path)
+	}
+	if s.Class {
+		s.Plain = cmp.Or(s.Plain, s.Clusters)
 	}
 	return s, nil
 }
