@@ -5,7 +5,9 @@ package builder
 import (
 	"errors"
 	"os/exec"
+	"regexp"
 	"strconv"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -27,5 +29,29 @@ func Exits(ts *testscript.TestScript, negated bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("status %d, want %d", got, want)
+	}
+}
+
+const (
+	untilTimeout = 3 * time.Minute // on a very busy machine
+	untilPeriod  = 100 * time.Millisecond
+)
+
+// Until is the command of scripts "until PATTERN PROGRAM ARGS...", which runs a
+// program again and again until what it prints has a line like that.
+func Until(ts *testscript.TestScript, negated bool, args []string) {
+	if negated || len(args) < 2 {
+		ts.Fatalf("usage: until PATTERN PROGRAM ARGS...")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	for deadline := time.Now().Add(untilTimeout); ; <-time.After(untilPeriod) {
+		err := ts.Exec(args[1], args[2:]...)
+		if err == nil && pattern.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("no %q in %s, error %v", args[0], untilTimeout, err)
+		}
 	}
 }

@@ -38,6 +38,7 @@ func TestClusterScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": builder.Exits,
+			"until": builder.Until,
 			"apply": func(ts *testscript.TestScript, negated bool, args []string) {
 				if negated || len(args) != 1 {
 					ts.Fatalf("usage: apply FILE")

@@ -61,6 +61,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": builder.Exits,
+			"until": builder.Until,
 			// grow gives the extension at $GROWING another handler.
 			"grow": func(ts *testscript.TestScript, _ bool, _ []string) {
 				answer, err := growing.Client().Get(growing.URL + "/grow")
