@@ -44,6 +44,7 @@ func start(ctx context.Context, binary, dir string, flags []string) (*process, e
 	args := append([]string{"up", "--data-dir=" + dir, "--listen=127.0.0.1:0", "--metrics-address=127.0.0.1:0"}, flags...)
 	p.cmd = exec.Command(binary, args...)
 	p.cmd.Stderr = os.Stderr
+	p.cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+dir) // where its simulated machines are kept
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ import (
 
 // PlaneOptions say what management plane to start.
 type PlaneOptions struct {
-	Dir, Listen                                       string
+	Dir, SimulatedDir, Listen                         string
 	EtcdServers                                       []string
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile, EtcdPrefix string
 	Providers                                         []string
@@ -77,6 +77,11 @@ those that it runs with, and fails otherwise.`,
 			if err != nil {
 				return fmt.Errorf("find data directory %s: %w", o.Dir, err)
 			}
+			if o.SimulatedDir != "" {
+				if o.SimulatedDir, err = filepath.Abs(o.SimulatedDir); err != nil {
+					return fmt.Errorf("find directory of simulated machines: %w", err)
+				}
+			}
 			o.Dir, o.Version = dir, buildVersion().Version
 			o.Flags, o.given = flagsOf(cmd)
 			return run(cmd.Context(), env, o)
@@ -84,6 +89,7 @@ those that it runs with, and fails otherwise.`,
 	}
 	dataDirFlag(cmd, env, &o.Dir)
 	f := cmd.Flags()
+	f.StringVar(&o.SimulatedDir, "simulated-dir", env.DefaultSimulatedDir(), "folder that keeps simulated machines, for all planes of this host: a cluster can move between those that share it")
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:6443", "address of the API server; port 0 takes a free one")
 	f.BoolVarP(&o.detach, "detach", "d", false, "run in the background; return when ready")
 	f.StringSliceVar(&o.EtcdServers, "etcd-servers", nil, "URLs of an etcd to use instead of the embedded one")
@@ -185,6 +191,7 @@ func (o upOptions) log() string {
 func (o upOptions) args() []string {
 	args := []string{"up", "--data-dir=" + o.Dir, "--listen=" + o.Listen, "--verbosity=" + strconv.Itoa(o.verbosity)}
 	for _, f := range []struct{ name, value string }{
+		{"simulated-dir", o.SimulatedDir},
 		{"etcd-servers", strings.Join(o.EtcdServers, ",")}, {"etcd-cafile", o.EtcdCAFile}, {"etcd-certfile", o.EtcdCertFile},
 		{"etcd-keyfile", o.EtcdKeyFile}, {"etcd-prefix", o.EtcdPrefix}, {"providers", strings.Join(o.Providers, ",")}, {"feature-gates", o.FeatureGates.String()},
 		{"skip-crd-migration-phases", o.SkipMigration.String()},

@@ -111,7 +111,7 @@ func (p farm) cluster(ctx context.Context, obj *unstructured.Unstructured) (map[
 	id := host.ID(obj.GetUID())
 	if !obj.GetDeletionTimestamp().IsZero() {
 		controllerutil.RemoveFinalizer(obj, farmFinalizer)
-		return nil, p.backend.DeleteCluster(ctx, id)
+		return nil, p.backend.DeleteCluster(ctx, host.Cluster{ID: id})
 	}
 	if controllerutil.AddFinalizer(obj, farmFinalizer) {
 		return nil, nil
@@ -129,7 +129,7 @@ func (p farm) machine(ctx context.Context, obj *unstructured.Unstructured) (map[
 	id, cluster := host.ID(obj.GetUID()), client.ObjectKey{Namespace: obj.GetNamespace(), Name: obj.GetLabels()[clusterv1.ClusterNameLabel]}
 	if !obj.GetDeletionTimestamp().IsZero() {
 		controllerutil.RemoveFinalizer(obj, farmFinalizer)
-		return nil, p.backend.DeleteMachine(ctx, cluster, id)
+		return nil, p.backend.DeleteMachine(ctx, host.Machine{NamespacedName: client.ObjectKeyFromObject(obj), ID: id, Cluster: cluster.Name})
 	}
 	m := &clusterv1.Machine{}
 	if err := p.Client.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: metav1.GetControllerOf(obj).Name}, m); err != nil {

@@ -22,6 +22,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/builder"
+	"github.com/capstan-dev/capstan/internal/controller/localcluster"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/manifests"
 )
@@ -86,7 +87,7 @@ func newStore(c *Clock, objects []client.Object) (*store, error) {
 	for _, obj := range index.Kinds() {
 		b = b.WithIndex(obj, index.ClusterName, index.Of)
 	}
-	b = b.WithIndex(&infrav1.LocalMachine{}, index.ClusterLabel, index.OfLabel)
+	b = b.WithIndex(&infrav1.LocalMachine{}, index.ClusterLabel, index.OfLabel).WithIndex(&infrav1.LocalCluster{}, localcluster.Identity, localcluster.OfIdentity)
 	for _, obj := range objects {
 		s.taken[obj.GetName()], s.taken[string(obj.GetUID())] = true, true
 		b = b.WithObjects(obj.DeepCopyObject().(client.Object))

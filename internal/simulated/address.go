@@ -11,6 +11,7 @@ import (
 	"net/netip"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/simulated/statedir"
 )
 
 const (
@@ -42,27 +43,24 @@ func (b *Backend) place(r record, want clusterv1.APIEndpoint) (*place, error) {
 		if !allowed(r.Address) { // kept by a version that gave any address
 			return nil, lost{fmt.Errorf("%s is not an address for simulated clusters: delete the Cluster and create it anew without a controlPlaneEndpoint", r.Address)}
 		}
-		return holdAt(r.Address, r.Host, true)
+		return b.holdAt(r, r.Address, r.Host)
 	}
 	if !want.IsZero() {
 		addr, err := addressOf(want)
 		if err != nil {
 			return nil, err
 		}
-		if b.taken[addr] {
+		p, err := b.holdAt(r, addr, want.Host)
+		if errors.Is(err, statedir.ErrTaken) {
 			return nil, fmt.Errorf("controlPlaneEndpoint %s belongs to another cluster", addr)
 		}
-		return holdAt(addr, want.Host, false)
+		return p, err
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(r.UID)) // never fails
 	var errs []error
 	for i := range uint32(probes) {
-		addr := candidate(h.Sum32() + i)
-		if b.taken[addr] {
-			continue
-		}
-		p, err := holdAt(addr, "", false)
+		p, err := b.holdAt(r, candidate(h.Sum32()+i), "")
 		if err == nil {
 			return p, nil
 		}
@@ -80,10 +78,27 @@ func addressOf(e clusterv1.APIEndpoint) (netip.AddrPort, error) {
 	return netip.AddrPort{}, fmt.Errorf("controlPlaneEndpoint %s is not for simulated clusters: leave it empty to get one, or choose %s", e, choice)
 }
 
-func holdAt(addr netip.AddrPort, host string, again bool) (*place, error) {
-	h, at, err := hold(addr, again)
+// holdAt gives the cluster an address, on this host for as long as it is kept and
+// in this process now.
+func (b *Backend) holdAt(r record, addr netip.AddrPort, host string) (*place, error) {
+	known := addr.Port() != 0 // else the system chooses
+	if known {
+		if err := b.dir.Reserve(addr, string(r.UID)); err != nil {
+			return nil, fmt.Errorf("reserve the address %s: %w", addr, err)
+		}
+	}
+	h, at, err := hold(addr, r.Address == addr)
 	if err != nil {
-		return nil, fmt.Errorf("hold the address %s: %w", addr, err)
+		err = fmt.Errorf("hold the address %s: %w", addr, err)
+		if known && r.Address != addr {
+			err = errors.Join(err, b.dir.Free(addr, string(r.UID)))
+		}
+		return nil, err
+	}
+	if !known {
+		if err := b.dir.Reserve(at, string(r.UID)); err != nil {
+			return nil, errors.Join(fmt.Errorf("reserve the address %s: %w", at, err), h.Close())
+		}
 	}
 	if host == "" {
 		host = at.Addr().String()

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/simulated/statedir"
 )
 
 func TestOnlyAddressesOfTheirOwnAreGiven(t *testing.T) {
@@ -49,8 +50,8 @@ func TestOnlyAddressesOfTheirOwnAreGiven(t *testing.T) {
 		{Host: "127.66.1.2", Port: 6443 + 1<<16}: theirs,
 		{Host: "127.66.1.2", Port: -1}:           theirs,
 	} {
-		uid := types.UID(fileName(types.UID(endpoint.String())))
-		_, err := l.b.ensureCluster(clusterSpec{Namespace: "ns", Name: string(uid), UID: uid, Endpoint: endpoint})
+		uid := statedir.FileName(endpoint.String())
+		_, err := l.b.ensureCluster(clusterSpec{Namespace: "ns", Name: uid, UID: types.UID(uid), Endpoint: endpoint})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want %q", endpoint, err, want)
 		}
@@ -94,7 +95,7 @@ func TestAKeptAddressOfOthersIsNotListenedOn(t *testing.T) {
 		if _, err := b.ensureCluster(l.cluster); err == nil || !strings.Contains(err.Error(), address+" is not an address for simulated clusters: delete the Cluster") {
 			t.Errorf("%s: got %v, want it refused", address, err)
 		}
-		if err := b.deleteCluster(l.cluster.UID); err != nil {
+		if err := b.deleteCluster(l.cluster); err != nil {
 			t.Errorf("%s: %v", address, err)
 		}
 		if err := b.Close(); err != nil {

@@ -3,12 +3,13 @@
 package simulated
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
+	"maps"
 	"math/rand/v2"
-	"net/netip"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -19,13 +20,19 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
+	"github.com/capstan-dev/capstan/internal/simulated/statedir"
 )
 
 // Options is what a Backend needs.
 type Options struct {
-	// Dir is where everything is kept. It is made if it is missing, and read
-	// and written by nobody else: it holds the clusters' private keys.
+	// Dir is where everything is kept, for all backends of this host. It is made
+	// if it is missing, and holds the clusters' private keys.
 	Dir string
+	// Links is a folder of this backend alone, with a link to each cluster that it
+	// runs. State that lies in it, from earlier, moves to Dir. "" means none.
+	Links string
+	// Holder says to other backends, and to users, whose this one is.
+	Holder string
 	// Clock is the real one if nil.
 	Clock clock.WithDelayedExecution
 	// Log is for what has no other way out; the zero value drops it.
@@ -40,7 +47,13 @@ type Options struct {
 // clusterSpec is what a simulated cluster is wanted to be.
 type clusterSpec struct {
 	Namespace, Name string
-	UID             types.UID
+	UID             types.UID // its identity
+	Object          types.NamespacedName
+	Owner           types.UID // of Object; "" if it is not known
+	// Made says that it was made before: it is not made another time.
+	Made bool
+	// Known says that only one that was kept under this name is opened.
+	Known bool
 	// Endpoint is where it is wanted; zero leaves the choice to the backend.
 	// It cannot change later.
 	Endpoint clusterv1.APIEndpoint
@@ -55,9 +68,10 @@ func (c clusterSpec) Key() types.NamespacedName {
 // machineSpec is what a simulated machine is wanted to be.
 type machineSpec struct {
 	Namespace, Name string
-	UID             types.UID
-	Cluster         string // the name of its Cluster, in the same namespace
-	ProviderID      string
+	UID             types.UID // of the object for which it was made
+	Cluster         string    // the name of its Cluster, in the same namespace
+	ClusterUID      types.UID `json:"-"` // its identity; "" if it is not known
+	ProviderID      string    // by which it is known
 	FailureDomain   string
 	Version         string // of Kubernetes on its image; that of the control plane if empty
 
@@ -79,30 +93,32 @@ func (m machineSpec) Key() types.NamespacedName {
 // Backend is one simulated infrastructure. Its methods may be called by
 // several goroutines; calls for different clusters do not wait for each other.
 type Backend struct {
-	dir       string
+	dir       *statedir.Dir
 	clock     clock.WithDelayedExecution
 	log       logr.Logger
 	random    func() float64
 	stepped   bool // Options.Stepped
 	listeners *apiserver.Listeners
-	events    hub
+	machines  hub   // that changed
+	free      hub   // clusters that may be free
 	waking    owned // by the timers of machines
 
 	mu       sync.Mutex // guards all below
 	clusters map[types.NamespacedName]*cluster
-	known    map[types.NamespacedName]record // on disk, not opened yet
-	taken    map[netip.AddrPort]bool
+	byUID    map[types.UID]*cluster
+	asked    map[types.NamespacedName]map[types.NamespacedName]bool // machines, of clusters that do not run
 	closed   bool
 }
 
 // New opens the infrastructure kept in a directory. Its clusters start to
-// answer when they are ensured.
+// answer when they are ensured, or resumed.
 func New(o Options) (*Backend, error) {
 	b := &Backend{
-		dir: o.Dir, clock: o.Clock, log: o.Log, random: o.Random, stepped: o.Stepped,
+		clock: o.Clock, log: o.Log, random: o.Random, stepped: o.Stepped,
 		listeners: apiserver.NewListeners(o.Log),
 		clusters:  map[types.NamespacedName]*cluster{},
-		taken:     map[netip.AddrPort]bool{},
+		byUID:     map[types.UID]*cluster{},
+		asked:     map[types.NamespacedName]map[types.NamespacedName]bool{},
 	}
 	if b.clock == nil {
 		b.clock = clock.RealClock{}
@@ -111,11 +127,8 @@ func New(o Options) (*Backend, error) {
 		b.random = rand.Float64
 	}
 	var err error
-	if b.known, err = scan(o.Dir, o.Log); err != nil {
+	if b.dir, err = statedir.Open(statedir.Options{Path: o.Dir, Links: o.Links, Holder: o.Holder, Log: o.Log}); err != nil {
 		return nil, fmt.Errorf("open the simulated infrastructure in %s: %w", o.Dir, err)
-	}
-	for _, r := range b.known {
-		b.taken[r.Address] = true
 	}
 	return b, nil
 }
@@ -128,26 +141,22 @@ func (b *Backend) Close() error {
 		return nil
 	}
 	b.closed = true
-	open := make([]*cluster, 0, len(b.clusters))
-	for _, c := range b.clusters {
-		open = append(open, c)
-	}
+	open := slices.Collect(maps.Values(b.clusters))
 	b.mu.Unlock()
 	var errs []error
 	for _, c := range open {
-		errs = append(errs, c.close())
+		errs = append(errs, c.close(), c.held.Close())
 	}
+	b.dir.Close()
 	b.waking.end()
-	b.events.close()
+	b.machines.close()
+	b.free.close()
 	return errors.Join(append(errs, b.listeners.Close())...)
 }
 
 // ensureCluster makes the cluster's address, and gives it. Nothing listens
 // there until a machine has run kubeadm init.
 func (b *Backend) ensureCluster(want clusterSpec) (clusterv1.APIEndpoint, error) {
-	if want.Namespace == "" || want.Name == "" || want.UID == "" {
-		return clusterv1.APIEndpoint{}, errors.New("ensure a simulated cluster: namespace, name and UID are needed")
-	}
 	c, err := b.openCluster(want)
 	if err != nil {
 		return clusterv1.APIEndpoint{}, fmt.Errorf("simulated cluster %s: %w", want.Key(), err)
@@ -159,14 +168,39 @@ func (b *Backend) ensureCluster(want clusterSpec) (clusterv1.APIEndpoint, error)
 	return endpoint, nil
 }
 
+// resumeCluster opens a cluster that was made, and leaves it as it is.
+func (b *Backend) resumeCluster(want clusterSpec) error {
+	want.Made = true
+	if _, err := b.openCluster(want); err != nil {
+		return fmt.Errorf("simulated cluster %s: %w", want.Key(), err)
+	}
+	return nil
+}
+
 // deleteCluster stops the cluster and forgets it with all its machines. It is
 // fine if there is none.
-func (b *Backend) deleteCluster(uid types.UID) error {
-	if uid == "" {
-		return errors.New("delete a simulated cluster: its UID is needed")
+func (b *Backend) deleteCluster(which clusterSpec) error {
+	if which.UID == "" {
+		return errors.New("delete a simulated cluster: its identity is needed")
 	}
-	if err := b.drop(uid); err != nil {
-		return fmt.Errorf("delete simulated cluster %s: %w", uid, err)
+	if err := b.drop(which); err != nil {
+		return fmt.Errorf("delete simulated cluster %s: %w", which.UID, err)
+	}
+	return nil
+}
+
+// releaseCluster stops the cluster here, and leaves what is kept of it to
+// whoever takes it up.
+func (b *Backend) releaseCluster(which clusterSpec) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.dir.Forget(string(which.UID))
+	c := b.byUID[which.UID]
+	if c == nil || b.closed || !c.of(which) {
+		return nil
+	}
+	if err := b.release(c); err != nil {
+		return fmt.Errorf("release simulated cluster %s: %w", which.Key(), err)
 	}
 	return nil
 }
@@ -178,7 +212,7 @@ func (b *Backend) ensureMachine(want machineSpec) (MachineStatus, error) {
 	if want.Namespace == "" || want.Name == "" || want.UID == "" {
 		return MachineStatus{}, errors.New("ensure a simulated machine: namespace, name and UID are needed")
 	}
-	c, err := b.cluster(types.NamespacedName{Namespace: want.Namespace, Name: want.Cluster})
+	c, err := b.cluster(want)
 	if err != nil {
 		return MachineStatus{}, fmt.Errorf("simulated machine %s: %w", want.Key(), err)
 	}
@@ -191,75 +225,123 @@ func (b *Backend) ensureMachine(want machineSpec) (MachineStatus, error) {
 
 // deleteMachine stops the machine and forgets it: its static pods vanish, its
 // etcd member dies and stays a member, and its Node stays and is not ready. It
-// is fine if there is no such machine.
-func (b *Backend) deleteMachine(clusterKey types.NamespacedName, uid types.UID) error {
-	c, err := b.cluster(clusterKey)
-	if errors.Is(err, host.ErrNoCluster) {
+// is fine if there is no such machine here.
+func (b *Backend) deleteMachine(which machineSpec) error {
+	c, err := b.cluster(which)
+	if errors.Is(err, host.ErrNoCluster) || errors.Is(err, host.ErrNotHere) {
+		return nil
+	}
+	if _, elsewhere := errors.AsType[*host.HeldError](err); elsewhere {
 		return nil
 	}
 	if _, ok := errors.AsType[lost](err); ok {
 		// Nothing runs of it; that its Cluster can be deleted must not wait.
-		b.mu.Lock()
-		dir := b.clusterDir(b.known[clusterKey].UID)
-		b.mu.Unlock()
-		err = removeFile(filepath.Join(dir, machineFile(uid)))
+		err = removeFile(filepath.Join(b.clusterDir(which.ClusterUID), machineFile(which.UID)))
 	} else if err == nil {
-		err = c.deleteMachine(uid)
+		err = c.deleteMachine(which)
 	}
 	if err != nil {
-		return fmt.Errorf("delete a simulated machine of cluster %s: %w", clusterKey, err)
+		return fmt.Errorf("delete simulated machine %s: %w", which.Key(), err)
 	}
 	return nil
 }
 
-// cluster finds one that exists, and opens it if it has not been yet.
-func (b *Backend) cluster(key types.NamespacedName) (*cluster, error) {
+// cluster finds that of a machine, and opens it if it has not been yet. The
+// machine is told of when it can be.
+func (b *Backend) cluster(of machineSpec) (*cluster, error) {
+	key := types.NamespacedName{Namespace: of.Namespace, Name: of.Cluster}
 	b.mu.Lock()
-	c, kept := b.clusters[key], b.known[key]
+	c := b.clusters[key]
 	closed := b.closed
+	if c == nil && !closed {
+		if b.asked[key] == nil {
+			b.asked[key] = map[types.NamespacedName]bool{}
+		}
+		b.asked[key][of.Key()] = true
+	}
 	b.mu.Unlock()
 	switch {
 	case closed:
 		return nil, host.ErrClosed
 	case c != nil:
 		return c, nil
-	case kept.UID == "":
+	case of.ClusterUID == "":
 		return nil, host.ErrNoCluster
 	}
-	return b.openCluster(clusterSpec{Namespace: key.Namespace, Name: key.Name, UID: kept.UID})
+	return b.openCluster(clusterSpec{Namespace: key.Namespace, Name: key.Name, UID: of.ClusterUID, Made: true, Known: true})
 }
 
 // openCluster finds the cluster, or what is kept of it, or makes a new one.
-// One of the same name and another UID is from an earlier life, and goes.
 func (b *Backend) openCluster(want clusterSpec) (*cluster, error) {
-	key := want.Key()
-	b.mu.Lock()
-	other := b.known[key].UID
-	if c := b.clusters[key]; c != nil {
-		other = c.uid
-	}
-	b.mu.Unlock()
-	if other != "" && other != want.UID {
-		if err := b.drop(other); err != nil {
-			return nil, err
-		}
+	if want.Namespace == "" || want.Name == "" || want.UID == "" {
+		return nil, errors.New("namespace, name and identity are needed")
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return nil, host.ErrClosed
 	}
-	if c := b.clusters[key]; c != nil {
+	if c := b.byUID[want.UID]; c != nil {
+		if c.key != want.Key() {
+			return nil, &host.HeldError{Holder: "cluster " + c.key.String()}
+		}
+		c.owner = cmp.Or(want.Owner, c.owner)
 		return c, nil
 	}
-	kept, found := b.known[key]
-	r := kept
-	if !found {
-		// What scan left out must not be written over.
-		if err := b.unfinished(want.UID); err != nil {
+	// One of the same name is from an earlier life: nobody asked for its end.
+	if other := b.clusters[want.Key()]; other != nil {
+		if err := b.release(other); err != nil {
 			return nil, err
 		}
-		r = record{Namespace: want.Namespace, Name: want.Name, UID: want.UID, Faults: want.Faults}
+	}
+	held, err := b.dir.Take(string(want.UID), !want.Made)
+	if err != nil {
+		return nil, b.elsewhere(want, err)
+	}
+	c, err := b.load(want, held)
+	if err != nil {
+		return nil, errors.Join(err, held.Close())
+	}
+	b.clusters[c.key], b.byUID[c.uid] = c, c
+	for machine := range b.asked[c.key] {
+		b.machines.publish(machine)
+	}
+	delete(b.asked, c.key)
+	return c, nil
+}
+
+// elsewhere is why a cluster cannot be taken up. One that somebody else runs is
+// told of when it is free.
+func (b *Backend) elsewhere(want clusterSpec, err error) error {
+	if errors.Is(err, statedir.ErrNone) {
+		return fmt.Errorf("%w: there is no %s", host.ErrNotHere, b.clusterDir(want.UID))
+	}
+	held, ok := errors.AsType[*statedir.HeldError](err)
+	if !ok {
+		return err
+	}
+	if want.Object.Name != "" {
+		if err := b.dir.Await(string(want.UID), func() { b.free.publish(want.Object) }); err != nil {
+			return err
+		}
+	}
+	return &host.HeldError{Holder: held.Holder}
+}
+
+// load reads what is kept of a cluster that is held, or begins one of which
+// nothing is. Called with the lock.
+func (b *Backend) load(want clusterSpec, held *statedir.Held) (*cluster, error) {
+	kept, err := readRecord(b.clusterDir(want.UID), want)
+	if err != nil {
+		return nil, err
+	}
+	if want.Known && kept.key() != want.Key() {
+		return nil, host.ErrNoCluster // until its LocalCluster says so
+	}
+	r := kept
+	r.Namespace, r.Name = want.Namespace, want.Name // which differ if it was moved
+	if kept.UID == "" {
+		r.UID, r.Faults = want.UID, want.Faults
 	}
 	place, err := b.place(r, want.Endpoint)
 	if err != nil {
@@ -270,54 +352,59 @@ func (b *Backend) openCluster(want clusterSpec) (*cluster, error) {
 	if err != nil {
 		return nil, errors.Join(err, place.close())
 	}
-	b.taken[r.Address] = true
-	b.clusters[key] = c
-	delete(b.known, key)
+	c.held, c.owner = held, want.Owner
 	return c, nil
 }
 
-// unfinished is an error if there is more of a cluster than one leaves that
-// was never finished making.
-func (b *Backend) unfinished(uid types.UID) error {
-	var r record
-	file := filepath.Join(b.clusterDir(uid), clusterFile)
-	if err := readJSON(file, &r); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	machines, err := filepath.Glob(filepath.Join(b.clusterDir(uid), machinePrefix+"*.json"))
-	if err != nil || len(machines) == 0 {
-		return err
-	}
-	return mustExist(file)
+// release stops a cluster and lets go of it. Called with the lock.
+func (b *Backend) release(c *cluster) error {
+	delete(b.clusters, c.key)
+	delete(b.byUID, c.uid)
+	return errors.Join(c.close(), c.held.Release())
 }
 
-// drop forgets a cluster, whether it has been opened or not.
-func (b *Backend) drop(uid types.UID) error {
+// drop forgets a cluster, whether it has been opened or not. One that others run,
+// wait for, or have run and not released is theirs.
+func (b *Backend) drop(which clusterSpec) error {
+	uid := which.UID
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return host.ErrClosed
 	}
-	for key, c := range b.clusters {
-		if c.uid != uid {
-			continue
+	b.dir.Forget(string(uid))
+	if c := b.byUID[uid]; c != nil {
+		if !c.of(which) {
+			return nil
 		}
-		if err := c.remove(); err != nil {
-			return err
+		if c.held.Wanted() {
+			b.log.Info("Leaving a simulated cluster to who waits for it", "cluster", c.key, "identity", uid)
+			return b.release(c)
 		}
-		delete(b.clusters, key)
-		delete(b.taken, c.place.addr)
-		return nil
-	}
-	// One that could not be opened goes as well.
-	if err := removeDir(b.clusterDir(uid)); err != nil {
+		err := errors.Join(c.close(), b.dir.Free(c.place.addr, string(uid)), c.held.Delete())
+		if err == nil {
+			delete(b.clusters, c.key)
+			delete(b.byUID, uid)
+		}
 		return err
 	}
-	for key, r := range b.known {
-		if r.UID == uid {
-			delete(b.known, key)
-			delete(b.taken, r.Address)
-		}
+	held, err := b.dir.Take(string(uid), false)
+	if errors.Is(err, statedir.ErrNone) {
+		return nil
 	}
-	return nil
+	if other, ok := errors.AsType[*statedir.HeldError](err); ok {
+		b.log.Info("Leaving a simulated cluster to who runs it", "holder", other.Holder, "identity", uid)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case held.Before != "":
+		b.log.Info("Leaving a simulated cluster to who ran it last", "holder", held.Before, "identity", uid)
+		return held.Leave()
+	case held.Wanted():
+		return held.Release()
+	}
+	return held.Delete()
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,14 +21,18 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/journal"
 	"github.com/capstan-dev/capstan/internal/simulated/etcd"
+	"github.com/capstan-dev/capstan/internal/simulated/statedir"
 )
 
 // cluster is one simulated cluster.
 type cluster struct {
 	b     *Backend
-	uid   types.UID
+	key   types.NamespacedName
+	uid   types.UID // its identity
 	dir   string
 	place *place
+	held  *statedir.Held
+	owner types.UID // of the object that it is run for; "" if it is not known
 
 	// What requests to the API server look at, without the lock.
 	answer  atomic.Int32 // an apiserver.Fault
@@ -46,15 +49,17 @@ type cluster struct {
 	closed    bool
 }
 
+// of reports whether the cluster is run for an object, as far as is known.
+func (c *cluster) of(which clusterSpec) bool {
+	return which.Owner == "" || c.owner == "" || which.Owner == c.owner
+}
+
 // newCluster opens what is kept of a cluster, or begins one of which nothing is.
 // Called with the backend's lock.
 func newCluster(b *Backend, r, kept record, p *place) (*cluster, error) {
-	c := &cluster{b: b, uid: r.UID, dir: b.clusterDir(r.UID), place: p, record: r, kept: kept}
+	c := &cluster{b: b, key: r.key(), uid: r.UID, dir: b.clusterDir(r.UID), place: p, record: r, kept: kept}
 	c.record.Host = p.host
 	c.version.Store("v0.0.0")
-	if err := os.MkdirAll(c.dir, 0o700); err != nil {
-		return nil, err
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.open(); err != nil {
@@ -72,7 +77,7 @@ func (c *cluster) open() error {
 		}
 	}
 	server, err := apiserver.New(apiserver.Options{
-		Name: c.record.key().String(), Clock: skewed{c.b.clock, &c.skew}, Log: c.b.log,
+		Name: c.key.String(), Clock: skewed{c.b.clock, &c.skew}, Log: c.b.log,
 		Journal:     journal.At(filepath.Join(c.dir, journalFile), c.b.log),
 		Version:     func() string { return c.version.Load().(string) },
 		Answer:      func() apiserver.Fault { return apiserver.Fault(c.answer.Load()) },
@@ -94,6 +99,11 @@ func (c *cluster) open() error {
 		return err
 	}
 	slices.SortFunc(c.machines, func(a, b *machine) int { return a.Index - b.Index })
+	for _, m := range c.machines {
+		if m.Namespace != c.key.Namespace || m.Cluster != c.key.Name { // it was moved
+			m.Namespace, m.Cluster, m.dirty = c.key.Namespace, c.key.Name, true
+		}
+	}
 	return nil
 }
 
@@ -134,12 +144,6 @@ func (c *cluster) close() error {
 	return errors.Join(c.keep(), c.place.close())
 }
 
-// remove stops the cluster and deletes all there is of it.
-func (c *cluster) remove() error {
-	err := c.close()
-	return errors.Join(err, removeDir(c.dir))
-}
-
 // keep writes the record down if it has changed.
 func (c *cluster) keep() error {
 	if e := c.members.Load(); e != nil {
@@ -148,6 +152,7 @@ func (c *cluster) keep() error {
 	if same(c.record, c.kept) {
 		return nil
 	}
+	c.record.Version = formatVersion
 	if err := writeJSON(filepath.Join(c.dir, clusterFile), c.record); err != nil {
 		return fmt.Errorf("keep the cluster: %w", err)
 	}
@@ -158,7 +163,7 @@ func (c *cluster) keep() error {
 
 // same compares what can change in a record.
 func same(a, b record) bool {
-	return a.UID == b.UID && a.Address == b.Address && a.Host == b.Host && a.Machines == b.Machines && a.Founder == b.Founder &&
+	return a.UID == b.UID && a.key() == b.key() && a.Address == b.Address && a.Host == b.Host && a.Machines == b.Machines && a.Founder == b.Founder &&
 		a.External == b.External && slices.Equal(a.Faults, b.Faults) && sameEtcd(a.Etcd, b.Etcd)
 }
 
@@ -197,7 +202,7 @@ func (c *cluster) settle(except types.UID) error {
 		if s := m.status(); !s.equal(m.told) {
 			m.told = s
 			if m.UID != except {
-				c.b.events.publish(m.key())
+				c.b.machines.publish(m.key())
 			}
 		}
 	}
@@ -310,7 +315,7 @@ func (c *cluster) etcdChanged() {
 		errs = append(errs, c.syncPods(m))
 	}
 	if err := errors.Join(append(errs, c.settle(""))...); err != nil {
-		c.b.log.Error(err, "Following a change of etcd", "simulatedCluster", c.record.key())
+		c.b.log.Error(err, "Following a change of etcd", "simulatedCluster", c.key)
 	}
 }
 

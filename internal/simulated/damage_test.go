@@ -37,7 +37,7 @@ func TestDamageToAnyFileIsToldAndTheClusterCanBeDeleted(t *testing.T) {
 			if err := os.CopyFS(dir, os.DirFS(l.dir)); err != nil {
 				t.Fatal(err)
 			}
-			file := filepath.Join(dir, fileName(l.cluster.UID), name)
+			file := filepath.Join(dir, string(l.cluster.UID), name)
 			data, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -79,14 +79,15 @@ func tellsAndDeletes(t *testing.T, b *Backend, c clusterSpec, worker machineSpec
 		t.Errorf("%s %s: got %v, want an error that names the file and what to do", name, how, err)
 	}
 	for _, m := range []machineSpec{worker, founder} {
-		if err := b.deleteMachine(c.Key(), m.UID); err != nil {
+		m.Namespace, m.Cluster, m.ClusterUID = c.Namespace, c.Name, c.UID
+		if err := b.deleteMachine(m); err != nil {
 			t.Errorf("%s %s: deleting machine %s: %v", name, how, m.Name, err)
 		}
 	}
-	if err := b.deleteCluster(c.UID); err != nil {
+	if err := b.deleteCluster(c); err != nil {
 		t.Errorf("%s %s: deleting the cluster: %v", name, how, err)
 	}
-	if left, err := os.ReadDir(b.dir); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(b.dir.Path); err != nil || len(left) > 1 { // the addresses stay
 		t.Errorf("%s %s: %v left, %v", name, how, left, err)
 	}
 }
@@ -98,7 +99,7 @@ func TestFilesOfEarlierVersionsAreRead(t *testing.T) {
 	if err := l.b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(l.dir, fileName(l.cluster.UID))
+	dir := filepath.Join(l.dir, string(l.cluster.UID))
 	for _, name := range []string{clusterFile, machineFile("uid-cp-1"), journalFile} {
 		data, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {

@@ -14,29 +14,34 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/journal"
 	"github.com/capstan-dev/capstan/internal/simulated/bootstrap"
 	"github.com/capstan-dev/capstan/internal/simulated/etcd"
+	"github.com/capstan-dev/capstan/internal/simulated/statedir"
 )
 
-// What lies where below Options.Dir:
+// What lies where below the folder of a cluster:
 //
-//	<cluster UID>/cluster.json         a record
-//	<cluster UID>/objects.jsonl        the API server's journal
-//	<cluster UID>/machine-<UID>.json   a machine
+//	cluster.json         a record
+//	objects.jsonl        the API server's journal
+//	machine-<UID>.json   a machine
 const (
 	clusterFile   = "cluster.json"
 	journalFile   = "objects.jsonl"
 	machinePrefix = "machine-"
+
+	// formatVersion is that of what is written. State of a later one is left as
+	// it is.
+	formatVersion = 1
 )
 
 // record is what is kept of a cluster, besides its objects and machines. It
 // holds private keys.
 type record struct {
+	Version   int                    `json:"version,omitempty"`
 	Namespace string                 `json:"namespace"`
 	Name      string                 `json:"name"`
 	UID       types.UID              `json:"uid"`
@@ -54,48 +59,28 @@ func (r record) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 }
 
-func (b *Backend) clusterDir(uid types.UID) string { return filepath.Join(b.dir, fileName(uid)) }
+func (b *Backend) clusterDir(uid types.UID) string { return b.dir.Folder(string(uid)) }
 
-// fileName makes a UID, which somebody else chose, the name of a file.
-func fileName(uid types.UID) string {
-	return strings.Map(func(r rune) rune {
-		if r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
+// readRecord reads what is kept of a cluster; nothing of one that was never
+// finished making.
+func readRecord(dir string, want clusterSpec) (r record, err error) {
+	file := filepath.Join(dir, clusterFile)
+	err = readJSON(file, &r)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		machines, err := filepath.Glob(filepath.Join(dir, machinePrefix+"*.json"))
+		if err == nil && (want.Made || len(machines) > 0) {
+			err = missing(file)
 		}
-		return '_'
-	}, string(uid))
-}
-
-// scan finds the clusters kept in a directory, and makes it if it is missing.
-// One that cannot be read is logged and left out: its own callers hear of it.
-func scan(dir string, log logr.Logger) (map[types.NamespacedName]record, error) {
-	if dir == "" {
-		return nil, errors.New("no directory is given")
+		return record{}, err
+	case err != nil:
+		return record{}, err
+	case r.Version > formatVersion:
+		return record{}, lost{fmt.Errorf("%s was written by a later version of this program: start that one", file)}
+	case r.UID != want.UID:
+		return record{}, lost{fmt.Errorf("%s is a copy of what is kept of the cluster with the identity %s: remove it, or delete the Cluster", file, r.UID)}
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(dir, 0o700); err != nil {
-		return nil, err
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	known := map[types.NamespacedName]record{}
-	for _, e := range entries {
-		var r record
-		err := readJSON(filepath.Join(dir, e.Name(), clusterFile), &r)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // not ours, or a cluster that was never finished making
-		}
-		if err != nil {
-			log.Error(err, "Leaving out a simulated cluster", "directory", e.Name())
-			continue
-		}
-		known[r.key()] = r
-	}
-	return known, nil
+	return r, nil
 }
 
 // readMachines finds the machines kept in a cluster's directory.
@@ -118,7 +103,9 @@ func readMachines(dir string) ([]*machine, error) {
 	return out, nil
 }
 
-func machineFile(uid types.UID) string { return machinePrefix + fileName(uid) + ".json" }
+func machineFile(uid types.UID) string {
+	return machinePrefix + statedir.FileName(string(uid)) + ".json"
+}
 
 // lost is why a cluster cannot be opened again, whatever is tried.
 type lost struct{ error }
@@ -182,8 +169,3 @@ func mustExist(name string) error {
 }
 
 func missing(name string) error { return damaged(fmt.Errorf("%s: the file is missing", name)) }
-
-// removeDir takes the record away first: a half removed cluster is none.
-func removeDir(dir string) error {
-	return errors.Join(removeFile(filepath.Join(dir, clusterFile)), os.RemoveAll(dir))
-}

@@ -83,7 +83,7 @@ func (c *cluster) trust() error {
 		return nil
 	}
 	e, err := etcd.New(etcd.Options{
-		Name: c.record.key().String() + "/" + string(c.record.Founder), CA: pki.Etcd, Clock: c.b.clock, State: c.record.Etcd, Changed: c.etcdChanged,
+		Name: c.key.String() + "/" + string(c.record.Founder), CA: pki.Etcd, Clock: c.b.clock, State: c.record.Etcd, Changed: c.etcdChanged,
 	})
 	if err != nil {
 		return err

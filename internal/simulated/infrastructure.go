@@ -3,6 +3,7 @@
 package simulated
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -29,30 +30,43 @@ func (b *Backend) CheckEndpoint(at clusterv1.APIEndpoint) error {
 
 // EnsureCluster implements host.Backend.
 func (b *Backend) EnsureCluster(_ context.Context, want host.Cluster) (clusterv1.APIEndpoint, error) {
-	c := clusterSpec{Namespace: want.Namespace, Name: want.Name, UID: types.UID(want.ID), Endpoint: want.Spec.ControlPlaneEndpoint}
-	if s := want.Spec.Simulated; s != nil {
-		c.Faults = s.Faults
-	}
-	return b.ensureCluster(c)
+	return b.ensureCluster(clusterOf(want))
+}
+
+// ResumeCluster implements host.Backend.
+func (b *Backend) ResumeCluster(_ context.Context, want host.Cluster) error {
+	return b.resumeCluster(clusterOf(want))
+}
+
+// ReleaseCluster implements host.Backend.
+func (b *Backend) ReleaseCluster(_ context.Context, which host.Cluster) error {
+	return b.releaseCluster(clusterOf(which))
 }
 
 // DeleteCluster implements host.Backend.
-func (b *Backend) DeleteCluster(_ context.Context, id host.ID) error {
-	return b.deleteCluster(types.UID(id))
+func (b *Backend) DeleteCluster(_ context.Context, which host.Cluster) error {
+	return b.deleteCluster(clusterOf(which))
+}
+
+// ClusterChanges implements host.Backend.
+func (b *Backend) ClusterChanges(ctx context.Context) <-chan types.NamespacedName {
+	return b.free.subscribe(ctx)
+}
+
+func clusterOf(want host.Cluster) clusterSpec {
+	c := clusterSpec{
+		Namespace: want.Namespace, Name: want.Name, UID: types.UID(want.ID), Object: want.Object, Owner: want.UID, Made: want.Made,
+		Endpoint: want.Spec.ControlPlaneEndpoint,
+	}
+	if s := want.Spec.Simulated; s != nil {
+		c.Faults = s.Faults
+	}
+	return c
 }
 
 // EnsureMachine implements host.Backend.
 func (b *Backend) EnsureMachine(_ context.Context, want host.Machine) (host.MachineStatus, error) {
-	m := machineSpec{
-		Namespace: want.Namespace, Name: want.Name, UID: types.UID(want.ID), Cluster: want.Cluster,
-		ProviderID:    b.ProviderID(want.NamespacedName, want.Cluster),
-		FailureDomain: want.FailureDomain, Version: want.Version,
-		Provisioned: want.Provisioned, BootstrapData: want.BootstrapData, BootstrapFormat: want.BootstrapFormat,
-	}
-	if s := want.Spec.Simulated; s != nil {
-		m.VM, m.Node, m.Etcd, m.APIServer, m.Faults = s.VM, s.Node, s.Etcd, s.APIServer, s.Faults
-	}
-	s, err := b.ensureMachine(m)
+	s, err := b.ensureMachine(b.machineOf(want))
 	if err != nil {
 		return host.MachineStatus{}, err
 	}
@@ -60,14 +74,27 @@ func (b *Backend) EnsureMachine(_ context.Context, want host.Machine) (host.Mach
 }
 
 // DeleteMachine implements host.Backend.
-func (b *Backend) DeleteMachine(_ context.Context, cluster types.NamespacedName, id host.ID) error {
-	return b.deleteMachine(cluster, types.UID(id))
+func (b *Backend) DeleteMachine(_ context.Context, which host.Machine) error {
+	return b.deleteMachine(b.machineOf(which))
+}
+
+func (b *Backend) machineOf(want host.Machine) machineSpec {
+	m := machineSpec{
+		Namespace: want.Namespace, Name: want.Name, UID: types.UID(want.ID), Cluster: want.Cluster, ClusterUID: types.UID(want.ClusterID),
+		ProviderID:    cmp.Or(want.Spec.ProviderID, b.ProviderID(want.NamespacedName, want.Cluster)),
+		FailureDomain: want.FailureDomain, Version: want.Version,
+		Provisioned: want.Provisioned, BootstrapData: want.BootstrapData, BootstrapFormat: want.BootstrapFormat,
+	}
+	if s := want.Spec.Simulated; s != nil {
+		m.VM, m.Node, m.Etcd, m.APIServer, m.Faults = s.VM, s.Node, s.Etcd, s.APIServer, s.Faults
+	}
+	return m
 }
 
 // MachineChanges implements host.Backend. Each caller gets all names; a
 // machine that changes again before its name was read comes once.
 func (b *Backend) MachineChanges(ctx context.Context) <-chan types.NamespacedName {
-	return b.events.subscribe(ctx)
+	return b.machines.subscribe(ctx)
 }
 
 // ProviderID implements host.Backend.

@@ -56,10 +56,10 @@ func TestTheControllersAskInTheirOwnTerms(t *testing.T) {
 	if o := l.b.Offer(m.Spec); o.Capacity.Cpu().Value() != 4 || o.Capacity.Pods().Value() != 110 || o.NodeInfo.OperatingSystem != "linux" {
 		t.Errorf("offers %+v", o)
 	}
-	if err := l.b.DeleteMachine(t.Context(), cluster.NamespacedName, m.ID); err != nil {
+	if err := l.b.DeleteMachine(t.Context(), m); err != nil {
 		t.Error(err)
 	}
-	if err := l.b.DeleteCluster(t.Context(), cluster.ID); err != nil {
+	if err := l.b.DeleteCluster(t.Context(), cluster); err != nil {
 		t.Error(err)
 	}
 	m.Provisioned = true

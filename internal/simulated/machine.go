@@ -175,10 +175,10 @@ func (c *cluster) ensureMachine(want machineSpec) (MachineStatus, error) {
 	if c.closed {
 		return MachineStatus{}, host.ErrNoCluster
 	}
-	m := c.machine(want.UID)
+	m := c.known(want)
 	if m == nil {
 		if want.Provisioned {
-			return MachineStatus{}, missing(filepath.Join(c.dir, machineFile(want.UID)))
+			return MachineStatus{}, fmt.Errorf("%w: %w", host.ErrNotHere, missing(filepath.Join(c.dir, machineFile(want.UID))))
 		}
 		if len(want.BootstrapData) == 0 {
 			return MachineStatus{}, errors.New("there is no bootstrap data to start it with")
@@ -188,6 +188,8 @@ func (c *cluster) ensureMachine(want machineSpec) (MachineStatus, error) {
 		m.Lost = m.has(infrav1.MachineFaultDiskLost)
 		c.record.Machines++
 		c.machines = append(c.machines, m)
+	} else if m.Name != want.Name {
+		return MachineStatus{}, fmt.Errorf("provider ID %s is that of machine %s: choose another, or leave it out", want.ProviderID, m.Name)
 	} else if err := c.update(m, want); err != nil {
 		return MachineStatus{}, err
 	}
@@ -212,6 +214,17 @@ func (c *cluster) update(m *machine, want machineSpec) error {
 	return c.syncFaults(m)
 }
 
+// known finds the machine of an object, by its provider ID: the one that it was
+// given, or the one that its Node has.
+func (c *cluster) known(want machineSpec) *machine {
+	for _, m := range c.machines {
+		if m.ProviderID == want.ProviderID || m.Name == want.Name && m.NodeProviderID == want.ProviderID {
+			return m
+		}
+	}
+	return nil
+}
+
 func (c *cluster) machine(uid types.UID) *machine {
 	for _, m := range c.machines {
 		if m.UID == uid {
@@ -221,19 +234,19 @@ func (c *cluster) machine(uid types.UID) *machine {
 	return nil
 }
 
-func (c *cluster) deleteMachine(uid types.UID) error {
+func (c *cluster) deleteMachine(which machineSpec) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m := c.machine(uid)
+	m := c.known(which)
 	if c.closed {
 		return host.ErrClosed
 	}
-	if m == nil {
+	if m == nil || m.Name != which.Name {
 		return nil
 	}
 	m.sleep()
 	c.machines = slices.DeleteFunc(c.machines, func(o *machine) bool { return o == m })
-	return errors.Join(c.bury(m), removeFile(filepath.Join(c.dir, machineFile(uid))), c.settle(""))
+	return errors.Join(c.bury(m), removeFile(filepath.Join(c.dir, machineFile(m.UID))), c.settle(""))
 }
 
 func (c *cluster) keepMachine(m *machine) error {
@@ -252,7 +265,7 @@ func (c *cluster) wake(uid types.UID) {
 		return
 	}
 	if err := c.settle(""); err != nil {
-		c.b.log.Error(err, "Going on with a simulated machine", "simulatedCluster", c.record.key())
+		c.b.log.Error(err, "Going on with a simulated machine", "simulatedCluster", c.key)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -90,6 +91,20 @@ func Foreign(t testing.TB) *Env {
 	return env
 }
 
+// ownMachines keeps the simulated machines of a plane in its data directory, unless
+// a flag says otherwise: those of a user are not for tests.
+func ownMachines(flags []string) (more []string) {
+	for _, f := range flags {
+		switch name, value, _ := strings.Cut(f, "="); name {
+		case "--data-dir":
+			more = append(more, "--simulated-dir="+datadir.Dir(value).Simulated())
+		case "--simulated-dir":
+			return nil
+		}
+	}
+	return more
+}
+
 // Process is "capstan up" in the foreground.
 type Process = process.Process
 
@@ -99,7 +114,7 @@ func Up(t testing.TB, flags ...string) (*Process, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
-	p, err := process.Up(ctx, Binary(t), flags...)
+	p, err := process.Up(ctx, Binary(t), append(ownMachines(flags), flags...)...)
 	if err != nil {
 		return nil, err
 	}

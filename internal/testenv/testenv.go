@@ -47,6 +47,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/process"
+	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
 const (
@@ -139,7 +140,7 @@ func (p *plane) start() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	p.process, p.err = process.Up(ctx, binary, "--data-dir="+p.dir, "--listen=127.0.0.1:0")
+	p.process, p.err = process.Up(ctx, binary, "--data-dir="+p.dir, "--simulated-dir="+datadir.Dir(p.dir).Simulated(), "--listen=127.0.0.1:0")
 	p.kubeconfig = filepath.Join(p.dir, "kubeconfig")
 }
 

@@ -45,12 +45,23 @@ const (
 )
 
 // LocalClusterSpec is the desired state of a LocalCluster.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.identity) || has(self.identity) && self.identity == oldSelf.identity",message="identity cannot change: it names what is kept of the cluster on its host"
 // +kubebuilder:validation:XValidation:rule="has(self.simulated)",message="exactly one machine kind must be set: simulated"
 type LocalClusterSpec struct {
 	// controlPlaneEndpoint is where the cluster's API server is reached. Left
 	// empty, the controller chooses an address and port and writes them here.
 	// +optional
 	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
+
+	// identity names what is kept of the cluster on its host. The controller
+	// notes it together with the endpoint; it goes where the object goes, so that
+	// a cluster that is moved to another management cluster is still found. No two
+	// LocalClusters may have the same.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+	Identity string `json:"identity,omitempty"`
 
 	// failureDomains are the failure domains that the cluster offers; they are
 	// reported in status unchanged.
@@ -187,6 +198,7 @@ type LocalClusterTemplateResource struct {
 
 	// spec is the LocalCluster's spec.
 	// +required
+	// +kubebuilder:validation:XValidation:rule="!has(self.identity)",message="identity is that of one cluster: leave it out"
 	Spec LocalClusterSpec `json:"spec,omitempty,omitzero"`
 }
 

@@ -6,6 +6,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,10 +26,19 @@ var (
 	// ErrClosed means that the backend stops with its process. What ran runs
 	// again after the next start.
 	ErrClosed = errors.New("the infrastructure is closed")
+	// ErrNotHere means that what was made once is not on this host: it is not
+	// made another time.
+	ErrNotHere = errors.New("its infrastructure is not on this host")
 	// ErrNotChosen means that a spec asks for no kind of machines: nothing was
 	// ever made for it.
 	ErrNotChosen = errors.New("spec asks for no kind of machines")
 )
+
+// HeldError means that another process runs the infrastructure: a cluster is
+// moved, or there is a copy of its objects.
+type HeldError struct{ Holder string }
+
+func (e *HeldError) Error() string { return "its infrastructure is held by " + e.Holder }
 
 // Backend is one kind of infrastructure. Its methods may be called by several
 // goroutines.
@@ -39,14 +49,23 @@ type Backend interface {
 	// EnsureCluster makes what a cluster needs, or finds it made. It returns where
 	// the API server of the cluster is reached.
 	EnsureCluster(ctx context.Context, want Cluster) (clusterv1.APIEndpoint, error)
-	// DeleteCluster removes that again, with all machines; there need be none.
-	DeleteCluster(ctx context.Context, id ID) error
+	// ResumeCluster has run what was made of a cluster, as it was left. Of one
+	// that nobody has made it makes nothing.
+	ResumeCluster(ctx context.Context, want Cluster) error
+	// ReleaseCluster lets go of it, for another process to run. Nothing is lost.
+	ReleaseCluster(ctx context.Context, which Cluster) error
+	// DeleteCluster removes it, with all machines; there need be none. One that
+	// another process runs, or waits for, is only let go of.
+	DeleteCluster(ctx context.Context, which Cluster) error
+	// ClusterChanges names what Cluster.Object said of clusters that may be run
+	// now and could not be before, until ctx ends.
+	ClusterChanges(ctx context.Context) <-chan types.NamespacedName
 
 	// EnsureMachine starts a machine, or finds it started, and tells how far
 	// it is. It does not wait for it.
 	EnsureMachine(ctx context.Context, want Machine) (MachineStatus, error)
 	// DeleteMachine removes a machine; there need be none.
-	DeleteMachine(ctx context.Context, cluster types.NamespacedName, id ID) error
+	DeleteMachine(ctx context.Context, which Machine) error
 	// MachineChanges names machines whose status changed by itself, until ctx
 	// ends.
 	MachineChanges(ctx context.Context) <-chan types.NamespacedName
@@ -62,16 +81,23 @@ type Backend interface {
 // MachineID says what it is made of.
 type ID string
 
-// ClusterID names the infrastructure of a LocalCluster.
-func ClusterID(c *infrav1.LocalCluster) ID { return ID(c.UID) }
+// ClusterID names the infrastructure of a LocalCluster: by its identity, which
+// is its UID as long as none is noted.
+func ClusterID(c *infrav1.LocalCluster) ID { return ID(cmp.Or(c.Spec.Identity, string(c.UID))) }
 
-// MachineID names the machine of a LocalMachine.
+// MachineID names what is new of a LocalMachine. What was made has its provider
+// ID, which goes where the LocalMachine goes.
 func MachineID(m *infrav1.LocalMachine) ID { return ID(m.UID) }
 
 // Cluster is what a cluster's infrastructure is wanted to be.
 type Cluster struct {
 	types.NamespacedName // of the Cluster
 	ID                   ID
+	// Object and UID are those of the LocalCluster.
+	Object types.NamespacedName
+	UID    types.UID
+	// Made says that it was made before: it is not made another time.
+	Made bool
 	// Spec is its author's. A backend reads the endpoint, which it chooses if
 	// it is empty, and its own part.
 	Spec infrav1.LocalClusterSpec
@@ -82,6 +108,7 @@ type Machine struct {
 	types.NamespacedName // of the LocalMachine
 	ID                   ID
 	Cluster              string // the name of its Cluster, in the same namespace
+	ClusterID            ID     // "" if it is not known
 	FailureDomain        string
 	Version              string // of Kubernetes on its image; the backend's choice if empty
 

@@ -6,6 +6,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,8 +70,15 @@ type Options struct {
 	// Conversion answers ConversionReviews beside the webhooks, for an API server
 	// that does not convert in its own process.
 	Conversion bool
-	// SimulatedDir keeps the state of simulated machines. Required with Local.
+	// SimulatedDir keeps the state of simulated machines, for all managers of this
+	// host. Required with Local.
 	SimulatedDir string
+	// SimulatedLinks is a folder of this manager alone, with a link to each cluster
+	// of theirs that it runs; "" means none.
+	SimulatedLinks string
+	// Name says to those who wait for such a cluster who runs it; by default it
+	// names the API server.
+	Name string
 	// ExtensionClientCertFile and ExtensionClientKeyFile are shown to runtime
 	// extensions that ask for a certificate, and read again when they change.
 	ExtensionClientCertFile, ExtensionClientKeyFile string
@@ -168,7 +176,9 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Manager, error) {
 // them, and makes what will connect to workload clusters, which they ask too.
 func (m *Manager) open(ctx context.Context) error {
 	if slices.Contains(m.options.Providers, controllers.Local) {
-		backend, err := simulated.New(simulated.Options{Dir: m.options.SimulatedDir, Log: m.options.Log.WithName("simulated")})
+		backend, err := simulated.New(simulated.Options{
+			Dir: m.options.SimulatedDir, Links: m.options.SimulatedLinks, Holder: cmp.Or(m.options.Name, "the manager of "+m.mgr.GetConfig().Host), Log: m.options.Log.WithName("simulated"),
+		})
 		if err != nil {
 			return fmt.Errorf("open the state of simulated machines: %w", err)
 		}

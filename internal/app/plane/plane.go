@@ -5,6 +5,7 @@
 package plane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +60,9 @@ type Options struct {
 	EtcdServers []string
 	// EtcdCAFile, EtcdCertFile, EtcdKeyFile and EtcdPrefix belong to it.
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile, EtcdPrefix string
+	// SimulatedDir keeps the state of simulated machines, for all planes of this
+	// host; "" means a folder in Dir.
+	SimulatedDir string
 	// Providers are the controllers to run; nil means all.
 	Providers []string
 	// FeatureGates are the features of them to have.
@@ -218,7 +222,7 @@ func (p *Plane) install(ctx context.Context, cfg *rest.Config, o Options) error 
 	p.stack.Push("watch of definitions", func(context.Context) error { stop(); return nil })
 	m, err := manager.New(ctx, cfg, manager.Options{
 		Providers: o.Providers, FeatureGates: o.FeatureGates, SkipMigration: o.SkipMigration, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics,
-		SimulatedDir: datadir.Dir(o.Dir).Simulated(), Webhooks: manager.Webhooks{Listen: "127.0.0.1:0"}, Log: o.Log,
+		SimulatedDir: cmp.Or(o.SimulatedDir, datadir.Dir(o.Dir).Simulated()), SimulatedLinks: datadir.Dir(o.Dir).Simulated(), Name: "the plane on " + o.Dir, Webhooks: manager.Webhooks{Listen: "127.0.0.1:0"}, Log: o.Log,
 		ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
 		ExtensionPages: &p.pages, ServicesByEndpoints: true,
 	})

@@ -69,15 +69,22 @@ func marshal(v any, format string) ([]byte, error) {
 
 // DefaultDataDir is where the plane keeps everything unless --data-dir says
 // otherwise; empty when the environment names no home.
-func (e *Env) DefaultDataDir() string {
+func (e *Env) DefaultDataDir() string { return e.userData("capstan") }
+
+// DefaultSimulatedDir is where the simulated machines of all planes of a user
+// are kept, unless --simulated-dir says otherwise; empty when the environment
+// names no home.
+func (e *Env) DefaultSimulatedDir() string { return e.userData("capstan-simulated") }
+
+func (e *Env) userData(name string) string {
 	if dir := e.Getenv("XDG_DATA_HOME"); dir != "" {
-		return filepath.Join(dir, "capstan")
+		return filepath.Join(dir, name)
 	}
 	home := e.Getenv("HOME")
 	if home == "" {
 		return "" // up says that --data-dir is needed
 	}
-	return filepath.Join(home, ".local", "share", "capstan")
+	return filepath.Join(home, ".local", "share", name)
 }
 
 // UsageError makes the program print a hint and exit with status 2.

@@ -5,6 +5,7 @@ package localcluster
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -32,12 +33,25 @@ type Reconciler struct {
 const formerFinalizer = "localcluster.infrastructure.capstan.dev"
 
 // Setup registers the controller and its watches.
-func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	if r.Mgmt == nil || len(r.Backends.All()) == 0 || r.Clock == nil {
 		return errors.New("localcluster: Mgmt, Backends and Clock are required")
 	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.LocalCluster{}, Identity, OfIdentity); err != nil {
+		return fmt.Errorf("index LocalClusters by identity: %w", err)
+	}
+	var changes []controller.Names
+	for _, backend := range r.Backends.All() {
+		changes = append(changes, backend.ClusterChanges)
+	}
+	freed, err := controller.Follow(mgr, changes...)
+	if err != nil {
+		return err
+	}
 	return controller.For(mgr, "localcluster", &infrav1.LocalCluster{}).
 		WatchesSource(controller.Removed(mgr.GetCache(), &infrav1.LocalCluster{}, r.removed)).
+		WatchesSource(freed).
+		Watches(&infrav1.LocalCluster{}, r.copies, gone()).
 		Watches(&clusterv1.Cluster{}, ofCluster, clusterMatters()).
 		Concurrency(10).
 		Complete(r)
@@ -54,6 +68,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, lc *infrav1.LocalCluster) (c
 		Cluster:   func(s *state) *clusterv1.Cluster { return s.cluster },
 		Live:      phase.InOrder(phase.Do("endpoint", r.endpoint)),
 		End:       phase.InOrder(phase.Do("delete infrastructure", r.remove)),
+		Rest:      phase.InOrder(phase.Do("keep running", r.resume)),
 		Report:    report,
 	}.Reconcile(ctx, lc)
 }

@@ -5,6 +5,7 @@ package localcluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -31,11 +32,13 @@ var key = client.ObjectKey{Namespace: "ns", Name: "demo-infra"}
 type backend struct {
 	host.Backend // nothing else is asked
 
-	wanted  []host.Cluster
-	deleted []host.ID
-	err     error
-	refuses error
-	panics  bool
+	wanted   []host.Cluster
+	resumed  []host.Cluster
+	deleted  []host.ID
+	released []host.ID
+	err      error
+	refuses  error
+	panics   bool
 }
 
 func (b *backend) EnsureCluster(_ context.Context, want host.Cluster) (clusterv1.APIEndpoint, error) {
@@ -48,8 +51,18 @@ func (b *backend) EnsureCluster(_ context.Context, want host.Cluster) (clusterv1
 
 func (b *backend) CheckEndpoint(clusterv1.APIEndpoint) error { return b.refuses }
 
-func (b *backend) DeleteCluster(_ context.Context, id host.ID) error {
-	b.deleted = append(b.deleted, id)
+func (b *backend) DeleteCluster(_ context.Context, which host.Cluster) error {
+	b.deleted = append(b.deleted, which.ID)
+	return b.err
+}
+
+func (b *backend) ReleaseCluster(_ context.Context, which host.Cluster) error {
+	b.released = append(b.released, which.ID)
+	return b.err
+}
+
+func (b *backend) ResumeCluster(_ context.Context, want host.Cluster) error {
+	b.resumed = append(b.resumed, want)
 	return b.err
 }
 
@@ -70,6 +83,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	}
 	w := &world{t: t, backend: &backend{}}
 	w.c = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&infrav1.LocalCluster{}, &clusterv1.Cluster{}).
+		WithIndex(&infrav1.LocalCluster{}, Identity, OfIdentity).
 		WithInterceptorFuncs(builder.Writes(func(verb string, _ client.Object) error {
 			w.writes = append(w.writes, verb)
 			return nil
@@ -137,11 +151,11 @@ func TestReconcileProvidesTheEndpoint(t *testing.T) {
 	if diff := cmp.Diff([]string{"patch", "patch status of"}, w.writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
-	want := []host.Cluster{{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "demo"}, ID: "lc", Spec: local().Spec}}
+	want := []host.Cluster{{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "demo"}, ID: "lc", Object: key, UID: "lc", Spec: local().Spec}}
 	if diff := cmp.Diff(want, w.backend.wanted); diff != "" {
 		t.Errorf("asked the infrastructure for (-want +got):\n%s", diff)
 	}
-	if lc.Spec.ControlPlaneEndpoint.String() != "127.64.0.1:6443" || !provisioned(lc) || len(lc.Status.FailureDomains) != 1 {
+	if lc.Spec.ControlPlaneEndpoint.String() != "127.64.0.1:6443" || lc.Spec.Identity != "lc" || !provisioned(lc) || len(lc.Status.FailureDomains) != 1 {
 		t.Errorf("endpoint %v, status %+v", lc.Spec.ControlPlaneEndpoint, lc.Status)
 	}
 	for _, c := range []string{clusterv1.ReadyCondition, clusterv1.DeletingCondition, clusterv1.PausedCondition} {
@@ -307,12 +321,86 @@ func TestDeletionRemovesTheInfrastructureFirst(t *testing.T) {
 	}
 }
 
-func TestWhatWentWithoutItsFinalizerIsRemoved(t *testing.T) {
+func TestWhatWentWithoutItsFinalizerIsRemovedIfSomebodyAskedForIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.r.removed(t.Context(), local())
-	if diff := cmp.Diff([]host.ID{"lc"}, w.backend.deleted); diff != "" {
-		t.Errorf("removed (-want +got):\n%s", diff)
+	w.r.removed(t.Context(), local(), true)
+	if diff := cmp.Diff([]host.ID{"lc"}, w.backend.deleted); diff != "" || len(w.backend.released) > 0 {
+		t.Errorf("released %v, removed (-want +got):\n%s", w.backend.released, diff)
+	}
+	w = newWorld(t)
+	w.r.removed(t.Context(), local(), false)
+	if diff := cmp.Diff([]host.ID{"lc"}, w.backend.released); diff != "" || len(w.backend.deleted) > 0 {
+		t.Errorf("removed %v, released (-want +got):\n%s", w.backend.deleted, diff)
+	}
+}
+
+// moved is a LocalCluster that was made elsewhere.
+func moved(lc *infrav1.LocalCluster) {
+	lc.Spec.Identity, lc.Spec.ControlPlaneEndpoint = "abc", clusterv1.APIEndpoint{Host: "127.64.0.1", Port: 6443}
+}
+
+func TestWhatWasMadeIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		err  error
+		want string
+	}{
+		"that another holds":       {&host.HeldError{Holder: "the plane on /a (process 7)"}, "Waiting for the plane on /a (process 7) to release the infrastructure of this cluster"},
+		"that is on another host":  {fmt.Errorf("%w: there is no /b/abc", host.ErrNotHere), "its infrastructure is not on this host: there is no /b/abc: put it back, or delete the Cluster"},
+		"that is here and is held": {nil, ""},
+	} {
+		w := newWorld(t, cluster(), local(moved))
+		w.backend.err = tc.err
+		lc, err := w.reconcile()
+		if err != nil || conditions.Message(lc, clusterv1.ReadyCondition) != tc.want || len(w.backend.wanted) != 1 || !w.backend.wanted[0].Made || w.backend.wanted[0].ID != "abc" {
+			t.Errorf("%s: asked for %+v, conditions %v, error %v", name, w.backend.wanted, lc.Status.Conditions, err)
+		}
+	}
+}
+
+func TestWhatIsPausedRunsOn(t *testing.T) {
+	t.Parallel()
+	c := cluster()
+	c.Spec.Paused = new(true)
+	for name, tc := range map[string]struct {
+		err  error
+		fail bool
+	}{
+		"as it was":                 {},
+		"as soon as it is released": {&host.HeldError{Holder: "another"}, false},
+		"after it was mended":       {errors.New("damaged"), true},
+	} {
+		w := newWorld(t, c, local(moved))
+		w.backend.err = tc.err
+		lc, err := w.reconcile()
+		if (err != nil) != tc.fail || len(w.backend.resumed) != 1 || len(w.backend.wanted) > 0 || !conditions.IsTrue(lc, clusterv1.PausedCondition) {
+			t.Errorf("%s: resumed %v, asked for %v, error %v", name, w.backend.resumed, w.backend.wanted, err)
+		}
+	}
+}
+
+func TestACopyIsRefusedAndCostsTheFirstNothing(t *testing.T) {
+	t.Parallel()
+	first := local(moved, func(lc *infrav1.LocalCluster) {
+		lc.Name, lc.UID, lc.CreationTimestamp = "z-first", "first", metav1.NewTime(time.Unix(1, 0))
+	})
+	later := func(lc *infrav1.LocalCluster) { lc.CreationTimestamp = metav1.NewTime(time.Unix(2, 0)) }
+	w := newWorld(t, cluster(), first, local(moved, later))
+	const want = "spec.identity is that of LocalCluster ns/z-first: delete this one, or create it anew without identity and controlPlaneEndpoint"
+	if lc, err := w.reconcile(); err != nil || conditions.Message(lc, clusterv1.ReadyCondition) != want || len(w.backend.wanted) > 0 {
+		t.Errorf("conditions %v, error %v, asked for %v", lc.Status.Conditions, err, w.backend.wanted)
+	}
+	if got := w.r.copies(t.Context(), first); len(got) != 2 {
+		t.Errorf("woken when the first goes: %v", got)
+	}
+	for _, asked := range []bool{true, false} {
+		w.r.removed(t.Context(), local(moved, later), asked)
+	}
+	w = newWorld(t, cluster(), first, local(moved, later, func(lc *infrav1.LocalCluster) { lc.DeletionTimestamp = new(metav1.Now()) }))
+	lc, err := w.reconcile()
+	if err != nil || lc != nil || len(w.backend.deleted)+len(w.backend.released) > 0 {
+		t.Errorf("LocalCluster %v, error %v, deleted %v, released %v", lc, err, w.backend.deleted, w.backend.released)
 	}
 }
 

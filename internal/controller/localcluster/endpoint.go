@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/host"
@@ -27,19 +28,27 @@ func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error)
 		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the Cluster to refer to the LocalCluster")
 		return phase.Wait(0), nil
 	}
+	if s.first != "" {
+		s.waiting = fmt.Sprintf("spec.identity is that of LocalCluster %s: delete this one, or create it anew without identity and controlPlaneEndpoint", s.first)
+		return phase.Wait(0), nil
+	}
 	backend, err := r.Backends.OfCluster(lc.Spec)
 	if err != nil {
 		s.waiting = err.Error() // for another spec: no use in trying again
 		return phase.Wait(0), nil
 	}
-	at, err := backend.EnsureCluster(ctx, host.Cluster{NamespacedName: s.key(), ID: host.ClusterID(lc), Spec: lc.Spec})
+	at, err := backend.EnsureCluster(ctx, s.wanted())
+	if s.waiting = waits(err); s.waiting != "" {
+		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the infrastructure", "reason", s.waiting)
+		return phase.Wait(0), nil
+	}
 	if err != nil {
 		if asked := lc.Spec.ControlPlaneEndpoint; !asked.IsZero() {
 			s.refused = backend.CheckEndpoint(asked)
 		}
 		return phase.Continue(), err
 	}
-	lc.Spec.ControlPlaneEndpoint = at
+	lc.Spec.ControlPlaneEndpoint, lc.Spec.Identity = at, string(host.ClusterID(lc))
 	if !provisioned(lc) { // the Cluster tells by an event
 		ctrl.LoggerFrom(ctx).Info("Infrastructure is provisioned", "endpoint", at.String())
 	}
@@ -48,16 +57,57 @@ func (r *Reconciler) endpoint(ctx context.Context, s *state) (phase.Next, error)
 	return phase.Continue(), nil
 }
 
-// remove takes the endpoint away, with all that runs behind it.
+// waits is what somebody else has to do first, if that is what an error says: the
+// backend tells when it is done.
+func waits(err error) string {
+	if held, ok := errors.AsType[*host.HeldError](err); ok {
+		return fmt.Sprintf("Waiting for %s to release the infrastructure of this cluster", held.Holder)
+	}
+	if errors.Is(err, host.ErrNotHere) {
+		return err.Error() + ": put it back, or delete the Cluster"
+	}
+	return ""
+}
+
+// resume has a cluster run on while it is paused: whoever moves it pauses it
+// first, and nobody looks after it until it has arrived.
+func (r *Reconciler) resume(ctx context.Context, s *state) (phase.Next, error) {
+	backend, err := r.Backends.OfCluster(s.local.Spec)
+	if err != nil || s.first != "" || s.local.Spec.ControlPlaneEndpoint.IsZero() {
+		return phase.Wait(0), nil
+	}
+	err = backend.ResumeCluster(ctx, s.wanted())
+	if waiting := waits(err); waiting != "" {
+		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the infrastructure", "reason", waiting)
+		return phase.Wait(0), nil
+	}
+	return phase.Continue(), err
+}
+
+// wanted is the cluster as it is asked for.
+func (s *state) wanted() host.Cluster {
+	w := named(s.local)
+	w.NamespacedName, w.Spec = s.key(), s.local.Spec
+	w.Made = s.local.Spec.Identity != "" && !s.local.Spec.ControlPlaneEndpoint.IsZero()
+	return w
+}
+
+// named is a cluster to find again.
+func named(lc *infrav1.LocalCluster) host.Cluster {
+	return host.Cluster{ID: host.ClusterID(lc), Object: client.ObjectKeyFromObject(lc), UID: lc.UID}
+}
+
+// remove takes the endpoint away, with all that runs behind it. Of a copy there
+// is nothing.
 func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
 	backend, err := r.Backends.OfCluster(s.local.Spec)
 	if err != nil && !errors.Is(err, host.ErrNotChosen) {
 		s.waiting = err.Error() // what runs for it is where it was made
 		return phase.Wait(0), nil
 	}
-	if err == nil {
+	if err == nil && s.first == "" {
 		ctrl.LoggerFrom(ctx).Info("Deleting infrastructure", "endpoint", s.local.Spec.ControlPlaneEndpoint.String())
-		if err := backend.DeleteCluster(ctx, host.ClusterID(s.local)); err != nil {
+		if err := backend.DeleteCluster(ctx, named(s.local)); err != nil {
 			return phase.Continue(), err
 		}
 	}
@@ -66,14 +116,20 @@ func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
 }
 
 // removed takes the endpoint of a LocalCluster away that went without its
-// finalizer.
-func (r *Reconciler) removed(ctx context.Context, lc *infrav1.LocalCluster) {
-	backend, err := r.Backends.OfCluster(lc.Spec)
-	if err == nil {
-		err = backend.DeleteCluster(ctx, host.ClusterID(lc))
+// finalizer, if somebody asked for that. Of one that only went, such as one that
+// was moved elsewhere, it lets go.
+func (r *Reconciler) removed(ctx context.Context, lc *infrav1.LocalCluster, asked bool) {
+	first, err := r.first(ctx, lc)
+	backend, none := r.Backends.OfCluster(lc.Spec)
+	switch {
+	case err != nil || none != nil || first != "":
+	case asked:
+		err = backend.DeleteCluster(ctx, named(lc))
+	default:
+		err = backend.ReleaseCluster(ctx, named(lc))
 	}
-	if err != nil && !errors.Is(err, host.ErrNotChosen) {
-		ctrl.LoggerFrom(ctx).Error(err, "Deleting the infrastructure of a LocalCluster that has gone", "LocalCluster", klog.KObj(lc))
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Leaving the infrastructure of a LocalCluster that has gone", "LocalCluster", klog.KObj(lc))
 	}
 }
 

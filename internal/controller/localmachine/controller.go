@@ -5,14 +5,11 @@ package localmachine
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
@@ -34,8 +31,6 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	// Debounce joins status writes that come close together; nil writes each at once.
 	Debounce *patch.StatusDebounce
-
-	following sync.WaitGroup // of the backends
 }
 
 // formerFinalizer is what the finalizer was called while its name had no path,
@@ -50,7 +45,12 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	if err := index.ByLabel(ctx, mgr.GetFieldIndexer(), &infrav1.LocalMachine{}); err != nil {
 		return err
 	}
-	if err := mgr.Add(ctrlmanager.RunnableFunc(r.unfollow)); err != nil {
+	var changes []controller.Names
+	for _, backend := range r.Backends.All() {
+		changes = append(changes, backend.MachineChanges)
+	}
+	changed, err := controller.Follow(mgr, changes...)
+	if err != nil {
 		return err
 	}
 	return controller.For(mgr, "localmachine", &infrav1.LocalMachine{}).
@@ -58,7 +58,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager) error {
 		Watches(&clusterv1.Machine{}, ofMachine, machineMatters()).
 		Watches(&clusterv1.MachinePool{}, r.ofMachinePool, machinePoolMatters()).
 		Watches(&clusterv1.Cluster{}, r.ofCluster, clusterMatters()).
-		WatchesSource(source.Func(r.followBackends)).
+		WatchesSource(changed).
 		Concurrency(20).
 		Complete(r)
 }

@@ -5,6 +5,7 @@ package localmachine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,12 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
@@ -49,8 +48,8 @@ func (b *backend) EnsureMachine(_ context.Context, want host.Machine) (host.Mach
 	return b.answer, b.err
 }
 
-func (b *backend) DeleteMachine(_ context.Context, cluster types.NamespacedName, id host.ID) error {
-	b.deleted, b.ids = append(b.deleted, cluster), append(b.ids, id)
+func (b *backend) DeleteMachine(_ context.Context, which host.Machine) error {
+	b.deleted, b.ids = append(b.deleted, types.NamespacedName{Namespace: which.Namespace, Name: which.Cluster}), append(b.ids, which.ID)
 	return b.err
 }
 
@@ -440,33 +439,51 @@ func TestAFormerFinalizerIsReplaced(t *testing.T) {
 	}
 }
 
-func TestEventsOfTheBackendWakeTheirMachines(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-	defer queue.ShutDown()
-	ctx, cancel := context.WithCancel(t.Context())
-	if err := w.r.followBackends(ctx, queue); err != nil {
-		t.Fatal(err)
-	}
-	w.backend.changes <- key
-	close(w.backend.changes)
-	cancel()
-	if err := w.r.unfollow(ctx); err != nil || queue.Len() != 1 { // it has waited for all that was told
-		t.Fatalf("%d woken, error %v, want one", queue.Len(), err)
-	}
-	if got, _ := queue.Get(); got.NamespacedName != key {
-		t.Errorf("woken: %v, want %v", got, key)
-	}
-}
-
 func TestAMachineThatWentWithoutItsFinalizerIsRemoved(t *testing.T) {
 	t.Parallel()
 	lm := local()
 	w := newWorld(t)
-	w.r.removed(t.Context(), lm)
+	w.r.removed(t.Context(), lm, false)
+	if len(w.backend.ids) > 0 {
+		t.Errorf("removed %v, which nobody asked for", w.backend.ids)
+	}
+	w.r.removed(t.Context(), lm, true)
 	if diff := cmp.Diff([]host.ID{"lm"}, w.backend.ids); diff != "" || w.backend.deleted[0].Name != "demo" {
 		t.Errorf("removed from %v (-want +got):\n%s", w.backend.deleted, diff)
+	}
+}
+
+func TestAMachineThatWasMovedIsNotStartedAgain(t *testing.T) {
+	t.Parallel()
+	lc := &infrav1.LocalCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "infra", UID: "new"}, Spec: infrav1.LocalClusterSpec{Identity: "abc"}}
+	here := cluster(func(c *clusterv1.Cluster) {
+		c.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion().Group, Kind: "LocalCluster", Name: "infra"}
+		c.Status.Initialization.InfrastructureProvisioned = nil
+	})
+	ran := machine(func(m *clusterv1.Machine) { m.Spec.ProviderID = "any://ns/demo/m0" })
+	for name, tc := range map[string]struct {
+		err  error
+		want string
+	}{
+		"that runs here":      {nil, ""},
+		"that runs elsewhere": {&host.HeldError{Holder: "the plane on /a"}, "The machine does not run: its infrastructure is held by the plane on /a"},
+		"that is not here":    {fmt.Errorf("%w: no file", host.ErrNotHere), "The machine does not run: its infrastructure is not on this host: no file"},
+	} {
+		w := newWorld(t, here, lc, ran, local(func(lm *infrav1.LocalMachine) { lm.Spec.ProviderID = ran.Spec.ProviderID }))
+		w.backend.err = tc.err
+		lm, err := w.reconcile()
+		if err != nil || len(w.backend.wanted) != 1 || !w.backend.wanted[0].Provisioned || w.backend.wanted[0].ClusterID != "abc" {
+			t.Errorf("%s: asked for %+v, error %v", name, w.backend.wanted, err)
+		}
+		if got := conditions.Message(lm, infrav1.VMProvisionedCondition); got != tc.want {
+			t.Errorf("%s: VMProvisioned says %q, want %q", name, got, tc.want)
+		}
+	}
+	w := newWorld(t, cluster(), machine(), data(), local())
+	w.backend.err = &host.HeldError{Holder: "the plane on /a"}
+	lm, err := w.reconcile()
+	if got := conditions.Message(lm, infrav1.VMProvisionedCondition); err != nil || got != "Waiting for the machine to be started: its infrastructure is held by the plane on /a" {
+		t.Errorf("one that was not started yet: %q, error %v", got, err)
 	}
 }
 

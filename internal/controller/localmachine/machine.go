@@ -9,13 +9,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/access/host"
@@ -82,10 +80,16 @@ func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
 	if errors.Is(err, host.ErrNoCluster) && !s.provisioned() {
 		return phase.Continue(), fmt.Errorf("start the machine: LocalCluster of Cluster %s has not been provisioned here: %w", s.cluster.Name, err)
 	}
-	if err != nil {
-		if !errors.Is(err, host.ErrClosed) { // then it runs again after the restart
-			s.stopped = err
+	if err != nil && s.provisioned() && !errors.Is(err, host.ErrClosed) { // which runs again after the restart
+		s.stopped = err
+	}
+	if _, held := errors.AsType[*host.HeldError](err); held || errors.Is(err, host.ErrNotHere) {
+		if s.stopped == nil {
+			s.waiting = localstatus.Wait{Reason: infrav1.VMNotProvisionedReason, Message: "Waiting for the machine to be started: " + err.Error()}
 		}
+		return phase.Wait(0), nil // the backend tells when it can be
+	}
+	if err != nil {
 		return phase.Continue(), err
 	}
 	s.seen = &localstatus.Seen{
@@ -107,7 +111,7 @@ func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
 // wanted is the machine as it is asked for.
 func wanted(s *state) host.Machine {
 	return host.Machine{
-		NamespacedName: client.ObjectKeyFromObject(s.local), ID: host.MachineID(s.local), Cluster: s.clusterKey().Name,
+		NamespacedName: client.ObjectKeyFromObject(s.local), ID: host.MachineID(s.local), Cluster: s.clusterKey().Name, ClusterID: s.clusterID,
 		FailureDomain:   s.order.Spec.FailureDomain,
 		Version:         s.order.Spec.Version,
 		Provisioned:     s.provisioned(),
@@ -126,7 +130,8 @@ func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
 	}
 	if key := s.clusterKey(); err == nil && key.Name != "" { // without a cluster it was never started
 		ctrl.LoggerFrom(ctx).Info("Deleting machine", "providerID", s.local.Spec.ProviderID)
-		if err := backend.DeleteMachine(ctx, key, host.MachineID(s.local)); err != nil {
+		which := host.Machine{NamespacedName: client.ObjectKeyFromObject(s.local), ID: host.MachineID(s.local), Cluster: key.Name, ClusterID: s.clusterID, Spec: s.local.Spec}
+		if err := backend.DeleteMachine(ctx, which); err != nil {
 			return phase.Continue(), err
 		}
 	}
@@ -135,14 +140,17 @@ func (r *Reconciler) remove(ctx context.Context, s *state) (phase.Next, error) {
 }
 
 // removed takes the machine of a LocalMachine away that went without its
-// finalizer.
-func (r *Reconciler) removed(ctx context.Context, lm *infrav1.LocalMachine) {
-	cluster := types.NamespacedName{Namespace: lm.Namespace, Name: lm.Labels[clusterv1.ClusterNameLabel]}
-	backend, err := r.Backends.OfMachine(lm.Spec)
-	if err == nil {
-		err = backend.DeleteMachine(ctx, cluster, host.MachineID(lm))
+// finalizer, if somebody asked for that.
+func (r *Reconciler) removed(ctx context.Context, lm *infrav1.LocalMachine, asked bool) {
+	if !asked {
+		return
 	}
-	if err != nil && !errors.Is(err, host.ErrNotChosen) {
+	s := &state{local: lm.DeepCopy()}
+	err := r.observeCluster(ctx, s)
+	if err == nil {
+		_, err = r.remove(ctx, s)
+	}
+	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Deleting the machine of a LocalMachine that has gone", "LocalMachine", klog.KObj(lm))
 	}
 }

@@ -22,10 +22,11 @@ import (
 
 // What owns a LocalMachine, and what is referred to.
 var (
-	machineKind     = clusterv1.GroupVersion().WithKind("Machine").GroupKind()
-	machinePoolKind = clusterv1.GroupVersion().WithKind("MachinePool").GroupKind()
-	localKind       = infrav1.GroupVersion().WithKind("LocalMachine")
-	localPoolKind   = infrav1.GroupVersion().WithKind("LocalMachinePool")
+	machineKind      = clusterv1.GroupVersion().WithKind("Machine").GroupKind()
+	machinePoolKind  = clusterv1.GroupVersion().WithKind("MachinePool").GroupKind()
+	localKind        = infrav1.GroupVersion().WithKind("LocalMachine")
+	localClusterKind = infrav1.GroupVersion().WithKind("LocalCluster")
+	localPoolKind    = infrav1.GroupVersion().WithKind("LocalMachinePool")
 )
 
 // state is what one reconcile knows.
@@ -33,8 +34,10 @@ type state struct {
 	local   *infrav1.LocalMachine
 	order   *localstatus.Order // of whoever owns it and refers to it; nil if nobody does, or has gone
 	cluster *clusterv1.Cluster // nil if it is not known or has gone
-	now     time.Time
-	before  *infrav1.LocalMachineSpec // as it was read
+	// clusterID names what its cluster has on this host; "" if that is not known.
+	clusterID host.ID
+	now       time.Time
+	before    *infrav1.LocalMachineSpec // as it was read
 
 	// What the phases found.
 	backend host.Backend      // that it asks for; nil if that is not here
@@ -58,16 +61,38 @@ func (r *Reconciler) observe(ctx context.Context, lm *infrav1.LocalMachine) (*st
 	if s.order, err = r.orderOf(ctx, lm); err != nil {
 		return nil, err
 	}
-	if name := s.clusterKey().Name; name != "" {
-		if s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, lm.Namespace, name); err != nil {
-			return nil, err
-		}
+	if err := r.observeCluster(ctx, s); err != nil {
+		return nil, err
 	}
 	if lm.DeletionTimestamp.IsZero() && (s.order == nil || s.cluster == nil) {
 		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for the Machine controller to set the owner of the LocalMachine")
 		return nil, nil
 	}
 	return s, nil
+}
+
+// observeCluster reads the cluster of the machine, and what that is on this host.
+func (r *Reconciler) observeCluster(ctx context.Context, s *state) (err error) {
+	key := s.clusterKey()
+	if key.Name == "" {
+		return nil
+	}
+	if s.cluster, err = owner.ClusterByName(ctx, r.Mgmt, key.Namespace, key.Name); err != nil || s.cluster == nil {
+		return err
+	}
+	ref := s.cluster.Spec.InfrastructureRef
+	if ref.GroupKind() != localClusterKind.GroupKind() {
+		return nil
+	}
+	lc := &infrav1.LocalCluster{}
+	err = r.Mgmt.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: ref.Name}, lc)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("get LocalCluster %s/%s: %w", key.Namespace, ref.Name, err)
+	}
+	if err == nil {
+		s.clusterID = host.ClusterID(lc)
+	}
+	return nil
 }
 
 // orderOf reads what is asked of the machine: by the MachinePool of the pool that
@@ -82,7 +107,10 @@ func (r *Reconciler) orderOf(ctx context.Context, lm *infrav1.LocalMachine) (*lo
 	case err != nil:
 		return nil, err
 	case there && claim.Names(machinePool.Spec.Template.Spec.InfrastructureRef, localPoolKind, pool.Name):
-		return new(localstatus.ByPool(machinePool, lm)), nil
+		order := new(localstatus.ByPool(machinePool, lm))
+		_, err := r.owner(ctx, lm, machineKind, machine)
+		order.Spec.ProviderID = machine.Spec.ProviderID
+		return order, err
 	}
 	there, err = r.owner(ctx, lm, machineKind, machine)
 	if err != nil || !there || !claim.Names(machine.Spec.InfrastructureRef, localKind, lm.Name) {
@@ -113,7 +141,8 @@ func (s *state) clusterKey() types.NamespacedName {
 	return types.NamespacedName{Namespace: s.local.Namespace, Name: name}
 }
 
-// provisioned reports whether the machine has once run its bootstrap data.
+// provisioned reports whether the machine has once run its bootstrap data: its
+// status says so or, where it was moved to without one, its Machine does.
 func (s *state) provisioned() bool {
-	return localstatus.Provisioned(s.local)
+	return localstatus.Provisioned(s.local) || s.order != nil && s.order.Spec.ProviderID != ""
 }

@@ -5,7 +5,6 @@ package localmachine
 import (
 	"context"
 
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -60,26 +59,4 @@ func clusterMatters() predicate.Predicate {
 		i := c.Status.Initialization
 		return []any{ptr.Deref(c.Spec.Paused, false), ptr.Deref(i.InfrastructureProvisioned, false), ptr.Deref(i.ControlPlaneInitialized, false)}
 	})
-}
-
-// followBackends wakes the LocalMachines that the backends tell of, until ctx
-// ends; unfollow waits for it.
-func (r *Reconciler) followBackends(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	for _, backend := range r.Backends.All() {
-		changed := backend.MachineChanges(ctx)
-		r.following.Go(func() {
-			for name := range changed {
-				queue.Add(reconcile.Request{NamespacedName: name})
-			}
-		})
-	}
-	return nil
-}
-
-// unfollow ends when nothing follows the backends any more. It implements
-// manager.Runnable.
-func (r *Reconciler) unfollow(ctx context.Context) error {
-	<-ctx.Done()
-	r.following.Wait()
-	return nil
 }

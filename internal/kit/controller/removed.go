@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 )
@@ -23,21 +24,20 @@ type conditioned interface {
 	conditions.Getter
 }
 
-// Removed calls do for each object that has been deleted, for what stands for
-// it outside: users take finalizers away. It is not called for an object that
-// was only lost sight of, as when a backup is restored, nor for one that was
-// paused, as one that is moved elsewhere: nobody asked for their end.
-func Removed[T conditioned](c cache.Cache, obj T, do func(context.Context, T)) source.Source {
+// Removed calls do for each object that has gone, for what stands for it outside:
+// users take finalizers away. asked tells whether somebody asked for its end: not
+// of an object that was only lost sight of, as when a backup is restored, nor of
+// one that was paused, or that is moved elsewhere.
+func Removed[T conditioned](c cache.Cache, obj T, do func(ctx context.Context, obj T, asked bool)) source.Source {
 	return source.Kind(c, obj, handler.TypedFuncs[T, reconcile.Request]{
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			if wanted(e) {
-				do(ctx, e.Object)
-			}
+			do(ctx, e.Object, asked(e))
 		},
 	})
 }
 
-// wanted reports whether somebody asked for the end of what was deleted.
-func wanted[T conditioned](e event.TypedDeleteEvent[T]) bool {
-	return !e.DeleteStateUnknown && !e.Object.GetDeletionTimestamp().IsZero() && !conditions.IsTrue(e.Object, clusterv1.PausedCondition)
+// asked reports whether somebody asked for the end of what was deleted.
+func asked[T conditioned](e event.TypedDeleteEvent[T]) bool {
+	_, moved := e.Object.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]
+	return !e.DeleteStateUnknown && !moved && !e.Object.GetDeletionTimestamp().IsZero() && !conditions.IsTrue(e.Object, clusterv1.PausedCondition)
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 )
@@ -21,16 +22,19 @@ func TestOnlyWhatSomebodyDeletedIsRemoved(t *testing.T) {
 		conditions.Set(m, time.Now(), metav1.Condition{Type: clusterv1.PausedCondition, Status: status, Reason: "R"})
 		return m
 	}
+	moved := paused(metav1.ConditionFalse)
+	moved.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
 	for name, tc := range map[string]struct {
 		event deletion
 		want  bool
 	}{
 		"what was being deleted":            {deletion{Object: paused(metav1.ConditionFalse)}, true},
-		"what was moved elsewhere":          {deletion{Object: paused(metav1.ConditionTrue)}, false},
+		"what was paused":                   {deletion{Object: paused(metav1.ConditionTrue)}, false},
+		"what was moved elsewhere":          {deletion{Object: moved}, false},
 		"what vanished in one step":         {deletion{Object: &clusterv1.Machine{}}, false},
 		"what is not there after a restore": {deletion{Object: paused(metav1.ConditionFalse), DeleteStateUnknown: true}, false},
 	} {
-		if got := wanted(tc.event); got != tc.want {
+		if got := asked(tc.event); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
 	}

@@ -30,7 +30,8 @@ func (d Dir) PKI() string { return filepath.Join(string(d), "pki") }
 // Etcd is the folder of the embedded etcd's data.
 func (d Dir) Etcd() string { return filepath.Join(string(d), "etcd") }
 
-// Simulated is the folder in which simulated machines keep their state.
+// Simulated is the folder of links to the simulated clusters that the plane runs.
+// What they lead to belongs to the host.
 func (d Dir) Simulated() string { return filepath.Join(string(d), "simulated") }
 
 // Log is the file that receives the log of a plane.

@@ -6,7 +6,7 @@
 //	observe -> finalizer -> pause -> store the finalizer -> act -> report -> write
 //
 // Nothing happens outside the object before its finalizer is stored, and nothing
-// at all while it is paused. What was done is reported and written whether it
+// changes while it is paused. What was done is reported and written whether it
 // went well or not.
 package reconciler
 
@@ -58,6 +58,9 @@ type Flow[T Object, S any] struct {
 	// Optional.
 	Paused func(*S)
 
+	// Rest is what goes on while it is paused: what runs keeps running. Optional.
+	Rest phase.Steps[*S]
+
 	// Prepare sets what every such object has beside its finalizer, and reports
 	// whether that has to be stored before anything else happens. Optional.
 	Prepare func(*S) bool
@@ -102,7 +105,10 @@ func (f Flow[T, S]) Reconcile(ctx context.Context, obj T) (res reconcile.Result,
 		} else {
 			conditions.Set(obj, f.Clock.Now(), pause.Condition(cluster, obj))
 		}
-		return res, commit(ctx)
+		if f.Rest != nil {
+			res, err = f.Rest(ctx, s)
+		}
+		return res, errors.Join(err, commit(ctx))
 	}
 	if f.quiet(s) {
 		return f.wakeIn(s, res), nil

@@ -3,6 +3,7 @@
 package localstatus
 
 import (
+	"cmp"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +13,25 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
 )
+
+// First names the LocalCluster that an identity belongs to, of those that have it:
+// the oldest. It is empty if that is this one.
+func First(lc *infrav1.LocalCluster, same []infrav1.LocalCluster) string {
+	first := lc
+	for i := range same {
+		if older(&same[i], first) {
+			first = &same[i]
+		}
+	}
+	if first.Namespace == lc.Namespace && first.Name == lc.Name {
+		return ""
+	}
+	return first.Namespace + "/" + first.Name
+}
+
+func older(a, b *infrav1.LocalCluster) bool {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) < 0
+}
 
 // Cluster is what the status of a LocalCluster tells of.
 type Cluster struct {

@@ -180,7 +180,7 @@ func vmProvisioned(m Machine) *metav1.Condition {
 		c.Status, c.Reason = metav1.ConditionTrue, infrav1.VMProvisionedReason
 	case m.Seen != nil:
 		c.Message = "Waiting for " + m.Seen.Message
-	case m.Stopped != "" && Provisioned(m.Local):
+	case m.Stopped != "":
 		c.Message = "The machine does not run: " + m.Stopped
 	case m.Failed != "" && !Provisioned(m.Local):
 		c.Message = "Waiting for the machine to be started: " + m.Failed

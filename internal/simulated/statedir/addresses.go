@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statedir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrTaken means that another identity has the address.
+var ErrTaken = errors.New("another cluster of this host has it")
+
+func (d *Dir) address(at netip.AddrPort) string {
+	return filepath.Join(d.Path, addresses, at.String())
+}
+
+// Reserve gives an address to an identity that is held, until Free or until its
+// folder is gone.
+func (d *Dir) Reserve(at netip.AddrPort, id string) error {
+	mine, link := filepath.Join("..", FileName(id)), d.address(at)
+	for {
+		err := os.Symlink(mine, link)
+		if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if has, err := os.Readlink(link); err == nil && has == mine {
+			return nil
+		}
+		if _, err := os.Stat(link); err == nil {
+			return ErrTaken
+		}
+		if err := d.reclaim(link); err != nil {
+			return err
+		}
+	}
+}
+
+// Free takes an address back.
+func (d *Dir) Free(at netip.AddrPort, id string) error {
+	link := d.address(at)
+	if has, err := os.Readlink(link); err != nil || has != filepath.Join("..", FileName(id)) {
+		return ignoreMissing(err)
+	}
+	return ignoreMissing(os.Remove(link))
+}
+
+// reclaim removes the link of one that is gone. Two that do so at once would
+// remove what the other has just made.
+func (d *Dir) reclaim(link string) error {
+	f, err := os.OpenFile(filepath.Join(d.Path, addresses, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // only locked
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	if _, err := os.Stat(link); errors.Is(err, fs.ErrNotExist) {
+		return ignoreMissing(os.Remove(link))
+	}
+	return nil
+}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package statedir is the folder of a host in which simulated infrastructure is
+// kept, for all processes that run some of it. What is kept there belongs to the
+// host: one process at a time holds it, and another may hold it next.
+//
+//	<identity>/            what is kept of one cluster
+//	<identity>/lock        locked by who holds it, who says in it who that is
+//	<identity>/wanted      locked, shared, by those who wait for it
+//	<identity>.deleted/    what was given up, on its way out
+//	.addresses/<address>   a link to the one that has the address
+//
+// Locks are the kernel's: they end with the process, however that ends.
+package statedir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	lockFile   = "lock"
+	wantedFile = "wanted"
+	addresses  = ".addresses"
+	deleted    = ".deleted" // what no identity has in its name
+)
+
+// ErrNone means that nothing is kept of an identity.
+var ErrNone = errors.New("nothing is kept of it on this host")
+
+// HeldError says that another process holds what is kept of an identity.
+type HeldError struct{ Holder string }
+
+func (e *HeldError) Error() string { return "it is held by " + e.Holder }
+
+// Options is what Open needs.
+type Options struct {
+	// Path is the folder. It is made if it is missing, and for its owner alone.
+	Path string
+	// Links is a folder that has a link to all that is held, or was when its
+	// process ended. Folders that lie in it are from when the state was kept
+	// there, and are taken over. "" or Path means none.
+	Links string
+	// Holder says in words who holds what is taken here, the same after a restart.
+	Holder string
+	Log    logr.Logger
+}
+
+// Dir is an open folder.
+type Dir struct {
+	Options
+	waits waits
+}
+
+// Open makes the folder ready, and sweeps out what was given up.
+func Open(o Options) (*Dir, error) {
+	if o.Path == "" {
+		return nil, errors.New("no directory is given")
+	}
+	if o.Holder == "" {
+		o.Holder = "another process"
+	}
+	if o.Links != "" && sameFolder(o.Links, o.Path) {
+		o.Links = ""
+	}
+	d := &Dir{Options: o}
+	for _, dir := range []string{o.Path, filepath.Join(o.Path, addresses), o.Links} {
+		if dir == "" {
+			continue
+		}
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chmod(dir, 0o700)); err != nil {
+			return nil, err
+		}
+	}
+	gone, err := filepath.Glob(filepath.Join(o.Path, "*"+deleted))
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range gone {
+		if err := os.RemoveAll(dir); err != nil {
+			return nil, err
+		}
+	}
+	return d, d.sortLinks()
+}
+
+func sameFolder(a, b string) bool {
+	x, err := filepath.Abs(a)
+	if err != nil {
+		return false
+	}
+	y, err := filepath.Abs(b)
+	return err == nil && x == y
+}
+
+// Close ends all waiting.
+func (d *Dir) Close() { d.waits.close() }
+
+// Folder is where what is kept of an identity lies.
+func (d *Dir) Folder(id string) string { return filepath.Join(d.Path, FileName(id)) }
+
+// FileName makes an identity, which somebody else chose, the name of a file.
+func FileName(id string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, id)
+}
+
+// sortLinks takes over the folders that lie among the links, and drops links to
+// what is not there any more.
+func (d *Dir) sortLinks() error {
+	if d.Links == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(d.Links)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		from := filepath.Join(d.Links, e.Name())
+		switch {
+		case e.IsDir():
+			if err := d.takeOver(from, filepath.Join(d.Path, e.Name())); err != nil {
+				return fmt.Errorf("move %s to %s: %w", from, d.Path, err)
+			}
+		case e.Type()&fs.ModeSymlink != 0:
+			if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) {
+				if err := os.Remove(from); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// takeOver moves a folder, from another file system too. Nothing of it is
+// removed before all of it is there.
+func (d *Dir) takeOver(from, to string) error {
+	if _, err := os.Lstat(to); err == nil {
+		d.Log.Info("Leaving state of a simulated cluster where it is: there is some of that name in the host's folder", "path", from, "other", to)
+		return nil
+	}
+	err := os.Rename(from, to)
+	if !errors.Is(err, unix.EXDEV) {
+		return err
+	}
+	next := to + ".copy" + deleted // swept, if it stays half done
+	if err := errors.Join(os.RemoveAll(next), os.CopyFS(next, os.DirFS(from))); err != nil {
+		return errors.Join(err, os.RemoveAll(next))
+	}
+	err = filepath.WalkDir(next, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		mode := os.FileMode(0o600)
+		if e.IsDir() {
+			mode = 0o700
+		}
+		return errors.Join(os.Chmod(path, mode), Sync(path))
+	})
+	if err == nil {
+		err = os.Rename(next, to)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(next))
+	}
+	return errors.Join(Sync(d.Path), os.RemoveAll(from))
+}
+
+// Sync has a file or folder on the disk before it returns.
+func Sync(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// Held is what is kept of an identity, for us alone.
+type Held struct {
+	// Before says who held it last and has not released it; "" if nobody has
+	// ever, or if it was us.
+	Before string
+
+	d    *Dir
+	id   string
+	lock *os.File
+}
+
+// holder is what a lock file says.
+type holder struct {
+	Holder string `json:"holder"`
+	PID    int    `json:"pid"`
+}
+
+// Take holds what is kept of an identity, without waiting. If there is nothing,
+// make says whether to begin.
+func (d *Dir) Take(id string, begin bool) (*Held, error) {
+	for {
+		if begin {
+			if err := os.Mkdir(d.Folder(id), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+				return nil, err
+			}
+		}
+		f, err := os.OpenFile(filepath.Join(d.Folder(id), lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+		if errors.Is(err, fs.ErrNotExist) {
+			if begin {
+				continue // it was given up between the two
+			}
+			return nil, ErrNone
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := tryLock(f, unix.LOCK_EX); err != nil {
+			err = d.explain(f, err)
+			return nil, errors.Join(err, f.Close())
+		}
+		if !current(f) {
+			_ = f.Close() // of what was given up; only locked
+			continue
+		}
+		h := &Held{d: d, id: id, lock: f}
+		if by := read(f); by.Holder != d.Holder {
+			h.Before = by.Holder
+		}
+		h.say()
+		return h, nil
+	}
+}
+
+// say notes that it is held. It only helps who looks, and must not stop anybody
+// when the disk is full.
+func (h *Held) say() {
+	text, err := json.Marshal(holder{h.d.Holder, os.Getpid()})
+	if err == nil {
+		_, err = h.lock.WriteAt(append(text, '\n'), 0)
+	}
+	if err == nil {
+		err = h.lock.Truncate(int64(len(text) + 1))
+	}
+	if h.d.Links != "" && err == nil {
+		if err = os.Symlink(h.d.Folder(h.id), h.link()); errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
+	}
+	if err != nil {
+		h.d.Log.Error(err, "Noting who runs a simulated cluster", "identity", h.id)
+	}
+}
+
+func (h *Held) link() string { return filepath.Join(h.d.Links, FileName(h.id)) }
+
+// Close lets go for as long as this process does not run.
+func (h *Held) Close() error { return h.lock.Close() }
+
+// Release lets go for good: it is somebody else's now, or nobody's.
+func (h *Held) Release() error {
+	return errors.Join(h.unlink(), h.lock.Truncate(0), h.lock.Close())
+}
+
+func (h *Held) unlink() error {
+	if h.d.Links == "" {
+		return nil
+	}
+	return ignoreMissing(os.Remove(h.link()))
+}
+
+// Leave lets go of what is another's, as it was.
+func (h *Held) Leave() error {
+	text, err := json.Marshal(holder{Holder: h.Before})
+	if err == nil {
+		_, err = h.lock.WriteAt(append(text, '\n'), 0)
+	}
+	return errors.Join(err, h.lock.Truncate(int64(len(text)+1)), h.unlink(), h.lock.Close())
+}
+
+// Wanted reports whether somebody waits for it.
+func (h *Held) Wanted() bool {
+	f, err := os.Open(filepath.Join(h.d.Folder(h.id), wantedFile))
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }() // only locked
+	return errors.Is(tryLock(f, unix.LOCK_EX), unix.EWOULDBLOCK)
+}
+
+// Delete gives up all that is kept. From its first step on there is nothing.
+func (h *Held) Delete() error {
+	from := h.d.Folder(h.id)
+	to := from + deleted
+	err := errors.Join(os.RemoveAll(to), ignoreMissing(os.Rename(from, to)))
+	if err == nil {
+		err = errors.Join(h.unlink(), os.RemoveAll(to))
+	}
+	return errors.Join(err, h.lock.Close())
+}
+
+// explain makes of a lock that is held who holds it.
+func (d *Dir) explain(f *os.File, err error) error {
+	if !errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	by := read(f)
+	if by.Holder == "" {
+		return &HeldError{"another process"}
+	}
+	return &HeldError{fmt.Sprintf("%s (process %d)", by.Holder, by.PID)}
+}
+
+// read returns what a lock file says; nothing if it cannot be read.
+func read(f *os.File) (h holder) {
+	text := make([]byte, 4096)
+	n, _ := f.ReadAt(text, 0) // ends with the file
+	if json.Unmarshal(text[:n], &h) != nil {
+		return holder{}
+	}
+	return h
+}
+
+func tryLock(f *os.File, how int) error { return unix.Flock(int(f.Fd()), how|unix.LOCK_NB) }
+
+// current reports whether a file is still the one of its name.
+func current(f *os.File) bool {
+	have, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Stat(f.Name())
+	return err == nil && os.SameFile(have, named)
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statedir
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// waits are those that wait for what others hold.
+type waits struct {
+	mu      sync.Mutex // guards all below
+	waiting map[string]*wait
+	watch   *watch // nil as long as nobody waits
+	closed  bool
+}
+
+// wait is one of them.
+type wait struct {
+	wanted *os.File // locked, so that it is not given up meanwhile
+	free   func()
+}
+
+// Locks are let go of a moment after the kernel has told that their file was
+// closed: it is looked at again after firstLook, doubled, up to lastLook.
+const (
+	firstLook = time.Millisecond
+	lastLook  = 512 * time.Millisecond
+)
+
+// Await calls free once when what is kept of an identity may not be held any
+// more, or is gone. Nothing runs meanwhile where the kernel tells of it.
+func (d *Dir) Await(id string, free func()) error {
+	w := &d.waits
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed || w.waiting[id] != nil {
+		return nil
+	}
+	if w.watch == nil {
+		w.waiting, w.watch = map[string]*wait{}, newWatch(func(id string) { d.look(id, firstLook) })
+	}
+	wanted, err := os.OpenFile(filepath.Join(d.Folder(id), wantedFile), os.O_RDONLY|os.O_CREATE, 0o600)
+	if err == nil {
+		err = errors.Join(tryLock(wanted, unix.LOCK_SH), w.watch.add(id, filepath.Join(d.Folder(id), lockFile)))
+	}
+	if err != nil {
+		w.watch.remove(id)
+		return errors.Join(err, closeFile(wanted))
+	}
+	w.waiting[id] = &wait{wanted, free}
+	go d.look(id, lastLook) // it may have been let go of before
+	return nil
+}
+
+// Forget ends the wait for an identity, if there is one.
+func (d *Dir) Forget(id string) { d.waits.end(id) }
+
+// end takes a wait out; nil if there is none.
+func (w *waits) end(id string) *wait {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	one := w.waiting[id]
+	if one != nil {
+		delete(w.waiting, id)
+		w.watch.remove(id)
+		_ = one.wanted.Close() // only locked
+	}
+	return one
+}
+
+// look calls free if the lock can be had, and looks again if it cannot yet.
+func (d *Dir) look(id string, again time.Duration) {
+	d.waits.mu.Lock()
+	waited := d.waits.waiting[id] != nil
+	d.waits.mu.Unlock()
+	if !waited {
+		return
+	}
+	if isHeld(filepath.Join(d.Folder(id), lockFile)) {
+		if again < lastLook {
+			time.AfterFunc(again, func() { d.look(id, 2*again) })
+		}
+		return
+	}
+	if one := d.waits.end(id); one != nil {
+		one.free()
+	}
+}
+
+// isHeld opens the file to read only: what watches tell of is who wrote.
+func isHeld(lock string) bool {
+	f, err := os.Open(lock)
+	if err != nil {
+		return false // gone, or to be told by who takes it
+	}
+	defer func() { _ = f.Close() }() // only locked
+	return errors.Is(tryLock(f, unix.LOCK_SH), unix.EWOULDBLOCK)
+}
+
+func (w *waits) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	for id, one := range w.waiting {
+		_ = one.wanted.Close() // only locked
+		delete(w.waiting, id)
+	}
+	if w.watch != nil {
+		w.watch.close()
+	}
+}
+
+func closeFile(f *os.File) error {
+	if f == nil {
+		return nil
+	}
+	return f.Close()
+}
