@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 TOOL := go tool -modfile=go.tools.mod
 
-.PHONY: build quickstart run-sample-extension test fmt vet lint unit peer generate verify bench gobench differ kills clean
+.PHONY: build quickstart run-sample-extension test fmt vet lint unit peer generate verify bench gobench differ kills moves clean
 
 build: ; go build -ldflags '-s -w' -o bin/ ./cmd/...
 
@@ -37,6 +37,9 @@ gobench: ; go test -run '^$$' -bench . ./internal/... ./bench
 
 # What a server-side apply would change, held against servers, for as long as you like.
 differ: ; DIFFER_STEPS=$${STEPS:-20000} DIFFER_SEED=$${SEED:-$$RANDOM} go test -count 1 -timeout 0 -v -run Foretold ./internal/builder/differ
+
+# 20 clusters move from plane to plane and back, not two.
+moves: ; CAPSTAN_MOVES=20 go test -count 1 -timeout 0 -v -run TestClustersMoveBetweenThePlanesOfAHost ./internal/e2e
 
 # The plane is killed after each write of a topology, not after one of them.
 kills: ; CAPSTAN_KILLS=all go test -count 1 -timeout 0 -v -run TestATopologySurvivesKills ./internal/e2e
