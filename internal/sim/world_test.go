@@ -37,7 +37,7 @@ func newDebounced(t testing.TB, debounce time.Duration) *story {
 func newWith(t testing.TB, change func(*Options)) *story {
 	t.Helper()
 	clock := NewClock(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC))
-	backend, err := simulated.New(simulated.Options{Dir: t.TempDir(), Clock: clock, Stepped: true, Random: func() float64 { return 0 }})
+	backend, err := simulated.New(simulated.Options{Dir: t.TempDir(), Clock: clock, Stepped: true, Unsynced: true, Random: func() float64 { return 0 }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,7 +85,7 @@ func TestAKeptAddressOfOthersIsNotListenedOn(t *testing.T) {
 	}
 	for _, address := range []string{"0.0.0.0:6443", "[::]:6443", "127.66.1.2:22"} {
 		r.Address = netip.MustParseAddrPort(address)
-		if err := writeJSON(file, r); err != nil {
+		if err := writeJSON(file, r, false); err != nil {
 			t.Fatal(err)
 		}
 		b, err := New(Options{Dir: l.dir, Clock: l.clock})

@@ -40,6 +40,8 @@ type Options struct {
 	// Stepped says that nobody waits for the clock to go on: an API server that
 	// hangs refuses instead, or a call to it would never end.
 	Stepped bool
+	// Unsynced says that nothing need outlive the host: nothing waits for the disk.
+	Unsynced bool
 	// Random gives numbers from 0 up to 1 for jitter; math/rand if nil.
 	Random func() float64
 }
@@ -98,6 +100,7 @@ type Backend struct {
 	log       logr.Logger
 	random    func() float64
 	stepped   bool // Options.Stepped
+	unsynced  bool // Options.Unsynced
 	listeners *apiserver.Listeners
 	machines  hub   // that changed
 	free      hub   // clusters that may be free
@@ -114,7 +117,7 @@ type Backend struct {
 // answer when they are ensured, or resumed.
 func New(o Options) (*Backend, error) {
 	b := &Backend{
-		clock: o.Clock, log: o.Log, random: o.Random, stepped: o.Stepped,
+		clock: o.Clock, log: o.Log, random: o.Random, stepped: o.Stepped, unsynced: o.Unsynced,
 		listeners: apiserver.NewListeners(o.Log),
 		clusters:  map[types.NamespacedName]*cluster{},
 		byUID:     map[types.UID]*cluster{},

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -23,6 +24,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/etcd"
 	"github.com/capstan-dev/capstan/internal/simulated/statedir"
 )
+
+// syncAfter is how much of what clients have written a loss of power may cost.
+const syncAfter = time.Second
 
 // cluster is one simulated cluster.
 type cluster struct {
@@ -44,6 +48,7 @@ type cluster struct {
 	record    record
 	kept      record // as it is on disk
 	server    *apiserver.Server
+	journal   *journal.File
 	listening bool
 	machines  []*machine // in the order in which they came
 	closed    bool
@@ -76,9 +81,13 @@ func (c *cluster) open() error {
 			return err
 		}
 	}
+	c.journal = journal.At(filepath.Join(c.dir, journalFile), c.b.log)
+	if !c.b.unsynced {
+		c.journal.Follow(c.syncSoon(c.journal))
+	}
 	server, err := apiserver.New(apiserver.Options{
 		Name: c.key.String(), Clock: skewed{c.b.clock, &c.skew}, Log: c.b.log,
-		Journal:     journal.At(filepath.Join(c.dir, journalFile), c.b.log),
+		Journal:     c.journal,
 		Version:     func() string { return c.version.Load().(string) },
 		Answer:      func() apiserver.Fault { return apiserver.Fault(c.answer.Load()) },
 		PortForward: c.portForward,
@@ -141,7 +150,27 @@ func (c *cluster) close() error {
 	if e := c.members.Load(); e != nil {
 		e.Close()
 	}
-	return errors.Join(c.keep(), c.place.close())
+	return errors.Join(c.sync(), c.keep(), c.place.close())
+}
+
+// sync has the objects on the disk, unless nothing need outlive the host.
+func (c *cluster) sync() error {
+	if c.b.unsynced {
+		return nil
+	}
+	return c.journal.Sync()
+}
+
+// syncSoon gives what has a journal synced a moment after it was written to: many
+// writes come together.
+func (c *cluster) syncSoon(j *journal.File) func() {
+	return func() {
+		time.AfterFunc(syncAfter, func() {
+			if err := j.Sync(); err != nil {
+				c.b.log.Error(err, "Syncing the objects of a simulated cluster", "simulatedCluster", c.key)
+			}
+		})
+	}
 }
 
 // keep writes the record down if it has changed.
@@ -153,7 +182,7 @@ func (c *cluster) keep() error {
 		return nil
 	}
 	c.record.Version = formatVersion
-	if err := writeJSON(filepath.Join(c.dir, clusterFile), c.record); err != nil {
+	if err := writeJSON(filepath.Join(c.dir, clusterFile), c.record, !c.b.unsynced); err != nil {
 		return fmt.Errorf("keep the cluster: %w", err)
 	}
 	c.kept = c.record

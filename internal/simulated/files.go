@@ -137,19 +137,26 @@ func checksum(text []byte) string {
 	return fmt.Sprintf("%08x\n", crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// writeJSON replaces a file in one step; nobody else may read it. Like the
-// journals it outlives the process, not a loss of power.
-func writeJSON(name string, from any) error {
+// writeJSON replaces a file in one step; nobody else may read it. With sync what
+// replaces it is on the disk before: whenever power is lost, one of the two is there.
+func writeJSON(name string, from any, sync bool) error {
 	data, err := json.Marshal(from)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", filepath.Base(name), err)
 	}
 	data = append(append(data, '\n'), checksum(data)...)
 	next := name + ".new"
-	if err := os.WriteFile(next, data, 0o600); err != nil {
+	err = os.WriteFile(next, data, 0o600)
+	if err == nil && sync {
+		err = statedir.Sync(next)
+	}
+	if err == nil {
+		err = os.Rename(next, name)
+	}
+	if err != nil {
 		return errors.Join(err, removeFile(next))
 	}
-	return os.Rename(next, name)
+	return nil
 }
 
 func removeFile(name string) error {

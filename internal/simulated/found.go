@@ -44,7 +44,7 @@ func (c *cluster) found(m *machine, pki bootstrap.PKI) error {
 	if err := c.trust(); err != nil {
 		return err
 	}
-	return c.keep()
+	return errors.Join(c.sync(), c.keep())
 }
 
 // reset forgets the objects, keys and members of an earlier control plane.

@@ -69,7 +69,7 @@ func newLabWith(t testing.TB, c clock.WithDelayedExecution) *lab {
 // start opens the backend and ensures the cluster.
 func (l *lab) start() {
 	l.t.Helper()
-	b, err := New(Options{Dir: l.dir, Clock: l.clock, Random: func() float64 { return 0.5 }})
+	b, err := New(Options{Dir: l.dir, Clock: l.clock, Unsynced: true, Random: func() float64 { return 0.5 }})
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -250,7 +250,11 @@ func (c *cluster) deleteMachine(which machineSpec) error {
 }
 
 func (c *cluster) keepMachine(m *machine) error {
-	if err := writeJSON(filepath.Join(c.dir, machineFile(m.UID)), m); err != nil {
+	err := c.sync() // what the machine has done comes before that it has
+	if err == nil {
+		err = writeJSON(filepath.Join(c.dir, machineFile(m.UID)), m, !c.b.unsynced)
+	}
+	if err != nil {
 		return fmt.Errorf("keep the machine: %w", err)
 	}
 	m.dirty = false

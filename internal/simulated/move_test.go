@@ -236,7 +236,7 @@ func TestStateOfALaterVersionIsLeftAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	r["version"] = formatVersion + 1
-	if err := writeJSON(file, r); err != nil {
+	if err := writeJSON(file, r, false); err != nil {
 		t.Fatal(err)
 	}
 	before, err := os.ReadFile(file)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package journal keeps the changes of a simulated cluster in a file, so that
-// the cluster is there again after the process was stopped, or killed. It does
-// not sync: it survives the process, not the host.
+// the cluster is there again after the process was stopped, or killed. What was
+// added since the last Sync survives the process, not the host.
 //
 // The first line says how much of the file has been acknowledged: anything
 // less than that is damage, anything more was being written as the process
@@ -21,6 +21,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 
@@ -38,6 +39,9 @@ type File struct {
 	log  logr.Logger
 	kept kept
 	old  bool // without checksums, as long as nothing is written
+
+	follow func() // called when there is something to sync that was not before; nil if nothing ever is
+	behind atomic.Bool
 }
 
 // kept is what the first line says.
@@ -64,6 +68,25 @@ func (k kept) with(line []byte, sum uint32) kept {
 
 // At returns the journal kept at path, which need not exist yet.
 func At(path string, log logr.Logger) *File { return &File{path: path, log: log} }
+
+// Follow has told called when there is something to sync that was not before. Call it
+// before anything else, if ever.
+func (f *File) Follow(told func()) { f.follow = told }
+
+// Sync has all that was added on the disk before it returns.
+func (f *File) Sync() error {
+	if !f.behind.Swap(false) {
+		return nil
+	}
+	file, err := os.Open(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // reset
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Sync(), file.Close())
+}
 
 // Size is how much has been written. A file of the old form is larger than
 // any, so that it is rewritten before anything is added.
@@ -180,7 +203,28 @@ func (f *File) Append(rec store.Record) error {
 		return err
 	}
 	f.kept = next
+	f.changed()
 	return nil
+}
+
+// write makes a file that can take the place of another one.
+func (f *File) write(name string, data []byte) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if err == nil && f.follow != nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+// changed notes that there is something to sync.
+func (f *File) changed() {
+	if !f.behind.Swap(true) && f.follow != nil {
+		f.follow()
+	}
 }
 
 // Rewrite replaces the file by one that holds records, in one step.
@@ -198,13 +242,14 @@ func (f *File) Rewrite(records []store.Record) error {
 	}
 	copy(all, k.header())
 	next := f.path + ".new"
-	if err := os.WriteFile(next, all, 0o600); err != nil {
+	if err := f.write(next, all); err != nil {
 		return errors.Join(err, os.Remove(next))
 	}
 	if err := os.Rename(next, f.path); err != nil {
 		return err
 	}
 	f.kept, f.old = k, false
+	f.changed()
 	return nil
 }
 

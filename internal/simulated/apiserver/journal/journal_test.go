@@ -215,3 +215,36 @@ func TestAFileThatCannotBeReadIsAnError(t *testing.T) {
 		t.Error("a folder was read as a journal")
 	}
 }
+
+func TestWhatIsNotSyncedYetIsToldOnce(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "objects.jsonl")
+	f := journal.At(path, logr.Discard())
+	told := 0
+	f.Follow(func() { told++ })
+	if err := f.Sync(); err != nil || told != 0 {
+		t.Errorf("before anything was written: told %d times, %v", told, err)
+	}
+	for round := 1; round <= 2; round++ {
+		for range 3 {
+			if err := f.Append(store.Record{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if told != round {
+			t.Errorf("told %d times, want %d", told, round)
+		}
+		if err := f.Sync(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := f.Append(store.Record{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Sync(); err != nil {
+		t.Errorf("of one that was removed: %v", err)
+	}
+}

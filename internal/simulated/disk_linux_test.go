@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulated
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownMounts marks the process that a test runs itself in again, where what it
+// mounts is nobody else's.
+const ownMounts = "CAPSTAN_TEST_OWN_MOUNTS"
+
+// smallDisk mounts a file system of a mebibyte. It returns "" in the process in
+// which the test is not to be played: that one plays it in another.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	if os.Getenv(ownMounts) == "" {
+		cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), ownMounts+"=yes")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+		if uid := os.Getuid(); uid != 0 {
+			cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
+		}
+		out, err := cmd.CombinedOutput()
+		if errors.Is(err, syscall.EPERM) || strings.Contains(string(out), "--- SKIP") {
+			t.Skipf("mounts of one's own are not allowed here: %v", err)
+		}
+		if err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return ""
+	}
+	dir := t.TempDir()
+	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	if err == nil {
+		err = unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m,mode=0700")
+	}
+	if err != nil {
+		t.Skipf("mount: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }) // it goes with the process
+	return dir
+}
+
+func TestAFullDiskIsToldAndCostsNothing(t *testing.T) {
+	disk := smallDisk(t)
+	if disk == "" {
+		return
+	}
+	l := newLab(t)
+	if err := l.b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l.dir = filepath.Join(disk, "simulated")
+	l.start()
+	machines := append(l.controlPlane(1), l.mustRun("w-1", l.workerData()))
+	filler := filepath.Join(disk, "filler")
+	var full error
+	for full == nil {
+		full = appendTo(filler, 4<<10)
+	}
+	before := l.versions()
+	other := clusterSpec{Namespace: "ns", Name: "other", UID: l.cluster.UID + "-other"}
+	if _, err := l.b.ensureCluster(other); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("another cluster: %v", err)
+	}
+	if _, err := l.b.ensureMachine(l.machine("w-2", l.workerData())); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("another machine: %v", err)
+	}
+	if err := l.b.Close(); err != nil && !errors.Is(err, unix.ENOSPC) { // the counter of machines was not kept
+		t.Fatal(err)
+	}
+	l.start() // what there is runs all the same
+	for _, m := range machines {
+		if s := l.ensure(m); !s.Done() {
+			t.Errorf("machine %s is at %+v", m.Name, s)
+		}
+	}
+	for name, version := range before {
+		if now := l.versions()[name]; now != version {
+			t.Errorf("%s is at %q, was at %q", name, now, version)
+		}
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	l.mustRun("w-2", l.workerData())
+	if _, err := l.b.ensureCluster(other); err != nil {
+		t.Errorf("another cluster, once there is room: %v", err)
+	}
+	junk, err := filepath.Glob(filepath.Join(l.dir, "*", "*.new"))
+	if err != nil || len(junk) > 0 {
+		t.Errorf("left %v, %v", junk, err)
+	}
+}
+
+func appendTo(name string, size int) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, size))
+	return errors.Join(err, f.Close())
+}
