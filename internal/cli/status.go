@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/simulated/statedir"
 )
 
 const (
@@ -32,6 +34,7 @@ const (
 
 type statusOptions struct {
 	dir, output string
+	machines    string // where simulated ones are kept, unless a plane that runs says otherwise
 }
 
 // planeStatus is what status -o json prints: a contract.
@@ -50,6 +53,12 @@ type planeStatus struct {
 	FeatureGates string   `json:"featureGates,omitempty"`
 	EtcdServers  []string `json:"etcdServers,omitempty"`
 	MemoryBytes  int64    `json:"memoryBytes,omitempty"`
+
+	SimulatedDir string `json:"simulatedDir,omitempty"`
+	// SimulatedClusters are those in SimulatedDir, of all planes, and
+	// IdleSimulatedClusters those of them that no plane runs.
+	SimulatedClusters     int `json:"simulatedClusters,omitempty"`
+	IdleSimulatedClusters int `json:"idleSimulatedClusters,omitempty"`
 
 	Kubernetes string `json:"kubernetes,omitempty"`
 	Clusters   *int64 `json:"clusters,omitempty"`
@@ -75,6 +84,7 @@ func newStatus(env *Env, run func(context.Context, *Env, statusOptions) error) *
 			if o.output != "" && o.output != "json" {
 				return command.Misuse(fmt.Errorf("--output %q is not known: use json", o.output))
 			}
+			o.machines = env.DefaultSimulatedDir()
 			return run(cmd.Context(), env, o)
 		},
 	}
@@ -84,7 +94,7 @@ func newStatus(env *Env, run func(context.Context, *Env, statusOptions) error) *
 }
 
 func runStatus(ctx context.Context, env *Env, o statusOptions) error {
-	s, err := observe(ctx, datadir.Dir(o.dir))
+	s, err := observe(ctx, datadir.Dir(o.dir), o.machines)
 	if err != nil {
 		return err
 	}
@@ -111,7 +121,7 @@ func (s *planeStatus) print(env *Env, output string) error {
 	return t.Flush()
 }
 
-func observe(ctx context.Context, dir datadir.Dir) (*planeStatus, error) {
+func observe(ctx context.Context, dir datadir.Dir, machines string) (*planeStatus, error) {
 	s := &planeStatus{State: "Stopped", DataDir: string(dir)}
 	h, running, err := datadir.Running(dir)
 	if err != nil {
@@ -119,6 +129,10 @@ func observe(ctx context.Context, dir datadir.Dir) (*planeStatus, error) {
 	}
 	if s.DiskBytes, err = datadir.Size(dir); err != nil {
 		return nil, err
+	}
+	s.SimulatedDir = cmp.Or(h.Flags["simulated-dir"], machines, dir.Simulated())
+	if s.SimulatedClusters, s.IdleSimulatedClusters, err = statedir.Count(s.SimulatedDir); err != nil {
+		return nil, fmt.Errorf("count simulated clusters: %w", err)
 	}
 	s.Problem = h.Problem
 	if !running {
@@ -188,6 +202,9 @@ func (s *planeStatus) table(now time.Time) [][2]string {
 		if value != "" {
 			lines = append(lines, [2]string{name, value})
 		}
+	}
+	if s.SimulatedClusters > 0 {
+		add("Simulated clusters", fmt.Sprintf("%d, %d of which no plane runs, in %s", s.SimulatedClusters, s.IdleSimulatedClusters, s.SimulatedDir))
 	}
 	add("Problem", s.Problem)
 	if s.State == "Stopped" {

@@ -55,8 +55,8 @@ func TestStatusShowsWhatIsKnown(t *testing.T) {
 		status planeStatus
 		want   [][2]string
 	}{
-		"stopped": {planeStatus{State: "Stopped", DataDir: "/data", DiskBytes: 3 << 20},
-			[][2]string{{"State", "Stopped"}, {"Data directory", "/data"}, {"On disk", "3 MiB"}}},
+		"stopped": {planeStatus{State: "Stopped", DataDir: "/data", DiskBytes: 3 << 20, SimulatedDir: "/machines", SimulatedClusters: 3, IdleSimulatedClusters: 1},
+			[][2]string{{"State", "Stopped"}, {"Data directory", "/data"}, {"On disk", "3 MiB"}, {"Simulated clusters", "3, 1 of which no plane runs, in /machines"}}},
 		"unreachable": {planeStatus{State: "Unreachable", DataDir: "/data", PID: 42, Since: since, Address: "127.0.0.1:1", EtcdServers: []string{"https://a"}, Problem: "refused"},
 			[][2]string{{"State", "Unreachable"}, {"Data directory", "/data"}, {"On disk", "0 MiB"}, {"Problem", "refused"}, {"Process", "42"},
 				{"Since", "2026-01-02T03:04:05Z (1m30s)"}, {"API server", "https://127.0.0.1:1"}, {"Etcd", "https://a"}}},

@@ -169,6 +169,15 @@ func TestWhatWasGivenUpIsSwept(t *testing.T) {
 	if got := names(t, path); got != addresses+" y" {
 		t.Errorf("left %s", got)
 	}
+	d := open(t, path, "", "a")
+	held := take(t, d, "x")
+	if all, idle, err := Count(path); all != 2 || idle != 1 || err != nil {
+		t.Errorf("%d are kept and %d idle, %v", all, idle, err)
+	}
+	must(t, held.Close())
+	if all, _, err := Count(filepath.Join(path, "none")); all != 0 || err != nil {
+		t.Errorf("of no folder: %d, %v", all, err)
+	}
 }
 
 func TestAnAddressHasOneOwner(t *testing.T) {
