@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
@@ -17,7 +18,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/bootstrap"
 )
 
-var podResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+var (
+	podResource  = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	nodeResource = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
+)
 
 // errUnchanged ends a modification that would change nothing.
 var errUnchanged = errors.New("nothing to change")
@@ -150,6 +154,25 @@ func (c *cluster) bury(m *machine) error {
 		errs = append(errs, c.setReady(m.NodeName, corev1.ConditionUnknown), c.syncKubeProxy())
 	}
 	return errors.Join(errs...)
+}
+
+// mourn does what is seen of a machine whose host is lost: nobody speaks for its
+// Node any more, and its etcd member is dead.
+func (c *cluster) mourn(lost machineSpec) error {
+	nodes, err := c.server.Store().All(nodeResource, "", nil)
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		if id, _, _ := unstructured.NestedString(node.Object, "spec", "providerID"); id != lost.ProviderID {
+			continue
+		}
+		if e := c.members.Load(); e != nil {
+			e.SetRunning(node.GetName(), false)
+		}
+		return errors.Join(c.setReady(node.GetName(), corev1.ConditionUnknown), c.settle(""))
+	}
+	return nil
 }
 
 // syncKubeProxy makes its DaemonSet count the machines that have a kubelet.

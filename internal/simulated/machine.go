@@ -178,7 +178,7 @@ func (c *cluster) ensureMachine(want machineSpec) (MachineStatus, error) {
 	m := c.known(want)
 	if m == nil {
 		if want.Provisioned {
-			return MachineStatus{}, fmt.Errorf("%w: %w", host.ErrNotHere, missing(filepath.Join(c.dir, machineFile(want.UID))))
+			return MachineStatus{}, errors.Join(fmt.Errorf("%w: %w", host.ErrNotHere, missing(filepath.Join(c.dir, machineFile(want.UID)))), c.mourn(want))
 		}
 		if len(want.BootstrapData) == 0 {
 			return MachineStatus{}, errors.New("there is no bootstrap data to start it with")

@@ -181,10 +181,19 @@ func TestWhatIsNotOnThisHostIsNotMade(t *testing.T) {
 	if err := errors.Join(l.b.deleteMachine(m), l.b.deleteCluster(elsewhere)); err != nil {
 		t.Errorf("to delete them: %v", err)
 	}
-	lost := l.machine("w-1", l.workerData())
+	lost := l.mustRun("w-1", l.workerData())
+	if err := errors.Join(l.b.Close(), os.Remove(filepath.Join(l.dir, string(l.cluster.UID), machineFile(lost.UID)))); err != nil {
+		t.Fatal(err)
+	}
+	l.start()
 	lost.Provisioned = true
-	if _, err := l.b.ensureMachine(lost); !errors.Is(err, host.ErrNotHere) {
-		t.Errorf("a machine that ran once: %v", err)
+	for range 2 {
+		if _, err := l.b.ensureMachine(lost); !errors.Is(err, host.ErrNotHere) {
+			t.Errorf("a machine that ran once: %v", err)
+		}
+		if got := nodeReady(l.node("w-1")); got != "Unknown" { // for health checks to see
+			t.Errorf("its Node is Ready %s", got)
+		}
 	}
 	if left, err := os.ReadDir(l.dir); err != nil || len(left) != 2 {
 		t.Errorf("made %v, %v", left, err)

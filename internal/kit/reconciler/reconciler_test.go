@@ -89,6 +89,16 @@ func TestAReconcileGoesThroughItsStagesInOrder(t *testing.T) {
 			},
 			want: []string{"paused", "write " + mine},
 		},
+		"what runs keeps running while it is paused": {
+			object: with(paused),
+			flow: func(f *Flow[*clusterv1.Machine, state]) {
+				f.Rest = phase.InOrder(phase.Do("keep", func(_ context.Context, s *state) (phase.Next, error) {
+					s.did = append(s.did, "kept")
+					return phase.Continue(), broken
+				}))
+			},
+			want: []string{"kept", "write " + mine + " paused"}, err: "keep: quota",
+		},
 		"one that is going while paused stays as it is":            {object: with(going, paused), want: []string{"write " + mine + " paused"}},
 		"one that is going gets no finalizer, and is ended":        {object: with(bare, going), want: []string{"end", "report", "write"}},
 		"one without its Cluster is reported, at once":             {object: with(bare), stray: true, want: []string{"report", "write " + mine}},

@@ -51,7 +51,10 @@ type kept struct {
 	sum     uint32
 }
 
-const headerFormat = "capstan-journal-1 %010d %015d %08x"
+const (
+	headerFormat = magic + "1 %010d %015d %08x"
+	magic        = "capstan-journal-"
+)
 
 // headerSize is that of the first line: it is written over in place.
 var headerSize = int64(len(kept{}.header()))
@@ -118,6 +121,9 @@ func (f *File) Load(apply func(store.Record) error) error {
 	}
 	var want kept
 	if _, err := fmt.Sscanf(string(first), headerFormat, &want.records, &want.bytes, &want.sum); err != nil || !bytes.Equal(first, want.header()) {
+		if version, _, _ := bytes.Cut(bytes.TrimPrefix(first, []byte(magic)), []byte(" ")); bytes.HasPrefix(first, []byte(magic)) && string(version) != "1" {
+			return f.damaged("a later version of this program has written it, in form %q: start that one", version)
+		}
 		return f.damaged("its first line does not say how many records it holds")
 	}
 	for f.kept.records < want.records {

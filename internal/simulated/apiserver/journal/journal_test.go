@@ -248,3 +248,15 @@ func TestWhatIsNotSyncedYetIsToldOnce(t *testing.T) {
 		t.Errorf("of one that was removed: %v", err)
 	}
 }
+
+func TestAJournalOfALaterVersionIsLeftAsItIs(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "objects.jsonl")
+	if err := os.WriteFile(path, []byte("capstan-journal-2 in another form\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := journal.At(path, logr.Discard()).Load(func(store.Record) error { return nil })
+	if !errors.Is(err, journal.ErrDamaged) || !strings.Contains(err.Error(), `a later version of this program has written it, in form "2"`) {
+		t.Errorf("got %v", err)
+	}
+}
