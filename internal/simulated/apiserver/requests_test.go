@@ -190,3 +190,50 @@ func TestClientsDiscoverWhatIsServed(t *testing.T) {
 		}
 	}
 }
+
+func TestAllThatIsServedIsDescribedInOneDocument(t *testing.T) {
+	t.Parallel()
+	admin := start(t).admin(t)
+	call(t, admin, http.StatusCreated, "POST", definitionsPath, asYAML, widgets)
+	dc, err := discovery.NewDiscoveryClientForConfig(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := dc.OpenAPISchema() // in protobuf
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, d := range doc.Definitions.AdditionalProperties {
+		found[d.Name] = true
+		for _, p := range d.Value.GetProperties().GetAdditionalProperties() {
+			if ref := p.Value.XRef; ref != "" && !strings.HasPrefix(ref, "#/definitions/") {
+				t.Errorf("%s.%s refers to %s", d.Name, p.Name, ref)
+			}
+		}
+	}
+	for _, want := range []string{"io.k8s.api.apps.v1.Deployment", "com.example.v1.Widget", "com.example.v1alpha1.Widget"} {
+		if !found[want] {
+			t.Errorf("no definition %s", want)
+		}
+	}
+	resp, _ := send(t, admin, "GET", "/openapi/v2", "", "application/json", "")
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Etag") == "" {
+		t.Errorf("as JSON %s, tag %s", resp.Status, resp.Header.Get("Etag"))
+	}
+}
+
+func TestRequestsAndObjectsAreCounted(t *testing.T) {
+	t.Parallel()
+	admin := start(t).admin(t)
+	call(t, admin, http.StatusNotFound, "GET", "/api/v1/namespaces/default/configmaps/nope", "", "")
+	_, got := send(t, admin, "GET", "/metrics", "", "text/plain", "")
+	for _, want := range []string{
+		`apiserver_request_total{code="404",component="apiserver",dry_run="",group="",resource="configmaps",scope="",subresource="",verb="GET",version="v1"} 1`,
+		`apiserver_storage_objects{resource="namespaces"} 4`, `kubernetes_build_info{git_version="v1.34.2",major="1",minor="34"} 1`,
+	} {
+		if !strings.Contains(string(got), want+"\n") {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+}

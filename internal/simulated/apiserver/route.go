@@ -114,6 +114,9 @@ func (s *Server) document(w http.ResponseWriter, r *request) error {
 		return respond(w, http.StatusOK, metav1.RootPaths{Paths: s.objects.Kinds().Paths()})
 	case "api", "apis":
 		return s.discovery(w, r, parts)
+	case "metrics":
+		s.metrics(w)
+		return nil
 	case "openapi":
 		return s.openAPI(w, r, parts[1:])
 	}

@@ -86,6 +86,7 @@ type Server struct {
 	objects *objects.Store
 	authn   *access.Authenticator
 	authz   *access.Authorizer
+	counted counted
 
 	closed context.Context // done when the server is closed
 	close  context.CancelFunc
@@ -253,8 +254,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		respondError(w, forbidden(user, req))
 		return
 	}
-	if err := s.route(w, req); err != nil {
-		respondError(w, err)
+	rec := &recorder{ResponseWriter: w, code: http.StatusOK}
+	defer func() { s.counted.count(req, rec.code) }()
+	if req.sub == "portforward" { // it takes the connection over, which a recorder cannot
+		err = s.route(w, req)
+	} else {
+		err = s.route(rec, req)
+	}
+	if err != nil {
+		respondError(rec, err)
 	}
 }
 

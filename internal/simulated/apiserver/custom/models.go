@@ -65,6 +65,27 @@ func OpenAPIV3(versions []*Version) ([]byte, error) {
 	return json.Marshal(merged)
 }
 
+// OpenAPIV2 adds versions to an OpenAPI v2 document.
+func OpenAPIV2(static *spec.Swagger, versions []*Version) ([]byte, error) {
+	var docs []*spec.Swagger
+	for _, v := range versions {
+		crd, err := v.of.whole()
+		if err != nil {
+			return nil, err
+		}
+		doc, err := builder.BuildOpenAPIV2(crd, v.Name, builder.Options{V2: true, StripValueValidation: true, StripNullable: true, IncludeSelectableFields: true})
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, doc)
+	}
+	merged, err := builder.MergeSpecs(static, docs...)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(merged)
+}
+
 func (v *Version) newManager(sub string) (*managedfields.FieldManager, error) {
 	types, err := v.of.models()
 	if err != nil {
