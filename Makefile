@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 TOOL := go tool -modfile=go.tools.mod
 
-.PHONY: build quickstart run-sample-extension test fmt vet lint unit peer generate verify bench gobench differ kills moves clean
+.PHONY: build quickstart run-sample-extension test fmt vet lint unit peer generate verify bench gobench differ kills moves chaos clean
 
 build: ; go build -ldflags '-s -w' -o bin/ ./cmd/...
 
@@ -43,5 +43,8 @@ moves: ; CAPSTAN_MOVES=20 go test -count 1 -timeout 0 -v -run TestClustersMoveBe
 
 # The plane is killed after each write of a topology, not after one of them.
 kills: ; CAPSTAN_KILLS=all go test -count 1 -timeout 0 -v -run TestATopologySurvivesKills ./internal/e2e
+
+# A fleet goes through many hours of chaos, not through a few.
+chaos: ; CAPSTAN_CHAOS_SEEDS=$${SEEDS:-100} CAPSTAN_CHAOS_SEED=$${SEED:-$$RANDOM} go test -count 1 -timeout 0 -v -run TestAFleetOutlivesChaos ./internal/sim
 
 clean: ; rm -rf bin

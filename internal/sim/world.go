@@ -47,6 +47,8 @@ import (
 // needs more than twenty rounds.
 const maxRounds = 300
 
+var errRestless = fmt.Errorf("the world did not come to rest in %d rounds", maxRounds)
+
 // Options is what a world is made of. Clock is required.
 type Options struct {
 	Clock *Clock
@@ -196,7 +198,7 @@ func (w *World) rest(ctx context.Context) (failing error, next time.Time, err er
 			return failing, sooner(next, w.Clock.due()), nil
 		}
 	}
-	return nil, next, fmt.Errorf("the world did not come to rest in %d rounds", maxRounds)
+	return nil, next, errRestless
 }
 
 // round calls every controller once for each of its objects.
