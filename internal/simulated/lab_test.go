@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -47,7 +48,7 @@ func newLab(t testing.TB) *lab { return newLabWith(t, clock.RealClock{}) }
 
 func newLabWith(t testing.TB, c clock.WithDelayedExecution) *lab {
 	t.Helper()
-	l := &lab{t: t, dir: t.TempDir(), clock: c, pki: map[certs.Purpose]certs.Pair{}}
+	l := &lab{t: t, dir: filepath.Join(t.TempDir(), "simulated"), clock: c, pki: map[certs.Purpose]certs.Pair{}}
 	// The UID decides the address: tests that run side by side have their own.
 	l.cluster = clusterSpec{Namespace: "ns", Name: "prod", UID: types.UID("cluster-" + t.Name())}
 	for _, p := range []certs.Purpose{certs.CA, certs.Etcd, certs.FrontProxy, certs.ServiceAccount} {

@@ -43,7 +43,8 @@ func (e *HeldError) Error() string { return "it is held by " + e.Holder }
 
 // Options is what Open needs.
 type Options struct {
-	// Path is the folder. It is made if it is missing, and for its owner alone.
+	// Path is the folder. It is made if it is missing; one that others may write to
+	// is refused, for keys come from it.
 	Path string
 	// Links is a folder that has a link to all that is held, or was when its
 	// process ended. Folders that lie in it are from when the state was kept
@@ -76,8 +77,15 @@ func Open(o Options) (*Dir, error) {
 		if dir == "" {
 			continue
 		}
-		if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chmod(dir, 0o700)); err != nil {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
+		}
+		info, err := os.Stat(dir)
+		if err != nil {
+			return nil, err
+		}
+		if mode := info.Mode().Perm(); mode&0o022 != 0 {
+			return nil, fmt.Errorf("%s has mode %04o, so others may write to it: look at what is in it, then \"chmod go-w %[1]s\", or choose another folder", dir, mode)
 		}
 	}
 	gone, err := filepath.Glob(filepath.Join(o.Path, "*"+deleted))

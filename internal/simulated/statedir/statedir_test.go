@@ -49,6 +49,23 @@ func names(t *testing.T, dir string) string {
 	return strings.Join(out, " ")
 }
 
+func TestAFolderThatOthersMayWriteToIsRefused(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	must(t, os.Chmod(path, 0o777))
+	if _, err := Open(Options{Path: path}); err == nil || !strings.Contains(err.Error(), path+" has mode 0777, so others may write to it") {
+		t.Errorf("got %v", err)
+	}
+	must(t, os.Chmod(path, 0o755))
+	d := open(t, path, "", "a")
+	must(t, take(t, d, "x").Close())
+	for dir, want := range map[string]os.FileMode{path: 0o755, d.Folder("x"): 0o700} {
+		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v, want mode %o", dir, info.Mode(), err, want)
+		}
+	}
+}
+
 func TestOneHoldsAndOthersAreToldWho(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
