@@ -278,10 +278,8 @@ func (h *Held) say() {
 	if err == nil {
 		err = h.lock.Truncate(int64(len(text) + 1))
 	}
-	if h.d.Links != "" && err == nil {
-		if err = os.Symlink(h.d.Folder(h.id), h.link()); errors.Is(err, fs.ErrExist) {
-			err = nil
-		}
+	if to, _ := os.Readlink(h.link()); h.d.Links != "" && to != h.d.Folder(h.id) {
+		err = errors.Join(err, h.unlink(), os.Symlink(h.d.Folder(h.id), h.link()))
 	}
 	if err != nil {
 		h.d.Log.Error(err, "Noting who runs a simulated cluster", "identity", h.id)
@@ -298,8 +296,10 @@ func (h *Held) Release() error {
 	return errors.Join(h.unlink(), h.lock.Truncate(0), h.lock.Close())
 }
 
+// unlink removes the link, if it is one: who restores a copy of a data directory
+// may have followed it.
 func (h *Held) unlink() error {
-	if h.d.Links == "" {
+	if _, err := os.Readlink(h.link()); h.d.Links == "" || err != nil {
 		return nil
 	}
 	return ignoreMissing(os.Remove(h.link()))

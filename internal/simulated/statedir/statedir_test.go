@@ -156,6 +156,23 @@ func TestLinksNameWhatIsHeld(t *testing.T) {
 	}
 }
 
+func TestWhatIsInThePlaceOfALinkIsNoObstacle(t *testing.T) {
+	t.Parallel()
+	path, links := t.TempDir(), t.TempDir()
+	d := open(t, path, links, "a")
+	must(t, os.MkdirAll(filepath.Join(links, "copied", "deep"), 0o700))
+	must(t, os.Symlink(links, filepath.Join(links, "astray")))
+	copied, astray := take(t, d, "copied"), take(t, d, "astray")
+	if to, err := os.Readlink(filepath.Join(links, "astray")); to != d.Folder("astray") {
+		t.Errorf("a link from before leads to %s, %v", to, err)
+	}
+	must(t, copied.Delete())
+	must(t, astray.Release())
+	if got := names(t, links); got != "copied" {
+		t.Errorf("left %s, want what is nobody's link", got)
+	}
+}
+
 func TestStateOfThePlanesOwnFolderIsTakenOver(t *testing.T) {
 	t.Parallel()
 	path, links := t.TempDir(), t.TempDir()
