@@ -46,7 +46,8 @@ type cluster struct {
 
 	mu        sync.Mutex // guards all below
 	record    record
-	kept      record // as it is on disk
+	kept      record // as it is in its file
+	loose     bool   // that file may not outlive a loss of power
 	server    *apiserver.Server
 	journal   *journal.File
 	listening bool
@@ -174,17 +175,24 @@ func (c *cluster) syncSoon(j *journal.File) func() {
 }
 
 // keep writes the record down if it has changed.
-func (c *cluster) keep() error {
+func (c *cluster) keep() error { return c.write(!c.b.unsynced) }
+
+// note writes the record down as it is for a moment: what follows keeps it. It
+// outlives the process, not a loss of power.
+func (c *cluster) note() error { return c.write(false) }
+
+func (c *cluster) write(sync bool) error {
 	if e := c.members.Load(); e != nil {
 		c.record.Etcd = e.State()
 	}
-	if same(c.record, c.kept) {
+	if same(c.record, c.kept) && !(sync && c.loose) {
 		return nil
 	}
 	c.record.Version = formatVersion
-	if err := writeJSON(filepath.Join(c.dir, clusterFile), c.record, !c.b.unsynced); err != nil {
+	if err := writeJSON(filepath.Join(c.dir, clusterFile), c.record, sync); err != nil {
 		return fmt.Errorf("keep the cluster: %w", err)
 	}
+	c.loose = !sync
 	c.kept = c.record
 	c.kept.Faults = slices.Clone(c.record.Faults)
 	return nil

@@ -44,7 +44,7 @@ func (c *cluster) found(m *machine, pki bootstrap.PKI) error {
 	if err := c.trust(); err != nil {
 		return err
 	}
-	return errors.Join(c.sync(), c.keep())
+	return c.note()
 }
 
 // reset forgets the objects, keys and members of an earlier control plane.
@@ -55,7 +55,7 @@ func (c *cluster) reset() error {
 		e.Close()
 	}
 	c.record.Founder, c.record.PKI, c.record.External, c.record.Etcd = "", bootstrap.PKI{}, false, etcd.State{}
-	if err := errors.Join(c.keep(), removeFile(filepath.Join(c.dir, journalFile))); err != nil {
+	if err := errors.Join(c.note(), removeFile(filepath.Join(c.dir, journalFile))); err != nil {
 		return err
 	}
 	machines := c.machines

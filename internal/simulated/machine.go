@@ -252,12 +252,19 @@ func (c *cluster) deleteMachine(which machineSpec) error {
 func (c *cluster) keepMachine(m *machine) error {
 	err := c.sync() // what the machine has done comes before that it has
 	if err == nil {
-		err = writeJSON(filepath.Join(c.dir, machineFile(m.UID)), m, !c.b.unsynced)
+		err = c.noteMachine(m, !c.b.unsynced)
 	}
-	if err != nil {
+	if err == nil {
+		m.dirty = false
+	}
+	return err
+}
+
+// noteMachine writes a machine down; without sync it has to be kept soon.
+func (c *cluster) noteMachine(m *machine, sync bool) error {
+	if err := writeJSON(filepath.Join(c.dir, machineFile(m.UID)), m, sync); err != nil {
 		return fmt.Errorf("keep the machine: %w", err)
 	}
-	m.dirty = false
 	return nil
 }
 

@@ -87,7 +87,7 @@ func (c *cluster) advance(m *machine) (moved bool, err error) {
 			// What was found good must not be looked at again after a restart,
 			// when traces of the machine itself may stand in its way. All later
 			// steps can be done twice.
-			err = errors.Join(err, c.keep(), c.keepMachine(m))
+			err = errors.Join(err, c.note(), c.noteMachine(m, false))
 		}
 		if err != nil {
 			return moved, err

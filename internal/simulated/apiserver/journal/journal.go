@@ -213,14 +213,14 @@ func (f *File) Append(rec store.Record) error {
 	return nil
 }
 
-// write makes a file that can take the place of another one.
+// write makes a file that can take the place of another one, if there is one.
 func (f *File) write(name string, data []byte) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(data)
-	if err == nil && f.follow != nil {
+	if err == nil && f.follow != nil && (f.kept.records > 0 || f.old) {
 		err = file.Sync()
 	}
 	return errors.Join(err, file.Close())
