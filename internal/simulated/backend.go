@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
 	"github.com/capstan-dev/capstan/internal/simulated/statedir"
+	"github.com/capstan-dev/capstan/internal/simulated/told"
 )
 
 // Options is what a Backend needs.
@@ -102,9 +103,9 @@ type Backend struct {
 	stepped   bool // Options.Stepped
 	unsynced  bool // Options.Unsynced
 	listeners *apiserver.Listeners
-	machines  hub   // that changed
-	free      hub   // clusters that may be free
-	waking    owned // by the timers of machines
+	machines  told.Hub   // that changed
+	free      told.Hub   // clusters that may be free
+	waking    told.Owned // by the timers of machines
 
 	mu       sync.Mutex // guards all below
 	clusters map[types.NamespacedName]*cluster
@@ -151,9 +152,9 @@ func (b *Backend) Close() error {
 		errs = append(errs, c.close(), c.held.Close())
 	}
 	b.dir.Close()
-	b.waking.end()
-	b.machines.close()
-	b.free.close()
+	b.waking.End()
+	b.machines.Close()
+	b.free.Close()
 	return errors.Join(append(errs, b.listeners.Close())...)
 }
 
@@ -307,7 +308,7 @@ func (b *Backend) openCluster(want clusterSpec) (*cluster, error) {
 	}
 	b.clusters[c.key], b.byUID[c.uid] = c, c
 	for machine := range b.asked[c.key] {
-		b.machines.publish(machine)
+		b.machines.Publish(machine)
 	}
 	delete(b.asked, c.key)
 	return c, nil
@@ -324,7 +325,7 @@ func (b *Backend) elsewhere(want clusterSpec, err error) error {
 		return err
 	}
 	if want.Object.Name != "" {
-		if err := b.dir.Await(string(want.UID), func() { b.free.publish(want.Object) }); err != nil {
+		if err := b.dir.Await(string(want.UID), func() { b.free.Publish(want.Object) }); err != nil {
 			return err
 		}
 	}

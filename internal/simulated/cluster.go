@@ -239,7 +239,7 @@ func (c *cluster) settle(except types.UID) error {
 		if s := m.status(); !s.equal(m.told) {
 			m.told = s
 			if m.UID != except {
-				c.b.machines.publish(m.key())
+				c.b.machines.Publish(m.key())
 			}
 		}
 	}

@@ -50,7 +50,7 @@ func (b *Backend) DeleteCluster(_ context.Context, which host.Cluster) error {
 
 // ClusterChanges implements host.Backend.
 func (b *Backend) ClusterChanges(ctx context.Context) <-chan types.NamespacedName {
-	return b.free.subscribe(ctx)
+	return b.free.Subscribe(ctx)
 }
 
 func clusterOf(want host.Cluster) clusterSpec {
@@ -94,7 +94,7 @@ func (b *Backend) machineOf(want host.Machine) machineSpec {
 // MachineChanges implements host.Backend. Each caller gets all names; a
 // machine that changes again before its name was read comes once.
 func (b *Backend) MachineChanges(ctx context.Context) <-chan types.NamespacedName {
-	return b.machines.subscribe(ctx)
+	return b.machines.Subscribe(ctx)
 }
 
 // ProviderID implements host.Backend.

@@ -284,5 +284,5 @@ func (c *cluster) wakeAt(m *machine, at time.Time) {
 	m.sleep()
 	uid := m.UID
 	// In a goroutine of its own: a clock may call this from within itself.
-	m.timer = c.b.clock.AfterFunc(at.Sub(c.b.clock.Now()), func() { c.b.waking.start(func() { c.wake(uid) }) })
+	m.timer = c.b.clock.AfterFunc(at.Sub(c.b.clock.Now()), func() { c.b.waking.Start(func() { c.wake(uid) }) })
 }

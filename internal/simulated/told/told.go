@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simulated
+// Package told passes names of things that changed on to whoever asked for them.
+package told
 
 import (
 	"context"
@@ -9,25 +10,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// hub names machines that changed to its subscribers. It never blocks who publishes: what a
+// Hub names what changed to its subscribers. It never blocks who publishes: what a
 // subscriber has not read yet is kept once.
-type hub struct {
-	pumps owned
+type Hub struct {
+	pumps Owned
 
 	mu     sync.Mutex // guards all below
 	subs   map[*subscriber]bool
 	closed bool
 }
 
-// owned are goroutines that somebody waits for.
-type owned struct {
+// Owned are goroutines that somebody waits for.
+type Owned struct {
 	mu      sync.Mutex // guards closed, and running against starting late
 	closed  bool
 	running sync.WaitGroup
 }
 
-// start runs f, unless its owner has ended.
-func (o *owned) start(f func()) {
+// Start runs f, unless its owner has ended.
+func (o *Owned) Start(f func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.closed {
@@ -35,8 +36,8 @@ func (o *owned) start(f func()) {
 	}
 }
 
-// end starts no more, and waits for those that run.
-func (o *owned) end() {
+// End starts no more, and waits for those that run.
+func (o *Owned) End() {
 	o.mu.Lock()
 	o.closed = true
 	o.mu.Unlock()
@@ -51,7 +52,8 @@ type subscriber struct {
 	ended   chan struct{} // closed when there will be no more
 }
 
-func (h *hub) subscribe(ctx context.Context) <-chan types.NamespacedName {
+// Subscribe names what changes from now on, until ctx ends.
+func (h *Hub) Subscribe(ctx context.Context) <-chan types.NamespacedName {
 	out := make(chan types.NamespacedName)
 	s := &subscriber{queued: map[types.NamespacedName]bool{}, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	h.mu.Lock()
@@ -64,7 +66,7 @@ func (h *hub) subscribe(ctx context.Context) <-chan types.NamespacedName {
 		h.subs = map[*subscriber]bool{}
 	}
 	h.subs[s] = true
-	h.pumps.start(func() {
+	h.pumps.Start(func() {
 		defer close(out)
 		s.pump(ctx, out)
 		h.mu.Lock()
@@ -74,7 +76,8 @@ func (h *hub) subscribe(ctx context.Context) <-chan types.NamespacedName {
 	return out
 }
 
-func (h *hub) publish(e types.NamespacedName) {
+// Publish names one that changed.
+func (h *Hub) Publish(e types.NamespacedName) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s := range h.subs {
@@ -82,8 +85,8 @@ func (h *hub) publish(e types.NamespacedName) {
 	}
 }
 
-// close ends all subscriptions.
-func (h *hub) close() {
+// Close ends all subscriptions.
+func (h *Hub) Close() {
 	h.mu.Lock()
 	if !h.closed {
 		h.closed = true
@@ -93,7 +96,7 @@ func (h *hub) close() {
 		h.subs = nil
 	}
 	h.mu.Unlock()
-	h.pumps.end()
+	h.pumps.End()
 }
 
 func (s *subscriber) add(e types.NamespacedName) {
