@@ -25,7 +25,7 @@ import (
 )
 
 // furnish fills a cluster with what kubeadm and a number of nodes leave in one.
-func furnish(b *testing.B, c *cluster, nodes int) {
+func furnish(b testing.TB, c *cluster, nodes int) {
 	b.Helper()
 	add := func(obj apiserver.Object) {
 		if err := c.Store().Add(obj); err != nil {

@@ -21,9 +21,11 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/access"
@@ -87,6 +89,8 @@ type Server struct {
 	authn   *access.Authenticator
 	authz   *access.Authorizer
 	counted counted
+	serving atomic.Int64 // requests, but for those that last
+	watches atomic.Int64
 
 	closed context.Context // done when the server is closed
 	close  context.CancelFunc
@@ -232,6 +236,13 @@ func (s *Server) wait(ctx context.Context, d time.Duration, until <-chan struct{
 	return true
 }
 
+// What one server does at once. A real one has the first limit too; watches
+// are bounded there by its machine's memory, which this one shares with all.
+const (
+	maxServing = 600
+	maxWatches = 4096
+)
+
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.recoverPanic(w, r)
@@ -253,6 +264,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.authz.May(user, req.attributes()) {
 		respondError(w, forbidden(user, req))
 		return
+	}
+	if n := s.serving.Add(1); n > maxServing {
+		s.serving.Add(-1)
+		respondError(w, apierrors.NewTooManyRequests("too many requests, please try again later", 1))
+		return
+	}
+	if req.verb == "watch" || req.sub == "portforward" {
+		s.serving.Add(-1) // it lasts
+	} else {
+		defer s.serving.Add(-1)
 	}
 	rec := &recorder{ResponseWriter: w, code: http.StatusOK}
 	defer func() { s.counted.count(req, rec.code) }()

@@ -57,6 +57,10 @@ func (s *Server) watch(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	o := &watcher{s: s, r: r, w: w, as: as, sel: sel, options: options, bookmarks: options.AllowWatchBookmarks}
+	defer s.watches.Add(-1)
+	if s.watches.Add(1) > maxWatches {
+		return apierrors.NewTooManyRequests("too many watches, please try again later", 1)
+	}
 	initial, err := o.start()
 	if err != nil {
 		return err
