@@ -6,11 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -354,20 +352,4 @@ func (c *cluster) etcdChanged() {
 	if err := errors.Join(append(errs, c.settle(""))...); err != nil {
 		c.b.log.Error(err, "Following a change of etcd", "simulatedCluster", c.key)
 	}
-}
-
-// portForward serves the ports that anybody forwards to: those of an etcd, and of
-// the API server of one machine, of which the certificate is all there is to see.
-func (c *cluster) portForward(ctx context.Context, namespace, pod string, port int32, stream io.ReadWriteCloser) error {
-	stop := context.AfterFunc(ctx, func() { _ = stream.Close() }) // the client is gone
-	defer stop()
-	member, isEtcd := strings.CutPrefix(pod, "etcd-")
-	node, isAPIServer := strings.CutPrefix(pod, "kube-apiserver-")
-	switch e := c.members.Load(); {
-	case namespace == "kube-system" && isEtcd && port == 2379 && e != nil:
-		return e.Serve(member, etcd.Conn(stream))
-	case namespace == "kube-system" && isAPIServer: // which port is its user's choice
-		return errors.Join(c.greet(ctx, node, stream), stream.Close())
-	}
-	return errors.Join(fmt.Errorf("pod %s/%s, port %d: connection refused", namespace, pod, port), stream.Close())
 }

@@ -12,9 +12,11 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/capstan-dev/capstan/internal/kit/certs"
@@ -68,7 +70,7 @@ func (c *cluster) reset() error {
 // whose clients it trusts, and etcd.
 func (c *cluster) trust() error {
 	pki := c.record.PKI
-	cert, err := c.serving(c.b.clock.Now(), certs.CAValidity) // behind the endpoint nobody renews anything
+	cert, err := c.serving(c.b.clock.Now(), certs.CAValidity, nil) // behind the endpoint nobody renews anything
 	if err != nil {
 		return err
 	}
@@ -92,12 +94,16 @@ func (c *cluster) trust() error {
 	return nil
 }
 
-// serving makes a certificate for API servers. Called with the lock.
-func (c *cluster) serving(from time.Time, validity time.Duration) (tls.Certificate, error) {
+// serving makes a certificate for API servers, or for that of one machine. Called
+// with the lock.
+func (c *cluster) serving(from time.Time, validity time.Duration, of *machine) (tls.Certificate, error) {
 	leaf := certs.Leaf{
 		CommonName: "kube-apiserver", Server: true, Now: from, Validity: validity,
 		DNSNames: []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost"},
 		IPs:      []net.IP{net.IP(c.place.addr.Addr().AsSlice()), net.IPv4(127, 0, 0, 1)},
+	}
+	if of != nil {
+		leaf.DNSNames, leaf.IPs = append(leaf.DNSNames, of.NodeName), append(leaf.IPs, net.ParseIP(of.Address))
 	}
 	if net.ParseIP(c.place.host) == nil {
 		leaf.DNSNames = append(leaf.DNSNames, c.place.host)
@@ -113,25 +119,68 @@ func (c *cluster) serving(from time.Time, validity time.Duration) (tls.Certifica
 	return cert, nil
 }
 
-// greet shows the certificate of the API server of a machine to a client.
-func (c *cluster) greet(ctx context.Context, node string, stream io.ReadWriteCloser) error {
-	c.mu.Lock()
-	at := slices.IndexFunc(c.machines, func(m *machine) bool { return m.NodeName == node && c.serves(m) })
-	if at < 0 {
-		c.mu.Unlock()
-		return fmt.Errorf("API server on node %s: connection refused", node)
+// certificate is that of the API server of a machine: kubeadm made it there, and
+// nobody renews it but kubeadm. Called with the lock.
+func (c *cluster) certificate(m *machine) (tls.Certificate, error) {
+	if m.certificate.Leaf != nil {
+		return m.certificate, nil
 	}
 	from, validity := c.b.clock.Now(), certs.CAValidity // of a machine that was made when nobody looked
-	if end := c.machines[at].CertificatesEnd; !end.IsZero() {
+	if !m.CertificatesEnd.IsZero() {
 		validity = certs.LeafValidity // whatever it was: nobody asks for its beginning
-		from = end.Add(-validity)
+		from = m.CertificatesEnd.Add(-validity)
 	}
-	cert, err := c.serving(from, validity)
+	cert, err := c.serving(from, validity, m)
+	m.certificate = cert
+	return cert, err
+}
+
+// portForward serves the ports that anybody forwards to: those of an etcd, and of
+// the API server of a machine.
+func (c *cluster) portForward(ctx context.Context, namespace, pod string, port int32, stream io.ReadWriteCloser) error {
+	stop := context.AfterFunc(ctx, func() { _ = stream.Close() }) // the client is gone
+	defer stop()
+	member, isEtcd := strings.CutPrefix(pod, "etcd-")
+	node, isAPIServer := strings.CutPrefix(pod, "kube-apiserver-")
+	e := c.members.Load()
+	switch {
+	case namespace != metav1.NamespaceSystem:
+	case isEtcd && port == 2379 && e != nil:
+		return e.Serve(member, etcd.Conn(stream))
+	case isAPIServer:
+		return c.serveMachine(node, port, stream)
+	}
+	return errors.Join(refused(namespace, pod, port), stream.Close())
+}
+
+func refused(namespace, pod string, port int32) error {
+	return fmt.Errorf("pod %s/%s, port %d: connection refused", namespace, pod, port)
+}
+
+// serveMachine answers as the API server of the machine with that Node.
+func (c *cluster) serveMachine(node string, port int32, stream io.ReadWriteCloser) error {
+	c.mu.Lock()
+	server, at := c.server, slices.IndexFunc(c.machines, func(m *machine) bool { return m.NodeName == node && m.apiServerPort() == port })
+	if at < 0 || !c.machines[at].did(stepAPIServer) || c.machines[at].off() || !c.etcdRuns(c.machines[at]) {
+		c.mu.Unlock()
+		return errors.Join(refused(metav1.NamespaceSystem, "kube-apiserver-"+node, port), stream.Close())
+	}
+	m := c.machines[at]
+	cert, err := c.certificate(m)
+	hangs := !c.serves(m)
 	c.mu.Unlock()
-	if err != nil {
-		return err
+	switch {
+	case err != nil:
+		return errors.Join(err, stream.Close())
+	case hangs:
+		_, err := io.Copy(io.Discard, stream) // until the client has had enough
+		return errors.Join(err, stream.Close())
 	}
-	return tls.Server(etcd.Conn(stream), &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}).HandshakeContext(ctx)
+	return server.ServeStream(stream, cert, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return slices.Contains(c.machines, m) && c.serves(m)
+	})
 }
 
 // populate writes what kubeadm init leaves in a cluster. What is there already

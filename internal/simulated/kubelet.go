@@ -3,6 +3,7 @@
 package simulated
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 
@@ -69,6 +70,13 @@ func (c *cluster) syncPods(m *machine) error {
 // anew.
 func (c *cluster) upgrade(m *machine) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.NodeName}}
+	if m.Role.controlPlane() { // kubeadm upgrade renews certificates
+		docs, err := c.clusterConfig()
+		if err != nil {
+			return err
+		}
+		m.CertificatesEnd, m.certificate = c.b.clock.Now().Add(bootstrap.CertificateValidity(docs)), tls.Certificate{}
+	}
 	err := objects.Modify(c.server.Store(), node, func(n *corev1.Node) error {
 		n.Status.NodeInfo.KubeletVersion = m.Version
 		return nil

@@ -3,6 +3,8 @@
 package simulated
 
 import (
+	"cmp"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -105,6 +107,10 @@ type machine struct {
 	NodeProviderID string `json:"nodeProviderID,omitempty"`
 	// When the certificates end that kubeadm made here; only of a control plane.
 	CertificatesEnd time.Time `json:"certificatesEnd,omitzero"`
+	// Where its API server listens, if that is not where kubeadm has it.
+	Port int32 `json:"port,omitempty"`
+
+	certificate tls.Certificate // of its API server, once somebody has seen it
 
 	run   *bootstrap.Run
 	dirty bool // there is more to keep than is on disk
@@ -155,6 +161,8 @@ func (m *machine) status() MachineStatus {
 	}
 	return s
 }
+
+func (m *machine) apiServerPort() int32 { return cmp.Or(m.Port, apiServerPort) }
 
 func (m *machine) sleep() {
 	if m.timer != nil {

@@ -170,7 +170,7 @@ func (c *cluster) init(m *machine) error {
 		return err
 	}
 	m.Version = cmp.Or(m.Version, m.run.KubernetesVersion())
-	m.Role, m.NodeName = founder, m.run.NodeName()
+	m.Role, m.NodeName, m.Port = founder, m.run.NodeName(), m.run.APIServerPort()
 	m.CertificatesEnd = now.Add(m.run.CertificateValidity())
 	return nil
 }
@@ -208,7 +208,7 @@ func (c *cluster) join(m *machine) error {
 		}
 	}
 	m.Version = cmp.Or(m.Version, docs.Data.KubernetesVersion)
-	m.Role, m.NodeName = role, m.run.NodeName()
+	m.Role, m.NodeName, m.Port = role, m.run.NodeName(), m.run.APIServerPort()
 	if role == joiner {
 		m.CertificatesEnd = c.b.clock.Now().Add(bootstrap.CertificateValidity(docs))
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	stdlog "log"
 	"net"
 	"net/http"
@@ -16,7 +17,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/capstan-dev/capstan/internal/kit/oneconn"
 )
+
+// headerTimeout is how long a client may take to say what it wants, or who it is.
+const headerTimeout = 30 * time.Second
 
 // Listeners serve each server on an address of its own, and tell by it whom a
 // connection is for. One listener a cluster, rather than one for all on every
@@ -43,7 +49,7 @@ func NewListeners(log logr.Logger) *Listeners {
 	l.http = &http.Server{
 		Handler:           http.HandlerFunc(l.dispatch),
 		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: l.configFor},
-		ReadHeaderTimeout: 30 * time.Second,
+		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       5 * time.Minute,
 		ErrorLog:          stdlog.New(handshakes{log}, "", 0),
 	}
@@ -147,6 +153,41 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		return l.server.adopt(c), nil
 	}
+}
+
+// ServeStream answers on one connection, such as that of a port-forward, as the
+// API server of one machine does: with a certificate of its own, and as long as
+// that one runs, until the client has left.
+func (s *Server) ServeStream(stream io.ReadWriteCloser, cert tls.Certificate, runs func() bool) error {
+	config, err := s.tlsConfig()
+	if err != nil {
+		return errors.Join(err, stream.Close())
+	}
+	config = config.Clone()
+	config.Certificates = []tls.Certificate{cert}
+	near, far := net.Pipe() // for HTTP needs deadlines, which a stream has not
+	var copying sync.WaitGroup
+	defer copying.Wait()
+	between := func(to io.WriteCloser, from io.Reader) {
+		_, _ = io.Copy(to, from) // whoever left does not want to hear of it
+		_ = to.Close()
+	}
+	copying.Go(func() { between(far, stream) })
+	copying.Go(func() { between(stream, far) })
+	h := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !runs() {
+				panic(http.ErrAbortHandler)
+			}
+			s.ServeHTTP(w, r)
+		}),
+		TLSConfig: config, ReadHeaderTimeout: headerTimeout, ErrorLog: stdlog.New(handshakes{s.log}, "", 0),
+	}
+	err = h.ServeTLS(oneconn.Listen(near), "", "")
+	if err = errors.Join(err, h.Close(), near.Close()); errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }
 
 // adopt remembers a connection until it is closed.

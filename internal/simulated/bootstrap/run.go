@@ -89,6 +89,18 @@ func (r *Run) IsControlPlane() bool { return r.IsInit() || r.docs.Join.ControlPl
 // KubernetesVersion is the version kubeadm init was told; empty for a join.
 func (r *Run) KubernetesVersion() string { return r.docs.Data.KubernetesVersion }
 
+// APIServerPort is where the machine's API server is to listen; zero for kubeadm's
+// choice, and on a worker.
+func (r *Run) APIServerPort() int32 {
+	switch {
+	case r.IsInit():
+		return r.docs.Init.LocalAPIEndpoint.BindPort
+	case r.docs.Join.ControlPlane != nil:
+		return r.docs.Join.ControlPlane.LocalAPIEndpoint.BindPort
+	}
+	return 0
+}
+
 // NodeName is the name under which the machine's Node appears.
 func (r *Run) NodeName() string {
 	if name := r.registration().Name; name != "" {

@@ -11,13 +11,13 @@ import (
 	"net"
 	"net/url"
 	"slices"
-	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/oneconn"
 )
 
 // ErrNotRunning is what a port-forward to a member that does not run gets.
@@ -38,13 +38,12 @@ func (c *Cluster) Serve(name string, conn net.Conn) error {
 		return fmt.Errorf("etcd member %s: %w", name, err)
 	}
 	defer c.leave(id, conn)
-	l := &once{conn: conn, addr: conn.LocalAddr(), done: make(chan struct{})}
 	s := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)))
 	m := &member{cluster: c, id: id}
 	pb.RegisterClusterServer(s, m)
 	pb.RegisterMaintenanceServer(s, &maintenance{member: m})
 	pb.RegisterKVServer(s, &keyValues{member: m})
-	err = s.Serve(l)
+	err = s.Serve(oneconn.Listen(conn))
 	s.Stop()
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -132,44 +131,4 @@ func (c *Cluster) serverConfig(m *Member) (*tls.Config, error) {
 		ClientCAs:    pool,
 		Time:         c.clock.Now, // by which clients date theirs
 	}, nil
-}
-
-// once is a listener with a single connection. Accept gives it, and then
-// blocks until it is closed, so that a gRPC server lives exactly as long.
-type once struct {
-	conn net.Conn
-	addr net.Addr
-	done chan struct{}
-	stop sync.Once
-	mu   sync.Mutex
-}
-
-func (l *once) Accept() (net.Conn, error) {
-	l.mu.Lock()
-	conn := l.conn
-	l.conn = nil
-	l.mu.Unlock()
-	if conn != nil {
-		return &closing{Conn: conn, closed: func() { _ = l.Close() }}, nil
-	}
-	<-l.done
-	return nil, io.EOF
-}
-
-func (l *once) Close() error {
-	l.stop.Do(func() { close(l.done) })
-	return nil
-}
-
-func (l *once) Addr() net.Addr { return l.addr }
-
-// closing tells when the connection was closed.
-type closing struct {
-	net.Conn
-	closed func()
-}
-
-func (c *closing) Close() error {
-	defer c.closed()
-	return c.Conn.Close()
 }
