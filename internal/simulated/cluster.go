@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/journal"
 	"github.com/capstan-dev/capstan/internal/simulated/etcd"
 	"github.com/capstan-dev/capstan/internal/simulated/statedir"
+	"github.com/capstan-dev/capstan/internal/simulated/workloads"
 )
 
 // syncAfter is how much of what clients have written a loss of power may cost.
@@ -48,6 +49,7 @@ type cluster struct {
 	loose     bool   // that file may not outlive a loss of power
 	server    *apiserver.Server
 	journal   *journal.File
+	work      *workloads.Controllers // nil until it has been founded
 	listening bool
 	machines  []*machine // in the order in which they came
 	closed    bool
@@ -69,7 +71,11 @@ func newCluster(b *Backend, r, kept record, p *place) (*cluster, error) {
 	if err := c.open(); err != nil {
 		return nil, err
 	}
-	return c, c.settle("")
+	if err := c.settle(""); err != nil {
+		c.stopWork()
+		return nil, err
+	}
+	return c, nil
 }
 
 // open makes the API server with its objects, and puts the cluster's keys to
@@ -102,6 +108,7 @@ func (c *cluster) open() error {
 		if err := c.trust(); err != nil {
 			return err
 		}
+		c.startWork()
 	}
 	if c.machines, err = readMachines(c.dir); err != nil {
 		return err
@@ -146,6 +153,7 @@ func (c *cluster) close() error {
 	}
 	c.stopListening()
 	c.server.Close()
+	c.stopWork()
 	if e := c.members.Load(); e != nil {
 		e.Close()
 	}
@@ -169,6 +177,19 @@ func (c *cluster) syncSoon(j *journal.File) func() {
 				c.b.log.Error(err, "Syncing the objects of a simulated cluster", "simulatedCluster", c.key)
 			}
 		})
+	}
+}
+
+// startWork begins what runs beside the API server.
+func (c *cluster) startWork() {
+	c.work = workloads.Start(workloads.Options{Store: c.server.Store(), Clock: c.b.clock, Log: c.b.log, Inline: c.b.stepped})
+}
+
+// stopWork ends the cluster's controllers.
+func (c *cluster) stopWork() {
+	if c.work != nil {
+		c.work.Close()
+		c.work = nil
 	}
 }
 
@@ -232,6 +253,9 @@ func (c *cluster) settle(except types.UID) error {
 			errs = append(errs, err)
 			break
 		}
+	}
+	if c.work != nil {
+		c.work.Wake() // where nobody waits for the clock, this is how its time goes on
 	}
 	for _, m := range c.machines {
 		if s := m.status(); !s.equal(m.told) {

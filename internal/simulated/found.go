@@ -46,6 +46,7 @@ func (c *cluster) found(m *machine, pki bootstrap.PKI) error {
 	if err := c.trust(); err != nil {
 		return err
 	}
+	c.startWork()
 	return c.note()
 }
 
@@ -53,6 +54,7 @@ func (c *cluster) found(m *machine, pki bootstrap.PKI) error {
 func (c *cluster) reset() error {
 	c.stopListening()
 	c.server.Close()
+	c.stopWork()
 	if e := c.members.Swap(nil); e != nil {
 		e.Close()
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -159,7 +158,7 @@ func (c *cluster) bury(m *machine) error {
 		errs = append(errs, c.server.Store().Remove(podResource, metav1.NamespaceSystem, component+"-"+m.NodeName))
 	}
 	if m.did(stepNode) {
-		errs = append(errs, c.setReady(m.NodeName, corev1.ConditionUnknown), c.syncKubeProxy())
+		errs = append(errs, c.setReady(m.NodeName, corev1.ConditionUnknown))
 	}
 	return errors.Join(errs...)
 }
@@ -179,27 +178,6 @@ func (c *cluster) mourn(lost machineSpec) error {
 			e.SetRunning(node.GetName(), false)
 		}
 		return errors.Join(c.setReady(node.GetName(), corev1.ConditionUnknown), c.settle(""))
-	}
-	return nil
-}
-
-// syncKubeProxy makes its DaemonSet count the machines that have a kubelet.
-func (c *cluster) syncKubeProxy() error {
-	nodes := 0
-	for _, m := range c.machines {
-		if m.did(stepNode) {
-			nodes++
-		}
-	}
-	d := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "kube-proxy"}}
-	err := objects.Modify(c.server.Store(), d, func(d *appsv1.DaemonSet) error {
-		if !bootstrap.SetScheduled(d, nodes) {
-			return errUnchanged
-		}
-		return nil
-	})
-	if err != nil && !apierrors.IsNotFound(err) && !errors.Is(err, errUnchanged) {
-		return fmt.Errorf("write DaemonSet kube-proxy: %w", err)
 	}
 	return nil
 }

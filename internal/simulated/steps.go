@@ -286,9 +286,6 @@ func (c *cluster) register(m *machine) error {
 	}
 	m.Steps++ // as in startAPIServer
 	defer func() { m.Steps-- }()
-	if err := c.syncKubeProxy(); err != nil {
-		return &broken{err}
-	}
 	return c.syncPods(m)
 }
 

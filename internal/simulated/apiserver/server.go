@@ -6,9 +6,9 @@
 // watches, patches of every kind, conflicts, finalizers, ownership, evictions,
 // port-forwarding, and who may do what.
 //
-// Nothing runs behind it: no scheduler, no kubelet, no controllers but those
-// for namespaces and for garbage. Whoever simulates machines writes what those
-// would, through the Store.
+// Nothing runs behind it but what collects namespaces and garbage. Whoever
+// simulates machines, and package workloads, write what kubelets, the scheduler
+// and controllers would, through the Store.
 package apiserver
 
 import (

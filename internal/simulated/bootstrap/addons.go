@@ -115,8 +115,6 @@ func coreDNS(docs *kubeadm.Documents) []objects.Object {
 				},
 				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod},
 			},
-			// Nobody schedules its Pods; it is as if they ran from the start.
-			Status: appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 2, UpdatedReplicas: 2, ReadyReplicas: 2, AvailableReplicas: 2},
 		},
 		&corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{
@@ -174,19 +172,4 @@ func kubeProxy(docs *kubeadm.Documents, endpoint string) []objects.Object {
 		},
 	}
 	return append(out, role(metav1.NamespaceSystem, "kube-proxy", get, tokens)...)
-}
-
-// SetScheduled makes a DaemonSet one whose Pods run on that many nodes, and
-// tells whether that changed anything.
-func SetScheduled(d *appsv1.DaemonSet, nodes int) bool {
-	n := int32(nodes)
-	want := appsv1.DaemonSetStatus{
-		ObservedGeneration: d.Generation, DesiredNumberScheduled: n, CurrentNumberScheduled: n,
-		NumberReady: n, NumberAvailable: n, UpdatedNumberScheduled: n,
-	}
-	if d.Status.ObservedGeneration == want.ObservedGeneration && d.Status.DesiredNumberScheduled == n && d.Status.NumberReady == n {
-		return false
-	}
-	d.Status = want
-	return true
 }

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,8 +26,9 @@ var immortal = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.
 
 // Delete removes an object, or marks it as being deleted if it has finalizers
 // or, as a namespace or under foreground propagation, something left in it.
-// gone tells which. Nothing runs on a simulated node that would have to stop
-// first, so a grace period ends at once.
+// gone tells which. A simulated kubelet stops a Pod at once, so that its grace
+// period ends with the request, unless there is no kubelet any more that could
+// say that it has stopped.
 func (s *Store) Delete(k *kinds.Kind, namespace, name string, o metav1.DeleteOptions) (e *store.Entry, gone bool, err error) {
 	for range attempts {
 		e, gone, err = s.deleteOnce(k, namespace, name, o)
@@ -74,11 +77,12 @@ func (s *Store) deleteOnce(k *kinds.Kind, namespace, name string, o metav1.Delet
 			return nil, false, err
 		}
 	}
-	if len(next.GetFinalizers()) == 0 && k.Resource != "namespaces" {
+	grace := s.grace(k, latest, o)
+	if len(next.GetFinalizers()) == 0 && grace == 0 && k.Resource != "namespaces" {
 		e, err := s.remove(k, was, next)
 		return e, err == nil, err
 	}
-	e, err := s.mark(k, was, next)
+	e, err := s.mark(k, was, next, grace)
 	if err != nil {
 		return nil, false, err
 	}
@@ -89,13 +93,33 @@ func (s *Store) deleteOnce(k *kinds.Kind, namespace, name string, o metav1.Delet
 	return e, false, nil
 }
 
+// grace is how long a deletion waits for somebody to say that what the object
+// stands for has stopped: that of a Pod on a Node whose kubelet is silent.
+func (s *Store) grace(k *kinds.Kind, u *unstructured.Unstructured, o metav1.DeleteOptions) int64 {
+	name, _, _ := unstructured.NestedString(u.Object, "spec", "nodeName")
+	if k.Resource != "pods" || name == "" || o.GracePeriodSeconds != nil && *o.GracePeriodSeconds == 0 {
+		return 0
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := s.Load(node); err != nil || !slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
+	}) {
+		return 0
+	}
+	if o.GracePeriodSeconds != nil {
+		return *o.GracePeriodSeconds
+	}
+	seconds, _, _ := unstructured.NestedInt64(u.Object, "spec", "terminationGracePeriodSeconds")
+	return seconds
+}
+
 // mark says that an object is being deleted.
-func (s *Store) mark(k *kinds.Kind, was *store.Entry, next *unstructured.Unstructured) (*store.Entry, error) {
-	if next.GetDeletionTimestamp() != nil {
+func (s *Store) mark(k *kinds.Kind, was *store.Entry, next *unstructured.Unstructured, grace int64) (*store.Entry, error) {
+	if next.GetDeletionTimestamp() != nil && (next.GetDeletionGracePeriodSeconds() == nil || *next.GetDeletionGracePeriodSeconds() <= grace) {
 		return was, nil
 	}
-	next.SetDeletionTimestamp(new(metav1.NewTime(s.clock.Now())))
-	next.SetDeletionGracePeriodSeconds(new(int64(0)))
+	next.SetDeletionTimestamp(new(metav1.NewTime(s.clock.Now().Add(time.Duration(grace) * time.Second))))
+	next.SetDeletionGracePeriodSeconds(&grace)
 	if g := next.GetGeneration(); g > 0 {
 		next.SetGeneration(g + 1)
 	}
@@ -217,7 +241,8 @@ func (s *Store) finish(e *store.Entry) {
 // it is being deleted.
 func kept(k *kinds.Kind, u *unstructured.Unstructured) bool {
 	if k.Resource != "namespaces" {
-		return false
+		grace := u.GetDeletionGracePeriodSeconds()
+		return grace != nil && *grace > 0
 	}
 	f, _, _ := unstructured.NestedSlice(u.Object, "spec", "finalizers")
 	return len(f) > 0

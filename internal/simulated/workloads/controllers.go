@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package workloads pretends what runs beside the API server of a simulated
+// cluster: the scheduler, the controllers of a control plane and the kubelets
+// of its nodes, as far as Pods and what makes them are concerned.
+//
+// A write to the cluster's objects wakes one worker, which goes on until
+// nothing is left to do and ends; one timer exists while something is due. A
+// cluster at rest has neither. What is decided, package plan decides.
+package workloads
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
+	"github.com/capstan-dev/capstan/internal/simulated/workloads/plan"
+)
+
+// Options is what Controllers need. All but Inline are required.
+type Options struct {
+	Store *objects.Store
+	Clock clock.WithDelayedExecution
+	Log   logr.Logger
+	// Inline has everything done by whoever writes, before its write returns.
+	// Nobody waits for the clock then: Wake says that time has gone on.
+	Inline bool
+}
+
+// Controllers are those of one cluster.
+type Controllers struct {
+	store  *objects.Store
+	clock  clock.WithDelayedExecution
+	log    logr.Logger
+	inline bool
+	worker sync.WaitGroup
+
+	mu      sync.Mutex // guards all below
+	changed map[store.Key]bool
+	due     map[store.Key]time.Time // when to look at what nobody will have changed
+	timer   clock.Timer
+	works   bool
+	closed  bool
+
+	// Of the worker alone.
+	view view
+	todo map[store.Key]bool
+}
+
+// reconcilers look after one object each, that may be gone.
+var reconcilers = map[schema.GroupResource]func(*Controllers, store.Key) (again time.Time, err error){
+	pods:        (*Controllers).pod,
+	nodes:       (*Controllers).node,
+	deployments: (*Controllers).deployment,
+	replicaSets: (*Controllers).replicaSet,
+	daemonSets:  (*Controllers).daemonSet,
+}
+
+var (
+	pods        = schema.GroupResource{Resource: "pods"}
+	nodes       = schema.GroupResource{Resource: "nodes"}
+	deployments = schema.GroupResource{Group: "apps", Resource: "deployments"}
+	replicaSets = schema.GroupResource{Group: "apps", Resource: "replicasets"}
+	daemonSets  = schema.GroupResource{Group: "apps", Resource: "daemonsets"}
+)
+
+// Start lets controllers look after the objects of a store, beginning with what
+// is there.
+func Start(o Options) *Controllers {
+	c := &Controllers{
+		store: o.Store, clock: o.Clock, log: o.Log, inline: o.Inline,
+		changed: map[store.Key]bool{}, due: map[store.Key]time.Time{}, todo: map[store.Key]bool{}, view: newView(),
+	}
+	o.Store.Entries().Observe(c.observe)
+	c.mu.Lock()
+	for resource := range reconcilers {
+		entries, _ := o.Store.Entries().List(resource, "")
+		for _, e := range entries {
+			c.changed[e.Key] = true
+		}
+	}
+	c.mu.Unlock()
+	c.Wake()
+	return c
+}
+
+// Close ends them. No write of theirs comes after it.
+func (c *Controllers) Close() {
+	c.store.Entries().Observe(nil)
+	c.mu.Lock()
+	c.closed = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.mu.Unlock()
+	c.worker.Wait()
+}
+
+func (c *Controllers) observe(key store.Key) {
+	if reconcilers[key.Resource] == nil {
+		return
+	}
+	c.mu.Lock()
+	c.changed[key] = true
+	c.mu.Unlock()
+	c.Wake()
+}
+
+// Wake has what changed, or has become due, looked at.
+func (c *Controllers) Wake() {
+	c.mu.Lock()
+	if c.works || c.closed || len(c.changed) == 0 && !c.isDue(c.clock.Now()) {
+		c.mu.Unlock()
+		return
+	}
+	c.works = true
+	if !c.inline {
+		c.worker.Go(c.work)
+		c.mu.Unlock()
+		return
+	}
+	c.mu.Unlock()
+	c.work()
+}
+
+func (c *Controllers) isDue(now time.Time) bool {
+	for _, at := range c.due {
+		if !now.Before(at) {
+			return true
+		}
+	}
+	return false
+}
+
+// work goes on until nothing is left to do.
+func (c *Controllers) work() {
+	for {
+		c.mu.Lock()
+		changed, now := c.changed, c.clock.Now()
+		c.changed = map[store.Key]bool{}
+		for key, at := range c.due {
+			if !now.Before(at) {
+				delete(c.due, key)
+				c.todo[key] = true
+			}
+		}
+		if c.closed || len(changed)+len(c.todo) == 0 {
+			c.works = false
+			c.sleep(now)
+			c.mu.Unlock()
+			return
+		}
+		c.mu.Unlock()
+		c.takeAll(changed)
+		for _, key := range inOrder(c.todo) {
+			if c.todo[key] {
+				c.reconcile(key)
+				c.mu.Lock()
+				changed := c.changed
+				c.changed = map[store.Key]bool{}
+				c.mu.Unlock()
+				c.takeAll(changed)
+			}
+		}
+	}
+}
+
+// sleep sets the timer to when something is due next; the lock must be held.
+func (c *Controllers) sleep(now time.Time) {
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
+	var next time.Time
+	for _, at := range c.due {
+		next = plan.Sooner(next, at)
+	}
+	if !next.IsZero() && !c.closed {
+		// In a goroutine of its own: a clock may call this from within itself.
+		c.timer = c.clock.AfterFunc(next.Sub(now), func() { go c.Wake() })
+	}
+}
+
+// inOrder sorts what is to be looked at: owners after what they own, and by
+// name, so that the same happens each time.
+func inOrder(todo map[store.Key]bool) []store.Key {
+	return slices.SortedFunc(maps.Keys(todo), func(a, b store.Key) int {
+		return cmp.Or(cmp.Compare(rank[a.Resource], rank[b.Resource]), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// rank has Nodes looked at before Pods, and Pods before what counts them, so
+// that counts are written once.
+var rank = map[schema.GroupResource]int{nodes: 1, pods: 2, replicaSets: 3, daemonSets: 4, deployments: 5}
+
+func (c *Controllers) takeAll(changed map[store.Key]bool) {
+	for key := range changed {
+		c.take(key)
+	}
+}
+
+func (c *Controllers) reconcile(key store.Key) {
+	delete(c.todo, key)
+	again, err := reconcilers[key.Resource](c, key)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		c.log.Error(err, "Looking after an object of a simulated cluster", "resource", key.Resource.String(), "namespace", key.Namespace, "name", key.Name)
+		again = plan.Sooner(again, c.clock.Now().Add(retry))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.due, key)
+	if !again.IsZero() {
+		c.due[key] = again
+	}
+}
+
+// retry is when to look again at what could not be done, which is a full disk
+// or what a user wrote that nobody can follow.
+const retry = time.Minute

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloads
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
+	"github.com/capstan-dev/capstan/internal/simulated/workloads/plan"
+)
+
+// errUnchanged ends a modification that would change nothing.
+var errUnchanged = errors.New("nothing to change")
+
+func compare(a, b types.NamespacedName) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// modify lets change work on the latest version of an object, and tells
+// nothing of one that is gone.
+func modify[T objects.Object](c *Controllers, obj T, change func(T) error) error {
+	err := objects.Modify(c.store, obj, change)
+	if errors.Is(err, errUnchanged) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// pod is the scheduler, the kubelet and the collector of what is left of Nodes
+// that are gone.
+func (c *Controllers) pod(key store.Key) (again time.Time, err error) {
+	p, ok := c.view.pods[key]
+	if !ok || p.Mirror || p.Ended() && !p.Leaving {
+		return time.Time{}, nil
+	}
+	if p.Node == "" {
+		return time.Time{}, c.schedule(key)
+	}
+	node, known := c.view.nodes[p.Node]
+	switch {
+	case !known || p.Leaving && node.Lives():
+		return time.Time{}, c.removePod(p)
+	case p.Leaving, p.Steady && node.Ready == corev1.ConditionTrue:
+		return time.Time{}, nil // of one that leaves nobody can say that it has stopped
+	}
+	obj := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	err = modify(c, obj, func(p *corev1.Pod) error {
+		again = plan.Sync(p, node, c.clock.Now(), func() string { return c.address(p, node) })
+		return nil
+	})
+	return again, err
+}
+
+// removePod deletes a Pod without any grace.
+func (c *Controllers) removePod(p plan.Pod) error {
+	_, _, err := c.store.Delete(podKind, p.Namespace, p.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: new(int64), Preconditions: &metav1.Preconditions{UID: &p.UID},
+	})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+var podKind = kinds.ByType(&corev1.Pod{})
+
+// schedule finds a Node for a Pod, and has its kubelet start it there.
+func (c *Controllers) schedule(key store.Key) error {
+	p := read[corev1.Pod](c, key)
+	if p == nil || p.DeletionTimestamp != nil || p.Spec.SchedulerName != corev1.DefaultSchedulerName {
+		return nil
+	}
+	reason, message := corev1.PodReasonSchedulingGated, "Scheduling is blocked due to non-empty scheduling gates"
+	chosen := ""
+	if len(p.Spec.SchedulingGates) == 0 {
+		reason = corev1.PodReasonUnschedulable
+		chosen, message = plan.Choose(plan.NeedsOf(p), c.places(c.view.pods[key].Owner))
+	}
+	return modify(c, p, func(p *corev1.Pod) error {
+		if chosen == "" {
+			plan.Unscheduled(&p.Status, reason, message, c.clock.Now())
+			return nil
+		}
+		if p.Spec.NodeName != "" {
+			return errUnchanged
+		}
+		p.Spec.NodeName = chosen
+		node := c.view.nodes[chosen]
+		plan.Sync(p, node, c.clock.Now(), func() string { return c.address(p, node) })
+		return nil
+	})
+}
+
+func (c *Controllers) places(owner types.UID) []plan.Place {
+	own := map[string]int{}
+	if owner != "" {
+		for key := range c.view.owned[owner] {
+			own[c.view.pods[key].Node]++
+		}
+	}
+	var out []plan.Place
+	for _, n := range c.nodesByName() {
+		out = append(out, plan.Place{Node: n, Used: c.view.used[n.Name], Own: own[n.Name]})
+	}
+	return out
+}
+
+// address is the first that no other Pod of the Node has, out of the Node's
+// range; without one it follows from the Pod's UID.
+func (c *Controllers) address(p *corev1.Pod, n plan.Node) string {
+	taken := map[string]bool{}
+	for key := range c.view.on[n.Name] {
+		for _, ip := range c.view.pods[key].IPs {
+			taken[ip.IP] = true
+		}
+	}
+	if r, err := netip.ParsePrefix(n.PodCIDR); err == nil {
+		for ip := r.Masked().Addr().Next().Next(); r.Contains(ip); ip = ip.Next() { // the first is the node's
+			if !taken[ip.String()] {
+				return ip.String()
+			}
+		}
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(p.UID)) // never fails
+	sum := h.Sum32()
+	return fmt.Sprintf("10.244.%d.%d", sum>>8&0xff, sum&0xff)
+}
+
+// node gives a Node what a control plane gives it.
+func (c *Controllers) node(store.Key) (time.Time, error) { return time.Time{}, nil }

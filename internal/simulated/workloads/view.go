@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloads
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
+	"github.com/capstan-dev/capstan/internal/simulated/workloads/plan"
+)
+
+// view is what the worker remembers of objects, so that it need not read all
+// of them for each change: as little as will do, for it is kept at rest.
+type view struct {
+	pods    map[store.Key]plan.Pod
+	owned   map[types.UID]map[store.Key]bool // Pods by their controller; those of nobody under ""
+	on      map[string]map[store.Key]bool    // Pods by their Node; those of none under ""
+	used    map[string]plan.Resources        // by Node
+	nodes   map[string]plan.Node
+	keys    map[types.UID]store.Key // of controllers
+	uids    map[store.Key]types.UID
+	parents map[types.UID]types.UID // controllers of controllers
+}
+
+func newView() view {
+	return view{
+		pods: map[store.Key]plan.Pod{}, owned: map[types.UID]map[store.Key]bool{}, on: map[string]map[store.Key]bool{},
+		used: map[string]plan.Resources{}, nodes: map[string]plan.Node{},
+		keys: map[types.UID]store.Key{}, uids: map[store.Key]types.UID{}, parents: map[types.UID]types.UID{},
+	}
+}
+
+func podKey(namespace, name string) store.Key {
+	return store.Key{Resource: pods, Namespace: namespace, Name: name}
+}
+
+// read decodes the latest version of an object; nil if it is gone, or nobody
+// could read it.
+func read[T any](c *Controllers, key store.Key) *T {
+	e := c.store.Entries().Get(key)
+	if e == nil {
+		return nil
+	}
+	obj := new(T)
+	if err := json.Unmarshal(e.Raw, obj); err != nil {
+		c.log.Error(err, "Reading an object of a simulated cluster", "resource", key.Resource.String(), "namespace", key.Namespace, "name", key.Name)
+		return nil
+	}
+	return obj
+}
+
+// list decodes all objects of a resource in a namespace that keep picks.
+func list[T any](c *Controllers, resource schema.GroupResource, namespace string, keep func(*store.Entry) bool) []*T {
+	var out []*T
+	entries, _ := c.store.Entries().List(resource, namespace)
+	for _, e := range entries {
+		if keep == nil || keep(e) {
+			if obj := read[T](c, e.Key); obj != nil {
+				out = append(out, obj)
+			}
+		}
+	}
+	return out
+}
+
+// take notes a change, and whom it concerns.
+func (c *Controllers) take(key store.Key) {
+	switch key.Resource {
+	case pods:
+		c.takePod(key)
+	case nodes:
+		c.takeNode(key)
+	default:
+		c.takeOwner(key)
+	}
+}
+
+func (c *Controllers) takePod(key store.Key) {
+	v := &c.view
+	was, had := v.pods[key]
+	if had {
+		v.forget(key, was)
+	}
+	p := read[corev1.Pod](c, key)
+	var is plan.Pod
+	if p != nil {
+		is = plan.PodOf(p)
+		v.remember(key, is)
+		c.todo[key] = true
+	}
+	if reflect.DeepEqual(was, is) {
+		return
+	}
+	for _, one := range []plan.Pod{was, is} {
+		if owner, ok := v.keys[one.Owner]; ok {
+			c.todo[owner] = true
+		}
+	}
+	if is.Owner == "" && p != nil {
+		c.wakeAdopters(key.Namespace)
+	}
+	if had && (p == nil || is.Ended() || is.Node != was.Node) {
+		c.wakeUnscheduled() // there may be room now
+	}
+}
+
+// wakeAdopters has those looked at that take up Pods which nobody controls.
+func (c *Controllers) wakeAdopters(namespace string) {
+	for key := range c.view.uids {
+		if key.Namespace == namespace && key.Resource != deployments {
+			c.todo[key] = true
+		}
+	}
+}
+
+func (c *Controllers) wakeUnscheduled() {
+	for key := range c.view.on[""] {
+		c.todo[key] = true
+	}
+}
+
+func (v *view) remember(key store.Key, p plan.Pod) {
+	v.pods[key] = p
+	put(v.owned, p.Owner, key)
+	put(v.on, p.Node, key)
+	if !p.Ended() {
+		v.used[p.Node] = v.used[p.Node].Plus(p.Resources, 1)
+	}
+}
+
+func (v *view) forget(key store.Key, p plan.Pod) {
+	delete(v.pods, key)
+	drop(v.owned, p.Owner, key)
+	drop(v.on, p.Node, key)
+	if !p.Ended() {
+		v.used[p.Node] = v.used[p.Node].Plus(p.Resources, -1)
+	}
+	if len(v.on[p.Node]) == 0 {
+		delete(v.used, p.Node)
+	}
+}
+
+func put[K comparable](index map[K]map[store.Key]bool, at K, key store.Key) {
+	if index[at] == nil {
+		index[at] = map[store.Key]bool{}
+	}
+	index[at][key] = true
+}
+
+func drop[K comparable](index map[K]map[store.Key]bool, at K, key store.Key) {
+	delete(index[at], key)
+	if len(index[at]) == 0 {
+		delete(index, at)
+	}
+}
+
+func (c *Controllers) takeNode(key store.Key) {
+	v := &c.view
+	was, had := v.nodes[key.Name]
+	n := read[corev1.Node](c, key)
+	if n == nil {
+		delete(v.nodes, key.Name)
+	} else {
+		is := plan.NodeOf(n)
+		if had && reflect.DeepEqual(was, is) {
+			return
+		}
+		v.nodes[key.Name] = is
+		c.todo[key] = true
+		c.wakeUnscheduled()
+	}
+	for pod := range v.on[key.Name] {
+		c.todo[pod] = true
+	}
+	for owner := range v.uids {
+		if owner.Resource == daemonSets {
+			c.todo[owner] = true
+		}
+	}
+}
+
+func (c *Controllers) takeOwner(key store.Key) {
+	v := &c.view
+	if parent, ok := v.keys[v.parents[v.uids[key]]]; ok {
+		c.todo[parent] = true
+	}
+	uid := v.uids[key]
+	e := c.store.Entries().Get(key)
+	if e == nil || uid != "" && e.UID != uid {
+		delete(v.keys, uid)
+		delete(v.uids, key)
+		delete(v.parents, uid)
+	}
+	if e == nil {
+		return
+	}
+	v.keys[e.UID], v.uids[key] = key, e.UID
+	c.todo[key] = true
+	if len(e.Owners) > 0 {
+		v.parents[e.UID] = e.Owners[0]
+		if parent, ok := v.keys[e.Owners[0]]; ok {
+			c.todo[parent] = true
+		}
+	}
+}
+
+// podsOf are the Pods of a controller, in the order of their names.
+func (c *Controllers) podsOf(uid types.UID) []plan.Pod {
+	return c.pods(c.view.owned[uid], func(plan.Pod) bool { return true })
+}
+
+// orphans are the Pods of a namespace that nobody controls.
+func (c *Controllers) orphans(namespace string) []plan.Pod {
+	return c.pods(c.view.owned[""], func(p plan.Pod) bool { return p.Namespace == namespace && !p.Mirror })
+}
+
+func (c *Controllers) pods(keys map[store.Key]bool, keep func(plan.Pod) bool) []plan.Pod {
+	var out []plan.Pod
+	for key := range keys {
+		if p := c.view.pods[key]; keep(p) {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b plan.Pod) int { return compare(a.NamespacedName, b.NamespacedName) })
+	return out
+}
+
+// setsOf are the ReplicaSets that a Deployment controls.
+func (c *Controllers) setsOf(d *appsv1.Deployment) []*appsv1.ReplicaSet {
+	all := list[appsv1.ReplicaSet](c, replicaSets, d.Namespace, func(e *store.Entry) bool { return slices.Contains(e.Owners, d.UID) })
+	return slices.DeleteFunc(all, func(s *appsv1.ReplicaSet) bool { return s.DeletionTimestamp != nil || !metav1.IsControlledBy(s, d) })
+}
+
+// nodesByName are all Nodes, in the order of their names.
+func (c *Controllers) nodesByName() []plan.Node {
+	var out []plan.Node
+	for _, name := range slices.Sorted(maps.Keys(c.view.nodes)) {
+		out = append(out, c.view.nodes[name])
+	}
+	return out
+}
