@@ -58,19 +58,25 @@ type Controllers struct {
 
 // reconcilers look after one object each, that may be gone.
 var reconcilers = map[schema.GroupResource]func(*Controllers, store.Key) (again time.Time, err error){
-	pods:        (*Controllers).pod,
-	nodes:       (*Controllers).node,
-	deployments: (*Controllers).deployment,
-	replicaSets: (*Controllers).replicaSet,
-	daemonSets:  (*Controllers).daemonSet,
+	pods:         (*Controllers).pod,
+	nodes:        (*Controllers).node,
+	deployments:  (*Controllers).deployment,
+	replicaSets:  (*Controllers).replicaSet,
+	daemonSets:   (*Controllers).daemonSet,
+	statefulSets: (*Controllers).statefulSet,
+	jobs:         (*Controllers).job,
+	cronJobs:     (*Controllers).cronJob,
 }
 
 var (
-	pods        = schema.GroupResource{Resource: "pods"}
-	nodes       = schema.GroupResource{Resource: "nodes"}
-	deployments = schema.GroupResource{Group: "apps", Resource: "deployments"}
-	replicaSets = schema.GroupResource{Group: "apps", Resource: "replicasets"}
-	daemonSets  = schema.GroupResource{Group: "apps", Resource: "daemonsets"}
+	pods         = schema.GroupResource{Resource: "pods"}
+	nodes        = schema.GroupResource{Resource: "nodes"}
+	deployments  = schema.GroupResource{Group: "apps", Resource: "deployments"}
+	replicaSets  = schema.GroupResource{Group: "apps", Resource: "replicasets"}
+	daemonSets   = schema.GroupResource{Group: "apps", Resource: "daemonsets"}
+	statefulSets = schema.GroupResource{Group: "apps", Resource: "statefulsets"}
+	jobs         = schema.GroupResource{Group: "batch", Resource: "jobs"}
+	cronJobs     = schema.GroupResource{Group: "batch", Resource: "cronjobs"}
 )
 
 // Start lets controllers look after the objects of a store, beginning with what
@@ -200,7 +206,7 @@ func inOrder(todo map[store.Key]bool) []store.Key {
 
 // rank has Nodes looked at before Pods, and Pods before what counts them, so
 // that counts are written once.
-var rank = map[schema.GroupResource]int{nodes: 1, pods: 2, replicaSets: 3, daemonSets: 4, deployments: 5}
+var rank = map[schema.GroupResource]int{nodes: 1, pods: 2, replicaSets: 3, daemonSets: 3, statefulSets: 3, jobs: 3, deployments: 4, cronJobs: 4}
 
 func (c *Controllers) takeAll(changed map[store.Key]bool) {
 	for key := range changed {

@@ -116,7 +116,7 @@ func (c *Controllers) takePod(key store.Key) {
 // wakeAdopters has those looked at that take up Pods which nobody controls.
 func (c *Controllers) wakeAdopters(namespace string) {
 	for key := range c.view.uids {
-		if key.Namespace == namespace && key.Resource != deployments {
+		if key.Namespace == namespace && key.Resource != deployments && key.Resource != cronJobs {
 			c.todo[key] = true
 		}
 	}

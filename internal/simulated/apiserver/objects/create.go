@@ -131,6 +131,7 @@ func (s *Store) prepareCreate(k *kinds.Kind, namespace string, u *unstructured.U
 		return err
 	}
 	setDefaults(k, u)
+	selectOwn(k, u)
 	return validate(k, nil, u, w)
 }
 
@@ -209,6 +210,25 @@ func foldStringData(u *unstructured.Unstructured) {
 	}
 	u.Object["data"] = data
 	delete(u.Object, "stringData")
+}
+
+// selectOwn gives a Job the selector and the labels by which it finds its own
+// Pods, unless it has them from its user.
+func selectOwn(k *kinds.Kind, u *unstructured.Unstructured) {
+	if by, _, _ := unstructured.NestedBool(u.Object, "spec", "manualSelector"); k.Resource != "jobs" || by {
+		return
+	}
+	uid := string(u.GetUID())
+	labels, _, _ := unstructured.NestedStringMap(u.Object, "spec", "template", "metadata", "labels")
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	for _, prefix := range []string{"", "batch.kubernetes.io/"} {
+		labels[prefix+"controller-uid"], labels[prefix+"job-name"] = uid, u.GetName()
+	}
+	// Both only fail where a parent is no object, which decoding excludes.
+	_ = unstructured.SetNestedStringMap(u.Object, labels, "spec", "template", "metadata", "labels")
+	_ = unstructured.SetNestedStringMap(u.Object, map[string]string{"batch.kubernetes.io/controller-uid": uid}, "spec", "selector", "matchLabels")
 }
 
 func unset(u *unstructured.Unstructured, path ...string) {

@@ -38,7 +38,7 @@ var defaults = map[string][]defaultValue{
 	"persistentvolumes":      {{"Pending", []string{"status", "phase"}}, {"Retain", []string{"spec", "persistentVolumeReclaimPolicy"}}, {"Filesystem", []string{"spec", "volumeMode"}}},
 	"persistentvolumeclaims": {{"Pending", []string{"status", "phase"}}, {"Filesystem", []string{"spec", "volumeMode"}}},
 	"storageclasses":         {{"Delete", []string{"reclaimPolicy"}}, {"Immediate", []string{"volumeBindingMode"}}},
-	"jobs":                   {{int64(1), []string{"spec", "completions"}}, {int64(1), []string{"spec", "parallelism"}}, {int64(6), []string{"spec", "backoffLimit"}}},
+	"jobs":                   {{int64(1), []string{"spec", "parallelism"}}, {int64(6), []string{"spec", "backoffLimit"}}, {"NonIndexed", []string{"spec", "completionMode"}}, {false, []string{"spec", "suspend"}}},
 }
 
 type defaultValue struct {
@@ -48,6 +48,11 @@ type defaultValue struct {
 
 // setDefaults fills what a client may leave out.
 func setDefaults(k *kinds.Kind, u *unstructured.Unstructured) {
+	if _, several, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "parallelism"); k.Resource == "jobs" && !several {
+		if _, ok, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "completions"); !ok { // else it is a queue
+			_ = unstructured.SetNestedField(u.Object, int64(1), "spec", "completions") // as below
+		}
+	}
 	for _, d := range defaults[k.Resource] {
 		if old, ok, err := unstructured.NestedFieldNoCopy(u.Object, d.path...); err == nil && (!ok || old == nil || old == "") {
 			_ = unstructured.SetNestedField(u.Object, d.value, d.path...) // only fails where a parent is no object, which decoding excludes

@@ -22,7 +22,7 @@ type History struct {
 	Kind      schema.GroupVersionKind
 	Template  *corev1.PodTemplateSpec
 	Revisions []*appsv1.ControllerRevision // that it controls
-	Used      map[string]bool              // hashes that Pods have
+	Used      map[string]bool              // names or hashes that Pods have
 	Limit     int32
 }
 
@@ -58,7 +58,7 @@ func (h History) Plan() HistoryPlan {
 		p.Current.Revision, p.Write = latest+1, true
 	}
 	idle := slices.DeleteFunc(all, func(r *appsv1.ControllerRevision) bool {
-		return r.Name == p.Current.Name || h.Used[r.Labels[appsv1.ControllerRevisionHashLabelKey]]
+		return r.Name == p.Current.Name || h.Used[r.Name] || h.Used[r.Labels[appsv1.ControllerRevisionHashLabelKey]]
 	})
 	p.Delete = idle[:max(0, len(idle)-int(h.Limit))]
 	return p
