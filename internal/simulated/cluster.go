@@ -182,7 +182,9 @@ func (c *cluster) syncSoon(j *journal.File) func() {
 
 // startWork begins what runs beside the API server.
 func (c *cluster) startWork() {
-	c.work = workloads.Start(workloads.Options{Store: c.server.Store(), Clock: c.b.clock, Log: c.b.log, Inline: c.b.stepped})
+	c.work = workloads.Start(workloads.Options{
+		Store: c.server.Store(), Clock: c.b.clock, Log: c.b.log, CA: c.record.PKI.CA, Inline: c.b.stepped,
+	})
 }
 
 // stopWork ends the cluster's controllers.

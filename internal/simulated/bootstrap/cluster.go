@@ -42,7 +42,7 @@ func (r *Run) ClusterObjects(pki PKI, endpoint string, now time.Time) ([]objects
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: "cluster-info"},
 			Data:       map[string]string{"kubeconfig": string(info)},
 		},
-		configMap("kube-root-ca.crt", map[string]string{"ca.crt": string(pki.CA.Cert)}),
+		serviceRange(docs.Data), // before the first Service
 		kubernetesService(docs.Data),
 	}
 	out = append(out, accessRules()...)

@@ -21,16 +21,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
+	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 	"github.com/capstan-dev/capstan/internal/simulated/workloads/plan"
 )
 
-// Options is what Controllers need. All but Inline are required.
+// Options is what Controllers need. Store, Clock and Log are required.
 type Options struct {
 	Store *objects.Store
 	Clock clock.WithDelayedExecution
 	Log   logr.Logger
+	// CA is the cluster's. Without it no namespace hears of it, and without its
+	// key nothing is signed.
+	CA certs.Pair
 	// Inline has everything done by whoever writes, before its write returns.
 	// Nobody waits for the clock then: Wake says that time has gone on.
 	Inline bool
@@ -41,6 +45,7 @@ type Controllers struct {
 	store  *objects.Store
 	clock  clock.WithDelayedExecution
 	log    logr.Logger
+	ca     certs.Pair
 	inline bool
 	worker sync.WaitGroup
 
@@ -66,10 +71,16 @@ var reconcilers = map[schema.GroupResource]func(*Controllers, store.Key) (again 
 	statefulSets: (*Controllers).statefulSet,
 	jobs:         (*Controllers).job,
 	cronJobs:     (*Controllers).cronJob,
+	services:     (*Controllers).service,
+	budgets:      (*Controllers).budget,
+	namespaces:   (*Controllers).namespace,
+
+	signingRequests: (*Controllers).signingRequest,
 }
 
 var (
 	pods         = schema.GroupResource{Resource: "pods"}
+	services     = schema.GroupResource{Resource: "services"}
 	nodes        = schema.GroupResource{Resource: "nodes"}
 	deployments  = schema.GroupResource{Group: "apps", Resource: "deployments"}
 	replicaSets  = schema.GroupResource{Group: "apps", Resource: "replicasets"}
@@ -83,7 +94,7 @@ var (
 // is there.
 func Start(o Options) *Controllers {
 	c := &Controllers{
-		store: o.Store, clock: o.Clock, log: o.Log, inline: o.Inline,
+		store: o.Store, clock: o.Clock, log: o.Log, ca: o.CA, inline: o.Inline,
 		changed: map[store.Key]bool{}, due: map[store.Key]time.Time{}, todo: map[store.Key]bool{}, view: newView(),
 	}
 	o.Store.Entries().Observe(c.observe)
@@ -112,6 +123,9 @@ func (c *Controllers) Close() {
 }
 
 func (c *Controllers) observe(key store.Key) {
+	if namespace, is := furnishes(key); is {
+		key = namespace
+	}
 	if reconcilers[key.Resource] == nil {
 		return
 	}
@@ -206,7 +220,7 @@ func inOrder(todo map[store.Key]bool) []store.Key {
 
 // rank has Nodes looked at before Pods, and Pods before what counts them, so
 // that counts are written once.
-var rank = map[schema.GroupResource]int{nodes: 1, pods: 2, replicaSets: 3, daemonSets: 3, statefulSets: 3, jobs: 3, deployments: 4, cronJobs: 4}
+var rank = map[schema.GroupResource]int{nodes: 1, pods: 2, replicaSets: 3, daemonSets: 3, statefulSets: 3, jobs: 3, deployments: 4, cronJobs: 4, services: 5, budgets: 5}
 
 func (c *Controllers) takeAll(changed map[store.Key]bool) {
 	for key := range changed {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	testclock "k8s.io/utils/clock/testing"
 
+	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
 	"github.com/capstan-dev/capstan/internal/simulated/bootstrap"
 	"github.com/capstan-dev/capstan/internal/simulated/workloads"
@@ -28,17 +29,21 @@ type lab struct {
 	store *objects.Store
 	clock *testclock.FakeClock
 	work  *workloads.Controllers
+	ca    certs.Pair
 }
 
 func newLab(t *testing.T, nodes ...string) *lab {
 	t.Helper()
-	l := &lab{t: t, clock: testclock.NewFakeClock(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC))}
+	ca, err := certs.New(certs.CA, certs.ECDSAP256, time.Date(2026, 8, 1, 0, 0, 0, 0, time.UTC), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lab{t: t, ca: ca, clock: testclock.NewFakeClock(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC))}
 	log := testr.NewWithInterface(t, testr.Options{})
-	var err error
 	if l.store, err = objects.Open(objects.Options{Clock: l.clock, Log: log}); err != nil {
 		t.Fatal(err)
 	}
-	l.work = workloads.Start(workloads.Options{Store: l.store, Clock: l.clock, Log: log, Inline: true})
+	l.work = workloads.Start(workloads.Options{Store: l.store, Clock: l.clock, Log: log, CA: ca, Inline: true})
 	t.Cleanup(l.work.Close)
 	for i, name := range nodes {
 		l.node(name, i)

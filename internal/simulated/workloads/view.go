@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -29,13 +30,14 @@ type view struct {
 	keys    map[types.UID]store.Key // of controllers
 	uids    map[store.Key]types.UID
 	parents map[types.UID]types.UID // controllers of controllers
+	picks   map[store.Key]picks     // of Services and budgets
 }
 
 func newView() view {
 	return view{
 		pods: map[store.Key]plan.Pod{}, owned: map[types.UID]map[store.Key]bool{}, on: map[string]map[store.Key]bool{},
 		used: map[string]plan.Resources{}, nodes: map[string]plan.Node{},
-		keys: map[types.UID]store.Key{}, uids: map[store.Key]types.UID{}, parents: map[types.UID]types.UID{},
+		keys: map[types.UID]store.Key{}, uids: map[store.Key]types.UID{}, parents: map[types.UID]types.UID{}, picks: map[store.Key]picks{},
 	}
 }
 
@@ -79,8 +81,10 @@ func (c *Controllers) take(key store.Key) {
 		c.takePod(key)
 	case nodes:
 		c.takeNode(key)
-	default:
+	case deployments, replicaSets, daemonSets, statefulSets, jobs, cronJobs:
 		c.takeOwner(key)
+	default:
+		c.todo[key] = true
 	}
 }
 
@@ -103,6 +107,11 @@ func (c *Controllers) takePod(key store.Key) {
 	for _, one := range []plan.Pod{was, is} {
 		if owner, ok := v.keys[one.Owner]; ok {
 			c.todo[owner] = true
+		}
+		for by, p := range v.picks {
+			if p.namespace == key.Namespace && p.labels.Matches(labels.Set(one.Labels)) {
+				c.todo[by] = true
+			}
 		}
 	}
 	if is.Owner == "" && p != nil {
@@ -190,6 +199,11 @@ func (c *Controllers) takeNode(key store.Key) {
 
 func (c *Controllers) takeOwner(key store.Key) {
 	v := &c.view
+	for by := range v.picks {
+		if by.Resource == budgets && by.Namespace == key.Namespace {
+			c.todo[by] = true // it counts the Pods that are wanted
+		}
+	}
 	if parent, ok := v.keys[v.parents[v.uids[key]]]; ok {
 		c.todo[parent] = true
 	}

@@ -75,7 +75,7 @@ func (s *Store) insert(k *kinds.Kind, u *unstructured.Unstructured, w Writing) (
 	}
 	switch k {
 	case namespaceKind:
-		s.furnish(u.GetName())
+		s.Furnish(u.GetName())
 	case definitionKind:
 		s.accept(u.GetName())
 	}
@@ -132,6 +132,11 @@ func (s *Store) prepareCreate(k *kinds.Kind, namespace string, u *unstructured.U
 	}
 	setDefaults(k, u)
 	selectOwn(k, u)
+	if k == serviceKind {
+		if err := s.allocate(nil, u); err != nil {
+			return err
+		}
+	}
 	return validate(k, nil, u, w)
 }
 

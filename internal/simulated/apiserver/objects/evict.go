@@ -26,7 +26,7 @@ var (
 
 // Evict deletes a Pod unless that would leave a PodDisruptionBudget with fewer
 // healthy Pods than it needs; then the error is TooManyRequests. What a budget
-// allows is counted at that moment, for no controller keeps its status.
+// allows is counted at that moment, for its status may be behind.
 func (s *Store) Evict(namespace, name string, o metav1.DeleteOptions) error {
 	s.evicting.Lock()
 	defer s.evicting.Unlock()
@@ -79,11 +79,7 @@ func (s *Store) checkBudgets(pod *corev1.Pod) error {
 }
 
 func (s *Store) checkBudget(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) error {
-	healthy, expected, err := s.count(b)
-	if err != nil {
-		return err
-	}
-	needed, err := needs(b, expected)
+	healthy, needed, _, err := s.Disruptions(b)
 	if err != nil {
 		return err
 	}
@@ -102,6 +98,15 @@ func (s *Store) checkBudget(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) er
 		Message: fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", b.Name, needed, healthy),
 	}}
 	return refusal
+}
+
+// Disruptions tells how many Pods of a budget are healthy, how many of them it
+// needs, and how many there should be.
+func (s *Store) Disruptions(b *policyv1.PodDisruptionBudget) (healthy, needed, expected int, err error) {
+	if healthy, expected, err = s.count(b); err == nil {
+		needed, err = needs(b, expected)
+	}
+	return healthy, needed, expected, err
 }
 
 // count tells how many Pods of a budget are healthy, and how many there should

@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
 var schemaNamespaces = schema.GroupResource{Resource: "namespaces"}
@@ -32,6 +34,12 @@ func (s *Store) seed() error {
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:masters"}},
 		},
 	}
+	for _, sub := range []string{"nodeclient", "selfnodeclient"} { // what kubelets get signed without being asked
+		born = append(born, &rbacv1.ClusterRole{
+			ObjectMeta: metav1.ObjectMeta{Name: "system:certificates.k8s.io:certificatesigningrequests:" + sub, Labels: bootstrapping},
+			Rules:      []rbacv1.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"certificatesigningrequests/" + sub}}},
+		})
+	}
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
 		born = append(born, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
@@ -42,13 +50,16 @@ func (s *Store) seed() error {
 	}
 	namespaces, _ := s.raw.List(schemaNamespaces, "")
 	for _, ns := range namespaces {
-		s.furnish(ns.Key.Name)
+		s.Furnish(ns.Key.Name)
 	}
 	return nil
 }
 
-// furnish gives a new namespace what every namespace has.
-func (s *Store) furnish(namespace string) {
+// Furnish gives a namespace what every namespace has.
+func (s *Store) Furnish(namespace string) {
+	if s.raw.Get(store.Key{Resource: schema.GroupResource{Resource: "serviceaccounts"}, Namespace: namespace, Name: "default"}) != nil {
+		return
+	}
 	err := s.Add(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}})
 	if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsForbidden(err) {
 		s.log.Error(err, "Creating the default service account", "namespace", namespace)

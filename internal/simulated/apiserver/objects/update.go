@@ -125,6 +125,11 @@ func (s *Store) prepareUpdate(k *kinds.Kind, latest, next *unstructured.Unstruct
 		return err
 	}
 	setDefaults(k, next)
+	if k == serviceKind {
+		if err := s.allocate(latest, next); err != nil {
+			return err
+		}
+	}
 	if k.Generation && k.Custom == nil && !reflect.DeepEqual(latest.Object["spec"], next.Object["spec"]) {
 		next.SetGeneration(latest.GetGeneration() + 1)
 	}
