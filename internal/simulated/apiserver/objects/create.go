@@ -79,6 +79,7 @@ func (s *Store) insert(k *kinds.Kind, u *unstructured.Unstructured, w Writing) (
 	case definitionKind:
 		s.accept(u.GetName())
 	}
+	s.collect(e)
 	return e, nil
 }
 

@@ -57,20 +57,19 @@ func (s *Store) deleteOnce(k *kinds.Kind, namespace, name string, o metav1.Delet
 	if len(o.DryRun) > 0 {
 		return was, len(latest.GetFinalizers()) == 0, nil
 	}
-	policy := metav1.DeletePropagationBackground
-	if o.PropagationPolicy != nil {
-		policy = *o.PropagationPolicy
-	} else if o.OrphanDependents != nil && *o.OrphanDependents { // old clients send it
-		policy = metav1.DeletePropagationOrphan
-	}
+	policy, next := propagation(k, latest, o), latest.DeepCopy()
 	if policy == metav1.DeletePropagationOrphan {
 		if err := s.orphan(was); err != nil {
 			return nil, false, err
 		}
+		dropFinalizers(next, metav1.FinalizerOrphanDependents)
 	}
-	next := latest.DeepCopy()
-	if policy == metav1.DeletePropagationForeground && len(s.dependents(was)) > 0 {
-		addFinalizer(next, metav1.FinalizerDeleteDependents)
+	if policy == metav1.DeletePropagationForeground {
+		if len(s.blocking(was)) > 0 {
+			addFinalizer(next, metav1.FinalizerDeleteDependents)
+		} else {
+			dropFinalizers(next, metav1.FinalizerDeleteDependents)
+		}
 	}
 	if k == definitionKind && next.GetDeletionTimestamp() == nil {
 		if err := s.terminate(next); err != nil {
@@ -133,13 +132,15 @@ func (s *Store) mark(k *kinds.Kind, was *store.Entry, next *unstructured.Unstruc
 // a namespace, or what it owns.
 func (s *Store) empty(k *kinds.Kind, e *store.Entry) {
 	if k.Resource == "namespaces" {
+		s.emptying.Store(e.Key.Name, true)
 		for _, in := range s.raw.Select(func(in *store.Entry) bool { return in.Key.Namespace == e.Key.Name }) {
-			s.deleteEntry(in)
+			s.deleteEntry(in, metav1.DeletePropagationBackground)
 		}
+		s.emptying.Delete(e.Key.Name)
 	}
 	if k == definitionKind {
 		for _, in := range s.instances(e) {
-			s.deleteEntry(in)
+			s.deleteEntry(in, metav1.DeletePropagationBackground)
 		}
 	}
 	s.release(e)
@@ -147,11 +148,15 @@ func (s *Store) empty(k *kinds.Kind, e *store.Entry) {
 }
 
 // release deletes what an object owns, but for what has another owner that
-// stays: that only forgets this one.
+// stays: that only forgets this one. What an owner waits for waits for its own.
 func (s *Store) release(owner *store.Entry) {
+	policy := metav1.DeletePropagationBackground
+	if u, err := Parse(owner); err == nil && slices.Contains(u.GetFinalizers(), metav1.FinalizerDeleteDependents) {
+		policy = metav1.DeletePropagationForeground
+	}
 	for _, d := range s.dependents(owner) {
 		if !s.ownedByAnother(d, owner) {
-			s.deleteEntry(d)
+			s.deleteEntry(d, policy)
 		} else if err := s.disown(d, owner); err != nil {
 			s.log.Error(err, "Releasing an object from its owner", "resource", d.Key.Resource.String(), "name", d.Key.Name)
 		}
@@ -159,13 +164,13 @@ func (s *Store) release(owner *store.Entry) {
 }
 
 // deleteEntry deletes what the server itself decided to delete.
-func (s *Store) deleteEntry(e *store.Entry) {
+func (s *Store) deleteEntry(e *store.Entry, policy metav1.DeletionPropagation) {
 	k := s.Kinds().ByGroupResource(e.Key.Resource)
 	if k == nil {
 		return
 	}
 	uid := e.UID
-	_, _, err := s.Delete(k, e.Key.Namespace, e.Key.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	_, _, err := s.Delete(k, e.Key.Namespace, e.Key.Name, metav1.DeleteOptions{PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &uid}})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		s.log.Error(err, "Collecting an object", "resource", e.Key.Resource.String(), "namespace", e.Key.Namespace, "name", e.Key.Name)
 	}
@@ -212,7 +217,10 @@ func (s *Store) finish(e *store.Entry) {
 	done := []string{metav1.FinalizerDeleteDependents}
 	switch {
 	case k == namespaceKind:
-		if len(s.raw.Select(func(in *store.Entry) bool { return in.Key.Namespace == e.Key.Name })) > 0 {
+		if left := s.raw.Select(func(in *store.Entry) bool { return in.Key.Namespace == e.Key.Name }); len(left) > 0 {
+			if _, more := s.emptying.Load(e.Key.Name); !more {
+				s.remain(e, left)
+			}
 			return
 		}
 	case k == definitionKind:
@@ -221,7 +229,7 @@ func (s *Store) finish(e *store.Entry) {
 		}
 		done = append(done, custom.CleanupFinalizer)
 	default:
-		if !slices.Contains(u.GetFinalizers(), metav1.FinalizerDeleteDependents) || len(s.dependents(e)) > 0 {
+		if !slices.Contains(u.GetFinalizers(), metav1.FinalizerDeleteDependents) || len(s.blocking(e)) > 0 {
 			return
 		}
 	}
@@ -229,7 +237,7 @@ func (s *Store) finish(e *store.Entry) {
 		if k == namespaceKind {
 			unset(latest, "spec", "finalizers")
 		}
-		latest.SetFinalizers(slices.DeleteFunc(latest.GetFinalizers(), func(f string) bool { return slices.Contains(done, f) }))
+		dropFinalizers(latest, done...)
 		return latest, nil
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -304,5 +312,13 @@ func asKind(k *kinds.Kind) schema.GroupResource {
 func addFinalizer(u *unstructured.Unstructured, name string) {
 	if f := u.GetFinalizers(); !slices.Contains(f, name) {
 		u.SetFinalizers(append(f, name))
+	}
+}
+
+func dropFinalizers(u *unstructured.Unstructured, names ...string) {
+	if f := slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return slices.Contains(names, f) }); len(f) > 0 {
+		u.SetFinalizers(f)
+	} else {
+		u.SetFinalizers(nil)
 	}
 }

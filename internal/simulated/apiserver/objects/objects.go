@@ -38,6 +38,7 @@ type Store struct {
 
 	served   served
 	evicting sync.Mutex // one eviction at a time, so that each counts the last
+	emptying sync.Map   // names of namespaces whose contents are being deleted now
 }
 
 // Writing says on whose behalf a write is done, and how.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -82,6 +83,9 @@ func (s *Store) replace(k *kinds.Kind, was *store.Entry, latest, next *unstructu
 	e, err := s.raw.Put(was.Key, was, func(version uint64) (*store.Entry, error) { return encode(k, next, version) })
 	if err == nil && k == definitionKind && !w.Trusted {
 		s.accept(next.GetName())
+	}
+	if err == nil && !slices.Equal(was.Owners, e.Owners) {
+		s.collect(e)
 	}
 	return e, err
 }
