@@ -170,7 +170,7 @@ func TestADirectoryKeepsTheCluster(t *testing.T) {
 	if got, want := fmt.Sprint(nodes(t, old)), "map[control-plane-1:True worker-1:True worker-2:True]"; got != want {
 		t.Errorf("got Nodes %s, want %s", got, want)
 	}
-	if _, err := New(Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "address already in use") {
+	if _, err := New(Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "its infrastructure is held by") {
 		t.Errorf("got %v from a directory whose cluster runs", err)
 	}
 }
