@@ -129,7 +129,7 @@ func start(o Options) (_ *Cluster, err error) {
 	if c.kept, err = take(o); err != nil {
 		return nil, err
 	}
-	if c.backend, err = backend.New(backend.Options{Dir: stateDir(o.Dir)}); err != nil {
+	if c.backend, err = backend.New(backend.Options{Dir: stateDir(o.Dir), Unsynced: c.temporary != ""}); err != nil {
 		return nil, err
 	}
 	if err := c.boot(); err != nil {
