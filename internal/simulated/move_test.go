@@ -5,6 +5,7 @@ package simulated
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/host"
 )
 
@@ -95,6 +97,58 @@ func TestAClusterMovesFromOneBackendToAnotherAndBack(t *testing.T) {
 		t.Errorf("of one that was deleted where it had been moved to: %v", err)
 	}
 	l.b = other
+}
+
+func TestManyClustersMoveAroundThreeBackends(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	planes := []*Backend{l.b, l.plane("second"), l.plane("third")}
+	var clusters []clusterSpec
+	at, nodes := map[types.UID]clusterv1.APIEndpoint{}, map[types.UID]types.UID{}
+	look := func(c clusterSpec) types.UID {
+		l.endpoint = at[c.UID]
+		return l.node("cp").UID
+	}
+	for i := range 20 {
+		name := fmt.Sprintf("c-%d", i)
+		c := clusterSpec{Namespace: "ns", Name: name, UID: l.cluster.UID + types.UID("-"+name), Object: types.NamespacedName{Namespace: "ns", Name: name}}
+		endpoint, err := l.b.ensureCluster(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.endpoint, at[c.UID] = endpoint, endpoint
+		m := l.machine("cp", l.initData())
+		m.Cluster, m.UID = c.Name, "cp-"+types.UID(name)
+		if s := l.ensure(m); !s.Done() {
+			t.Fatalf("%s: %+v", name, s)
+		}
+		nodes[c.UID], clusters = look(c), append(clusters, c)
+	}
+	for hop := range 6 {
+		from, to := planes[hop%3], planes[(hop+1)%3]
+		free := to.ClusterChanges(t.Context())
+		for _, c := range clusters {
+			if err := to.resumeCluster(c); !isHeld(err) {
+				t.Fatalf("%s: %v", c.Name, err)
+			}
+		}
+		for _, c := range clusters {
+			if err := from.releaseCluster(c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range clusters {
+			<-free
+		}
+		for _, c := range clusters {
+			if err := to.resumeCluster(c); err != nil {
+				t.Fatal(err)
+			}
+			if got := look(c); got != nodes[c.UID] {
+				t.Errorf("hop %d: Node of %s is %s, was %s", hop, c.Name, got, nodes[c.UID])
+			}
+		}
+	}
 }
 
 func isHeld(err error) bool {
