@@ -96,6 +96,9 @@ func (s *Server) list(w http.ResponseWriter, r *request) error {
 // listBody puts a list together of objects that are JSON already.
 func listBody(r *request, as form, entries []*store.Entry, meta metav1.ListMeta) ([]byte, error) {
 	head, err := json.Marshal(meta)
+	if r.kind.Custom != nil && as == whole && meta.Continue == "" { // as a list without a Go type is encoded
+		head, err = json.Marshal(map[string]any{"continue": "", "resourceVersion": meta.ResourceVersion})
+	}
 	if err != nil {
 		return nil, err
 	}

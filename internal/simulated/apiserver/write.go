@@ -3,6 +3,7 @@
 package apiserver
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"mime"
@@ -31,6 +32,11 @@ func (s *Server) received(w http.ResponseWriter, r *request) (*unstructured.Unst
 	body, err := r.body()
 	if err != nil {
 		return nil, err
+	}
+	if r.media() == "application/yaml" && bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) { // it may be no JSON
+		if asJSON, err := yaml.YAMLToJSON(body); err == nil {
+			body = asJSON
+		}
 	}
 	u, warnings, err := objects.Receive(r.kind, body, r.query.Get("fieldValidation"))
 	warn(w, warnings)
@@ -98,6 +104,14 @@ func (s *Server) update(w http.ResponseWriter, r *request) error {
 	u, err := s.received(w, r)
 	if err != nil {
 		return err
+	}
+	if u.GetResourceVersion() == "" && r.kind.Versioned() {
+		if _, err := s.objects.Entry(r.kind, r.namespace, r.name); err != nil {
+			return err
+		}
+		return apierrors.NewInvalid(schema.GroupKind{Group: r.kind.Group, Kind: r.kind.Resource}, r.name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"),
+		})
 	}
 	e, err := s.objects.Update(r.kind, r.namespace, r.name, writing, func(*unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		return u.DeepCopy(), nil

@@ -12,6 +12,10 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/discovery"
 )
 
+// definedVerbs are those of kinds that are defined, in the order that a server
+// lists them in.
+var definedVerbs = []string{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
+
 var verbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
 // Groups lists the named groups with their versions.
@@ -79,7 +83,9 @@ func (s *Set) Resources(gv schema.GroupVersion) *metav1.APIResourceList {
 	if list.APIResources == nil {
 		return nil
 	}
-	slices.SortStableFunc(list.APIResources, func(a, b metav1.APIResource) int { return cmp.Compare(a.Name, b.Name) })
+	if slices.ContainsFunc(everywhere.all, func(k *Kind) bool { return k.GroupVersion() == gv }) {
+		slices.SortStableFunc(list.APIResources, func(a, b metav1.APIResource) int { return cmp.Compare(a.Name, b.Name) })
+	}
 	return list
 }
 
@@ -144,7 +150,9 @@ func allSubs(k *Kind) []Subresource {
 	if k.Scale {
 		subs = append(subs, Subresource{"scale", schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}, readWrite})
 	}
-	slices.SortFunc(subs, func(a, b Subresource) int { return cmp.Compare(a.Name, b.Name) })
+	if k.Custom == nil {
+		slices.SortFunc(subs, func(a, b Subresource) int { return cmp.Compare(a.Name, b.Name) })
+	}
 	return subs
 }
 

@@ -7,6 +7,8 @@
 package kinds
 
 import (
+	"slices"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -55,6 +57,15 @@ type Subresource struct {
 	Verbs []string
 }
 
+// versioned are the kinds, beside all that are defined, of which a replacement
+// must name the version that it replaces.
+var versioned = []string{
+	"customresourcedefinitions", "apiservices", "leases", "poddisruptionbudgets", "runtimeclasses", "mutatingwebhookconfigurations", "validatingwebhookconfigurations",
+}
+
+// Versioned reports whether a replacement must name the version it replaces.
+func (k *Kind) Versioned() bool { return k.Custom != nil || slices.Contains(versioned, k.Resource) }
+
 // GVR names the resource with its group and version.
 func (k *Kind) GVR() schema.GroupVersionResource {
 	return k.GroupVersion().WithResource(k.Resource)
@@ -98,7 +109,7 @@ func ofVersion(d Defined, v *custom.Version, stored string) *Kind {
 	k := &Kind{
 		GroupVersionKind: v.GVK(), Resource: d.Names.Plural, List: d.Names.ListKind, Namespaced: d.Namespaced,
 		Short: d.Names.ShortNames, Categories: d.Names.Categories, Status: v.Status, Scale: v.Scale != nil,
-		Generation: true, Terminating: d.Terminating, Custom: v, singular: d.Names.Singular, Verbs: verbs,
+		Generation: true, Terminating: d.Terminating, Custom: v, singular: d.Names.Singular, Verbs: definedVerbs,
 	}
 	if k.Terminating {
 		k.Verbs = []string{"delete", "deletecollection", "get", "list", "watch"}

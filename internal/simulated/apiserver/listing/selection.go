@@ -77,6 +77,9 @@ func Select(k *kinds.Kind, namespace, name string, o *internalversion.ListOption
 	}
 	for _, f := range sel.fields {
 		if f.Field != "metadata.name" && f.Field != "metadata.namespace" && !slices.Contains(known, f.Field) {
+			if k.Custom != nil {
+				return sel, apierrors.NewBadRequest("field label not supported: " + f.Field)
+			}
 			return sel, apierrors.NewBadRequest(fmt.Sprintf("%q is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", f.Field))
 		}
 	}

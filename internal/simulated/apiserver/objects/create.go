@@ -125,9 +125,6 @@ func (s *Store) prepareCreate(k *kinds.Kind, namespace string, u *unstructured.U
 	if k.Status && !w.Trusted {
 		resetNewStatus(k, u)
 	}
-	if spec, _ := u.Object["spec"].(map[string]any); k == namespaceKind && len(spec) == 0 {
-		delete(u.Object, "spec") // nobody manages it
-	}
 	if err := settle(k, nil, u, w); err != nil {
 		return err
 	}

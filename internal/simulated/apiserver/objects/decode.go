@@ -26,8 +26,11 @@ import (
 var decoder = serializer.NewCodecFactory(kinds.Scheme, serializer.EnableStrict).UniversalDeserializer()
 
 // untyped reads JSON and YAML of kinds without a Go type.
-var untyped = jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, unstructuredscheme.NewUnstructuredCreator(),
-	unstructuredscheme.NewUnstructuredObjectTyper(), jsonserializer.SerializerOptions{Strict: true, Yaml: true})
+func untyped(body []byte) runtime.Decoder {
+	isYAML := len(body) > 0 && body[0] != '{'
+	return jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, unstructuredscheme.NewUnstructuredCreator(),
+		unstructuredscheme.NewUnstructuredObjectTyper(), jsonserializer.SerializerOptions{Strict: true, Yaml: isYAML})
+}
 
 // Decode reads an object of kind gvk from a request. What the kind does not
 // have is dropped, and told: as warnings, or as an error if validation is
@@ -122,7 +125,7 @@ func Receive(k *kinds.Kind, body []byte, validation string) (*unstructured.Unstr
 	if k.Custom == nil {
 		return Decode(k.GroupVersionKind, body, validation)
 	}
-	obj, got, err := untyped.Decode(body, &k.GroupVersionKind, &unstructured.Unstructured{})
+	obj, got, err := untyped(body).Decode(body, &k.GroupVersionKind, &unstructured.Unstructured{})
 	var found []error
 	if strict, ok := runtime.AsStrictDecodingError(err); ok {
 		found, err = strict.Errors(), nil
@@ -131,8 +134,8 @@ func Receive(k *kinds.Kind, body []byte, validation string) (*unstructured.Unstr
 	if err != nil || !ok {
 		return nil, nil, unrecognized(err, got, k.GroupVersionKind, body)
 	}
-	if err := checkKind(*got, k.GroupVersionKind); err != nil {
-		return nil, nil, err
+	if *got != k.GroupVersionKind {
+		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", got.GroupVersion(), k.GroupVersion()))
 	}
 	unknown, err := k.Custom.Fit(u)
 	if err != nil {

@@ -62,9 +62,18 @@ func asUnstructured(obj runtime.Object) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
+// blank is what an object is compared with that is new: one of the kind in
+// which nothing is set, so that nobody manages what is always there.
 func blank(k *kinds.Kind) *unstructured.Unstructured {
+	return zero(k.GroupVersionKind)
+}
+
+func zero(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(k.GroupVersionKind)
+	if obj, err := kinds.Scheme.New(gvk); err == nil {
+		u.Object, _ = runtime.DefaultUnstructuredConverter.ToUnstructured(obj) // a zero value of a known type
+	}
+	u.SetGroupVersionKind(gvk)
 	return u
 }
 
@@ -172,11 +181,7 @@ func (oneVersion) ConvertFieldLabel(_ schema.GroupVersionKind, label, value stri
 
 func (oneVersion) Default(runtime.Object) {}
 
-func (oneVersion) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(gvk)
-	return u, nil
-}
+func (oneVersion) New(gvk schema.GroupVersionKind) (runtime.Object, error) { return zero(gvk), nil }
 
 // maxManagerName is what API servers take.
 const maxManagerName = 128

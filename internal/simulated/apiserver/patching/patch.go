@@ -7,9 +7,11 @@ package patching
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -79,8 +81,10 @@ func applyJSON(before, patch []byte) ([]byte, error) {
 
 func applyStrategic(k *kinds.Kind, before, patch []byte) ([]byte, error) {
 	if k.Custom != nil {
-		return nil, apierrors.NewGenericServerResponse(415, "", k.GroupResource(), "", "the body of the request was in an unknown format - accepted media types include: "+
-			"application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml", 0, false)
+		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
+			Message: "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+		}}
 	}
 	typed, err := k.New()
 	if err != nil {
