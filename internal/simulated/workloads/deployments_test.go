@@ -146,3 +146,36 @@ func TestPodsFollowTheirNode(t *testing.T) {
 	l.must(l.store.Remove(pods, "default", "q"))
 	l.want("deleted", l.pods())
 }
+
+func TestPodsLeaveANodeThatStaysSilent(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.must(l.store.Add(daemonSet("agent")))
+	l.must(l.store.Add(deployment("web", 2)))
+	set := "web-" + plan.Hash(new(template("web", "v1")), 0)
+	l.ready("a", corev1.ConditionUnknown)
+	l.pass(299 * time.Second)
+	l.want("for five minutes nothing moves", l.pods(),
+		"agent on a: Running", "agent on b: Running, ready", set+" on a: Running", set+" on b: Running, ready")
+	l.pass(time.Second)
+	l.want("then what does not tolerate it for ever", l.pods(),
+		"agent on a: Running", "agent on b: Running, ready", set+" on a: Running, leaves", set+" on b: Running, ready", set+" on b: Running, ready")
+	l.ready("a", corev1.ConditionTrue)
+	l.want("back again", l.pods(), "agent on a: Running, ready", "agent on b: Running, ready", set+" on b: Running, ready", set+" on b: Running, ready")
+}
+
+func TestANodeGetsARangeForItsPods(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.must(l.store.Add(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kubeadm-config"}, Data: map[string]string{
+		"ClusterConfiguration": "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nnetworking:\n  podSubnet: 192.168.254.0/23\n",
+	}}))
+	var got []string
+	for i, name := range []string{"a", "b", "c"} {
+		l.node(name, i)
+	}
+	for _, n := range load[corev1.Node](l, "v1/nodes", "") {
+		got = append(got, n.Name+" "+n.Spec.PodCIDR)
+	}
+	l.want("ranges", got, "a 192.168.254.0/24", "b 192.168.255.0/24", "c ")
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/netip"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
@@ -52,15 +54,22 @@ func (c *Controllers) pod(key store.Key) (again time.Time, err error) {
 	switch {
 	case !known || p.Leaving && node.Lives():
 		return time.Time{}, c.removePod(p)
-	case p.Leaving, p.Steady && node.Ready == corev1.ConditionTrue:
+	case p.Leaving, p.Steady && node.Ready == corev1.ConditionTrue && !node.Evicts():
 		return time.Time{}, nil // of one that leaves nobody can say that it has stopped
+	}
+	var until time.Time
+	if whole := read[corev1.Pod](c, key); whole != nil && node.Evicts() {
+		var stays bool
+		if stays, until = plan.NeedsOf(whole).Stays(node, c.clock.Now()); !stays {
+			return time.Time{}, c.deletePod(p)
+		}
 	}
 	obj := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	err = modify(c, obj, func(p *corev1.Pod) error {
 		again = plan.Sync(p, node, c.clock.Now(), func() string { return c.address(p, node) })
 		return nil
 	})
-	return again, err
+	return plan.Sooner(again, until), err
 }
 
 // removePod deletes a Pod without any grace.
@@ -139,5 +148,35 @@ func (c *Controllers) address(p *corev1.Pod, n plan.Node) string {
 	return fmt.Sprintf("10.244.%d.%d", sum>>8&0xff, sum&0xff)
 }
 
-// node gives a Node what a control plane gives it.
-func (c *Controllers) node(store.Key) (time.Time, error) { return time.Time{}, nil }
+// node gives a Node its range of addresses for Pods, of the subnet that kubeadm
+// was told.
+func (c *Controllers) node(key store.Key) (time.Time, error) {
+	n, ok := c.view.nodes[key.Name]
+	if !ok || n.PodCIDR != "" {
+		return time.Time{}, nil
+	}
+	cidr := plan.PodCIDR(c.podSubnet(), c.nodesByName())
+	if cidr == "" {
+		return time.Time{}, nil
+	}
+	return time.Time{}, modify(c, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: key.Name}}, func(n *corev1.Node) error {
+		if n.Spec.PodCIDR != "" {
+			return errUnchanged
+		}
+		n.Spec.PodCIDR, n.Spec.PodCIDRs = cidr, []string{cidr}
+		return nil
+	})
+}
+
+// podSubnet is what kubeadm was told; empty if it was told nothing.
+func (c *Controllers) podSubnet() string {
+	m := read[corev1.ConfigMap](c, store.Key{Resource: configMaps, Namespace: metav1.NamespaceSystem, Name: "kubeadm-config"})
+	if m == nil || !strings.Contains(m.Data["ClusterConfiguration"], "podSubnet") {
+		return ""
+	}
+	docs, err := kubeadm.Parse([]byte(m.Data["ClusterConfiguration"]))
+	if err != nil {
+		return ""
+	}
+	return docs.Data.PodSubnet
+}

@@ -6,7 +6,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/api/validation/path"
@@ -130,6 +132,9 @@ func (s *Store) prepareCreate(k *kinds.Kind, namespace string, u *unstructured.U
 	}
 	setDefaults(k, u)
 	selectOwn(k, u)
+	if k == podKind {
+		tolerate(u)
+	}
 	if k == serviceKind {
 		if err := s.allocate(nil, u); err != nil {
 			return err
@@ -213,6 +218,23 @@ func foldStringData(u *unstructured.Unstructured) {
 	}
 	u.Object["data"] = data
 	delete(u.Object, "stringData")
+}
+
+// tolerate lets a Pod stay on a Node that is not ready for five minutes, unless
+// it says for how long itself.
+func tolerate(u *unstructured.Unstructured) {
+	list, _, _ := unstructured.NestedSlice(u.Object, "spec", "tolerations")
+	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		if !slices.ContainsFunc(list, func(v any) bool {
+			t, _ := v.(map[string]any)
+			effect, _ := t["effect"].(string)
+			name, _ := t["key"].(string)
+			return (effect == "" || effect == string(corev1.TaintEffectNoExecute)) && (name == "" || name == key)
+		}) {
+			list = append(list, map[string]any{"key": key, "operator": "Exists", "effect": string(corev1.TaintEffectNoExecute), "tolerationSeconds": int64(300)})
+		}
+	}
+	_ = unstructured.SetNestedSlice(u.Object, list, "spec", "tolerations") // only fails where spec is no object, which decoding excludes
 }
 
 // selectOwn gives a Job the selector and the labels by which it finds its own

@@ -6,8 +6,10 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,6 +61,74 @@ func (n Node) Lives() bool {
 
 func (n Node) object() *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}}
+}
+
+// Evicts reports whether the Node has a taint by which Pods have to leave.
+func (n Node) Evicts() bool {
+	return slices.ContainsFunc(n.Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectNoExecute })
+}
+
+// Stays reports whether a Pod may stay on a Node with such taints, and until
+// when; zero for as long as they are there.
+func (n Needs) Stays(node Node, now time.Time) (stays bool, until time.Time) {
+	for _, t := range node.Taints {
+		if t.Effect != corev1.TaintEffectNoExecute {
+			continue
+		}
+		if !tolerated(n.tolerations, &t) {
+			return false, time.Time{}
+		}
+		since := now
+		if t.TimeAdded != nil {
+			since = t.TimeAdded.Time
+		}
+		for _, x := range n.tolerations {
+			if x.TolerationSeconds != nil && tolerated([]corev1.Toleration{x}, &t) {
+				until = Sooner(until, since.Add(time.Duration(*x.TolerationSeconds)*time.Second))
+			}
+		}
+	}
+	return until.IsZero() || now.Before(until), until
+}
+
+// PodCIDR is the first /24 of a subnet that no Node has; of IPv6 the first /64.
+// It is empty if there is none.
+func PodCIDR(subnet string, nodes []Node) string {
+	first, _, _ := strings.Cut(subnet, ",")
+	all, err := netip.ParsePrefix(strings.TrimSpace(first))
+	if err != nil {
+		return ""
+	}
+	bits := 24
+	if all.Addr().Is6() {
+		bits = 64
+	}
+	taken := map[string]bool{}
+	for _, n := range nodes {
+		taken[n.PodCIDR] = true
+	}
+	for at, n := all.Masked().Addr(), 0; all.Contains(at) && n <= len(nodes); n++ {
+		r := netip.PrefixFrom(at, max(bits, all.Bits()))
+		if !taken[r.String()] {
+			return r.String()
+		}
+		at = after(r)
+	}
+	return ""
+}
+
+// after is the first address behind a range.
+func after(r netip.Prefix) netip.Addr {
+	raw, last := r.Addr().AsSlice(), (r.Bits()-1)/8
+	step := byte(1) << (7 - (r.Bits()-1)%8)
+	for i := last; i >= 0; i-- {
+		if raw[i] += step; raw[i] != 0 {
+			break
+		}
+		step = 1
+	}
+	next, _ := netip.AddrFromSlice(raw) // as long as it was
+	return next
 }
 
 // Place is a Node with what runs on it.
