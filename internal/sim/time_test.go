@@ -47,8 +47,6 @@ func TestADrainEndsWithItsTimeout(t *testing.T) {
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db"}}
 	budget.Spec = policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels}}
 	w.must(errors.Join(c.Create(t.Context(), pod), c.Create(t.Context(), budget)))
-	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
-	w.must(c.Status().Update(t.Context(), pod))
 	change(t, w, "demo-workers", &clusterv1.MachineDeployment{}, "let drains take ten minutes", func(d *clusterv1.MachineDeployment) {
 		d.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(600))
 	})
