@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/api/validation/path"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/addresses"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/patching"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
@@ -262,4 +264,38 @@ func unset(u *unstructured.Unstructured, path ...string) {
 
 func invalid(k *kinds.Kind, name string, errs ...*field.Error) error {
 	return apierrors.NewInvalid(k.GroupKind(), name, errs)
+}
+
+var serviceKind = kinds.ByType(&corev1.Service{})
+
+// allocate gives a Service its address and ports. was is nil at creation.
+func (s *Store) allocate(was, u *unstructured.Unstructured) error {
+	var svc corev1.Service
+	if err := into(u, &svc); err != nil {
+		return err
+	}
+	before, text := "", ""
+	if was != nil {
+		before, _, _ = unstructured.NestedString(was.Object, "spec", "clusterIP")
+	}
+	cidr := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}}
+	if s.Load(cidr) == nil && len(cidr.Spec.CIDRs) > 0 { // there is none in a cluster of an earlier version
+		text = cidr.Spec.CIDRs[0]
+	}
+	var others []corev1.Service
+	entries, _ := s.raw.List(serviceKind.GroupResource(), "")
+	for _, e := range entries {
+		var other corev1.Service
+		if (e.Key.Namespace != svc.Namespace || e.Key.Name != svc.Name) && decodeInto(serviceKind, e, &other) == nil {
+			others = append(others, other)
+		}
+	}
+	if err := addresses.Allocate(&svc, before, addresses.Range(text), others); err != nil {
+		return invalid(serviceKind, svc.Name, err)
+	}
+	full, _, err := s.FromTyped(&svc)
+	if err == nil {
+		u.Object["spec"] = full.Object["spec"]
+	}
+	return err
 }

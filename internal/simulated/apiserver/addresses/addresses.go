@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objects
+// Package addresses gives Services what an API server gives them: addresses of
+// the cluster, and ports of its Nodes.
+package addresses
 
 import (
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 )
 
 // Where the addresses and ports of Services lie, as kubeadm and API servers
@@ -26,37 +22,26 @@ const (
 	nodePorts           = 2768
 )
 
-var serviceKind = kinds.ByType(&corev1.Service{})
-
-// serviceRange is the range that the cluster was made with.
-func (s *Store) serviceRange() netip.Prefix {
-	r := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}}
-	text := defaultServiceRange // of a cluster that was made before there were such objects
-	if s.Load(r) == nil && len(r.Spec.CIDRs) > 0 {
-		text = r.Spec.CIDRs[0]
-	}
+// Range reads the range of a cluster; of one that says nothing it is kubeadm's.
+func Range(text string) netip.Prefix {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
-		return netip.MustParsePrefix(defaultServiceRange)
+		p = netip.MustParsePrefix(defaultServiceRange)
 	}
 	return p.Masked()
 }
 
-// allocate gives a Service its address and ports, and keeps those it had. was
-// is nil at creation.
-func (s *Store) allocate(was, u *unstructured.Unstructured) error {
-	var svc corev1.Service
-	if err := into(u, &svc); err != nil {
-		return err
-	}
-	if was != nil && svc.Spec.ClusterIP == "" {
-		svc.Spec.ClusterIP, _, _ = unstructured.NestedString(was.Object, "spec", "clusterIP")
-	}
-	addresses, ports := s.allocated(svc.Namespace, svc.Name)
+// Allocate gives a Service its address and ports, and keeps what it had at the
+// address was. The others are those that have theirs.
+func Allocate(svc *corev1.Service, was string, r netip.Prefix, others []corev1.Service) *field.Error {
+	addresses, ports := taken(others)
 	spec := &svc.Spec
+	if spec.ClusterIP == "" {
+		spec.ClusterIP = was
+	}
 	if spec.Type == corev1.ServiceTypeExternalName {
 		spec.ClusterIP, spec.ClusterIPs = "", nil
-	} else if err := s.address(&svc, addresses); err != nil {
+	} else if err := address(svc, r, addresses); err != nil {
 		return err
 	}
 	outside := spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer
@@ -82,22 +67,13 @@ func (s *Store) allocate(was, u *unstructured.Unstructured) error {
 	if spec.Type == corev1.ServiceTypeLoadBalancer && spec.AllocateLoadBalancerNodePorts == nil {
 		spec.AllocateLoadBalancerNodePorts = new(true)
 	}
-	full, _, err := s.FromTyped(&svc)
-	if err == nil {
-		u.Object["spec"] = full.Object["spec"]
-	}
-	return err
+	return nil
 }
 
-// allocated are the addresses and ports of all other Services.
-func (s *Store) allocated(namespace, name string) (addresses map[string]bool, ports map[int32]bool) {
+// taken are the addresses and ports that Services have.
+func taken(by []corev1.Service) (addresses map[string]bool, ports map[int32]bool) {
 	addresses, ports = map[string]bool{}, map[int32]bool{}
-	entries, _ := s.raw.List(serviceKind.GroupResource(), "")
-	for _, e := range entries {
-		var svc corev1.Service
-		if e.Key.Namespace == namespace && e.Key.Name == name || json.Unmarshal(e.Raw, &svc) != nil {
-			continue
-		}
+	for _, svc := range by {
 		addresses[svc.Spec.ClusterIP] = true
 		for _, p := range svc.Spec.Ports {
 			ports[p.NodePort] = true
@@ -106,8 +82,8 @@ func (s *Store) allocated(namespace, name string) (addresses map[string]bool, po
 	return addresses, ports
 }
 
-func (s *Store) address(svc *corev1.Service, taken map[string]bool) error {
-	spec, r := &svc.Spec, s.serviceRange()
+func address(svc *corev1.Service, r netip.Prefix, taken map[string]bool) *field.Error {
+	spec := &svc.Spec
 	if spec.ClusterIP == "" && len(spec.ClusterIPs) > 0 {
 		spec.ClusterIP = spec.ClusterIPs[0]
 	}
@@ -126,7 +102,7 @@ func (s *Store) address(svc *corev1.Service, taken map[string]bool) error {
 			why = fmt.Sprintf("failed to allocate IP %s: provided IP is already allocated", ip)
 		}
 		if why != "" {
-			return invalid(serviceKind, svc.Name, field.Invalid(field.NewPath("spec", "clusterIPs"), []string{spec.ClusterIP}, why))
+			return field.Invalid(field.NewPath("spec", "clusterIPs"), []string{spec.ClusterIP}, why)
 		}
 	}
 	spec.ClusterIPs = []string{spec.ClusterIP}
