@@ -86,7 +86,7 @@ var definedExchanges = []exchange{
 	{name: "make one of a size that is not there", method: "POST", path: gadgetsPath, body: gadget("b", `{"size":"huge"}`)},
 	{name: "make one without a size", method: "POST", path: gadgetsPath, body: gadget("b", `{}`)},
 	{name: "make one without a spec", method: "POST", path: gadgetsPath, body: `{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"b"}}`},
-	{name: "make one with another type", method: "POST", path: gadgetsPath, body: gadget("b", `{"size":1,"replicas":"x"}`)},
+	{name: "make one with another type", method: "POST", path: gadgetsPath, body: gadget("b", `{"size":"small","replicas":"x"}`)},
 	{name: "make one that breaks a rule", method: "POST", path: gadgetsPath, body: gadget("b", `{"size":"small","replicas":4}`)},
 	{name: "make one with a bad time", method: "POST", path: gadgetsPath, body: gadget("b", `{"size":"small","when":"now"}`)},
 	{name: "make one with a port twice", method: "POST", path: gadgetsPath, body: gadget("b", `{"size":"small","ports":[{"port":1},{"port":1}]}`)},

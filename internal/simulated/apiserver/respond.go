@@ -87,3 +87,18 @@ func respondAs(w http.ResponseWriter, media string, v any) error {
 	_, _ = w.Write(body) // a client that left needs no answer
 	return nil
 }
+
+// recorder remembers the code of an answer.
+type recorder struct {
+	http.ResponseWriter
+	code int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (r *recorder) WriteHeader(code int) {
+	r.code = code
+	r.ResponseWriter.WriteHeader(code)
+}
+
+// Unwrap lets an http.ResponseController reach what it wraps.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

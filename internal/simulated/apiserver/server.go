@@ -29,6 +29,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/access"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/counting"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
@@ -88,7 +89,7 @@ type Server struct {
 	objects *objects.Store
 	authn   *access.Authenticator
 	authz   *access.Authorizer
-	counted counted
+	counted counting.Requests
 	serving atomic.Int64 // requests, but for those that last
 	watches atomic.Int64
 
@@ -276,7 +277,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer s.serving.Add(-1)
 	}
 	rec := &recorder{ResponseWriter: w, code: http.StatusOK}
-	defer func() { s.counted.count(req, rec.code) }()
+	defer func() { s.count(req, rec.code) }()
 	if req.sub == "portforward" { // it takes the connection over, which a recorder cannot
 		err = s.route(w, req)
 	} else {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/custom"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/reshaping"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
 
@@ -79,7 +80,7 @@ func Read(k *kinds.Kind, e *store.Entry) (*unstructured.Unstructured, error) {
 	if k.Custom != nil {
 		_, err = k.Custom.Fit(u)
 	} else {
-		err = reshape(u, k.GroupVersionKind)
+		err = reshaping.To(u, k.GroupVersionKind)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read stored %s %s/%s as %s: %w", e.Key.Resource, e.Key.Namespace, e.Key.Name, k.GroupVersion(), err)
@@ -129,7 +130,7 @@ func encode(k *kinds.Kind, u *unstructured.Unstructured, version uint64) (*store
 func storedForm(k *kinds.Kind, u *unstructured.Unstructured) (raw []byte, err error) {
 	if k.GroupVersionKind != k.StoredAs {
 		u = u.DeepCopy()
-		err = reshape(u, k.StoredAs)
+		err = reshaping.To(u, k.StoredAs)
 	}
 	if err == nil {
 		raw, err = json.Marshal(u.Object)

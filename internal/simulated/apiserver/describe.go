@@ -3,9 +3,11 @@
 package apiserver
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/counting"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/openapi"
 )
 
@@ -56,4 +58,28 @@ func describe(w http.ResponseWriter, r *request, d *openapi.Document, media stri
 		return
 	}
 	_, _ = w.Write(d.JSON) // a client that left needs no answer
+}
+
+// count adds a request that was answered with a code. What is not served is
+// not told apart: clients could invent names without end.
+func (s *Server) count(r *request, code int) {
+	c := counting.Request{Verb: strings.ToUpper(r.verb), Code: code}
+	if r.kind != nil {
+		c.Group, c.Version, c.Resource, c.Sub = r.gvr.Group, r.gvr.Version, r.gvr.Resource, r.sub
+	}
+	s.counted.Count(c)
+}
+
+// metrics answers /metrics, in the names of an API server.
+func (s *Server) metrics(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8; escaping=underscores")
+	s.counted.Write(w)
+	fmt.Fprint(w, "# HELP apiserver_storage_objects [STABLE] Number of stored objects at the time of last check split by kind.\n# TYPE apiserver_storage_objects gauge\n")
+	for _, k := range s.objects.Kinds().All() {
+		if entries, _ := s.objects.Entries().List(k.Stored(), ""); len(entries) > 0 && k.GroupVersionKind == k.StoredAs {
+			fmt.Fprintf(w, "apiserver_storage_objects{resource=%q} %d\n", k.GroupResource().String(), len(entries))
+		}
+	}
+	v := s.versionInfo()
+	fmt.Fprintf(w, "# HELP kubernetes_build_info [ALPHA] A metric with a constant '1' value labeled by the version.\n# TYPE kubernetes_build_info gauge\nkubernetes_build_info{git_version=%q,major=%q,minor=%q} 1\n", v.GitVersion, v.Major, v.Minor)
 }

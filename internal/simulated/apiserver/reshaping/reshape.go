@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package objects
+// Package reshaping makes objects of one kind those of another that they are
+// also served as.
+package reshaping
 
 import (
 	"encoding/json"
@@ -11,8 +13,8 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// reshape makes u an object of another kind that is kept as the same.
-func reshape(u *unstructured.Unstructured, to schema.GroupVersionKind) error {
+// To makes u an object of another kind that is kept as the same.
+func To(u *unstructured.Unstructured, to schema.GroupVersionKind) error {
 	from := u.GroupVersionKind()
 	u.SetGroupVersionKind(to)
 	switch {
@@ -54,6 +56,10 @@ func renameFields(u *unstructured.Unstructured, core bool) {
 // otherMetrics holds what the first version of an autoscaler has no fields
 // for, so that it is not lost when that version is written.
 const otherMetrics = "autoscaling.alpha.kubernetes.io/metrics"
+
+func unset(u *unstructured.Unstructured, path ...string) {
+	unstructured.RemoveNestedField(u.Object, path...)
+}
 
 func isCPU(metric any) bool {
 	m, _ := metric.(map[string]any)
