@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -259,9 +260,31 @@ func nodeReady(n *corev1.Node) corev1.ConditionStatus {
 	return ""
 }
 
+// atRest waits until the cluster's controllers have brought up a Pod of kube-proxy
+// on each Node.
+func (l *lab) atRest() {
+	l.t.Helper()
+	c := l.client()
+	for {
+		nodes, err := c.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{})
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		proxies, err := c.AppsV1().DaemonSets(metav1.NamespaceSystem).Get(context.Background(), "kube-proxy", metav1.GetOptions{})
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		if int(proxies.Status.NumberAvailable) == len(nodes.Items) {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
 // objects is everything kube-system and the cluster scope have, as versions.
 func (l *lab) versions() map[string]string {
 	l.t.Helper()
+	l.atRest()
 	out := map[string]string{}
 	c, all := l.client(), metav1.ListOptions{}
 	note := func(list any, err error) {
