@@ -74,12 +74,12 @@ func (s *Server) count(r *request, code int) {
 func (s *Server) metrics(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8; escaping=underscores")
 	s.counted.Write(w)
-	fmt.Fprint(w, "# HELP apiserver_storage_objects [STABLE] Number of stored objects at the time of last check split by kind.\n# TYPE apiserver_storage_objects gauge\n")
+	_, _ = fmt.Fprint(w, "# HELP apiserver_storage_objects [STABLE] Number of stored objects at the time of last check split by kind.\n# TYPE apiserver_storage_objects gauge\n")
 	for _, k := range s.objects.Kinds().All() {
 		if entries, _ := s.objects.Entries().List(k.Stored(), ""); len(entries) > 0 && k.GroupVersionKind == k.StoredAs {
-			fmt.Fprintf(w, "apiserver_storage_objects{resource=%q} %d\n", k.GroupResource().String(), len(entries))
+			_, _ = fmt.Fprintf(w, "apiserver_storage_objects{resource=%q} %d\n", k.GroupResource().String(), len(entries))
 		}
 	}
 	v := s.versionInfo()
-	fmt.Fprintf(w, "# HELP kubernetes_build_info [ALPHA] A metric with a constant '1' value labeled by the version.\n# TYPE kubernetes_build_info gauge\nkubernetes_build_info{git_version=%q,major=%q,minor=%q} 1\n", v.GitVersion, v.Major, v.Minor)
+	_, _ = fmt.Fprintf(w, "# HELP kubernetes_build_info [ALPHA] A metric with a constant '1' value labeled by the version.\n# TYPE kubernetes_build_info gauge\nkubernetes_build_info{git_version=%q,major=%q,minor=%q} 1\n", v.GitVersion, v.Major, v.Minor)
 }

@@ -40,9 +40,9 @@ func (c *Requests) Write(w io.Writer) {
 	c.mu.Lock()
 	counts := maps.Clone(c.of)
 	c.mu.Unlock()
-	fmt.Fprint(w, "# HELP apiserver_request_total [STABLE] Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code.\n# TYPE apiserver_request_total counter\n")
+	_, _ = fmt.Fprint(w, "# HELP apiserver_request_total [STABLE] Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code.\n# TYPE apiserver_request_total counter\n")
 	for _, r := range slices.SortedFunc(maps.Keys(counts), compare) {
-		fmt.Fprintf(w, "apiserver_request_total{code=\"%d\",component=\"apiserver\",dry_run=\"\",group=%q,resource=%q,scope=\"\",subresource=%q,verb=%q,version=%q} %d\n",
+		_, _ = fmt.Fprintf(w, "apiserver_request_total{code=\"%d\",component=\"apiserver\",dry_run=\"\",group=%q,resource=%q,scope=\"\",subresource=%q,verb=%q,version=%q} %d\n",
 			r.Code, r.Group, r.Resource, r.Sub, r.Verb, r.Version, counts[r])
 	}
 }
