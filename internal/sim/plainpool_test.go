@@ -84,12 +84,13 @@ func (p plainPool) joins(id string, ready corev1.ConditionStatus) {
 		node.Spec = corev1.NodeSpec{ProviderID: "x://" + id, Taints: []corev1.Taint{{Key: "node.cluster.x-k8s.io/uninitialized", Effect: corev1.TaintEffectNoSchedule}}}
 		p.must(p.nodes.Create(p.t.Context(), node))
 	}
+	before := node.DeepCopy() // to which the cluster's controllers may add
 	node.Status.NodeInfo.KubeletVersion = "v1.36.3"
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(p.Clock.Now())}}
 	for _, c := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
 		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: c, Status: corev1.ConditionFalse})
 	}
-	p.must(p.nodes.Status().Update(p.t.Context(), node))
+	p.must(p.nodes.Status().Patch(p.t.Context(), node, client.MergeFrom(before)))
 }
 
 // tell writes how the pool and its Nodes are.
