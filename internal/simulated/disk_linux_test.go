@@ -63,12 +63,12 @@ func TestAFullDiskIsToldAndCostsNothing(t *testing.T) {
 	l.dir = filepath.Join(disk, "simulated")
 	l.start()
 	machines := append(l.controlPlane(1), l.mustRun("w-1", l.workerData()))
+	before := l.versions()
 	filler := filepath.Join(disk, "filler")
 	var full error
 	for full == nil {
 		full = appendTo(filler, 4<<10)
 	}
-	before := l.versions()
 	other := clusterSpec{Namespace: "ns", Name: "other", UID: l.cluster.UID + "-other"}
 	if _, err := l.b.ensureCluster(other); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("another cluster: %v", err)

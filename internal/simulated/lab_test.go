@@ -265,7 +265,7 @@ func nodeReady(n *corev1.Node) corev1.ConditionStatus {
 func (l *lab) atRest() {
 	l.t.Helper()
 	c := l.client()
-	for {
+	for begin := time.Now(); time.Since(begin) < time.Minute; runtime.Gosched() {
 		nodes, err := c.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{})
 		if err != nil {
 			l.t.Fatal(err)
@@ -277,8 +277,8 @@ func (l *lab) atRest() {
 		if int(proxies.Status.NumberAvailable) == len(nodes.Items) {
 			return
 		}
-		runtime.Gosched()
 	}
+	l.t.Fatal("kube-proxy does not run on all Nodes")
 }
 
 // objects is everything kube-system and the cluster scope have, as versions.
