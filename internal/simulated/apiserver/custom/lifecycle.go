@@ -47,8 +47,8 @@ func Settle(sub string, was, next *unstructured.Unstructured) (field.ErrorList, 
 	var errs field.ErrorList
 	switch {
 	case was == nil:
-		whole.PrepareForCreate(context.TODO(), in)
-		errs = whole.Validate(context.TODO(), in)
+		whole.PrepareForCreate(context.Background(), in)
+		errs = whole.Validate(context.Background(), in)
 	default:
 		old, err := fromStored(was)
 		if err != nil {
@@ -58,8 +58,8 @@ func Settle(sub string, was, next *unstructured.Unstructured) (field.ErrorList, 
 		if sub == "status" {
 			strategy = status
 		}
-		strategy.PrepareForUpdate(context.TODO(), in, old)
-		errs = strategy.ValidateUpdate(context.TODO(), in, old)
+		strategy.PrepareForUpdate(context.Background(), in, old)
+		errs = strategy.ValidateUpdate(context.Background(), in, old)
 	}
 	if len(errs) > 0 {
 		return errs, nil

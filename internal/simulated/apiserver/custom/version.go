@@ -177,11 +177,11 @@ func (v *Version) Prepare(sub string, was, next *unstructured.Unstructured) erro
 	case err != nil:
 		return err
 	case was == nil:
-		c.whole.PrepareForCreate(context.TODO(), next)
+		c.whole.PrepareForCreate(context.Background(), next)
 	case sub == "status":
-		c.status.PrepareForUpdate(context.TODO(), next, was)
+		c.status.PrepareForUpdate(context.Background(), next, was)
 	default:
-		c.whole.PrepareForUpdate(context.TODO(), next, was)
+		c.whole.PrepareForUpdate(context.Background(), next, was)
 	}
 	return nil
 }
@@ -193,11 +193,11 @@ func (v *Version) Validate(sub string, was, next *unstructured.Unstructured) (fi
 	case err != nil:
 		return nil, err
 	case was == nil:
-		return c.whole.Validate(context.TODO(), next), nil
+		return c.whole.Validate(context.Background(), next), nil
 	case sub == "status":
-		return c.status.ValidateUpdate(context.TODO(), next, was), nil
+		return c.status.ValidateUpdate(context.Background(), next, was), nil
 	}
-	return c.whole.ValidateUpdate(context.TODO(), next, was), nil
+	return c.whole.ValidateUpdate(context.Background(), next, was), nil
 }
 
 // Table shows objects as the columns of the definition.
@@ -210,7 +210,7 @@ func (v *Version) Table(objs ...*unstructured.Unstructured) (*metav1.Table, erro
 	for _, u := range objs {
 		list.Items = append(list.Items, *u)
 	}
-	return c.table.ConvertToTable(context.TODO(), list, nil)
+	return c.table.ConvertToTable(context.Background(), list, nil)
 }
 
 // Selectable lists the fields that may be selected by, beside name and
