@@ -220,7 +220,7 @@ func (o *options) create(env *command.Env, h header) (*record, error) {
 		if o.mgmt.DataDir == "" {
 			return nil, command.Misuse(errors.New("--record is needed: neither XDG_DATA_HOME nor HOME says where the data directory is"))
 		}
-		name = filepath.Join(o.mgmt.DataDir, "chaos", fmt.Sprintf("%s-%d.jsonl", h.Began.Format("20060102-150405"), h.Seed))
+		name = filepath.Join(o.mgmt.DataDir, "chaos", fmt.Sprintf("%s-%d.jsonl", h.Began.Format("20060102-150405.000"), h.Seed))
 	}
 	f, err := newRecord(name, h)
 	if err == nil {
