@@ -31,8 +31,9 @@ type Growth struct {
 	// many collections cost half as much.
 	Small int
 	Large uint64
-	// Percent is how much any other may grow.
-	Percent int
+	// Kept is in bytes: any other heap may double but for these, so that a fleet
+	// which is ten times as large is not collected ten times as dearly.
+	Kept uint64
 	// Sample is of how many allocated bytes one has the stack noted that allocated
 	// it, for profiles of the heap. 0 leaves it at Go's half a megabyte.
 	Sample int
@@ -86,7 +87,7 @@ func (g Growth) percent(inUse, expected uint64) int {
 		}
 		return int(min((size-inUse)*100/inUse, math.MaxInt32))
 	}
-	percent := max(g.Percent, to(g.Floor), min(g.Small, to(g.Large)))
+	percent := max(to(g.Floor), min(g.Small, to(g.Large)), to(2*inUse-min(g.Kept, inUse)))
 	if expected > inUse {
 		percent = max(percent, to(expected+expected*uint64(g.percent(expected, 0))/100))
 	}

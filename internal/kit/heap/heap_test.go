@@ -21,15 +21,15 @@ func TestGrowth(t *testing.T) {
 		"a small one":                                     {400 * mib, 0, 120},
 		"almost a large one":                              {500 * mib, 0, 80},
 		"a large one":                                     {600 * mib, 0, 60},
-		"far above":                                       {3000 * mib, 0, 60},
+		"far above":                                       {3000 * mib, 0, 92},
 		"a little that is expected to stay so":            {100 * mib, 110 * mib, 200},
 		"a little grows to what a small one would":        {100 * mib, 250 * mib, 450},
 		"a little grows to what almost a large one would": {100 * mib, 500 * mib, 800},
-		"a little grows to what one far above would":      {100 * mib, 3000 * mib, 4700},
+		"a little grows to what one far above would":      {100 * mib, 3000 * mib, 5660},
 		"as much as was expected":                         {500 * mib, 500 * mib, 80},
 		"more than was expected":                          {600 * mib, 500 * mib, 60},
 	}
-	g := Growth{Floor: 300 * mib, Small: 120, Large: 900 * mib, Percent: 60}
+	g := Growth{Floor: 300 * mib, Small: 120, Large: 900 * mib, Kept: 240 * mib}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,7 +47,7 @@ func TestTuneFollowsTheHeap(t *testing.T) {
 		debug.SetGCPercent(old)
 		runtime.MemProfileRate = rate
 	}()
-	Tune(Growth{Floor: 1 << 40, Percent: 80, Sample: 4 << 20})
+	Tune(Growth{Floor: 1 << 40, Sample: 4 << 20})
 	if runtime.MemProfileRate != 4<<20 {
 		t.Errorf("one of %d bytes is noted, want one of %d", runtime.MemProfileRate, 4<<20)
 	}
@@ -87,7 +87,7 @@ func TestWhatIsExpectedCountsUntilItIsNotAnyMore(t *testing.T) {
 	if got := percent(1 << 40); got != 100 {
 		t.Errorf("percentage %d of a process that is not tuned, want its own", got)
 	}
-	Tune(Growth{Floor: 16 << 30, Percent: 80})
+	Tune(Growth{Floor: 16 << 30})
 	if low, high, end := percent(0), percent(1<<40), percent(0); high <= low || end >= high {
 		t.Errorf("percentages %d, %d and %d, want the second to be the largest", low, high, end)
 	}
