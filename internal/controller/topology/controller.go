@@ -42,6 +42,10 @@ const Name = "topology"
 // manager owns the fields of a topology's objects that it wants.
 const manager = metadata.Topologies
 
+// followUp is what lies between two looks at a topology: what it has made changes a
+// dozen times while a cluster comes up, and each look is at all of it.
+const followUp = 500 * time.Millisecond
+
 // Extensions call runtime extensions, and remember answers.
 type Extensions interface {
 	CallExtension(ctx context.Context, hook any, forObject metav1.Object, name string, request hooksv1.RequestObject, response hooksv1.ResponseObject) error
@@ -77,7 +81,7 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 	if r.Mgmt == nil || r.Live == nil || r.Providers == nil || r.Classes == nil || r.Schemas == nil || r.Workload == nil || r.Extensions == nil || r.Clock == nil || r.Recorder == nil {
 		return errors.New("topology: Mgmt, Live, Providers, Classes, Schemas, Workload, Extensions, Clock and Recorder are required")
 	}
-	c, err := controller.For(mgr, Name, &clusterv1.Cluster{}, clusterMatters()).
+	c, err := controller.For(mgr, Name, &clusterv1.Cluster{}, clusterMatters(), begun()).
 		Watches(&clusterv1.ClusterClass{}, controller.OfClass(r.Mgmt), classMatters()).
 		Watches(&clusterv1.MachineDeployment{}, ofOwned, ownedMatters()).
 		Watches(&clusterv1.MachinePool{}, ofOwned, poolMatters()).
@@ -88,6 +92,7 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 		WatchesSource(r.Workload.Source(&corev1.Node{}, r.ofNode)).
 		WatchesSource(r.Workload.Source(nil, r.ofNode)).
 		Concurrency(50).
+		Pace(followUp).
 		Build(r)
 	r.watcher = c
 	return err

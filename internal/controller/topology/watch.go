@@ -36,6 +36,14 @@ func clusterMatters() predicate.Predicate {
 	})
 }
 
+// begun leaves out a Cluster that has just been created: it has no finalizer yet,
+// and there is nothing to do before it has.
+func begun() predicate.Predicate {
+	return predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool {
+		return controllerutil.ContainsFinalizer(e.Object, clusterv1.ClusterFinalizer)
+	}}
+}
+
 // classMatters waits for the controller of classes: a spec that it has not looked at
 // is of no use yet, and each of the Clusters would say so for a moment.
 func classMatters() predicate.Predicate {

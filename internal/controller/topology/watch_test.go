@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 )
@@ -41,6 +42,23 @@ func TestWhatOfAClassWakesItsClusters(t *testing.T) {
 		tc.change(is)
 		if got := classMatters().Update(event.UpdateEvent{ObjectOld: was, ObjectNew: is}); got != tc.want {
 			t.Errorf("%s: %t, want %t", name, got, tc.want)
+		}
+	}
+}
+
+// TestAClusterIsLookedAtOnceItHasItsFinalizer, and when it has gone.
+func TestAClusterIsLookedAtOnceItHasItsFinalizer(t *testing.T) {
+	t.Parallel()
+	bare, held := &clusterv1.Cluster{}, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Finalizers: []string{clusterv1.ClusterFinalizer}}}
+	p := predicate.And(clusterMatters(), begun())
+	for what, got := range map[string]bool{
+		"created without":     !p.Create(event.CreateEvent{Object: bare}),
+		"there at a start":    p.Create(event.CreateEvent{Object: held}),
+		"given its finalizer": p.Update(event.UpdateEvent{ObjectOld: bare, ObjectNew: held}),
+		"gone":                p.Delete(event.DeleteEvent{Object: bare}),
+	} {
+		if !got {
+			t.Errorf("%s: not so", what)
 		}
 	}
 }

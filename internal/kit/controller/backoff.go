@@ -17,8 +17,9 @@ import (
 type backoff struct {
 	workqueue.TypedRateLimiter[reconcile.Request]
 
-	mu    sync.Mutex // guards asked
+	mu    sync.Mutex // guards asked and kept
 	asked map[reconcile.Request]timer
+	kept  map[reconcile.Request]bool
 }
 
 // timer is when a reconcile that failed wants to be called again.
@@ -31,6 +32,26 @@ func newBackoff() *backoff {
 	return &backoff{
 		TypedRateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
 		asked:            map[reconcile.Request]timer{},
+		kept:             map[reconcile.Request]bool{},
+	}
+}
+
+// keep has the queue's next Forget do nothing: a reconcile that was put off did not
+// go better than the one before it.
+func (b *backoff) keep(req reconcile.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.kept[req] = true
+}
+
+// Forget implements workqueue.TypedRateLimiter.
+func (b *backoff) Forget(req reconcile.Request) {
+	b.mu.Lock()
+	kept := b.kept[req]
+	delete(b.kept, req)
+	b.mu.Unlock()
+	if !kept {
+		b.TypedRateLimiter.Forget(req)
 	}
 }
 

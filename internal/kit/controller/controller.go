@@ -51,6 +51,7 @@ type Builder[T client.Object] struct {
 	obj         T
 	build       *builder.Builder
 	concurrency int
+	pace        time.Duration
 	unfiltered  bool
 }
 
@@ -86,6 +87,14 @@ func (b *Builder[T]) Concurrency(n int) *Builder[T] {
 	return b
 }
 
+// Pace has the reconciles of one object begin at least d apart: all that wakes the
+// controller for it meanwhile is seen to by one. It is for those that look at a lot
+// each time, and are woken by many.
+func (b *Builder[T]) Pace(d time.Duration) *Builder[T] {
+	b.pace = d
+	return b
+}
+
 // Unfiltered takes every object, whatever the label that the manager looks for:
 // those of a kind that all managers share have none.
 func (b *Builder[T]) Unfiltered() *Builder[T] {
@@ -105,6 +114,7 @@ func (b *Builder[T]) Complete(r reconcile.ObjectReconciler[T]) error {
 func (b *Builder[T]) Build(r reconcile.ObjectReconciler[T]) (ctrlcontroller.Controller, error) {
 	w := newRunner(b.name, b.obj, r, newPending(b.mgr.GetClient(), b.mgr.GetAPIReader(), clock.RealClock{}))
 	w.finishing = finishing(b.mgr)
+	w.pace.every = b.pace
 	if !b.unfiltered {
 		w.filter = watchFilter(b.mgr)
 	}
@@ -162,6 +172,7 @@ type runner[T client.Object] struct {
 	inner     reconcile.ObjectReconciler[T]
 	make      func() T
 	pending   *pending
+	pace      pace
 	retries   workqueue.TypedRateLimiter[reconcile.Request] // of conflicts
 	backoff   *backoff                                      // of failures
 	forget    func(client.ObjectKey)
@@ -183,14 +194,15 @@ func newRunner[T client.Object](name string, obj T, r reconcile.ObjectReconciler
 // Reconcile implements reconcile.Reconciler.
 func (w *runner[T]) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	started := time.Now()
-	if after := w.pending.wait(ctx, req); after > 0 {
-		staleSkips.WithLabelValues(w.name).Inc()
+	if after := w.wait(ctx, req); after > 0 {
+		w.backoff.keep(req)
 		return reconcile.Result{RequeueAfter: after}, nil
 	}
 	obj := w.make()
 	if err := w.mgmt.Get(ctx, req.NamespacedName, obj); err != nil {
 		if apierrors.IsNotFound(err) {
 			w.retries.Forget(req)
+			w.pace.forget(req)
 			w.forget(req.NamespacedName)
 			return reconcile.Result{}, nil
 		}
@@ -203,11 +215,24 @@ func (w *runner[T]) Reconcile(ctx context.Context, req reconcile.Request) (recon
 		log := ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KRef(obj.GetNamespace(), name))
 		ctx = ctrl.LoggerInto(ctx, log)
 	}
+	w.pace.begin(req, w.pending.clock.Now())
 	ctx = w.pending.recording(ctx, req)
 	res, err := w.inner.Reconcile(ctx, obj)
 	res, err = w.settle(ctx, req, res, err)
 	observe(w.name, started, res, err)
 	return res, err
+}
+
+// wait returns how long to put a reconcile off.
+func (w *runner[T]) wait(ctx context.Context, req reconcile.Request) time.Duration {
+	if after := w.pace.wait(req, w.pending.clock.Now()); after > 0 {
+		return after
+	}
+	after := w.pending.wait(ctx, req)
+	if after > 0 {
+		staleSkips.WithLabelValues(w.name).Inc()
+	}
+	return after
 }
 
 // settle turns a conflict, which only says that the cache was behind, into a
