@@ -92,7 +92,7 @@ func NewServiceAccount(a Algorithm) (Pair, error) {
 	if err != nil {
 		return Pair{}, fmt.Errorf("encode public key: %w", err)
 	}
-	private, err := encodeKey(key)
+	private, err := EncodeKey(key)
 	if err != nil {
 		return Pair{}, err
 	}
@@ -181,24 +181,34 @@ func (l Leaf) template(ca *x509.Certificate) *x509.Certificate {
 }
 
 func sign(template, parent *x509.Certificate, key, parentKey crypto.Signer) (Pair, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	serial, err := NewSerial()
 	if err != nil {
-		return Pair{}, fmt.Errorf("make a serial number: %w", err)
+		return Pair{}, err
 	}
-	template.SerialNumber = serial.Add(serial, big.NewInt(1)) // zero is not allowed
+	template.SerialNumber = serial
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), parentKey)
 	if err != nil {
 		return Pair{}, fmt.Errorf("sign certificate %q: %w", template.Subject.CommonName, err)
 	}
-	private, err := encodeKey(key)
+	private, err := EncodeKey(key)
 	if err != nil {
 		return Pair{}, err
 	}
 	return Pair{Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), Key: private}, nil
 }
 
-// encodeKey uses the forms that every Kubernetes component reads.
-func encodeKey(key crypto.Signer) ([]byte, error) {
+// NewSerial makes the serial number of a certificate.
+func NewSerial() (*big.Int, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, fmt.Errorf("make a serial number: %w", err)
+	}
+	return serial.Add(serial, big.NewInt(1)), nil // zero is not allowed
+}
+
+// EncodeKey writes an ECDSA or RSA key in PEM, in the forms that every Kubernetes
+// component reads.
+func EncodeKey(key crypto.Signer) ([]byte, error) {
 	switch k := key.(type) {
 	case *ecdsa.PrivateKey:
 		der, err := x509.MarshalECPrivateKey(k)

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signing
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/capstan-dev/capstan/internal/kit/certs"
+)
+
+// Authority signs certificates. The zero value has each sign itself.
+type Authority struct {
+	chain []*x509.Certificate // from the one that signs up to the topmost that is known
+	key   crypto.Signer
+
+	// What is noted in certificates.
+	CRLDistributionPoints, OCSPServers, IssuingCertificateURLs []string
+}
+
+// SelfSigned reports whether each certificate signs itself.
+func (a Authority) SelfSigned() bool { return a.key == nil }
+
+// Open reads an authority: its certificate, followed by those of who signed it if
+// it is not the topmost, and its key.
+func Open(pair certs.Pair, now time.Time) (Authority, error) {
+	if err := pair.Check(certs.CA); err != nil {
+		return Authority{}, err
+	}
+	if !pair.HasKey() {
+		return Authority{}, certs.ErrNoKey
+	}
+	chain, err := certs.ParseCertificates(pair.Cert)
+	if err != nil {
+		return Authority{}, err
+	}
+	key, err := certs.ParseKey(pair.Key)
+	if err != nil {
+		return Authority{}, err
+	}
+	if end := chain[0].NotAfter; now.After(end) {
+		return Authority{}, fmt.Errorf("the certificate of the authority expired at %s", end.Format(time.RFC3339))
+	}
+	a := Authority{chain: chain[:1], key: key}
+	for _, next := range chain[1:] { // what does not belong to it is left out
+		if a.chain[len(a.chain)-1].CheckSignatureFrom(next) == nil {
+			a.chain = append(a.chain, next)
+		}
+	}
+	return a, nil
+}
+
+// Signed is a certificate in PEM, with those of who signed it, and the authority to
+// trust.
+type Signed struct {
+	Certificate *x509.Certificate
+	Chain, CA   []byte
+}
+
+// Sign signs a certificate for a key, valid from now on.
+func (a Authority) Sign(r Request, key crypto.Signer, now time.Time) (Signed, error) {
+	serial, err := certs.NewSerial()
+	if err != nil {
+		return Signed{}, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      r.Subject, DNSNames: r.DNSNames, IPAddresses: r.IPs, URIs: r.URIs, EmailAddresses: r.Emails,
+		NotBefore: now.UTC().Truncate(time.Second), NotAfter: now.UTC().Truncate(time.Second).Add(r.Duration.Truncate(time.Second)),
+		KeyUsage: r.Usage, ExtKeyUsage: r.ExtUsage, BasicConstraintsValid: true, IsCA: r.IsCA,
+		CRLDistributionPoints: a.CRLDistributionPoints, OCSPServer: a.OCSPServers, IssuingCertificateURL: a.IssuingCertificateURLs,
+	}
+	parent, signer := template, key
+	if !a.SelfSigned() {
+		parent, signer = a.chain[0], a.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		return Signed{}, fmt.Errorf("sign a certificate: %w", err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return Signed{}, fmt.Errorf("read the certificate that was signed: %w", err)
+	}
+	chain, ca := a.around(cert)
+	return Signed{cert, chain, ca}, nil
+}
+
+// around is what goes with a certificate of this authority: the certificates up to
+// the one to trust, which clients have, and that one.
+func (a Authority) around(cert *x509.Certificate) (chain, ca []byte) {
+	all := append([]*x509.Certificate{cert}, a.chain...)
+	top := all[len(all)-1]
+	ca = encode(top)
+	for i, c := range all {
+		if i == 0 || i < len(all)-1 || !rooted(c) {
+			chain = append(chain, encode(c)...)
+		}
+	}
+	return chain, ca
+}
+
+func rooted(c *x509.Certificate) bool { return bytes.Equal(c.RawIssuer, c.RawSubject) }
+
+func encode(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}
+
+// ErrOther says that a certificate is not of the authority, or that it is to be
+// trusted through another certificate than it was.
+var ErrOther = errors.New("the authority is another now")
+
+// Check reports whether a certificate was signed by this authority, and lies
+// beside what goes with it.
+func (a Authority) Check(found Signed) error {
+	signer := found.Certificate
+	if !a.SelfSigned() {
+		signer = a.chain[0]
+	}
+	// Not CheckSignatureFrom: a certificate that signs itself need not be an authority.
+	if err := signer.CheckSignature(found.Certificate.SignatureAlgorithm, found.Certificate.RawTBSCertificate, found.Certificate.Signature); err != nil {
+		return ErrOther
+	}
+	if chain, ca := a.around(found.Certificate); !bytes.Equal(chain, found.Chain) || !bytes.Equal(ca, found.CA) {
+		return ErrOther
+	}
+	return nil
+}

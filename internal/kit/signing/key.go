@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package signing
+
+import (
+	"cmp"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+
+	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
+	"github.com/capstan-dev/capstan/internal/kit/certs"
+)
+
+// Sizes of RSA keys: what is smaller is worth nothing, and what is larger takes
+// minutes to make.
+const (
+	minRSA = 2048
+	maxRSA = 8192
+)
+
+var curves = map[int64]elliptic.Curve{256: elliptic.P256(), 384: elliptic.P384(), 521: elliptic.P521()}
+
+// Key is what a key is like.
+type Key struct {
+	Algorithm string
+	Size      int64 // in bits; 0 of Ed25519
+	PKCS8     bool
+}
+
+// read reads what is asked for.
+func (k *Key) read(want *certmanagerv1.PrivateKey) (err error) {
+	if want == nil {
+		want = &certmanagerv1.PrivateKey{}
+	}
+	k.Algorithm = cmp.Or(want.Algorithm, certmanagerv1.RSA)
+	switch k.Algorithm {
+	case certmanagerv1.RSA:
+		if k.Size = cmp.Or(want.Size, minRSA); k.Size < minRSA || k.Size > maxRSA {
+			err = fmt.Errorf("spec.privateKey.size: %d is not between %d and %d", k.Size, minRSA, maxRSA)
+		}
+	case certmanagerv1.ECDSA:
+		if k.Size = cmp.Or(want.Size, 256); curves[k.Size] == nil {
+			err = fmt.Errorf("spec.privateKey.size: %d is none of 256, 384 and 521", k.Size)
+		}
+	case certmanagerv1.Ed25519:
+	default:
+		err = fmt.Errorf("spec.privateKey.algorithm: %q is none of RSA, ECDSA and Ed25519", k.Algorithm)
+	}
+	switch cmp.Or(want.Encoding, certmanagerv1.PKCS1) {
+	case certmanagerv1.PKCS1:
+		k.PKCS8 = k.Algorithm == certmanagerv1.Ed25519 // which has no other form
+	case certmanagerv1.PKCS8:
+		k.PKCS8 = true
+	default:
+		err = errors.Join(err, fmt.Errorf("spec.privateKey.encoding: %q is none of PKCS1 and PKCS8", want.Encoding))
+	}
+	switch want.RotationPolicy {
+	case "", certmanagerv1.RotateAlways, certmanagerv1.RotateNever:
+	default:
+		err = errors.Join(err, fmt.Errorf("spec.privateKey.rotationPolicy: %q is none of Always and Never", want.RotationPolicy))
+	}
+	return err
+}
+
+// Make makes a key.
+func (k Key) Make() (crypto.Signer, error) {
+	switch k.Algorithm {
+	case certmanagerv1.RSA:
+		return rsa.GenerateKey(rand.Reader, int(k.Size))
+	case certmanagerv1.ECDSA:
+		return ecdsa.GenerateKey(curves[k.Size], rand.Reader)
+	}
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	return key, err
+}
+
+// Differences are the fields of a Certificate that a key does not hold to.
+func (k Key) Differences(key crypto.Signer) []string {
+	algorithm, size := "", int64(0)
+	switch key := key.(type) {
+	case *rsa.PrivateKey:
+		algorithm, size = certmanagerv1.RSA, int64(key.N.BitLen())
+	case *ecdsa.PrivateKey:
+		algorithm, size = certmanagerv1.ECDSA, int64(key.Curve.Params().BitSize)
+	case ed25519.PrivateKey:
+		algorithm = certmanagerv1.Ed25519
+	}
+	switch {
+	case algorithm != k.Algorithm:
+		return []string{"spec.privateKey.algorithm"}
+	case size != k.Size:
+		return []string{"spec.privateKey.size"}
+	}
+	return nil
+}
+
+// Encode writes a key in PEM.
+func (k Key) Encode(key crypto.Signer) ([]byte, error) {
+	if _, other := key.(ed25519.PrivateKey); !k.PKCS8 && !other {
+		return certs.EncodeKey(key)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encode key: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
