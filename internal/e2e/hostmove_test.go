@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,12 +29,14 @@ import (
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl/move"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
 // TestClustersMoveBetweenThePlanesOfAHost moves clusters as upstream's clusterctl
-// does, step by step, and back with a source that is killed in the middle.
+// does, step by step, and back by our own tool, with a source that is killed in the
+// middle.
 // CAPSTAN_MOVES says how many at once.
 func TestClustersMoveBetweenThePlanesOfAHost(t *testing.T) {
 	t.Parallel()
@@ -73,17 +77,16 @@ func TestClustersMoveBetweenThePlanesOfAHost(t *testing.T) {
 	}
 	same(atB)
 
-	objects = atB.movable()
-	atB.pause(names, true)
-	atA.receive(objects)
 	f := client.ObjectKey{Namespace: atB.Namespace, Name: names[0]}
 	lc := &infrav1.LocalCluster{}
 	atB.must(atB.Client.Get(t.Context(), f, lc))
-	atB.must(b.crash())
+	dies := &dying{Plane: atB.plane("b"), crash: b.crash}
+	if err := atB.moveTo(atA, dies); err == nil || !dies.dead {
+		t.Fatalf("moved, with a source that died: %v", err)
+	}
 	same(atA)
 	atB = b.start(machines)
-	atB.abandon(objects)
-	atA.pause(names, nil)
+	atB.must(atB.moveTo(atA, atB.plane("b")))
 	for _, name := range names {
 		atA.becomes(name)
 	}
@@ -107,6 +110,41 @@ func TestClustersMoveBetweenThePlanesOfAHost(t *testing.T) {
 	if err != nil || len(entries) != 1 { // the folder of addresses
 		t.Errorf("left on the host: %v, %v", entries, err)
 	}
+}
+
+// dying is a management cluster that ends when it has deleted some objects.
+type dying struct {
+	move.Plane
+	crash   func() error
+	mu      sync.Mutex // guards what follows
+	deleted int
+	dead    bool
+}
+
+// Delete implements move.Plane.
+func (d *dying) Delete(ctx context.Context, obj *unstructured.Unstructured) error {
+	d.mu.Lock()
+	if d.deleted++; d.deleted > 10 && !d.dead {
+		d.dead = true
+		if err := d.crash(); err != nil {
+			d.mu.Unlock()
+			return err
+		}
+	}
+	d.mu.Unlock()
+	return d.Plane.Delete(ctx, obj)
+}
+
+func (f fleet) plane(name string) move.Plane {
+	f.Helper()
+	p, err := move.Connect(f.Config, name)
+	f.must(err)
+	return p
+}
+
+// moveTo moves all clusters by our own tool.
+func (f fleet) moveTo(to fleet, from move.Plane) error {
+	return move.Run(f.Context(), move.Options{Source: from, Target: to.plane("a"), Namespace: f.Namespace, By: "test", Progress: func(text string) { f.Log(text) }})
 }
 
 // inside is what there is in some workload clusters, by UID, and where they answer.

@@ -11,16 +11,12 @@ import (
 	"net/netip"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/simulated/loopback"
 	"github.com/capstan-dev/capstan/internal/simulated/statedir"
 )
 
-const (
-	// apiServerPort is the same for every cluster where each has its own
-	// address.
-	apiServerPort = 6443
-	// probes is how many addresses are tried for a new cluster.
-	probes = 64
-)
+// probes is how many addresses are tried for a new cluster.
+const probes = 64
 
 // place is an address held for a cluster. While nobody listens on it,
 // connections are refused, and no other process gets it.
@@ -37,10 +33,10 @@ func (p *place) endpoint() clusterv1.APIEndpoint {
 }
 
 // place finds an address: the one the cluster has had, the one it wants, or a
-// free one. Called with the backend's lock.
+// free one.
 func (b *Backend) place(r record, want clusterv1.APIEndpoint) (*place, error) {
 	if r.Address.IsValid() {
-		if !allowed(r.Address) { // kept by a version that gave any address
+		if !loopback.Allowed(r.Address) { // kept by a version that gave any address
 			return nil, lost{fmt.Errorf("%s is not an address for simulated clusters: delete the Cluster and create it anew without a controlPlaneEndpoint", r.Address)}
 		}
 		return b.holdAt(r, r.Address, r.Host)
@@ -60,22 +56,22 @@ func (b *Backend) place(r record, want clusterv1.APIEndpoint) (*place, error) {
 	_, _ = h.Write([]byte(r.UID)) // never fails
 	var errs []error
 	for i := range uint32(probes) {
-		p, err := b.holdAt(r, candidate(h.Sum32()+i), "")
+		p, err := b.holdAt(r, loopback.Candidate(h.Sum32()+i), "")
 		if err == nil {
 			return p, nil
 		}
 		errs = append(errs, err)
 	}
-	return nil, fmt.Errorf("no free address from %s on: %w", candidate(h.Sum32()), errors.Join(errs...))
+	return nil, fmt.Errorf("no free address from %s on: %w", loopback.Candidate(h.Sum32()), errors.Join(errs...))
 }
 
 func addressOf(e clusterv1.APIEndpoint) (netip.AddrPort, error) {
-	port := cmp.Or(e.Port, apiServerPort)
+	port := cmp.Or(e.Port, loopback.Port)
 	ip, err := netip.ParseAddr(e.Host)
-	if at := netip.AddrPortFrom(ip, uint16(port)); err == nil && port == int32(at.Port()) && allowed(at) {
+	if at := netip.AddrPortFrom(ip, uint16(port)); err == nil && port == int32(at.Port()) && loopback.Allowed(at) {
 		return at, nil
 	}
-	return netip.AddrPort{}, fmt.Errorf("controlPlaneEndpoint %s is not for simulated clusters: leave it empty to get one, or choose %s", e, choice)
+	return netip.AddrPort{}, fmt.Errorf("controlPlaneEndpoint %s is not for simulated clusters: leave it empty to get one, or choose %s", e, loopback.Choice)
 }
 
 // holdAt gives the cluster an address, on this host for as long as it is kept and
@@ -87,7 +83,7 @@ func (b *Backend) holdAt(r record, addr netip.AddrPort, host string) (*place, er
 			return nil, fmt.Errorf("reserve the address %s: %w", addr, err)
 		}
 	}
-	h, at, err := hold(addr, r.Address == addr)
+	h, at, err := loopback.Hold(addr, r.Address == addr)
 	if err != nil {
 		err = fmt.Errorf("hold the address %s: %w", addr, err)
 		if known && r.Address != addr {

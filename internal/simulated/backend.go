@@ -3,7 +3,6 @@
 package simulated
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -110,7 +109,9 @@ type Backend struct {
 	mu       sync.Mutex // guards all below
 	clusters map[types.NamespacedName]*cluster
 	byUID    map[types.UID]*cluster
-	asked    map[types.NamespacedName]map[types.NamespacedName]bool // machines, of clusters that do not run
+	asked    map[types.NamespacedName]map[types.NamespacedName]bool // machines, of clusters that do not run; true are those that look again
+	busy     map[string]bool                                        // identities and names of clusters that are opened or closed now
+	settled  sync.Cond                                              // when one is not busy any more
 	closed   bool
 }
 
@@ -123,7 +124,9 @@ func New(o Options) (*Backend, error) {
 		clusters:  map[types.NamespacedName]*cluster{},
 		byUID:     map[types.UID]*cluster{},
 		asked:     map[types.NamespacedName]map[types.NamespacedName]bool{},
+		busy:      map[string]bool{},
 	}
+	b.settled.L = &b.mu
 	if b.clock == nil {
 		b.clock = clock.RealClock{}
 	}
@@ -145,6 +148,9 @@ func (b *Backend) Close() error {
 		return nil
 	}
 	b.closed = true
+	for len(b.busy) > 0 {
+		b.settled.Wait()
+	}
 	open := slices.Collect(maps.Values(b.clusters))
 	b.mu.Unlock()
 	var errs []error
@@ -198,6 +204,7 @@ func (b *Backend) deleteCluster(which clusterSpec) error {
 func (b *Backend) releaseCluster(which clusterSpec) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	defer b.alone(which)()
 	b.dir.Forget(string(which.UID))
 	c := b.byUID[which.UID]
 	if c == nil || b.closed || !c.of(which) {
@@ -215,6 +222,9 @@ func (b *Backend) releaseCluster(which clusterSpec) error {
 func (b *Backend) ensureMachine(want machineSpec) (MachineStatus, error) {
 	if want.Namespace == "" || want.Name == "" || want.UID == "" {
 		return MachineStatus{}, errors.New("ensure a simulated machine: namespace, name and UID are needed")
+	}
+	if b.opens(want) {
+		return MachineStatus{}, fmt.Errorf("simulated machine %s: %w", want.Key(), host.ErrOpening)
 	}
 	c, err := b.cluster(want)
 	if err != nil {
@@ -248,167 +258,4 @@ func (b *Backend) deleteMachine(which machineSpec) error {
 		return fmt.Errorf("delete simulated machine %s: %w", which.Key(), err)
 	}
 	return nil
-}
-
-// cluster finds that of a machine, and opens it if it has not been yet. The
-// machine is told of when it can be.
-func (b *Backend) cluster(of machineSpec) (*cluster, error) {
-	key := types.NamespacedName{Namespace: of.Namespace, Name: of.Cluster}
-	b.mu.Lock()
-	c := b.clusters[key]
-	closed := b.closed
-	if c == nil && !closed {
-		if b.asked[key] == nil {
-			b.asked[key] = map[types.NamespacedName]bool{}
-		}
-		b.asked[key][of.Key()] = true
-	}
-	b.mu.Unlock()
-	switch {
-	case closed:
-		return nil, host.ErrClosed
-	case c != nil:
-		return c, nil
-	case of.ClusterUID == "":
-		return nil, host.ErrNoCluster
-	}
-	return b.openCluster(clusterSpec{Namespace: key.Namespace, Name: key.Name, UID: of.ClusterUID, Made: true, Known: true})
-}
-
-// openCluster finds the cluster, or what is kept of it, or makes a new one.
-func (b *Backend) openCluster(want clusterSpec) (*cluster, error) {
-	if want.Namespace == "" || want.Name == "" || want.UID == "" {
-		return nil, errors.New("namespace, name and identity are needed")
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return nil, host.ErrClosed
-	}
-	if c := b.byUID[want.UID]; c != nil {
-		if c.key != want.Key() {
-			return nil, &host.HeldError{Holder: "cluster " + c.key.String()}
-		}
-		c.owner = cmp.Or(want.Owner, c.owner)
-		return c, nil
-	}
-	// One of the same name is from an earlier life: nobody asked for its end.
-	if other := b.clusters[want.Key()]; other != nil {
-		if err := b.release(other); err != nil {
-			return nil, err
-		}
-	}
-	held, err := b.dir.Take(string(want.UID), !want.Made)
-	if err != nil {
-		return nil, b.elsewhere(want, err)
-	}
-	c, err := b.load(want, held)
-	if err != nil {
-		return nil, errors.Join(err, held.Close())
-	}
-	b.clusters[c.key], b.byUID[c.uid] = c, c
-	for machine := range b.asked[c.key] {
-		b.machines.Publish(machine)
-	}
-	delete(b.asked, c.key)
-	return c, nil
-}
-
-// elsewhere is why a cluster cannot be taken up. One that somebody else runs is
-// told of when it is free.
-func (b *Backend) elsewhere(want clusterSpec, err error) error {
-	if errors.Is(err, statedir.ErrNone) {
-		return fmt.Errorf("%w: there is no %s", host.ErrNotHere, b.clusterDir(want.UID))
-	}
-	held, ok := errors.AsType[*statedir.HeldError](err)
-	if !ok {
-		return err
-	}
-	if want.Object.Name != "" {
-		if err := b.dir.Await(string(want.UID), func() { b.free.Publish(want.Object) }); err != nil {
-			return err
-		}
-	}
-	return &host.HeldError{Holder: held.Holder}
-}
-
-// load reads what is kept of a cluster that is held, or begins one of which
-// nothing is. Called with the lock.
-func (b *Backend) load(want clusterSpec, held *statedir.Held) (*cluster, error) {
-	kept, err := readRecord(b.clusterDir(want.UID), want)
-	if err != nil {
-		return nil, err
-	}
-	if want.Known && kept.key() != want.Key() {
-		return nil, host.ErrNoCluster // until its LocalCluster says so
-	}
-	r := kept
-	r.Namespace, r.Name = want.Namespace, want.Name // which differ if it was moved
-	if kept.UID == "" {
-		r.UID, r.Faults = want.UID, want.Faults
-	}
-	place, err := b.place(r, want.Endpoint)
-	if err != nil {
-		return nil, err
-	}
-	r.Address = place.addr
-	c, err := newCluster(b, r, kept, place)
-	if err != nil {
-		return nil, errors.Join(err, place.close())
-	}
-	c.held, c.owner = held, want.Owner
-	return c, nil
-}
-
-// release stops a cluster and lets go of it. Called with the lock.
-func (b *Backend) release(c *cluster) error {
-	delete(b.clusters, c.key)
-	delete(b.byUID, c.uid)
-	return errors.Join(c.close(), c.held.Release())
-}
-
-// drop forgets a cluster, whether it has been opened or not. One that others run,
-// wait for, or have run and not released is theirs.
-func (b *Backend) drop(which clusterSpec) error {
-	uid := which.UID
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return host.ErrClosed
-	}
-	b.dir.Forget(string(uid))
-	if c := b.byUID[uid]; c != nil {
-		if !c.of(which) {
-			return nil
-		}
-		if c.held.Wanted() {
-			b.log.Info("Leaving a simulated cluster to who waits for it", "cluster", c.key, "identity", uid)
-			return b.release(c)
-		}
-		err := errors.Join(c.close(), b.dir.Free(c.place.addr, string(uid)), c.held.Delete())
-		if err == nil {
-			delete(b.clusters, c.key)
-			delete(b.byUID, uid)
-		}
-		return err
-	}
-	held, err := b.dir.Take(string(uid), false)
-	if errors.Is(err, statedir.ErrNone) {
-		return nil
-	}
-	if other, ok := errors.AsType[*statedir.HeldError](err); ok {
-		b.log.Info("Leaving a simulated cluster to who runs it", "holder", other.Holder, "identity", uid)
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	switch {
-	case held.Before != "":
-		b.log.Info("Leaving a simulated cluster to who ran it last", "holder", held.Before, "identity", uid)
-		return held.Leave()
-	case held.Wanted():
-		return held.Release()
-	}
-	return held.Delete()
 }

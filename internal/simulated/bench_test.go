@@ -5,6 +5,7 @@ package simulated
 import (
 	"fmt"
 	"runtime"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,4 +75,44 @@ func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc + m.StackInuse
+}
+
+// BenchmarkRestart opens 100 clusters of one control plane machine and one worker
+// that another process has run, as many at once as reconcilers do.
+func BenchmarkRestart(b *testing.B) {
+	const clusters, workers = 100, 10
+	l := newLab(b)
+	var specs []clusterSpec
+	for i := range clusters {
+		l.cluster = clusterSpec{Namespace: "ns", Name: fmt.Sprintf("c-%d", i), UID: types.UID(fmt.Sprintf("bench-%d", i))}
+		var err error
+		if l.endpoint, err = l.b.ensureCluster(l.cluster); err != nil {
+			b.Fatal(err)
+		}
+		l.bringUp(i)
+		specs = append(specs, l.cluster)
+	}
+	for b.Loop() {
+		b.StopTimer()
+		if err := l.b.Close(); err != nil {
+			b.Fatal(err)
+		}
+		var err error
+		if l.b, err = New(Options{Dir: l.dir, Unsynced: true}); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		var group sync.WaitGroup
+		for w := range workers {
+			group.Go(func() {
+				for i := w; i < clusters; i += workers {
+					if err := l.b.resumeCluster(specs[i]); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		}
+		group.Wait()
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/clusters, "µs/cluster")
 }

@@ -3,6 +3,7 @@
 package simulated
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -61,7 +62,6 @@ func (c *cluster) of(which clusterSpec) bool {
 }
 
 // newCluster opens what is kept of a cluster, or begins one of which nothing is.
-// Called with the backend's lock.
 func newCluster(b *Backend, r, kept record, p *place) (*cluster, error) {
 	c := &cluster{b: b, key: r.key(), uid: r.UID, dir: b.clusterDir(r.UID), place: p, record: r, kept: kept}
 	c.record.Host = p.host
@@ -222,7 +222,7 @@ func (c *cluster) write(sync bool) error {
 // same compares what can change in a record.
 func same(a, b record) bool {
 	return a.UID == b.UID && a.key() == b.key() && a.Address == b.Address && a.Host == b.Host && a.Machines == b.Machines && a.Founder == b.Founder &&
-		a.External == b.External && slices.Equal(a.Faults, b.Faults) && sameEtcd(a.Etcd, b.Etcd)
+		a.External == b.External && bytes.Equal(a.Serving.Cert, b.Serving.Cert) && slices.Equal(a.Faults, b.Faults) && sameEtcd(a.Etcd, b.Etcd)
 }
 
 func sameEtcd(a, b etcd.State) bool {

@@ -4,12 +4,17 @@ package simulated
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/access/host"
 )
 
 // damages are what can happen to a file. nil is a file that is gone.
@@ -124,4 +129,62 @@ func TestFilesOfEarlierVersionsAreRead(t *testing.T) {
 	l.restart()
 	l.node("cp-1")
 	l.mustRun("w-1", l.workerData())
+}
+
+// TestAFolderThatIsReadSlowlyHoldsUpNobodyElse reads the journal of a cluster from
+// a pipe that nobody has written to yet.
+func TestAFolderThatIsReadSlowlyHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.controlPlane(1)
+	worker := l.mustRun("w-1", l.workerData())
+	worker.Provisioned, worker.ClusterUID = true, l.cluster.UID
+	if err := l.b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	pipe := filepath.Join(l.dir, string(l.cluster.UID), journalFile)
+	if err := errors.Join(os.Remove(pipe), unix.Mkfifo(pipe, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	b, err := New(Options{Dir: l.dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes, opened := b.MachineChanges(t.Context()), make(chan error)
+	go func() { opened <- b.resumeCluster(l.cluster) }()
+	writer, err := os.OpenFile(pipe, os.O_WRONLY, 0) // once there is a reader
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.ensureMachine(worker); !errors.Is(err, host.ErrOpening) {
+		t.Errorf("a machine of it: %v", err)
+	}
+	other := clusterSpec{Namespace: "ns", Name: "other", UID: l.cluster.UID + "-other"}
+	if _, err := b.ensureCluster(other); err != nil {
+		t.Errorf("another cluster: %v", err)
+	}
+	if err := b.deleteCluster(other); err != nil {
+		t.Errorf("delete the other cluster: %v", err)
+	}
+	if _, err := writer.WriteString("rubbish\n"); err != nil {
+		t.Error(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-opened; err == nil || !strings.Contains(err.Error(), journalFile) {
+		t.Errorf("the cluster: %v", err)
+	}
+	if got := <-changes; got != worker.Key() {
+		t.Errorf("told of %v, want %v", got, worker.Key())
+	}
+	if err := os.Remove(pipe); err != nil {
+		t.Error(err)
+	}
+	if _, err := b.ensureMachine(worker); err == nil || !strings.Contains(err.Error(), journalFile) {
+		t.Errorf("the machine again: %v", err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
 }

@@ -5,54 +5,16 @@ package simulated
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/builder/smalldisk"
 )
 
-// ownMounts marks the process that a test runs itself in again, where what it
-// mounts is nobody else's.
-const ownMounts = "CAPSTAN_TEST_OWN_MOUNTS"
-
-// smallDisk mounts a file system of a mebibyte. It returns "" in the process in
-// which the test is not to be played: that one plays it in another.
-func smallDisk(t *testing.T) string {
-	t.Helper()
-	if os.Getenv(ownMounts) == "" {
-		cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
-		cmd.Env = append(os.Environ(), ownMounts+"=yes")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-		if uid := os.Getuid(); uid != 0 {
-			cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
-		}
-		out, err := cmd.CombinedOutput()
-		if errors.Is(err, syscall.EPERM) || strings.Contains(string(out), "--- SKIP") {
-			t.Skipf("mounts of one's own are not allowed here: %v", err)
-		}
-		if err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
-		return ""
-	}
-	dir := t.TempDir()
-	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
-	if err == nil {
-		err = unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m,mode=0700")
-	}
-	if err != nil {
-		t.Skipf("mount: %v", err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }) // it goes with the process
-	return dir
-}
-
 func TestAFullDiskIsToldAndCostsNothing(t *testing.T) {
-	disk := smallDisk(t)
+	disk := smalldisk.Mount(t, 1)
 	if disk == "" {
 		return
 	}

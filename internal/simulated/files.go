@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/journal"
 	"github.com/capstan-dev/capstan/internal/simulated/bootstrap"
 	"github.com/capstan-dev/capstan/internal/simulated/etcd"
@@ -52,6 +53,7 @@ type record struct {
 	Founder   types.UID              `json:"founder,omitempty"` // the machine whose kubeadm init made it
 	External  bool                   `json:"externalEtcd,omitempty"`
 	PKI       bootstrap.PKI          `json:"pki"`
+	Serving   certs.Pair             `json:"serving,omitzero"` // what its address shows
 	Etcd      etcd.State             `json:"etcd"`
 }
 
@@ -176,3 +178,13 @@ func mustExist(name string) error {
 }
 
 func missing(name string) error { return damaged(fmt.Errorf("%s: the file is missing", name)) }
+
+// NameOf is the namespace and name of the cluster that is kept in a folder; empty
+// if that cannot be read.
+func NameOf(dir string) string {
+	var r record
+	if readJSON(filepath.Join(dir, clusterFile), &r) != nil {
+		return ""
+	}
+	return r.key().String()
+}

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +27,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/podforward"
 	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/simulated/loopback"
 )
 
 // through is a configuration that reaches the API server of one machine.
@@ -33,7 +36,7 @@ func (l *lab) through(node string) *rest.Config {
 	way := rest.CopyConfig(cfg)
 	cfg.ServerName = node
 	cfg.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return podforward.Open(ctx, way, "kube-apiserver-"+node, apiServerPort)
+		return podforward.Open(ctx, way, "kube-apiserver-"+node, loopback.Port)
 	}
 	return cfg
 }
@@ -95,7 +98,7 @@ func TestEachMachineHasACertificateForAYear(t *testing.T) {
 	l := newLabWith(t, clock)
 	shown := func(node string) *x509.Certificate {
 		t.Helper()
-		conn, err := podforward.Open(t.Context(), l.config(), "kube-apiserver-"+node, apiServerPort)
+		conn, err := podforward.Open(t.Context(), l.config(), "kube-apiserver-"+node, loopback.Port)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +114,7 @@ func TestEachMachineHasACertificateForAYear(t *testing.T) {
 	if want := clock.Now().Add(certs.LeafValidity); !first.NotAfter.Equal(want) || first.VerifyHostname("cp-1") != nil || first.VerifyHostname(l.endpoint.Host) != nil {
 		t.Errorf("ends %s, want %s, for %v and %v", first.NotAfter, want, first.DNSNames, first.IPAddresses)
 	}
-	ends, err := servingcert.Expiry(t.Context(), servingcert.Target{Cluster: "ns/prod", Config: l.config(), CA: l.pki[certs.CA].Cert, Node: "cp-1", Port: apiServerPort})
+	ends, err := servingcert.Expiry(t.Context(), servingcert.Target{Cluster: "ns/prod", Config: l.config(), CA: l.pki[certs.CA].Cert, Node: "cp-1", Port: loopback.Port})
 	if err != nil || !ends.Equal(first.NotAfter) {
 		t.Errorf("the control plane's controller finds %s, %v, want %s", ends, err, first.NotAfter)
 	}
@@ -129,13 +132,37 @@ func TestEachMachineHasACertificateForAYear(t *testing.T) {
 	}
 	l.restart()
 	l.ensure(m)
-	if again := shown("cp-1"); !again.NotAfter.Equal(first.NotAfter) {
-		t.Errorf("after a restart it ends %s, want %s", again.NotAfter, first.NotAfter)
+	if !shown("cp-1").Equal(first) {
+		t.Error("after a restart it shows another one")
 	}
 	m.Version = "v1.36.4"
 	l.ensure(m)
 	if got, want := shown("cp-1").NotAfter, first.NotAfter.Add(later); !got.Equal(want) {
 		t.Errorf("after an upgrade in place it ends %s, want %s", got, want)
+	}
+}
+
+func TestTheAddressShowsOneCertificateAndKeepsItsKeyToItself(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	shown := func() *x509.Certificate {
+		t.Helper()
+		conn, err := tls.Dial("tcp", l.server(), &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}) // looked at, not trusted
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		return conn.ConnectionState().PeerCertificates[0]
+	}
+	l.controlPlane(1)
+	first := shown()
+	l.restart()
+	if !shown().Equal(first) {
+		t.Error("after a restart it shows another one")
+	}
+	info, err := os.Stat(filepath.Join(l.dir, string(l.cluster.UID), clusterFile))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%s: mode %v, %v", clusterFile, info.Mode(), err)
 	}
 }
 
@@ -187,7 +214,7 @@ func TestAnAdministratorOfAnotherClusterIsNobody(t *testing.T) {
 	if _, err := nodesThrough(t, blind); !apierrors.IsUnauthorized(err) {
 		t.Errorf("got %v at a machine of the cluster, want Unauthorized", err)
 	}
-	if _, err := podforward.Open(t.Context(), other.config(), "kube-apiserver-cp-1", apiServerPort); err == nil {
+	if _, err := podforward.Open(t.Context(), other.config(), "kube-apiserver-cp-1", loopback.Port); err == nil {
 		t.Error("it forwards ports")
 	}
 }
@@ -199,7 +226,7 @@ func TestGarbageHarmsNobody(t *testing.T) {
 	dials := map[string]func() (net.Conn, error){
 		"the cluster's address": func() (net.Conn, error) { return net.Dial("tcp", l.server()) },
 		"the API server's Pod": func() (net.Conn, error) {
-			return podforward.Open(t.Context(), l.config(), "kube-apiserver-cp-1", apiServerPort)
+			return podforward.Open(t.Context(), l.config(), "kube-apiserver-cp-1", loopback.Port)
 		},
 		"the Pod of a member":         func() (net.Conn, error) { return podforward.Open(t.Context(), l.config(), "etcd-cp-1", 2379) },
 		"a port where nobody listens": func() (net.Conn, error) { return podforward.Open(t.Context(), l.config(), "etcd-cp-1", 80) },

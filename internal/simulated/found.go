@@ -58,7 +58,7 @@ func (c *cluster) reset() error {
 	if e := c.members.Swap(nil); e != nil {
 		e.Close()
 	}
-	c.record.Founder, c.record.PKI, c.record.External, c.record.Etcd = "", bootstrap.PKI{}, false, etcd.State{}
+	c.record.Founder, c.record.PKI, c.record.Serving, c.record.External, c.record.Etcd = "", bootstrap.PKI{}, certs.Pair{}, false, etcd.State{}
 	if err := errors.Join(c.note(), removeFile(filepath.Join(c.dir, journalFile))); err != nil {
 		return err
 	}
@@ -72,7 +72,10 @@ func (c *cluster) reset() error {
 // whose clients it trusts, and etcd.
 func (c *cluster) trust() error {
 	pki := c.record.PKI
-	cert, err := c.serving(c.b.clock.Now(), certs.CAValidity, nil) // behind the endpoint nobody renews anything
+	cert, err := loaded(c.record.Serving)
+	if cert.Leaf == nil || cert.Leaf.VerifyHostname(c.place.host) != nil { // behind the endpoint nobody renews anything
+		cert, c.record.Serving, err = c.serving(c.b.clock.Now(), certs.CAValidity, nil)
+	}
 	if err != nil {
 		return err
 	}
@@ -98,7 +101,7 @@ func (c *cluster) trust() error {
 
 // serving makes a certificate for API servers, or for that of one machine. Called
 // with the lock.
-func (c *cluster) serving(from time.Time, validity time.Duration, of *machine) (tls.Certificate, error) {
+func (c *cluster) serving(from time.Time, validity time.Duration, of *machine) (tls.Certificate, certs.Pair, error) {
 	leaf := certs.Leaf{
 		CommonName: "kube-apiserver", Server: true, Now: from, Validity: validity,
 		DNSNames: []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost"},
@@ -112,7 +115,16 @@ func (c *cluster) serving(from time.Time, validity time.Duration, of *machine) (
 	}
 	pair, err := c.record.PKI.CA.Issue(leaf)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("sign the API server's certificate: %w", err)
+		return tls.Certificate{}, certs.Pair{}, fmt.Errorf("sign the API server's certificate: %w", err)
+	}
+	cert, err := loaded(pair)
+	return cert, pair, err
+}
+
+// loaded makes a certificate ready for use; there may be none.
+func loaded(pair certs.Pair) (tls.Certificate, error) {
+	if !pair.HasKey() {
+		return tls.Certificate{}, nil
 	}
 	cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
 	if err != nil {
@@ -127,13 +139,23 @@ func (c *cluster) certificate(m *machine) (tls.Certificate, error) {
 	if m.certificate.Leaf != nil {
 		return m.certificate, nil
 	}
-	from, validity := c.b.clock.Now(), certs.CAValidity // of a machine that was made when nobody looked
-	if !m.CertificatesEnd.IsZero() {
-		validity = certs.LeafValidity // whatever it was: nobody asks for its beginning
-		from = m.CertificatesEnd.Add(-validity)
+	cert, err := loaded(m.Serving)
+	if cert.Leaf == nil {
+		from, validity := c.b.clock.Now(), certs.CAValidity // of a machine that was made when nobody looked
+		if !m.CertificatesEnd.IsZero() {
+			validity = certs.LeafValidity // whatever it was: nobody asks for its beginning
+			from = m.CertificatesEnd.Add(-validity)
+		}
+		cert, m.Serving, err = c.serving(from, validity, m)
+		if m.dirty = true; err == nil {
+			if err := c.keepMachine(m); err != nil { // it is, with the machine's next step
+				c.b.log.Error(err, "Keeping the certificate of an API server", "simulatedCluster", c.key, "machine", m.Name)
+			}
+		}
 	}
-	cert, err := c.serving(from, validity, m)
-	m.certificate = cert
+	if err == nil {
+		m.certificate = cert
+	}
 	return cert, err
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
 	"github.com/capstan-dev/capstan/internal/simulated/bootstrap"
 )
@@ -74,7 +75,8 @@ func (c *cluster) upgrade(m *machine) error {
 		if err != nil {
 			return err
 		}
-		m.CertificatesEnd, m.certificate = c.b.clock.Now().Add(bootstrap.CertificateValidity(docs)), tls.Certificate{}
+		m.CertificatesEnd = c.b.clock.Now().Add(bootstrap.CertificateValidity(docs))
+		m.Serving, m.certificate = certs.Pair{}, tls.Certificate{}
 	}
 	err := objects.Modify(c.server.Store(), node, func(n *corev1.Node) error {
 		n.Status.NodeInfo.KubeletVersion = m.Version

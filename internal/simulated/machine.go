@@ -17,7 +17,9 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/simulated/bootstrap"
+	"github.com/capstan-dev/capstan/internal/simulated/loopback"
 )
 
 // Stage is what a machine is at.
@@ -110,7 +112,9 @@ type machine struct {
 	// Where its API server listens, if that is not where kubeadm has it.
 	Port int32 `json:"port,omitempty"`
 
-	certificate tls.Certificate // of its API server, once somebody has seen it
+	// Of its API server, once somebody has seen it; and the same, ready for use.
+	Serving     certs.Pair `json:"serving,omitzero"`
+	certificate tls.Certificate
 
 	run   *bootstrap.Run
 	dirty bool // there is more to keep than is on disk
@@ -162,7 +166,7 @@ func (m *machine) status() MachineStatus {
 	return s
 }
 
-func (m *machine) apiServerPort() int32 { return cmp.Or(m.Port, apiServerPort) }
+func (m *machine) apiServerPort() int32 { return cmp.Or(m.Port, loopback.Port) }
 
 func (m *machine) sleep() {
 	if m.timer != nil {

@@ -11,58 +11,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/capstan-dev/capstan/internal/builder/smalldisk"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
-
-// ownMounts marks the process that a test runs itself in again, where what it
-// mounts is nobody else's.
-const ownMounts = "CAPSTAN_TEST_OWN_MOUNTS"
-
-// smallDisk mounts a file system of this size and returns its folder. It
-// returns "" in the process in which the test is not to be played: that one
-// plays it in another, with mounts of its own.
-func smallDisk(t *testing.T, megabytes int) string {
-	t.Helper()
-	if os.Getenv(ownMounts) == "" {
-		testenv.Binary(t) // built here, or skipped
-		cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
-		cmd.Env = append(os.Environ(), ownMounts+"=yes")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-		if uid := os.Getuid(); uid != 0 {
-			cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
-		}
-		out, err := cmd.CombinedOutput()
-		if errors.Is(err, syscall.EPERM) || strings.Contains(string(out), "--- SKIP") {
-			t.Skipf("mounts of one's own are not allowed here: %v", err)
-		}
-		if err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
-		return ""
-	}
-	dir := t.TempDir()
-	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
-	if err == nil {
-		err = unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=0700", megabytes))
-	}
-	if err != nil {
-		t.Skipf("mount: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
 
 // fill writes until the disk is full and returns the file.
 func fill(t *testing.T, disk string) string {
@@ -82,7 +39,8 @@ func fill(t *testing.T, disk string) string {
 }
 
 func TestAFullDiskEndsThePlaneAndNothingAcknowledgedIsLost(t *testing.T) {
-	disk := smallDisk(t, 300)
+	testenv.Binary(t) // built here, or skipped
+	disk := smalldisk.Mount(t, 300)
 	if disk == "" {
 		return
 	}

@@ -15,12 +15,14 @@ const (
 	partial    = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 	partials   = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 	aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+	born       = "?labelSelector=kubernetes.io/bootstrapping%3Drbac-defaults"
 	widgetsV1  = "/apis/example.com/v1/namespaces/like/widgets"
 )
 
 // everywhere are the differences that many answers show.
 var everywhere = []difference{
 	{regexp.MustCompile(`^\.body\.items\[\d+\]\.(apiVersion|kind)$`), "items are sent as they are kept, each with its kind, as those of defined kinds are"},
+	{regexp.MustCompile(`^\.body\.items\[\d+\]\.metadata\.managedFields$`), "nobody manages the fields of what all clusters have alike"},
 }
 
 // exchanges are made in this order.
@@ -52,6 +54,12 @@ var exchanges = []exchange{
 	{name: "discover the versions", method: "GET", path: "/api"},
 	{name: "discover the core at once", method: "GET", path: "/api", accept: aggregated},
 	{name: "discover all at once", method: "GET", path: "/apis", accept: aggregated},
+
+	// Roles that every cluster has: internal/simulated/apiserver/born/objects.jsonl.
+	{name: "list roles", method: "GET", path: "/apis/rbac.authorization.k8s.io/v1/clusterroles" + born},
+	{name: "list bindings", method: "GET", path: "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings" + born},
+	{name: "list roles of namespaces", method: "GET", path: "/apis/rbac.authorization.k8s.io/v1/roles" + born},
+	{name: "list bindings of namespaces", method: "GET", path: "/apis/rbac.authorization.k8s.io/v1/rolebindings" + born},
 
 	// Objects of every day.
 	{name: "create a config map", method: "POST", path: maps1, body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"num":"1"}},"data":{"k":"v"}}`},

@@ -50,7 +50,7 @@ func TestASimulatedClusterAnswersAsAnAPIServerDoes(t *testing.T) {
 	simulated := simulatedCluster(t)
 	var was [2]map[string]any
 	usual := map[*regexp.Regexp]int{}
-	for _, x := range slices.Concat(exchanges, definedExchanges) {
+	for _, x := range slices.Concat(exchanges, defaultExchanges, definedExchanges) {
 		t.Run(x.name, func(t *testing.T) {
 			var answers [2]map[string]any
 			for i, cfg := range []*rest.Config{genuine, simulated} {

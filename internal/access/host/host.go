@@ -23,6 +23,9 @@ var (
 	// ErrNoCluster means that a machine's cluster has not been ensured, or is
 	// gone.
 	ErrNoCluster = errors.New("the infrastructure of its cluster does not exist")
+	// ErrOpening means that the infrastructure of a machine's cluster is about to
+	// be opened: MachineChanges tells when it has been.
+	ErrOpening = errors.New("the infrastructure of its cluster is being opened")
 	// ErrClosed means that the backend stops with its process. What ran runs
 	// again after the next start.
 	ErrClosed = errors.New("the infrastructure is closed")

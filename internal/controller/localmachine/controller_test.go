@@ -341,6 +341,19 @@ func TestAMachineThatDoesNotRunAnyMoreSaysWhy(t *testing.T) {
 	}
 }
 
+func TestAMachineOfAClusterThatIsBeingOpenedStaysAsItWas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster(), machine(), data(), local())
+	if _, err := w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	w.writes = nil
+	w.backend.err = fmt.Errorf("simulated machine: %w", host.ErrOpening)
+	if lm, err := w.reconcile(); err != nil || len(w.writes) > 0 || !conditions.IsTrue(lm, clusterv1.ReadyCondition) {
+		t.Errorf("conditions %v, writes %v, error %v", lm.Status.Conditions, w.writes, err)
+	}
+}
+
 func TestReconcileWithoutUsableDataSaysSo(t *testing.T) {
 	t.Parallel()
 	empty := data()

@@ -77,6 +77,9 @@ func (r *Reconciler) readBootstrapData(ctx context.Context, s *state) (phase.Nex
 func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
 	started := conditions.Has(s.local, infrav1.BootstrapExecSucceededCondition)
 	seen, err := s.backend.EnsureMachine(ctx, wanted(s))
+	if errors.Is(err, host.ErrOpening) {
+		return phase.Wait(0), nil // what it was stays true: the backend tells in a moment
+	}
 	if errors.Is(err, host.ErrNoCluster) && !s.provisioned() {
 		return phase.Continue(), fmt.Errorf("start the machine: LocalCluster of Cluster %s has not been provisioned here: %w", s.cluster.Name, err)
 	}

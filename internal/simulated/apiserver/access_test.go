@@ -187,6 +187,63 @@ func serviceToken(t *testing.T, c *cluster) string {
 	return req.Status.Token
 }
 
+func TestATokenEndsWithWhatItIsBoundTo(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	admin := clientset(t, c.admin(t))
+	p, err := admin.CoreV1().Pods("default").Create(t.Context(), pod("p", nil), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	issue := func(account string, to authenticationv1.BoundObjectReference) (string, error) {
+		req, err := admin.CoreV1().ServiceAccounts("default").CreateToken(t.Context(), account, &authenticationv1.TokenRequest{
+			Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &to},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			return "", err
+		}
+		return req.Status.Token, nil
+	}
+	if _, err := admin.CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		account string
+		to      authenticationv1.BoundObjectReference
+		refused func(error) bool
+	}{
+		"a Pod that is not there":       {"default", authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "q"}, apierrors.IsNotFound},
+		"another Pod of that name":      {"default", authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "x"}, apierrors.IsConflict},
+		"a Pod of another account":      {"other", authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "p"}, apierrors.IsBadRequest},
+		"what no token is bound to":     {"default", authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "ConfigMap", Name: "p"}, apierrors.IsBadRequest},
+		"a Secret that is not there":    {"default", authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: "p"}, apierrors.IsNotFound},
+		"a Pod in a version that is no": {"default", authenticationv1.BoundObjectReference{APIVersion: "v2", Kind: "Pod", Name: "p"}, apierrors.IsBadRequest},
+	} {
+		if _, err := issue(tc.account, tc.to); !tc.refused(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	token, err := issue("default", authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: p.UID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := answers(t, bearer(c, token), "/apis"); got != 200 {
+		t.Errorf("with the Pod: %d, want 200", got)
+	}
+	if err := admin.CoreV1().Pods("default").Delete(t.Context(), "p", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+		t.Fatal(err)
+	}
+	if got := answers(t, bearer(c, token), "/apis"); got != 401 {
+		t.Errorf("without the Pod: %d, want 401", got)
+	}
+	if _, err := admin.CoreV1().Pods("default").Create(t.Context(), pod("p", nil), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := answers(t, bearer(c, token), "/apis"); got != 401 {
+		t.Errorf("with another Pod of that name: %d, want 401", got)
+	}
+}
+
 func TestClientsMayAskWhoTheyAre(t *testing.T) {
 	t.Parallel()
 	c := start(t)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -101,6 +102,35 @@ func at(t *testing.T, u *unstructured.Unstructured, path ...string) any {
 		t.Fatal(err)
 	}
 	return v
+}
+
+// Knative has Services of its own, and others Jobs: what is true of the built-in
+// kinds is not of them.
+func TestAKindWithTheNameOfABuiltInOneIsItsOwn(t *testing.T) {
+	t.Parallel()
+	admin := start(t).admin(t)
+	for resource, kind := range map[string]string{"services": "Service", "jobs": "Job", "deployments": "Deployment", "secrets": "Secret", "pods": "Pod"} {
+		call(t, admin, http.StatusCreated, "POST", definitionsPath, asYAML, `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: `+resource+`.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: `+resource+`, kind: `+kind+`}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+`)
+		path := "/apis/example.com/v1/namespaces/default/" + resource
+		made := call(t, admin, http.StatusCreated, "POST", path, "application/json",
+			`{"apiVersion":"example.com/v1","kind":"`+kind+`","metadata":{"name":"a"},"spec":{"x":1}}`)
+		if diff := cmp.Diff(map[string]any{"x": int64(1)}, at(t, made, "spec")); diff != "" || made.Object["status"] != nil || made.Object["type"] != nil || made.GetLabels() != nil {
+			t.Errorf("%s: %v", resource, made.Object)
+		}
+		call(t, admin, http.StatusOK, "DELETE", path+"/a", "", "")
+		if got := answers(t, admin, path+"/a"); got != http.StatusNotFound {
+			t.Errorf("%s: deleted, it answers %d", resource, got)
+		}
+	}
 }
 
 func TestADefinitionIsEstablishedAndItsKindIsServed(t *testing.T) {

@@ -91,7 +91,7 @@ func (s *Server) token(w http.ResponseWriter, r *request) error {
 	if err := s.authz.MayIssue(r.user, r.namespace, r.name, t.Spec.BoundObjectRef); err != nil {
 		return err
 	}
-	text, until, err := s.authn.Issue(r.namespace, r.name, t.Spec.Audiences, valid)
+	text, until, err := s.authn.Issue(r.namespace, r.name, t.Spec.BoundObjectRef, t.Spec.Audiences, valid)
 	if err != nil {
 		return err
 	}

@@ -187,25 +187,6 @@ func (d *Dir) takeOver(from, to string) error {
 	return errors.Join(Sync(d.Path), os.RemoveAll(from))
 }
 
-// Count tells of how many identities something is kept in a folder, and how many
-// of them nobody holds.
-func Count(path string) (all, idle int, err error) {
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return 0, 0, ignoreMissing(err)
-	}
-	for _, e := range entries {
-		if !e.IsDir() || FileName(e.Name()) != e.Name() {
-			continue
-		}
-		all++
-		if !isHeld(filepath.Join(path, e.Name(), lockFile)) {
-			idle++
-		}
-	}
-	return all, idle, nil
-}
-
 // Sync has a file or folder on the disk before it returns.
 func Sync(path string) error {
 	f, err := os.Open(path)

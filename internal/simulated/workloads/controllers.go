@@ -75,6 +75,11 @@ var reconcilers = map[schema.GroupResource]func(*Controllers, store.Key) (again 
 	budgets:      (*Controllers).budget,
 	namespaces:   (*Controllers).namespace,
 
+	clusterRoles:   (*Controllers).clusterRole,
+	volumes:        (*Controllers).volume,
+	volumeClaims:   (*Controllers).volumeClaim,
+	storageClasses: (*Controllers).storageClass,
+
 	signingRequests: (*Controllers).signingRequest,
 }
 
@@ -102,7 +107,9 @@ func Start(o Options) *Controllers {
 	for resource := range reconcilers {
 		entries, _ := o.Store.Entries().List(resource, "")
 		for _, e := range entries {
-			c.changed[e.Key] = true
+			if !e.Born && (resource != clusterRoles || len(e.Labels) > 0) { // no other role is gathered
+				c.changed[e.Key] = true
+			}
 		}
 	}
 	c.mu.Unlock()

@@ -39,7 +39,7 @@ func TestADeploymentIsRolledOutAndBack(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
 	l.must(l.store.Add(deployment("web", 3)))
-	set := "web-" + plan.Hash(new(template("web", "v1")), 0)
+	set := load[appsv1.ReplicaSet](l, "apps/v1/replicasets", "default")[0].Name
 	l.want("Pods", l.pods(), set+" on a: Running, ready", set+" on a: Running, ready", set+" on b: Running, ready")
 	l.want("status", []string{l.deployed("web")}, "observed 1 of 1, 3 replicas, 3 updated, 3 ready, 3 available, 0 unavailable")
 
@@ -152,7 +152,7 @@ func TestPodsLeaveANodeThatStaysSilent(t *testing.T) {
 	l := newLab(t, "a", "b")
 	l.must(l.store.Add(daemonSet("agent")))
 	l.must(l.store.Add(deployment("web", 2)))
-	set := "web-" + plan.Hash(new(template("web", "v1")), 0)
+	set := load[appsv1.ReplicaSet](l, "apps/v1/replicasets", "default")[0].Name
 	l.ready("a", corev1.ConditionUnknown)
 	l.pass(299 * time.Second)
 	l.want("for five minutes nothing moves", l.pods(),

@@ -11,7 +11,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"slices"
 	"strings"
 	"time"
@@ -172,7 +171,7 @@ func (c *Controllers) sign(r *certificatesv1.CertificateSigningRequest, asked *x
 	if key, err = certs.ParseKey(c.ca.Key); err != nil {
 		return nil, fmt.Errorf("key of the cluster's CA: %w", err)
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	serial, err := certs.NewSerial()
 	if err != nil {
 		return nil, err
 	}

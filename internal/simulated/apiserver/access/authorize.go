@@ -3,13 +3,13 @@
 package access
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/born"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
 )
@@ -82,14 +82,6 @@ var (
 	roleBindingKind        = kinds.ByType(&rbacv1.RoleBinding{})
 )
 
-// binding has what roles and their bindings, of a cluster or a namespace, have
-// in common.
-type binding struct {
-	RoleRef  rbacv1.RoleRef      `json:"roleRef"`
-	Subjects []rbacv1.Subject    `json:"subjects"`
-	Rules    []rbacv1.PolicyRule `json:"rules"`
-}
-
 func (z *Authorizer) bound(u User, a Attributes) bool {
 	if z.boundIn(clusterRoleBindingKind, "", u, a) {
 		return true
@@ -105,8 +97,8 @@ func (z *Authorizer) boundIn(k *kinds.Kind, namespace string, u User, a Attribut
 func (z *Authorizer) rulesIn(k *kinds.Kind, namespace string, u User) (rules []rbacv1.PolicyRule) {
 	entries, _ := z.objects.Entries().List(k.GroupResource(), namespace)
 	for _, e := range entries {
-		var b binding
-		if err := json.Unmarshal(e.Raw, &b); err != nil {
+		b, err := born.Read(e)
+		if err != nil {
 			continue // stored objects were decoded before; nothing is granted by what is not one
 		}
 		if slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool { return subjectIs(s, namespace, u) }) {
@@ -157,8 +149,8 @@ func (z *Authorizer) rules(ref rbacv1.RoleRef, namespace string) []rbacv1.Policy
 	if err != nil {
 		return nil
 	}
-	var role binding
-	if err := json.Unmarshal(e.Raw, &role); err != nil {
+	role, err := born.Read(e)
+	if err != nil {
 		return nil
 	}
 	return role.Rules

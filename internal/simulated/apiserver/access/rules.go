@@ -15,20 +15,13 @@ type grant struct {
 	rules     []rbacv1.PolicyRule
 }
 
-// builtIn says what groups may do without any RBAC object, as API servers
-// and kubeadm have it.
+// builtIn says what groups may do without any RBAC object: what kubeadm lets
+// machines that join do, and what API servers let nodes.
 var builtIn = map[string][]grant{
 	nobody: {
-		{"", []rbacv1.PolicyRule{paths("get", "/healthz", "/livez", "/readyz", "/version", "/version/")}},
 		{metav1.NamespacePublic, []rbacv1.PolicyRule{only("get", "", "configmaps", "cluster-info")}},
 	},
 	authenticated: {
-		{"", []rbacv1.PolicyRule{
-			paths("get", "/", "/healthz", "/livez", "/readyz", "/healthz/*", "/livez/*", "/readyz/*", "/version", "/version/",
-				"/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"),
-			resources("create", "authorization.k8s.io", "selfsubjectaccessreviews"),
-			resources("create", "authentication.k8s.io", "selfsubjectreviews"),
-		}},
 		{metav1.NamespacePublic, []rbacv1.PolicyRule{only("get", "", "configmaps", "cluster-info")}},
 	},
 	Bootstrappers: {
@@ -58,8 +51,4 @@ func resources(verbs, group string, names ...string) rbacv1.PolicyRule {
 
 func only(verbs, group, resource string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: strings.Fields(verbs), APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names}
-}
-
-func paths(verbs string, patterns ...string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{Verbs: strings.Fields(verbs), NonResourceURLs: patterns}
 }

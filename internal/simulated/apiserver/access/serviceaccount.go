@@ -6,13 +6,18 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/rsa"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 )
@@ -28,8 +33,11 @@ type claims struct {
 }
 
 type boundTo struct {
-	Namespace      string    `json:"namespace"`
-	ServiceAccount reference `json:"serviceaccount"`
+	Namespace      string     `json:"namespace"`
+	ServiceAccount reference  `json:"serviceaccount"`
+	Pod            *reference `json:"pod,omitempty"`
+	Secret         *reference `json:"secret,omitempty"`
+	Node           *reference `json:"node,omitempty"`
 }
 
 type reference struct {
@@ -37,8 +45,72 @@ type reference struct {
 	UID  string `json:"uid"`
 }
 
-// Issue makes a token for a service account.
-func (a *Authenticator) Issue(namespace, name string, audiences []string, valid time.Duration) (string, time.Time, error) {
+// bindable are the kinds to whose objects a token may be bound: it is good as long
+// as they are there.
+var bindable = map[string]struct {
+	kind  *kinds.Kind
+	claim func(*boundTo) **reference
+}{
+	"Pod":    {podKind, func(b *boundTo) **reference { return &b.Pod }},
+	"Secret": {secretKind, func(b *boundTo) **reference { return &b.Secret }},
+	"Node":   {nodeKind, func(b *boundTo) **reference { return &b.Node }},
+}
+
+// bind notes what a token is bound to.
+func (a *Authenticator) bind(to *authenticationv1.BoundObjectReference, b *boundTo) error {
+	if to == nil {
+		return nil
+	}
+	by, ok := bindable[to.Kind]
+	if !ok || to.APIVersion != "v1" {
+		return apierrors.NewBadRequest(fmt.Sprintf("cannot bind token to object of type %s", schema.FromAPIVersionAndKind(to.APIVersion, to.Kind)))
+	}
+	e, err := a.objects.Entry(by.kind, b.Namespace, to.Name)
+	if err != nil {
+		return err
+	}
+	if to.UID != "" && to.UID != e.UID {
+		return apierrors.NewConflict(by.kind.GroupResource(), to.Name, fmt.Errorf(
+			"the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", to.UID)) // the words of an API server
+	}
+	if to.Kind == podKind.Kind {
+		p := pod{}
+		if err := json.Unmarshal(e.Raw, &p); err != nil || p.account() != b.ServiceAccount.Name {
+			return apierrors.NewBadRequest(fmt.Sprintf("cannot bind token for serviceaccount %q to pod running with different serviceaccount name.", b.ServiceAccount.Name)) // as above
+		}
+	}
+	*by.claim(b) = &reference{Name: to.Name, UID: string(e.UID)}
+	return nil
+}
+
+// holds reports whether what a token is bound to is still there.
+func (a *Authenticator) holds(b *boundTo) bool {
+	for _, by := range bindable {
+		to := *by.claim(b)
+		if to == nil {
+			continue
+		}
+		e, err := a.objects.Entry(by.kind, b.Namespace, to.Name)
+		if err != nil || string(e.UID) != to.UID {
+			return false
+		}
+		var head metav1.PartialObjectMetadata
+		if err := json.Unmarshal(e.Raw, &head); err != nil {
+			return false
+		}
+		if at := head.DeletionTimestamp; at != nil && a.clock.Now().After(at.Add(leaving)) {
+			return false
+		}
+	}
+	return true
+}
+
+// leaving is how long after the end of its grace a token of what is being deleted
+// is still good.
+const leaving = time.Minute
+
+// Issue makes a token for a service account, bound to an object unless that is nil.
+func (a *Authenticator) Issue(namespace, name string, to *authenticationv1.BoundObjectReference, audiences []string, valid time.Duration) (string, time.Time, error) {
 	a.mu.RLock()
 	key := a.key
 	a.mu.RUnlock()
@@ -53,6 +125,10 @@ func (a *Authenticator) Issue(namespace, name string, audiences []string, valid 
 	if len(audiences) == 0 {
 		audiences = []string{Issuer}
 	}
+	bound := boundTo{Namespace: namespace, ServiceAccount: reference{Name: name, UID: string(account.UID)}}
+	if err := a.bind(to, &bound); err != nil {
+		return "", time.Time{}, err
+	}
 	now := a.clock.Now()
 	until := now.Add(valid)
 	token, err := jwt.NewWithClaims(method, claims{
@@ -60,7 +136,7 @@ func (a *Authenticator) Issue(namespace, name string, audiences []string, valid 
 			Issuer: Issuer, Subject: accountName(namespace, name), Audience: audiences,
 			IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(until),
 		},
-		Kubernetes: boundTo{Namespace: namespace, ServiceAccount: reference{Name: name, UID: string(account.UID)}},
+		Kubernetes: bound,
 	}).SignedString(key)
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("sign token of service account %s/%s: %w", namespace, name, err)
@@ -85,7 +161,7 @@ func (a *Authenticator) serviceAccount(token string) (User, error) {
 	}
 	namespace, bound := c.Kubernetes.Namespace, c.Kubernetes.ServiceAccount
 	account, err := a.objects.Entry(serviceAccountKind, namespace, bound.Name)
-	if err != nil || string(account.UID) != bound.UID || c.Subject != accountName(namespace, bound.Name) {
+	if err != nil || string(account.UID) != bound.UID || c.Subject != accountName(namespace, bound.Name) || !a.holds(&c.Kubernetes) {
 		return User{}, ErrUnauthorized
 	}
 	return Proven(c.Subject, bound.UID, "system:serviceaccounts", "system:serviceaccounts:"+namespace), nil

@@ -10,7 +10,6 @@ import (
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -47,12 +46,6 @@ func Allocate(svc *corev1.Service, was string, r netip.Prefix, others []corev1.S
 	outside := spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer
 	for i := range spec.Ports {
 		p := &spec.Ports[i]
-		if p.Protocol == "" {
-			p.Protocol = corev1.ProtocolTCP
-		}
-		if p.TargetPort == (intstr.IntOrString{}) {
-			p.TargetPort = intstr.FromInt32(p.Port)
-		}
 		switch {
 		case !outside:
 			p.NodePort = 0
@@ -60,12 +53,6 @@ func Allocate(svc *corev1.Service, was string, r netip.Prefix, others []corev1.S
 			p.NodePort = free(svc.Namespace+"/"+svc.Name, ports)
 		}
 		ports[p.NodePort] = true
-	}
-	if outside && spec.ExternalTrafficPolicy == "" {
-		spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
-	}
-	if spec.Type == corev1.ServiceTypeLoadBalancer && spec.AllocateLoadBalancerNodePorts == nil {
-		spec.AllocateLoadBalancerNodePorts = new(true)
 	}
 	return nil
 }
@@ -114,9 +101,6 @@ func address(svc *corev1.Service, r netip.Prefix, taken map[string]bool) *field.
 		if r.Addr().Is6() {
 			spec.IPFamilies[0] = corev1.IPv6Protocol
 		}
-	}
-	if spec.InternalTrafficPolicy == nil {
-		spec.InternalTrafficPolicy = new(corev1.ServiceInternalTrafficPolicyCluster)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -62,20 +63,27 @@ func (s *Store) insert(k *kinds.Kind, u *unstructured.Unstructured, w Writing) (
 	if k == namespaceKind {
 		_ = unstructured.SetNestedStringSlice(u.Object, []string{"kubernetes"}, "spec", "finalizers") // spec is an object or absent
 	}
+	selectOwn(k, u)
 	key := keyOf(k, u.GetNamespace(), u.GetName())
 	exists := apierrors.NewAlreadyExists(k.GroupResource(), u.GetName())
-	if w.DryRun {
-		if s.raw.Get(key) != nil {
-			return nil, exists
-		}
-		return dryRun(k, key, u, nil)
+	if s.raw.Get(key) != nil {
+		return nil, exists
 	}
-	e, err := s.raw.Put(key, nil, func(version uint64) (*store.Entry, error) { return encode(k, u, version) })
+	e, err := s.allocated(k, nil, u, func() (*store.Entry, error) {
+		if w.DryRun {
+			return dryRun(k, key, u, nil)
+		}
+		e, err := s.raw.Put(key, nil, func(version uint64) (*store.Entry, error) { return encode(k, u, version) })
+		if err != nil {
+			return nil, fmt.Errorf("store %s %s: %w", k.Kind, u.GetName(), err)
+		}
+		return e, nil
+	})
 	if errors.Is(err, store.ErrConflict) {
 		return nil, exists
 	}
-	if err != nil {
-		return nil, fmt.Errorf("store %s %s: %w", k.Kind, u.GetName(), err)
+	if err != nil || w.DryRun {
+		return e, err
 	}
 	switch k {
 	case namespaceKind:
@@ -132,15 +140,9 @@ func (s *Store) prepareCreate(k *kinds.Kind, namespace string, u *unstructured.U
 	if err := settle(k, nil, u, w); err != nil {
 		return err
 	}
-	setDefaults(k, u)
-	selectOwn(k, u)
+	setDefaults(k, nil, u)
 	if k == podKind {
 		tolerate(u)
-	}
-	if k == serviceKind {
-		if err := s.allocate(nil, u); err != nil {
-			return err
-		}
 	}
 	return validate(k, nil, u, w)
 }
@@ -194,12 +196,17 @@ func nameOf(k *kinds.Kind) validation.ValidateNameFunc {
 }
 
 // resetNewStatus drops the status a client sent where the kind does not take
-// one at creation. Kubelets register nodes with theirs.
+// one at creation; what is left is that of an empty object. Kubelets register nodes with theirs.
 func resetNewStatus(k *kinds.Kind, u *unstructured.Unstructured) {
-	switch k.Resource {
-	case "nodes", "persistentvolumes":
-	default:
+	if k.Custom != nil || k.Resource != "nodes" && k.Resource != "persistentvolumes" {
 		delete(u.Object, "status")
+	}
+	if k.Custom == nil && u.Object["status"] == nil {
+		if obj, err := k.New(); err == nil {
+			if content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj); err == nil && content["status"] != nil {
+				u.Object["status"] = content["status"]
+			}
+		}
 	}
 }
 
@@ -242,7 +249,7 @@ func tolerate(u *unstructured.Unstructured) {
 // selectOwn gives a Job the selector and the labels by which it finds its own
 // Pods, unless it has them from its user.
 func selectOwn(k *kinds.Kind, u *unstructured.Unstructured) {
-	if by, _, _ := unstructured.NestedBool(u.Object, "spec", "manualSelector"); k.Resource != "jobs" || by {
+	if by, _, _ := unstructured.NestedBool(u.Object, "spec", "manualSelector"); k.Custom != nil || k.Resource != "jobs" || by {
 		return
 	}
 	uid := string(u.GetUID())
@@ -256,6 +263,9 @@ func selectOwn(k *kinds.Kind, u *unstructured.Unstructured) {
 	// Both only fail where a parent is no object, which decoding excludes.
 	_ = unstructured.SetNestedStringMap(u.Object, labels, "spec", "template", "metadata", "labels")
 	_ = unstructured.SetNestedStringMap(u.Object, map[string]string{"batch.kubernetes.io/controller-uid": uid}, "spec", "selector", "matchLabels")
+	if len(u.GetLabels()) == 0 {
+		u.SetLabels(labels)
+	}
 }
 
 func unset(u *unstructured.Unstructured, path ...string) {
@@ -268,7 +278,19 @@ func invalid(k *kinds.Kind, name string, errs ...*field.Error) error {
 
 var serviceKind = kinds.ByType(&corev1.Service{})
 
-// allocate gives a Service its address and ports. was is nil at creation.
+// allocated gives a Service its address and ports before it is written, one after
+// another: two that are made at once see each other's. was is nil at creation.
+func (s *Store) allocated(k *kinds.Kind, was, u *unstructured.Unstructured, write func() (*store.Entry, error)) (*store.Entry, error) {
+	if k == serviceKind {
+		s.allocating.Lock()
+		defer s.allocating.Unlock()
+		if err := s.allocate(was, u); err != nil {
+			return nil, err
+		}
+	}
+	return write()
+}
+
 func (s *Store) allocate(was, u *unstructured.Unstructured) error {
 	var svc corev1.Service
 	if err := into(u, &svc); err != nil {

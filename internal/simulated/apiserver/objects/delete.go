@@ -53,7 +53,7 @@ func (s *Store) deleteOnce(k *kinds.Kind, namespace, name string, o metav1.Delet
 	if err := checkPreconditions(k, latest, o.Preconditions); err != nil {
 		return nil, false, err
 	}
-	if k.Resource == "namespaces" && slices.Contains(immortal, name) {
+	if k == namespaceKind && slices.Contains(immortal, name) {
 		return nil, false, apierrors.NewForbidden(k.GroupResource(), name, errors.New("this namespace may not be deleted"))
 	}
 	if len(o.DryRun) > 0 {
@@ -79,7 +79,7 @@ func (s *Store) deleteOnce(k *kinds.Kind, namespace, name string, o metav1.Delet
 		}
 	}
 	grace := s.grace(k, latest, o)
-	if len(next.GetFinalizers()) == 0 && grace == 0 && k.Resource != "namespaces" {
+	if len(next.GetFinalizers()) == 0 && grace == 0 && k != namespaceKind {
 		e, err := s.remove(k, was, next)
 		return e, err == nil, err
 	}
@@ -98,7 +98,7 @@ func (s *Store) deleteOnce(k *kinds.Kind, namespace, name string, o metav1.Delet
 // stands for has stopped: that of a Pod on a Node whose kubelet is silent.
 func (s *Store) grace(k *kinds.Kind, u *unstructured.Unstructured, o metav1.DeleteOptions) int64 {
 	name, _, _ := unstructured.NestedString(u.Object, "spec", "nodeName")
-	if k.Resource != "pods" || name == "" || o.GracePeriodSeconds != nil && *o.GracePeriodSeconds == 0 {
+	if k != podKind || name == "" || o.GracePeriodSeconds != nil && *o.GracePeriodSeconds == 0 {
 		return 0
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -124,7 +124,7 @@ func (s *Store) mark(k *kinds.Kind, was *store.Entry, next *unstructured.Unstruc
 	if g := next.GetGeneration(); g > 0 {
 		next.SetGeneration(g + 1)
 	}
-	if k.Resource == "namespaces" {
+	if k == namespaceKind {
 		_ = unstructured.SetNestedField(next.Object, "Terminating", "status", "phase") // a status is an object
 	}
 	return s.raw.Put(was.Key, was, func(version uint64) (*store.Entry, error) { return encode(k, next, version) })
@@ -133,7 +133,7 @@ func (s *Store) mark(k *kinds.Kind, was *store.Entry, next *unstructured.Unstruc
 // empty deletes what must go before an object that is marked: the contents of
 // a namespace, or what it owns.
 func (s *Store) empty(k *kinds.Kind, e *store.Entry) {
-	if k.Resource == "namespaces" {
+	if k == namespaceKind {
 		s.emptying.Store(e.Key.Name, true)
 		for _, in := range s.raw.Select(func(in *store.Entry) bool { return in.Key.Namespace == e.Key.Name }) {
 			s.deleteEntry(in, metav1.DeletePropagationBackground)
@@ -250,7 +250,7 @@ func (s *Store) finish(e *store.Entry) {
 // kept reports whether an object without metadata.finalizers must stay though
 // it is being deleted.
 func kept(k *kinds.Kind, u *unstructured.Unstructured) bool {
-	if k.Resource != "namespaces" {
+	if k != namespaceKind {
 		grace := u.GetDeletionGracePeriodSeconds()
 		return grace != nil && *grace > 0
 	}
@@ -340,7 +340,7 @@ func propagation(k *kinds.Kind, u *unstructured.Unstructured, o metav1.DeleteOpt
 		return metav1.DeletePropagationOrphan
 	case slices.Contains(u.GetFinalizers(), metav1.FinalizerDeleteDependents):
 		return metav1.DeletePropagationForeground
-	case k.Resource == "jobs", k.Resource == "replicationcontrollers": // since before there was garbage collection
+	case k.Custom == nil && (k.Resource == "jobs" || k.Resource == "replicationcontrollers"): // since before there was garbage collection
 		return metav1.DeletePropagationOrphan
 	}
 	return metav1.DeletePropagationBackground

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/born"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 )
@@ -36,9 +37,10 @@ type Store struct {
 	clock clock.PassiveClock
 	log   logr.Logger
 
-	served   served
-	evicting sync.Mutex // one eviction at a time, so that each counts the last
-	emptying sync.Map   // names of namespaces whose contents are being deleted now
+	served     served
+	evicting   sync.Mutex // one eviction at a time, so that each counts the last
+	allocating sync.Mutex // one Service at a time, so that no two get the same
+	emptying   sync.Map   // names of namespaces whose contents are being deleted now
 }
 
 // Writing says on whose behalf a write is done, and how.
@@ -55,7 +57,7 @@ type Writing struct {
 // Open returns the store kept in the journal, or a new one with what every
 // cluster is born with.
 func Open(o Options) (*Store, error) {
-	raw, err := store.Open(o.Journal, parse)
+	raw, err := store.Open(o.Journal, born.Entries(), parse)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,29 +16,9 @@ import (
 var schemaNamespaces = schema.GroupResource{Resource: "namespaces"}
 
 // seed creates what an API server and the controllers beside it see to that
-// it is there, at every start.
+// it is there, at every start, besides the roles of package born.
 func (s *Store) seed() error {
-	bootstrapping := map[string]string{"kubernetes.io/bootstrapping": "rbac-defaults"}
-	born := []Object{
-		&rbacv1.ClusterRole{
-			ObjectMeta: metav1.ObjectMeta{Name: "cluster-admin", Labels: bootstrapping},
-			Rules: []rbacv1.PolicyRule{
-				{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}},
-				{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}},
-			},
-		},
-		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "cluster-admin", Labels: bootstrapping},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:masters"}},
-		},
-	}
-	for _, sub := range []string{"nodeclient", "selfnodeclient"} { // what kubelets get signed without being asked
-		born = append(born, &rbacv1.ClusterRole{
-			ObjectMeta: metav1.ObjectMeta{Name: "system:certificates.k8s.io:certificatesigningrequests:" + sub, Labels: bootstrapping},
-			Rules:      []rbacv1.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"certificatesigningrequests/" + sub}}},
-		})
-	}
+	var born []Object
 	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease} {
 		born = append(born, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}

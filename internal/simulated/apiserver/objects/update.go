@@ -67,27 +67,32 @@ func (s *Store) updateOnce(k *kinds.Kind, namespace, name string, w Writing, cha
 // store.ErrConflict if that is no longer the latest.
 func (s *Store) replace(k *kinds.Kind, was *store.Entry, latest, next *unstructured.Unstructured, w Writing) (*store.Entry, error) {
 	next.SetResourceVersion(latest.GetResourceVersion())
-	raw, err := storedForm(k, next)
-	if err != nil {
-		return nil, err
-	}
-	if bytes.Equal(raw, was.Raw) {
-		return was, nil
-	}
-	if w.DryRun {
-		return dryRun(k, was.Key, next, was)
-	}
-	if next.GetDeletionTimestamp() != nil && len(next.GetFinalizers()) == 0 && !kept(k, next) {
+	if !w.DryRun && next.GetDeletionTimestamp() != nil && len(next.GetFinalizers()) == 0 && !kept(k, next) {
 		return s.remove(k, was, next)
 	}
-	e, err := s.raw.Put(was.Key, was, func(version uint64) (*store.Entry, error) { return encode(k, next, version) })
-	if err == nil && k == definitionKind && !w.Trusted {
+	e, err := s.allocated(k, latest, next, func() (*store.Entry, error) {
+		raw, err := storedForm(k, next)
+		if err != nil {
+			return nil, err
+		}
+		if bytes.Equal(raw, was.Raw) {
+			return was, nil
+		}
+		if w.DryRun {
+			return dryRun(k, was.Key, next, was)
+		}
+		return s.raw.Put(was.Key, was, func(version uint64) (*store.Entry, error) { return encode(k, next, version) })
+	})
+	if err != nil || e == was || w.DryRun {
+		return e, err
+	}
+	if k == definitionKind && !w.Trusted {
 		s.accept(next.GetName())
 	}
-	if err == nil && !slices.Equal(was.Owners, e.Owners) {
+	if !slices.Equal(was.Owners, e.Owners) {
 		s.collect(e)
 	}
-	return e, err
+	return e, nil
 }
 
 // prepareUpdate settles what a writer may not change, and what follows from
@@ -111,7 +116,7 @@ func (s *Store) prepareUpdate(k *kinds.Kind, latest, next *unstructured.Unstruct
 		if k.Status {
 			carry(next, latest, "status")
 		}
-		if k.Resource == "namespaces" { // its finalizers are written through finalize alone
+		if k == namespaceKind { // its finalizers are written through finalize alone
 			carry(next, latest, "spec")
 		}
 	case w.Sub == "status":
@@ -128,12 +133,7 @@ func (s *Store) prepareUpdate(k *kinds.Kind, latest, next *unstructured.Unstruct
 	if err := settle(k, latest, next, w); err != nil {
 		return err
 	}
-	setDefaults(k, next)
-	if k == serviceKind {
-		if err := s.allocate(latest, next); err != nil {
-			return err
-		}
-	}
+	setDefaults(k, latest, next)
 	if k.Generation && k.Custom == nil && !reflect.DeepEqual(latest.Object["spec"], next.Object["spec"]) {
 		next.SetGeneration(latest.GetGeneration() + 1)
 	}

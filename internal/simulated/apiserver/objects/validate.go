@@ -94,6 +94,9 @@ func validateData(k *kinds.Kind, u *unstructured.Unstructured) (errs field.Error
 }
 
 func validateNew(k *kinds.Kind, u *unstructured.Unstructured) (errs field.ErrorList) {
+	if k.Custom != nil { // its schema says it
+		return nil
+	}
 	require := func(path ...string) {
 		if v, ok, _ := unstructured.NestedFieldNoCopy(u.Object, path...); !ok || empty(v) {
 			errs = append(errs, field.Required(field.NewPath(path[0], path[1:]...), ""))
@@ -120,6 +123,9 @@ func validateNew(k *kinds.Kind, u *unstructured.Unstructured) (errs field.ErrorL
 }
 
 func validateChange(k *kinds.Kind, was, u *unstructured.Unstructured) (errs field.ErrorList) {
+	if k.Custom != nil {
+		return nil
+	}
 	changed := func(path ...string) bool {
 		before, _, _ := unstructured.NestedFieldNoCopy(was.Object, path...)
 		after, _, _ := unstructured.NestedFieldNoCopy(u.Object, path...)
@@ -127,6 +133,9 @@ func validateChange(k *kinds.Kind, was, u *unstructured.Unstructured) (errs fiel
 	}
 	for _, path := range immutable[k.Resource] {
 		if changed(path...) {
+			if before, _, _ := unstructured.NestedFieldNoCopy(was.Object, path...); before == nil && k.Resource == "persistentvolumeclaims" {
+				continue // the default class is chosen once there is one
+			}
 			v, _, _ := unstructured.NestedFieldNoCopy(u.Object, path...)
 			errs = append(errs, field.Invalid(field.NewPath(path[0], path[1:]...), v, "field is immutable"))
 		}

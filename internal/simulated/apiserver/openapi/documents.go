@@ -40,7 +40,7 @@ func Of(served *kinds.Set, path string) (*Document, error) {
 		if kinds.Everywhere().Resources(gv) != nil {
 			return made.get(gv)
 		}
-		return defined(served, gv)
+		return latest.get(subject{served, path}, func() (*Document, error) { return defined(served, gv) })
 	}
 	return nil, nil
 }

@@ -19,13 +19,30 @@ import (
 // V2 describes all that is served in one OpenAPI v2 document, as JSON or as
 // the protobuf that clients prefer.
 func V2(served *kinds.Set, protobuf bool) (*Document, error) {
-	raw, err := everything()
 	var versions []*custom.Version
 	for _, k := range served.All() {
 		if k.Custom != nil {
 			versions = append(versions, k.Custom)
 		}
 	}
+	what := "v2"
+	if protobuf {
+		what = "v2 in protobuf"
+	}
+	if len(versions) == 0 {
+		return always[protobuf]()
+	}
+	return latest.get(subject{served, what}, func() (*Document, error) { return secondOf(versions, protobuf) })
+}
+
+// always are the documents of clusters without definitions.
+var always = map[bool]func() (*Document, error){
+	false: sync.OnceValues(func() (*Document, error) { return secondOf(nil, false) }),
+	true:  sync.OnceValues(func() (*Document, error) { return secondOf(nil, true) }),
+}
+
+func secondOf(versions []*custom.Version, protobuf bool) (*Document, error) {
+	raw, err := everything()
 	if err == nil && len(versions) > 0 {
 		var static spec.Swagger
 		if err = json.Unmarshal(raw, &static); err == nil {

@@ -67,7 +67,9 @@ func (s *Store) snapshot() []Record {
 	records := []Record{{Version: s.version}}
 	for _, t := range s.tables {
 		for _, e := range t.entries {
-			records = append(records, record(e, e.Raw))
+			if !e.Born {
+				records = append(records, record(e, e.Raw))
+			}
 		}
 	}
 	return records

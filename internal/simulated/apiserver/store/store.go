@@ -44,6 +44,7 @@ type Entry struct {
 	Owners  []types.UID // those that own it, for garbage collection
 	Raw     []byte      // the whole object as JSON, its resourceVersion included
 	Form    any         // what Raw was made to fit; nil after a restart
+	Born    bool        // all clusters have it alike: it is in no journal
 }
 
 // Store is safe for concurrent use.
@@ -64,14 +65,27 @@ type table struct {
 	changed chan struct{} // closed and replaced at every change
 }
 
-// Open returns a store with what the journal holds. A nil journal keeps
-// everything in memory alone.
-func Open(journal Journal, parse func(Record) (*Entry, error)) (*Store, error) {
+// Open returns a store with what the journal holds, and with what every cluster
+// is born with as far as nothing else has its name. A nil journal keeps everything
+// in memory alone.
+func Open(journal Journal, born []*Entry, parse func(Record) (*Entry, error)) (*Store, error) {
 	s := &Store{journal: journal, tables: map[schema.GroupResource]*table{}, version: 1}
-	if journal == nil {
-		return s, nil
+	if journal != nil {
+		if err := s.load(parse); err != nil {
+			return nil, fmt.Errorf("load journal: %w", err)
+		}
+		s.log.floor = s.version
 	}
-	err := journal.Load(func(r Record) error {
+	for _, e := range born {
+		if t := s.table(e.Key.Resource); t.entries[e.Key] == nil {
+			t.entries[e.Key] = e
+		}
+	}
+	return s, nil
+}
+
+func (s *Store) load(parse func(Record) (*Entry, error)) error {
+	return s.journal.Load(func(r Record) error {
 		s.version = max(s.version, r.Version)
 		if r.Name == "" {
 			return nil
@@ -80,7 +94,7 @@ func Open(journal Journal, parse func(Record) (*Entry, error)) (*Store, error) {
 		t := s.table(key.Resource)
 		t.version = r.Version
 		if old := t.entries[key]; old != nil {
-			s.live -= len(old.Raw)
+			s.live -= old.size()
 		}
 		delete(t.entries, key)
 		if r.Object == nil {
@@ -91,14 +105,17 @@ func Open(journal Journal, parse func(Record) (*Entry, error)) (*Store, error) {
 			return fmt.Errorf("%s %s/%s: %w", key.Resource, key.Namespace, key.Name, err)
 		}
 		t.entries[key] = e
-		s.live += len(e.Raw)
+		s.live += e.size()
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("load journal: %w", err)
+}
+
+// size is what the journal has to hold of it.
+func (e *Entry) size() int {
+	if e.Born {
+		return 0
 	}
-	s.log.floor = s.version
-	return s, nil
+	return len(e.Raw)
 }
 
 // Version is the version of the latest change.
@@ -240,10 +257,10 @@ func (s *Store) put(key Key, was *Entry, encode func(version uint64) (*Entry, er
 	if was == nil {
 		kind = Added
 	} else {
-		s.live -= len(was.Raw)
+		s.live -= was.size()
 	}
 	t.entries[key] = e
-	s.live += len(e.Raw)
+	s.live += e.size()
 	s.publish(t, Event{Type: kind, Entry: e, Prev: was})
 	return e, nil
 }
@@ -274,7 +291,7 @@ func (s *Store) take(key Key, was *Entry, encode func(version uint64) (*Entry, e
 		return nil, err
 	}
 	delete(t.entries, key)
-	s.live -= len(was.Raw)
+	s.live -= was.size()
 	s.publish(t, Event{Type: Deleted, Entry: e, Prev: was})
 	return e, nil
 }

@@ -63,7 +63,7 @@ func (t *tape) Size() int64 { return t.size }
 
 func open(t *testing.T, j store.Journal) *store.Store {
 	t.Helper()
-	s, err := store.Open(j, func(r store.Record) (*store.Entry, error) {
+	s, err := store.Open(j, nil, func(r store.Record) (*store.Entry, error) {
 		return &store.Entry{Key: r.Key(), Version: r.Version, Raw: r.Object}, nil
 	})
 	if err != nil {
@@ -225,7 +225,7 @@ func TestWhatTheJournalRefusesDidNotHappen(t *testing.T) {
 func TestAJournalThatMakesNoSenseIsAnError(t *testing.T) {
 	t.Parallel()
 	j := &tape{records: []store.Record{{Version: 2, Resource: "nodes", Namespace: "ns", Name: "a", Object: json.RawMessage(`1`)}}}
-	_, err := store.Open(j, func(store.Record) (*store.Entry, error) { return nil, errors.New("no metadata") })
+	_, err := store.Open(j, nil, func(store.Record) (*store.Entry, error) { return nil, errors.New("no metadata") })
 	if err == nil || err.Error() != "load journal: nodes ns/a: no metadata" {
 		t.Errorf("error %v", err)
 	}
@@ -233,7 +233,7 @@ func TestAJournalThatMakesNoSenseIsAnError(t *testing.T) {
 
 func TestAnObserverHearsOfEveryChangeAndMayUseTheStore(t *testing.T) {
 	t.Parallel()
-	s, err := store.Open(nil, nil)
+	s, err := store.Open(nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,5 +261,39 @@ func TestAnObserverHearsOfEveryChangeAndMayUseTheStore(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{`a is "1"`, "a is gone"}, heard); diff != "" {
 		t.Errorf("heard (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatEveryClusterIsBornWithIsInNoJournal(t *testing.T) {
+	t.Parallel()
+	j := &tape{}
+	shared := []*store.Entry{{Key: key("a"), Version: 1, Raw: []byte("born"), Born: true}, {Key: key("b"), Version: 1, Raw: []byte("born"), Born: true}}
+	restart := func() *store.Store {
+		t.Helper()
+		s, err := store.Open(j, shared, func(r store.Record) (*store.Entry, error) {
+			return &store.Entry{Key: r.Key(), Version: r.Version, Raw: r.Object}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := restart()
+	if s.Get(key("a")) != shared[0] || j.Size() > 0 {
+		t.Fatalf("have %v with a journal of %d bytes, want the shared one and none", s.Get(key("a")), j.Size())
+	}
+	put(t, s, "a", "changed")
+	if _, err := s.Delete(key("b"), shared[1], body("gone")); err != nil {
+		t.Fatal(err)
+	}
+	if s.Get(key("b")) != nil {
+		t.Error("what was deleted is there")
+	}
+	s = restart()
+	if e := s.Get(key("a")); e == nil || string(e.Raw) != `"changed"` {
+		t.Errorf("after a restart there is %v, want what it was changed to", e)
+	}
+	if s.Get(key("b")) != shared[1] {
+		t.Error("after a restart nobody has made anew what was deleted")
 	}
 }

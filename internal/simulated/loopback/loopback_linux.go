@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package simulated
+package loopback
 
 import (
 	"errors"
@@ -10,30 +10,30 @@ import (
 	"syscall"
 )
 
-// candidate is the nth address of those for clusters: in 127.64.0.0/10,
+// Candidate is the nth address of those for clusters: in 127.64.0.0/10,
 // without those that end in 0 or 255.
-func candidate(n uint32) netip.AddrPort {
+func Candidate(n uint32) netip.AddrPort {
 	n %= 64 * 256 * 254
-	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 64 + byte(n/254>>8), byte(n / 254), byte(n%254 + 1)}), apiServerPort)
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 64 + byte(n/254>>8), byte(n / 254), byte(n%254 + 1)}), Port)
 }
 
-// choice says in words what allowed is.
-const choice = "an address from 127.64.0.1 to 127.127.255.254 that ends neither in 0 nor in 255, with the port 6443"
+// Choice says in words what Allowed is.
+const Choice = "an address from 127.64.0.1 to 127.127.255.254 that ends neither in 0 nor in 255, with the port 6443"
 
-// allowed reports whether an address is one that candidate can give.
-func allowed(at netip.AddrPort) bool {
-	if !at.Addr().Is4() || at.Port() != apiServerPort {
+// Allowed reports whether an address is one that Candidate can give.
+func Allowed(at netip.AddrPort) bool {
+	if !at.Addr().Is4() || at.Port() != Port {
 		return false
 	}
 	ip := at.Addr().As4()
 	return ip[0] == 127 && ip[1] >= 64 && ip[1] < 128 && ip[3] != 0 && ip[3] != 255
 }
 
-// hold binds a socket to an allowed address, that never listens. Binding it alone needs the address
+// Hold binds a socket to an allowed address, that never listens. Binding it alone needs the address
 // to be free; allowing reuse afterwards lets our own listener in beside it.
 // Again says that the address was ours before: then connections of that time,
 // which the kernel still remembers, are no obstacle.
-func hold(addr netip.AddrPort, again bool) (io.Closer, netip.AddrPort, error) {
+func Hold(addr netip.AddrPort, again bool) (io.Closer, netip.AddrPort, error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, addr, os.NewSyscallError("socket", err)

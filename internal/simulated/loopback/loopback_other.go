@@ -2,7 +2,7 @@
 
 //go:build !linux
 
-package simulated
+package loopback
 
 import (
 	"io"
@@ -10,23 +10,23 @@ import (
 	"net/netip"
 )
 
-// candidate leaves the choice of a port to the system: only Linux has all of
+// Candidate leaves the choice of a port to the system: only Linux has all of
 // 127.0.0.0/8 without asking for it.
-func candidate(uint32) netip.AddrPort {
+func Candidate(uint32) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0)
 }
 
-// choice says in words what allowed is.
-const choice = "127.0.0.1 and a port from 1024"
+// Choice says in words what Allowed is.
+const Choice = "127.0.0.1 and a port from 1024"
 
-// allowed reports whether an address is one that the system can have chosen.
-func allowed(at netip.AddrPort) bool {
+// Allowed reports whether an address is one that the system can have chosen.
+func Allowed(at netip.AddrPort) bool {
 	return at.Addr() == netip.AddrFrom4([4]byte{127, 0, 0, 1}) && at.Port() >= 1024
 }
 
-// hold finds the address free and lets go of it: elsewhere than on Linux
+// Hold finds the address free and lets go of it: elsewhere than on Linux
 // nothing keeps others from it until the cluster listens.
-func hold(addr netip.AddrPort, _ bool) (io.Closer, netip.AddrPort, error) {
+func Hold(addr netip.AddrPort, _ bool) (io.Closer, netip.AddrPort, error) {
 	l, err := net.Listen("tcp", addr.String())
 	if err != nil {
 		return nil, addr, err

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package defaulting fills what clients leave out of built-in kinds, as API
+// servers do. The code that those have for it belongs to the server: importing it
+// would bring all of that to whoever imports package simulated.
+package defaulting
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Fill fills the fields of a built-in kind that are not there.
+func Fill(of schema.GroupResource, obj map[string]any) {
+	if depends := conditional[of.String()]; depends != nil {
+		depends(obj)
+	}
+	for _, r := range rules[of.String()] {
+		fill(obj, strings.Split(r.path, "."), r.value)
+	}
+	for _, at := range templates[of.String()] {
+		if spec, ok, _ := unstructured.NestedFieldNoCopy(obj, at...); ok {
+			podSpecFrom(object(spec))
+		}
+	}
+}
+
+// fill follows a path, and fills its last field.
+func fill(obj map[string]any, path []string, value any) {
+	name, make := strings.CutSuffix(path[0], "+")
+	name, each := strings.CutSuffix(name, "[]")
+	have := obj[name]
+	switch {
+	case each:
+		list, _ := have.([]any)
+		for _, one := range list {
+			if one, ok := one.(map[string]any); ok {
+				fill(one, path[1:], value)
+			}
+		}
+		return
+	case len(path) == 1 && !make:
+		if have == nil || have == "" {
+			obj[name] = value
+		}
+		return
+	}
+	below, ok := have.(map[string]any)
+	if !ok && have == nil && make {
+		below, ok = map[string]any{}, true
+		obj[name] = below
+	}
+	if ok && len(path) > 1 {
+		fill(below, path[1:], value)
+	}
+}
+
+// templates are where a kind has what is asked of a Pod.
+var templates = map[string][][]string{
+	"pods":                   {{"spec"}},
+	"podtemplates":           {{"template", "spec"}},
+	"replicationcontrollers": {{"spec", "template", "spec"}},
+	"deployments.apps":       {{"spec", "template", "spec"}},
+	"replicasets.apps":       {{"spec", "template", "spec"}},
+	"daemonsets.apps":        {{"spec", "template", "spec"}},
+	"statefulsets.apps":      {{"spec", "template", "spec"}},
+	"jobs.batch":             {{"spec", "template", "spec"}},
+	"cronjobs.batch":         {{"spec", "jobTemplate", "spec", "template", "spec"}},
+}
+
+// podSpecFrom fills what follows from other fields.
+func podSpecFrom(spec map[string]any) {
+	if name := spec["serviceAccountName"]; name != nil && name != "" {
+		spec["serviceAccount"] = name // what it was called once
+	} else if old := spec["serviceAccount"]; old != nil && old != "" {
+		spec["serviceAccountName"] = old
+	}
+	for _, list := range []string{"containers", "initContainers", "ephemeralContainers"} {
+		for _, c := range objects(spec[list]) {
+			if c["imagePullPolicy"] == nil || c["imagePullPolicy"] == "" {
+				c["imagePullPolicy"] = pullPolicy(c["image"])
+			}
+		}
+	}
+	for _, v := range objects(spec["volumes"]) {
+		if len(v) == 1 && v["name"] != nil {
+			v["emptyDir"] = map[string]any{}
+		}
+	}
+}
+
+// pullPolicy is by the tag of an image: without one, or with latest, it may change.
+func pullPolicy(image any) string {
+	text, _ := image.(string)
+	name := text[strings.LastIndex(text, "/")+1:]
+	if _, tag, ok := strings.Cut(name, ":"); strings.Contains(name, "@") || ok && tag != "latest" {
+		return "IfNotPresent"
+	}
+	return "Always"
+}
+
+// requests are as large as limits, where only those are given.
+func requests(resources map[string]any) {
+	limits := object(resources["limits"])
+	if len(limits) == 0 {
+		return
+	}
+	asked, ok := resources["requests"].(map[string]any)
+	if !ok {
+		asked = map[string]any{}
+		resources["requests"] = asked
+	}
+	for name, amount := range limits {
+		if asked[name] == nil {
+			asked[name] = amount
+		}
+	}
+}
+
+// conditional fills what depends on other fields of a kind.
+var conditional = map[string]func(map[string]any){
+	"deployments.apps":  func(o map[string]any) { rolling(object(o["spec"]), "strategy") },
+	"daemonsets.apps":   func(o map[string]any) { rolling(object(o["spec"]), "updateStrategy") },
+	"statefulsets.apps": func(o map[string]any) { rolling(object(o["spec"]), "updateStrategy") },
+	"jobs.batch": func(o map[string]any) {
+		spec := object(o["spec"])
+		if spec["parallelism"] == nil && spec["completions"] == nil { // else it is a queue
+			spec["completions"] = int64(1)
+		}
+		if spec["podFailurePolicy"] != nil && spec["podReplacementPolicy"] == nil {
+			spec["podReplacementPolicy"] = "Failed"
+		}
+	},
+	"networkpolicies.networking.k8s.io": func(o map[string]any) {
+		if spec := object(o["spec"]); spec["policyTypes"] == nil && len(spec) > 0 {
+			kinds := []any{"Ingress"}
+			if egress, _ := spec["egress"].([]any); len(egress) > 0 {
+				kinds = append(kinds, "Egress")
+			}
+			spec["policyTypes"] = kinds
+		}
+	},
+	"pods": pod,
+	"horizontalpodautoscalers.autoscaling": func(o map[string]any) {
+		if spec := object(o["spec"]); spec["metrics"] == nil && o["apiVersion"] == "autoscaling/v2" {
+			target := map[string]any{"type": "Utilization", "averageUtilization": int64(80)}
+			spec["metrics"] = []any{map[string]any{"type": "Resource", "resource": map[string]any{"name": "cpu", "target": target}}}
+		}
+	},
+	"services":                                      service,
+	"rolebindings.rbac.authorization.k8s.io":        subjects,
+	"clusterrolebindings.rbac.authorization.k8s.io": subjects,
+}
+
+// rolling makes room for what a rolling update goes by, which is the usual way.
+func rolling(spec map[string]any, field string) {
+	s := object(spec[field])
+	if kind := s["type"]; kind != nil && kind != "" && kind != "RollingUpdate" || len(spec) == 0 {
+		return
+	}
+	if s["rollingUpdate"] == nil {
+		s["rollingUpdate"] = map[string]any{}
+	}
+	spec[field] = s
+}
+
+// pod fills what is left out in Pods, and stays so in templates.
+func pod(o map[string]any) {
+	spec := object(o["spec"])
+	for _, list := range []string{"containers", "initContainers"} {
+		for _, c := range objects(spec[list]) {
+			requests(object(c["resources"]))
+			for _, p := range objects(c["ports"]) {
+				if spec["hostNetwork"] == true && p["hostPort"] == nil {
+					p["hostPort"] = p["containerPort"]
+				}
+			}
+		}
+	}
+}
+
+func service(o map[string]any) {
+	spec := object(o["spec"])
+	for _, p := range objects(spec["ports"]) {
+		if target := p["targetPort"]; target == nil || target == int64(0) || target == "" {
+			p["targetPort"] = p["port"]
+		}
+	}
+	kind := spec["type"]
+	outside := kind == "NodePort" || kind == "LoadBalancer"
+	if outside && spec["externalTrafficPolicy"] == nil {
+		spec["externalTrafficPolicy"] = "Cluster"
+	}
+	if kind != "ExternalName" && len(spec) > 0 && spec["internalTrafficPolicy"] == nil {
+		spec["internalTrafficPolicy"] = "Cluster"
+	}
+	if kind == "LoadBalancer" && spec["allocateLoadBalancerNodePorts"] == nil {
+		spec["allocateLoadBalancerNodePorts"] = true
+	}
+}
+
+func subjects(o map[string]any) {
+	for _, s := range objects(o["subjects"]) {
+		if kind := s["kind"]; (kind == "User" || kind == "Group") && s["apiGroup"] == nil {
+			s["apiGroup"] = "rbac.authorization.k8s.io"
+		}
+	}
+}
+
+// object is a field that is one; else one that nobody keeps.
+func object(v any) map[string]any {
+	if o, ok := v.(map[string]any); ok {
+		return o
+	}
+	return map[string]any{}
+}
+
+func objects(v any) (out []map[string]any) {
+	list, _ := v.([]any)
+	for _, one := range list {
+		if o, ok := one.(map[string]any); ok {
+			out = append(out, o)
+		}
+	}
+	return out
+}

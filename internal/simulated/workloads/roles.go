@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloads
+
+import (
+	"slices"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/born"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
+)
+
+var clusterRoles = schema.GroupResource{Group: rbacv1.GroupName, Resource: "clusterroles"}
+
+// clusterRole gives the roles that are put together of others what those allow,
+// when one of them has changed or is gone.
+func (c *Controllers) clusterRole(store.Key) (time.Time, error) {
+	roles, _ := c.store.Entries().List(clusterRoles, "")
+	read := map[*store.Entry]*born.Access{}
+	for _, e := range roles {
+		a, err := born.Read(e)
+		if err != nil {
+			return time.Time{}, err
+		}
+		read[e] = a
+	}
+	for _, e := range roles {
+		a := read[e]
+		if a.Aggregation == nil {
+			continue
+		}
+		rules := gather(a.Aggregation, e.Key.Name, roles, read)
+		if equality.Semantic.DeepEqual(rules, a.Rules) {
+			continue
+		}
+		err := modify(c, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: e.Key.Name}}, func(r *rbacv1.ClusterRole) error {
+			r.Rules = rules
+			return nil
+		})
+		if err != nil {
+			return time.Time{}, err
+		}
+	}
+	return time.Time{}, nil // a role that was written comes here again, for those that gather it
+}
+
+// gather is what a role that is put together of others allows, as the controller
+// of a control plane has it. The roles are in the order of their names.
+func gather(by *rbacv1.AggregationRule, name string, roles []*store.Entry, read map[*store.Entry]*born.Access) []rbacv1.PolicyRule {
+	var rules []rbacv1.PolicyRule
+	for i := range by.ClusterRoleSelectors {
+		selector, err := metav1.LabelSelectorAsSelector(&by.ClusterRoleSelectors[i])
+		if err != nil {
+			continue // it was checked when it was stored
+		}
+		for _, e := range roles {
+			if e.Key.Name == name || !selector.Matches(labels.Set(e.Labels)) {
+				continue
+			}
+			for _, r := range read[e].Rules {
+				if !slices.ContainsFunc(rules, func(have rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(have, r) }) {
+					rules = append(rules, r)
+				}
+			}
+		}
+	}
+	return rules
+}
