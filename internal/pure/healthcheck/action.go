@@ -95,7 +95,7 @@ func (f Facts) remediate(v Verdict, l Limit) Action {
 		a.Drop = before(v.Machine)
 	case external.IsDefined():
 		a.Drop = before(v.Machine)
-		if requested := f.Observed[v.Machine.Name].Requested; !requested || !conditions.Has(v.Machine, externally) {
+		if requested := f.Observed[v.Machine.Name].Requested; !requested || unasked(v.Machine) {
 			a.Set = append(a.Set, conditions.New(externally, metav1.ConditionFalse, clusterv1.MachineExternallyRemediatedWaitingForRemediationReason, "Waiting for remediation: "+v.Message))
 			if !requested {
 				a.Request = Make
@@ -108,6 +108,16 @@ func (f Facts) remediate(v Verdict, l Limit) Action {
 		}
 	}
 	return a
+}
+
+// unasked reports whether a Machine does not say yet that an external controller was
+// asked. What that controller says stands.
+func unasked(m *clusterv1.Machine) bool {
+	switch conditions.Reason(m, externally) {
+	case "", clusterv1.MachineExternallyRemediatedRemediationTemplateNotFoundReason, clusterv1.MachineExternallyRemediatedRemediationRequestCreationFailedReason:
+		return true
+	}
+	return false
 }
 
 // withdrawn are the conditions by which a Machine would be remediated.
