@@ -24,6 +24,7 @@ import (
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -39,7 +40,7 @@ func kinds(t *testing.T) map[schema.GroupVersionKind]reflect.Type {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		addonsv1.AddToScheme, bootstrapv1.AddToScheme, clusterctlv1.AddToScheme, controlplanev1.AddToScheme,
+		addonsv1.AddToScheme, bootstrapv1.AddToScheme, certmanagerv1.AddToScheme, clusterctlv1.AddToScheme, controlplanev1.AddToScheme,
 		clusterv1.AddToScheme, hooksv1.AddToScheme, infrav1.AddToScheme, ipamv1.AddToScheme, runtimev1.AddToScheme,
 	} {
 		if err := add(s); err != nil {

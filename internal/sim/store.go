@@ -4,12 +4,14 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,9 +21,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/builder"
+	"github.com/capstan-dev/capstan/internal/controller/certificate"
 	"github.com/capstan-dev/capstan/internal/controller/localcluster"
 	"github.com/capstan-dev/capstan/internal/kit/index"
 	"github.com/capstan-dev/capstan/manifests"
@@ -47,7 +51,11 @@ type store struct {
 }
 
 // definitions are parsed once: that takes longer than all else of a new world.
-var definitions = sync.OnceValues(manifests.CRDs)
+var definitions = sync.OnceValues(func() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	crds, err := manifests.CRDs()
+	more, moreErr := manifests.Certificates()
+	return append(crds, more...), errors.Join(err, moreErr)
+})
 
 // newStore makes a store of the kinds that are installed, with Secrets and
 // ConfigMaps, and with objects that were in another one.
@@ -87,7 +95,8 @@ func newStore(c *Clock, objects []client.Object) (*store, error) {
 	for _, obj := range index.Kinds() {
 		b = b.WithIndex(obj, index.ClusterName, index.Of)
 	}
-	b = b.WithIndex(&infrav1.LocalMachine{}, index.ClusterLabel, index.OfLabel).WithIndex(&infrav1.LocalCluster{}, localcluster.Identity, localcluster.OfIdentity)
+	b = b.WithIndex(&infrav1.LocalMachine{}, index.ClusterLabel, index.OfLabel).WithIndex(&infrav1.LocalCluster{}, localcluster.Identity, localcluster.OfIdentity).
+		WithIndex(&certmanagerv1.Certificate{}, certificate.SecretName, certificate.OfSecretName)
 	for _, obj := range objects {
 		s.taken[obj.GetName()], s.taken[string(obj.GetUID())] = true, true
 		b = b.WithObjects(obj.DeepCopyObject().(client.Object))

@@ -17,11 +17,11 @@ import (
 	"maps"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
@@ -125,8 +125,8 @@ func NewWorld(o Options) (*World, error) {
 		if err != nil {
 			return nil, err
 		}
-		if kind.Group == apiextensionsv1.GroupName {
-			continue // nothing here was ever stored at another version
+		if !slices.Contains(s.kinds, kind) {
+			continue // there is nothing of it here
 		}
 		w.controllers = append(w.controllers, entry{c, kind, c.Stepped(outside)})
 	}

@@ -42,6 +42,7 @@ import (
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
@@ -177,7 +178,7 @@ func Connect(kubeconfig string) (*Env, error) {
 func newScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	return s, errors.Join(scheme.AddToScheme(s), apiextensionsv1.AddToScheme(s), clusterv1.AddToScheme(s), bootstrapv1.AddToScheme(s),
-		controlplanev1.AddToScheme(s), infrav1.AddToScheme(s), runtimev1.AddToScheme(s), addonsv1.AddToScheme(s))
+		controlplanev1.AddToScheme(s), infrav1.AddToScheme(s), runtimev1.AddToScheme(s), addonsv1.AddToScheme(s), certmanagerv1.AddToScheme(s))
 }
 
 // Eventually calls check until it returns nil, and fails the test with its

@@ -25,6 +25,7 @@ import (
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
+	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
@@ -37,16 +38,20 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/payloads"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
+	"github.com/capstan-dev/capstan/internal/access/secretwatch"
 	"github.com/capstan-dev/capstan/internal/access/servingcert"
 	"github.com/capstan-dev/capstan/internal/access/updates"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/features"
+	"github.com/capstan-dev/capstan/internal/controller/cainjection"
+	"github.com/capstan-dev/capstan/internal/controller/certificate"
 	"github.com/capstan-dev/capstan/internal/controller/cluster"
 	"github.com/capstan-dev/capstan/internal/controller/clusterclass"
 	"github.com/capstan-dev/capstan/internal/controller/clusterresourceset"
 	"github.com/capstan-dev/capstan/internal/controller/clusterresourcesetbinding"
 	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 	"github.com/capstan-dev/capstan/internal/controller/extensionconfig"
+	"github.com/capstan-dev/capstan/internal/controller/issuer"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmconfig"
 	"github.com/capstan-dev/capstan/internal/controller/kubeadmcontrolplane"
 	"github.com/capstan-dev/capstan/internal/controller/localcluster"
@@ -68,10 +73,18 @@ const (
 	Core    = "core"    // clusters, machines and their sets
 	Kubeadm = "kubeadm" // bootstrap data and control planes by kubeadm
 	Local   = "local"   // machines of the local provider
+
+	// Certificates are issued, and their authorities injected, as others have it done
+	// by cert-manager. A management plane alone has it: elsewhere cert-manager may
+	// come any time.
+	Certificates = "certificates"
 )
 
 // Providers are those that can be chosen, and all that run when none is.
 func Providers() []string { return []string{Core, Kubeadm, Local} }
+
+// PlaneProviders are the same for a management plane.
+func PlaneProviders() []string { return append(Providers(), Certificates) }
 
 // Outside is what the controllers reach beyond their own decisions. What only
 // the controllers of one provider need may be missing if it is not chosen.
@@ -85,6 +98,7 @@ type Outside struct {
 	Payloads  *payloads.Store // what is applied to workload clusters; for Core
 	Classes   *classes.Classes
 	Schemas   *schemas.Cache
+	Secrets   *secretwatch.Watches // of Secrets that objects name; nil watches none
 
 	Extensions Extensions // for Core and Kubeadm
 
@@ -94,9 +108,11 @@ type Outside struct {
 	Clock    clock.PassiveClock
 	Recorder func(controller string) events.EventRecorder
 	Name     func(prefix string) string // a name that is not taken
-	Random   func() float64             // in [0,1)
-	NewToken func() (bootstrapv1.BootstrapTokenString, error)
-	Debounce *patch.StatusDebounce // nil writes each status at once
+	// APIServerCA is the authority of the API server, in PEM; for Certificates.
+	APIServerCA []byte
+	Random      func() float64 // in [0,1)
+	NewToken    func() (bootstrapv1.BootstrapTokenString, error)
+	Debounce    *patch.StatusDebounce // nil writes each status at once
 }
 
 // legacy reports whether status.deprecated.v1beta1 is filled.
@@ -134,7 +150,7 @@ type Controller struct {
 
 // All lists the controllers, in the order in which a world steps them.
 func All() []Controller {
-	return []Controller{
+	return append([]Controller{
 		entry(Core, &clusterv1.Cluster{}, func(o Outside, name string) reconciler[*clusterv1.Cluster] {
 			return &cluster.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Legacy: o.legacy()}
 		}),
@@ -202,7 +218,29 @@ func All() []Controller {
 			return extensionConfigs(o, name)
 		}).gated(features.RuntimeSDK),
 		migrator(Core), migrator(Kubeadm), migrator(Local),
+	}, certificates()...)
+}
+
+// certificates are the controllers of Certificates. Their definitions have had one
+// version, ever: nothing is to be migrated.
+func certificates() []Controller {
+	all := []Controller{
+		entry(Certificates, &certmanagerv1.Issuer{}, func(o Outside, name string) reconciler[*certmanagerv1.Issuer] {
+			return &issuer.Reconciler[*certmanagerv1.Issuer]{Name: name, Kind: &certmanagerv1.Issuer{}, Mgmt: o.Mgmt, Live: o.Live, Clock: o.Clock, Secrets: o.Secrets.Follower()}
+		}),
+		entry(Certificates, &certmanagerv1.ClusterIssuer{}, func(o Outside, name string) reconciler[*certmanagerv1.ClusterIssuer] {
+			return &issuer.Reconciler[*certmanagerv1.ClusterIssuer]{Name: name, Kind: &certmanagerv1.ClusterIssuer{}, Mgmt: o.Mgmt, Live: o.Live, Clock: o.Clock, Secrets: o.Secrets.Follower()}
+		}),
+		entry(Certificates, &certmanagerv1.Certificate{}, func(o Outside, name string) reconciler[*certmanagerv1.Certificate] {
+			return &certificate.Reconciler{Mgmt: o.Mgmt, Live: o.Live, Clock: o.Clock, Recorder: o.Recorder(name), Secrets: o.Secrets.Follower()}
+		}),
 	}
+	for name, kind := range cainjection.Kinds() {
+		all = append(all, entryAs(name, Certificates, cainjection.Object(kind), func(o Outside, name string) reconciler[*metav1.PartialObjectMetadata] {
+			return &cainjection.Reconciler{Name: name, Kind: kind, Mgmt: o.Mgmt, Live: o.Live, Recorder: o.Recorder(name), Secrets: o.Secrets.Follower(), APIServer: o.APIServerCA}
+		}))
+	}
+	return all
 }
 
 // migrator is the controller of the definitions of a provider's kinds.
@@ -224,7 +262,7 @@ func (c Controller) finishing() Controller {
 
 func extensionConfigs(o Outside, name string) *extensionconfig.Reconciler {
 	return &extensionconfig.Reconciler{
-		Mgmt: o.Mgmt, Live: o.Live, Extensions: o.Extensions.Client, Registry: o.Extensions.Registry, Catalog: o.Extensions.Catalog,
+		Mgmt: o.Mgmt, Live: o.Live, Secrets: o.Secrets.Follower(), Extensions: o.Extensions.Client, Registry: o.Extensions.Registry, Catalog: o.Extensions.Catalog,
 		Clock: o.Clock, Recorder: o.Recorder(name), Random: o.Random, Legacy: o.legacy(),
 	}
 }
@@ -268,6 +306,7 @@ func Scheme() (*runtime.Scheme, error) {
 		corev1.AddToScheme(scheme),
 		clusterv1.AddToScheme(scheme),
 		bootstrapv1.AddToScheme(scheme),
+		certmanagerv1.AddToScheme(scheme),
 		controlplanev1.AddToScheme(scheme),
 		infrav1.AddToScheme(scheme),
 		addonsv1.AddToScheme(scheme),

@@ -3,19 +3,38 @@
 package install
 
 import (
+	"slices"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/manifests"
 )
 
-// Definitions returns what an API server that had no other definitions has
-// made of ours some time before now: all their kinds are served.
-func Definitions(now time.Time) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+// Definitions returns what an API server of a plane that runs providers, and had no
+// other definitions, has made of ours some time before now: all their kinds are
+// served.
+func Definitions(providers []string) func(now time.Time) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	return func(now time.Time) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+		return settled(now, providers)
+	}
+}
+
+// ofPlane are the definitions of a plane that runs providers.
+func ofPlane(providers []string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	crds, err := manifests.CRDs()
+	if err != nil || !slices.Contains(providers, controllers.Certificates) {
+		return crds, err
+	}
+	more, err := manifests.Certificates()
+	return append(crds, more...), err
+}
+
+func settled(now time.Time, providers []string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	crds, err := ofPlane(providers)
 	if err != nil {
 		return nil, err
 	}

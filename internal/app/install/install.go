@@ -24,6 +24,7 @@ import (
 	rbac "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
 
+	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
 	"github.com/capstan-dev/capstan/manifests"
 )
 
@@ -53,7 +54,11 @@ func Install(ctx context.Context, cfg *rest.Config, by Conversion) error {
 // Plane brings a management plane up to date that runs providers: definitions
 // and roles as for an API server alone, and the inventory.
 func Plane(ctx context.Context, cfg *rest.Config, providers []string) error {
-	if err := alone(ctx, cfg); err != nil {
+	crds, err := ofPlane(providers)
+	if err != nil {
+		return err
+	}
+	if err := alone(ctx, cfg, crds); err != nil {
 		return err
 	}
 	return writeInventory(ctx, cfg, providers)
@@ -71,12 +76,8 @@ func Plane(ctx context.Context, cfg *rest.Config, providers []string) error {
 // takes a second with thousands of objects; a watch that comes before is told to
 // come again in a second, a list is read from etcd beside the cache, and so would
 // be the first of each controller.
-func alone(ctx context.Context, cfg *rest.Config) error {
+func alone(ctx context.Context, cfg *rest.Config, crds []*apiextensionsv1.CustomResourceDefinition) error {
 	c, err := apiextensions.NewForConfig(asInstaller(cfg))
-	if err != nil {
-		return err
-	}
-	crds, err := manifests.CRDs()
 	if err != nil {
 		return err
 	}
@@ -170,6 +171,9 @@ func installCRDs(ctx context.Context, c apiextensions.CustomResourceDefinitionIn
 		live[list.Items[i].Name] = &list.Items[i]
 	}
 	write := func(want *apiextensionsv1.CustomResourceDefinition) error {
+		if replaced(live[want.Name], want) {
+			return nil
+		}
 		if len(want.Spec.Versions) > 1 {
 			convert(want, live[want.Name])
 		}
@@ -235,6 +239,12 @@ func writeCRD(ctx context.Context, c apiextensions.CustomResourceDefinitionInter
 	update.Labels, update.Annotations = merge(live.Labels, want.Labels), merge(live.Annotations, want.Annotations)
 	_, err := c.Update(ctx, update, metav1.UpdateOptions{FieldManager: "capstan"})
 	return err
+}
+
+// replaced reports whether a definition of certificates has become cert-manager's
+// own, which is left to it.
+func replaced(live, want *apiextensionsv1.CustomResourceDefinition) bool {
+	return live != nil && certmanagerv1.Ours(want.Labels) && !certmanagerv1.Ours(live.Labels)
 }
 
 // waitEstablished returns the pending ones when all of them are served.

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/kit/inprocess"
 	"github.com/capstan-dev/capstan/manifests"
 )
@@ -73,7 +74,7 @@ func TestWhoMayNotNudgeWaits(t *testing.T) {
 
 func TestDefinitionsOfANewPlaneNeedNoWrite(t *testing.T) {
 	t.Parallel()
-	defined, err := Definitions(time.Now())
+	defined, err := Definitions(controllers.PlaneProviders())(time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +82,7 @@ func TestDefinitionsOfANewPlaneNeedNoWrite(t *testing.T) {
 	for _, crd := range defined {
 		there = append(there, crd)
 	}
-	want, err := manifests.CRDs()
+	want, err := ofPlane(controllers.PlaneProviders())
 	if err != nil {
 		t.Fatal(err)
 	}

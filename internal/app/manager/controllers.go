@@ -12,10 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
@@ -26,6 +28,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/payloads"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/access/schemas"
+	"github.com/capstan-dev/capstan/internal/access/secretwatch"
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
@@ -58,15 +61,21 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends
 	if err := connections.Setup(mgr); err != nil {
 		return fmt.Errorf("set up connections to workload clusters: %w", err)
 	}
+	secrets, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("watch Secrets: %w", err)
+	}
 	outside := controllers.Outside{
 		Mgmt: mgmt, Live: mgr.GetAPIReader(), Providers: provider.New(mgmt, mgr.GetCache()),
 		Classes: classes.New(mgmt), Schemas: schemas.New(mgmt, mgr.GetAPIReader()),
-		Workload: connections, Etcd: &etcd.Dialer{Clock: c}, Backends: backends,
+		Workload: connections, Etcd: &etcd.Dialer{Clock: c}, Backends: backends, Secrets: secretwatch.New(secrets),
 		Clock: c, Recorder: func(name string) events.EventRecorder { return mgr.GetEventRecorder("capstan-" + name) },
 		Features: o.FeatureGates, SkipMigration: o.SkipMigration,
-		Name: names.Random, Random: rand.Float64, Debounce: patch.NewStatusDebounce(statusDebounce, c),
+		Name: names.Random, Random: rand.Float64, APIServerCA: o.APIServerCA, Debounce: patch.NewStatusDebounce(statusDebounce, c),
 	}
-	var err error
+	if err := mgr.Add(ctrlmanager.RunnableFunc(outside.Secrets.Wait)); err != nil {
+		return err
+	}
 	if outside.Payloads, err = s.openPayloads(); err != nil {
 		return err
 	}

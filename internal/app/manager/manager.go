@@ -45,6 +45,10 @@ import (
 type Options struct {
 	// Providers are those to run; nil means all.
 	Providers []string
+	// Plane lets those be chosen, too, that a management plane alone has; APIServerCA
+	// is then the authority of its API server, in PEM.
+	Plane       bool
+	APIServerCA []byte
 	// FeatureGates are the features of them to have.
 	FeatureGates features.Gates
 	// SkipMigration are phases of the migration of CRDs to leave out.
@@ -100,15 +104,19 @@ func (o Options) complete() (Options, error) {
 	if o.Providers == nil {
 		o.Providers = controllers.Providers()
 	}
+	known := controllers.Providers()
+	if o.Plane {
+		known = controllers.PlaneProviders()
+	}
 	if len(o.Providers) == 0 {
-		return o, fmt.Errorf("no provider is chosen: choose among %v", controllers.Providers())
+		return o, fmt.Errorf("no provider is chosen: choose among %v", known)
 	}
 	for _, p := range o.Providers {
-		if !slices.Contains(controllers.Providers(), p) {
-			return o, fmt.Errorf("provider %q is not known: choose among %v", p, controllers.Providers())
+		if !slices.Contains(known, p) {
+			return o, fmt.Errorf("provider %q is not known: choose among %v", p, known)
 		}
 	}
-	o.Providers = slices.DeleteFunc(slices.Clone(controllers.Providers()), func(p string) bool { return !slices.Contains(o.Providers, p) }) // each once
+	o.Providers = slices.DeleteFunc(slices.Clone(known), func(p string) bool { return !slices.Contains(o.Providers, p) }) // each once
 	if slices.Contains(o.Providers, controllers.Local) && o.SimulatedDir == "" {
 		return o, errors.New("the local provider needs a directory for the state of its simulated machines")
 	}

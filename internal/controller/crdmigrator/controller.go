@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/migration"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 )
@@ -44,7 +45,7 @@ type Reconciler struct {
 // progress is how far a definition has got. A restart forgets it.
 type progress struct {
 	generation int64
-	pages
+	migration.Pages
 }
 
 // Setup registers the controller.
@@ -90,14 +91,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, seen *metav1.PartialObjectMe
 	if p.generation != crd.Generation {
 		p = progress{generation: crd.Generation}
 	}
-	if m.store || m.clean {
-		err := m.step(ctx, &p.pages)
+	if m.Store || m.Clean {
+		before := p.Pages
+		err := m.Step(ctx, &p.Pages)
+		count(m.Kind, p.Stored-before.Stored, p.Cleaned-before.Cleaned)
 		r.Set(crd, p)
 		if err != nil {
 			return ctrl.Result{}, fmt.Errorf("migrate objects of CustomResourceDefinition %s: %w", crd.Name, err)
 		}
-		if !p.done() {
-			ctrl.LoggerFrom(ctx).V(2).Info("Going on to the next page of objects", "stored", p.stored, "cleaned", p.cleaned)
+		if !p.Done() {
+			ctrl.LoggerFrom(ctx).V(2).Info("Going on to the next page of objects", "stored", p.Stored, "cleaned", p.Cleaned)
 			return ctrl.Result{RequeueAfter: soon}, nil
 		}
 	}
@@ -105,32 +108,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, seen *metav1.PartialObjectMe
 }
 
 // plan says what is to be done for a definition, unless its kind cannot be asked for.
-func (r *Reconciler) plan(crd *apiextensionsv1.CustomResourceDefinition) (m migration, ok bool) {
-	m = migration{mgmt: r.Mgmt, live: r.Live, clean: !r.Skip.has(CleanupManagedFields)}
-	for _, v := range crd.Spec.Versions {
-		if v.Served {
-			m.served = append(m.served, crd.Spec.Group+"/"+v.Name)
-		}
-		if v.Storage {
-			m.kind.Group, m.kind.Version, m.kind.Kind = crd.Spec.Group, v.Name, crd.Spec.Names.Kind
-			m.status = v.Subresources != nil && v.Subresources.Status != nil
-			m.store = !r.Skip.has(StorageVersionMigration) && !slices.Equal(crd.Status.StoredVersions, []string{v.Name})
-		}
-	}
-	established := slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-	})
-	return m, established && slices.Contains(m.served, m.kind.GroupVersion().String())
+func (r *Reconciler) plan(crd *apiextensionsv1.CustomResourceDefinition) (m migration.Migration, ok bool) {
+	m, ok = migration.Of(crd)
+	m.Mgmt, m.Live = r.Mgmt, r.Live
+	m.Store = m.Store && !r.Skip.has(StorageVersionMigration)
+	m.Clean = !r.Skip.has(CleanupManagedFields)
+	return m, ok
 }
 
 // finish notes that all is done: first that nothing is stored at another version,
 // so that who ends in between notes it again.
-func (r *Reconciler) finish(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, m migration, p progress) error {
-	if m.store {
-		// Locked: the definition may get another storage version just now.
-		commit := patch.Remember(r.Mgmt, crd, patch.Locked)
-		crd.Status.StoredVersions = []string{m.kind.Version}
-		if err := commit(ctx); err != nil {
+func (r *Reconciler) finish(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, m migration.Migration, p progress) error {
+	if m.Store {
+		if err := m.Note(ctx, crd); err != nil {
 			return err
 		}
 	}
@@ -140,9 +130,9 @@ func (r *Reconciler) finish(ctx context.Context, crd *apiextensionsv1.CustomReso
 		return err
 	}
 	r.Forget(client.ObjectKeyFromObject(crd))
-	if m.store || p.cleaned > 0 {
-		ctrl.LoggerFrom(ctx).Info("Migrated the objects of a definition", "stored", p.stored, "cleaned", p.cleaned, "version", m.kind.Version)
-		r.Recorder.Eventf(crd, nil, corev1.EventTypeNormal, "Migrated", "Migrate", "stored %d objects at %s, and took managedFields of versions that are not served from %d", p.stored, m.kind.Version, p.cleaned)
+	if m.Store || p.Cleaned > 0 {
+		ctrl.LoggerFrom(ctx).Info("Migrated the objects of a definition", "stored", p.Stored, "cleaned", p.Cleaned, "version", m.Kind.Version)
+		r.Recorder.Eventf(crd, nil, corev1.EventTypeNormal, "Migrated", "Migrate", "stored %d objects at %s, and took managedFields of versions that are not served from %d", p.Stored, m.Kind.Version, p.Cleaned)
 	}
 	return nil
 }

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/migration"
 )
 
 const name = "hosts.x.io"
@@ -241,9 +242,9 @@ func TestObjectsWithoutAStatusAreWrittenThemselves(t *testing.T) {
 
 func TestObjectsAreGoneThroughInPages(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, definition(), 2*pageSize+1)
+	s := newServer(t, definition(), 2*migration.PageSize+1)
 	s.expire = true
-	for i, want := range []int{pageSize, 0, pageSize, 1} { // the second token has expired
+	for i, want := range []int{migration.PageSize, 0, migration.PageSize, 1} { // the second token has expired
 		s.calls = nil
 		more, err := s.reconcile()
 		if err != nil {
@@ -304,13 +305,13 @@ func TestAnObjectThatCannotBeWrittenKeepsOnlyTheDefinitionWaiting(t *testing.T) 
 
 func TestWhereNothingCanBeWrittenAPageIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, definition(), pageSize+1)
-	for i := range pageSize + 1 {
+	s := newServer(t, definition(), migration.PageSize+1)
+	for i := range migration.PageSize + 1 {
 		s.refuse[fmt.Sprintf("h%03d", i)] = errors.New("the converter is away")
 	}
 	for range 3 {
 		s.calls = nil
-		if _, err := s.reconcile(); err == nil || len(s.calls) != 1+pageSize {
+		if _, err := s.reconcile(); err == nil || len(s.calls) != 1+migration.PageSize {
 			t.Errorf("%d calls, error %v", len(s.calls), err)
 		}
 	}

@@ -4,6 +4,7 @@ package crdmigrator
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
@@ -19,4 +20,11 @@ var _ = register()
 func register() bool {
 	ctrlmetrics.Registry.MustRegister(objects)
 	return true
+}
+
+// count counts the objects of a step. One that was written for its managedFields
+// was stored as well, and is counted once.
+func count(kind schema.GroupVersionKind, stored, cleaned int) {
+	objects.WithLabelValues(kind.Group, kind.Kind, string(CleanupManagedFields)).Add(float64(cleaned))
+	objects.WithLabelValues(kind.Group, kind.Kind, string(StorageVersionMigration)).Add(float64(max(stored-cleaned, 0)))
 }

@@ -10,18 +10,17 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/extension/catalog"
+	"github.com/capstan-dev/capstan/internal/access/secretwatch"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
@@ -57,8 +56,8 @@ type Registry interface {
 	Tried(name string)
 }
 
-// Reconciler has what the controller needs from outside. All fields but Legacy and
-// Follow are required; Setup checks them.
+// Reconciler has what the controller needs from outside. All fields but Legacy,
+// Follow and Secrets are required; Setup checks them.
 type Reconciler struct {
 	Mgmt       client.Client // the management cluster
 	Live       client.Reader // the same, past the cache: it does not hold the Secrets
@@ -76,8 +75,10 @@ type Reconciler struct {
 	// out is registered, nothing is asked and nothing written.
 	Follow bool
 
+	// Secrets are those that annotations name; nil watches none.
+	Secrets *secretwatch.Follower
+
 	attempts attempts
-	secrets  *secretWatches           // set by Setup; without it nothing is watched
 	ours     func(client.Object) bool // set by Setup
 
 	mu         sync.Mutex // held while what is kept for an ExtensionConfig changes, and guards registered
@@ -96,18 +97,13 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 		}
 		return controller.For(mgr, name, &runtimev1.ExtensionConfig{}).WatchesSource(r.removals(mgr.GetCache())).Complete(r)
 	}
-	secrets, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		return fmt.Errorf("watch Secrets: %w", err)
-	}
-	r.secrets = newSecretWatches(secrets)
-	if err := errors.Join(mgr.Add(ctrlmanager.RunnableFunc(r.secrets.wait)), mgr.Add(warmUp{r})); err != nil {
+	if err := mgr.Add(warmUp{r}); err != nil {
 		return err
 	}
 	return controller.For(mgr, name, &runtimev1.ExtensionConfig{}, predicate.Or[client.Object](
 		predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{})).
 		WatchesSource(r.removals(mgr.GetCache())).
-		WatchesSource(source.Func(r.secrets.start)).
+		WatchesSource(source.Func(r.Secrets.Start)).
 		Concurrency(workers).
 		Complete(r)
 }

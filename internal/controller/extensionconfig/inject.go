@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/extensions"
@@ -23,7 +24,7 @@ func (r *Reconciler) inject(ctx context.Context, s *state) (phase.Next, error) {
 		s.misplaced(err)
 	}
 	err = r.whileThere(ctx, s.config, func() error {
-		r.secrets.follow(s.config.Name, key) // before it is read: no change is missed
+		r.Secrets.Follow(client.ObjectKeyFromObject(s.config), key) // before it is read: no change is missed
 		return nil
 	})
 	if err != nil || key.Name == "" {

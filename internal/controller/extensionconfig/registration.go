@@ -97,7 +97,7 @@ func (r *Reconciler) drop(name string) {
 	delete(r.registered, name)
 	r.Registry.Remove(name)
 	r.attempts.forget(name)
-	r.secrets.follow(name, client.ObjectKey{})
+	r.Secrets.Follow(client.ObjectKey{Name: name})
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package extensionconfig
+package secretwatch
 
 import (
 	"context"
@@ -76,14 +76,16 @@ func (a secretsAPI) change(of string) {
 // watched is a set of watches, and the queue that they wake.
 type watched struct {
 	*testing.T
-	*secretWatches
+	*Watches
+	*Follower
 	api   secretsAPI
 	woken queue
 }
 
 func newWatched(t *testing.T) *watched {
 	api := secretsAPI{mu: &sync.Mutex{}, open: map[string]*watch.FakeWatcher{}}
-	return &watched{t, newSecretWatches(api), api, workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())}
+	all := New(api)
+	return &watched{t, all, all.Follower(), api, workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())}
 }
 
 func (w *watched) expect(want ...string) {
@@ -118,44 +120,72 @@ func TestOneSecretIsWatchedOnceForAllThatNameIt(t *testing.T) {
 		defer w.woken.ShutDown()
 		ctx, cancel := context.WithCancel(t.Context())
 		a, b := client.ObjectKey{Namespace: "ns", Name: "a"}, client.ObjectKey{Namespace: "ns", Name: "b"}
-		w.follow("early", a)
+		w.Follow(client.ObjectKey{Name: "early"}, a)
 		w.expect() // there is nobody to wake yet
-		if err := w.start(ctx, w.woken); err != nil {
+		if err := w.Start(ctx, w.woken); err != nil {
 			t.Fatal(err)
 		}
 		w.expect("ns metadata.name=a")
 
-		w.follow("late", a)
-		w.follow("other", b)
+		w.Follow(client.ObjectKey{Name: "late"}, a)
+		w.Follow(client.ObjectKey{Name: "other"}, b)
 		w.expect("ns metadata.name=a", "ns metadata.name=b")
 		w.api.change("ns metadata.name=a")
 		w.woke("early", "late")
 		w.api.change("ns metadata.name=b")
 		w.woke("other")
 
-		w.follow("early", b) // instead of a
+		w.Follow(client.ObjectKey{Name: "early"}, b) // instead of a
 		w.expect("ns metadata.name=a", "ns metadata.name=b")
 		w.api.change("ns metadata.name=a")
 		w.woke("late")
 
-		w.follow("late", client.ObjectKey{})
-		w.follow("late", client.ObjectKey{})
+		w.Follow(client.ObjectKey{Name: "late"}, client.ObjectKey{})
+		w.Follow(client.ObjectKey{Name: "late"}, client.ObjectKey{})
 		w.expect("ns metadata.name=b")
 
 		ended := make(chan error, 1)
-		go func() { ended <- w.wait(ctx) }()
+		go func() { ended <- w.Wait(ctx) }()
 		cancel()
 		if err := <-ended; err != nil { // synctest fails if a goroutine is left
 			t.Error(err)
 		}
 		w.expect()
-		w.follow("late", a)
+		w.Follow(client.ObjectKey{Name: "late"}, a)
 		w.expect()
+	})
+}
+
+func TestOneObjectMayNameSeveralSecrets(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWatched(t)
+		defer w.woken.ShutDown()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		a, b := client.ObjectKey{Namespace: "ns", Name: "a"}, client.ObjectKey{Namespace: "ns", Name: "b"}
+		if err := w.Start(ctx, w.woken); err != nil {
+			t.Fatal(err)
+		}
+		other := w.Watches.Follower()
+		other.Follow(client.ObjectKey{Name: "idle"}, a) // its controller has not started
+		w.Follow(client.ObjectKey{Name: "one"}, a, b, client.ObjectKey{})
+		w.expect("ns metadata.name=a", "ns metadata.name=b")
+		w.api.change("ns metadata.name=a")
+		w.woke("one")
+		w.Follow(client.ObjectKey{Name: "one"}, b)
+		w.expect("ns metadata.name=a", "ns metadata.name=b") // the other one names it still
+		other.Follow(client.ObjectKey{Name: "idle"})
+		w.expect("ns metadata.name=b")
 	})
 }
 
 func TestWithoutWatchesNothingIsFollowed(t *testing.T) {
 	t.Parallel()
-	var none *secretWatches
-	none.follow("ext", client.ObjectKey{Namespace: "ns", Name: "a"})
+	var none *Watches
+	f := none.Follower()
+	f.Follow(client.ObjectKey{Name: "ext"}, client.ObjectKey{Namespace: "ns", Name: "a"})
+	if err := f.Start(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
 }

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package issuers finds who issues the certificates that Certificates of the group
+// cert-manager.io ask for, and opens the authority with which that signs.
+package issuers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/signing"
+	"github.com/capstan-dev/capstan/internal/pure/certificate"
+)
+
+// Issuer is an Issuer or a ClusterIssuer.
+type Issuer interface {
+	client.Object
+	GetSpec() *certmanagerv1.IssuerSpec
+	SecretNamespace() string
+}
+
+// Honoured reports whether Capstan is to honour the kinds of the group: their
+// definitions are its own, not those of a cert-manager that was installed.
+func Honoured(ctx context.Context, mgmt client.Reader) (bool, error) {
+	crd := &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	key := client.ObjectKey{Name: "certificates." + certmanagerv1.GroupVersion().Group}
+	if err := mgmt.Get(ctx, key, crd); err != nil {
+		return false, client.IgnoreNotFound(fmt.Errorf("get CustomResourceDefinition %s: %w", key.Name, err))
+	}
+	return certmanagerv1.Ours(crd.Labels), nil
+}
+
+// Get reads the issuer of a Certificate; nil if it is not there.
+func Get(ctx context.Context, mgmt client.Reader, c *certmanagerv1.Certificate) (Issuer, error) {
+	ref := certificate.IssuerOf(c)
+	var issuer Issuer = &certmanagerv1.Issuer{}
+	key := client.ObjectKey{Namespace: c.Namespace, Name: ref.Name}
+	if ref.Kind == certmanagerv1.ClusterIssuerKind {
+		issuer, key.Namespace = &certmanagerv1.ClusterIssuer{}, ""
+	}
+	err := mgmt.Get(ctx, key, issuer)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get %s %s: %w", ref.Kind, key, err)
+	}
+	return issuer, nil
+}
+
+// Secret is the Secret of the authority of an issuer; it has no name if there is
+// none.
+func Secret(issuer Issuer) client.ObjectKey {
+	if ca := issuer.GetSpec().CA; ca != nil {
+		return client.ObjectKey{Namespace: issuer.SecretNamespace(), Name: ca.SecretName}
+	}
+	return client.ObjectKey{}
+}
+
+// Open returns the authority of an issuer, or why it cannot issue. Secrets are read
+// past the cache, which does not hold them.
+func Open(ctx context.Context, live client.Reader, issuer Issuer, now time.Time) (signing.Authority, *certificate.Reason, error) {
+	spec := issuer.GetSpec()
+	if problem := certificate.CheckIssuer(spec); problem != nil {
+		return signing.Authority{}, problem, nil
+	}
+	if spec.CA == nil {
+		return signing.Authority{CRLDistributionPoints: spec.SelfSigned.CRLDistributionPoints}, nil, nil
+	}
+	key, secret := Secret(issuer), &corev1.Secret{}
+	if err := live.Get(ctx, key, secret); apierrors.IsNotFound(err) {
+		return signing.Authority{}, &certificate.Reason{Reason: certmanagerv1.GetKeyPairReason, Message: fmt.Sprintf("Error getting keypair for CA issuer: Secret %s does not exist", key)}, nil
+	} else if err != nil {
+		return signing.Authority{}, nil, fmt.Errorf("get Secret %s: %w", key, err)
+	}
+	if secret.Type == clusterv1.ClusterSecretType { // who may write issuers may not therefore be whoever he likes in a cluster
+		return signing.Authority{}, &certificate.Reason{Reason: certmanagerv1.BrokenKeyPairReason, Message: fmt.Sprintf("Error getting keypair for CA issuer: Secret %s is that of a Cluster, whose authority signs nothing else", key)}, nil
+	}
+	a, err := signing.Open(certs.Pair{Cert: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey]}, now)
+	if err != nil {
+		return signing.Authority{}, &certificate.Reason{Reason: certmanagerv1.BrokenKeyPairReason, Message: fmt.Sprintf("Error getting keypair for CA issuer: Secret %s: %s", key, err)}, nil
+	}
+	a.CRLDistributionPoints, a.OCSPServers, a.IssuingCertificateURLs = spec.CA.CRLDistributionPoints, spec.CA.OCSPServers, spec.CA.IssuingCertificateURLs
+	return a, nil, nil
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package certificate
+
+import (
+	"context"
+	"encoding/pem"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/internal/kit/metadata"
+	"github.com/capstan-dev/capstan/internal/kit/phase"
+	"github.com/capstan-dev/capstan/internal/pure/certificate"
+)
+
+const (
+	caKey       = "ca.crt"
+	derKey      = "key.der"
+	combinedKey = "tls-combined.pem"
+
+	// manager is the field manager of Secrets: which labels and annotations are ours
+	// is read back by it.
+	manager = "capstan-certificate"
+)
+
+// issue has a certificate signed if one is due. It is stored by write, with what
+// else is to change in the Secret.
+func (r *Reconciler) issue(ctx context.Context, s *state) (phase.Next, error) {
+	due := s.plan.Issue
+	if due == nil {
+		if o := s.plan.Obstacle; o != nil {
+			ctrl.LoggerFrom(ctx).V(2).Info("Issuing no certificate", "reason", o.Message)
+		}
+		return phase.Continue(), nil
+	}
+	ctrl.LoggerFrom(ctx).Info("Issuing a certificate", "reason", due.Message)
+	if s.plan.NewKey {
+		key, err := s.request.Key.Make()
+		if err != nil {
+			return phase.Continue(), fmt.Errorf("make a key: %w", err)
+		}
+		s.key = key
+	}
+	signed, err := s.authority.Sign(s.request, s.key, s.facts.Now)
+	if err != nil {
+		return phase.Continue(), err
+	}
+	s.found, s.issued = signed, due
+	return phase.Continue(), nil
+}
+
+// write brings the Secret to what the Certificate asks for, if it holds that
+// Certificate's certificate, or gets one now. One write stores the certificate with
+// its key; somebody else's write in between gives a conflict.
+func (r *Reconciler) write(ctx context.Context, s *state) (phase.Next, error) {
+	if s.issued == nil && (s.plan.Violation != nil || s.facts.Problem != "") {
+		return phase.Continue(), nil
+	}
+	live := s.facts.Secret.Object
+	secret, err := s.wanted(live)
+	if err != nil {
+		return phase.Continue(), err
+	}
+	switch {
+	case live == nil:
+		err = r.Mgmt.Create(ctx, secret, client.FieldOwner(manager))
+	case !equality.Semantic.DeepEqual(live, secret):
+		err = r.Mgmt.Update(ctx, secret, client.FieldOwner(manager)) // under the version that was read
+	}
+	if err != nil {
+		return phase.Continue(), fmt.Errorf("write Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	if s.issued != nil { // what is reported is what is stored
+		s.see(secret)
+		conditions.Delete(s.facts.Certificate, certmanagerv1.IssuingCondition) // by which somebody may have asked
+		s.plan = certificate.Decide(s.facts)
+	}
+	return phase.Continue(), nil
+}
+
+// wanted is the Secret with the certificate, its key, and what the Certificate says
+// of it. What others have put there stays.
+func (s *state) wanted(live *corev1.Secret) (*corev1.Secret, error) {
+	c := s.facts.Certificate
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Spec.SecretName}, Type: corev1.SecretTypeTLS}
+	if live != nil {
+		secret = live.DeepCopy()
+	}
+	cert := s.found.Certificate
+	names := certificate.Names{Common: cert.Subject.CommonName, DNS: cert.DNSNames, Emails: cert.EmailAddresses, IPs: texts(cert.IPAddresses), URIs: texts(cert.URIs)}
+	labels, annotations := certificate.Metadata(c, names)
+	if _, err := metadata.Sync(secret, manager, metadata.Want{Labels: labels, Annotations: annotations}); err != nil {
+		return nil, err
+	}
+	data := maps.Clone(secret.Data)
+	if data == nil {
+		data = map[string][]byte{}
+	}
+	if s.issued != nil {
+		key, err := s.request.Key.Encode(s.key)
+		if err != nil {
+			return nil, err
+		}
+		data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey], data[caKey] = s.found.Chain, key, s.found.CA
+	}
+	further(c, data)
+	secret.Data = data
+	return secret, nil
+}
+
+// further adds the forms of certificate and key that are asked for, and takes those
+// away that are not.
+func further(c *certmanagerv1.Certificate, data map[string][]byte) {
+	key := data[corev1.TLSPrivateKeyKey]
+	for at, form := range map[string]struct {
+		format string
+		make   func() []byte
+	}{
+		derKey: {certmanagerv1.OutputDER, func() []byte {
+			block, _ := pem.Decode(key)
+			return block.Bytes
+		}},
+		combinedKey: {certmanagerv1.OutputCombinedPEM, func() []byte {
+			return append(append(append([]byte{}, key...), '\n'), data[corev1.TLSCertKey]...)
+		}},
+	} {
+		if delete(data, at); certificate.Wants(c, form.format) {
+			data[at] = form.make()
+		}
+	}
+}
+
+func texts[T fmt.Stringer](all []T) (out []string) {
+	for _, v := range all {
+		out = append(out, v.String())
+	}
+	return out
+}
