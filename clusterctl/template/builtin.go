@@ -44,6 +44,15 @@ func LocalClass(name string) []byte {
 	return doc
 }
 
+// File is the name of the file of a release that has the template of a flavor; "" is
+// the template without one.
+func File(flavor string) string {
+	if flavor == "" {
+		return "cluster-template.yaml"
+	}
+	return "cluster-template-" + flavor + ".yaml"
+}
+
 // ClassFile is the name of the file, beside that of a template, that has the
 // objects of a ClusterClass.
 func ClassFile(name string) string { return "clusterclass-" + name + ".yaml" }

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package repository
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// maxCache bounds the files that are kept: those of a hundred releases.
+	maxCache = 256 << 20
+
+	// abandoned is after what time a file that is being written is that of a process
+	// which has ended.
+	abandoned = time.Hour
+
+	// unfinished begins the names of files that are being written.
+	unfinished = ".new-"
+)
+
+// remembered asks a repository each question once.
+type remembered struct {
+	Repository
+	mu       sync.Mutex // guards what follows
+	versions []string
+	files    map[[2]string]remembrance
+}
+
+type remembrance struct {
+	data []byte
+	err  error // a NotFoundError, or nil
+}
+
+func remember(r Repository) Repository {
+	return &remembered{Repository: r, files: map[[2]string]remembrance{}}
+}
+
+func (r *remembered) Versions(ctx context.Context) ([]string, error) {
+	r.mu.Lock()
+	known := slices.Clone(r.versions)
+	r.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	versions, err := r.Repository.Versions(ctx)
+	if err == nil {
+		r.mu.Lock()
+		r.versions = slices.Clone(versions)
+		r.mu.Unlock()
+	}
+	return versions, err
+}
+
+func (r *remembered) File(ctx context.Context, version, name string) ([]byte, error) {
+	key := [2]string{version, name}
+	r.mu.Lock()
+	known, ok := r.files[key]
+	r.mu.Unlock()
+	if ok {
+		return bytes.Clone(known.data), known.err
+	}
+	data, err := r.Repository.File(ctx, version, name)
+	if err == nil || errors.As(err, new(*NotFoundError)) {
+		r.mu.Lock()
+		r.files[key] = remembrance{bytes.Clone(data), err}
+		r.mu.Unlock()
+	}
+	return data, err
+}
+
+// cached keeps the files of a repository whose releases never change.
+type cached struct {
+	Repository
+	identity string // of the repository
+	cache    cache
+}
+
+func (r *cached) File(ctx context.Context, version, name string) ([]byte, error) {
+	key := strings.Join([]string{r.identity, version, name}, "\n")
+	if data, ok := r.cache.get(key); ok {
+		return data, nil
+	}
+	data, err := r.Repository.File(ctx, version, name)
+	if err == nil {
+		r.cache.put(key, data)
+	}
+	return data, err
+}
+
+// cache is a folder of files, each with its size and digest in its first line. It is
+// there to save time: what goes wrong with it is as if there were none.
+type cache struct{ folder string }
+
+// header is the first line of the file of some content.
+func header(data []byte) []byte { return fmt.Appendf(nil, "%d sha256:%s\n", len(data), sha256Of(data)) }
+
+// get returns what is kept, if it is whole and nobody else can have written it.
+func (c cache) get(key string) ([]byte, bool) {
+	root, err := c.open()
+	if err != nil {
+		return nil, false
+	}
+	defer func() { _ = root.Close() }()
+	name := sha256Of([]byte(key))
+	info, err := root.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o022 != 0 {
+		return nil, false
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, false
+	}
+	defer func() { _ = f.Close() }()
+	all, err := io.ReadAll(io.LimitReader(f, maxFile+1<<10))
+	if err != nil {
+		return nil, false
+	}
+	line, data, _ := bytes.Cut(all, []byte("\n"))
+	if !bytes.Equal(append(line, '\n'), header(data)) {
+		_ = root.Remove(name)
+		return nil, false
+	}
+	_ = root.Chtimes(name, time.Time{}, time.Now()) // so that what is in use is kept longest
+	return data, true
+}
+
+// open opens the folder, unless others may write there.
+func (c cache) open() (*os.Root, error) {
+	if c.folder == "" {
+		return nil, fs.ErrNotExist
+	}
+	info, err := os.Stat(c.folder)
+	if err == nil && info.Mode().Perm()&0o022 != 0 {
+		err = fs.ErrPermission
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.OpenRoot(c.folder)
+}
+
+// put keeps a file, and makes room for it.
+func (c cache) put(key string, data []byte) {
+	if c.folder == "" || os.MkdirAll(c.folder, 0o700) != nil {
+		return
+	}
+	root, err := c.open()
+	if err != nil {
+		return
+	}
+	defer func() { _ = root.Close() }()
+	f, err := os.CreateTemp(c.folder, unfinished) // of mode 0600
+	if err != nil {
+		return
+	}
+	_, err = f.Write(append(header(data), data...))
+	name := filepath.Base(f.Name())
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = root.Rename(name, sha256Of([]byte(key)))
+	}
+	if err != nil {
+		_ = root.Remove(name)
+		return
+	}
+	c.prune(root)
+}
+
+// prune removes what was left unfinished, and then what was used longest ago, until
+// the rest is small enough.
+func (c cache) prune(root *os.Root) {
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return
+	}
+	var files []fs.FileInfo
+	total := int64(0)
+	for _, e := range entries {
+		info, err := e.Info()
+		switch {
+		case err != nil || !info.Mode().IsRegular():
+		case strings.HasPrefix(e.Name(), unfinished):
+			if time.Since(info.ModTime()) > abandoned {
+				_ = root.Remove(e.Name())
+			}
+		default:
+			files, total = append(files, info), total+info.Size()
+		}
+	}
+	slices.SortFunc(files, func(a, b fs.FileInfo) int {
+		return cmp.Or(a.ModTime().Compare(b.ModTime()), cmp.Compare(a.Name(), b.Name()))
+	})
+	for _, f := range files {
+		if total <= maxCache {
+			return
+		}
+		if root.Remove(f.Name()) == nil {
+			total -= f.Size()
+		}
+	}
+}
