@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/contract"
+)
+
+const (
+	// atOnce is how many requests that change nothing are sent at a time.
+	atOnce = 8
+	// borrowed is a namespace that every cluster has: what goes to one that is still
+	// to be made is checked there.
+	borrowed = "default"
+)
+
+// Plan is what is to be written, for Check.
+type Plan struct {
+	Objects []*unstructured.Unstructured
+	// Coming are groups whose kinds the cluster will know by then, besides those
+	// that Objects define.
+	Coming []string
+	// Replaced says that objects that are there are deleted before, but for Namespaces
+	// and definitions.
+	Replaced bool
+	// Later reports of an object that only its rights can be asked for before other
+	// parts of the plan are done; nil is none.
+	Later func(*unstructured.Unstructured) bool
+}
+
+// Check has the API server say what is wrong with all of a plan, and which rights are
+// missing for it, before anything of it is written. What cannot be checked before other
+// parts are there, such as objects of kinds that the plan itself brings, is left out.
+func (c *Cluster) Check(ctx context.Context, p Plan) error {
+	there, err := c.namespaces(ctx, p.Objects)
+	if err != nil {
+		return err
+	}
+	if err := c.Allowed(ctx, p.Objects, "create", "patch"); err != nil {
+		return err
+	}
+	coming := definitions(p)
+	errs := make([]error, len(p.Objects))
+	each(len(p.Objects), func(i int) {
+		obj := p.Objects[i]
+		if p.Later != nil && p.Later(obj) {
+			return
+		}
+		if err := c.try(ctx, obj, there, p.Replaced); err != nil && (!meta.IsNoMatchError(err) || !coming(obj)) {
+			errs[i] = fmt.Errorf("%s: %w", Name(obj), err)
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// each calls do with 0 to n-1, some at a time.
+func each(n int, do func(i int)) {
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for i := range n {
+		group.Go(func() error {
+			do(i)
+			return nil
+		})
+	}
+	_ = group.Wait() // none of them fails
+}
+
+// namespaces says of each Namespace that objects lie in whether it is there.
+func (c *Cluster) namespaces(ctx context.Context, objects []*unstructured.Unstructured) (map[string]bool, error) {
+	there := map[string]bool{}
+	for _, obj := range objects {
+		name := obj.GetNamespace()
+		if _, known := there[name]; known || name == "" {
+			continue
+		}
+		ns := &unstructured.Unstructured{}
+		ns.SetAPIVersion("v1")
+		ns.SetKind(namespaceKind().Kind)
+		err := c.mgmt.Get(ctx, client.ObjectKey{Name: name}, ns)
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+			return nil, fmt.Errorf("get Namespace %s: %w", name, err)
+		}
+		there[name] = !apierrors.IsNotFound(err)
+		if !there[name] && !slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return is(o, namespaceKind()) && o.GetName() == name }) {
+			return nil, fmt.Errorf("%s: Namespace %s does not exist, and no component brings it: create it first (kubectl create namespace %s)", Name(obj), name, name)
+		}
+	}
+	return there, nil
+}
+
+// definitions reports of an object whether its kind comes with the plan.
+func definitions(p Plan) func(*unstructured.Unstructured) bool {
+	kinds := map[schema.GroupKind]bool{}
+	for _, obj := range p.Objects {
+		if IsDefinition(obj) {
+			group, _, _ := contract.At[string]("spec.group").Get(obj)
+			kind, _, _ := contract.At[string]("spec.names.kind").Get(obj)
+			kinds[schema.GroupKind{Group: group, Kind: kind}] = true
+		}
+	}
+	return func(obj *unstructured.Unstructured) bool {
+		kind := obj.GroupVersionKind().GroupKind()
+		return kinds[kind] || slices.Contains(p.Coming, kind.Group)
+	}
+}
+
+// try has the API server check an object, as a new one or as a change of that which
+// is there.
+func (c *Cluster) try(ctx context.Context, obj *unstructured.Unstructured, there map[string]bool, replaced bool) error {
+	as := obj.DeepCopy()
+	elsewhere := obj.GetNamespace() != "" && !there[obj.GetNamespace()]
+	if elsewhere {
+		as.SetNamespace(borrowed)
+	}
+	err := c.mgmt.Create(ctx, as, client.DryRunAll, client.FieldOwner(fieldOwner))
+	kind := ""
+	if refused, ok := errors.AsType[*apierrors.StatusError](err); ok && refused.ErrStatus.Details != nil {
+		kind = refused.ErrStatus.Details.Kind
+	}
+	switch {
+	case apierrors.IsAlreadyExists(err) && !elsewhere && (!replaced || is(obj, namespaceKind()) || IsDefinition(obj)):
+		return ignoreUnable(c.update(ctx, obj, client.DryRunAll))
+	case apierrors.IsAlreadyExists(err):
+		return nil
+	case apierrors.IsNotFound(err) && strings.HasSuffix(kind, "roles"):
+		return nil // a binding's role is written before it
+	case elsewhere && apierrors.IsForbidden(err) && !strings.HasPrefix(kind, "role"):
+		return nil // what another namespace has against it counts for nothing
+	}
+	return ignoreUnable(err)
+}
+
+// ignoreUnable passes over webhooks that cannot be asked without a change.
+func ignoreUnable(err error) error {
+	if apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run") {
+		return nil
+	}
+	return err
+}
+
+// right is one that the user must have.
+type right struct{ verb, group, resource, namespace string }
+
+func (r right) String() string {
+	what := r.verb + " " + strings.TrimSuffix(r.resource+"."+r.group, ".")
+	if r.namespace != "" {
+		what += " in namespace " + r.namespace
+	}
+	return what
+}
+
+// MissingRightsError names what the user may not do.
+type MissingRightsError struct{ Rights []string }
+
+func (e *MissingRightsError) Error() string {
+	return fmt.Sprintf("you may not do what is needed, and nothing was changed:\n* %s\nask for these rights, or use a kubeconfig that has them", strings.Join(e.Rights, "\n* "))
+}
+
+// Allowed says what the user may not do of verbs with objects.
+func (c *Cluster) Allowed(ctx context.Context, objects []*unstructured.Unstructured, verbs ...string) error {
+	needed := map[right]bool{}
+	for _, obj := range objects {
+		kind := obj.GroupVersionKind()
+		m, err := c.mgmt.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+		if meta.IsNoMatchError(err) {
+			continue // its definition comes first
+		}
+		if err != nil {
+			return fmt.Errorf("find the kind of %s: %w", Name(obj), err)
+		}
+		for _, verb := range verbs {
+			needed[right{verb, m.Resource.Group, m.Resource.Resource, obj.GetNamespace()}] = true
+		}
+	}
+	all := slices.SortedFunc(maps.Keys(needed), func(a, b right) int { return cmp.Compare(a.String(), b.String()) })
+	denied, errs := make([]bool, len(all)), make([]error, len(all))
+	each(len(all), func(i int) { denied[i], errs[i] = c.denied(ctx, all[i]) })
+	for _, err := range errs {
+		if err != nil {
+			return fmt.Errorf("ask for your rights: %w", err)
+		}
+	}
+	var missing []string
+	for i, r := range all {
+		if denied[i] {
+			missing = append(missing, r.String())
+		}
+	}
+	if len(missing) > 0 {
+		return &MissingRightsError{missing}
+	}
+	return nil
+}
+
+func (c *Cluster) denied(ctx context.Context, r right) (bool, error) {
+	review := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+		"spec": map[string]any{"resourceAttributes": map[string]any{"verb": r.verb, "group": r.group, "resource": r.resource, "namespace": r.namespace}},
+	}}
+	err := c.mgmt.Create(ctx, review)
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return false, nil // who may not ask is told by what follows
+	}
+	if err != nil {
+		return false, err
+	}
+	allowed, _, err := contract.At[bool]("status.allowed").Get(review)
+	return !allowed, err
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/conditions"
+	"github.com/capstan-dev/capstan/contract"
+)
+
+const (
+	// managerContainer is the name that the contract gives the container of a
+	// provider's controllers.
+	managerContainer = "manager"
+	// lookPeriod is between two looks at Deployments: they are few, and come up within
+	// seconds.
+	lookPeriod = 100 * time.Millisecond
+)
+
+// Deployments are those of objects that are.
+func Deployments(objects []*unstructured.Unstructured) (all []*unstructured.Unstructured) {
+	for _, obj := range objects {
+		if is(obj, deploymentKind()) {
+			all = append(all, obj)
+		}
+	}
+	return all
+}
+
+// Managers are those of objects that are Deployments of controllers.
+func Managers(objects []*unstructured.Unstructured) (managers []*unstructured.Unstructured) {
+	for _, obj := range Deployments(objects) {
+		containers, _, _ := contract.At[[]any]("spec.template.spec.containers").Get(obj)
+		for _, container := range containers {
+			if m, ok := container.(map[string]any); ok && m["name"] == managerContainer {
+				managers = append(managers, obj)
+				break
+			}
+		}
+	}
+	return managers
+}
+
+// WaitAvailable returns when all of the Deployments are Available. It ends with ctx; the
+// error then says what is awaited.
+func (c *Cluster) WaitAvailable(ctx context.Context, deployments []*unstructured.Unstructured) error {
+	return c.wait(ctx, deployments, func(live *unstructured.Unstructured, found bool) (waitsFor string) {
+		if !found {
+			return "it is not there"
+		}
+		all, _ := conditions.FromUnstructured(live) // what cannot be read tells nothing
+		switch {
+		case conditions.IsTrue(all, "Available"):
+			return ""
+		case conditions.Has(all, "Available"):
+			return conditions.Message(all, "Available")
+		}
+		return "no controller of Deployments has looked at it"
+	})
+}
+
+// Stop scales Deployments to nothing and returns when none of their Pods is left.
+func (c *Cluster) Stop(ctx context.Context, deployments []*unstructured.Unstructured) error {
+	for _, d := range deployments {
+		scaled := d.DeepCopy()
+		err := c.patiently(ctx, func() error {
+			return c.mgmt.Patch(ctx, scaled, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`)), client.FieldOwner(fieldOwner))
+		})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("scale %s to 0: %w", Name(d), err)
+		}
+	}
+	return c.wait(ctx, deployments, func(live *unstructured.Unstructured, found bool) (waitsFor string) {
+		running, _, _ := contract.At[int64]("status.replicas").Get(live)
+		if !found || running == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%d Pods still run", running)
+	})
+}
+
+// wait looks at Deployments until none waits for anything.
+func (c *Cluster) wait(ctx context.Context, deployments []*unstructured.Unstructured, waitsFor func(live *unstructured.Unstructured, found bool) string) error {
+	var awaited []string
+	for {
+		var now []string
+		for _, d := range deployments {
+			live := d.DeepCopy()
+			err := c.mgmt.Get(ctx, client.ObjectKeyFromObject(d), live)
+			if ctx.Err() != nil {
+				return tooLong(ctx, awaited)
+			}
+			if client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("get %s: %w", Name(d), err)
+			}
+			if text := waitsFor(live, !apierrors.IsNotFound(err)); text != "" {
+				now = append(now, Name(d)+": "+text)
+			}
+		}
+		if awaited = now; len(awaited) == 0 {
+			return nil
+		}
+		t := time.NewTimer(lookPeriod)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return tooLong(ctx, awaited)
+		}
+	}
+}
+
+func tooLong(ctx context.Context, awaited []string) error {
+	return errors.Join(context.Cause(ctx), errors.New("still waiting for:\n* "+strings.Join(awaited, "\n* ")))
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package certmanager installs cert-manager on management clusters that have nobody to
+// honour the Certificates of providers, and upgrades what it has installed. A plane of
+// Capstan honours them itself.
+package certmanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/version"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
+	"github.com/capstan-dev/capstan/clusterctl/apply"
+	"github.com/capstan-dev/capstan/clusterctl/components"
+	"github.com/capstan-dev/capstan/clusterctl/config"
+	"github.com/capstan-dev/capstan/clusterctl/repository"
+	"github.com/capstan-dev/capstan/clusterctl/storagemigration"
+	"github.com/capstan-dev/capstan/clusterctl/template"
+)
+
+const (
+	// component is what images of cert-manager are configured under.
+	component = "cert-manager"
+	// probePeriod is between two probes while it comes up.
+	probePeriod = 500 * time.Millisecond
+)
+
+// Manager brings cert-manager into one management cluster.
+type Manager struct {
+	Cluster *apply.Cluster
+	Config  *config.Config
+	Options repository.Options
+	// Progress is told what happens, for people.
+	Progress func(text string)
+}
+
+// Ensure returns when Certificates are honoured: as they are, or once cert-manager is
+// installed.
+func (m *Manager) Ensure(ctx context.Context) error {
+	how, err := m.Config.CertManager()
+	if err != nil {
+		return err
+	}
+	asked := m.probe(ctx)
+	switch {
+	case asked == nil:
+		m.Progress("Certificates are honoured here already: cert-manager is not installed")
+		return nil
+	case !absent(asked):
+		return fmt.Errorf("ask for a Certificate to see whether cert-manager works: %w", asked)
+	case how.ExternallyProvisioned:
+		return fmt.Errorf("cert-manager does not work, and the configuration says that others install it (cert-manager.externallyProvisioned): %w", asked)
+	}
+	objects, err := m.load(ctx, how)
+	if err != nil {
+		return err
+	}
+	if err := m.Cluster.Check(ctx, apply.Plan{Objects: objects}); err != nil {
+		return fmt.Errorf("install cert-manager: %w", err)
+	}
+	return m.install(ctx, how, objects)
+}
+
+func (m *Manager) install(ctx context.Context, how config.CertManager, objects []*unstructured.Unstructured) error {
+	m.Progress("Installing cert-manager " + how.Version)
+	if err := m.Cluster.All(ctx, objects); err != nil {
+		return fmt.Errorf("install cert-manager: %w", err)
+	}
+	m.Progress("Waiting for cert-manager to be available")
+	limited, cancel := context.WithTimeoutCause(ctx, how.Timeout, fmt.Errorf("cert-manager is not available after %s", how.Timeout))
+	defer cancel()
+	for {
+		err := m.probe(limited)
+		if err == nil {
+			return nil
+		}
+		t := time.NewTimer(probePeriod)
+		select {
+		case <-t.C:
+		case <-limited.Done():
+			t.Stop()
+			return errors.Join(context.Cause(limited), fmt.Errorf("it last said: %w", err))
+		}
+	}
+}
+
+// probe has an Issuer and a Certificate checked by whoever honours them, and makes none.
+func (m *Manager) probe(ctx context.Context) error {
+	for _, obj := range []map[string]any{
+		{"kind": "Issuer", "spec": map[string]any{"selfSigned": map[string]any{}}},
+		{"kind": "Certificate", "spec": map[string]any{"dnsNames": []any{"example.com"}, "secretName": "capstan-probe", "issuerRef": map[string]any{"name": "capstan-probe"}}},
+	} {
+		u := &unstructured.Unstructured{Object: obj}
+		u.SetAPIVersion("cert-manager.io/v1")
+		u.SetNamespace("default")
+		u.SetName("capstan-probe")
+		if err := m.Cluster.Client().Create(ctx, u, client.DryRunAll); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// absent says that an answer to a probe is that nobody honours Certificates: the kinds
+// are not there, or the webhook does not answer.
+func absent(err error) bool {
+	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err)
+}
+
+// load reads the manifest of a release.
+func (m *Manager) load(ctx context.Context, how config.CertManager) ([]*unstructured.Unstructured, error) {
+	r, err := repository.Open(ctx, how.Provider(), m.Options)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := r.File(ctx, how.Version, r.ComponentsFile())
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest of cert-manager: %w", err)
+	}
+	objects, err := template.Objects(raw)
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest of cert-manager %s: %w", how.Version, err)
+	}
+	if _, err := components.ReplaceImages(objects, component, m.Config.Image); err != nil {
+		return nil, err
+	}
+	for _, obj := range objects {
+		labels, annotations := obj.GetLabels(), obj.GetAnnotations()
+		obj.SetLabels(with(labels, clusterctlv1.ClusterctlLabel, "", clusterctlv1.ClusterctlCoreLabel, clusterctlv1.ClusterctlCoreLabelCertManagerValue))
+		obj.SetAnnotations(with(annotations, clusterctlv1.CertManagerVersionAnnotation, how.Version))
+	}
+	return objects, nil
+}
+
+func with(m map[string]string, pairs ...string) map[string]string {
+	if m == nil {
+		m = map[string]string{}
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		m[pairs[i]] = pairs[i+1]
+	}
+	return m
+}
+
+// Images are those that an installation would use.
+func (m *Manager) Images(ctx context.Context) ([]string, error) {
+	how, err := m.Config.CertManager()
+	if err != nil || how.ExternallyProvisioned {
+		return nil, err
+	}
+	objects, err := m.load(ctx, how)
+	if err != nil {
+		return nil, err
+	}
+	return components.ReplaceImages(objects, component, nil)
+}
+
+// State is how what is installed relates to what the configuration wants.
+type State struct {
+	// Theirs is true when others look after cert-manager, or nobody does.
+	Theirs bool
+	// From and To are versions; Due says that To is to be installed in the place of From.
+	From, To string
+	Due      bool
+
+	objects, live []*unstructured.Unstructured
+	how           config.CertManager
+}
+
+// Plan looks at what is installed.
+func (m *Manager) Plan(ctx context.Context) (State, error) {
+	how, err := m.Config.CertManager()
+	if err != nil {
+		return State{}, err
+	}
+	s := State{To: how.Version, how: how}
+	s.live, err = m.Cluster.Labelled(ctx, map[string]string{clusterctlv1.ClusterctlCoreLabel: clusterctlv1.ClusterctlCoreLabelCertManagerValue}, "")
+	if s.Theirs = len(s.live) == 0 || how.ExternallyProvisioned; err != nil || s.Theirs {
+		return s, err
+	}
+	if s.objects, err = m.load(ctx, how); err != nil {
+		return s, err
+	}
+	s.From, s.Due, err = s.due()
+	return s, err
+}
+
+// due compares what is there with what is wanted: versions, and where they are the
+// same the number of objects and their images.
+func (s *State) due() (from string, due bool, err error) {
+	for _, obj := range s.live {
+		v, ok := obj.GetAnnotations()[clusterctlv1.CertManagerVersionAnnotation]
+		if !ok {
+			return "", true, nil // of a time before there were versions
+		}
+		if from == "" || older(v, from) {
+			from = v
+		}
+	}
+	if older(s.how.Version, from) {
+		return from, false, nil
+	}
+	if older(from, s.how.Version) || build(from) != build(s.how.Version) {
+		return from, true, nil
+	}
+	have, err := components.ReplaceImages(s.live, component, nil)
+	if err != nil {
+		return from, false, err
+	}
+	want, err := components.ReplaceImages(s.objects, component, nil)
+	return from, len(s.live) != len(s.objects) || !slices.Equal(have, want), err
+}
+
+// older reports whether a comes before b; what is no version comes before all.
+func older(a, b string) bool {
+	va, errA := version.ParseSemantic(a)
+	vb, errB := version.ParseSemantic(b)
+	return errB == nil && (errA != nil || va.LessThan(vb))
+}
+
+func build(v string) string {
+	_, metadata, _ := strings.Cut(v, "+")
+	return metadata
+}
+
+// Upgrade brings what was installed here to the version that is configured. Its objects
+// are stored anew first, where the new definitions drop a version of theirs.
+func (m *Manager) Upgrade(ctx context.Context) error {
+	s, err := m.Plan(ctx)
+	if err != nil || s.Theirs || !s.Due {
+		return err
+	}
+	m.Progress(fmt.Sprintf("Upgrading cert-manager from %s to %s", s.From, s.To))
+	var old []*unstructured.Unstructured
+	for _, obj := range s.live {
+		switch kind := obj.GroupVersionKind(); {
+		case apply.IsDefinition(obj):
+			if _, err := storagemigration.Run(ctx, m.Cluster.Client(), obj.GetName()); err != nil {
+				return err
+			}
+		case kind.Kind == "Namespace", kind.Group == "admissionregistration.k8s.io":
+		default:
+			old = append(old, obj)
+		}
+	}
+	if err := m.Cluster.Delete(ctx, old); err != nil {
+		return fmt.Errorf("upgrade cert-manager: %w", err)
+	}
+	return m.install(ctx, s.how, s.objects)
+}

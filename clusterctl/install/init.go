@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
+	"github.com/capstan-dev/capstan/clusterctl/apply"
+	"github.com/capstan-dev/capstan/clusterctl/inventory"
+	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/manifests"
+)
+
+// Source is where releases come from.
+type Source interface {
+	// Release reads the components of a provider in a version, the latest if it names
+	// none, for a namespace, its own if that is empty.
+	Release(ctx context.Context, w Wanted, namespace string) (Release, error)
+	// Versions are those that are released, in any order.
+	Versions(ctx context.Context, w Wanted) ([]string, error)
+	// Metadata is that of a version.
+	Metadata(ctx context.Context, w Wanted, version string) (*clusterctlv1.Metadata, error)
+}
+
+// Certificates brings who honours the Certificates of providers into a cluster.
+type Certificates interface {
+	// Ensure returns when Certificates are honoured.
+	Ensure(ctx context.Context) error
+}
+
+// Installer installs providers on one management cluster.
+type Installer struct {
+	Cluster *apply.Cluster
+	Source  Source
+	// Certificates is nil where somebody else looks after them.
+	Certificates Certificates
+	// Progress is told what happens, for people.
+	Progress func(text string)
+}
+
+// InitOptions say what to install.
+type InitOptions struct {
+	Selection Selection
+	// Namespace is where all of it goes; empty means to each provider's own.
+	Namespace string
+	// Lenient only tells what Validate finds, and goes on.
+	Lenient bool
+	// Wait waits that long for the controllers to be available; 0 does not wait.
+	Wait time.Duration
+}
+
+// InitResult is what an installation did.
+type InitResult struct {
+	// First is true when there was no core provider before.
+	First bool
+	// Installed are the providers that were installed.
+	Installed []clusterctlv1.Provider
+	// BuiltIn are those that the management cluster brings itself.
+	BuiltIn inventory.Providers
+}
+
+// Init installs providers, core first. Nothing is written before all is read and
+// checked. Whoever is interrupted goes on by asking for the same again: what a provider
+// needs is written before the provider is noted in the inventory, and the core of a
+// first installation is noted last, so that it stays the first until it is complete.
+func (i *Installer) Init(ctx context.Context, o InitOptions) (InitResult, error) {
+	inv := inventory.New(i.Cluster.Client())
+	installed, err := inv.List(ctx)
+	if err != nil {
+		return InitResult{}, err
+	}
+	if err := i.checkCore(ctx); err != nil {
+		return InitResult{}, err
+	}
+	result := InitResult{First: len(installed.OfType(clusterctlv1.CoreProviderType)) == 0, BuiltIn: installed.BuiltIn()}
+	releases, err := i.releases(ctx, o, installed, result.First)
+	if err != nil || len(releases) == 0 {
+		return result, err
+	}
+	if err := i.check(ctx, o, installed, releases); err != nil {
+		return result, err
+	}
+	if err := inv.Ensure(ctx); err != nil {
+		return result, err
+	}
+	if i.Certificates != nil {
+		if err := i.Certificates.Ensure(ctx); err != nil {
+			return result, err
+		}
+	}
+	result.Installed, err = i.install(ctx, inv, releases, result.First)
+	if err != nil {
+		return result, err
+	}
+	return result, i.wait(ctx, o, releases, result.BuiltIn)
+}
+
+// checkCore refuses a cluster whose core stores its objects at another version than
+// today's.
+func (i *Installer) checkCore(ctx context.Context) error {
+	crd := &unstructured.Unstructured{}
+	crd.SetAPIVersion("apiextensions.k8s.io/v1")
+	crd.SetKind("CustomResourceDefinition")
+	err := i.Cluster.Client().Get(ctx, client.ObjectKey{Name: "clusters.cluster.x-k8s.io"}, crd)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("get CustomResourceDefinition clusters.cluster.x-k8s.io: %w", err)
+	}
+	stored, err := storedAt(crd)
+	if want := contract.Versions()[0]; err == nil && stored != want {
+		return fmt.Errorf("the core provider of the management cluster keeps the contract %s, and %s is needed: upgrade it first (`upgrade plan`)", stored, want)
+	}
+	return err
+}
+
+// storedAt is the version at which objects of a definition are stored.
+func storedAt(crd *unstructured.Unstructured) (string, error) {
+	versions, _, err := contract.At[[]any]("spec.versions").Get(crd)
+	for _, v := range versions {
+		if m, ok := v.(map[string]any); ok && m["storage"] == true {
+			return fmt.Sprint(m["name"]), nil
+		}
+	}
+	return "", err
+}
+
+// releases are what is wanted and not there, read from where it is released.
+func (i *Installer) releases(ctx context.Context, o InitOptions, installed inventory.Providers, first bool) (all []Release, err error) {
+	selection := o.Selection
+	if first {
+		selection = selection.withDefaults(installed)
+	}
+	wanted, err := selection.Wanted()
+	if err != nil {
+		return nil, err
+	}
+	if o.Namespace == manifests.Namespace {
+		return nil, fmt.Errorf("namespace %s is for what a management cluster has built in: choose another", manifests.Namespace)
+	}
+	for _, w := range wanted {
+		there := installed.Named(w.Name, w.Type)
+		if builtIn := there.BuiltIn(); len(builtIn) > 0 {
+			i.Progress(fmt.Sprintf("%s %s is built into the management cluster: nothing to install", w.Label(), builtIn[0].Version))
+			continue
+		}
+		if w.Name == None {
+			continue
+		}
+		r, err := i.Source.Release(ctx, w, o.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		if len(there) == 1 && there[0].Version == r.Version && there[0].Namespace == r.Namespace {
+			i.Progress(fmt.Sprintf("%s is installed already", r))
+			continue
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// check finds what is wrong before anything is written.
+func (i *Installer) check(ctx context.Context, o InitOptions, installed inventory.Providers, releases []Release) error {
+	if err := Validate(installed, releases); err != nil {
+		if !o.Lenient {
+			return err
+		}
+		i.Progress("Going on, although " + err.Error())
+	}
+	p, err := Planned(releases)
+	if err != nil {
+		return err
+	}
+	if i.Certificates != nil {
+		p.Coming = append(p.Coming, "cert-manager.io")
+	}
+	return i.Cluster.Check(ctx, p)
+}
+
+// Planned is all that is written for releases, with what the inventory has of them.
+func Planned(releases []Release) (p apply.Plan, err error) {
+	p.Coming = []string{clusterctlv1.GroupVersion().Group}
+	for _, r := range releases {
+		noted, err := inventory.Written(*r.InventoryObject())
+		if err != nil {
+			return p, err
+		}
+		p.Objects = append(append(p.Objects, r.Objects()...), noted)
+	}
+	return p, nil
+}
+
+// install writes releases and notes them.
+func (i *Installer) install(ctx context.Context, inv inventory.Inventory, releases []Release, first bool) (done []clusterctlv1.Provider, err error) {
+	var last []clusterctlv1.Provider // to be noted
+	for n, r := range releases {
+		i.Progress(fmt.Sprintf("Installing %s in namespace %s (%d objects)", r, r.Namespace, len(r.Objects())))
+		if err := i.Cluster.All(ctx, r.Objects()); err != nil {
+			return done, fmt.Errorf("install %s: %w\ninstalled so far: %d of %d providers; the same command goes on", r, err, n, len(releases))
+		}
+		if first && r.Provider.Type == clusterctlv1.CoreProviderType {
+			last = append(last, *r.InventoryObject())
+			continue
+		}
+		if err := inv.Record(ctx, *r.InventoryObject()); err != nil {
+			return done, err
+		}
+		done = append(done, *r.InventoryObject())
+	}
+	for _, p := range last {
+		if err := inv.Record(ctx, p); err != nil {
+			return done, err
+		}
+		done = slices.Insert(done, 0, p)
+	}
+	return done, nil
+}
+
+// wait waits for the controllers of releases, if that is wanted and somebody runs them.
+func (i *Installer) wait(ctx context.Context, o InitOptions, releases []Release, builtIn inventory.Providers) error {
+	var managers []*unstructured.Unstructured
+	for _, r := range releases {
+		managers = append(managers, apply.Managers(r.Objects())...)
+	}
+	if len(managers) == 0 {
+		return nil
+	}
+	return WaitForManagers(ctx, i.Cluster, managers, len(builtIn) > 0, o.Wait, i.Progress)
+}
+
+// WaitForManagers waits for Deployments of controllers, unless the management cluster is
+// one that has no nodes to run them on, which is told.
+func WaitForManagers(ctx context.Context, c *apply.Cluster, managers []*unstructured.Unstructured, nodeless bool, limit time.Duration, progress func(string)) error {
+	if nodeless {
+		for _, m := range managers {
+			progress(fmt.Sprintf("%s is not run here, as this management cluster has no nodes: run its container %q with the kubeconfig of the plane", apply.Name(m), "manager"))
+		}
+		return nil
+	}
+	if limit == 0 {
+		return nil
+	}
+	progress("Waiting for providers to be available")
+	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("providers are not available after %s", limit))
+	defer cancel()
+	return c.WaitAvailable(limited, managers)
+}

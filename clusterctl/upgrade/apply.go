@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
+	"github.com/capstan-dev/capstan/clusterctl/apply"
+	"github.com/capstan-dev/capstan/clusterctl/config"
+	"github.com/capstan-dev/capstan/clusterctl/install"
+	"github.com/capstan-dev/capstan/clusterctl/inventory"
+	"github.com/capstan-dev/capstan/clusterctl/storagemigration"
+)
+
+const (
+	// stopTimeout is how long the Pods of controllers may take to end; upstream waits
+	// as long.
+	stopTimeout = time.Minute
+)
+
+// Certificates is who honours the Certificates of providers, and may be upgraded.
+type Certificates interface {
+	// Upgrade brings it up to date, if it is ours to do.
+	Upgrade(ctx context.Context) error
+}
+
+// Upgrader upgrades the providers of one management cluster.
+type Upgrader struct {
+	Cluster *apply.Cluster
+	Source  install.Source
+	// Certificates is nil where somebody else looks after them.
+	Certificates Certificates
+	// Progress is told what happens, for people.
+	Progress func(text string)
+}
+
+// Read looks for the releases of all that is installed.
+func (u *Upgrader) Read(ctx context.Context) (all []Releases, err error) {
+	installed, err := inventory.New(u.Cluster.Client()).List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range installed {
+		r, err := u.read(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+func (u *Upgrader) read(ctx context.Context, p clusterctlv1.Provider) (r Releases, err error) {
+	r.Provider = p
+	w := install.Wanted{Name: p.ProviderName, Type: p.GetProviderType(), Version: p.Version}
+	if inventory.BuiltIn(p) {
+		return r, nil
+	}
+	r.Versions, err = u.Source.Versions(ctx, w)
+	if _, unknown := errors.AsType[*config.UnknownProviderError](err); unknown {
+		r.Unknown = "the configuration does not say where it is released"
+		return r, nil
+	}
+	if err != nil {
+		return r, fmt.Errorf("look for the releases of %s: %w", p.Name, err)
+	}
+	r.Metadata, err = u.Source.Metadata(ctx, w, newestOf(append(slices.Clone(r.Versions), p.Version)))
+	if err != nil {
+		return r, fmt.Errorf("look for the releases of %s: %w", p.Name, err)
+	}
+	return r, nil
+}
+
+// Apply brings providers to the versions of a plan. All is read and checked before the
+// first write. Whoever is interrupted goes on by asking for the same again: a provider
+// keeps its version in the inventory until the new one is whole.
+func (u *Upgrader) Apply(ctx context.Context, plan Plan, wait time.Duration) (done inventory.Providers, err error) {
+	var releases []install.Release
+	var installed inventory.Providers
+	for _, item := range plan.Items {
+		installed = append(installed, item.Provider)
+		if item.Next == "" {
+			continue
+		}
+		w := install.Wanted{Name: item.Provider.ProviderName, Type: item.Provider.GetProviderType(), Version: item.Next}
+		r, err := u.Source.Release(ctx, w, item.Provider.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		if err := install.Fits(r); err != nil {
+			return nil, err
+		}
+		releases = append(releases, r)
+	}
+	if len(releases) == 0 {
+		return nil, nil
+	}
+	if err := u.check(ctx, releases); err != nil {
+		return nil, err
+	}
+	if u.Certificates != nil {
+		if err := u.Certificates.Upgrade(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return u.replace(ctx, releases, len(installed.BuiltIn()) > 0, wait)
+}
+
+// check finds what is wrong before anything is written.
+func (u *Upgrader) check(ctx context.Context, releases []install.Release) error {
+	p, err := install.Planned(releases)
+	if err != nil {
+		return err
+	}
+	if u.Certificates != nil {
+		p.Coming = append(p.Coming, "cert-manager.io")
+	}
+	var old []*unstructured.Unstructured
+	for _, r := range releases {
+		found, err := u.Cluster.Find(ctx, install.Labels(*r.InventoryObject()), r.Namespace)
+		if err != nil {
+			return err
+		}
+		old = append(old, found.Objects...)
+	}
+	if err := u.Cluster.Allowed(ctx, old, "delete", "patch"); err != nil {
+		return err
+	}
+	// A definition that drops a version at which objects are stored is refused until they
+	// are stored anew.
+	later := map[string]bool{}
+	for _, obj := range p.Objects {
+		drops, err := u.drops(ctx, obj)
+		if err != nil {
+			return err
+		}
+		later[apply.Name(obj)] = drops
+	}
+	p.Later = func(obj *unstructured.Unstructured) bool { return later[apply.Name(obj)] }
+	p.Replaced = true
+	return u.Cluster.Check(ctx, p)
+}
+
+// replace stops all controllers, then takes one provider after the other from its old
+// objects to the new ones. Definitions and Namespaces stay.
+func (u *Upgrader) replace(ctx context.Context, releases []install.Release, nodeless bool, wait time.Duration) (done inventory.Providers, err error) {
+	inv := inventory.New(u.Cluster.Client())
+	var managers []*unstructured.Unstructured
+	for _, r := range releases {
+		if err := u.storeAnew(ctx, r); err != nil { // while the old controllers can convert
+			return nil, err
+		}
+	}
+	if err := u.stop(ctx, releases, nodeless); err != nil {
+		return nil, err
+	}
+	for _, r := range releases {
+		u.Progress(fmt.Sprintf("Upgrading %s in namespace %s to %s", r.Label(), r.Namespace, r.Version))
+		if err := u.one(ctx, inv, r); err != nil {
+			return done, fmt.Errorf("upgrade %s: %w\nupgraded so far: %d of %d providers; the same command goes on", r, err, len(done), len(releases))
+		}
+		done = append(done, *r.InventoryObject())
+		managers = append(managers, apply.Managers(r.Objects())...)
+	}
+	if len(managers) > 0 {
+		if err := install.WaitForManagers(ctx, u.Cluster, managers, nodeless, wait, u.Progress); err != nil {
+			return done, err
+		}
+	}
+	for _, r := range releases {
+		u.storeAll(ctx, r)
+	}
+	return done, nil
+}
+
+// stop scales all Deployments of the providers to nothing.
+func (u *Upgrader) stop(ctx context.Context, releases []install.Release, nodeless bool) error {
+	var deployments []*unstructured.Unstructured
+	for _, r := range releases {
+		found, err := u.Cluster.Find(ctx, install.Labels(*r.InventoryObject()), r.Namespace)
+		if err != nil {
+			return err
+		}
+		deployments = append(deployments, apply.Deployments(found.Objects)...)
+	}
+	if nodeless || len(deployments) == 0 {
+		return nil
+	}
+	u.Progress("Stopping the controllers of the providers that are upgraded")
+	limited, cancel := context.WithTimeoutCause(ctx, stopTimeout, fmt.Errorf("controllers have not ended after %s", stopTimeout))
+	defer cancel()
+	return u.Cluster.Stop(limited, deployments)
+}
+
+func (u *Upgrader) one(ctx context.Context, inv inventory.Inventory, r install.Release) error {
+	found, err := u.Cluster.Find(ctx, install.Labels(*r.InventoryObject()), r.Namespace)
+	if err != nil {
+		return err
+	}
+	if err := u.Cluster.Delete(ctx, found.Objects); err != nil {
+		return err
+	}
+	if err := u.Cluster.All(ctx, r.Objects()); err != nil {
+		return err
+	}
+	return inv.Record(ctx, *r.InventoryObject())
+}
+
+// drops reports whether a definition leaves out a version at which objects are stored.
+func (u *Upgrader) drops(ctx context.Context, obj *unstructured.Unstructured) (bool, error) {
+	if !apply.IsDefinition(obj) {
+		return false, nil
+	}
+	live, err := u.definition(ctx, obj.GetName())
+	if live == nil || err != nil {
+		return false, err
+	}
+	want := &apiextensionsv1.CustomResourceDefinition{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, want); err != nil {
+		return false, fmt.Errorf("%s: %w", apply.Name(obj), err)
+	}
+	return slices.ContainsFunc(live.Status.StoredVersions, func(stored string) bool {
+		return !slices.ContainsFunc(want.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == stored })
+	}), nil
+}
+
+// definition is nil if there is none of that name.
+func (u *Upgrader) definition(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	err := u.Cluster.Client().Get(ctx, client.ObjectKey{Name: name}, crd)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get CustomResourceDefinition %s: %w", name, err)
+	}
+	return crd, nil
+}
+
+// storeAnew stores the objects of definitions at their storage version, where a new
+// definition leaves out another one.
+func (u *Upgrader) storeAnew(ctx context.Context, r install.Release) error {
+	for _, obj := range r.Objects() {
+		drops, err := u.drops(ctx, obj)
+		if err != nil {
+			return err
+		}
+		if !drops {
+			continue
+		}
+		n, err := storagemigration.Run(ctx, u.Cluster.Client(), obj.GetName())
+		if err != nil {
+			return err
+		}
+		u.Progress(fmt.Sprintf("%s: %d objects stored anew, before a version that they may be stored at goes", apply.Name(obj), n))
+	}
+	return nil
+}
+
+// storeAll stores the objects of the definitions of a release at their new storage
+// version. What cannot be stored yet, as while those that convert it are not up, is
+// stored before the next upgrade that needs it.
+func (u *Upgrader) storeAll(ctx context.Context, r install.Release) {
+	for _, obj := range r.Objects() {
+		if !apply.IsDefinition(obj) {
+			continue
+		}
+		crd, err := u.definition(ctx, obj.GetName())
+		if err == nil && (crd == nil || !storagemigration.Needed(crd)) {
+			continue
+		}
+		n := 0
+		if err == nil {
+			n, err = storagemigration.Run(ctx, u.Cluster.Client(), obj.GetName())
+		}
+		if err != nil {
+			u.Progress(fmt.Sprintf("%s: objects stay as they are stored until the next upgrade: %v", apply.Name(obj), err))
+			continue
+		}
+		u.Progress(fmt.Sprintf("%s: %d objects stored anew", apply.Name(obj), n))
+	}
+}
