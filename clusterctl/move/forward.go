@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl/move/plan"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+// forward does what is left of a move.
+func (m *mover) forward(ctx context.Context) error {
+	if m.main().Phase == Copying {
+		if err := m.copy(ctx); err != nil {
+			return err
+		}
+		if err := m.enter(ctx, Deleting); err != nil {
+			return err
+		}
+	}
+	if m.main().Phase == Deleting {
+		if err := m.empty(ctx); err != nil {
+			return err
+		}
+		if err := m.enter(ctx, Finishing); err != nil {
+			return err
+		}
+	}
+	return m.finish(ctx)
+}
+
+const (
+	// maxPasses is how often a source may change while it is copied. A second pass
+	// finds what controllers wrote before they noticed the pause.
+	maxPasses = 6
+	// blockLasts is how long a provider may block a move, as upstream has it.
+	blockLasts = 2 * time.Minute
+	// noticeLasts is how long controllers may take to notice a pause. Those that do
+	// not run never will.
+	noticeLasts = 30 * time.Second
+)
+
+// copy has the target get what the source has, until a pass over both finds nothing
+// to be written: then it has been read back, and compared.
+func (m *mover) copy(ctx context.Context) error {
+	written := map[types.UID]string{} // versions at the source of which this run has made copies
+	noticed := m.Clock.Now().Add(noticeLasts)
+	for range maxPasses {
+		f, p, err := m.read(ctx)
+		if err != nil {
+			return err
+		}
+		if paused, err := m.pause(ctx, p, f); err != nil || paused {
+			if err != nil {
+				return err
+			}
+			if f, p, err = m.read(ctx); err != nil {
+				return err
+			}
+		}
+		if f, p, err = m.await(ctx, f, p, noticed); err != nil {
+			return err
+		}
+		n, err := m.ensure(ctx, p, f, written)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return nil
+		}
+		m.Progress(fmt.Sprintf("Wrote %d objects at the target", n))
+	}
+	return fmt.Errorf("%s: namespace %s keeps changing while it is copied: who still changes it? Nothing was deleted; move again, or with --rollback", m.source, m.Namespace)
+}
+
+// read plans anew: until something is deleted at the source, it decides what moves.
+func (m *mover) read(ctx context.Context) (*found, *plan.Plan, error) {
+	f, err := discover(ctx, m.source, m.Namespace, m.Parallel)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := f.plan(m.Namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	if equality.Semantic.DeepEqual(p.Items, m.here.plan.Items) {
+		return f, p, nil
+	}
+	m.Progress("What moves has changed since it was planned")
+	m.Planned(p)
+	for _, j := range []*journal{m.here, m.there} {
+		j.plan = p
+		if err := j.write(ctx, nil); err != nil {
+			return nil, nil, err
+		}
+	}
+	return f, p, nil
+}
+
+// pause has the controllers of the source leave alone what moves. What stays there
+// is not paused.
+func (m *mover) pause(ctx context.Context, p *plan.Plan, f *found) (bool, error) {
+	var running []plan.Item
+	for _, i := range p.Items {
+		if plan.Pausable(i) && i.Keep == "" && !plan.Paused(i, f.byUID[i.UID]) {
+			running = append(running, i)
+		}
+	}
+	if len(running) == 0 {
+		return false, nil
+	}
+	if err := m.step(ctx, "Pausing %d Clusters and ClusterClasses at the source", len(running)); err != nil {
+		return false, err
+	}
+	return true, each(ctx, m.Parallel, len(running), func(ctx context.Context, n int) error {
+		return m.source.Patch(ctx, f.byUID[running[n].UID], plan.Pause(running[n], true))
+	})
+}
+
+// await waits until controllers have noticed the pause, and until no provider blocks
+// the move any more.
+func (m *mover) await(ctx context.Context, f *found, p *plan.Plan, noticed time.Time) (*found, *plan.Plan, error) {
+	end, told := m.Clock.Now().Add(blockLasts), ""
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		blocked, working := waitsFor(p, f)
+		now := m.Clock.Now()
+		switch {
+		case len(blocked) == 0 && (len(working) == 0 || now.After(noticed)):
+			return f, p, nil
+		case len(blocked) > 0 && now.After(end):
+			return nil, nil, fmt.Errorf("%s: %s still has the annotation %s after %s: what is its provider doing? Nothing was deleted; move again, or with --rollback", m.source, some(blocked), clusterctlv1.BlockMoveAnnotation, blockLasts)
+		}
+		text := "Waiting for controllers of the source to notice the pause"
+		if len(blocked) > 0 {
+			text = "Waiting for providers that block the move of " + some(blocked)
+		}
+		if text != told {
+			told = text
+			if err := m.step(ctx, "%s", text); err != nil {
+				return nil, nil, err
+			}
+		}
+		select {
+		case <-m.Clock.After(wait):
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		}
+		if err := m.hold(ctx); err != nil {
+			return nil, nil, err
+		}
+		var err error
+		if f, p, err = m.read(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// waitsFor lists what providers block, and what its controller has not yet left alone.
+func waitsFor(p *plan.Plan, f *found) (blocked, working []string) {
+	clusters := map[string]bool{}
+	for _, i := range p.Items {
+		if i.Of(plan.Clusters()) {
+			clusters[i.Name] = true
+		}
+	}
+	for _, i := range p.Items {
+		obj := f.byUID[i.UID]
+		if _, is := obj.GetAnnotations()[clusterctlv1.BlockMoveAnnotation]; is {
+			blocked = append(blocked, i.String())
+		}
+		of := obj.GetLabels()[clusterv1.ClusterNameLabel]
+		if i.Of(plan.Clusters()) || i.Keep == "" && clusters[of] {
+			all, _ := conditions.FromUnstructured(obj) // what cannot be read tells nothing
+			if conditions.IsFalse(all, clusterv1.PausedCondition) {
+				working = append(working, i.String())
+			}
+		}
+	}
+	return blocked, working
+}
+
+// some names the first of many.
+func some(names []string) string {
+	if more := len(names) - 3; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// ensure makes at the target what is missing there, or is not as it is at the source.
+// It returns how many objects it wrote.
+func (m *mover) ensure(ctx context.Context, p *plan.Plan, f *found, written map[types.UID]string) (int, error) {
+	there, err := readState(ctx, m.target, p, m.Parallel)
+	if err != nil {
+		return 0, err
+	}
+	c := &copying{mover: m, there: there, uids: map[types.UID]types.UID{}, written: written}
+	if c.wrote, err = m.dropStrays(ctx, p, there); err != nil {
+		return c.wrote, err
+	}
+	spaces := map[string]bool{m.Namespace: true, "": true}
+	for n, group := range p.Groups() {
+		for _, i := range group {
+			if !spaces[i.Namespace] {
+				spaces[i.Namespace] = true
+				if err := m.ensureNamespace(ctx, i.Namespace); err != nil {
+					return c.wrote, err
+				}
+			}
+		}
+		before := c.wrote
+		if err := each(ctx, m.Parallel, len(group), func(ctx context.Context, k int) error {
+			return c.ensure(ctx, group[k], f.byUID[group[k].UID])
+		}); err != nil {
+			return c.wrote, err
+		}
+		if c.wrote > before {
+			if err := m.step(ctx, "Copied step %d of %d, %d objects", n+1, len(p.Groups()), c.wrote-before); err != nil {
+				return c.wrote, err
+			}
+		}
+	}
+	return c.wrote, nil
+}
+
+// dropStrays deletes copies at the target of what is not part of the plan any more.
+func (m *mover) dropStrays(ctx context.Context, p *plan.Plan, there state) (dropped int, err error) {
+	kinds, wanted := p.Kinds(), map[types.UID]bool{}
+	for _, i := range p.Items {
+		wanted[i.UID] = true
+	}
+	for key, obj := range there {
+		mark := plan.MarkOf(obj)
+		if mark.Operation != m.here.Operation || wanted[mark.UID] {
+			continue
+		}
+		k := kinds[slices.IndexFunc(kinds, func(k plan.Kind) bool { return k.GroupKind() == key.kind })]
+		if err := take(ctx, m.target, k, obj, func(*unstructured.Unstructured) error { return nil }); err != nil {
+			return dropped, err
+		}
+		delete(there, key)
+		dropped++
+	}
+	return dropped, nil
+}
+
+// copying is one pass over the objects of a plan.
+type copying struct {
+	*mover
+	mu      sync.Mutex              // guards what follows
+	uids    map[types.UID]types.UID // at the target, by those at the source
+	written map[types.UID]string
+	wrote   int
+	there   state // is only read while objects are written
+}
+
+// ensure makes one object, or makes it what it should be.
+func (c *copying) ensure(ctx context.Context, i plan.Item, from *unstructured.Unstructured) error {
+	have, operation := c.there.find(i), c.here.Operation
+	if have != nil && i.Global && plan.MarkOf(have).Operation != operation {
+		c.done(i, have, "")
+		return nil
+	}
+	mark := plan.Mark{Operation: operation, Replaced: have != nil && (plan.MarkOf(have).Operation == "" || plan.MarkOf(have).Replaced)}
+	c.mu.Lock()
+	want, err := plan.Copy(i, from, mark, c.uids)
+	was, before := c.written[i.UID]
+	c.mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case have == nil:
+		err = c.target.Create(ctx, want)
+	case c.mayReplace(i, have, operation) != nil:
+		return c.mayReplace(i, have, operation)
+	default:
+		different := plan.Differences(want, have)
+		if len(different) == 0 {
+			c.done(i, have, "")
+			return nil
+		}
+		if before && was == from.GetResourceVersion() {
+			return fmt.Errorf("%s: %s is not as it was written there (%s): somebody changed it; nothing was deleted: move again to write it anew, or with --rollback", c.target, i, some(different))
+		}
+		if plan.MarkOf(have).Operation == "" {
+			if err := c.keep(ctx, i, have); err != nil {
+				return err
+			}
+		}
+		want.SetUID(have.GetUID())
+		want.SetResourceVersion(have.GetResourceVersion())
+		err = c.target.Update(ctx, want)
+	}
+	if err != nil {
+		return c.arrived(ctx, i, want, err)
+	}
+	c.done(i, want, from.GetResourceVersion())
+	return nil
+}
+
+// arrived finds out whether what failed was done all the same: an answer may get
+// lost, and the request that is sent again finds the object.
+func (c *copying) arrived(ctx context.Context, i plan.Item, want *unstructured.Unstructured, cause error) error {
+	have, err := c.target.Get(ctx, i.Kind, types.NamespacedName{Namespace: i.Namespace, Name: i.Name})
+	if err != nil || plan.MarkOf(have).Operation != c.here.Operation || len(plan.Differences(want, have)) > 0 {
+		return cause
+	}
+	c.done(i, have, "")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wrote++ // it is read back with the others
+	return nil
+}
+
+func (c *copying) keep(ctx context.Context, i plan.Item, have *unstructured.Unstructured) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return keepReplaced(ctx, c.target, c.Namespace, i, have)
+}
+
+// done notes which object stands for an item, and of which version it was written.
+func (c *copying) done(i plan.Item, obj *unstructured.Unstructured, version string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.uids[i.UID] = obj.GetUID()
+	if version != "" {
+		c.written[i.UID] = version
+		c.wrote++
+	}
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/capstan-dev/capstan/clusterctl/move/plan"
+)
+
+// persistent is a Plane whose requests end in time, and are sent again if a server
+// is busy or a connection broke. Whatever a move asks for can be asked for twice.
+type persistent struct {
+	Plane
+	clock clock.Clock
+}
+
+// again are the waits before a request is sent again.
+func again() []time.Duration {
+	return []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 5 * time.Second}
+}
+
+// passing reports whether an error may be gone a moment later.
+func passing(err error) bool {
+	lost, _ := errors.AsType[*url.Error](err)
+	return lost != nil && !errors.Is(err, context.Canceled) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) ||
+		apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err)
+}
+
+func (p persistent) send(ctx context.Context, limit time.Duration, ask func(context.Context) error) error {
+	for _, wait := range append(again(), 0) {
+		inTime, stop := context.WithTimeout(ctx, limit)
+		err := ask(inTime)
+		stop()
+		if err == nil || wait == 0 || ctx.Err() != nil || !passing(err) {
+			return err
+		}
+		select {
+		case <-p.clock.After(wait):
+		case <-ctx.Done():
+			return err
+		}
+	}
+	return nil
+}
+
+// List implements Plane.
+func (p persistent) List(ctx context.Context, kind plan.Kind, namespace string, labels ...string) (all []*unstructured.Unstructured, err error) {
+	err = p.send(ctx, readLasts, func(ctx context.Context) (err error) {
+		all, err = p.Plane.List(ctx, kind, namespace, labels...)
+		return err
+	})
+	return all, err
+}
+
+// Get implements Plane.
+func (p persistent) Get(ctx context.Context, kind plan.Kind, key types.NamespacedName) (obj *unstructured.Unstructured, err error) {
+	err = p.send(ctx, readLasts, func(ctx context.Context) (err error) {
+		obj, err = p.Plane.Get(ctx, kind, key)
+		return err
+	})
+	return obj, err
+}
+
+// Create implements Plane.
+func (p persistent) Create(ctx context.Context, obj *unstructured.Unstructured) error {
+	return p.send(ctx, requestLasts, func(ctx context.Context) error { return p.Plane.Create(ctx, obj) })
+}
+
+// Update implements Plane.
+func (p persistent) Update(ctx context.Context, obj *unstructured.Unstructured) error {
+	return p.send(ctx, requestLasts, func(ctx context.Context) error { return p.Plane.Update(ctx, obj) })
+}
+
+// Patch implements Plane.
+func (p persistent) Patch(ctx context.Context, obj *unstructured.Unstructured, patch map[string]any) error {
+	return p.send(ctx, requestLasts, func(ctx context.Context) error { return p.Plane.Patch(ctx, obj, patch) })
+}
+
+// Delete implements Plane.
+func (p persistent) Delete(ctx context.Context, obj *unstructured.Unstructured) error {
+	return p.send(ctx, requestLasts, func(ctx context.Context) error { return p.Plane.Delete(ctx, obj) })
+}
+
+// Allowed implements Plane.
+func (p persistent) Allowed(ctx context.Context, verb string, kind schema.GroupResource, namespace string) (allowed bool, err error) {
+	err = p.send(ctx, readLasts, func(ctx context.Context) (err error) {
+		allowed, err = p.Plane.Allowed(ctx, verb, kind, namespace)
+		return err
+	})
+	return allowed, err
+}
+
+// held is a Plane that is written only as long as the move is this one's: before
+// each write the journal says that it is still at work.
+type held struct {
+	Plane
+	mu   *sync.Mutex // guards the journal
+	hold func(context.Context) error
+}
+
+func (h held) check(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.hold(ctx)
+}
+
+// Create implements Plane.
+func (h held) Create(ctx context.Context, obj *unstructured.Unstructured) error {
+	if err := h.check(ctx); err != nil {
+		return err
+	}
+	return h.Plane.Create(ctx, obj)
+}
+
+// Update implements Plane.
+func (h held) Update(ctx context.Context, obj *unstructured.Unstructured) error {
+	if err := h.check(ctx); err != nil {
+		return err
+	}
+	return h.Plane.Update(ctx, obj)
+}
+
+// Patch implements Plane.
+func (h held) Patch(ctx context.Context, obj *unstructured.Unstructured, patch map[string]any) error {
+	if err := h.check(ctx); err != nil {
+		return err
+	}
+	return h.Plane.Patch(ctx, obj, patch)
+}
+
+// Delete implements Plane.
+func (h held) Delete(ctx context.Context, obj *unstructured.Unstructured) error {
+	if err := h.check(ctx); err != nil {
+		return err
+	}
+	return h.Plane.Delete(ctx, obj)
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/yaml"
+
+	"github.com/capstan-dev/capstan/clusterctl/move/plan"
+)
+
+// JournalName is the name of the ConfigMap in the namespace that moves, at both
+// sides, that tells of a move until it is over.
+const JournalName = "capstan-move"
+
+// Phase is how far a move has come.
+type Phase string
+
+// The phases of a move, in their order, and those that stand alone.
+const (
+	// Copying: the source has all objects, paused; the target gets copies, paused.
+	Copying Phase = "copying"
+	// Deleting: the target has all objects, which were read back and compared; they
+	// are deleted at the source.
+	Deleting Phase = "deleting"
+	// Finishing: the source has none of them any more; those of the target are made
+	// what they were, and their pause ends.
+	Finishing Phase = "finishing"
+	// RollingBack: the source gets back what it had, and the target loses its copies.
+	RollingBack Phase = "rolling back"
+	// Saving: the objects are paused while they are written to a directory.
+	Saving Phase = "saving"
+)
+
+const (
+	// A claim is renewed when half of it is over, and ends by itself: who died, or
+	// was cut off, keeps nobody from going on.
+	claimLasts = time.Minute
+	// requestLasts is how long a request to write may take: less than what is left of
+	// a claim that was looked at before. What only reads may take longer.
+	requestLasts = claimLasts / 4
+	readLasts    = 2 * time.Minute
+)
+
+// Record is what a journal says.
+type Record struct {
+	// Operation is a name that no other move has.
+	Operation string `json:"operation"`
+	// By is who moves, or moved last: user, host and process.
+	By string `json:"by"`
+	// Heard is when that one last said so; empty once it has stopped.
+	Heard *metav1.Time `json:"heard,omitempty"`
+	// Started is when the move began.
+	Started metav1.Time `json:"started"`
+	// From and To name the management clusters for people; FromID and ToID are the
+	// UIDs of their namespaces kube-system.
+	From   string `json:"from"`
+	FromID string `json:"fromID,omitempty"`
+	To     string `json:"to"`
+	ToID   string `json:"toID,omitempty"`
+	// Namespace is the one that moves.
+	Namespace string `json:"namespace"`
+	// Phase is how far the move is, and Step what is done now.
+	Phase Phase  `json:"phase"`
+	Step  string `json:"step"`
+}
+
+// who names a move in an error.
+func (r Record) who() string {
+	return fmt.Sprintf("%s moves namespace %s from %s to %s since %s (operation %s, %s)", r.By, r.Namespace, r.From, r.To, r.Started.UTC().Format(time.RFC3339), r.Operation, r.Phase)
+}
+
+// journal is a record in a ConfigMap of one side. It is written only as it was
+// read: of two who move the same, one finds that it is not the one any more.
+type journal struct {
+	plane Plane
+	clock clock.PassiveClock
+	obj   *unstructured.Unstructured
+	Record
+	plan *plan.Plan
+}
+
+func journalKey(namespace string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: JournalName}
+}
+
+// openJournal reads the journal of a side; nil if there is none.
+func openJournal(ctx context.Context, p Plane, c clock.PassiveClock, namespace string) (*journal, error) {
+	obj, err := p.Get(ctx, configMaps, journalKey(namespace))
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	j := &journal{plane: p, clock: c, obj: obj}
+	return j, j.read()
+}
+
+func (j *journal) read() error {
+	text, _, _ := unstructured.NestedString(j.obj.Object, "data", "journal")
+	packed, _, _ := unstructured.NestedString(j.obj.Object, "binaryData", "plan")
+	err := yaml.Unmarshal([]byte(text), &j.Record)
+	if err == nil && j.Operation == "" {
+		err = errors.New("it names no operation")
+	}
+	if err == nil {
+		j.plan, err = unpack(packed)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: ConfigMap %s/%s is no journal of a move: %w: if nobody moves, delete it", j.plane, j.obj.GetNamespace(), j.obj.GetName(), err)
+	}
+	return nil
+}
+
+func (j *journal) fill() error {
+	text, err := yaml.Marshal(j.Record)
+	if err != nil {
+		return err
+	}
+	packed, err := pack(j.plan)
+	if err != nil {
+		return err
+	}
+	j.obj.Object["data"] = map[string]any{"journal": string(text)}
+	j.obj.Object["binaryData"] = map[string]any{"plan": packed}
+	return nil
+}
+
+// create begins a journal. If there is one already, somebody else was faster.
+func (j *journal) create(ctx context.Context) error {
+	j.obj = &unstructured.Unstructured{Object: map[string]any{}}
+	j.obj.SetGroupVersionKind(configMaps.GroupVersionKind)
+	j.obj.SetNamespace(j.Namespace)
+	j.obj.SetName(JournalName)
+	if err := j.fill(); err != nil {
+		return err
+	}
+	err := j.plane.Create(ctx, j.obj)
+	if apierrors.IsAlreadyExists(err) {
+		return j.lost(ctx, err)
+	}
+	return err
+}
+
+// write writes what changed, if nobody else has written meanwhile.
+func (j *journal) write(ctx context.Context, change func(*Record)) error {
+	if change != nil {
+		change(&j.Record)
+	}
+	if err := j.fill(); err != nil {
+		return err
+	}
+	next := j.obj.DeepCopy()
+	err := j.plane.Update(ctx, next)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return j.lost(ctx, err)
+	}
+	if err == nil {
+		j.obj = next
+	}
+	return err
+}
+
+// lost says who has the move now. If that is this one, what was written before did
+// arrive, and only the answer got lost.
+func (j *journal) lost(ctx context.Context, cause error) error {
+	now, err := openJournal(ctx, j.plane, j.clock, j.Namespace)
+	if err != nil || now == nil {
+		return fmt.Errorf("the journal of this move was taken away: %w", errors.Join(err, cause))
+	}
+	if !equality.Semantic.DeepEqual(now.obj.Object["data"], j.obj.Object["data"]) {
+		return &BusyError{now.Record}
+	}
+	j.obj = now.obj
+	return nil
+}
+
+// hold makes sure that the claim lasts for another request.
+func (j *journal) hold(ctx context.Context) error {
+	if now := j.clock.Now(); j.Heard == nil || now.Sub(j.Heard.Time) > claimLasts/2 {
+		return j.write(ctx, func(r *Record) { r.Heard = &metav1.Time{Time: now} })
+	}
+	return nil
+}
+
+// remove ends a journal. One that is gone is no error.
+func (j *journal) remove(ctx context.Context) error {
+	err := j.plane.Delete(ctx, j.obj)
+	if apierrors.IsConflict(err) {
+		if err := j.lost(ctx, err); err != nil {
+			return err
+		}
+		err = j.plane.Delete(ctx, j.obj)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// BusyError says that somebody else moves.
+type BusyError struct{ Record Record }
+
+func (e *BusyError) Error() string {
+	if e.Record.Heard == nil {
+		return e.Record.who() + ", and stopped: end that move first, by the same command again or with --rollback"
+	}
+	return fmt.Sprintf("%s, and was last heard of at %s: wait for the end of it; if that one is gone, its claim ends %s later", e.Record.who(), e.Record.Heard.UTC().Format(time.RFC3339), claimLasts)
+}
+
+// pack writes a plan as text that fits into a ConfigMap: most of it are UIDs, which
+// do not get smaller, and names, which do.
+func pack(p *plan.Plan) (string, error) {
+	var out bytes.Buffer
+	zip := gzip.NewWriter(&out)
+	if err := errors.Join(json.NewEncoder(zip).Encode(p), zip.Close()); err != nil {
+		return "", err
+	}
+	if out.Len() > 1<<20-1<<14 { // what an API server allows, less the rest of the journal
+		return "", fmt.Errorf("%d objects are too many for one move: its journal would be larger than a ConfigMap may be; take the labels off that make unrelated objects move, or move in parts", len(p.Items))
+	}
+	return base64.StdEncoding.EncodeToString(out.Bytes()), nil
+}
+
+func unpack(packed string) (*plan.Plan, error) {
+	raw, err := base64.StdEncoding.DecodeString(packed)
+	if err != nil {
+		return nil, err
+	}
+	zip, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(zip, 256<<20))
+	if err != nil {
+		return nil, err
+	}
+	p := &plan.Plan{}
+	return p, json.Unmarshal(text, p)
+}

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package move takes the clusters of a namespace from one management cluster to
+// another, with everything that belongs to them, and never loses one on the way.
+//
+// What moves is decided by package plan. It is paused at the source, copied to the
+// target, where it is paused too, read back and compared; then it is deleted at the
+// source, and at last the pause ends at the target: at no moment do both sides look
+// after a cluster. A journal at both sides says how far it is. Whoever was
+// interrupted, wherever that was, goes on by saying the same again, or rolls back.
+package move
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/utils/clock"
+
+	"github.com/capstan-dev/capstan/clusterctl/move/plan"
+)
+
+// Options say what moves where.
+type Options struct {
+	Source, Target Plane
+	// Namespace is the one that moves.
+	Namespace string
+	// By says who moves: user, host and process. Nobody else has the same.
+	By string
+	// Gone reports whether one who moved before is known to be gone, so that its claim
+	// need not be waited for. By default nobody is.
+	Gone func(by string) bool
+	// Rollback undoes a move that was not finished.
+	Rollback bool
+	// DryRun plans, and changes nothing. Target may be nil then.
+	DryRun bool
+	// Parallel is how many requests are sent at the same time; 0 means 16.
+	Parallel int
+	// Clock is that of the world if it is nil.
+	Clock clock.Clock
+	// Planned is given the plan before anything changes.
+	Planned func(*plan.Plan)
+	// Progress is given a line for each step.
+	Progress func(string)
+}
+
+func (o *Options) complete() {
+	o.Parallel = cmp.Or(o.Parallel, 16)
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Gone == nil {
+		o.Gone = func(string) bool { return false }
+	}
+	if o.Planned == nil {
+		o.Planned = func(*plan.Plan) {}
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+}
+
+// mover is one run.
+type mover struct {
+	Options
+	source, target Plane // that ask again, and write only as long as the move is this one's
+	fromID, toID   string
+	// here and there are the journals of the source and of the target.
+	here, there *journal
+	holding     sync.Mutex // guards the journals while objects are written
+}
+
+// Run moves, goes on with a move that was interrupted, or rolls it back.
+func Run(ctx context.Context, o Options) error {
+	o.complete()
+	m := &mover{Options: o}
+	m.source = persistent{o.Source, o.Clock}
+	if o.Target != nil {
+		m.target = persistent{o.Target, o.Clock}
+	}
+	if o.DryRun {
+		_, err := m.prepare(ctx)
+		return err
+	}
+	if err := m.identify(ctx); err != nil {
+		return err
+	}
+	var err error
+	if m.here, err = openJournal(ctx, m.source, o.Clock, o.Namespace); err != nil {
+		return err
+	}
+	if m.there, err = openJournal(ctx, m.target, o.Clock, o.Namespace); err != nil {
+		return err
+	}
+	if err := m.begin(ctx); err != nil {
+		return err
+	}
+	m.source = held{m.source, &m.holding, m.hold}
+	m.target = held{m.target, &m.holding, m.hold}
+	if m.main().Phase == RollingBack {
+		err = m.rollBack(ctx)
+	} else {
+		err = m.forward(ctx)
+	}
+	if err != nil {
+		m.release(ctx)
+	}
+	return err
+}
+
+// main is the journal that decides: that of the source, as long as there is one.
+func (m *mover) main() *journal { return cmp.Or(m.here, m.there) }
+
+func (m *mover) hold(ctx context.Context) error { return m.main().hold(ctx) }
+
+// identify makes sure that there are two management clusters.
+func (m *mover) identify(ctx context.Context) (err error) {
+	if m.fromID, err = identity(ctx, m.source); err != nil {
+		return err
+	}
+	if m.toID, err = identity(ctx, m.target); err != nil {
+		return err
+	}
+	if m.fromID != "" && m.fromID == m.toID {
+		return fmt.Errorf("source %s and target %s are the same management cluster: give another target", m.source, m.target)
+	}
+	return nil
+}
+
+// identity is what tells a management cluster from all others. Who may not read it
+// gets nothing.
+func identity(ctx context.Context, p Plane) (string, error) {
+	obj, err := p.Get(ctx, namespaces, types.NamespacedName{Name: metav1.NamespaceSystem})
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return string(obj.GetUID()), nil
+}
+
+// begin takes a move up, or begins one.
+func (m *mover) begin(ctx context.Context) error {
+	switch {
+	case m.here != nil:
+		if m.here.ToID != m.toID {
+			return fmt.Errorf("another move is not finished: %w", &BusyError{m.here.Record})
+		}
+	case m.there != nil:
+		if m.there.FromID != m.fromID || m.there.Phase != Finishing {
+			return &BusyError{m.there.Record}
+		}
+	case m.Rollback:
+		return fmt.Errorf("there is no move of namespace %s from %s to %s to roll back", m.Namespace, m.source, m.target)
+	default:
+		return m.start(ctx)
+	}
+	if m.here != nil && m.there != nil && m.there.Operation != m.here.Operation {
+		return &BusyError{m.there.Record}
+	}
+	return m.takeUp(ctx)
+}
+
+// takeUp goes on with a move that was begun.
+func (m *mover) takeUp(ctx context.Context) error {
+	j := m.main()
+	if j.Heard != nil && j.By != m.By && !m.Gone(j.By) && m.Clock.Since(j.Heard.Time) < claimLasts {
+		return &BusyError{j.Record}
+	}
+	switch {
+	case m.Rollback && j.Phase == Finishing:
+		return fmt.Errorf("every object has left %s already: move again without --rollback to finish, and then from %s to %s to have them back", m.source, m.target, m.source)
+	case !m.Rollback && j.Phase == RollingBack:
+		return fmt.Errorf("%s, which is being rolled back: go on with --rollback", j.who())
+	}
+	now := metav1.Time{Time: m.Clock.Now()}
+	if err := j.write(ctx, func(r *Record) {
+		r.By, r.Heard = m.By, &now
+		if m.Rollback && j.Phase != Saving {
+			r.Phase = RollingBack
+		}
+	}); err != nil {
+		return err
+	}
+	m.Progress(fmt.Sprintf("Taking up operation %s of %s (%s)", j.Operation, j.Started.UTC().Format(time.RFC3339), j.Phase))
+	if m.there == nil && (j.Phase == Copying || j.Phase == Deleting) {
+		return m.startThere(ctx)
+	}
+	return nil
+}
+
+// start plans a move and begins its journals.
+func (m *mover) start(ctx context.Context) error {
+	p, err := m.prepare(ctx)
+	if err != nil || len(p.Items) == 0 {
+		return cmp.Or(err, fmt.Errorf("namespace %s of %s has nothing to move", m.Namespace, m.source))
+	}
+	now := metav1.Time{Time: m.Clock.Now()}
+	m.here = &journal{plane: m.source, clock: m.Clock, plan: p, Record: Record{
+		Operation: string(uuid.NewUUID()), By: m.By, Heard: &now, Started: now, Namespace: m.Namespace,
+		From: m.source.String(), FromID: m.fromID, To: m.target.String(), ToID: m.toID, Phase: Copying, Step: "begin",
+	}}
+	if err := m.here.create(ctx); err != nil {
+		return err
+	}
+	if err := m.startThere(ctx); err != nil {
+		if errors.As(err, new(*BusyError)) { // nothing was done
+			return errors.Join(err, m.here.remove(ctx))
+		}
+		return err
+	}
+	return nil
+}
+
+// startThere begins the journal of the target, with the namespace that it is in.
+func (m *mover) startThere(ctx context.Context) error {
+	if err := m.ensureNamespace(ctx, m.Namespace); err != nil {
+		return err
+	}
+	m.there = &journal{plane: m.target, clock: m.Clock, plan: m.here.plan, Record: m.here.Record}
+	return m.there.create(ctx)
+}
+
+func (m *mover) ensureNamespace(ctx context.Context, name string) error {
+	_, err := m.target.Get(ctx, namespaces, types.NamespacedName{Name: name})
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(namespaces.GroupVersionKind)
+	obj.SetName(name)
+	if err := m.target.Create(ctx, obj); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return nil
+}
+
+// prepare plans and checks, and tells of the plan.
+func (m *mover) prepare(ctx context.Context) (*plan.Plan, error) {
+	f, err := discover(ctx, m.source, m.Namespace, m.Parallel)
+	if err != nil {
+		return nil, err
+	}
+	p, err := f.plan(m.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	if m.target == nil {
+		m.Planned(p)
+		return p, nil
+	}
+	err = m.check(ctx, p, f)
+	if err != nil && m.DryRun { // the plan is of use all the same
+		p.Notes, err = append(p.Notes, "as it is now, the move would be refused: "+err.Error()), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	m.Planned(p)
+	return p, nil
+}
+
+// check finds everything that would end a move in its middle.
+func (m *mover) check(ctx context.Context, p *plan.Plan, f *found) error {
+	from, err := readProviders(ctx, m.source)
+	if err != nil {
+		return err
+	}
+	to, err := readProviders(ctx, m.target)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(plan.Suits(from, to), p.Ready(f.objects)); err != nil {
+		return err
+	}
+	if err := m.checkRights(ctx, p); err != nil {
+		return err
+	}
+	there, err := readState(ctx, m.target, p, m.Parallel)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, i := range p.Items {
+		have := there.find(i)
+		if have == nil || i.Global {
+			continue
+		}
+		errs = append(errs, m.mayReplace(i, have, ""))
+		p.Notes = append(p.Notes, fmt.Sprintf("%s is at the target already, and will be replaced", i))
+	}
+	return errors.Join(errs...)
+}
+
+// mayReplace says why an object of the target cannot be replaced.
+func (m *mover) mayReplace(i plan.Item, have *unstructured.Unstructured, operation string) error {
+	mark := plan.MarkOf(have)
+	switch {
+	case have.GetDeletionTimestamp() != nil:
+		return fmt.Errorf("%s: %s is being deleted there: wait until it is gone", m.target, i)
+	case mark.Operation != "" && mark.Operation != operation:
+		return fmt.Errorf("%s: %s is part of another move, operation %s: finish that, or roll it back", m.target, i, mark.Operation)
+	case mark.Operation == "" && i.Of(plan.Clusters()) && !plan.Paused(i, have):
+		return fmt.Errorf("%s: there is a %s already, which is not paused: both sides would look after it; delete or pause the one that is not meant", m.target, i)
+	}
+	return nil
+}
+
+// checkRights asks whether the user may do all that the plan needs. Who may do
+// everything is asked once.
+func (m *mover) checkRights(ctx context.Context, p *plan.Plan) error {
+	type right struct {
+		side Plane
+		verb string
+		kind schema.GroupResource
+		in   string
+	}
+	var all []right
+	needs := func(side Plane, k plan.Kind, in string, verbs ...string) {
+		for _, verb := range verbs {
+			r := right{side, verb, schema.GroupResource{Group: k.Group, Resource: k.Resource}, in}
+			if !slices.Contains(all, r) {
+				all = append(all, r)
+			}
+		}
+	}
+	journals := []string{"get", "create", "update", "delete"}
+	needs(m.source, configMaps, m.Namespace, journals...)
+	needs(m.target, configMaps, m.Namespace, journals...)
+	needs(m.target, secrets, m.Namespace, journals...)
+	for _, i := range p.Items {
+		if i.Keep == "" {
+			needs(m.source, i.Kind, i.Namespace, "patch", "delete")
+		}
+		needs(m.target, i.Kind, i.Namespace, "list", "create", "update", "patch", "delete")
+	}
+	for _, side := range []Plane{m.source, m.target} {
+		everything, err := side.Allowed(ctx, "*", schema.GroupResource{Group: "*", Resource: "*"}, "")
+		if err != nil {
+			return err
+		}
+		if everything {
+			all = slices.DeleteFunc(all, func(r right) bool { return r.side == side })
+		}
+	}
+	lacking := make([]error, len(all))
+	err := each(ctx, m.Parallel, len(all), func(ctx context.Context, n int) error {
+		r := all[n]
+		allowed, err := r.side.Allowed(ctx, r.verb, r.kind, r.in)
+		if err == nil && !allowed {
+			where := "namespace " + r.in
+			if r.in == "" {
+				where = "the whole management cluster"
+			}
+			lacking[n] = fmt.Errorf("%s: you may not %s %s in %s: have somebody give you that right", r.side, r.verb, r.kind, where)
+		}
+		return err
+	})
+	return errors.Join(append([]error{err}, lacking...)...)
+}
+
+// enter notes the next phase, at the source first.
+func (m *mover) enter(ctx context.Context, phase Phase) error {
+	for _, j := range []*journal{m.here, m.there} {
+		if j == nil || j.Phase == phase {
+			continue
+		}
+		if err := j.write(ctx, func(r *Record) {
+			r.Phase, r.Step, r.By, r.Heard = phase, "begin", m.By, &metav1.Time{Time: m.Clock.Now()}
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step notes what is done next, and tells of it.
+func (m *mover) step(ctx context.Context, format string, args ...any) error {
+	text := fmt.Sprintf(format, args...)
+	m.Progress(text)
+	return m.main().write(ctx, func(r *Record) { r.Step, r.Heard = text, &metav1.Time{Time: m.Clock.Now()} })
+}
+
+// release lets somebody else go on at once. If that cannot be said any more, the
+// claim ends by itself.
+func (m *mover) release(ctx context.Context) {
+	m.Progress(fmt.Sprintf("Stopped while %s (%s). The same command goes on; with --rollback the source gets back what it had", m.main().Phase, m.main().Step))
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer stop()
+	_ = m.main().write(ctx, func(r *Record) { r.Heard = nil })
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
+)
+
+// Ready says why objects may not move as they are: a status does not move, so
+// that what is still to be found out would be lost with it; and whoever paused an
+// object does not want it to run after the move.
+func (p *Plan) Ready(objects []*unstructured.Unstructured) error {
+	byUID := map[types.UID]*unstructured.Unstructured{}
+	for _, obj := range objects {
+		byUID[obj.GetUID()] = obj
+	}
+	var errs []error
+	for _, i := range p.Items {
+		obj := byUID[i.UID]
+		if i.Keep == "" && obj.GetDeletionTimestamp() != nil {
+			errs = append(errs, fmt.Errorf("%s is being deleted: wait until it is gone", i))
+		}
+		if i.Keep == "" && Paused(i, obj) {
+			errs = append(errs, fmt.Errorf("%s is paused: end its pause first, or it would not run after the move either", i))
+		}
+		errs = append(errs, unready(i, obj))
+	}
+	return errors.Join(errs...)
+}
+
+func unready(i Item, obj *unstructured.Unstructured) error {
+	switch {
+	case i.Of(Clusters()) && !isTrue(obj, "status", "initialization", "infrastructureProvisioned") && !isTrue(obj, "status", "infrastructureReady"):
+		return fmt.Errorf("%s has no infrastructure yet (status.initialization.infrastructureProvisioned): wait until it is provisioned", i)
+	case i.Of(Clusters()) && !isTrue(obj, "status", "initialization", "controlPlaneInitialized") && !hasCondition(obj, clusterv1.ClusterControlPlaneInitializedCondition):
+		return fmt.Errorf("%s has no control plane yet (condition ControlPlaneInitialized): wait until it is initialized", i)
+	case i.Of(schema.GroupKind{Group: clusterv1.GroupVersion().Group, Kind: "Machine"}):
+		if node, _, _ := unstructured.NestedString(obj.Object, "status", "nodeRef", "name"); node == "" {
+			return fmt.Errorf("%s has no Node yet (status.nodeRef): wait until it has joined, or delete it", i)
+		}
+	}
+	return nil
+}
+
+func isTrue(obj *unstructured.Unstructured, fields ...string) bool {
+	b, _, _ := unstructured.NestedBool(obj.Object, fields...)
+	return b
+}
+
+func hasCondition(obj *unstructured.Unstructured, condition string) bool {
+	all, _ := conditions.FromUnstructured(obj) // what cannot be read tells nothing
+	return conditions.IsTrue(all, condition)
+}
+
+// Pausable reports whether an object of the kind is paused while it moves.
+func Pausable(i Item) bool { return i.Of(Clusters()) || i.Of(ClusterClasses()) }
+
+// Paused reports whether controllers leave the object, and what is its own, alone.
+// Only a Cluster or a ClusterClass can be.
+func Paused(i Item, obj *unstructured.Unstructured) bool {
+	if i.Of(ClusterClasses()) {
+		_, paused := obj.GetAnnotations()[clusterv1.PausedAnnotation]
+		return paused
+	}
+	return i.Of(Clusters()) && isTrue(obj, "spec", "paused")
+}
+
+// Pause is the merge patch that begins a pause, or ends it so that nobody owns the
+// field any more.
+func Pause(i Item, paused bool) map[string]any {
+	if i.Of(ClusterClasses()) {
+		var value any
+		if paused {
+			value = "true"
+		}
+		return map[string]any{"metadata": map[string]any{"annotations": map[string]any{clusterv1.PausedAnnotation: value}}}
+	}
+	var value any
+	if paused {
+		value = true
+	}
+	return map[string]any{"spec": map[string]any{"paused": value}}
+}
+
+// Provider is one that is installed in a management cluster.
+type Provider struct{ Name, Type, Version string }
+
+// Suits says which providers of the source the target lacks, or has too old.
+func Suits(source, target []Provider) error {
+	var errs []error
+	for _, s := range source {
+		best := ""
+		for _, t := range target {
+			if t.Name == s.Name && t.Type == s.Type && (best == "" || older(best, t.Version)) {
+				best = t.Version
+			}
+		}
+		switch {
+		case best == "":
+			errs = append(errs, fmt.Errorf("the target has no provider %s (%s): install %s %s or later there", s.Name, s.Type, s.Name, cmp.Or(s.Version, "of any version")))
+		case older(best, s.Version):
+			errs = append(errs, fmt.Errorf("provider %s (%s) of the target is older than that of the source, %s instead of %s: upgrade it there", s.Name, s.Type, best, s.Version))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// older reports whether a version comes before another. Of what is no version
+// nothing is known.
+func older(a, b string) bool {
+	va, err1 := version.ParseSemantic(a)
+	vb, err2 := version.ParseSemantic(b)
+	return err1 == nil && err2 == nil && va.LessThan(vb)
+}

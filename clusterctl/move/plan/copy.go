@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// Annotation marks an object that a move has made, until the move is over. It comes
+// with the object, in the same request, so that there is none that a move has made
+// without saying so.
+const Annotation = "move.capstan.dev/origin"
+
+// Mark is the value of the annotation.
+type Mark struct {
+	// Operation is the move.
+	Operation string `json:"operation"`
+	// UID is that of the object from which this one was copied.
+	UID types.UID `json:"uid"`
+	// Replaced says that there was another object of that name before.
+	Replaced bool `json:"replaced,omitempty"`
+	// ManagedFields are those of the object from which this one was copied. They are
+	// put back at the end: a server does not take them when an object is made.
+	ManagedFields []metav1.ManagedFieldsEntry `json:"managedFields,omitempty"`
+}
+
+// MarkOf reads the mark of an object; one without has the zero value.
+func MarkOf(obj *unstructured.Unstructured) (m Mark) {
+	if err := utiljson.Unmarshal([]byte(obj.GetAnnotations()[Annotation]), &m); err != nil {
+		return Mark{}
+	}
+	return m
+}
+
+// Copy is an object as it is made elsewhere: without its status and all that a
+// server gives, with owners as they are there by the UIDs of those that are here,
+// paused, and marked. An owner that is not there is left out. Of mark the operation
+// is needed, and whether another object is replaced.
+func Copy(i Item, from *unstructured.Unstructured, mark Mark, uids map[types.UID]types.UID) (*unstructured.Unstructured, error) {
+	obj := from.DeepCopy()
+	delete(obj.Object, "status")
+	meta := map[string]any{}
+	for _, field := range []string{"name", "namespace", "labels", "annotations", "finalizers"} {
+		if value, ok, _ := unstructured.NestedFieldCopy(from.Object, "metadata", field); ok {
+			meta[field] = value
+		}
+	}
+	obj.Object["metadata"] = meta
+	mark.UID, mark.ManagedFields = from.GetUID(), from.GetManagedFields()
+	// What was made by this operation and is copied back has its first managedFields.
+	if m := MarkOf(from); m.Operation == mark.Operation {
+		mark.ManagedFields = m.ManagedFields
+	}
+	var owners []metav1.OwnerReference
+	for _, ref := range from.GetOwnerReferences() {
+		uid := uids[ref.UID]
+		if uid == "" {
+			continue
+		}
+		for _, entry := range mark.ManagedFields { // they name owners by their UIDs
+			if entry.FieldsV1 != nil {
+				entry.FieldsV1.Raw = bytes.ReplaceAll(entry.FieldsV1.Raw, []byte(ref.UID), []byte(uid))
+			}
+		}
+		ref.UID = uid
+		owners = append(owners, ref)
+	}
+	if len(owners) > 0 {
+		obj.SetOwnerReferences(owners)
+	}
+	if i.Of(Clusters()) {
+		if err := unstructured.SetNestedField(obj.Object, true, "spec", "paused"); err != nil {
+			return nil, fmt.Errorf("%s: %w", i, err)
+		}
+	}
+	text, err := utiljson.Marshal(mark)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", i, err)
+	}
+	notes := obj.GetAnnotations()
+	if notes == nil {
+		notes = map[string]string{}
+	}
+	delete(notes, clusterctlv1.DeleteForMoveAnnotation)
+	if i.Of(ClusterClasses()) {
+		notes[clusterv1.PausedAnnotation] = "true"
+	}
+	notes[Annotation] = string(text)
+	obj.SetAnnotations(notes)
+	return obj, nil
+}
+
+// Seal is the merge patch that makes of a copy what the object was: with its
+// managedFields, without the mark, and no longer paused. It is nil if there is
+// nothing to be done.
+func Seal(i Item, obj *unstructured.Unstructured, operation string) map[string]any {
+	patch, mark := map[string]any{}, MarkOf(obj)
+	mine := mark.Operation == operation
+	if Pausable(i) && Paused(i, obj) && (mine || i.Keep == "") { // what is kept was not paused
+		patch = Pause(i, false)
+	}
+	if mine {
+		meta, _ := patch["metadata"].(map[string]any)
+		if meta == nil {
+			meta = map[string]any{}
+			patch["metadata"] = meta
+		}
+		notes, _ := meta["annotations"].(map[string]any)
+		if notes == nil {
+			notes = map[string]any{}
+			meta["annotations"] = notes
+		}
+		notes[Annotation] = nil
+		if len(mark.ManagedFields) > 0 {
+			meta["managedFields"] = mark.ManagedFields
+		}
+	}
+	if len(patch) == 0 {
+		return nil
+	}
+	return patch
+}
+
+// Differences lists the fields of a copy that are not as they should be. What a
+// server adds, such as defaults, is none.
+func Differences(want, have *unstructured.Unstructured) []string {
+	return differences(content(want), content(have), "")
+}
+
+// content is what a move has to keep of an object.
+func content(obj *unstructured.Unstructured) map[string]any {
+	c := maps.Clone(obj.Object)
+	delete(c, "status")
+	delete(c, "apiVersion") // a server answers in the version that it was asked in
+	notes := maps.Clone(obj.GetAnnotations())
+	mark := MarkOf(obj)
+	delete(notes, Annotation)
+	delete(notes, clusterctlv1.DeleteForMoveAnnotation)
+	owners := map[string]any{}
+	for _, ref := range obj.GetOwnerReferences() {
+		owners[ref.Kind+" "+ref.Name] = string(ref.UID)
+	}
+	c["metadata"] = map[string]any{
+		"labels": texts(obj.GetLabels()), "annotations": texts(notes), "finalizers": obj.GetFinalizers(), "ownerReferences": owners,
+		"copy of": string(mark.UID),
+	}
+	return c
+}
+
+func texts(m map[string]string) map[string]any {
+	out := map[string]any{}
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
+}
+
+func differences(want, have any, path string) (all []string) {
+	switch want := want.(type) {
+	case map[string]any:
+		have, _ := have.(map[string]any)
+		for _, field := range slices.Sorted(maps.Keys(want)) {
+			if want[field] != nil {
+				all = append(all, differences(want[field], have[field], path+"."+field)...)
+			}
+		}
+		return all
+	case []any:
+		have, _ := have.([]any)
+		if len(have) != len(want) {
+			return []string{path}
+		}
+		for n := range want {
+			all = append(all, differences(want[n], have[n], fmt.Sprintf("%s[%d]", path, n))...)
+		}
+		return all
+	case []string:
+		have, _ := have.([]string)
+		for _, s := range want {
+			if !slices.Contains(have, s) {
+				all = append(all, path+" "+s)
+			}
+		}
+		return all
+	}
+	if want != have {
+		return []string{path}
+	}
+	return nil
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
+	"github.com/capstan-dev/capstan/clusterctl/move/plan"
+)
+
+// Plane is all that a move asks of a management cluster. It is the one way by
+// which a move reads and writes, so that whoever stands in between sees all of it.
+type Plane interface {
+	// String names the management cluster for people.
+	String() string
+	// List returns all objects of a kind, in a namespace or everywhere. With labels
+	// only those that have them.
+	List(ctx context.Context, kind plan.Kind, namespace string, labels ...string) ([]*unstructured.Unstructured, error)
+	Get(ctx context.Context, kind plan.Kind, key types.NamespacedName) (*unstructured.Unstructured, error)
+	// Create, Update and Patch leave in obj what the server answers.
+	Create(ctx context.Context, obj *unstructured.Unstructured) error
+	Update(ctx context.Context, obj *unstructured.Unstructured) error
+	// Patch merges a patch into the object with the UID of obj.
+	Patch(ctx context.Context, obj *unstructured.Unstructured, patch map[string]any) error
+	// Delete deletes obj, unless it has changed.
+	Delete(ctx context.Context, obj *unstructured.Unstructured) error
+	// Allowed reports whether the user may do something to objects of a kind.
+	Allowed(ctx context.Context, verb string, kind schema.GroupResource, namespace string) (bool, error)
+}
+
+// Kinds that every management cluster has.
+var (
+	namespaces  = plan.Kind{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, Resource: "namespaces"}
+	configMaps  = plan.Kind{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Resource: "configmaps", Namespaced: true}
+	secrets     = plan.Kind{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, Resource: "secrets", Namespaced: true}
+	definitions = plan.Kind{GroupVersionKind: schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, Resource: "customresourcedefinitions"}
+	reviews     = plan.Kind{GroupVersionKind: authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"), Resource: "selfsubjectaccessreviews"}
+	providers   = plan.Kind{GroupVersionKind: clusterctlv1.GroupVersion().WithKind("Provider"), Resource: "providers", Namespaced: true}
+)
+
+// fieldOwner is whom the API server notes for the fields that a move writes.
+const fieldOwner = "capstan"
+
+// pageSize is how many objects are asked for at once.
+const pageSize = 500
+
+// Connect returns the management cluster behind cfg. It asks nothing.
+func Connect(cfg *rest.Config, name string) (Plane, error) {
+	known := &kinds{DefaultRESTMapper: meta.NewDefaultRESTMapper(nil)}
+	c, err := client.New(cfg, client.Options{Scheme: runtime.NewScheme(), Mapper: known})
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", name, err)
+	}
+	known.learn(namespaces, configMaps, secrets, reviews)
+	return &plane{Client: c, name: name, known: known}, nil
+}
+
+// NewPlane returns the management cluster that a client talks to, which finds the
+// resources of kinds by itself.
+func NewPlane(c client.Client, name string) Plane { return &plane{Client: c, name: name} }
+
+// plane is a management cluster.
+type plane struct {
+	client.Client
+	name string
+	// known are the kinds that were met so far; nil if the client finds them itself.
+	known *kinds
+}
+
+// kinds maps kinds as definitions say, so that no server is asked for that.
+type kinds struct {
+	mu sync.RWMutex // guards the mapper
+	*meta.DefaultRESTMapper
+}
+
+func (k *kinds) learn(all ...plan.Kind) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, kind := range all {
+		scope := meta.RESTScope(meta.RESTScopeRoot)
+		if kind.Namespaced {
+			scope = meta.RESTScopeNamespace
+		}
+		resource := kind.GroupVersion().WithResource(kind.Resource)
+		k.AddSpecific(kind.GroupVersionKind, resource, resource, scope)
+	}
+}
+
+// RESTMapping implements meta.RESTMapper.
+func (k *kinds) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.DefaultRESTMapper.RESTMapping(kind, versions...)
+}
+
+func (p *plane) String() string { return p.name }
+
+// List implements Plane.
+func (p *plane) List(ctx context.Context, kind plan.Kind, namespace string, labels ...string) (all []*unstructured.Unstructured, err error) {
+	if p.known != nil {
+		p.known.learn(kind)
+	}
+	opts := []client.ListOption{client.InNamespace(namespace), client.Limit(pageSize)}
+	if len(labels) > 0 {
+		opts = append(opts, client.HasLabels(labels))
+	}
+	for next := ""; ; {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		err := p.Client.List(ctx, list, append(opts, client.Continue(next))...)
+		if next != "" && apierrors.IsResourceExpired(err) {
+			all, next = nil, "" // what the first page told of is no longer kept
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: list %s: %w", p.name, kind.Resource, err)
+		}
+		for n := range list.Items {
+			all = append(all, &list.Items[n])
+		}
+		if next = list.GetContinue(); next == "" {
+			return all, nil
+		}
+	}
+}
+
+// Get implements Plane.
+func (p *plane) Get(ctx context.Context, kind plan.Kind, key types.NamespacedName) (*unstructured.Unstructured, error) {
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(kind.GroupVersionKind)
+	return obj, p.explain("get "+kind.Kind+" "+key.String(), p.Client.Get(ctx, key, obj))
+}
+
+// Create implements Plane.
+func (p *plane) Create(ctx context.Context, obj *unstructured.Unstructured) error {
+	return p.explain("create "+plan.Name(obj), p.Client.Create(ctx, obj, client.FieldOwner(fieldOwner)))
+}
+
+// Update implements Plane.
+func (p *plane) Update(ctx context.Context, obj *unstructured.Unstructured) error {
+	return p.explain("update "+plan.Name(obj), p.Client.Update(ctx, obj, client.FieldOwner(fieldOwner)))
+}
+
+// Patch implements Plane.
+func (p *plane) Patch(ctx context.Context, obj *unstructured.Unstructured, patch map[string]any) error {
+	what := "patch " + plan.Name(obj)
+	patch = within(patch, "metadata", "uid", obj.GetUID())
+	text, err := json.Marshal(patch)
+	if err == nil {
+		err = p.Client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, text), client.FieldOwner(fieldOwner))
+	}
+	return p.explain(what, err)
+}
+
+// Delete implements Plane.
+func (p *plane) Delete(ctx context.Context, obj *unstructured.Unstructured) error {
+	uid, version := obj.GetUID(), obj.GetResourceVersion()
+	return p.explain("delete "+plan.Name(obj), p.Client.Delete(ctx, obj, client.Preconditions{UID: &uid, ResourceVersion: &version}))
+}
+
+// Allowed implements Plane.
+func (p *plane) Allowed(ctx context.Context, verb string, kind schema.GroupResource, namespace string) (bool, error) {
+	review := &authorizationv1.SelfSubjectAccessReview{}
+	review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: kind.Group, Resource: kind.Resource}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(review)
+	if err != nil {
+		return false, err
+	}
+	obj := &unstructured.Unstructured{Object: fields}
+	obj.SetGroupVersionKind(reviews.GroupVersionKind)
+	if err := p.Client.Create(ctx, obj); err != nil {
+		return false, fmt.Errorf("%s: ask for your rights: %w", p.name, err)
+	}
+	allowed, _, _ := unstructured.NestedBool(obj.Object, "status", "allowed")
+	return allowed, nil
+}
+
+// explain says of an error what was asked of whom.
+func (p *plane) explain(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %s: %w", p.name, what, err)
+}
+
+// within is a patch with one more field, below another one.
+func within(patch map[string]any, below, field string, value any) map[string]any {
+	out := maps.Clone(patch)
+	inner, _ := patch[below].(map[string]any)
+	inner = maps.Clone(inner)
+	if inner == nil {
+		inner = map[string]any{}
+	}
+	inner[field] = value
+	out[below] = inner
+	return out
+}

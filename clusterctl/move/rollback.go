@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package move
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
+	"github.com/capstan-dev/capstan/clusterctl/move/plan"
+)
+
+// rollBack gives the source back what it had. What was deleted there is made again
+// from its copy at the target; those are deleted only when the source has all.
+func (m *mover) rollBack(ctx context.Context) error {
+	p := m.here.plan
+	there, err := readState(ctx, m.target, p, m.Parallel)
+	if err != nil {
+		return err
+	}
+	if err := m.restore(ctx, p, there); err != nil {
+		return err
+	}
+	if err := m.unmake(ctx, p, there); err != nil {
+		return err
+	}
+	here, err := readState(ctx, m.source, p, m.Parallel)
+	if err != nil {
+		return err
+	}
+	if err := m.step(ctx, "Ending the pause at the source"); err != nil {
+		return err
+	}
+	if err := m.seal(ctx, m.source, p, here); err != nil {
+		return err
+	}
+	if m.there != nil {
+		if err := m.there.remove(ctx); err != nil {
+			return err
+		}
+	}
+	return m.here.remove(ctx)
+}
+
+// restore makes at the source what was deleted there, and checks that nothing lacks.
+func (m *mover) restore(ctx context.Context, p *plan.Plan, there state) error {
+	if err := m.step(ctx, "Giving back to the source what was deleted"); err != nil {
+		return err
+	}
+	here, err := readState(ctx, m.source, p, m.Parallel)
+	if err != nil {
+		return err
+	}
+	back := &restoring{mover: m, there: there, uids: map[types.UID]types.UID{}}
+	// Not at the same time: whoever rolls back after so much was deleted has time.
+	for _, i := range p.Items {
+		if i.Keep != "" {
+			continue
+		}
+		if err := back.restore(ctx, i, here.find(i)); err != nil {
+			return err
+		}
+	}
+	if here, err = readState(ctx, m.source, p, m.Parallel); err != nil {
+		return err
+	}
+	var errs []error
+	for _, i := range p.Items {
+		if obj := here.find(i); i.Keep == "" && (obj == nil || obj.GetDeletionTimestamp() != nil) {
+			errs = append(errs, fmt.Errorf("%s: %s is not there again: roll back once more", m.source, i))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// restoring is the way back.
+type restoring struct {
+	*mover
+	there state
+	uids  map[types.UID]types.UID // at the source, by those at the target
+}
+
+// restore has the source have one object again. obj is what it has; nil if that is
+// nothing.
+func (r *restoring) restore(ctx context.Context, i plan.Item, obj *unstructured.Unstructured) error {
+	from := r.there.find(i)
+	if obj != nil && obj.GetDeletionTimestamp() != nil {
+		// A deletion cannot be taken back: it is ended, and the object made again.
+		if from == nil {
+			return fmt.Errorf("%s is being deleted at the source, and is not at the target: keep its finalizers, and take the annotation %s off", i, clusterctlv1.DeleteForMoveAnnotation)
+		}
+		if err := takeAsRead(ctx, r.source, obj.DeepCopy()); err != nil && !missing(err) {
+			return err
+		}
+		obj = nil
+	}
+	if obj == nil {
+		if from == nil {
+			return fmt.Errorf("%s is neither at the source nor at the target: nothing was changed; make it again from a backup, and roll back once more", i)
+		}
+		copied, err := plan.Copy(i, from, plan.Mark{Operation: r.here.Operation}, r.uids)
+		if err != nil {
+			return err
+		}
+		err = r.source.Create(ctx, copied)
+		if apierrors.IsAlreadyExists(err) { // by a request whose answer got lost
+			copied, err = r.source.Get(ctx, i.Kind, types.NamespacedName{Namespace: i.Namespace, Name: i.Name})
+		}
+		if err != nil {
+			return err
+		}
+		obj = copied
+	} else if _, marked := obj.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]; marked {
+		obj = obj.DeepCopy()
+		if err := r.source.Patch(ctx, obj, map[string]any{"metadata": map[string]any{"annotations": map[string]any{clusterctlv1.DeleteForMoveAnnotation: nil}}}); err != nil {
+			return err
+		}
+	}
+	if from != nil {
+		r.uids[from.GetUID()] = obj.GetUID()
+	}
+	return nil
+}
+
+// unmake takes from the target what this move has made there, and gives it back what
+// it had before.
+func (m *mover) unmake(ctx context.Context, p *plan.Plan, there state) error {
+	if m.there == nil {
+		return nil // that was done, or not begun
+	}
+	if _, err := m.dropStrays(ctx, p, there); err != nil {
+		return err
+	}
+	before, err := readReplaced(ctx, m.target, m.Namespace)
+	if err != nil {
+		return err
+	}
+	mine := func(i plan.Item) *unstructured.Unstructured {
+		obj := there.find(i)
+		if obj == nil || plan.MarkOf(obj).Operation != m.here.Operation {
+			return nil
+		}
+		return obj
+	}
+	for _, i := range p.Items {
+		obj := mine(i)
+		if obj == nil || !plan.MarkOf(obj).Replaced {
+			continue
+		}
+		was := before[i.UID]
+		if was == nil {
+			return fmt.Errorf("%s: %s replaced another object, of which nothing is known any more (Secret %s/%s): delete one of both", m.target, i, m.Namespace, replacedName)
+		}
+		unstructured.RemoveNestedField(was.Object, "metadata", "managedFields")
+		was.SetResourceVersion(obj.GetResourceVersion())
+		if err := m.target.Update(ctx, was); err != nil {
+			return err
+		}
+	}
+	if err := m.takeAll(ctx, m.target, p, "target", func(i plan.Item) *unstructured.Unstructured {
+		if obj := mine(i); obj != nil && !plan.MarkOf(obj).Replaced {
+			return obj
+		}
+		return nil
+	}, func(plan.Item, *unstructured.Unstructured) error { return nil }); err != nil {
+		return err
+	}
+	return removeReplaced(ctx, m.target, m.Namespace)
+}

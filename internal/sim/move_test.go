@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
+	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl/move"
+	"github.com/capstan-dev/capstan/clusterctl/move/plan"
+)
+
+// movable is a world with a plain cluster, one of a class, and what moves besides.
+func movable(t *testing.T) *story {
+	t.Helper()
+	w := New(t)
+	w.create(templates + fleetClass)
+	w.Run()
+	w.create(fleetCluster)
+	create(t, w, "plain", 1, 1)
+	identity := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "identity", Labels: map[string]string{clusterctlv1.ClusterctlMoveHierarchyLabel: ""}}}
+	add(t, w, identity)
+	owned := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "credentials"}, Data: map[string][]byte{"key": []byte("value")}}
+	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: identity.Name, UID: identity.UID}}
+	add(t, w, owned)
+	add(t, w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cloud", Labels: map[string]string{clusterctlv1.ClusterctlMoveLabel: ""}}})
+	add(t, w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "somebody-elses"}})
+	add(t, w, resourceSet("cni", "", resource(addonsv1.ConfigMapClusterResourceSetResourceKind, "cni")))
+	w.must(w.World.Until(t.Context(), 10*time.Minute, func() bool {
+		return finished(t, w, 4, "v1.33.1") || len(w.objects("Machine")) == 4 && !slices.ContainsFunc(w.objects("Machine"), func(o client.Object) bool { return !o.(*clusterv1.Machine).Status.NodeRef.IsDefined() })
+	}))
+	w.RunFor(time.Minute)
+	return w
+}
+
+// unstructuredObjects are all objects of a world as a server gives them, with the
+// definitions of their kinds.
+func unstructuredObjects(t *testing.T, w *story) (all, defined []*unstructured.Unstructured) {
+	t.Helper()
+	convert := func(obj client.Object) *unstructured.Unstructured {
+		gvk, err := w.Mgmt.GroupVersionKindFor(obj)
+		w.must(err)
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+		w.must(err)
+		u := &unstructured.Unstructured{Object: fields}
+		u.SetGroupVersionKind(gvk)
+		text, err := u.MarshalJSON()
+		w.must(err)
+		w.must(u.UnmarshalJSON(text)) // with numbers as a server gives them
+		return u
+	}
+	objects, err := w.Objects(t.Context())
+	w.must(err)
+	for _, obj := range objects {
+		u := convert(obj)
+		if kind := u.GetKind(); kind != "Cluster" && kind != "MachineSet" {
+			u.SetManagedFields(nil) // they are most of the text, and much alike
+		}
+		all = append(all, u)
+	}
+	crds, err := definitions()
+	w.must(err)
+	for _, crd := range crds {
+		u := convert(crd)
+		// What a move reads of it, without schemas, which take most of the time.
+		versions, _, err := unstructured.NestedSlice(u.Object, "spec", "versions")
+		w.must(err)
+		for _, v := range versions {
+			delete(v.(map[string]any), "schema")
+		}
+		w.must(unstructured.SetNestedSlice(u.Object, versions, "spec", "versions"))
+		defined = append(defined, u)
+	}
+	return all, defined
+}
+
+// moving is two management clusters in memory, and a client on the way.
+type moving struct {
+	t              *testing.T
+	source, target *memory
+	wire           *wire
+	clock          *Clock
+}
+
+// fork is the same moment, for another client.
+func (m *moving) fork() *moving {
+	f := &moving{t: m.t, source: m.source.fork(), target: m.target.fork(), wire: &wire{}, clock: NewClock(m.clock.Now())}
+	f.wire.after = f.activeOnce
+	return f
+}
+
+// run moves, as a process of its own. It returns the moments between its writes: a
+// process that dies leaves one of them.
+func (m *moving) run(rollback bool) (moments []*moving, err error) {
+	m.wire.after = func() {
+		m.activeOnce()
+		moments = append(moments, m.fork())
+	}
+	return moments, m.move(rollback)
+}
+
+func (m *moving) move(rollback bool) error {
+	return move.Run(m.t.Context(), move.Options{
+		Source: cutPlane{m.source, m.wire}, Target: cutPlane{m.target, m.wire}, Namespace: "default", By: "tester",
+		Rollback: rollback, Parallel: 1, Clock: instant{m.clock},
+	})
+}
+
+// activeOnce looks at both sides after each write: a cluster that is at both is paused at
+// both, and nobody looks after a copy of what the source still has.
+func (m *moving) activeOnce() {
+	for _, kind := range []string{clusterv1.ClusterKind, clusterv1.ClusterClassKind} {
+		item := plan.Item{Kind: plan.Kind{GroupVersionKind: clusterv1.GroupVersion().WithKind(kind)}}
+		for key, here := range m.source.objects {
+			there := m.target.objects[key]
+			if here.GetKind() == kind && there != nil && (!plan.Paused(item, here) || !plan.Paused(item, there)) && !(plan.Paused(item, there) && plan.MarkOf(there).Operation != "") {
+				m.t.Errorf("write %d: %s is at both sides, paused: %t and %t", m.wire.writes, key, plan.Paused(item, here), plan.Paused(item, there))
+			}
+		}
+	}
+}
+
+// instant is a clock on which no time is lost with waiting.
+type instant struct{ *Clock }
+
+func (i instant) After(d time.Duration) <-chan time.Time {
+	i.SetTime(i.Now().Add(d))
+	done := make(chan time.Time, 1)
+	done <- i.Now()
+	return done
+}
+
+// byUID are the UIDs of objects of a world, and of those that were made in memory.
+var byUID = regexp.MustCompile(`\b(uid|source|target)-[0-9]+\b`)
+
+// contents are what a move has to keep, by name: everything but what a server gives,
+// with owners by name.
+func contents(m *memory, kinds map[string]bool) map[string]string {
+	names := map[types.UID]string{}
+	for key, obj := range m.objects {
+		names[obj.GetUID()] = key
+	}
+	out := map[string]string{}
+	for key, obj := range m.objects {
+		if !kinds[obj.GetKind()] || obj.GetName() == "somebody-elses" {
+			continue
+		}
+		c := obj.DeepCopy()
+		delete(c.Object, "status")
+		unstructured.RemoveNestedField(c.Object, "spec", "identity") // a UID that stays
+		for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "generation"} {
+			unstructured.RemoveNestedField(c.Object, "metadata", field)
+		}
+		if len(c.GetAnnotations()) == 0 {
+			c.SetAnnotations(nil)
+		}
+		text, err := c.MarshalJSON()
+		if err != nil {
+			panic(err)
+		}
+		out[key] = string(byUID.ReplaceAllFunc(text, func(uid []byte) []byte { return []byte(names[types.UID(uid)]) }))
+	}
+	return out
+}
+
+// kept is what a test of moves compares.
+type kept struct {
+	kinds  map[string]bool
+	before map[string]string
+}
+
+// is fails unless one side has every object as it was, once, and the other has none.
+func (k kept) is(what string, m *moving, has, hasNot *memory) {
+	m.t.Helper()
+	if diff := cmp.Diff(k.before, contents(has, k.kinds)); diff != "" {
+		m.t.Fatalf("%s: what %s has (-before +after):\n%s", what, has, diff)
+	}
+	if left := slices.Sorted(maps.Keys(contents(hasNot, k.kinds))); len(left) > 0 {
+		m.t.Fatalf("%s: %s has %v", what, hasNot, left)
+	}
+}
+
+// newMoving is two management clusters, one with everything.
+func newMoving(t *testing.T) (*moving, kept) {
+	t.Helper()
+	w := movable(t)
+	all, defined := unstructuredObjects(t, w)
+	k := kept{kinds: map[string]bool{}}
+	for _, obj := range all {
+		k.kinds[obj.GetKind()] = true
+	}
+	m := &moving{t: t, clock: NewClock(w.Clock.Now()), source: newMemory("source", append(all, defined...)...), target: newMemory("target", defined...)}
+	k.before = contents(m.source, k.kinds)
+	return m.fork(), k
+}
+
+// TestAMoveThatDiesAtAnyWriteIsEndedOrTakenBack has a move die between any two of its
+// writes. Whoever moves again, or rolls back, has every object on one side, once, as
+// it was; and no cluster is ever looked after by both. So it is with who dies while
+// rolling back.
+func TestAMoveThatDiesAtAnyWriteIsEndedOrTakenBack(t *testing.T) {
+	t.Parallel()
+	begin, kept := newMoving(t)
+	calm := begin.fork()
+	moments, err := calm.run(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept.is("undisturbed", calm, calm.target, calm.source)
+	t.Logf("%d objects, %d writes", len(kept.before), len(moments))
+	for n, at := range moments[:len(moments)-1] {
+		what := fmt.Sprintf("died after write %d", n+1)
+		on, back := at.fork(), at.fork()
+		if err := on.move(false); err != nil {
+			t.Fatalf("%s, moved again: %v", what, err)
+		}
+		kept.is(what+", moved again", on, on.target, on.source)
+		switch returns, err := back.run(true); {
+		case err == nil:
+			kept.is(what+", rolled back", back, back.source, back.target)
+			if n%60 != 0 {
+				continue
+			}
+			for n, at := range returns[:len(returns)-1] {
+				what := fmt.Sprintf("%s, and after write %d of rolling back", what, n+1)
+				if err := at.move(true); err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+				kept.is(what, at, at.source, at.target)
+			}
+		case !strings.Contains(err.Error(), "every object has left source"):
+			t.Fatalf("%s, rolled back: %v", what, err)
+		}
+	}
+}
+
+// TestAMoveWhoseAnswersAreLostIsEnded loses the answers to writes of a move, and of
+// one that is rolled back, and cuts some off for good.
+func TestAMoveWhoseAnswersAreLostIsEnded(t *testing.T) {
+	t.Parallel()
+	begin, kept := newMoving(t)
+	for parity := range 2 { // what is sent again arrives
+		m := begin.fork()
+		m.wire.breaks, m.wire.once = func(write int) bool { return write%2 == parity }, true
+		if err := m.move(false); err != nil {
+			t.Fatal(err)
+		}
+		kept.is("half of the answers lost", m, m.target, m.source)
+	}
+	for at := 20; at < 200; at += 30 {
+		m := begin.fork()
+		m.wire.breaks = func(write int) bool { return write == at }
+		if err := m.move(false); !errors.Is(err, errReset) {
+			t.Fatalf("cut off for good: got %v", err)
+		}
+		m.wire = &wire{breaks: func(write int) bool { return write%2 == 1 }, once: true}
+		if err := m.move(true); err != nil {
+			t.Fatalf("cut off at write %d, rolled back: %v", at, err)
+		}
+		kept.is(fmt.Sprintf("cut off at write %d, rolled back", at), m, m.source, m.target)
+	}
+}
