@@ -93,8 +93,8 @@ type links struct {
 
 // read reads the links of an object. One of another form has none: the API server
 // says what is wrong with it.
-func read(p *part) (l links) {
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(p.Object, &l); err != nil {
+func read(obj *unstructured.Unstructured) (l links) {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &l); err != nil {
 		return links{}
 	}
 	return l
@@ -115,18 +115,18 @@ func (a arrangement) named(from *part, ref clusterv1.ContractVersionedObjectRefe
 // cluster gives a Cluster what it refers to, and what its control plane makes
 // machines from. Only of ours is known that the Cluster will own that.
 func (a arrangement) cluster(p *part) {
-	spec := read(p).Spec
+	spec := read(p.Unstructured).Spec
 	a.named(p, spec.InfrastructureRef).give(members, p, claim.ByCluster)
 	controlPlane := a.named(p, spec.ControlPlaneRef)
 	controlPlane.give(members, p, claim.ByCluster)
 	if controlPlane != nil && controlPlane.GroupVersionKind() == controlplanev1.GroupVersion().WithKind("KubeadmControlPlane") {
-		a.named(p, read(controlPlane).Spec.MachineTemplate.Spec.InfrastructureRef).give(templates, p, claim.ToShare)
+		a.named(p, read(controlPlane.Unstructured).Spec.MachineTemplate.Spec.InfrastructureRef).give(templates, p, claim.ToShare)
 	}
 }
 
 // worker gives what names its Cluster to that, with its templates.
 func (a arrangement) worker(p *part) {
-	spec := read(p).Spec
+	spec := read(p.Unstructured).Spec
 	cluster := a.named(p, clusterv1.ContractVersionedObjectReference{APIGroup: clusterv1.GroupVersion().Group, Kind: clusterv1.ClusterKind, Name: spec.ClusterName})
 	if cluster == nil {
 		return

@@ -3,7 +3,6 @@
 package clusterctl
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -14,72 +13,38 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/clusterctl/template"
 	"github.com/capstan-dev/capstan/conditions"
 )
 
-// withClasses puts the classes before a document that its Clusters name and it does
-// not have itself. As upstream's, they come without a namespace, and get that of
-// their Cluster; one of another namespace is somebody else's.
-func (o *GenerateOptions) withClasses(doc []byte) ([]byte, error) {
-	objects, err := template.Objects(doc)
-	if err != nil {
-		return nil, err
-	}
-	done := map[client.ObjectKey]bool{}
+// withClasses puts the classes before objects that their Clusters name and they do not
+// have themselves. A class of another namespace than its Cluster is somebody else's.
+func (o *GenerateOptions) withClasses(objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	done := map[string]bool{}
 	for _, obj := range objects {
 		if isCore(obj, clusterv1.ClusterClassKind) {
-			done[client.ObjectKey{Namespace: cmp.Or(obj.GetNamespace(), o.Namespace), Name: obj.GetName()}] = true
+			done[obj.GetName()] = true
 		}
 	}
-	var out bytes.Buffer
+	var classes []*unstructured.Unstructured
 	for _, obj := range objects {
 		key := classOf(obj)
-		home := cmp.Or(obj.GetNamespace(), o.Namespace)
-		if key.Namespace = cmp.Or(key.Namespace, home); key.Namespace != home || done[key] || len(validation.IsDNS1123Subdomain(key.Name)) > 0 {
+		if key.Namespace != "" && key.Namespace != cmp.Or(obj.GetNamespace(), o.Namespace) || done[key.Name] || len(validation.IsDNS1123Subdomain(key.Name)) > 0 {
 			continue
 		}
-		done[key] = true
-		class, err := o.class(key)
+		done[key.Name] = true
+		raw, err := o.Class(client.ObjectKey{Namespace: o.Namespace, Name: key.Name})
 		if err != nil {
 			return nil, err
 		}
-		out.Write(class)
-	}
-	out.Write(doc)
-	return out.Bytes(), nil
-}
-
-// class is the document of a class.
-func (o *GenerateOptions) class(key client.ObjectKey) ([]byte, error) {
-	raw, err := o.Class(key)
-	if err != nil || raw == nil {
-		return nil, err
-	}
-	doc, err := o.Processor.Process(raw, o.variable)
-	if err != nil {
-		return nil, fmt.Errorf("ClusterClass %s: %w", key.Name, err)
-	}
-	objects, err := template.Objects(doc)
-	if err != nil {
-		return nil, fmt.Errorf("ClusterClass %s: %w", key.Name, err)
-	}
-	var out bytes.Buffer
-	for _, obj := range objects {
-		if obj.GetNamespace() == "" {
-			obj.SetNamespace(key.Namespace)
-		}
-		text, err := yaml.Marshal(obj.Object)
+		class, err := o.fill(raw)
 		if err != nil {
 			return nil, fmt.Errorf("ClusterClass %s: %w", key.Name, err)
 		}
-		out.Write(text)
-		out.WriteString("---\n")
+		classes = append(classes, class...)
 	}
-	return out.Bytes(), nil
+	return append(classes, objects...), nil
 }
 
 func isCore(obj *unstructured.Unstructured, kind string) bool {

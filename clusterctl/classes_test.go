@@ -32,23 +32,23 @@ func TestTheClassOfATemplateComesAlong(t *testing.T) {
 	cluster := func(topology string) string {
 		return "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata: {name: c}\nspec: {topology: {" + topology + "}}\n"
 	}
-	const class, part = "ClusterClass fleet/x", "T elsewhere/t"
+	const class, part = "ClusterClass fleet/x", "T fleet/t"
 	for name, tc := range map[string]struct {
 		template string
 		want     []string
 		err      string
 	}{
-		"one":                         {cluster("classRef: {name: x}"), []string{class, part, "Cluster /c"}, ""},
-		"one of two":                  {cluster("classRef: {name: x}") + "---\n" + cluster("classRef: {name: x}"), []string{class, part, "Cluster /c", "Cluster /c"}, ""},
-		"in v1beta1":                  {strings.ReplaceAll(cluster("class: x"), "v1beta2", "v1beta1"), []string{class, part, "Cluster /c"}, ""},
-		"one of its namespace":        {cluster("classRef: {name: x, namespace: fleet}"), []string{class, part, "Cluster /c"}, ""},
-		"one of another namespace":    {cluster("classRef: {name: x, namespace: other}"), []string{"Cluster /c"}, ""},
-		"one that the template has":   {cluster("classRef: {name: x}") + "---\n" + mine[:strings.Index(mine, "---")], []string{"Cluster /c", "ClusterClass /x"}, ""},
-		"one that nobody has":         {cluster("classRef: {name: z}"), []string{"Cluster /c"}, ""},
-		"one that cannot be a file's": {cluster("classRef: {name: ../x}"), []string{"Cluster /c"}, ""},
-		"none":                        {cluster(""), []string{"Cluster /c"}, ""},
+		"one":                         {cluster("classRef: {name: x}"), []string{class, part, "Cluster fleet/c"}, ""},
+		"one of two":                  {cluster("classRef: {name: x}") + "---\n" + cluster("classRef: {name: x}"), []string{class, part, "Cluster fleet/c", "Cluster fleet/c"}, ""},
+		"in v1beta1":                  {strings.ReplaceAll(cluster("class: x"), "v1beta2", "v1beta1"), []string{class, part, "Cluster fleet/c"}, ""},
+		"one of its namespace":        {cluster("classRef: {name: x, namespace: fleet}"), []string{class, part, "Cluster fleet/c"}, ""},
+		"one of another namespace":    {cluster("classRef: {name: x, namespace: other}"), []string{"Cluster fleet/c"}, ""},
+		"one that the template has":   {cluster("classRef: {name: x}") + "---\n" + mine[:strings.Index(mine, "---")], []string{"Cluster fleet/c", "ClusterClass fleet/x"}, ""},
+		"one that nobody has":         {cluster("classRef: {name: z}"), []string{"Cluster fleet/c"}, ""},
+		"one that cannot be a file's": {cluster("classRef: {name: ../x}"), []string{"Cluster fleet/c"}, ""},
+		"none":                        {cluster(""), []string{"Cluster fleet/c"}, ""},
 		"one that cannot be read":     {cluster("classRef: {name: broken}"), nil, "read the class: no"},
-		"one that is nonsense":        {cluster("classRef: {name: nonsense}"), nil, "ClusterClass nonsense: document 1 has no apiVersion and kind"},
+		"one that is nonsense":        {cluster("classRef: {name: nonsense}"), nil, "ClusterClass nonsense: document 1 (line 1) has no apiVersion and kind"},
 		"one that lacks a value":      {cluster("classRef: {name: open}"), nil, "ClusterClass open: no value for the variables [A]"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestAClusterComesWhenItsClassIsReady(t *testing.T) {
 		}
 		return nil
 	}
-	err := (&Client{slow}).Create(t.Context(), doc(core+" Cluster c {topology: {classRef: {name: class}, version: v1.36.3}}", core+" ClusterClass class"), func(Event) {})
+	err := (&Client{mgmt: slow}).Create(t.Context(), doc(core+" Cluster c {topology: {classRef: {name: class}, version: v1.36.3}}", core+" ClusterClass class"), func(Event) {})
 	if err != nil || looks != 2 {
 		t.Errorf("%d looks, error %v", looks, err)
 	}

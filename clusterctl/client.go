@@ -25,7 +25,12 @@ type Event struct {
 }
 
 // Client works on one management cluster.
-type Client struct{ mgmt client.WithWatch }
+type Client struct {
+	mgmt client.WithWatch
+	// Flags are what the command lines that errors advise carry, so that they mean
+	// the same management cluster: nothing, or as " --data-dir /tmp/a".
+	Flags string
+}
 
 // New returns a client of the management cluster behind cfg.
 func New(cfg *rest.Config) (*Client, error) {

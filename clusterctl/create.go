@@ -188,7 +188,7 @@ func (c *Client) WaitAvailable(ctx context.Context, key client.ObjectKey, progre
 	case cluster == nil:
 		return fmt.Errorf("Cluster %s was deleted while it came up", key)
 	case !complete(cluster):
-		return fmt.Errorf("Cluster %s is not all there yet, waiting for:\n%s\nit goes on by itself: look at it with `capstan describe cluster %s -n %s`", key, awaited(cluster), key.Name, key.Namespace)
+		return fmt.Errorf("Cluster %s is not all there yet, waiting for:\n%s\nit goes on by itself: look at it with `capstan describe cluster %s -n %s%s`", key, awaited(cluster), key.Name, key.Namespace, c.Flags)
 	}
 	return nil
 }

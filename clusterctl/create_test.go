@@ -205,7 +205,7 @@ func TestClustersOwnWhatTheyReachFromItsCreation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newServer(t)
-			if err := (&Client{s}).Create(t.Context(), tc.doc, func(Event) {}); err != nil {
+			if err := (&Client{mgmt: s}).Create(t.Context(), tc.doc, func(Event) {}); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, s.sent); diff != "" {
@@ -225,7 +225,7 @@ func TestWhatIsThereIsGoneOnWith(t *testing.T) {
 		}
 		return nil
 	}
-	c := &Client{s}
+	c := &Client{mgmt: s}
 	err := c.Create(t.Context(), usual, func(Event) {})
 	if !errors.Is(err, failing) || !strings.Contains(err.Error(), "made so far: 3 of 7 objects; the same command goes on") {
 		t.Fatalf("error %v", err)
@@ -257,7 +257,7 @@ func TestWhatIsThereIsGoneOnWith(t *testing.T) {
 func TestWhatIsWrittenBetweenTwoLooksIsNoDifference(t *testing.T) {
 	t.Parallel()
 	s, usual := newServer(t), generate(t, nil)
-	if err := (&Client{s}).Create(t.Context(), usual, func(Event) {}); err != nil {
+	if err := (&Client{mgmt: s}).Create(t.Context(), usual, func(Event) {}); err != nil {
 		t.Fatal(err)
 	}
 	const times = 20
@@ -279,7 +279,7 @@ func TestWhatIsWrittenBetweenTwoLooksIsNoDifference(t *testing.T) {
 			return nil
 		},
 	})
-	if err := (&Client{busy}).Create(t.Context(), usual, func(Event) {}); err != nil || len(written) != 7 {
+	if err := (&Client{mgmt: busy}).Create(t.Context(), usual, func(Event) {}); err != nil || len(written) != 7 {
 		t.Errorf("error %v, %d of 7 objects written meanwhile", err, len(written))
 	}
 }
@@ -313,7 +313,7 @@ func TestAMistakeLeavesNothing(t *testing.T) {
 			t.Parallel()
 			s := newServer(t)
 			s.refuse = tc.refuse
-			err := (&Client{s}).Create(t.Context(), doc(tc.lines...), func(Event) {})
+			err := (&Client{mgmt: s}).Create(t.Context(), doc(tc.lines...), func(Event) {})
 			if err == nil || err.Error() != tc.want {
 				t.Errorf("error %v, want %s", err, tc.want)
 			}
@@ -333,7 +333,7 @@ func TestWhoMayNotNameAnOwnerCreatesWithout(t *testing.T) {
 		}
 		return nil
 	}
-	err := (&Client{s}).Create(t.Context(), doc(infra+" HostCluster c", core+" Cluster demo {"+ref("infrastructureRef", "HostCluster", "c")+"}"), func(Event) {})
+	err := (&Client{mgmt: s}).Create(t.Context(), doc(infra+" HostCluster c", core+" Cluster demo {"+ref("infrastructureRef", "HostCluster", "c")+"}"), func(Event) {})
 	if err != nil || s.sent[len(s.sent)-1] != "HostCluster c" {
 		t.Errorf("error %v, created %q", err, s.sent)
 	}

@@ -21,10 +21,13 @@ import (
 )
 
 // NoClusterError says that there is no Cluster of a name.
-type NoClusterError struct{ Key client.ObjectKey }
+type NoClusterError struct {
+	Key   client.ObjectKey
+	flags string
+}
 
 func (e *NoClusterError) Error() string {
-	return fmt.Sprintf("there is no Cluster %s in namespace %s: `kubectl get clusters --all-namespaces` lists those there are", e.Key.Name, e.Key.Namespace)
+	return fmt.Sprintf("there is no Cluster %s in namespace %s: `capstan get clusters -A%s` lists those there are", e.Key.Name, e.Key.Namespace, e.flags)
 }
 
 // DeleteCluster asks for the deletion of a Cluster; its controllers delete
@@ -33,7 +36,7 @@ func (c *Client) DeleteCluster(ctx context.Context, key client.ObjectKey) error 
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	err := explain(c.mgmt.Delete(ctx, cluster), clusterv1.ClusterKind)
 	if apierrors.IsNotFound(err) {
-		return &NoClusterError{key}
+		return &NoClusterError{Key: key, flags: c.Flags}
 	}
 	if err != nil {
 		return fmt.Errorf("delete Cluster %s: %w", key, err)
@@ -117,7 +120,11 @@ func (c *Client) labelled(ctx context.Context, key client.ObjectKey) ([]metav1.P
 	for _, kind := range kinds {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if err := c.list(ctx, key, list); err != nil {
+		err := c.list(ctx, key, list)
+		if apierrors.IsNotFound(err) {
+			continue // its definition has gone since
+		}
+		if err != nil {
 			return nil, err
 		}
 		for _, obj := range list.Items {

@@ -4,13 +4,16 @@ package clusterctl
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -52,7 +55,7 @@ func TestAClusterThatCannotBeWatchedIsReadNowAndThen(t *testing.T) {
 					}).Build()
 				ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 				defer cancel()
-				err := (&Client{mgmt}).WaitAvailable(ctx, client.ObjectKey{Namespace: "default", Name: "demo"}, func(Event) {})
+				err := (&Client{mgmt: mgmt}).WaitAvailable(ctx, client.ObjectKey{Namespace: "default", Name: "demo"}, func(Event) {})
 				if err == nil || !strings.Contains(err.Error(), "is not all there yet") {
 					t.Errorf("error %v", err)
 				}
@@ -76,7 +79,7 @@ func TestADeletionTellsWhatIsAwaited(t *testing.T) {
 		var told []string
 		done := make(chan error, 1)
 		go func() {
-			done <- (&Client{mgmt}).WaitDeleted(t.Context(), key, func(e Event) { told = append(told, e.Text) })
+			done <- (&Client{mgmt: mgmt}).WaitDeleted(t.Context(), key, func(e Event) { told = append(told, e.Text) })
 		}()
 		synctest.Wait()
 		for _, awaited := range []string{"workers", "workers", "control plane"} {
@@ -103,4 +106,29 @@ func TestADeletionTellsWhatIsAwaited(t *testing.T) {
 			t.Errorf("told %q, want %q", told, want)
 		}
 	})
+}
+
+// TestAKindThatGoesMeanwhileHoldsUpNoDeletion: somebody removes another provider.
+func TestAKindThatGoesMeanwhileHoldsUpNoDeletion(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clusterv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	kinds := meta.NewDefaultRESTMapper(nil)
+	kinds.Add(clusterv1.GroupVersion().WithKind("Machine"), meta.RESTScopeNamespace)
+	listed := 0
+	mgmt := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(kinds).
+		WithObjects(&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "machines.cluster.x-k8s.io", Labels: map[string]string{clusterv1.ProviderNameLabel: "other"}}}).
+		WithInterceptorFuncs(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if list.GetObjectKind().GroupVersionKind().Kind == "MachineList" {
+				listed++
+				return apierrors.NewNotFound(schema.GroupResource{}, "")
+			}
+			return c.List(ctx, list, opts...)
+		}}).Build()
+	err := (&Client{mgmt: mgmt}).WaitDeleted(t.Context(), client.ObjectKey{Namespace: "default", Name: "demo"}, func(Event) {})
+	if err != nil || listed != 1 {
+		t.Errorf("error %v after %d lists", err, listed)
+	}
 }

@@ -12,10 +12,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capstan-dev/capstan/clusterctl/components"
 	"github.com/capstan-dev/capstan/clusterctl/template"
+	"github.com/capstan-dev/capstan/internal/kit/nearest"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
@@ -23,7 +26,7 @@ import (
 type GenerateOptions struct {
 	// Name of the cluster; required.
 	Name string
-	// Namespace of its objects; "" means default.
+	// Namespace of all its objects, whatever the template says; "" means default.
 	Namespace string
 	// KubernetesVersion, such as v1.36.3, whose v may be left out; "" leaves it to
 	// the variables.
@@ -50,18 +53,33 @@ type OptionError struct{ text string }
 
 func (e *OptionError) Error() string { return e.text }
 
-// Generate fills a cluster template, and puts the classes before it that its
-// Clusters name. It needs no management cluster.
+// Generate fills a cluster template, puts the classes before it that its Clusters
+// name, and all into one namespace. It needs no management cluster.
 func Generate(o GenerateOptions) ([]byte, error) {
 	o.complete()
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	doc, err := o.Processor.Process(o.Template, o.variable)
-	if err != nil || o.Class == nil {
-		return doc, err
+	objects, err := o.fill(o.Template)
+	if err == nil && o.Class != nil {
+		objects, err = o.withClasses(objects)
 	}
-	return o.withClasses(doc)
+	if err == nil {
+		err = components.Place(objects, o.Namespace)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return template.YAML(objects)
+}
+
+// fill returns the objects of a template with its variables filled in.
+func (o *GenerateOptions) fill(raw []byte) ([]*unstructured.Unstructured, error) {
+	doc, err := o.Processor.Process(raw, o.variable)
+	if err != nil {
+		return nil, err
+	}
+	return template.Objects(doc)
 }
 
 // check refuses what would only show as an object that the API refuses, or not
@@ -82,9 +100,13 @@ func (o *GenerateOptions) check() error {
 		}
 	}
 	if len(unknown) > 0 {
-		return &OptionError{fmt.Sprintf("the template has no variable %s, but %s", strings.Join(unknown, ", "), strings.Join(slices.Sorted(maps.Keys(known)), ", "))}
+		names := slices.Sorted(maps.Keys(known))
+		return &OptionError{fmt.Sprintf("the template has no variable %s, but %s%s", strings.Join(unknown, ", "), strings.Join(names, ", "), nearest.Hint(unknown[0], names))}
 	}
 	_, uses := known[kubernetesVersion]
+	if len(validation.IsDNS1123Label(o.Namespace)) > 0 {
+		return &OptionError{fmt.Sprintf("%q cannot be the name of a namespace: use lower-case letters, digits and '-', at most 63", o.Namespace)}
+	}
 	version, given := o.version()
 	if given && (uses || o.KubernetesVersion != "") && (version == "" || len(fieldrules.Version(nil, fieldrules.NormalVersion(version))) > 0) {
 		// A YAML parser would make a number of 1.36.
@@ -93,11 +115,25 @@ func (o *GenerateOptions) check() error {
 	return nil
 }
 
-// Variables returns the variables of the template with their defaults; the
-// default is nil for one that must be given.
+// common are the variables that all templates may use.
+var common = []string{"CLUSTER_NAME", "NAMESPACE", kubernetesVersion, "CONTROL_PLANE_MACHINE_COUNT", "WORKER_MACHINE_COUNT"}
+
+// Variables returns the variables of the template with their defaults, which for those
+// that all templates may use are the values they have; the default is nil for one that
+// must be given.
 func Variables(o GenerateOptions) (map[string]*string, error) {
 	o.complete()
-	return o.Processor.Variables(o.Template)
+	all, err := o.Processor.Variables(o.Template)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range common {
+		value, given := o.variable(name)
+		if _, used := all[name]; used && given && value != "" {
+			all[name] = &value
+		}
+	}
+	return all, nil
 }
 
 func (o *GenerateOptions) complete() {

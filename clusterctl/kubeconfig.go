@@ -38,10 +38,10 @@ func (c *Client) Kubeconfig(ctx context.Context, key client.ObjectKey) ([]byte, 
 func (c *Client) noKubeconfig(ctx context.Context, key client.ObjectKey) error {
 	err := explain(c.mgmt.Get(ctx, key, &clusterv1.Cluster{}), clusterv1.ClusterKind)
 	if apierrors.IsNotFound(err) {
-		return &NoClusterError{key}
+		return &NoClusterError{Key: key, flags: c.Flags}
 	}
 	if err != nil {
 		return fmt.Errorf("get Cluster %s: %w", key, err)
 	}
-	return fmt.Errorf("Cluster %s has no kubeconfig yet: it gets one as soon as its control plane endpoint is known; see `capstan describe cluster %s -n %s`", key, key.Name, key.Namespace)
+	return fmt.Errorf("Cluster %s has no kubeconfig yet: it gets one as soon as its control plane endpoint is known; see `capstan describe cluster %s -n %s%s`", key, key.Name, key.Namespace, c.Flags)
 }

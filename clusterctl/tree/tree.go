@@ -40,6 +40,8 @@ type Object struct {
 	Owners     []metav1.OwnerReference `json:"owners,omitempty"`
 	Conditions []metav1.Condition      `json:"conditions,omitempty"`
 	Replicas   Counters                `json:"replicas,omitzero"`
+	Version    string                  `json:"version,omitempty"` // of Kubernetes, as wanted
+	Paused     bool                    `json:"paused,omitempty"`
 }
 
 // Condition returns the condition of a type, or nil.
@@ -52,7 +54,8 @@ func (o *Object) Condition(conditionType string) *metav1.Condition {
 	return nil
 }
 
-// Machine is a Machine with the objects it refers to; either may be nil.
+// Machine is a Machine or a MachinePool with the objects it refers to; either may
+// be nil.
 type Machine struct {
 	Object
 	Infrastructure, Bootstrap *Object
@@ -66,7 +69,8 @@ type Input struct {
 	ControlPlane       *Object
 	MachineDeployments []Object
 	MachineSets        []Object
-	MachinePools       []Object
+	MachinePools       []Machine
+	ResourceSets       []Object // those that were applied to it
 	HealthChecks       []Object
 	Machines           []Machine
 	Templates          map[string][]Object // templates, by UID of the object that refers to them
@@ -75,28 +79,30 @@ type Input struct {
 // Objects are all objects of the Input.
 func (in *Input) Objects() []*Object {
 	all := []*Object{&in.Cluster, in.Class, in.Infrastructure, in.ControlPlane}
-	several := [][]Object{in.MachineDeployments, in.MachineSets, in.MachinePools, in.HealthChecks}
+	several := [][]Object{in.MachineDeployments, in.MachineSets, in.HealthChecks, in.ResourceSets}
 	for _, objects := range slices.AppendSeq(several, maps.Values(in.Templates)) {
 		for i := range objects {
 			all = append(all, &objects[i])
 		}
 	}
-	for i := range in.Machines {
-		m := &in.Machines[i]
-		all = append(all, &m.Object, m.Infrastructure, m.Bootstrap)
+	for _, machines := range [][]Machine{in.MachinePools, in.Machines} {
+		for i := range machines {
+			all = append(all, &machines[i].Object, machines[i].Infrastructure, machines[i].Bootstrap)
+		}
 	}
 	return slices.DeleteFunc(all, func(o *Object) bool { return o == nil })
 }
 
 // Options choose what the tree shows beyond the quiet default.
 type Options struct {
-	ShowMachineSets bool
-	ShowTemplates   bool
+	ShowMachineSets  bool
+	ShowResourceSets bool
+	ShowTemplates    bool
 	// Echo shows infrastructure and bootstrap objects of machines also when
 	// they say nothing that the machine does not say.
 	Echo bool
-	// Grouping puts machines that say the same into one row, but for those that
-	// Alone, if set, keeps out.
+	// Grouping puts machines of one version that say the same into one row, but for
+	// those that Alone, if set, keeps out.
 	Grouping bool
 	Alone    func(*Object) bool
 }
@@ -118,12 +124,22 @@ type Node struct {
 // Build arranges the objects. Siblings are ordered by name.
 func Build(in Input, o Options) *Node {
 	b := builder{in: in, o: o, used: map[string]bool{}}
+	for _, machines := range [][]Machine{in.MachinePools, in.Machines} {
+		slices.SortFunc(machines, func(x, y Machine) int { return cmp.Compare(x.Name, y.Name) })
+	}
 	root := b.node("", &in.Cluster)
 	if in.Class != nil {
 		root.add(b.node("", in.Class))
 	}
 	if in.Infrastructure != nil {
 		root.add(b.node("ClusterInfrastructure", in.Infrastructure))
+	}
+	if o.ShowResourceSets && len(in.ResourceSets) > 0 {
+		sets := &Node{Title: "ClusterResourceSets"}
+		for i := range sorted(in.ResourceSets) {
+			sets.add(b.node("", &in.ResourceSets[i]))
+		}
+		root.add(sets)
 	}
 	if in.ControlPlane != nil {
 		root.add(b.controlPlane())
@@ -185,10 +201,10 @@ func (b *builder) workers() *Node {
 		n.Children = b.regroup(n.Children)
 		workers.add(n)
 	}
-	for i := range sorted(b.in.MachinePools) {
+	for i := range b.in.MachinePools {
 		mp := &b.in.MachinePools[i]
-		n := b.node("", mp)
-		n.add(b.machines(func(m *Machine) bool { return ownedBy(&m.Object, mp) })...)
+		n := b.member(mp, "MachinePoolInfrastructure")
+		n.add(b.machines(func(m *Machine) bool { return ownedBy(&m.Object, &mp.Object) })...)
 		workers.add(n)
 	}
 	return workers
@@ -209,7 +225,6 @@ func (b *builder) others() *Node {
 
 // machines returns the rows of the machines that match.
 func (b *builder) machines(match func(*Machine) bool) []*Node {
-	slices.SortFunc(b.in.Machines, func(x, y Machine) int { return cmp.Compare(x.Name, y.Name) })
 	var rows []*Node
 	for i := range b.in.Machines {
 		m := &b.in.Machines[i]
@@ -217,16 +232,21 @@ func (b *builder) machines(match func(*Machine) bool) []*Node {
 			continue
 		}
 		b.used[m.Name] = true
-		n := b.node("", &m.Object)
-		if m.Infrastructure != nil && b.worthShowing(m, m.Infrastructure) {
-			n.add(b.node("MachineInfrastructure", m.Infrastructure))
-		}
-		if m.Bootstrap != nil && b.worthShowing(m, m.Bootstrap) {
-			n.add(b.node("BootstrapConfig", m.Bootstrap))
-		}
-		rows = append(rows, n)
+		rows = append(rows, b.member(m, "MachineInfrastructure"))
 	}
 	return b.regroup(rows)
+}
+
+// member is the row of a Machine or MachinePool with what it is made of.
+func (b *builder) member(m *Machine, infrastructure string) *Node {
+	n := b.node("", &m.Object)
+	if m.Infrastructure != nil && b.worthShowing(m, m.Infrastructure) {
+		n.add(b.node(infrastructure, m.Infrastructure))
+	}
+	if m.Bootstrap != nil && b.worthShowing(m, m.Bootstrap) {
+		n.add(b.node("BootstrapConfig", m.Bootstrap))
+	}
+	return n
 }
 
 // worthShowing hides an object of a machine that is ready, or that says no more
@@ -291,7 +311,7 @@ func saying(o *Object) string {
 			fmt.Fprintf(&s, "%s=%s/%s ", t, c.Status, c.Reason)
 		}
 	}
-	fmt.Fprintf(&s, "deleting=%t", o.Deleted != nil)
+	fmt.Fprintf(&s, "deleting=%t paused=%t %s", o.Deleted != nil, o.Paused, o.Version)
 	return s.String()
 }
 

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+)
+
+// byField are the kinds that are paused by a field; others are by an annotation.
+func byField(kind string) bool {
+	return kind == clusterv1.ClusterKind || kind == "MachineDeployment"
+}
+
+func paused(obj *unstructured.Unstructured) bool {
+	if byField(obj.GetKind()) {
+		on, _, _ := unstructured.NestedBool(obj.Object, "spec", "paused")
+		return on
+	}
+	_, on := obj.GetAnnotations()[clusterv1.PausedAnnotation]
+	return on
+}
+
+// Pause stops the rollouts of an object.
+func (c *Client) Pause(ctx context.Context, o Object) error {
+	return c.change(ctx, o.gvk(), o.ObjectKey, false, func(obj *unstructured.Unstructured) error {
+		if paused(obj) {
+			return fmt.Errorf("%s is paused already", o)
+		}
+		if byField(o.Kind) {
+			return set(obj, true, "spec", "paused")
+		}
+		annotations := obj.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[clusterv1.PausedAnnotation] = "true"
+		obj.SetAnnotations(annotations)
+		return nil
+	})
+}
+
+// Resume lets a paused object go on.
+func (c *Client) Resume(ctx context.Context, o Object) error {
+	return c.change(ctx, o.gvk(), o.ObjectKey, false, func(obj *unstructured.Unstructured) error {
+		if !paused(obj) {
+			return fmt.Errorf("%s is not paused", o)
+		}
+		if byField(o.Kind) {
+			unstructured.RemoveNestedField(obj.Object, "spec", "paused")
+			return nil
+		}
+		annotations := obj.GetAnnotations()
+		delete(annotations, clusterv1.PausedAnnotation)
+		obj.SetAnnotations(annotations)
+		return nil
+	})
+}
+
+// Restart has all machines of an object replaced that were made before now.
+func (c *Client) Restart(ctx context.Context, o Object, now time.Time) error {
+	return c.change(ctx, o.gvk(), o.ObjectKey, false, func(obj *unstructured.Unstructured) error {
+		if paused(obj) {
+			return fmt.Errorf("%s is paused: resume it first", o)
+		}
+		if after := text(obj, "spec", "rollout", "after"); after != "" {
+			at, err := time.Parse(time.RFC3339, after)
+			if err != nil {
+				return fmt.Errorf("%s: spec.rollout.after %q is no time: remove it first", o, after)
+			}
+			if at.After(now) {
+				return fmt.Errorf("%s is to be rolled out at %s (spec.rollout.after): remove that first, or wait for it", o, after)
+			}
+		}
+		return set(obj, now.UTC().Format(time.RFC3339), "spec", "rollout", "after")
+	})
+}
+
+// Status is how far an object has come with what its spec asks for.
+type Status struct {
+	// Awaited says what is missing; empty when nothing is.
+	Awaited string
+	// Text sums up, for people.
+	Text string
+}
+
+// Status tells how far an object has come.
+func (c *Client) Status(ctx context.Context, o Object) (Status, error) {
+	obj, err := c.get(ctx, o)
+	if err != nil {
+		return Status{}, err
+	}
+	replicas, _ := number(obj, "spec", "replicas")
+	s := Status{Awaited: awaited(obj), Text: fmt.Sprintf("%s has rolled out: %d machines", o, replicas)}
+	switch {
+	case s.Awaited != "" && paused(obj):
+		s.Text = fmt.Sprintf("%s is paused, and not rolled out: %s", o, s.Awaited)
+	case s.Awaited != "":
+		s.Text = fmt.Sprintf("%s is waiting for %s", o, s.Awaited)
+	}
+	return s, nil
+}
+
+// errPaused says that what is awaited cannot come.
+var errPaused = errors.New("it is paused: nothing goes on until it is resumed")
+
+// Wait returns when an object has all machines that its spec asks for, up to date
+// and available.
+func (c *Client) Wait(ctx context.Context, o Object, progress func(string)) error {
+	return wait(ctx, progress, func() (string, error) {
+		obj, err := c.get(ctx, o)
+		if err != nil {
+			return "", err
+		}
+		missing := awaited(obj)
+		if missing != "" && paused(obj) {
+			return "", fmt.Errorf("%s: %w", o, errPaused)
+		}
+		return missing, nil
+	})
+}
+
+// awaited says what of the machines of an object is missing, empty if nothing is.
+func awaited(obj *unstructured.Unstructured) string {
+	if observed, _ := number(obj, "status", "observedGeneration"); observed < obj.GetGeneration() {
+		return "its controller to look at it"
+	}
+	want, _ := number(obj, "spec", "replicas")
+	for _, count := range []struct{ field, text string }{
+		{"upToDateReplicas", "%d of %d machines to be up to date"},
+		{"availableReplicas", "%d of %d machines to be available"},
+	} {
+		if n, ok := number(obj, "status", count.field); n < want && (ok || want > 0) {
+			return fmt.Sprintf(count.text, want-n, want)
+		}
+	}
+	if n, _ := number(obj, "status", "replicas"); n > want {
+		return fmt.Sprintf("%d machines to be deleted", n-want)
+	}
+	return ""
+}
