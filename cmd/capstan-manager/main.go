@@ -19,7 +19,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	status := cli.RunManager(ctx, &cli.Env{
 		Env: command.Env{Name: filepath.Base(os.Args[0]), In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-			Getenv: os.Getenv, Now: time.Now},
+			LookupEnv: os.LookupEnv, Now: time.Now},
 		SetLog: cli.SetLog,
 	}, os.Args[1:])
 	stop()

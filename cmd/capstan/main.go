@@ -11,9 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
-	"k8s.io/klog/v2"
 
-	"github.com/capstan-dev/capstan/internal/app/plane"
 	"github.com/capstan-dev/capstan/internal/cli"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
@@ -23,27 +21,21 @@ func main() {
 	// would offer with every command.
 	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ExitOnError)
 	ctx, stop := command.Interruptible(context.Background())
-	if os.Getenv("GOGC") == "" {
-		plane.TuneHeap()
-	}
-	fatal := plane.CatchExits()
 	status := cli.Run(ctx, &cli.Env{
-		Env: command.Env{Name: filepath.Base(os.Args[0]), In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
-			Now: time.Now, Terminal: term.IsTerminal(int(os.Stdout.Fd()))},
-		SetLog: cli.SetLog,
-		StartPlane: func(ctx context.Context, o cli.PlaneOptions) (cli.Plane, error) {
-			p, err := plane.Start(ctx, plane.Options{
-				Dir: o.Dir, SimulatedDir: o.SimulatedDir, Listen: o.Listen, EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile,
-				EtcdKeyFile: o.EtcdKeyFile, EtcdPrefix: o.EtcdPrefix, Providers: o.Providers, FeatureGates: o.FeatureGates, SkipMigration: o.SkipMigration, MetricsAddress: o.MetricsAddress,
-				ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
-				PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics, Version: o.Version, Flags: o.Flags, Fatal: fatal, Progress: o.Progress, Log: klog.Background(),
-			})
-			if err != nil {
-				return nil, err // not p: a nil *Plane is not a nil cli.Plane
-			}
-			return p, nil
-		},
+		Env: command.Env{Name: filepath.Base(os.Args[0]), In: os.Stdin, Out: os.Stdout, Err: os.Stderr, LookupEnv: os.LookupEnv,
+			Now: time.Now, Terminal: term.IsTerminal(int(os.Stdout.Fd())), Size: terminalSize, Interactive: term.IsTerminal(int(os.Stdin.Fd()))},
+		SetLog:     cli.SetLog,
+		StartPlane: planes(),
 	}, os.Args[1:])
 	stop()
 	os.Exit(status)
+}
+
+// terminalSize is that of stdout; 0 where it is no terminal.
+func terminalSize() (columns, lines int) {
+	columns, lines, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil {
+		return 0, 0
+	}
+	return columns, lines
 }

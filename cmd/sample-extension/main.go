@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/capstan-dev/capstan/extension/server"
+	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 )
 
 func main() {
@@ -39,7 +40,12 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.OperationsAddress, "operations-address", "", "`host:port` for /healthz, /readyz and /metrics")
 	authority := flags.String("ca-out", "", "`file` to write the generated authority to, for the registration")
 	verbosity := flags.Int("v", 0, "verbosity of the log")
+	showVersion := flags.Bool("version", false, "print the version of this program")
 	_ = flags.Parse(args) // exits on its own
+	if *showVersion {
+		_, err := fmt.Println(buildinfo.Read().Line(flags.Name()))
+		return err
+	}
 	o.Log = logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.Level(-*verbosity)}))
 	s, err := newServer(o)
 	if err == nil && *authority != "" {

@@ -4,13 +4,28 @@ package builder
 
 import (
 	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
+
+// Home gives a script a home, and the program first on its PATH: under the name
+// capstan, and under others.
+func Home(env *testscript.Env, program string, others ...string) error {
+	home, bin := filepath.Join(env.WorkDir, "home"), filepath.Join(env.WorkDir, "bin")
+	env.Setenv("HOME", home)
+	env.Setenv("PATH", bin+string(filepath.ListSeparator)+env.Getenv("PATH"))
+	err := errors.Join(os.Mkdir(home, 0o700), os.Mkdir(bin, 0o700))
+	for _, name := range append(others, "capstan") {
+		err = errors.Join(err, os.Symlink(program, filepath.Join(bin, name)))
+	}
+	return err
+}
 
 // Exits is the command of scripts "exits STATUS PROGRAM ARGS...", which runs a
 // program that must end with the status.

@@ -4,9 +4,6 @@ package cli_test
 
 import (
 	"context"
-	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -27,14 +24,10 @@ func TestClusterScripts(t *testing.T) {
 		Dir: "testdata/cluster",
 		Setup: func(env *testscript.Env) error {
 			plane := testenv.Start(t)
-			home, bin := filepath.Join(env.WorkDir, "home"), filepath.Join(env.WorkDir, "bin")
-			env.Setenv("HOME", home)
-			env.Setenv("PATH", bin+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("KUBECONFIG", plane.Kubeconfig)
 			env.Setenv("NS", plane.Namespace)
 			env.Values["plane"] = plane
-			return errors.Join(os.Mkdir(home, 0o700), os.Mkdir(bin, 0o700),
-				os.Symlink(program, filepath.Join(bin, "capstan")), os.Symlink(program, filepath.Join(bin, "clusterctl")))
+			return builder.Home(env, program, "clusterctl")
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": builder.Exits,

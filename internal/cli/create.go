@@ -11,11 +11,12 @@ import (
 
 	"github.com/capstan-dev/capstan/clusterctl"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/cli/generate"
 )
 
 type createClusterOptions struct {
 	mgmt     command.MgmtFlags
-	template templateFlags
+	template generate.Template
 	wait     bool
 	timeout  time.Duration
 }
@@ -36,36 +37,36 @@ is Available. Every object is checked before the first is created; only a
 Namespace that the template brings is created before. Interrupting the wait does
 not stop the cluster from coming up.`,
 		Example: `  capstan create cluster demo --control-plane-machine-count 3 --worker-machine-count 2`,
-		Args:    exactlyOneName,
+		Args:    command.ExactlyOneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runCreateCluster(cmd.Context(), cmd, env, o, args[0])
 		},
 	}
 	o.mgmt.Add(cmd, &env.Env)
-	o.template.add(cmd)
+	o.template.Add(cmd)
 	cmd.Flags().BoolVar(&o.wait, "wait", true, "wait until the cluster is Available")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to wait")
 	return cmd
 }
 
 func runCreateCluster(ctx context.Context, cmd *cobra.Command, env *Env, o createClusterOptions, name string) error {
-	c, err := openToChange(env, &o.mgmt, &o.template.namespace)
+	c, err := o.mgmt.OpenToChange(&env.Env, &o.template.Namespace)
 	if err != nil {
 		return err
 	}
-	opts, err := o.template.options(ctx, cmd, env, name, func() (*clusterctl.Client, error) { return c, nil })
+	opts, err := o.template.Options(cmd, &env.Env, name, func() (*clusterctl.Client, error) { return c, nil })
 	if err != nil {
 		return err
 	}
-	doc, err := generate(opts)
+	doc, err := generate.Fill(opts)
 	if err != nil {
 		return err
 	}
-	tell := progress(env)
+	tell := env.Progress()
 	if err := c.Create(ctx, doc, tell); err != nil {
 		return err
 	}
-	key := client.ObjectKey{Namespace: o.template.namespace, Name: name}
+	key := client.ObjectKey{Namespace: o.template.Namespace, Name: name}
 	if !o.wait {
 		env.Say("Follow it with: capstan describe cluster %s -n %s%s", key.Name, key.Namespace, o.mgmt.Repeat())
 		return nil

@@ -5,6 +5,8 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,12 +22,7 @@ type deleteClusterOptions struct {
 	wait           bool
 	timeout        time.Duration
 	ignoreNotFound bool
-}
-
-func newDelete(env *Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "delete", Short: "Delete a cluster", Args: cobra.NoArgs}
-	cmd.AddCommand(newDeleteCluster(env))
-	return cmd
+	dryRun, yes    bool
 }
 
 func newDeleteCluster(env *Env) *cobra.Command {
@@ -35,26 +32,41 @@ func newDeleteCluster(env *Env) *cobra.Command {
 		Short: "Delete a cluster with all its machines",
 		Long: `Delete a Cluster and follow it until nothing of it is left. Its machines and
 their disks are lost. If there is no Cluster, as when only a part of a template
-was applied, what carries its label is deleted.`,
-		Args: exactlyOneName,
+was applied, what carries its label is deleted. At a terminal you are asked first,
+unless with --yes.`,
+		Example: `  capstan delete cluster demo --dry-run
+  capstan delete cluster demo --yes`,
+		Args: command.ExactlyOneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runDeleteCluster(cmd.Context(), env, o, args[0])
 		},
 	}
 	o.mgmt.Add(cmd, &env.Env)
+	cmd.ValidArgsFunction = o.mgmt.CompleteClusters(&env.Env, 1)
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of the cluster (default: that of the kubeconfig)")
 	cmd.Flags().BoolVar(&o.wait, "wait", true, "wait until the cluster is gone")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to wait")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be lost and what would stay, and delete nothing")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&o.ignoreNotFound, "ignore-not-found", false, "one that is not there is no error")
 	return cmd
 }
 
 func runDeleteCluster(ctx context.Context, env *Env, o deleteClusterOptions, name string) error {
-	c, err := openToChange(env, &o.mgmt, &o.namespace)
+	c, mgmt, err := o.mgmt.Connect(&env.Env, &o.namespace)
 	if err != nil {
 		return err
 	}
+	env.Say("Management cluster: %s", mgmt)
 	key := client.ObjectKey{Namespace: o.namespace, Name: name}
+	if o.dryRun {
+		return showLosses(ctx, env, c, o, key)
+	}
+	if !o.yes {
+		if err := env.AskIfPossible(ctx, fmt.Sprintf("Delete Cluster %s of %s, with all its machines and their disks?", key, mgmt)); err != nil {
+			return err
+		}
+	}
 	// Read before its Secret goes with the cluster: it tells whether the file is
 	// the one of this cluster. It may have none so far.
 	kubeconfig, _ := c.Kubeconfig(ctx, key)
@@ -71,16 +83,38 @@ func runDeleteCluster(ctx context.Context, env *Env, o deleteClusterOptions, nam
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	if err := c.WaitDeleted(ctx, key, progress(env)); err != nil {
+	if err := c.WaitDeleted(ctx, key, env.Progress()); err != nil {
 		return err
 	}
 	env.Say("Cluster %s is deleted", key)
 	return dropKubeconfig(o.mgmt.DataDir, key, kubeconfig)
 }
 
+// showLosses tells what a deletion would take.
+func showLosses(ctx context.Context, env *Env, c *clusterctl.Client, o deleteClusterOptions, key client.ObjectKey) error {
+	losses, err := c.Losses(ctx, key)
+	if _, none := errors.AsType[*clusterctl.NoClusterError](err); none && o.ignoreNotFound && len(losses.Lost) == 0 {
+		env.Say("There is no Cluster %s", key)
+		return nil
+	}
+	if err != nil && len(losses.Lost) == 0 {
+		return err
+	}
+	for _, part := range []struct {
+		title string
+		lines []string
+	}{{"Lost would be:", losses.Lost}, {"These would stay:", losses.Stays}} {
+		if len(part.lines) > 0 {
+			env.Print("%s\n  %s", part.title, strings.Join(part.lines, "\n  "))
+		}
+	}
+	env.Say("Dry run: nothing is deleted")
+	return nil
+}
+
 // deleteRemains removes what there is of a cluster without its Cluster.
 func deleteRemains(ctx context.Context, env *Env, c *clusterctl.Client, o deleteClusterOptions, none *clusterctl.NoClusterError) error {
-	remains, err := c.DeleteRemains(ctx, none.Key, progress(env))
+	remains, err := c.DeleteRemains(ctx, none.Key, env.Progress())
 	if err == nil && len(remains) == 0 && o.ignoreNotFound {
 		env.Say("There is no Cluster %s", none.Key)
 		return nil

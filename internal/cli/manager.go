@@ -31,6 +31,7 @@ type managerOptions struct {
 // status as Run does.
 func RunManager(ctx context.Context, env *Env, args []string) int {
 	cmd := newManager(env)
+	showVersion(cmd)
 	cmd.SetArgs(args)
 	cmd.SetOut(env.Out)
 	cmd.SetErr(env.Err)
@@ -48,7 +49,6 @@ func newManager(env *Env) *cobra.Command {
 or of $KUBECONFIG, or the one whose pod this is. The CRDs are installed and
 kept up to date at start.`,
 		Args:          command.NoArgs,
-		Version:       buildVersion().Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

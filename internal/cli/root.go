@@ -6,14 +6,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/capstan-dev/capstan/internal/cli/chaos"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/cli/config"
+	"github.com/capstan-dev/capstan/internal/cli/convert"
+	"github.com/capstan-dev/capstan/internal/cli/describe"
+	"github.com/capstan-dev/capstan/internal/cli/events"
 	"github.com/capstan-dev/capstan/internal/cli/extension"
+	"github.com/capstan-dev/capstan/internal/cli/generate"
+	"github.com/capstan-dev/capstan/internal/cli/get"
+	"github.com/capstan-dev/capstan/internal/cli/install"
+	"github.com/capstan-dev/capstan/internal/cli/logs"
+	"github.com/capstan-dev/capstan/internal/cli/move"
+	"github.com/capstan-dev/capstan/internal/cli/plugin"
 	"github.com/capstan-dev/capstan/internal/cli/provider"
+	"github.com/capstan-dev/capstan/internal/cli/rollout"
+	"github.com/capstan-dev/capstan/internal/cli/simulated"
 	"github.com/capstan-dev/capstan/internal/cli/topology"
+	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
+	"github.com/capstan-dev/capstan/internal/kit/nearest"
 )
 
 // commands lists the constructors of all commands.
@@ -24,14 +40,46 @@ func commands(env *Env) []*cobra.Command {
 		newStatus(env, runStatus),
 		newVersion(env),
 		newCreate(env),
-		newDelete(env),
-		newDescribe(env),
-		newGenerate(env),
-		newGet(env),
+		describe.New(&env.Env),
+		install.NewDelete(&env.Env, newDeleteCluster(env)),
+		events.New(&env.Env),
+		get.New(&env.Env),
+		logs.New(&env.Env),
 		chaos.New(&env.Env),
+		config.New(&env.Env),
 		extension.New(&env.Env),
+		generate.New(&env.Env),
+		install.NewInit(&env.Env),
+		install.NewUpgrade(&env.Env, rollout.NewUpgradeCluster(&env.Env)),
+		move.New(&env.Env),
+		convert.New(&env.Env),
 		provider.New(&env.Env),
+		rollout.New(&env.Env),
+		rollout.Alpha(&env.Env),
+		rollout.NewScale(&env.Env),
+		simulated.New(&env.Env),
 		topology.New(&env.Env),
+	}
+}
+
+// groups order the commands in the help.
+var groups = []struct{ title, commands string }{
+	{"The management plane:", "up down status"},
+	{"Providers:", "init config upgrade provider"},
+	{"Clusters:", "create generate get describe scale rollout move delete convert"},
+	{"When something is wrong:", "events logs topology extension chaos simulated"},
+	{"Other:", "alpha completion version help"},
+}
+
+// group puts the commands below root into groups.
+func group(root *cobra.Command) {
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, name := range strings.Fields(g.commands) {
+			if cmd, _, err := root.Find([]string{name}); err == nil && cmd != root {
+				cmd.GroupID = g.title
+			}
+		}
 	}
 }
 
@@ -47,11 +95,45 @@ func New(env *Env) *cobra.Command {
 	root.SetIn(env.In)
 	root.SetOut(env.Out)
 	root.SetErr(env.Err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return command.Misuse(err) })
+	root.SetFlagErrorFunc(misusedFlag)
+	env.AddGlobal(root)
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return setLog(env) }
 	root.AddCommand(commands(env)...)
 	root.InitDefaultCompletionCmd()
+	command.CompleteFlags(root, &env.Env)
+	root.InitDefaultHelpCmd()
+	showVersion(root)
+	group(root)
 	refuseUnknown(root)
+	env.NameInHelp(root)
 	return root
+}
+
+// showVersion adds --version.
+func showVersion(cmd *cobra.Command) {
+	v := buildinfo.Read()
+	cmd.Version = v.Version
+	cmd.SetVersionTemplate(v.Line(cmd.Name()) + "\n")
+}
+
+// misusedFlag names the flag that was probably meant.
+func misusedFlag(cmd *cobra.Command, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedShortnames() == "" {
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
+		err = fmt.Errorf("%w%s", err, nearest.Hint("--"+unknown.GetSpecifiedName(), known))
+	}
+	return command.Misuse(err)
+}
+
+// setLog shows the log of the libraries if it is asked for; a plane that starts
+// sends it elsewhere then.
+func setLog(env *Env) error {
+	level, err := env.LogLevel()
+	if level > 0 {
+		env.SetLog(env.Err, level)
+	}
+	return err
 }
 
 // refuseUnknown makes each command that only has others below it name a wrong
@@ -64,16 +146,17 @@ func refuseUnknown(cmd *cobra.Command) {
 		return
 	}
 	cmd.Args = cobra.ArbitraryArgs // so that RunE sees them
-	cmd.SuggestionsMinimumDistance = 2
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		err := fmt.Errorf("unknown command %q", args[0])
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			err = fmt.Errorf("%w: did you mean %q?", err, near[0])
+		var known []string
+		for _, child := range cmd.Commands() {
+			if child.IsAvailableCommand() {
+				known = append(append(known, child.Name()), child.Aliases...)
+			}
 		}
-		return command.Misuse(err)
+		return command.Misuse(fmt.Errorf("unknown command %q%s", args[0], nearest.Hint(args[0], known)))
 	}
 }
 
@@ -82,12 +165,25 @@ func refuseUnknown(cmd *cobra.Command) {
 // command has of its own.
 func Run(ctx context.Context, env *Env, args []string) int {
 	root := New(env)
+	if p, ok := external(env, root, args); ok {
+		return exitStatus(env, root, p.Exec())
+	}
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if by, ok := errors.AsType[command.Interrupted](context.Cause(ctx)); ok && err != nil {
 		err = command.StatusError{Status: 128 + int(by.Signal), Cause: err}
 	}
 	return exitStatus(env, cmd, err)
+}
+
+// external is the program on PATH that a command line means which names no
+// command of ours.
+func external(env *Env, root *cobra.Command, args []string) (plugin.Plugin, bool) {
+	cmd, _, err := root.Find(args)
+	if err != nil || cmd != root || len(args) > 0 && strings.HasPrefix(args[0], "__") { // completion has such commands
+		return plugin.Plugin{}, false
+	}
+	return plugin.Find(&env.Env, args)
 }
 
 // exitStatus reports an error of cmd and returns the exit status for it.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
+	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
@@ -82,7 +84,7 @@ those that it runs with, and fails otherwise.`,
 					return fmt.Errorf("find directory of simulated machines: %w", err)
 				}
 			}
-			o.Dir, o.Version = dir, buildVersion().Version
+			o.Dir, o.Version = dir, buildinfo.Read().Version
 			o.Flags, o.given = flagsOf(cmd)
 			return run(cmd.Context(), env, o)
 		},
@@ -97,7 +99,7 @@ those that it runs with, and fails otherwise.`,
 	f.StringVar(&o.EtcdCertFile, "etcd-certfile", "", "client certificate for --etcd-servers")
 	f.StringVar(&o.EtcdKeyFile, "etcd-keyfile", "", "key of --etcd-certfile")
 	f.StringVar(&o.EtcdPrefix, "etcd-prefix", "", "prefix of all keys in --etcd-servers (default /registry)")
-	f.StringSliceVar(&o.Providers, "providers", nil, "controllers to run (default core,kubeadm,local)")
+	f.StringSliceVar(&o.Providers, "providers", nil, "controllers to run (default core,kubeadm,local,certificates)")
 	f.Var(&o.FeatureGates, "feature-gates", features.Usage)
 	f.Var(&o.SkipMigration, "skip-crd-migration-phases", crdmigrator.Usage)
 	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address to serve metrics of the controllers on; by TLS with authentication, unless it is of the loopback interface")
@@ -131,6 +133,9 @@ func flagsOf(cmd *cobra.Command) (all map[string]string, given []string) {
 }
 
 func runUp(ctx context.Context, env *Env, o upOptions) error {
+	if env.StartPlane == nil {
+		return fmt.Errorf("this program is for %s/%s and has no management plane in it, only its client: run `capstan up` on Linux, and name that plane here with --kubeconfig", runtime.GOOS, runtime.GOARCH)
+	}
 	if o.detach {
 		return detach(ctx, env, o)
 	}

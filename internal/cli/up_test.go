@@ -16,7 +16,7 @@ import (
 func parseUp(t *testing.T, args []string) upOptions {
 	t.Helper()
 	var got upOptions
-	env := &Env{Env: command.Env{Name: "capstan", Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}}
+	env := &Env{Env: command.Env{Name: "capstan", Out: io.Discard, Err: io.Discard, LookupEnv: func(string) (string, bool) { return "", false }}}
 	cmd := newUp(env, func(_ context.Context, _ *Env, o upOptions) error { got = o; return nil })
 	cmd.SetArgs(args)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true

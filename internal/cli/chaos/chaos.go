@@ -5,14 +5,11 @@
 package chaos
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -146,8 +143,10 @@ func (o *options) run(ctx context.Context, env *command.Env) error {
 		}
 		return nil
 	}
-	if err := o.confirm(ctx, env); err != nil {
-		return err
+	if !o.yes {
+		if err := env.Confirm(ctx, "Things go wrong there on purpose."); err != nil {
+			return err
+		}
 	}
 	file, err := o.create(env, h)
 	if err != nil {
@@ -182,35 +181,6 @@ func (o *options) header(ctx context.Context, env *command.Env, r *runner, mgmt 
 	}
 	h.Clusters = clusters
 	return h, err
-}
-
-// confirm asks whether to go on.
-func (o *options) confirm(ctx context.Context, env *command.Env) error {
-	if o.yes {
-		return nil
-	}
-	env.Say("Things go wrong there on purpose. Go on? [y/N]")
-	type line struct {
-		text string
-		err  error
-	}
-	answers := make(chan line, 1)
-	go func() { // who never answers holds it until the program ends
-		text, err := bufio.NewReader(io.LimitReader(env.In, 100)).ReadString('\n')
-		answers <- line{text, err}
-	}()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case answer := <-answers:
-		switch text := strings.ToLower(strings.TrimSpace(answer.text)); {
-		case text == "y" || text == "yes":
-			return nil
-		case text == "" && answer.err != nil:
-			return command.Misuse(errors.New("nobody is there to be asked: say --yes"))
-		}
-		return errors.New("nothing was changed")
-	}
 }
 
 // create makes the file of a run.

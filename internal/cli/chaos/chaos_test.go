@@ -261,24 +261,3 @@ func TestOnlySimulatedClustersAreFound(t *testing.T) {
 		}
 	}
 }
-
-func TestOneIsAskedBefore(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		options options
-		in      string
-		want    string
-	}{
-		"yes":            {options{}, "y\n", "<nil>"},
-		"YES at the end": {options{}, "YES", "<nil>"},
-		"no":             {options{}, "n\n", "nothing was changed"},
-		"just a line":    {options{}, "\n", "nothing was changed"},
-		"nobody":         {options{}, "", "nobody is there to be asked: say --yes"},
-		"not asked":      {options{yes: true}, "", "<nil>"},
-	} {
-		env := &command.Env{In: strings.NewReader(tc.in), Err: &bytes.Buffer{}}
-		if err := tc.options.confirm(t.Context(), env); fmt.Sprint(err) != tc.want {
-			t.Errorf("%s: got %v, want %q", name, err, tc.want)
-		}
-	}
-}

@@ -30,23 +30,35 @@ type Env struct {
 	Name     string
 	In       io.Reader
 	Out, Err io.Writer
-	// Getenv reads the environment.
-	Getenv func(string) string
+	// LookupEnv reads the environment.
+	LookupEnv func(string) (string, bool)
 	// Now tells the time.
 	Now func() time.Time
 	// Terminal says that Out is one, so that colours are welcome.
 	Terminal bool
+	// Interactive says that somebody sits at In, and can be asked.
+	Interactive bool
+	// Size is how many columns and lines it has; nil, or 0, where that is not known.
+	Size func() (columns, lines int)
+
+	global global
+}
+
+// Getenv reads the environment; what is not there is empty.
+func (e *Env) Getenv(name string) string {
+	value, _ := e.LookupEnv(name)
+	return value
 }
 
 // Say writes a line for people, to stderr. What others wrote in it, such as
 // the message of a condition, cannot command the terminal.
-func (e *Env) Say(format string, args ...any) { say(e.Err, format, args) }
+func (e *Env) Say(format string, args ...any) { e.say(e.Err, format, args) }
 
 // Print is Say to stdout.
-func (e *Env) Print(format string, args ...any) { say(e.Out, format, args) }
+func (e *Env) Print(format string, args ...any) { e.say(e.Out, format, args) }
 
-func say(w io.Writer, format string, args []any) {
-	_, _ = fmt.Fprintln(w, plaintext.Escape(fmt.Sprintf(format, args...)))
+func (e *Env) say(w io.Writer, format string, args []any) {
+	_, _ = fmt.Fprintln(w, plaintext.Escape(e.inName(fmt.Sprintf(format, args...))))
 }
 
 // PrintObject writes v to stdout in the format json or yaml.

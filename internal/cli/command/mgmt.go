@@ -68,10 +68,23 @@ func (m Mgmt) String() string { return m.chosen }
 // the plane that is there by default.
 func (f *MgmtFlags) Load(env *Env) (Mgmt, error) {
 	m, err := f.choose(env)
-	if err == nil {
+	return m.warn(env), err
+}
+
+// LoadKubeconfig reads the kubeconfig that a flag names, of a management cluster that
+// is not the one that a command works on.
+func LoadKubeconfig(env *Env, flag, path, context string) (Mgmt, error) {
+	f := MgmtFlags{context: context}
+	m, err := f.load(clientcmd.ClientConfigLoadingRules{ExplicitPath: path}, flag+" "+path, "is it running?")
+	return m.warn(env), err
+}
+
+// warn has the warnings of the API server told.
+func (m Mgmt) warn(env *Env) Mgmt {
+	if m.Config != nil {
 		m.Config.WarningHandlerWithContext = &warnings{env: env, told: map[string]bool{}}
 	}
-	return m, err
+	return m
 }
 
 // warnings tells each warning of an API server once.

@@ -92,7 +92,7 @@ func TestTheCommandLineChoosesBeforeTheEnvironment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			environment := map[string]string{"XDG_DATA_HOME": home, "KUBECONFIG": tc.variable}
-			m, _, err := choose(&Env{Getenv: func(key string) string { return environment[key] }}, tc.args...)
+			m, _, err := choose(&Env{LookupEnv: func(key string) (string, bool) { return environment[key], true }}, tc.args...)
 			if want := tc.err + tc.misuse; want != "" {
 				if err == nil || !strings.Contains(err.Error(), want) || errors.As(err, new(UsageError)) != (tc.misuse != "") {
 					t.Fatalf("%s: error %v, want one with %q", m, err, want)
@@ -108,7 +108,7 @@ func TestTheCommandLineChoosesBeforeTheEnvironment(t *testing.T) {
 
 func TestWithoutAHomeAManagementClusterMustBeNamed(t *testing.T) {
 	t.Parallel()
-	_, _, err := choose(&Env{Getenv: func(string) string { return "" }})
+	_, _, err := choose(&Env{LookupEnv: func(string) (string, bool) { return "", false }})
 	if err == nil || !strings.Contains(err.Error(), "name one with --kubeconfig or --data-dir") {
 		t.Errorf("error %v", err)
 	}
@@ -118,7 +118,7 @@ func TestACommandLineThatIsSuggestedMeansTheSameManagementCluster(t *testing.T) 
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "d")
 	writeKubeconfig(t, dir, "https://d:6443", "authority")
-	env := &Env{Getenv: func(string) string { return "" }}
+	env := &Env{LookupEnv: func(string) (string, bool) { return "", false }}
 	m, repeat, err := choose(env, "--kubeconfig-context", "other", "--data-dir", dir)
 	if want := " --kubeconfig-context other --data-dir " + dir; err != nil || repeat != want || m.Namespace != "other" {
 		t.Errorf("repeat %q, namespace %q, error %v; want %q and other", repeat, m.Namespace, err, want)
@@ -139,7 +139,7 @@ func TestWhoeverDoesNotAnswerIsNamedWithTheRemedy(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "d")
 			writeKubeconfig(t, dir, tc.server, "") // without an authority, those of the system count
-			m, _, err := choose(&Env{Getenv: func(string) string { return "" }}, "--data-dir", dir)
+			m, _, err := choose(&Env{LookupEnv: func(string) (string, bool) { return "", false }}, "--data-dir", dir)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,7 +12,7 @@ import (
 
 // OutputFlag adds -o with the formats that a command knows.
 func OutputFlag(cmd *cobra.Command, output *string, otherwise string, formats ...string) {
-	usage := strings.Join(formats, " or ")
+	usage := oneOf(formats)
 	if otherwise != "" {
 		usage += "; " + otherwise + " if empty"
 	}
@@ -25,5 +25,13 @@ func CheckOutput(output string, formats ...string) error {
 	if output == "" || slices.Contains(formats, output) {
 		return nil
 	}
-	return Misuse(fmt.Errorf("--output %q is not known: use %s", output, strings.Join(formats, " or ")))
+	return Misuse(fmt.Errorf("--output %q is not known: use %s", output, oneOf(formats)))
+}
+
+func oneOf(formats []string) string {
+	last := len(formats) - 1
+	if last == 0 {
+		return formats[0]
+	}
+	return strings.Join(formats[:last], ", ") + " or " + formats[last]
 }

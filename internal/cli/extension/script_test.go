@@ -45,9 +45,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			plane := testenv.Start(t)
-			home, bin := filepath.Join(env.WorkDir, "home"), filepath.Join(env.WorkDir, "bin")
 			for key, value := range map[string]string{
-				"HOME": home, "PATH": bin + string(filepath.ListSeparator) + env.Getenv("PATH"),
 				"KUBECONFIG": plane.Kubeconfig, "NAME": plane.Namespace, "URL": url, "CA": ca, "GROWING": growing.URL,
 				"SERVICE": "default/" + serviceName, "PORT": url[strings.LastIndex(url, ":")+1:],
 			} {
@@ -57,7 +55,7 @@ func TestScripts(t *testing.T) {
 			service.Namespace, service.Name = "default", serviceName
 			service.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}
 			return errors.Join(client.IgnoreAlreadyExists(plane.Client.Create(t.Context(), service)),
-				os.Mkdir(home, 0o700), os.Mkdir(bin, 0o700), os.Symlink(program, filepath.Join(bin, "capstan")))
+				builder.Home(env, program))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": builder.Exits,

@@ -3,9 +3,6 @@
 package provider_test
 
 import (
-	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -23,11 +20,8 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
-			home, bin := filepath.Join(env.WorkDir, "home"), filepath.Join(env.WorkDir, "bin")
-			env.Setenv("HOME", home)
-			env.Setenv("PATH", bin+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("KUBECONFIG", testenv.Start(t).Kubeconfig)
-			return errors.Join(os.Mkdir(home, 0o700), os.Mkdir(bin, 0o700), os.Symlink(program, filepath.Join(bin, "capstan")))
+			return builder.Home(env, program)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": builder.Exits},
 	})

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"os"
+
+	"k8s.io/klog/v2"
+
+	"github.com/capstan-dev/capstan/internal/app/plane"
+	"github.com/capstan-dev/capstan/internal/cli"
+)
+
+// planes prepares the process to be a management plane, and returns what starts
+// one.
+func planes() func(context.Context, cli.PlaneOptions) (cli.Plane, error) {
+	if os.Getenv("GOGC") == "" {
+		plane.TuneHeap()
+	}
+	fatal := plane.CatchExits()
+	return func(ctx context.Context, o cli.PlaneOptions) (cli.Plane, error) {
+		p, err := plane.Start(ctx, plane.Options{
+			Dir: o.Dir, SimulatedDir: o.SimulatedDir, Listen: o.Listen, EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile,
+			EtcdKeyFile: o.EtcdKeyFile, EtcdPrefix: o.EtcdPrefix, Providers: o.Providers, FeatureGates: o.FeatureGates, SkipMigration: o.SkipMigration, MetricsAddress: o.MetricsAddress,
+			ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
+			PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics, Version: o.Version, Flags: o.Flags, Fatal: fatal, Progress: o.Progress, Log: klog.Background(),
+		})
+		if err != nil {
+			return nil, err // not p: a nil *Plane is not a nil cli.Plane
+		}
+		return p, nil
+	}
+}

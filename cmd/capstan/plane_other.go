@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package main
+
+import (
+	"context"
+
+	"github.com/capstan-dev/capstan/internal/cli"
+)
+
+// planes starts none: a plane runs on Linux, and elsewhere this program is the
+// client of one.
+func planes() func(context.Context, cli.PlaneOptions) (cli.Plane, error) { return nil }

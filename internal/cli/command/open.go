@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/capstan-dev/capstan/clusterctl"
+)
+
+// Open connects to the management cluster that the flags choose. An empty
+// namespace is replaced by that of the kubeconfig.
+func (f *MgmtFlags) Open(env *Env, namespace *string) (*clusterctl.Client, error) {
+	c, _, err := f.Connect(env, namespace)
+	return c, err
+}
+
+// OpenToChange is Open for a command that changes something: it names what it
+// changes first.
+func (f *MgmtFlags) OpenToChange(env *Env, namespace *string) (*clusterctl.Client, error) {
+	c, m, err := f.Connect(env, namespace)
+	if err == nil {
+		env.Say("Management cluster: %s", m)
+	}
+	return c, err
+}
+
+// Connect is Open for a command that also needs to name the management cluster.
+func (f *MgmtFlags) Connect(env *Env, namespace *string) (*clusterctl.Client, Mgmt, error) {
+	m, err := f.Load(env)
+	if err != nil {
+		return nil, m, err
+	}
+	if *namespace == "" {
+		*namespace = m.Namespace
+	}
+	c, err := clusterctl.New(m.Config)
+	if err == nil {
+		c.Flags = f.Repeat()
+	}
+	return c, m, err
+}
+
+// Tell tells what happens, and how long after its first call. The text may have lines
+// of its own, which stay behind the time.
+func (e *Env) Tell() func(text string) {
+	started := e.Now()
+	return func(text string) {
+		e.Say("%5.1fs  %s", e.Now().Sub(started).Seconds(), strings.ReplaceAll(text, "\n", "\n        "))
+	}
+}
+
+// Progress is Tell for events.
+func (e *Env) Progress() func(clusterctl.Event) {
+	tell := e.Tell()
+	return func(event clusterctl.Event) { tell(event.Text) }
+}
+
+// ExactlyOneName asks for the name of a cluster.
+func ExactlyOneName(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return Misuse(fmt.Errorf("the name of one cluster is needed: %s", cmd.UseLine()))
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"path/filepath"
+
+	"github.com/capstan-dev/capstan/clusterctl/config"
+	"github.com/capstan-dev/capstan/clusterctl/repository"
+)
+
+// goProxy is what GOPROXY is for go's own commands unless it is set. The build asks
+// go and links the answer in; without it, GitHub's API lists the versions.
+var goProxy string
+
+// Sources are the configuration, and how the repositories of providers are reached.
+func (e *Env) Sources() (*config.Config, repository.Options, error) {
+	c, err := e.Config()
+	if err != nil {
+		return nil, repository.Options{}, err
+	}
+	o, err := e.Repositories()
+	return c, o, err
+}
+
+// Repositories says how the repositories of providers are reached.
+func (e *Env) Repositories() (repository.Options, error) {
+	c, err := e.Config()
+	if err != nil {
+		return repository.Options{}, err
+	}
+	overrides, err := c.Overrides()
+	return repository.Options{Overrides: overrides, Variable: c.Variable, GoProxy: goProxy, Cache: e.releasesDir()}, err
+}
+
+// releasesDir is where the files of releases are kept once they were fetched; empty
+// when the environment names no home.
+func (e *Env) releasesDir() string {
+	cache := e.Getenv("XDG_CACHE_HOME")
+	if home := e.Getenv("HOME"); cache == "" && home != "" {
+		cache = filepath.Join(home, ".cache")
+	}
+	if !filepath.IsAbs(cache) {
+		return ""
+	}
+	return filepath.Join(cache, "capstan", "releases")
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plugin runs programs on PATH as commands, as kubectl does: the program
+// capstan-foo-bar is the command "capstan foo bar". What is built in comes first.
+package plugin
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/capstan-dev/capstan/internal/cli/command"
+)
+
+// Plugin is a program, and what it is called with.
+type Plugin struct {
+	path string
+	args []string
+}
+
+// Find looks on PATH for the program of a command line: that which takes most of
+// its words as a name. Flags before the name are the business of commands that
+// are built in. Programs that were written for clusterctl serve as well.
+func Find(env *command.Env, args []string) (Plugin, bool) {
+	words := args
+	if i := slices.IndexFunc(args, endsName); i >= 0 {
+		words = args[:i]
+	}
+	for n := len(words); n > 0; n-- {
+		// A dash parts words, so that one in a word is another character.
+		name := strings.ReplaceAll(strings.Join(words[:n], " "), "-", "_")
+		for _, prefix := range []string{env.Name, "capstan", "clusterctl"} {
+			if path := look(env.Getenv("PATH"), prefix+"-"+strings.ReplaceAll(name, " ", "-")); path != "" {
+				return Plugin{path, args[n:]}, true
+			}
+		}
+	}
+	return Plugin{}, false
+}
+
+// endsName says that a word is no part of the name of a program.
+func endsName(word string) bool {
+	return word == "" || strings.HasPrefix(word, "-") || strings.ContainsAny(word, " /"+string(filepath.Separator))
+}
+
+// look finds an executable file in the folders of path. A folder that depends on
+// where the user stands is passed over: what lies there is anybody's.
+func look(path, name string) string {
+	for _, dir := range filepath.SplitList(path) {
+		file := filepath.Join(dir, name)
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return file
+		}
+	}
+	return ""
+}
+
+// Exec lets the program take the place of this one, so that its exit status and
+// what signals do to it are its own. It returns only an error.
+func (p Plugin) Exec() error {
+	err := syscall.Exec(p.path, append([]string{p.path}, p.args...), os.Environ())
+	return fmt.Errorf("run plugin %s: %w: is it a program for this machine, or a script that begins with #!?", p.path, err)
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rollout has the commands that change how many machines a cluster has,
+// and which: rollout, scale, and upgrade cluster.
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/clusterctl/rollout"
+	"github.com/capstan-dev/capstan/internal/cli/command"
+)
+
+// target is the management cluster and the namespace that a command works on.
+type target struct {
+	mgmt      command.MgmtFlags
+	namespace string
+}
+
+func (t *target) add(cmd *cobra.Command, env *command.Env) {
+	t.mgmt.Add(cmd, env)
+	cmd.Flags().StringVarP(&t.namespace, "namespace", "n", "", "namespace of the objects (default: that of the kubeconfig)")
+}
+
+// open connects, and completes the namespace; what changes something names what
+// it changes.
+func (t *target) open(env *command.Env, changes bool) (*rollout.Client, error) {
+	m, err := t.mgmt.Load(env)
+	if err != nil {
+		return nil, err
+	}
+	if t.namespace == "" {
+		t.namespace = m.Namespace
+	}
+	if changes {
+		env.Say("Management cluster: %s", m)
+	}
+	c, err := client.New(m.Config, client.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the management cluster: %w", err)
+	}
+	return rollout.New(c), nil
+}
+
+// Kinds that commands take: those that roll out, those that can be paused, and
+// those whose number of machines can change.
+var (
+	kinds       = []string{"MachineDeployment", "KubeadmControlPlane"}
+	withCluster = slices.Concat(kinds, []string{"Cluster"})
+	scalable    = slices.Concat(kinds, []string{"MachineSet", "MachinePool"})
+)
+
+// objects reads arguments that are KIND/NAME, all before anything is asked, and
+// connects.
+func (t *target) objects(cmd *cobra.Command, env *command.Env, changes bool, args []string, allowed []string) (*rollout.Client, []rollout.Object, error) {
+	if len(args) == 0 {
+		return nil, nil, command.Misuse(fmt.Errorf("an object is needed: %s", cmd.UseLine()))
+	}
+	var objects []rollout.Object
+	for _, arg := range args {
+		o, err := rollout.Parse(arg, "", allowed...)
+		if err != nil {
+			return nil, nil, command.Misuse(err)
+		}
+		objects = append(objects, o)
+	}
+	c, err := t.open(env, changes)
+	for i := range objects {
+		objects[i].Namespace = t.namespace
+	}
+	return c, objects, err
+}
+
+// New returns the command rollout.
+func New(env *command.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rollout",
+		Short: "Pause, resume, restart and follow rollouts",
+		Long: `Pause, resume, restart and follow the rollouts of MachineDeployments and
+KubeadmControlPlanes. Of a Cluster, pause and resume stop all its controllers.`,
+	}
+	cmd.AddCommand(
+		newVerb(env, verb{use: "pause", short: "Stop the rollouts of objects", done: "%s is paused", kinds: withCluster,
+			act: (*rollout.Client).Pause}),
+		newVerb(env, verb{use: "resume", short: "Let paused objects go on", done: "%s goes on", kinds: withCluster,
+			act: (*rollout.Client).Resume}),
+		newVerb(env, verb{use: "restart", short: "Replace all machines of objects", done: "%s replaces its machines", kinds: kinds,
+			act: func(c *rollout.Client, ctx context.Context, o rollout.Object) error {
+				return c.Restart(ctx, o, env.Now())
+			}}),
+		newStatus(env))
+	return cmd
+}
+
+// Alpha returns the command alpha, under which clusterctl has rollout.
+func Alpha(env *command.Env) *cobra.Command {
+	cmd := &cobra.Command{Use: "alpha", Short: "clusterctl's name for what is not final there"}
+	cmd.AddCommand(New(env))
+	return cmd
+}
+
+type verb struct {
+	use, short, done string
+	kinds            []string
+	act              func(*rollout.Client, context.Context, rollout.Object) error
+}
+
+func newVerb(env *command.Env, v verb) *cobra.Command {
+	var t target
+	cmd := &cobra.Command{
+		Use:     v.use + " KIND/NAME...",
+		Short:   v.short,
+		Example: "  capstan rollout " + v.use + " machinedeployment/demo-md-0\n  capstan rollout " + v.use + " kubeadmcontrolplane/demo-control-plane",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, objects, err := t.objects(cmd, env, true, args, v.kinds)
+			if err != nil {
+				return err
+			}
+			var errs []error
+			for _, o := range objects {
+				if err := v.act(c, cmd.Context(), o); err != nil {
+					errs = append(errs, err)
+					continue
+				}
+				env.Print(v.done, o)
+			}
+			return errors.Join(errs...)
+		},
+	}
+	t.add(cmd, env)
+	return cmd
+}
+
+func newStatus(env *command.Env) *cobra.Command {
+	var t target
+	var w waiting
+	cmd := &cobra.Command{
+		Use:   "status KIND/NAME...",
+		Short: "Follow rollouts until they are done",
+		Long: `Follow the rollouts of objects until each has all machines that it asks for, up
+to date and available. Without --wait it tells how far they are.`,
+		Example: "  capstan rollout status machinedeployment/demo-md-0 --wait=false",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, objects, err := t.objects(cmd, env, false, args, scalable)
+			if err != nil {
+				return err
+			}
+			for _, o := range objects {
+				if err := w.follow(cmd.Context(), env, func(ctx context.Context, tell func(string)) error { return c.Wait(ctx, o, tell) }); err != nil {
+					return fmt.Errorf("%s: %w", o, err)
+				}
+				s, err := c.Status(cmd.Context(), o)
+				if err != nil {
+					return err
+				}
+				env.Print("%s", s.Text)
+			}
+			return nil
+		},
+	}
+	t.add(cmd, env)
+	w.add(cmd, true)
+	return cmd
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package simulated holds the commands for what is kept of simulated clusters on
+// this host, whether a plane runs them or not.
+package simulated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/simulated"
+	"github.com/capstan-dev/capstan/internal/simulated/statedir"
+)
+
+type options struct {
+	env         *command.Env
+	dir, output string
+	dryRun, yes bool
+}
+
+// New returns the command simulated.
+func New(env *command.Env) *cobra.Command {
+	o := &options{env: env}
+	cmd := &cobra.Command{
+		Use:   "simulated",
+		Short: "See and remove what is kept of simulated clusters",
+		Long: `See and remove what is kept of simulated clusters on this host.
+
+It belongs to the host and not to a plane: it stays when a plane ends, and when the
+objects of a cluster have gone without having been deleted, until somebody takes the
+cluster up again. What a plane runs is never touched.`,
+		Args: command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	list := &cobra.Command{
+		Use:   "list",
+		Short: "List what is kept, who uses it, and how large it is",
+		Args:  command.NoArgs,
+		RunE:  func(*cobra.Command, []string) error { return o.list() },
+	}
+	command.OutputFlag(list, &o.output, "a table", "json", "yaml")
+	remove := &cobra.Command{
+		Use:   "remove NAME...",
+		Short: "Remove what is kept of clusters that no plane runs",
+		Long: `Remove what is kept of clusters that no plane runs: their machines are gone then,
+and cannot be taken up again. NAME is NAMESPACE/NAME, or an identity as list has it.`,
+		Example: "  capstan simulated remove default/demo",
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    func(cmd *cobra.Command, names []string) error { return o.remove(cmd.Context(), names) },
+	}
+	prune := &cobra.Command{
+		Use:   "prune",
+		Short: "Remove what nobody will ask for again",
+		Long: `Remove what is kept of clusters that nobody will ask for again, as far as this host
+can tell: a plane has released them, or the data directory of the plane that ran
+them last is gone. Those of planes that are only stopped stay.`,
+		Args: command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.remove(cmd.Context(), nil) },
+	}
+	cmd.AddCommand(list, remove, prune)
+	cmd.PersistentFlags().StringVar(&o.dir, "simulated-dir", env.DefaultSimulatedDir(), "folder that keeps simulated machines")
+	_ = cmd.MarkPersistentFlagDirname("simulated-dir")
+	for _, c := range []*cobra.Command{remove, prune} {
+		c.Flags().BoolVar(&o.dryRun, "dry-run", false, "only tell what would be removed")
+		c.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	}
+	return cmd
+}
+
+// kept is what is kept of one cluster.
+type kept struct {
+	Name     string `json:"name"` // namespace and name; empty if that cannot be read
+	Identity string `json:"identity"`
+	Running  bool   `json:"running"`
+	UsedBy   string `json:"usedBy,omitempty"` // runs it, or ran it last
+	Bytes    int64  `json:"bytes"`
+}
+
+func (o *options) read() ([]kept, error) {
+	if o.dir == "" {
+		return nil, command.Misuse(errors.New("--simulated-dir is needed: neither XDG_DATA_HOME nor HOME says where simulated machines are kept"))
+	}
+	all, err := statedir.List(o.dir)
+	if err != nil {
+		return nil, err
+	}
+	out := []kept{}
+	for _, k := range all {
+		out = append(out, kept{Name: simulated.NameOf(k.Path), Identity: k.ID, Running: k.Held, UsedBy: k.Holder, Bytes: k.Bytes})
+	}
+	return out, nil
+}
+
+func (o *options) list() error {
+	if err := command.CheckOutput(o.output, "json", "yaml"); err != nil {
+		return err
+	}
+	all, err := o.read()
+	if err != nil {
+		return err
+	}
+	if o.output != "" {
+		return o.env.PrintObject(all, o.output)
+	}
+	t := o.env.Table("NAME", "IDENTITY", "STATE", "USED BY", "SIZE")
+	for _, k := range all {
+		state := "Idle"
+		if k.Running {
+			state = "Running"
+		}
+		t.Row(orDash(k.Name), k.Identity, state, orDash(k.UsedBy), size(k.Bytes))
+	}
+	return t.Flush()
+}
+
+// remove gives up the clusters of these names, or all that nobody will ask for.
+func (o *options) remove(ctx context.Context, names []string) error {
+	all, err := o.read()
+	if err != nil {
+		return err
+	}
+	chosen, err := choose(all, names)
+	if err != nil {
+		return err
+	}
+	if len(chosen) == 0 {
+		o.env.Say("There is nothing to remove in %s.", o.dir)
+		return nil
+	}
+	var bytes int64
+	for _, k := range chosen {
+		bytes += k.Bytes
+		o.env.Print("%s  %s  %s", orDash(k.Name), k.Identity, size(k.Bytes))
+	}
+	if o.dryRun {
+		return nil
+	}
+	if !o.yes {
+		if err := o.env.Confirm(ctx, fmt.Sprintf("The machines of %d clusters are removed for good, %s in all.", len(chosen), size(bytes))); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, k := range chosen {
+		if err := statedir.Remove(o.dir, k.Identity); err != nil {
+			errs = append(errs, fmt.Errorf("remove %s: %w", k.Identity, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// choose finds what is asked for by name; without names what nobody will ask for.
+func choose(all []kept, names []string) (chosen []kept, err error) {
+	for _, k := range all {
+		if len(names) == 0 && !k.Running && abandoned(k.UsedBy) {
+			chosen = append(chosen, k)
+		}
+	}
+	for _, name := range names {
+		var found []kept
+		for _, k := range all {
+			if k.Identity == name || k.Name == name {
+				found = append(found, k)
+			}
+		}
+		switch {
+		case len(found) == 0:
+			return nil, fmt.Errorf("nothing is kept of %s: `capstan simulated list` shows what is", name)
+		case len(found) > 1:
+			return nil, fmt.Errorf("several clusters are called %s: name one by its identity, as `capstan simulated list` has it", name)
+		case found[0].Running:
+			return nil, fmt.Errorf("%s is run by %s: delete its Cluster there", name, found[0].UsedBy)
+		}
+		chosen = append(chosen, found[0])
+	}
+	return chosen, nil
+}
+
+// abandoned reports whether whoever used it last has released it, or is gone.
+func abandoned(by string) bool {
+	if by == "" {
+		return true
+	}
+	dir, isPlane := strings.CutPrefix(by, "the plane on ")
+	if !isPlane {
+		return false
+	}
+	_, err := os.Stat(dir)
+	return errors.Is(err, os.ErrNotExist)
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func size(bytes int64) string { return fmt.Sprintf("%d KiB", (bytes+1023)/1024) }
