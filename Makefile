@@ -2,11 +2,19 @@
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
+# Who asks for versions of providers asks whom go itself would ask: what its default is, go knows.
+LDFLAGS = -s -w -X github.com/capstan-dev/capstan/internal/cli/command.goProxy=$(shell env -u GOPROXY GOENV=off go env GOPROXY)
 TOOL := go tool -modfile=go.tools.mod
 
-.PHONY: build quickstart run-sample-extension test fmt vet lint unit peer generate verify bench gobench differ kills moves chaos clean
+.PHONY: build release release-check quickstart run-sample-extension test fmt vet lint unit peer generate verify bench gobench differ kills moves chaos clean
 
-build: ; go build -ldflags '-s -w' -o bin/ ./cmd/...
+build: ; go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+
+# Programs, checksums, bills of materials and installers in dist/.
+release: ; go run ./build/release -ldflags '$(LDFLAGS)'
+
+# Two releases are the same, byte for byte, also when nothing of the first is cached.
+release-check: ; rm -rf dist.one dist.two && go run ./build/release -ldflags '$(LDFLAGS)' -out dist.one && GOCACHE=$$(mktemp -d) go run ./build/release -ldflags '$(LDFLAGS)' -out dist.two && diff -r dist.one dist.two && rm -rf dist.one dist.two
 
 quickstart: build ; build/quickstart.sh
 
@@ -47,4 +55,4 @@ kills: ; CAPSTAN_KILLS=all go test -count 1 -timeout 0 -v -run TestATopologySurv
 # A fleet goes through many hours of chaos, not through a few.
 chaos: ; CAPSTAN_CHAOS_SEEDS=$${SEEDS:-100} CAPSTAN_CHAOS_SEED=$${SEED:-$$RANDOM} go test -count 1 -timeout 0 -v -run TestAFleetOutlivesChaos ./internal/sim
 
-clean: ; rm -rf bin
+clean: ; rm -rf bin dist dist.*

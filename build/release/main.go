@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command release builds what a release consists of: programs, a list of the
+// modules in each, completion files, a systemd unit, an installer, a Homebrew
+// formula, and the checksums of all. Of one commit, one Go version and the same
+// flags it makes the same files byte for byte: nothing in them is the time, the
+// place or the machine of the build.
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"text/template"
+)
+
+// platforms are what programs are built for; those that hold a management plane
+// run on Linux alone.
+var platforms = []struct{ program, os, arch string }{
+	{"capstan", "linux", "amd64"}, {"capstan", "linux", "arm64"},
+	{"capstan", "darwin", "amd64"}, {"capstan", "darwin", "arm64"},
+	{"capstan-manager", "linux", "amd64"}, {"capstan-manager", "linux", "arm64"},
+}
+
+//go:embed files
+var files embed.FS
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	out, ldflags := flag.String("out", "dist", "folder to write to; it must not be there"), flag.String("ldflags", "-s -w", "flags of the Go linker")
+	flag.Parse()
+	err := run(ctx, *out, *ldflags)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+// run writes a release into a folder that is not there yet, or nothing: what was
+// built without its checksums is no release.
+func run(ctx context.Context, out, ldflags string) error {
+	if _, err := os.Stat(out); err == nil {
+		return fmt.Errorf("%s is there already: remove it, or name another folder with -out", out)
+	}
+	dir := out + ".part"
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
+		return err
+	}
+	var version string
+	for _, p := range platforms {
+		file := filepath.Join(dir, strings.Join([]string{p.program, p.os, p.arch}, "_"))
+		if err := build(ctx, file, "./cmd/"+p.program, p.os, p.arch, ldflags); err != nil {
+			return err
+		}
+		built, err := describe(file)
+		if err != nil {
+			return err
+		}
+		version = built
+	}
+	if err := completions(ctx, dir); err != nil {
+		return err
+	}
+	if err := fill(dir, version); err != nil {
+		return err
+	}
+	if err := writeSums(dir); err != nil {
+		return err
+	}
+	return os.Rename(dir, out)
+}
+
+// build compiles one program.
+func build(ctx context.Context, file, pkg, goos, arch, ldflags string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", ldflags, "-o", file, pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+arch)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("build %s for %s/%s: %w", pkg, goos, arch, err)
+	}
+	return nil
+}
+
+// describe lists the modules of a program beside it, and returns its version.
+func describe(file string) (version string, err error) {
+	info, err := buildinfo.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read what %s is made of: %w", file, err)
+	}
+	sum, err := checksum(file)
+	if err != nil {
+		return "", err
+	}
+	list, err := billOfMaterials(filepath.Base(file), sum, info)
+	if err != nil {
+		return "", err
+	}
+	return info.Main.Version, os.WriteFile(file+".spdx.json", list, 0o644)
+}
+
+// completions lets the program for this machine write its completion files.
+func completions(ctx context.Context, dir string) error {
+	program := filepath.Join(dir, "capstan_"+runtime.GOOS+"_"+runtime.GOARCH)
+	// It calls itself by the name of its file, and the files are for its own.
+	named := filepath.Join(dir, "capstan")
+	if err := os.Link(program, named); err != nil {
+		return fmt.Errorf("write completion files: releases are built on one of their platforms: %w", err)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		text, err := exec.CommandContext(ctx, named, "completion", shell).Output()
+		if err != nil {
+			return fmt.Errorf("write the completion file of %s: %w", shell, err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "capstan.completion."+shell), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return os.Remove(named)
+}
+
+// fill writes the files that know the checksums of the programs.
+func fill(dir, version string) error {
+	t, err := template.New("").Delims("<<", ">>").ParseFS(files, "files/*")
+	if err != nil {
+		return err
+	}
+	sums := map[string]string{}
+	for _, p := range platforms {
+		name := strings.Join([]string{p.program, p.os, p.arch}, "_")
+		if sums[name], err = checksum(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	for _, tmpl := range t.Templates() {
+		var text strings.Builder
+		if err := tmpl.Execute(&text, map[string]any{"Version": version, "Sums": sums}); err != nil {
+			return err
+		}
+		mode := os.FileMode(0o644)
+		if strings.HasSuffix(tmpl.Name(), ".sh") {
+			mode = 0o755
+		}
+		if err := os.WriteFile(filepath.Join(dir, tmpl.Name()), []byte(text.String()), mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeSums writes the checksums of all files, as sha256sum -c reads them.
+func writeSums(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var lines []string
+	for _, e := range entries {
+		sum, err := checksum(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return err
+		}
+		lines = append(lines, sum+"  "+e.Name()+"\n")
+	}
+	slices.SortFunc(lines, func(a, b string) int { return strings.Compare(a[sha256.Size*2:], b[sha256.Size*2:]) })
+	return os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(strings.Join(lines, "")), 0o644)
+}
+
+func checksum(file string) (string, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:]), nil
+}
