@@ -38,11 +38,13 @@ type Result struct {
 	ClassEdit  Edit     `json:"classEdit"`
 	Extensions Warmth   `json:"extensions"`
 	Addons     Addons   `json:"addons"`
+	Install    Install  `json:"install"`
 	Idle       Window   `json:"idle"`
 	Health     Health   `json:"health"`
 	InPlace    InPlace  `json:"inPlace"`
 	Restart    Restart  `json:"restart"`
 	Deletion   Deletion `json:"deletion"`
+	Move       Move     `json:"move"`
 
 	ByVerbAndResource []Count `json:"byVerbAndResource"`
 }
@@ -88,6 +90,13 @@ type Warmth struct {
 	DiscoveredSeconds float64 `json:"discoveredSeconds"`
 	// WarmUpSeconds is from a second start of the process to all asked again.
 	WarmUpSeconds float64 `json:"warmUpSeconds"`
+}
+
+// Install is what it cost to install a provider with many definitions.
+type Install struct {
+	Seconds    float64 `json:"seconds"`
+	CPUSeconds float64 `json:"cpuSeconds"`
+	Requests   float64 `json:"requests"`
 }
 
 // Addons is what it cost the management cluster to have ClusterResourceSets
@@ -156,6 +165,21 @@ type Deletion struct {
 	ByVerbAndResource  []Count `json:"byVerbAndResource"`
 }
 
+// Move is what it costs to move all clusters to another plane of the host.
+type Move struct {
+	Objects int `json:"objects"`
+	// Seconds is the move alone, AvailableSeconds until all Clusters are Available at
+	// the target.
+	Seconds          float64 `json:"seconds"`
+	AvailableSeconds float64 `json:"availableSeconds"`
+	// RequestsPerObject are those to both planes, of controllers too.
+	RequestsPerObject float64 `json:"requestsPerObject"`
+	// Replaced is how many Machines were made beyond those that moved.
+	Replaced int     `json:"replaced"`
+	AtSource []Count `json:"atSource"`
+	AtTarget []Count `json:"atTarget"`
+}
+
 func summarise(took []time.Duration) Spread {
 	slices.Sort(took)
 	at := func(q float64) float64 { return round(took[int(q*float64(len(took)-1))].Seconds()) }
@@ -181,6 +205,7 @@ func (r *Result) check(l Limits) error {
 	if l.NoIdleWrites && len(r.Idle.Writes) > 0 {
 		errs = append(errs, fmt.Errorf("writes when idle: %v, want none", r.Idle.Writes))
 	}
+	over("seconds to install a provider", r.Install.Seconds, l.InstallSeconds)
 	over("seconds from a deadline to the verdict", r.Health.LateSeconds, l.LateSeconds)
 	over("API requests per unhealthy Machine", r.Health.RequestsPerMachine, l.RequestsPerUnhealthy)
 	over("API requests per Machine updated in place", r.InPlace.RequestsPerMachine, l.RequestsPerUpdate)
@@ -203,6 +228,11 @@ func (r *Result) check(l Limits) error {
 	over("CPU seconds of a restart", r.Restart.CPUSeconds, l.RestartCPUSeconds)
 	over("seconds to all clusters deleted", r.Deletion.Seconds, l.DeleteSeconds)
 	over("API requests to delete a cluster", r.Deletion.RequestsPerCluster, l.DeleteRequestsPerCluster)
+	over("seconds to move all clusters", r.Move.Seconds, l.MoveSeconds)
+	over("API requests to move an object", r.Move.RequestsPerObject, l.RequestsPerMoved)
+	if l.NoneReplaced && r.Move.Replaced != 0 {
+		errs = append(errs, fmt.Errorf("machines made by the move: %d, want none", r.Move.Replaced))
+	}
 	over("seconds to all extensions discovered", r.Extensions.DiscoveredSeconds, l.ExtensionWarmUp)
 	over("seconds from start to all extensions asked", r.Extensions.WarmUpSeconds, l.ExtensionWarmUp)
 	return errors.Join(errs...)
@@ -239,6 +269,9 @@ func (r *Result) table(out io.Writer) error {
 	if a := r.Addons; s.ResourceSets > 0 {
 		row("add-ons", "%d applied in %.1f s, CPU %.1f s, %.0f requests, %.1f per cluster, %.0f conflicts", a.Applied, a.Seconds, a.CPUSeconds, a.Requests, a.RequestsPerCluster, a.Conflicts)
 	}
+	if i := r.Install; s.Definitions > 0 {
+		row("installation", "%d definitions in %.1f s, CPU %.1f s, %.0f requests", s.Definitions, i.Seconds, i.CPUSeconds, i.Requests)
+	}
 	if i := r.Idle; i.Seconds > 0 {
 		row("idle", "%.3f cores, %d MiB, %.0f requests, %.0f writes in %.0f s", i.Cores, i.MiB, i.Requests, total(i.Writes), i.Seconds)
 		for _, c := range i.Writes {
@@ -274,6 +307,9 @@ func (r *Result) table(out io.Writer) error {
 		}
 	}
 	list("requests by verb and resource", r.ByVerbAndResource)
+	if s.Move {
+		r.Move.table(row, list)
+	}
 	if s.ResourceSets > 0 {
 		list("those of the add-ons", r.Addons.ByVerbAndResource)
 	}
@@ -281,6 +317,13 @@ func (r *Result) table(out io.Writer) error {
 		list("those of the deletion", r.Deletion.ByVerbAndResource)
 	}
 	return w.Flush()
+}
+
+// table prints the move for people.
+func (m *Move) table(row func(what, format string, args ...any), list func(title string, counts []Count)) {
+	row("move", "%d objects in %.1f s, Available after %.1f s; %.1f requests an object, %d machines replaced", m.Objects, m.Seconds, m.AvailableSeconds, m.RequestsPerObject, m.Replaced)
+	list("those of the move, to the source", m.AtSource)
+	list("to the target", m.AtTarget)
 }
 
 func total(counts []Count) (n float64) {

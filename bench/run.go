@@ -63,13 +63,14 @@ func (b *bench) run(ctx context.Context) (_ *Result, err error) {
 			return nil, err
 		}
 	}
-	steps := []func(context.Context, *Result) error{b.addons, b.idle, b.fail, b.updateInPlace, b.editClass}
+	steps := []func(context.Context, *Result) error{b.addons, b.definitions, b.idle, b.fail, b.updateInPlace, b.editClass}
 	if b.scenario.Restart {
 		steps = append(steps, b.restart)
 	}
 	if b.scenario.Delete {
 		steps = append(steps, b.delete)
 	}
+	steps = append(steps, b.move)
 	for _, step := range steps {
 		if err := step(ctx, r); err != nil {
 			return r, err

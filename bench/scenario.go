@@ -33,6 +33,9 @@ type Scenario struct {
 	// ResourceSets is how many ClusterResourceSets are applied to the clusters when
 	// they are there.
 	ResourceSets int `json:"resourceSets"`
+	// Definitions is how many CustomResourceDefinitions a provider has that is
+	// installed when the clusters are there.
+	Definitions int `json:"definitions"`
 	// HealthTimeoutSeconds is how long a Node may be unready by the
 	// MachineHealthCheck that each cluster gets for its workers; 0 makes none.
 	HealthTimeoutSeconds int `json:"healthTimeoutSeconds"`
@@ -57,6 +60,8 @@ type Scenario struct {
 	Restart bool `json:"restart"`
 	// Delete takes all clusters away at the end.
 	Delete bool `json:"delete"`
+	// Move moves all clusters to another plane of the host at the end.
+	Move bool `json:"move"`
 	// Limits make the run fail when a figure of the result is above.
 	Limits Limits `json:"limits"`
 }
@@ -76,6 +81,7 @@ type Limits struct {
 	DeleteSeconds            float64 `json:"deleteSeconds"`
 	DeleteRequestsPerCluster float64 `json:"deleteRequestsPerCluster"`
 	ExtensionWarmUp          float64 `json:"extensionWarmUpSeconds"`
+	InstallSeconds           float64 `json:"installSeconds"`
 	LateSeconds              float64 `json:"lateSeconds"`
 	RequestsPerUnhealthy     float64 `json:"requestsPerUnhealthy"`
 	RequestsPerUpdate        float64 `json:"requestsPerUpdate"`
@@ -84,6 +90,8 @@ type Limits struct {
 	AppliesPerEdit           float64 `json:"appliesPerEdit"`
 	WritesPerEdit            float64 `json:"writesPerEdit"`
 	Conflicts                float64 `json:"conflictsPerCluster"`
+	MoveSeconds              float64 `json:"moveSeconds"`
+	RequestsPerMoved         float64 `json:"requestsPerMoved"`
 	NoRestartWrites          bool    `json:"noRestartWrites"`
 	NoneReplaced             bool    `json:"noneReplaced"`
 }
@@ -108,6 +116,9 @@ func load(path string) (*Scenario, error) {
 	}
 	if s.Class && (s.Pool || s.InPlace) {
 		return nil, fmt.Errorf("scenario %s: the class has neither pools nor updates in place: leave pool and inPlace out, or class", path)
+	}
+	if s.Move && (s.Restart || s.Delete || s.Class) {
+		return nil, fmt.Errorf("scenario %s: after a move nothing is left to restart with or to delete, and only plain clusters move: leave restart, delete and class out", path)
 	}
 	if s.HangingExtensions < 0 || s.Extensions < s.HangingExtensions {
 		return nil, fmt.Errorf("scenario %s: hangingExtensions must be from 0 to extensions", path)
