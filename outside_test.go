@@ -28,7 +28,7 @@ import (
 
 func read(ctx context.Context, c *clusterctl.Client, key client.ObjectKey) (*tree.Node, error) {
 	var in tree.Input
-	in, err := c.ReadTree(ctx, key)
+	in, err := c.ReadTree(ctx, key, tree.Options{})
 	return tree.Build(in, tree.Options{}), err
 }
 

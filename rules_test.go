@@ -30,7 +30,6 @@ const (
 var tooBig = map[string]string{
 	"internal/sim/world.go: func Eventf: parameters": "the signature of Kubernetes' event recorder",
 	"api/core/v1beta2: files of the package":         "types and conditions of eight kinds",
-	"internal/cli: files of the package":             "one file a command",
 	"api/core/v1beta2: lines of the package":         "one group, one version: the wire decides how much there is",
 }
 

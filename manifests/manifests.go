@@ -15,6 +15,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
+	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 )
 
@@ -22,6 +23,9 @@ import (
 
 //go:embed crd/*.yaml
 var crds embed.FS
+
+//go:embed certificates/*.yaml
+var certificates embed.FS
 
 //go:embed rbac/*.yaml
 var roles embed.FS
@@ -86,6 +90,18 @@ func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 		}
 	}
 	return all, nil
+}
+
+// Certificates returns the CustomResourceDefinitions of certificates and their
+// issuers, for planes alone, sorted by name. They are no provider's, so that no
+// clusterctl takes them for one, and say by a label whose they are. The caller may
+// change them.
+func Certificates() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	all, err := decode[apiextensionsv1.CustomResourceDefinition](certificates, "certificates/*.yaml")
+	for _, crd := range all {
+		crd.Labels = map[string]string{certmanagerv1.DefinitionLabel: "capstan"}
+	}
+	return all, err
 }
 
 // label sets the labels of a CRD: what clusterctl's move finds it by, whose it

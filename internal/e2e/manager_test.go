@@ -223,7 +223,7 @@ func (f fleet) runManager(kubeconfig string, flags ...string) *record {
 	log, ended := &record{}, make(chan int, 1)
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
-		env := &cli.Env{Env: command.Env{Name: "capstan-manager", Out: log, Err: log, Getenv: os.Getenv, Now: time.Now}, SetLog: cli.SetLog}
+		env := &cli.Env{Env: command.Env{Name: "capstan-manager", Out: log, Err: log, LookupEnv: os.LookupEnv, Now: time.Now}, SetLog: cli.SetLog}
 		ended <- cli.RunManager(ctx, env, append([]string{
 			"--kubeconfig=" + kubeconfig, "--install=false", "--webhook-address=127.0.0.1:0", "--simulated-dir=" + f.TempDir(),
 			"--leader-elect", "--leader-election-namespace=" + f.Namespace,
