@@ -5,11 +5,15 @@
 package heap
 
 import (
+	"fmt"
 	"math"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // live is what the last collection found in use.
@@ -18,6 +22,7 @@ const live = "/gc/heap/live:bytes"
 var (
 	tuned    atomic.Pointer[Growth] // nil before Tune
 	expected atomic.Uint64
+	busy     atomic.Bool // it was collected a moment ago, and the time before a moment earlier
 )
 
 // Growth says how far a heap may grow before it is collected, and how closely it
@@ -34,6 +39,12 @@ type Growth struct {
 	// Kept is in bytes: any other heap may double but for these, so that a fleet
 	// which is ten times as large is not collected ten times as dearly.
 	Kept uint64
+	// Busy is, in percent of what is in use, how much any heap may grow, and take of
+	// half the memory that the computer has available, while it is collected more
+	// than once within Soon: what a burst allocates is collected less often, and the
+	// memory is given back when it is over.
+	Busy int
+	Soon time.Duration
 	// Sample is of how many allocated bytes one has the stack noted that allocated
 	// it, for profiles of the heap. 0 leaves it at Go's half a megabyte.
 	Sample int
@@ -47,7 +58,12 @@ func Tune(g Growth) {
 	}
 	tuned.Store(&g)
 	adjust()
-	again()
+	again(&g, time.Time{}, time.AfterFunc(math.MaxInt64, func() {
+		if busy.Swap(false) {
+			adjust()
+			debug.FreeOSMemory()
+		}
+	}))
 }
 
 // Expect says how many bytes will soon be in use. As long as fewer are, the heap
@@ -61,10 +77,16 @@ func Expect(inUse uint64) {
 
 // again adjusts after each collection: only that runs the finalizer of an
 // object that nobody refers to.
-func again() {
+func again(g *Growth, last time.Time, over *time.Timer) {
 	runtime.SetFinalizer(&struct{ _ [16]byte }{}, func(any) {
+		if tuned.Load() != g {
+			return
+		}
+		now := time.Now()
+		busy.Store(now.Sub(last) < g.Soon)
+		over.Reset(g.Soon)
 		adjust()
-		again()
+		again(g, now, over)
 	})
 }
 
@@ -75,11 +97,31 @@ func adjust() {
 	}
 	sample := []metrics.Sample{{Name: live}}
 	metrics.Read(sample)
-	debug.SetGCPercent(g.percent(sample[0].Value.Uint64(), expected.Load()))
+	var spare uint64
+	if busy.Load() {
+		spare = available() / 2
+	}
+	debug.SetGCPercent(g.percent(sample[0].Value.Uint64(), expected.Load(), spare))
 }
 
-// percent is by how much a heap may grow that has so much in use.
-func (g Growth) percent(inUse, expected uint64) int {
+// available is how many bytes of memory the computer could still give, 0 if it
+// does not tell.
+func available() uint64 {
+	content, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	var kib uint64
+	_, after, _ := strings.Cut(string(content), "MemAvailable:")
+	if _, err := fmt.Sscan(after, &kib); err != nil {
+		return 0
+	}
+	return kib << 10
+}
+
+// percent is by how much a heap may grow that has so much in use. spare is in
+// bytes, what it may take because it is busy.
+func (g Growth) percent(inUse, expected, spare uint64) int {
 	inUse = max(inUse, 4<<20)     // from which Go counts, also before the first collection
 	to := func(size uint64) int { // that size
 		if inUse >= size {
@@ -87,9 +129,9 @@ func (g Growth) percent(inUse, expected uint64) int {
 		}
 		return int(min((size-inUse)*100/inUse, math.MaxInt32))
 	}
-	percent := max(to(g.Floor), min(g.Small, to(g.Large)), to(2*inUse-min(g.Kept, inUse)))
+	percent := max(to(g.Floor), min(g.Small, to(g.Large)), to(2*inUse-min(g.Kept, inUse)), min(g.Busy, to(inUse+spare)))
 	if expected > inUse {
-		percent = max(percent, to(expected+expected*uint64(g.percent(expected, 0))/100))
+		percent = max(percent, to(expected+expected*uint64(g.percent(expected, 0, 0))/100))
 	}
 	return percent
 }

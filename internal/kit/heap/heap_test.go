@@ -6,34 +6,39 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
+	"time"
 )
 
 func TestGrowth(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
 	tests := map[string]struct {
-		inUse, expected uint64
-		want            int
+		inUse, expected, spare uint64
+		want                   int
 	}{
-		"nothing collected yet":                           {0, 0, 7400},
-		"a little grows to the floor":                     {100 * mib, 0, 200},
-		"near the floor it is small":                      {250 * mib, 0, 120},
-		"a small one":                                     {400 * mib, 0, 120},
-		"almost a large one":                              {500 * mib, 0, 80},
-		"a large one":                                     {600 * mib, 0, 60},
-		"far above":                                       {3000 * mib, 0, 92},
-		"a little that is expected to stay so":            {100 * mib, 110 * mib, 200},
-		"a little grows to what a small one would":        {100 * mib, 250 * mib, 450},
-		"a little grows to what almost a large one would": {100 * mib, 500 * mib, 800},
-		"a little grows to what one far above would":      {100 * mib, 3000 * mib, 5660},
-		"as much as was expected":                         {500 * mib, 500 * mib, 80},
-		"more than was expected":                          {600 * mib, 500 * mib, 60},
+		"nothing collected yet":                           {0, 0, 0, 7400},
+		"a little grows to the floor":                     {100 * mib, 0, 0, 200},
+		"near the floor it is small":                      {250 * mib, 0, 0, 120},
+		"a small one":                                     {400 * mib, 0, 0, 120},
+		"almost a large one":                              {500 * mib, 0, 0, 80},
+		"a large one":                                     {600 * mib, 0, 0, 60},
+		"far above":                                       {3000 * mib, 0, 0, 92},
+		"a little that is expected to stay so":            {100 * mib, 110 * mib, 0, 200},
+		"a little grows to what a small one would":        {100 * mib, 250 * mib, 0, 450},
+		"a little grows to what almost a large one would": {100 * mib, 500 * mib, 0, 800},
+		"a little grows to what one far above would":      {100 * mib, 3000 * mib, 0, 5660},
+		"as much as was expected":                         {500 * mib, 500 * mib, 0, 80},
+		"more than was expected":                          {600 * mib, 500 * mib, 0, 60},
+		"a busy one":                                      {400 * mib, 0, 4000 * mib, 200},
+		"a busy one that is large":                        {3000 * mib, 0, 8000 * mib, 200},
+		"a busy one takes what there is":                  {3000 * mib, 0, 4500 * mib, 150},
+		"a busy one without memory to take":               {3000 * mib, 0, 300 * mib, 92},
 	}
-	g := Growth{Floor: 300 * mib, Small: 120, Large: 900 * mib, Kept: 240 * mib}
+	g := Growth{Floor: 300 * mib, Small: 120, Large: 900 * mib, Kept: 240 * mib, Busy: 200}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := g.percent(tc.inUse, tc.expected); got != tc.want {
+			if got := g.percent(tc.inUse, tc.expected, tc.spare); got != tc.want {
 				t.Errorf("growth %d, want %d", got, tc.want)
 			}
 		})
@@ -70,6 +75,48 @@ func TestTuneFollowsTheHeap(t *testing.T) {
 		}
 	}
 	t.Errorf("percentage %d after the heap has grown, want less than %d", set(), first)
+}
+
+func TestABusyHeapGrowsUntilItIsQuiet(t *testing.T) {
+	old := debug.SetGCPercent(100)
+	defer func() {
+		tuned.Store(nil)
+		busy.Store(false)
+		debug.SetGCPercent(old)
+	}()
+	if available() == 0 {
+		t.Skip("this computer does not tell how much memory it has available")
+	}
+	Tune(Growth{Small: 120, Busy: 1000, Soon: time.Second})
+	keep := make([]byte, 64<<20)
+	grown := func() int {
+		n := debug.SetGCPercent(100)
+		debug.SetGCPercent(n)
+		return n
+	}
+	for range 1000 {
+		runtime.GC()
+		runtime.Gosched() // to the goroutine of the finalizers
+		if grown() > 120 {
+			break
+		}
+	}
+	if got := grown(); got <= 120 {
+		t.Errorf("percentage %d of a heap that is collected again and again, want more than 120", got)
+	}
+	for busy.Load() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	for range 1000 {
+		if grown() <= 120 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got := grown(); got > 120 {
+		t.Errorf("percentage %d of a heap that is not collected any more, want 120 at most", got)
+	}
+	runtime.KeepAlive(keep)
 }
 
 func TestWhatIsExpectedCountsUntilItIsNotAnyMore(t *testing.T) {
