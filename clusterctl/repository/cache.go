@@ -3,6 +3,7 @@
 package repository
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -47,6 +48,9 @@ func remember(r Repository) Repository {
 	return &remembered{Repository: r, files: map[[2]string]remembrance{}}
 }
 
+// known implements shelf.
+func (r *remembered) known(version string) []string { return known(r.Repository, version) }
+
 func (r *remembered) Versions(ctx context.Context) ([]string, error) {
 	r.mu.Lock()
 	known := slices.Clone(r.versions)
@@ -88,7 +92,7 @@ type cached struct {
 }
 
 func (r *cached) File(ctx context.Context, version, name string) ([]byte, error) {
-	key := strings.Join([]string{r.identity, version, name}, "\n")
+	key := r.key(version, name)
 	if data, ok := r.cache.get(key); ok {
 		return data, nil
 	}
@@ -99,12 +103,76 @@ func (r *cached) File(ctx context.Context, version, name string) ([]byte, error)
 	return data, err
 }
 
-// cache is a folder of files, each with its size and digest in its first line. It is
-// there to save time: what goes wrong with it is as if there were none.
+func (r *cached) key(version, name string) string {
+	return strings.Join([]string{r.identity, version, name}, "\n")
+}
+
+// known implements shelf.
+func (r *cached) known(version string) (names []string) {
+	for _, key := range r.cache.keys() {
+		steps := strings.Split(key, "\n")
+		if len(steps) == 3 && steps[0] == r.identity && (version == "" || steps[1] == version) {
+			names = append(names, steps[2])
+		}
+	}
+	return names
+}
+
+// cache is a folder of files, each with its size, its digest and what it was asked for
+// as in its first line. It is there to save time: what goes wrong with it is as if
+// there were none.
 type cache struct{ folder string }
 
+const (
+	headerForm = "%d sha256:%s %q\n"
+	// maxHeader bounds the first line.
+	maxHeader = 4 << 10
+)
+
 // header is the first line of the file of some content.
-func header(data []byte) []byte { return fmt.Appendf(nil, "%d sha256:%s\n", len(data), sha256Of(data)) }
+func header(key string, data []byte) []byte {
+	return fmt.Appendf(nil, headerForm, len(data), sha256Of(data), key)
+}
+
+// keys are those of all that is kept. What somebody else may have written is passed
+// over, and so is what has another form.
+func (c cache) keys() (keys []string) {
+	root, err := c.open()
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = root.Close() }()
+	entries, _ := fs.ReadDir(root.FS(), ".")
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o022 != 0 {
+			continue
+		}
+		if key := keyOf(root, e.Name()); sha256Of([]byte(key)) == e.Name() {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// keyOf reads the first line of a file; empty if it has another form.
+func keyOf(root *os.Root, name string) (key string) {
+	f, err := root.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }()
+	line, err := bufio.NewReader(io.LimitReader(f, maxHeader)).ReadString('\n')
+	if err != nil {
+		return ""
+	}
+	var size int
+	var digest string
+	if _, err := fmt.Sscanf(line, headerForm, &size, &digest, &key); err != nil {
+		return ""
+	}
+	return key
+}
 
 // get returns what is kept, if it is whole and nobody else can have written it.
 func (c cache) get(key string) ([]byte, bool) {
@@ -123,12 +191,12 @@ func (c cache) get(key string) ([]byte, bool) {
 		return nil, false
 	}
 	defer func() { _ = f.Close() }()
-	all, err := io.ReadAll(io.LimitReader(f, maxFile+1<<10))
+	all, err := io.ReadAll(io.LimitReader(f, maxFile+maxHeader))
 	if err != nil {
 		return nil, false
 	}
 	line, data, _ := bytes.Cut(all, []byte("\n"))
-	if !bytes.Equal(append(line, '\n'), header(data)) {
+	if !bytes.Equal(append(line, '\n'), header(key, data)) {
 		_ = root.Remove(name)
 		return nil, false
 	}
@@ -165,7 +233,7 @@ func (c cache) put(key string, data []byte) {
 	if err != nil {
 		return
 	}
-	_, err = f.Write(append(header(data), data...))
+	_, err = f.Write(append(header(key, data), data...))
 	name := filepath.Base(f.Name())
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = root.Rename(name, sha256Of([]byte(key)))

@@ -110,14 +110,13 @@ func (f folder) read(version, name string) ([]byte, error) {
 
 // templates says which templates a release has, when one is asked for that it has not.
 func templates(root *os.Root, version, name string) string {
-	const prefix = "cluster-template"
-	if !strings.HasPrefix(name, prefix) {
+	if !strings.HasPrefix(name, templatePrefix) {
 		return ""
 	}
 	entries, _ := fs.ReadDir(root.FS(), version) // what cannot be listed is no help
 	var names []string
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), prefix) {
+		if strings.HasPrefix(e.Name(), templatePrefix) {
 			names = append(names, e.Name())
 		}
 	}

@@ -84,6 +84,11 @@ func (o Object) gvk() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Kind: o.Kind}
 }
 
+// Resource is what the API server calls the objects of a kind that Parse knows.
+func Resource(kind string) schema.GroupVersionResource {
+	return Object{Kind: kind}.gvk().GroupVersion().WithResource(strings.ToLower(kind) + "s")
+}
+
 // get reads an object.
 func (c *Client) get(ctx context.Context, o Object) (*unstructured.Unstructured, error) {
 	return c.read(ctx, o.gvk(), o.ObjectKey)

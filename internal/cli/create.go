@@ -43,7 +43,7 @@ not stop the cluster from coming up.`,
 		},
 	}
 	o.mgmt.Add(cmd, &env.Env)
-	o.template.Add(cmd)
+	o.template.Add(cmd, &env.Env)
 	cmd.Flags().BoolVar(&o.wait, "wait", true, "wait until the cluster is Available")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to wait")
 	return cmd

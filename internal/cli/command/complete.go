@@ -42,7 +42,7 @@ func (f *MgmtFlags) CompleteNames(env *Env, resource string, most int) cobra.Com
 		if flag := cmd.Flag("namespace"); flag != nil {
 			namespace = flag.Value.String()
 		}
-		names := f.offered(cmd.Context(), env, clusterv1.GroupVersion().WithResource(resource), namespace)
+		names := f.Names(cmd.Context(), env, clusterv1.GroupVersion().WithResource(resource), namespace)
 		return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) }), cobra.ShellCompDirectiveNoFileComp
 	}
 }
@@ -69,7 +69,7 @@ func CompleteFlags(cmd *cobra.Command, env *Env) {
 		// What a command completes by itself stays.
 		if cmd.Flags().Lookup(name) != nil {
 			_ = cmd.RegisterFlagCompletionFunc(name, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-				return chosen().offered(cmd.Context(), env, corev1.SchemeGroupVersion.WithResource("namespaces"), ""), cobra.ShellCompDirectiveNoFileComp
+				return chosen().Names(cmd.Context(), env, corev1.SchemeGroupVersion.WithResource("namespaces"), ""), cobra.ShellCompDirectiveNoFileComp
 			})
 		}
 	}
@@ -80,9 +80,9 @@ func CompleteFlags(cmd *cobra.Command, env *Env) {
 	}
 }
 
-// offered are the names of a resource for a shell that completes a word, of a
-// namespace if it has them; what cannot be read is nothing to complete.
-func (f *MgmtFlags) offered(ctx context.Context, env *Env, resource schema.GroupVersionResource, namespace string) (names []string) {
+// Names are those of a resource for a shell that completes a word, of a namespace if
+// it has them; what cannot be read is nothing to complete.
+func (f *MgmtFlags) Names(ctx context.Context, env *Env, resource schema.GroupVersionResource, namespace string) (names []string) {
 	m, err := f.choose(env)
 	if err != nil {
 		return nil

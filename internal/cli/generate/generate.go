@@ -104,7 +104,7 @@ No management cluster is needed, unless one of its ConfigMaps has the template.`
 		},
 	}
 	o.mgmt.Add(cmd, env)
-	o.template.Add(cmd)
+	o.template.Add(cmd, env)
 	cmd.Flags().BoolVar(&o.listVariables, "list-variables", false, "print the variables of the template instead")
 	o.output.add(cmd)
 	return cmd

@@ -57,7 +57,7 @@ type Template struct {
 }
 
 // Add adds the flags to a command.
-func (t *Template) Add(cmd *cobra.Command) {
+func (t *Template) Add(cmd *cobra.Command, env *command.Env) {
 	fl := cmd.Flags()
 	fl.StringVarP(&t.Namespace, "target-namespace", "n", "", "namespace of the cluster's objects (default: that of the kubeconfig)")
 	fl.StringVar(&t.Namespace, "namespace", "", "the same as --target-namespace")
@@ -66,12 +66,36 @@ func (t *Template) Add(cmd *cobra.Command) {
 	fl.Int32Var(&t.workers, "worker-machine-count", 0, "number of worker machines")
 	fl.StringVarP(&t.infrastructure, "infrastructure", "i", "", "infrastructure provider whose template to use, as NAME or NAME:VERSION (default: the one that the management cluster has, or local)")
 	fl.StringVarP(&t.flavor, "flavor", "f", "", "flavor of the provider's template; that of the provider local has machine-pool and topology")
-	_ = cmd.RegisterFlagCompletionFunc("flavor", cobra.FixedCompletions([]string{"machine-pool", "topology"}, cobra.ShellCompDirectiveNoFileComp)) // those that need no download
+	_ = cmd.RegisterFlagCompletionFunc("flavor", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return t.flavors(cmd.Context(), env), cobra.ShellCompDirectiveNoFileComp
+	})
 	fl.StringVar(&t.from, "from", "", "file or https URL of the template, also of GitHub's pages; - for standard input")
 	fl.StringVar(&t.configMap, "from-config-map", "", "ConfigMap of the management cluster that holds the template")
 	fl.StringVar(&t.configMapNamespace, "from-config-map-namespace", "", "namespace of that ConfigMap (default: that of the cluster)")
 	fl.StringVar(&t.configMapKey, "from-config-map-key", "template", "key of that ConfigMap")
 	fl.StringToStringVar(&t.vars, "var", nil, "value of a variable of the template, as NAME=VALUE; may be repeated; wins over the environment")
+}
+
+// flavors are those of the provider that is chosen, as many as can be told without a
+// download; what cannot be read is nothing to complete.
+func (t *Template) flavors(ctx context.Context, env *command.Env) []string {
+	name, version, err := nameAndVersion("--infrastructure", t.infrastructure)
+	if err != nil {
+		return nil
+	}
+	settings, options, err := env.Sources()
+	if err != nil {
+		return nil
+	}
+	p, err := settings.Provider(cmp.Or(name, config.Local), clusterctlv1.InfrastructureProviderType)
+	if err != nil {
+		return nil
+	}
+	r, err := repository.Open(ctx, p, options)
+	if err != nil {
+		return nil
+	}
+	return repository.Flavors(r, version)
 }
 
 // check refuses flags that contradict each other.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -134,6 +135,7 @@ func newVerb(env *command.Env, v verb) *cobra.Command {
 		},
 	}
 	t.add(cmd, env)
+	cmd.ValidArgsFunction = t.complete(env, math.MaxInt, v.kinds)
 	return cmd
 }
 
@@ -165,6 +167,7 @@ to date and available. Without --wait it tells how far they are.`,
 		},
 	}
 	t.add(cmd, env)
+	cmd.ValidArgsFunction = t.complete(env, math.MaxInt, scalable)
 	w.add(cmd, true)
 	return cmd
 }

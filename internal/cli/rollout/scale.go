@@ -79,6 +79,7 @@ changed. A control plane with etcd on its machines has an odd number.`,
 		},
 	}
 	t.add(cmd, env)
+	cmd.ValidArgsFunction = t.complete(env, 1, scalable)
 	w.add(cmd, false)
 	cmd.Flags().Int32Var(&o.Replicas, "replicas", 0, "how many machines there shall be")
 	cmd.Flags().Int32Var(&current, "current-replicas", 0, "change nothing unless so many are asked for now")

@@ -42,6 +42,7 @@ is downgraded.`,
 		},
 	}
 	o.target.add(cmd, env)
+	cmd.ValidArgsFunction = o.mgmt.CompleteClusters(env, 1)
 	o.waiting.add(cmd, true)
 	cmd.Flags().StringVar(&o.version, "kubernetes-version", "", "version that the machines shall have")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show the plan, ask whether it could be done, and change nothing")

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/capstan-dev/capstan/clusterctl/rollout"
+	"github.com/capstan-dev/capstan/internal/cli/command"
+)
+
+// complete offers objects of the kinds that are allowed, as KIND/NAME, while there
+// are fewer arguments than most. Who has typed a kind, in any form that is taken, is
+// offered the names of that one, under the form that he typed.
+func (t *target) complete(env *command.Env, most int, allowed []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= most {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		offered := make([][]string, len(allowed))
+		var all sync.WaitGroup
+		for i, kind := range allowed {
+			as, _, chosen := strings.Cut(typed, "/")
+			if !chosen {
+				as = strings.ToLower(kind)
+			} else if _, err := rollout.Parse(as+"/any", "", kind); err != nil {
+				continue
+			}
+			all.Go(func() { // one after the other they could take longer than a shell is kept waiting
+				for _, name := range t.mgmt.Names(cmd.Context(), env, rollout.Resource(kind), t.namespace) {
+					offered[i] = append(offered[i], as+"/"+name)
+				}
+			})
+		}
+		all.Wait()
+		names := slices.DeleteFunc(slices.Concat(offered...), func(name string) bool { return slices.Contains(args, name) })
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
