@@ -44,8 +44,12 @@ const (
 
 const (
 	// Namespace is where Capstan keeps what belongs to no Cluster: the authority
-	// of the webhooks, and the inventory of a plane.
+	// of the webhooks, and the inventory of what a plane or a manager runs.
 	Namespace = "capstan-system"
+
+	// RunByAnnotation on an object of the inventory says which program runs the
+	// provider; without it, it is a plane.
+	RunByAnnotation = "capstan.dev/run-by"
 
 	// Release is that of Cluster API whose API these manifests hold, for
 	// programs that ask which version of a provider is installed.
@@ -74,6 +78,12 @@ var providers = map[string]string{
 // namedByClasses are the groups whose kinds a ClusterClass may name at v1beta1,
 // which then has to keep a contract.
 var namedByClasses = []string{"bootstrap.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io"}
+
+// RunByManager reports of an object of the inventory, by its annotations, whether
+// capstan-manager runs that provider in a cluster, where a plane has none but its own.
+func RunByManager(annotations map[string]string) bool {
+	return annotations[RunByAnnotation] == ManagerRole
+}
 
 // CRDs returns the CustomResourceDefinitions of all groups, sorted by name,
 // with the labels that contracts and clusterctl look for. The caller may

@@ -20,13 +20,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apimachinery/pkg/util/wait"
+	apimachineryversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/contract"
 )
+
+// oldest is the oldest Kubernetes that components are written to. An older API server
+// takes definitions and says nothing of the rules in them (CEL) that it does not hold.
+const oldest = "v1.25.0"
 
 // fieldOwner is whom the API server notes for the fields that are written here.
 const fieldOwner = "capstan"
@@ -38,9 +44,11 @@ type Cluster struct {
 	patience wait.Backoff
 }
 
-// Discovery lists the kinds that an API server serves; a discovery client does.
+// Discovery tells what an API server is, and lists the kinds that it serves; a discovery
+// client does.
 type Discovery interface {
 	ServerPreferredResources() ([]*metav1.APIResourceList, error)
+	ServerVersion() (*apimachineryversion.Info, error)
 }
 
 // New returns the management cluster behind cfg.
@@ -70,6 +78,23 @@ func NewWithClient(mgmt client.Client, kinds Discovery) *Cluster {
 
 // Client is what the cluster is written with.
 func (c *Cluster) Client() client.Client { return c.mgmt }
+
+// Supported refuses a management cluster whose Kubernetes is too old for what is to be
+// written to it.
+func (c *Cluster) Supported() error {
+	info, err := c.kinds.ServerVersion()
+	if err != nil {
+		return fmt.Errorf("ask the management cluster for its version of Kubernetes: %w", err)
+	}
+	v, err := version.ParseGeneric(info.GitVersion) // some add a build of their own
+	if err != nil {
+		return fmt.Errorf("read the version of Kubernetes of the management cluster: %w", err)
+	}
+	if v.LessThan(version.MustParseGeneric(oldest)) {
+		return fmt.Errorf("the management cluster runs Kubernetes %s, and %s is the oldest that providers can be installed on: upgrade it first", info.GitVersion, oldest)
+	}
+	return nil
+}
 
 // Kinds that are treated in a way of their own.
 func namespaceKind() schema.GroupKind { return schema.GroupKind{Kind: "Namespace"} }

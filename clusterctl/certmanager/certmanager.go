@@ -61,6 +61,9 @@ func (m *Manager) Ensure(ctx context.Context) error {
 	case how.ExternallyProvisioned:
 		return fmt.Errorf("cert-manager does not work, and the configuration says that others install it (cert-manager.externallyProvisioned): %w", asked)
 	}
+	if err := m.ours(ctx, asked); err != nil {
+		return err
+	}
 	objects, err := m.load(ctx, how)
 	if err != nil {
 		return err
@@ -69,6 +72,25 @@ func (m *Manager) Ensure(ctx context.Context) error {
 		return fmt.Errorf("install cert-manager: %w", err)
 	}
 	return m.install(ctx, how, objects)
+}
+
+// ours refuses to write over a cert-manager that others have installed, and that only
+// does not answer.
+func (m *Manager) ours(ctx context.Context, asked error) error {
+	crd := &unstructured.Unstructured{}
+	crd.SetAPIVersion("apiextensions.k8s.io/v1")
+	crd.SetKind("CustomResourceDefinition")
+	err := m.Cluster.Client().Get(ctx, client.ObjectKey{Name: "certificates.cert-manager.io"}, crd)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("get CustomResourceDefinition certificates.cert-manager.io: %w", err)
+	}
+	if crd.GetLabels()[clusterctlv1.ClusterctlCoreLabel] != clusterctlv1.ClusterctlCoreLabelCertManagerValue {
+		return fmt.Errorf("cert-manager, which others have installed, does not answer: look at its webhook, or leave it out with --skip-cert-manager: %w", asked)
+	}
+	return nil
 }
 
 func (m *Manager) install(ctx context.Context, how config.CertManager, objects []*unstructured.Unstructured) error {
@@ -134,12 +156,26 @@ func (m *Manager) load(ctx context.Context, how config.CertManager) ([]*unstruct
 	if _, err := components.ReplaceImages(objects, component, m.Config.Image); err != nil {
 		return nil, err
 	}
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return turn(a) - turn(b) })
 	for _, obj := range objects {
 		labels, annotations := obj.GetLabels(), obj.GetAnnotations()
 		obj.SetLabels(with(labels, clusterctlv1.ClusterctlLabel, "", clusterctlv1.ClusterctlCoreLabel, clusterctlv1.ClusterctlCoreLabelCertManagerValue))
 		obj.SetAnnotations(with(annotations, clusterctlv1.CertManagerVersionAnnotation, how.Version))
 	}
 	return objects, nil
+}
+
+// turn is when an object is written. Definitions come last, and of them the kind that is
+// probed first: until it is there nobody honours Certificates, so that whoever was
+// interrupted installs the rest.
+func turn(obj *unstructured.Unstructured) int {
+	switch {
+	case !apply.IsDefinition(obj):
+		return 0
+	case obj.GetName() != "issuers.cert-manager.io":
+		return 1
+	}
+	return 2
 }
 
 func with(m map[string]string, pairs ...string) map[string]string {

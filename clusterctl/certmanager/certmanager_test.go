@@ -13,12 +13,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	apimachineryversion "k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -55,6 +57,10 @@ metadata: {name: cert-manager-webhook}
 
 type kinds struct{}
 
+func (kinds) ServerVersion() (*apimachineryversion.Info, error) {
+	return &apimachineryversion.Info{GitVersion: "v1.36.3"}, nil
+}
+
 func (kinds) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
 	var lists []*metav1.APIResourceList
 	for _, k := range []struct{ version, name, kind string }{
@@ -66,12 +72,48 @@ func (kinds) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
 	return lists, nil
 }
 
-// world is a management cluster with a configuration. Certificates are honoured there
-// from when the Deployment is there, or always.
+var errCut = errors.New("the connection was cut")
+
+// world is a management cluster with a configuration. Its API server knows Certificates
+// always, or from when their definition is there, and asks the webhook that is
+// configured, for which the Deployment answers.
 type world struct {
 	*Manager
 	written []string
 	told    []string
+	// cut is the write, counted from 1, at which the connection is lost: before it is
+	// done, or before its answer comes.
+	cut  int
+	lost bool
+}
+
+// write does what is written, unless the connection is lost before.
+func (w *world) write(what string, obj client.Object, do func() error) error {
+	w.written = append(w.written, what+" "+obj.GetObjectKind().GroupVersionKind().Kind+" "+obj.GetName())
+	if len(w.written) != w.cut {
+		return do()
+	}
+	if w.lost {
+		_ = do() // nobody hears of it
+	}
+	return errCut
+}
+
+// honours is what the API server says to a Certificate.
+func honours(ctx context.Context, c client.Client, kind schema.GroupKind, always bool) error {
+	there := func(apiVersion, kind, namespace, name string) bool {
+		obj := &unstructured.Unstructured{}
+		obj.SetAPIVersion(apiVersion)
+		obj.SetKind(kind)
+		return c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj) == nil
+	}
+	if !always && !there("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "certificates.cert-manager.io") {
+		return &meta.NoKindMatchError{GroupKind: kind}
+	}
+	if there("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "", "cert-manager-webhook") && !there("apps/v1", "Deployment", "cert-manager", "cert-manager") {
+		return apierrors.NewInternalError(errors.New("failed calling webhook"))
+	}
+	return nil
 }
 
 func newWorld(t *testing.T, always bool, configuration string) *world {
@@ -80,34 +122,32 @@ func newWorld(t *testing.T, always bool, configuration string) *world {
 	if err := apiextensionsv1.AddToScheme(known); err != nil {
 		t.Fatal(err)
 	}
-	w, honoured := &world{}, always
-	note := func(what string, obj client.Object) {
-		w.written = append(w.written, what+" "+obj.GetObjectKind().GroupVersionKind().Kind+" "+obj.GetName())
-	}
+	w := &world{}
+	dry := func(dryRun []string) bool { return len(dryRun) > 0 }
 	c := fake.NewClientBuilder().WithScheme(known).WithTypeConverters(managedfields.NewDeducedTypeConverter()).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-			kind := obj.GetObjectKind().GroupVersionKind()
-			if kind.Group == "cert-manager.io" && !honoured {
-				return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: kind.Group, Kind: kind.Kind}}
+			kind := obj.GetObjectKind().GroupVersionKind().GroupKind()
+			if kind.Group == "cert-manager.io" {
+				return honours(ctx, c, kind, always)
 			}
-			if len((&client.CreateOptions{}).ApplyOptions(opts).DryRun) == 0 {
-				note("create", obj)
-				honoured = honoured || kind.Kind == "Deployment"
-				if u, ok := obj.(*unstructured.Unstructured); ok && apply.IsDefinition(u) {
-					u.Object["status"] = map[string]any{"storedVersions": []any{"v1"}} // as an API server says
-				}
+			if u, ok := obj.(*unstructured.Unstructured); ok && apply.IsDefinition(u) {
+				u.Object["status"] = map[string]any{"storedVersions": []any{"v1"}} // as an API server says
 			}
-			return c.Create(ctx, obj, opts...)
+			do := func() error { return c.Create(ctx, obj, opts...) }
+			if dry((&client.CreateOptions{}).ApplyOptions(opts).DryRun) {
+				return do()
+			}
+			return w.write("create", obj, do)
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-			if len((&client.PatchOptions{}).ApplyOptions(opts).DryRun) == 0 {
-				note("patch", obj)
+			do := func() error { return c.Patch(ctx, obj, patch, opts...) }
+			if dry((&client.PatchOptions{}).ApplyOptions(opts).DryRun) {
+				return do()
 			}
-			return c.Patch(ctx, obj, patch, opts...)
+			return w.write("patch", obj, do)
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
-			note("delete", obj)
-			return c.Delete(ctx, obj, opts...)
+			return w.write("delete", obj, func() error { return c.Delete(ctx, obj, opts...) })
 		},
 	}).Build()
 	w.Manager = &Manager{Cluster: apply.NewWithClient(c, kinds{}), Progress: func(text string) { w.told = append(w.told, text) }}
@@ -148,8 +188,8 @@ func TestCertManagerIsInstalledWhereItIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"create Namespace cert-manager", "create CustomResourceDefinition certificates.cert-manager.io", "create Role cert-manager:leaderelection",
-		"create Deployment cert-manager", "create ValidatingWebhookConfiguration cert-manager-webhook",
+		"create Namespace cert-manager", "create Role cert-manager:leaderelection", "create Deployment cert-manager",
+		"create ValidatingWebhookConfiguration cert-manager-webhook", "create CustomResourceDefinition certificates.cert-manager.io",
 	}
 	if diff := cmp.Diff(want, w.written); diff != "" {
 		t.Errorf("written (-want +got):\n%s", diff)
@@ -201,6 +241,99 @@ func TestCertManagerIsLeftToOthers(t *testing.T) {
 	}
 }
 
+// TestOneOfOthersThatDoesNotAnswerIsNotWrittenOver has cert-manager installed by others,
+// whose webhook nobody answers for.
+func TestOneOfOthersThatDoesNotAnswerIsNotWrittenOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false, "cert-manager: {url: URL}")
+	for _, obj := range []map[string]any{
+		{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "certificates.cert-manager.io"}},
+		{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": map[string]any{"name": "cert-manager-webhook"}},
+	} {
+		if err := w.Cluster.Client().Create(t.Context(), &unstructured.Unstructured{Object: obj}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.written = nil
+	err := w.Ensure(t.Context())
+	if want := "cert-manager, which others have installed, does not answer: look at its webhook"; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "failed calling webhook") {
+		t.Errorf("got %v, want %q and why", err, want)
+	}
+	if len(w.written) > 0 {
+		t.Errorf("written: %v", w.written)
+	}
+}
+
+// TestAnInterruptedInstallationOfCertManagerGoesOn cuts the connection at every write of
+// an installation and of an upgrade in turn, and asks for the same again, or for an
+// installation of something else first.
+func TestAnInterruptedInstallationOfCertManagerGoesOn(t *testing.T) {
+	t.Parallel()
+	const first, second = "cert-manager: {url: URL, version: v1.20.0}", "cert-manager: {url: URL, version: v1.21.1}"
+	ensure := func(w *world, t *testing.T) error { return w.Ensure(t.Context()) }
+	upgrade := func(w *world, t *testing.T) error { return w.Upgrade(t.Context()) }
+	for name, tc := range map[string]struct {
+		before    string // the configuration of an earlier installation
+		do, again func(*world, *testing.T) error
+	}{
+		"installation":              {"", ensure, ensure},
+		"upgrade":                   {first, upgrade, upgrade},
+		"upgrade with an init next": {first, upgrade, func(w *world, t *testing.T) error { return errors.Join(ensure(w, t), upgrade(w, t)) }},
+	} {
+		begin := func(t *testing.T) *world {
+			w := newWorld(t, false, first)
+			if tc.before != "" {
+				if err := ensure(w, t); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.configure(t, second)
+			return w
+		}
+		whole := begin(t)
+		if err := tc.do(whole, t); err != nil {
+			t.Fatal(err)
+		}
+		want, writes := whole.state(t), len(whole.written)
+		if writes < 5 {
+			t.Fatalf("%s writes %d times: too few to be all", name, writes)
+		}
+		for _, lost := range []bool{false, true} {
+			for cut := 1; cut <= writes; cut++ {
+				t.Run(fmt.Sprintf("%s/%d/lost=%v", name, cut, lost), func(t *testing.T) {
+					t.Parallel()
+					w := begin(t)
+					w.cut, w.lost = cut, lost
+					if err := tc.do(w, t); !errors.Is(err, errCut) {
+						t.Fatalf("got %v, want that the connection was cut", err)
+					}
+					w.cut, w.written = 0, nil
+					if err := tc.again(w, t); err != nil {
+						t.Fatal(err)
+					}
+					if diff := cmp.Diff(want, w.state(t)); diff != "" {
+						t.Errorf("what there is (-without interruption +with):\n%s", diff)
+					}
+				})
+			}
+		}
+	}
+}
+
+// state is what there is, with its version.
+func (w *world) state(t *testing.T) map[string]string {
+	t.Helper()
+	live, err := w.Cluster.Labelled(t.Context(), map[string]string{"clusterctl.cluster.x-k8s.io/core": "cert-manager"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := map[string]string{}
+	for _, obj := range live {
+		state[apply.Name(obj)] = obj.GetAnnotations()["cert-manager.clusterctl.cluster.x-k8s.io/version"]
+	}
+	return state
+}
+
 func TestCertManagerIsUpgraded(t *testing.T) {
 	t.Parallel()
 	const first = "cert-manager: {url: URL, version: v1.20.0}"
@@ -231,9 +364,10 @@ func TestCertManagerIsUpgraded(t *testing.T) {
 			if tc.due {
 				want = []string{
 					"delete Role cert-manager:leaderelection", "delete Deployment cert-manager",
-					"create Namespace cert-manager", "patch Namespace cert-manager", "create CustomResourceDefinition certificates.cert-manager.io", "patch CustomResourceDefinition certificates.cert-manager.io",
+					"create Namespace cert-manager", "patch Namespace cert-manager",
 					"create Role cert-manager:leaderelection", "create Deployment cert-manager",
 					"create ValidatingWebhookConfiguration cert-manager-webhook", "patch ValidatingWebhookConfiguration cert-manager-webhook",
+					"create CustomResourceDefinition certificates.cert-manager.io", "patch CustomResourceDefinition certificates.cert-manager.io",
 				}
 			}
 			if diff := cmp.Diff(want, w.written); diff != "" {

@@ -72,6 +72,9 @@ type InitResult struct {
 // needs is written before the provider is noted in the inventory, and the core of a
 // first installation is noted last, so that it stays the first until it is complete.
 func (i *Installer) Init(ctx context.Context, o InitOptions) (InitResult, error) {
+	if err := i.Cluster.Supported(); err != nil {
+		return InitResult{}, err
+	}
 	inv := inventory.New(i.Cluster.Client())
 	installed, err := inv.List(ctx)
 	if err != nil {
@@ -235,7 +238,7 @@ func (i *Installer) wait(ctx context.Context, o InitOptions, releases []Release,
 	if len(managers) == 0 {
 		return nil
 	}
-	return WaitForManagers(ctx, i.Cluster, managers, len(builtIn) > 0, o.Wait, i.Progress)
+	return WaitForManagers(ctx, i.Cluster, managers, builtIn.Nodeless(), o.Wait, i.Progress)
 }
 
 // WaitForManagers waits for Deployments of controllers, unless the management cluster is

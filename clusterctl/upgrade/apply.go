@@ -47,6 +47,9 @@ type Upgrader struct {
 
 // Read looks for the releases of all that is installed.
 func (u *Upgrader) Read(ctx context.Context) (all []Releases, err error) {
+	if err := u.Cluster.Supported(); err != nil {
+		return nil, err
+	}
 	installed, err := inventory.New(u.Cluster.Client()).List(ctx)
 	if err != nil {
 		return nil, err
@@ -103,18 +106,18 @@ func (u *Upgrader) Apply(ctx context.Context, plan Plan, wait time.Duration) (do
 		}
 		releases = append(releases, r)
 	}
-	if len(releases) == 0 {
-		return nil, nil
-	}
 	if err := u.check(ctx, releases); err != nil {
 		return nil, err
 	}
-	if u.Certificates != nil {
+	if u.Certificates != nil { // also where all providers stay
 		if err := u.Certificates.Upgrade(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return u.replace(ctx, releases, len(installed.BuiltIn()) > 0, wait)
+	if len(releases) == 0 {
+		return nil, nil
+	}
+	return u.replace(ctx, releases, installed.Nodeless(), wait)
 }
 
 // check finds what is wrong before anything is written.

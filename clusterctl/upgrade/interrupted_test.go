@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	apimachineryversion "k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -72,6 +73,10 @@ func (releases) Metadata(context.Context, install.Wanted, string) (*clusterctlv1
 
 // kinds are those that the world serves.
 type kinds struct{}
+
+func (kinds) ServerVersion() (*apimachineryversion.Info, error) {
+	return &apimachineryversion.Info{GitVersion: "v1.36.3"}, nil
+}
 
 func (kinds) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
 	verbs := metav1.Verbs{"list", "delete"}
@@ -148,6 +153,16 @@ func (w *world) upgrade(t *testing.T) error {
 	return err
 }
 
+// remove deletes all that can be deleted.
+func (w *world) remove(t *testing.T) error {
+	i := install.Installer{Cluster: apply.NewWithClient(w, kinds{}), Progress: func(text string) { t.Log(text) }}
+	d, err := i.PlanDelete(t.Context(), install.DeleteOptions{All: true, Namespaces: true, Definitions: true})
+	if err != nil {
+		return err
+	}
+	return i.Delete(t.Context(), d)
+}
+
 // state is all that there is, and what users see of it.
 func (w *world) state(t *testing.T) map[string]string {
 	t.Helper()
@@ -189,10 +204,15 @@ func TestAnInterruptionIsTakenUpByTheSameCommand(t *testing.T) {
 		want   map[string]string
 		writes int
 	}{}
-	for _, name := range []string{"init", "upgrade apply"} {
+	for _, name := range []string{"init", "upgrade apply", "delete"} {
 		c := commands[name]
-		if c.do = (*world).init; name != "init" {
+		switch name {
+		case "init":
+			c.do = (*world).init
+		case "upgrade apply":
 			c.before, c.do = (*world).init, (*world).upgrade
+		case "delete":
+			c.before, c.do = (*world).init, (*world).remove
 		}
 		whole.writes = 0
 		if err := c.do(whole, t); err != nil {
@@ -247,17 +267,13 @@ func TestWhatIsBuiltInIsLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	i := install.Installer{Cluster: apply.NewWithClient(w, kinds{}), Progress: func(string) {}}
-	d, err := i.PlanDelete(t.Context(), install.DeleteOptions{All: true, Namespaces: true, Definitions: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := i.Delete(t.Context(), d); err != nil {
+	if err := w.remove(t); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(map[string]string{"Provider capstan-system/cluster-api": "v1.14.2", "Provider capstan-system/bootstrap-kubeadm": "v1.14.2"}, w.state(t)); diff != "" {
 		t.Errorf("what is left (-want +got):\n%s", diff)
 	}
+	i := install.Installer{Cluster: apply.NewWithClient(w, kinds{}), Progress: func(string) {}}
 	if _, err := i.Init(t.Context(), install.InitOptions{Selection: install.Selection{infra: {"aws"}}, Namespace: "capstan-system"}); err == nil || !strings.Contains(err.Error(), "choose another") {
 		t.Errorf("got %v, want that the namespace is refused", err)
 	}

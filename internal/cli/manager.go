@@ -58,7 +58,7 @@ kept up to date at start.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the management cluster (default: $KUBECONFIG, then the pod's service account)")
-	f.BoolVar(&o.install, "install", true, "install the CRDs and roles, and keep them up to date, at start")
+	f.BoolVar(&o.install, "install", true, "install the CRDs and roles, and keep them and the inventory up to date, at start")
 	f.StringSliceVar(&o.manager.Providers, "providers", controllers.Providers(), "providers whose controllers run")
 	f.Var(&o.manager.FeatureGates, "feature-gates", features.Usage)
 	f.Var(&o.manager.SkipMigration, "skip-crd-migration-phases", crdmigrator.Usage)
@@ -107,6 +107,9 @@ func runManager(ctx context.Context, env *Env, o managerOptions) error {
 func (o *managerOptions) run(ctx context.Context, cfg *rest.Config, m *manager.Manager) error {
 	if o.install {
 		if err := install.Install(ctx, cfg, m.Conversion()); err != nil {
+			return err
+		}
+		if err := install.Inventory(ctx, cfg, o.manager.Providers); err != nil {
 			return err
 		}
 	}

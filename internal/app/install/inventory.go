@@ -26,20 +26,32 @@ type part struct {
 	label    string // on CRDs and roles, and the name of the object
 	name     string
 	kind     clusterctlv1.ProviderType
+	// byManager is set where capstan-manager runs it, and not a plane.
+	byManager bool
 }
 
 // inventory is what clusterctl knows the parts of Capstan's providers as.
 var inventory = []part{
-	{"core", "cluster-api", "cluster-api", clusterctlv1.CoreProviderType},
-	{"kubeadm", "bootstrap-kubeadm", "kubeadm", clusterctlv1.BootstrapProviderType},
-	{"kubeadm", "control-plane-kubeadm", "kubeadm", clusterctlv1.ControlPlaneProviderType},
-	{"local", "infrastructure-local", "local", clusterctlv1.InfrastructureProviderType},
+	{provider: "core", label: "cluster-api", name: "cluster-api", kind: clusterctlv1.CoreProviderType},
+	{provider: "kubeadm", label: "bootstrap-kubeadm", name: "kubeadm", kind: clusterctlv1.BootstrapProviderType},
+	{provider: "kubeadm", label: "control-plane-kubeadm", name: "kubeadm", kind: clusterctlv1.ControlPlaneProviderType},
+	{provider: "local", label: "infrastructure-local", name: "local", kind: clusterctlv1.InfrastructureProviderType},
 }
 
 var (
 	providersResource = clusterctlv1.GroupVersion().WithResource("providers")
 	namespaces        = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
+
+// Inventory has clusterctl find the providers that a manager runs in a cluster whose
+// definitions Install has brought up to date.
+func Inventory(ctx context.Context, cfg *rest.Config, running []string) error {
+	c, err := dynamic.NewForConfig(rest.AddUserAgent(rest.CopyConfig(cfg), "capstan-install"))
+	if err != nil {
+		return err
+	}
+	return noteManager(ctx, c, running)
+}
 
 // writeInventory has clusterctl find the providers that run, which it asks
 // before a move or an upgrade. What is as it should be is not written.
@@ -57,17 +69,55 @@ func syncInventory(ctx context.Context, c dynamic.Interface, running []string) e
 	if err != nil {
 		return fmt.Errorf("list Providers: %w", err)
 	}
-	live := map[string]*unstructured.Unstructured{}
-	for i := range list.Items {
-		live[list.Items[i].GetName()] = &list.Items[i]
-	}
+	live := byName(list.Items)
 	if len(list.Items) == 0 {
 		if err := ensureNamespace(ctx, c); err != nil {
 			return err
 		}
 	}
 	for _, p := range inventory {
-		if err := p.sync(ctx, objects, live[p.label], slices.Contains(running, p.provider)); err != nil {
+		runs, there := slices.Contains(running, p.provider), live[p.label]
+		if !runs && there != nil && manifests.RunByManager(there.GetAnnotations()) {
+			continue // a manager beside this plane
+		}
+		if err := p.sync(ctx, objects, there, runs); err != nil {
+			return fmt.Errorf("write Provider %s/%s of the inventory: %w", manifests.Namespace, p.label, err)
+		}
+	}
+	return nil
+}
+
+func byName(items []unstructured.Unstructured) map[string]*unstructured.Unstructured {
+	named := map[string]*unstructured.Unstructured{}
+	for i := range items {
+		named[items[i].GetName()] = &items[i]
+	}
+	return named
+}
+
+// noteManager has clusterctl find the providers that a manager runs, so that it does
+// not install upstream's beside them. What somebody else has noted stays: a plane what
+// it runs, clusterctl what a manager has taken over, and other managers theirs, so that
+// nothing is taken away.
+func noteManager(ctx context.Context, c dynamic.Interface, running []string) error {
+	list, err := c.Resource(providersResource).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list Providers: %w", err)
+	}
+	ensured, live := false, byName(list.Items) // whose names say what they are, wherever they lie
+	for _, p := range inventory {
+		there := live[p.label]
+		if !slices.Contains(running, p.provider) || there != nil && !manifests.RunByManager(there.GetAnnotations()) {
+			continue
+		}
+		if there == nil && !ensured {
+			if err := ensureNamespace(ctx, c); err != nil {
+				return err
+			}
+			ensured = true
+		}
+		p.byManager = true
+		if err := p.sync(ctx, c.Resource(providersResource).Namespace(manifests.Namespace), there, true); err != nil {
 			return fmt.Errorf("write Provider %s/%s of the inventory: %w", manifests.Namespace, p.label, err)
 		}
 	}
@@ -123,6 +173,12 @@ func (p part) written(obj *unstructured.Unstructured) *unstructured.Unstructured
 		clusterctlv1.ClusterctlCoreLabel: clusterctlv1.ClusterctlCoreLabelInventoryValue,
 		clusterv1.ProviderNameLabel:      p.label,
 	}))
+	annotations := obj.GetAnnotations()
+	delete(annotations, manifests.RunByAnnotation)
+	if p.byManager {
+		annotations = merge(annotations, map[string]string{manifests.RunByAnnotation: manifests.ManagerRole})
+	}
+	obj.SetAnnotations(annotations)
 	obj.Object["providerName"], obj.Object["type"], obj.Object["version"] = p.name, string(p.kind), manifests.Release
 	return obj
 }

@@ -10,7 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/capstan-dev/capstan/manifests"
 )
@@ -45,13 +47,7 @@ func TestInventoryListsWhatRunsAndIsWrittenOnce(t *testing.T) {
 		if err := syncInventory(t.Context(), c, start.running); err != nil {
 			t.Fatalf("%s: %v", start.what, err)
 		}
-		var writes []string
-		for _, a := range c.Actions() {
-			if a.GetVerb() != "list" {
-				writes = append(writes, a.GetVerb()+" "+a.GetResource().Resource)
-			}
-		}
-		if diff := cmp.Diff(start.wantWrites, writes); diff != "" {
+		if diff := cmp.Diff(start.wantWrites, writes(c.Actions())); diff != "" {
 			t.Errorf("%s: writes (-want +got):\n%s", start.what, diff)
 		}
 		list, err := c.Resource(providersResource).List(t.Context(), metav1.ListOptions{})
@@ -66,6 +62,96 @@ func TestInventoryListsWhatRunsAndIsWrittenOnce(t *testing.T) {
 			t.Errorf("%s: inventory (-want +got):\n%s", start.what, diff)
 		}
 	}
+}
+
+// TestAManagerNotesWhatItRunsAndNothingOfOthers has a manager start in clusters in which
+// there are others.
+func TestAManagerNotesWhatItRunsAndNothingOfOthers(t *testing.T) {
+	t.Parallel()
+	written := func(namespace, version string, p part) *unstructured.Unstructured {
+		obj := p.written(&unstructured.Unstructured{})
+		obj.SetNamespace(namespace)
+		obj.Object["version"] = version
+		return obj
+	}
+	byManager := func(p part) part {
+		p.byManager = true
+		return p
+	}
+	core, bootstrap, controlPlane, local := inventory[0], inventory[1], inventory[2], inventory[3]
+	const here, now = manifests.Namespace, manifests.Release
+	for name, tc := range map[string]struct {
+		there   []*unstructured.Unstructured
+		running []string
+		writes  []string
+		want    map[string]string // version and who runs it
+	}{
+		"in a new cluster": {nil, []string{"core", "kubeadm"}, []string{"create namespaces", "create providers", "create providers", "create providers"},
+			map[string]string{here + "/cluster-api": now + " capstan-manager", here + "/bootstrap-kubeadm": now + " capstan-manager", here + "/control-plane-kubeadm": now + " capstan-manager"}},
+		"again": {[]*unstructured.Unstructured{written(here, now, byManager(core))}, []string{"core"}, nil, map[string]string{here + "/cluster-api": now + " capstan-manager"}},
+		"in a later release": {[]*unstructured.Unstructured{written(here, "v1.2.3", byManager(core))}, []string{"core"}, []string{"update providers"},
+			map[string]string{here + "/cluster-api": now + " capstan-manager"}},
+		"beside another manager": {[]*unstructured.Unstructured{written(here, now, byManager(local))}, []string{"core"}, []string{"create namespaces", "create providers"},
+			map[string]string{here + "/cluster-api": now + " capstan-manager", here + "/infrastructure-local": now + " capstan-manager"}},
+		"in the place of upstream's": {[]*unstructured.Unstructured{written("capi-system", "v1.10.4", core)}, []string{"core"}, nil, map[string]string{"capi-system/cluster-api": "v1.10.4 "}},
+		"beside a plane": {[]*unstructured.Unstructured{written(here, now, core)}, []string{"core", "local"}, []string{"create namespaces", "create providers"},
+			map[string]string{here + "/cluster-api": now + " ", here + "/infrastructure-local": now + " capstan-manager"}},
+		"where nothing of it has a name there": {nil, []string{"none"}, nil, map[string]string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{providersResource: "ProviderList", namespaces: "NamespaceList"})
+			for _, obj := range tc.there {
+				if _, err := c.Resource(providersResource).Namespace(obj.GetNamespace()).Create(t.Context(), obj, metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.ClearActions()
+			if err := noteManager(t.Context(), c, tc.running); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.writes, writes(c.Actions())); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.want, noted(t, c)); diff != "" {
+				t.Errorf("inventory (-want +got):\n%s", diff)
+			}
+		})
+	}
+	t.Run("a plane leaves it, and takes over what it runs itself", func(t *testing.T) {
+		c := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{providersResource: "ProviderList"},
+			written(here, now, byManager(bootstrap)), written(here, now, byManager(controlPlane)), written(here, now, byManager(local)))
+		if err := syncInventory(t.Context(), c, []string{"core", "local"}); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{here + "/cluster-api": now + " ", here + "/bootstrap-kubeadm": now + " capstan-manager", here + "/control-plane-kubeadm": now + " capstan-manager", here + "/infrastructure-local": now + " "}
+		if diff := cmp.Diff(want, noted(t, c)); diff != "" {
+			t.Errorf("inventory (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func writes(actions []clienttesting.Action) (names []string) {
+	for _, a := range actions {
+		if a.GetVerb() != "list" {
+			names = append(names, a.GetVerb()+" "+a.GetResource().Resource)
+		}
+	}
+	return names
+}
+
+// noted are the versions of the inventory, and who runs them.
+func noted(t *testing.T, c dynamic.Interface) map[string]string {
+	t.Helper()
+	list, err := c.Resource(providersResource).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, u := range list.Items {
+		all[u.GetNamespace()+"/"+u.GetName()] = u.Object["version"].(string) + " " + u.GetAnnotations()[manifests.RunByAnnotation]
+	}
+	return all
 }
 
 // TestInventoryIsBroughtUpToDate is about what somebody, or an earlier release,
