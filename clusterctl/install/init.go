@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -80,7 +81,7 @@ func (i *Installer) Init(ctx context.Context, o InitOptions) (InitResult, error)
 	if err != nil {
 		return InitResult{}, err
 	}
-	if err := i.checkCore(ctx); err != nil {
+	if err := CheckCore(ctx, i.Cluster, contract.Versions()[:1]); err != nil {
 		return InitResult{}, err
 	}
 	result := InitResult{First: len(installed.OfType(clusterctlv1.CoreProviderType)) == 0, BuiltIn: installed.BuiltIn()}
@@ -106,13 +107,13 @@ func (i *Installer) Init(ctx context.Context, o InitOptions) (InitResult, error)
 	return result, i.wait(ctx, o, releases, result.BuiltIn)
 }
 
-// checkCore refuses a cluster whose core stores its objects at another version than
-// today's.
-func (i *Installer) checkCore(ctx context.Context) error {
+// CheckCore refuses a cluster whose core stores its objects at another version than some.
+// A cluster without a core is none.
+func CheckCore(ctx context.Context, c *apply.Cluster, versions []string) error {
 	crd := &unstructured.Unstructured{}
 	crd.SetAPIVersion("apiextensions.k8s.io/v1")
 	crd.SetKind("CustomResourceDefinition")
-	err := i.Cluster.Client().Get(ctx, client.ObjectKey{Name: "clusters.cluster.x-k8s.io"}, crd)
+	err := c.Client().Get(ctx, client.ObjectKey{Name: "clusters.cluster.x-k8s.io"}, crd)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -120,8 +121,8 @@ func (i *Installer) checkCore(ctx context.Context) error {
 		return fmt.Errorf("get CustomResourceDefinition clusters.cluster.x-k8s.io: %w", err)
 	}
 	stored, err := storedAt(crd)
-	if want := contract.Versions()[0]; err == nil && stored != want {
-		return fmt.Errorf("the core provider of the management cluster keeps the contract %s, and %s is needed: upgrade it first (`upgrade plan`)", stored, want)
+	if err == nil && !slices.Contains(versions, stored) {
+		return fmt.Errorf("the core provider of the management cluster keeps the contract %s, and %s is needed: upgrade it first (`upgrade plan`, or that of a program which knows it)", stored, strings.Join(versions, " or "))
 	}
 	return err
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/install"
 	"github.com/capstan-dev/capstan/clusterctl/inventory"
 	"github.com/capstan-dev/capstan/clusterctl/storagemigration"
+	"github.com/capstan-dev/capstan/contract"
 )
 
 const (
@@ -48,6 +49,9 @@ type Upgrader struct {
 // Read looks for the releases of all that is installed.
 func (u *Upgrader) Read(ctx context.Context) (all []Releases, err error) {
 	if err := u.Cluster.Supported(); err != nil {
+		return nil, err
+	}
+	if err := install.CheckCore(ctx, u.Cluster, contract.Versions()); err != nil {
 		return nil, err
 	}
 	installed, err := inventory.New(u.Cluster.Client()).List(ctx)

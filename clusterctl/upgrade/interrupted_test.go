@@ -278,3 +278,33 @@ func TestWhatIsBuiltInIsLeft(t *testing.T) {
 		t.Errorf("got %v, want that the namespace is refused", err)
 	}
 }
+
+// TestACoreOfAnotherTimeIsRefused has the kinds of the core stored at a version.
+func TestACoreOfAnotherTimeIsRefused(t *testing.T) {
+	t.Parallel()
+	const refused = "the core provider of the management cluster keeps the contract %s, and %s is needed: upgrade it first"
+	for stored, want := range map[string]struct{ init, upgrade string }{
+		"v1beta2":  {},
+		"v1beta1":  {init: fmt.Sprintf(refused, "v1beta1", "v1beta2")},
+		"v1alpha4": {fmt.Sprintf(refused, "v1alpha4", "v1beta2"), fmt.Sprintf(refused, "v1alpha4", "v1beta2 or v1beta1")},
+	} {
+		t.Run(stored, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			crd := &apiextensionsv1.CustomResourceDefinition{}
+			crd.Name = "clusters.cluster.x-k8s.io"
+			crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1alpha3", Served: true}, {Name: stored, Served: true, Storage: true}}
+			if err := w.Create(t.Context(), crd); err != nil {
+				t.Fatal(err)
+			}
+			_, err := (&Upgrader{Cluster: apply.NewWithClient(w, kinds{}), Source: releases{}}).Read(t.Context())
+			if want.upgrade == "" && err != nil || want.upgrade != "" && (err == nil || !strings.Contains(err.Error(), want.upgrade)) {
+				t.Errorf("upgrade: got %v, want %q", err, want.upgrade)
+			}
+			err = w.init(t)
+			if want.init == "" && err != nil || want.init != "" && (err == nil || !strings.Contains(err.Error(), want.init)) {
+				t.Errorf("init: got %v, want %q", err, want.init)
+			}
+		})
+	}
+}
