@@ -40,6 +40,7 @@ func run(ctx context.Context, args []string) error {
 	dir := fs.String("dir", "", "data directory (default: a temporary one)")
 	out := fs.String("json", "", "file to write the result to, as JSON; - for stdout instead of the table")
 	flags := fs.String("up", "", "further flags for capstan up, separated by blanks")
+	profiles := fs.String("profiles", "", "directory to write CPU profiles of both planes and of the client to while clusters move")
 	clusters := fs.Int("clusters", 0, "number of clusters instead of the scenario's")
 	if err := fs.Parse(args); err != nil {
 		return err
@@ -57,7 +58,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		defer func() { _ = os.RemoveAll(*dir) }()
 	}
-	b := &bench{scenario: s, binary: *binary, dir: *dir, flags: strings.Fields(*flags)}
+	b := &bench{scenario: s, binary: *binary, dir: *dir, flags: strings.Fields(*flags), profiler: profiler{*profiles}}
 	result, err := b.run(ctx)
 	if result == nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,7 +31,7 @@ func (b *bench) move(ctx context.Context, r *Result) (err error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	flags := append(append([]string{}, b.flags...), "--simulated-dir="+filepath.Join(b.dir, "capstan-simulated"))
-	to := &bench{scenario: b.scenario, binary: b.binary, dir: dir, flags: flags}
+	to := &bench{scenario: b.scenario, binary: b.binary, dir: dir, flags: flags, profiler: b.profiler}
 	if err := to.up(ctx); err != nil {
 		return err
 	}
@@ -51,14 +52,22 @@ func (b *bench) move(ctx context.Context, r *Result) (err error) {
 	if err != nil {
 		return err
 	}
-	m, begin := &r.Move, time.Now()
+	endProfiles, err := b.profiler.during(ctx, map[string]string{"source": b.profiled, "target": to.profiled})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, endProfiles()) }()
+	m, steps := &r.Move, &stopwatch{begin: time.Now(), planes: []*process{b.plane, to.plane}}
+	steps.next("Planning")
 	if err := move.Run(ctx, move.Options{
-		Source: source, Target: target, Namespace: namespace, By: "bench",
+		Source: source, Target: target, Namespace: namespace, By: "bench", Progress: steps.next,
 		Planned: func(p *plan.Plan) { m.Objects = len(p.Items) },
 	}); err != nil {
 		return fmt.Errorf("move: %w", err)
 	}
+	begin := steps.begin
 	m.Seconds = round(time.Since(begin).Seconds())
+	steps.next("until all are Available")
 	if err := until(ctx, func() (bool, error) {
 		var list clusterv1.ClusterList
 		err := to.mgmt.List(ctx, &list, client.InNamespace(namespace))
@@ -73,6 +82,13 @@ func (b *bench) move(ctx context.Context, r *Result) (err error) {
 		return fmt.Errorf("wait for the clusters at the target: %w", err)
 	}
 	m.AvailableSeconds = round(time.Since(begin).Seconds())
+	steps.next("")
+	if m.Steps, err = steps.done, steps.err; err != nil {
+		return err
+	}
+	for _, s := range m.Steps {
+		m.CPUAtSource, m.CPUAtTarget, m.CPUOfClient = round(m.CPUAtSource+s.CPUAtSource), round(m.CPUAtTarget+s.CPUAtTarget), round(m.CPUOfClient+s.CPUOfClient)
+	}
 	after, err := b.snap(ctx)
 	if err != nil {
 		return err
@@ -88,4 +104,41 @@ func (b *bench) move(ctx context.Context, r *Result) (err error) {
 		return q.verb == "POST" && q.resource == "machines.cluster.x-k8s.io" && q.code == "201" && !q.dryRun
 	})) - b.scenario.machines()
 	return nil
+}
+
+// stopwatch measures the steps of a move as it tells of them: each lasts until the
+// next one is told of.
+type stopwatch struct {
+	begin  time.Time
+	planes []*process
+	at     time.Time
+	cpu    [3]float64 // of the planes and of this process when the step began
+	done   []Step
+	err    error
+}
+
+// next ends a step and begins the next one.
+func (s *stopwatch) next(text string) {
+	now, cpu := time.Now(), [3]float64{2: ownCPU()}
+	for n, p := range s.planes {
+		used, err := p.cpu()
+		s.err = errors.Join(s.err, err)
+		cpu[n] = used
+	}
+	if n := len(s.done); n > 0 {
+		last := &s.done[n-1]
+		last.Seconds = round(now.Sub(s.at).Seconds())
+		last.CPUAtSource, last.CPUAtTarget, last.CPUOfClient = round(cpu[0]-s.cpu[0]), round(cpu[1]-s.cpu[1]), round(cpu[2]-s.cpu[2])
+	}
+	if text != "" {
+		s.done = append(s.done, Step{Text: text})
+	}
+	s.at, s.cpu = now, cpu
+}
+
+// ownCPU is the processor time that this process has used, in seconds.
+func ownCPU() float64 {
+	var used syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used) // fails only for what it does not know
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano()).Seconds()
 }

@@ -174,10 +174,24 @@ type Move struct {
 	AvailableSeconds float64 `json:"availableSeconds"`
 	// RequestsPerObject are those to both planes, of controllers too.
 	RequestsPerObject float64 `json:"requestsPerObject"`
+	// CPUAtSource, CPUAtTarget and CPUOfClient are seconds until all are Available.
+	CPUAtSource float64 `json:"cpuAtSource"`
+	CPUAtTarget float64 `json:"cpuAtTarget"`
+	CPUOfClient float64 `json:"cpuOfClient"`
 	// Replaced is how many Machines were made beyond those that moved.
 	Replaced int     `json:"replaced"`
+	Steps    []Step  `json:"steps"`
 	AtSource []Count `json:"atSource"`
 	AtTarget []Count `json:"atTarget"`
+}
+
+// Step is what a move told of, and what it cost until it told of the next.
+type Step struct {
+	Text        string  `json:"text"`
+	Seconds     float64 `json:"seconds"`
+	CPUAtSource float64 `json:"cpuAtSource"`
+	CPUAtTarget float64 `json:"cpuAtTarget"`
+	CPUOfClient float64 `json:"cpuOfClient"`
 }
 
 func summarise(took []time.Duration) Spread {
@@ -322,6 +336,10 @@ func (r *Result) table(out io.Writer) error {
 // table prints the move for people.
 func (m *Move) table(row func(what, format string, args ...any), list func(title string, counts []Count)) {
 	row("move", "%d objects in %.1f s, Available after %.1f s; %.1f requests an object, %d machines replaced", m.Objects, m.Seconds, m.AvailableSeconds, m.RequestsPerObject, m.Replaced)
+	row("CPU of the move", "%.1f s at the source, %.1f s at the target, %.1f s of the client", m.CPUAtSource, m.CPUAtTarget, m.CPUOfClient)
+	for _, s := range m.Steps {
+		row("", "%.1f s (CPU %.1f, %.1f, %.1f)\t%s", s.Seconds, s.CPUAtSource, s.CPUAtTarget, s.CPUOfClient, s.Text)
+	}
 	list("those of the move, to the source", m.AtSource)
 	list("to the target", m.AtTarget)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,11 +28,14 @@ type bench struct {
 	scenario    *Scenario
 	binary, dir string
 	flags       []string
+	profiler    profiler
 
 	plane  *process
 	config *rest.Config
 	mgmt   client.WithWatch
 	raw    rest.Interface
+	// profiled is where the plane serves profiles; "" is nowhere.
+	profiled string
 
 	extensions *manyExtensions // nil without
 }
@@ -81,7 +85,11 @@ func (b *bench) run(ctx context.Context) (_ *Result, err error) {
 
 // up starts the plane on the run's data directory and connects to it.
 func (b *bench) up(ctx context.Context) (err error) {
-	if b.plane, err = start(ctx, b.binary, b.dir, b.flags); err != nil {
+	var flags []string
+	if b.profiled, flags, err = b.profiler.flags(); err != nil {
+		return err
+	}
+	if b.plane, err = start(ctx, b.binary, b.dir, slices.Concat(b.flags, flags)); err != nil {
 		return err
 	}
 	defer func() {
