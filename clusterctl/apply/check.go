@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capstan-dev/capstan/clusterctl/rights"
 	"github.com/capstan-dev/capstan/contract"
 )
 
@@ -154,17 +155,6 @@ func ignoreUnable(err error) error {
 	return err
 }
 
-// right is one that the user must have.
-type right struct{ verb, group, resource, namespace string }
-
-func (r right) String() string {
-	what := r.verb + " " + strings.TrimSuffix(r.resource+"."+r.group, ".")
-	if r.namespace != "" {
-		what += " in namespace " + r.namespace
-	}
-	return what
-}
-
 // MissingRightsError names what the user may not do.
 type MissingRightsError struct{ Rights []string }
 
@@ -174,7 +164,7 @@ func (e *MissingRightsError) Error() string {
 
 // Allowed says what the user may not do of verbs with objects.
 func (c *Cluster) Allowed(ctx context.Context, objects []*unstructured.Unstructured, verbs ...string) error {
-	needed := map[right]bool{}
+	needed := map[rights.Right]bool{}
 	for _, obj := range objects {
 		kind := obj.GroupVersionKind()
 		m, err := c.mgmt.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
@@ -185,15 +175,15 @@ func (c *Cluster) Allowed(ctx context.Context, objects []*unstructured.Unstructu
 			return fmt.Errorf("find the kind of %s: %w", Name(obj), err)
 		}
 		for _, verb := range verbs {
-			needed[right{verb, m.Resource.Group, m.Resource.Resource, obj.GetNamespace()}] = true
+			needed[rights.Right{Verb: verb, GroupResource: m.Resource.GroupResource(), Namespace: obj.GetNamespace()}] = true
 		}
 	}
-	all := slices.SortedFunc(maps.Keys(needed), func(a, b right) int { return cmp.Compare(a.String(), b.String()) })
+	all := slices.SortedFunc(maps.Keys(needed), func(a, b rights.Right) int { return cmp.Compare(a.String(), b.String()) })
 	denied, errs := make([]bool, len(all)), make([]error, len(all))
 	each(len(all), func(i int) { denied[i], errs[i] = c.denied(ctx, all[i]) })
 	for _, err := range errs {
 		if err != nil {
-			return fmt.Errorf("ask for your rights: %w", err)
+			return err
 		}
 	}
 	var missing []string
@@ -208,18 +198,12 @@ func (c *Cluster) Allowed(ctx context.Context, objects []*unstructured.Unstructu
 	return nil
 }
 
-func (c *Cluster) denied(ctx context.Context, r right) (bool, error) {
-	review := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-		"spec": map[string]any{"resourceAttributes": map[string]any{"verb": r.verb, "group": r.group, "resource": r.resource, "namespace": r.namespace}},
-	}}
-	err := c.mgmt.Create(ctx, review)
-	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		return false, nil // who may not ask is told by what follows
+// denied reports whether the user lacks a right. Who may not ask is told by what
+// follows.
+func (c *Cluster) denied(ctx context.Context, r rights.Right) (bool, error) {
+	allowed, err := rights.Allowed(ctx, c.mgmt, r)
+	if errors.Is(err, rights.ErrUnanswered) {
+		return false, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	allowed, _, err := contract.At[bool]("status.allowed").Get(review)
 	return !allowed, err
 }

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"sync"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,6 +20,7 @@ import (
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
+	"github.com/capstan-dev/capstan/clusterctl/rights"
 )
 
 // Plane is all that a move asks of a management cluster. It is the one way by
@@ -49,7 +49,7 @@ var (
 	configMaps  = plan.Kind{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Resource: "configmaps", Namespaced: true}
 	secrets     = plan.Kind{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, Resource: "secrets", Namespaced: true}
 	definitions = plan.Kind{GroupVersionKind: schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, Resource: "customresourcedefinitions"}
-	reviews     = plan.Kind{GroupVersionKind: authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"), Resource: "selfsubjectaccessreviews"}
+	reviews     = plan.Kind{GroupVersionKind: rights.Kind(), Resource: "selfsubjectaccessreviews"}
 	providers   = plan.Kind{GroupVersionKind: clusterctlv1.GroupVersion().WithKind("Provider"), Resource: "providers", Namespaced: true}
 )
 
@@ -175,18 +175,10 @@ func (p *plane) Delete(ctx context.Context, obj *unstructured.Unstructured) erro
 
 // Allowed implements Plane.
 func (p *plane) Allowed(ctx context.Context, verb string, kind schema.GroupResource, namespace string) (bool, error) {
-	review := &authorizationv1.SelfSubjectAccessReview{}
-	review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: kind.Group, Resource: kind.Resource}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(review)
+	allowed, err := rights.Allowed(ctx, p.Client, rights.Right{Verb: verb, GroupResource: kind, Namespace: namespace})
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("%s: %w", p.name, err)
 	}
-	obj := &unstructured.Unstructured{Object: fields}
-	obj.SetGroupVersionKind(reviews.GroupVersionKind)
-	if err := p.Client.Create(ctx, obj); err != nil {
-		return false, fmt.Errorf("%s: ask for your rights: %w", p.name, err)
-	}
-	allowed, _, _ := unstructured.NestedBool(obj.Object, "status", "allowed")
 	return allowed, nil
 }
 

@@ -6,6 +6,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -21,14 +22,15 @@ import (
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl/changes"
 	"github.com/capstan-dev/capstan/internal/kit/nearest"
 )
 
 // Client works on one management cluster.
-type Client struct{ mgmt client.Client }
+type Client struct{ mgmt client.WithWatch }
 
 // New returns a client of the management cluster that mgmt talks to.
-func New(mgmt client.Client) *Client { return &Client{mgmt} }
+func New(mgmt client.WithWatch) *Client { return &Client{mgmt} }
 
 // Object names an object that has machines.
 type Object struct {
@@ -154,17 +156,20 @@ func set(obj *unstructured.Unstructured, value any, path ...string) error {
 	return nil
 }
 
-// poll is how long a wait leaves between two looks.
-const poll = 500 * time.Millisecond
+// rest is how long more changes are awaited after one: a controller that changes an
+// object mostly changes others within moments.
+const rest = 100 * time.Millisecond
 
-// wait looks until state says that nothing is awaited any more, and tells
-// progress as often as that changes. It ends with the context; the error then says
-// what is still awaited.
-func wait(ctx context.Context, progress func(string), state func() (awaited string, err error)) error {
+// wait looks until state says that nothing is awaited any more, and tells progress
+// as often as that changes. It looks when there was a change of what state has
+// watched. It ends with the context; the error then says what is still awaited.
+func (c *Client) wait(ctx context.Context, progress func(string), state func(*changes.Watcher) (awaited string, err error)) error {
+	watched := changes.New(ctx, c.mgmt)
+	defer watched.Stop()
 	for last := ""; ; {
-		awaited, err := state()
+		awaited, err := state(watched)
 		if ctx.Err() != nil {
-			return fmt.Errorf("still waiting for %s", last)
+			return fmt.Errorf("still waiting for %s", cmp.Or(last, awaited))
 		}
 		if err != nil || awaited == "" {
 			return err
@@ -173,11 +178,21 @@ func wait(ctx context.Context, progress func(string), state func() (awaited stri
 			progress("Waiting for " + awaited)
 			last = awaited
 		}
-		t := time.NewTimer(poll)
+		select {
+		case <-watched.Changed():
+		case <-ctx.Done():
+			continue
+		}
+		t := time.NewTimer(rest)
 		select {
 		case <-t.C:
 		case <-ctx.Done():
 			t.Stop()
 		}
 	}
+}
+
+// follow has an object watched, by its name.
+func follow(w *changes.Watcher, gvk schema.GroupVersionKind, key client.ObjectKey) {
+	w.Follow(gvk, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl/changes"
 )
 
 // byField are the kinds that are paused by a field; others are by an annotation.
@@ -113,7 +114,8 @@ var errPaused = errors.New("it is paused: nothing goes on until it is resumed")
 // Wait returns when an object has all machines that its spec asks for, up to date
 // and available.
 func (c *Client) Wait(ctx context.Context, o Object, progress func(string)) error {
-	return wait(ctx, progress, func() (string, error) {
+	return c.wait(ctx, progress, func(watched *changes.Watcher) (string, error) {
+		follow(watched, o.gvk(), o.ObjectKey)
 		obj, err := c.get(ctx, o)
 		if err != nil {
 			return "", err

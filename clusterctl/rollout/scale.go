@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl/changes"
 )
 
 // ScaleOptions say how many machines there shall be.
@@ -81,7 +82,8 @@ func setReplicas(cluster, obj *unstructured.Unstructured, replicas int64) (strin
 // WaitScaled returns when an object has as many machines as it was scaled to. A
 // topology may take a moment to ask it for them.
 func (c *Client) WaitScaled(ctx context.Context, o Object, replicas int32, progress func(string)) error {
-	return wait(ctx, progress, func() (string, error) {
+	return c.wait(ctx, progress, func(watched *changes.Watcher) (string, error) {
+		follow(watched, o.gvk(), o.ObjectKey)
 		obj, err := c.get(ctx, o)
 		if err != nil {
 			return "", err

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/clusterctl/changes"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 )
 
@@ -35,6 +36,9 @@ type parts struct {
 	workers               []*unstructured.Unstructured
 }
 
+// workerKinds are the kinds of workers that have a version.
+var workerKinds = []string{"MachineDeployment", "MachinePool"}
+
 var templateVersion = []string{"spec", "template", "spec", "version"}
 
 // parts reads what of a cluster has a version.
@@ -55,7 +59,7 @@ func (c *Client) parts(ctx context.Context, key client.ObjectKey) (parts, error)
 			return p, err
 		}
 	}
-	for _, kind := range []string{"MachineDeployment", "MachinePool"} {
+	for _, kind := range workerKinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(clusterv1.GroupVersion().WithKind(kind + "List"))
 		if err := c.mgmt.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: key.Name}); err != nil {
@@ -198,10 +202,17 @@ func (c *Client) WaitUpgraded(ctx context.Context, key client.ObjectKey, version
 }
 
 func (c *Client) waitParts(ctx context.Context, key client.ObjectKey, progress func(string), state func(parts) string) error {
-	return wait(ctx, progress, func() (string, error) {
+	return c.wait(ctx, progress, func(watched *changes.Watcher) (string, error) {
 		p, err := c.parts(ctx, key)
 		if err != nil {
 			return "", err
+		}
+		follow(watched, p.cluster.GroupVersionKind(), key)
+		if p.controlPlane != nil {
+			follow(watched, p.controlPlane.GroupVersionKind(), client.ObjectKeyFromObject(p.controlPlane))
+		}
+		for _, kind := range workerKinds {
+			watched.Follow(clusterv1.GroupVersion().WithKind(kind), client.InNamespace(key.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: key.Name})
 		}
 		missing := state(p)
 		if missing != "" && paused(p.cluster) {

@@ -42,7 +42,7 @@ func (t *target) open(env *command.Env, changes bool) (*rollout.Client, error) {
 	if changes {
 		env.Say("Management cluster: %s", m)
 	}
-	c, err := client.New(m.Config, client.Options{})
+	c, err := client.NewWithWatch(m.Config, client.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the management cluster: %w", err)
 	}

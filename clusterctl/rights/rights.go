@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rights asks a management cluster what the user may do there, so that what
+// is refused is found before anything is changed.
+package rights
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/contract"
+)
+
+// Right is one that a user may have. "*" stands for all verbs, groups or resources.
+type Right struct {
+	Verb string
+	schema.GroupResource
+	// Namespace is empty for the whole management cluster.
+	Namespace string
+}
+
+func (r Right) String() string {
+	what := r.Verb + " " + r.GroupResource.String()
+	if r.Namespace != "" {
+		what += " in namespace " + r.Namespace
+	}
+	return what
+}
+
+// Kind is what a management cluster is asked with.
+func Kind() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "authorization.k8s.io", Version: "v1", Kind: "SelfSubjectAccessReview"}
+}
+
+// ErrUnanswered says that the user may not ask, or that nobody there can answer.
+// Whether the right is there is seen only by what follows.
+var ErrUnanswered = errors.New("the management cluster does not say what you may do")
+
+// Allowed reports whether the user has a right.
+func Allowed(ctx context.Context, mgmt client.Client, r Right) (bool, error) {
+	review := &unstructured.Unstructured{Object: map[string]any{
+		"spec": map[string]any{"resourceAttributes": map[string]any{"verb": r.Verb, "group": r.Group, "resource": r.Resource, "namespace": r.Namespace}},
+	}}
+	review.SetGroupVersionKind(Kind())
+	err := mgmt.Create(ctx, review)
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		err = fmt.Errorf("%w: %w", ErrUnanswered, err)
+	}
+	if err != nil {
+		return false, fmt.Errorf("ask for your rights: %w", err)
+	}
+	allowed, answered, err := contract.At[bool]("status.allowed").Get(review)
+	if err == nil && !answered {
+		err = ErrUnanswered
+	}
+	if err != nil {
+		return false, fmt.Errorf("ask for your rights: %w", err)
+	}
+	return allowed, nil
+}

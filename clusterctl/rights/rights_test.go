@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rights
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// TestAllowed asks a server that answers in all the ways that there are.
+func TestAllowed(t *testing.T) {
+	t.Parallel()
+	reset := errors.New("connection reset by peer")
+	for name, tc := range map[string]struct {
+		status map[string]any
+		err    error
+		want   bool
+		// wantErr is nil if there is an answer.
+		wantErr error
+	}{
+		"may":                     {status: map[string]any{"allowed": true}, want: true},
+		"may not":                 {status: map[string]any{"allowed": false}},
+		"no answer":               {status: map[string]any{}, wantErr: ErrUnanswered},
+		"may not even ask":        {err: apierrors.NewForbidden(schema.GroupResource{}, "", nil), wantErr: ErrUnanswered},
+		"nobody answers":          {err: apierrors.NewNotFound(schema.GroupResource{}, ""), wantErr: ErrUnanswered},
+		"nobody knows such a one": {err: &meta.NoKindMatchError{}, wantErr: ErrUnanswered},
+		"the connection breaks":   {err: reset, wantErr: reset},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var asked any
+			c := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithInterceptorFuncs(interceptor.Funcs{
+				Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
+					review := obj.(*unstructured.Unstructured)
+					asked = review.Object["spec"].(map[string]any)["resourceAttributes"].(map[string]any)["resource"]
+					review.Object["status"] = tc.status
+					return tc.err
+				},
+			}).Build()
+			got, err := Allowed(t.Context(), c, Right{Verb: "get", GroupResource: schema.GroupResource{Resource: "secrets"}, Namespace: "ns"})
+			if got != tc.want || !errors.Is(err, tc.wantErr) || asked != "secrets" {
+				t.Errorf("got %t, %v, asked for %v; want %t, %v", got, err, asked, tc.want, tc.wantErr)
+			}
+		})
+	}
+}
+
+func TestARightIsNamedInWords(t *testing.T) {
+	t.Parallel()
+	for want, r := range map[string]Right{
+		"create clusters.cluster.x-k8s.io in namespace ns": {"create", schema.GroupResource{Group: "cluster.x-k8s.io", Resource: "clusters"}, "ns"},
+		"get namespaces": {"get", schema.GroupResource{Resource: "namespaces"}, ""},
+	} {
+		if got := r.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
