@@ -133,7 +133,7 @@ var hooks = []string{clusterv1.MachineDeletingWaitingForPreDrainHookReason, clus
 
 // awaited reports whether a change is one that others wait for: owners and
 // users that Ready or Available becomes True, or all Machines ready, those who
-// set hooks that a deletion comes to them.
+// set hooks that a deletion comes to them, and those who pause that it is noticed.
 func awaited(before, after client.Object) bool {
 	was, ok := before.(conditions.Getter)
 	if !ok {
@@ -144,6 +144,12 @@ func awaited(before, after client.Object) bool {
 		return conditions.Reason(is, condition) == reason && conditions.Reason(was, condition) != reason
 	}
 	if slices.ContainsFunc(hooks, func(reason string) bool { return turns(clusterv1.DeletingCondition, reason) }) {
+		return true
+	}
+	// Who pauses what is looked after does so to change it himself, or to move it
+	// elsewhere, and waits until that is noticed. Nobody waits for what was made
+	// paused.
+	if conditions.IsFalse(was, clusterv1.PausedCondition) && conditions.IsTrue(is, clusterv1.PausedCondition) {
 		return true
 	}
 	// By its reason: that there is no Machine that is not ready is no news.

@@ -26,9 +26,11 @@ func TestStatusDebounce(t *testing.T) {
 		conditions.Set(m, time.Unix(0, 0), metav1.Condition{Type: conditionType, Status: status})
 	}
 	tests := map[string]struct {
-		change    func(*clusterv1.Machine)
-		deleting  bool
-		postponed bool
+		change   func(*clusterv1.Machine)
+		deleting bool
+		// lookedAfter says that it was not paused before.
+		lookedAfter bool
+		postponed   bool
 	}{
 		"a condition that got worse can wait": {change: func(m *clusterv1.Machine) { set(m, "Ready", metav1.ConditionFalse) }, postponed: true},
 		"a counter of time can wait":          {change: func(m *clusterv1.Machine) { m.Status.Phase = "Pending" }, postponed: true},
@@ -53,10 +55,15 @@ func TestStatusDebounce(t *testing.T) {
 		"that a deletion waits for a hook cannot": {change: func(m *clusterv1.Machine) {
 			conditions.Set(m, time.Unix(0, 0), metav1.Condition{Type: "Deleting", Status: metav1.ConditionTrue, Reason: clusterv1.MachineDeletingWaitingForPreTerminateHookReason})
 		}, deleting: true},
+		"that a pause is noticed cannot":               {change: func(m *clusterv1.Machine) { set(m, "Paused", metav1.ConditionTrue) }, lookedAfter: true},
+		"that what was made paused is paused can wait": {change: func(m *clusterv1.Machine) { set(m, "Paused", metav1.ConditionTrue) }, postponed: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
+			if tc.lookedAfter {
+				set(m, "Paused", metav1.ConditionFalse)
+			}
 			if tc.deleting {
 				m.DeletionTimestamp, m.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"a.b/c"}
 			}
