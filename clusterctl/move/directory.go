@@ -116,13 +116,18 @@ func (m *mover) save(ctx context.Context, directory string) error {
 	if err != nil {
 		return err
 	}
+	noticed := m.Clock.Now().Add(noticeLasts)
 	if _, err := m.pause(ctx, p, f); err != nil {
 		return err
 	}
-	if f, p, err = m.read(ctx); err != nil {
+	if _, err := m.awaitProviders(ctx, p, f); err != nil {
 		return err
 	}
-	if f, p, err = m.await(ctx, f, p, m.Clock.Now().Add(noticeLasts)); err != nil {
+	_, working := waitsFor(p, f)
+	if err := m.awaitControllers(ctx, f, working, noticed); err != nil {
+		return err
+	}
+	if f, p, err = m.read(ctx); err != nil {
 		return err
 	}
 	if err := m.step(ctx, "Writing %d objects to %s", len(p.Items), directory); err != nil {

@@ -50,39 +50,68 @@ const (
 	// noticeLasts is how long controllers may take to notice a pause. Those that do
 	// not run never will.
 	noticeLasts = 30 * time.Second
+	// longestWait is between two looks at what is awaited. What is looked at is less
+	// each time, and the move stands still meanwhile.
+	longestWait = time.Second
 )
 
 // copy has the target get what the source has, until a pass over both finds nothing
-// to be written: then it has been read back, and compared.
+// to be written: then it has been read back, and compared. The first pass need not
+// wait until controllers have noticed the pause: copies are paused, and the next
+// pass sees what was written meanwhile.
 func (m *mover) copy(ctx context.Context) error {
 	written := map[types.UID]string{} // versions at the source of which this run has made copies
 	noticed := m.Clock.Now().Add(noticeLasts)
 	for range maxPasses {
-		f, p, err := m.read(ctx)
+		f, p, at, err := m.lastRead(ctx)
 		if err != nil {
 			return err
 		}
-		if paused, err := m.pause(ctx, p, f); err != nil || paused {
-			if err != nil {
-				return err
-			}
-			if f, p, err = m.read(ctx); err != nil {
-				return err
-			}
-		}
-		if f, p, err = m.await(ctx, f, p, noticed); err != nil {
+		paused, err := m.pause(ctx, p, f)
+		if err != nil {
 			return err
 		}
+		blocked, err := m.awaitProviders(ctx, p, f)
+		if err != nil {
+			return err
+		}
+		_, working := waitsFor(p, f)
 		n, err := m.ensure(ctx, p, f, written)
 		if err != nil {
 			return err
 		}
-		if n == 0 {
+		if n > 0 {
+			m.Progress(fmt.Sprintf("Wrote %d objects at the target", n))
+		}
+		switch {
+		case len(working) > 0 && m.Clock.Now().Before(noticed):
+			if err := m.awaitControllers(ctx, f, working, noticed); err != nil {
+				return err
+			}
+		case n == 0 && !paused && !blocked && at == afterStart: // as it was read, all was at rest
 			return nil
 		}
-		m.Progress(fmt.Sprintf("Wrote %d objects at the target", n))
 	}
 	return fmt.Errorf("%s: namespace %s keeps changing while it is copied: who still changes it? Nothing was deleted; move again, or with --rollback", m.source, m.Namespace)
+}
+
+// moment is when something was read.
+type moment bool
+
+const (
+	beforeStart moment = false
+	afterStart  moment = true
+)
+
+// lastRead returns what was read for the plan of this run, once, and from then on
+// reads anew.
+func (m *mover) lastRead(ctx context.Context) (*found, *plan.Plan, moment, error) {
+	if f := m.found; f != nil {
+		m.found = nil
+		return f, m.here.plan, beforeStart, nil
+	}
+	f, p, err := m.read(ctx)
+	return f, p, afterStart, err
 }
 
 // read plans anew: until something is deleted at the source, it decides what moves.
@@ -129,46 +158,66 @@ func (m *mover) pause(ctx context.Context, p *plan.Plan, f *found) (bool, error)
 	})
 }
 
-// await waits until controllers have noticed the pause, and until no provider blocks
-// the move any more.
-func (m *mover) await(ctx context.Context, f *found, p *plan.Plan, noticed time.Time) (*found, *plan.Plan, error) {
-	end, told := m.Clock.Now().Add(blockLasts), ""
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		blocked, working := waitsFor(p, f)
-		now := m.Clock.Now()
-		switch {
-		case len(blocked) == 0 && (len(working) == 0 || now.After(noticed)):
-			return f, p, nil
-		case len(blocked) > 0 && now.After(end):
-			return nil, nil, fmt.Errorf("%s: %s still has the annotation %s after %s: what is its provider doing? Nothing was deleted; move again, or with --rollback", m.source, some(blocked), clusterctlv1.BlockMoveAnnotation, blockLasts)
+// awaitProviders waits until no provider blocks the move any more, and reports
+// whether one did.
+func (m *mover) awaitProviders(ctx context.Context, p *plan.Plan, f *found) (waited bool, err error) {
+	blocked, _ := waitsFor(p, f)
+	if len(blocked) == 0 {
+		return false, nil
+	}
+	left, err := m.await(ctx, f, blocked, blocks, m.Clock.Now().Add(blockLasts), "Waiting for providers that block the move of")
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("%s: %s still has the annotation %s after %s: what is its provider doing? Nothing was deleted; move again, or with --rollback", m.source, some(left), clusterctlv1.BlockMoveAnnotation, blockLasts)
+	}
+	return true, err
+}
+
+// awaitControllers waits until controllers have noticed the pause, or it is likely
+// that they never will.
+func (m *mover) awaitControllers(ctx context.Context, f *found, working []plan.Item, noticed time.Time) error {
+	_, err := m.await(ctx, f, working, works, noticed, "Waiting for controllers of the source to notice the pause of")
+	return err
+}
+
+// await looks until nothing is awaited any more, or until end, and returns what still
+// is. Only kinds of what is awaited are read anew. What is gone is not awaited, and
+// stays in f until the next pass.
+func (m *mover) await(ctx context.Context, f *found, left []plan.Item, awaited func(*unstructured.Unstructured) bool, end time.Time, told string) ([]plan.Item, error) {
+	if len(left) > 0 {
+		if err := m.step(ctx, "%s %s", told, some(left)); err != nil {
+			return nil, err
 		}
-		text := "Waiting for controllers of the source to notice the pause"
-		if len(blocked) > 0 {
-			text = "Waiting for providers that block the move of " + some(blocked)
-		}
-		if text != told {
-			told = text
-			if err := m.step(ctx, "%s", text); err != nil {
-				return nil, nil, err
-			}
-		}
+	}
+	for wait := 100 * time.Millisecond; len(left) > 0 && m.Clock.Now().Before(end); wait = min(2*wait, longestWait) {
 		select {
 		case <-m.Clock.After(wait):
 		case <-ctx.Done():
-			return nil, nil, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 		if err := m.hold(ctx); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		var err error
-		if f, p, err = m.read(ctx); err != nil {
-			return nil, nil, err
+		objects, err := readPlaces(ctx, m.source, placesOf(left), m.Parallel)
+		if err != nil {
+			return nil, err
 		}
+		now := map[types.UID]*unstructured.Unstructured{}
+		for _, obj := range objects {
+			now[obj.GetUID()] = obj
+		}
+		left = slices.DeleteFunc(left, func(i plan.Item) bool {
+			if now[i.UID] == nil {
+				return true
+			}
+			f.byUID[i.UID] = now[i.UID]
+			return !awaited(now[i.UID])
+		})
 	}
+	return left, nil
 }
 
 // waitsFor lists what providers block, and what its controller has not yet left alone.
-func waitsFor(p *plan.Plan, f *found) (blocked, working []string) {
+func waitsFor(p *plan.Plan, f *found) (blocked, working []plan.Item) {
 	clusters := map[string]bool{}
 	for _, i := range p.Items {
 		if i.Of(plan.Clusters()) {
@@ -177,26 +226,41 @@ func waitsFor(p *plan.Plan, f *found) (blocked, working []string) {
 	}
 	for _, i := range p.Items {
 		obj := f.byUID[i.UID]
-		if _, is := obj.GetAnnotations()[clusterctlv1.BlockMoveAnnotation]; is {
-			blocked = append(blocked, i.String())
+		if blocks(obj) {
+			blocked = append(blocked, i)
 		}
 		of := obj.GetLabels()[clusterv1.ClusterNameLabel]
-		if i.Of(plan.Clusters()) || i.Keep == "" && clusters[of] {
-			all, _ := conditions.FromUnstructured(obj) // what cannot be read tells nothing
-			if conditions.IsFalse(all, clusterv1.PausedCondition) {
-				working = append(working, i.String())
-			}
+		if works(obj) && (i.Of(plan.Clusters()) || i.Keep == "" && clusters[of]) {
+			working = append(working, i)
 		}
 	}
 	return blocked, working
 }
 
+// blocks reports whether a provider needs time before an object moves.
+func blocks(obj *unstructured.Unstructured) bool {
+	_, is := obj.GetAnnotations()[clusterctlv1.BlockMoveAnnotation]
+	return is
+}
+
+// works reports whether the controller of an object says that it looks after it. One
+// that says nothing that can be read does not count.
+func works(obj *unstructured.Unstructured) bool {
+	all, _ := conditions.FromUnstructured(obj)
+	return conditions.IsFalse(all, clusterv1.PausedCondition)
+}
+
 // some names the first of many.
-func some(names []string) string {
-	if more := len(names) - 3; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), more)
+func some[T any](all []T) string {
+	var names []string
+	for _, one := range all[:min(3, len(all))] {
+		names = append(names, fmt.Sprint(one))
 	}
-	return strings.Join(names, ", ")
+	text := strings.Join(names, ", ")
+	if more := len(all) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // ensure makes at the target what is missing there, or is not as it is at the source.

@@ -78,6 +78,8 @@ type mover struct {
 	// here and there are the journals of the source and of the target.
 	here, there *journal
 	holding     sync.Mutex // guards the journals while objects are written
+	// found is what the plan was made of, until the first pass has taken it.
+	found *found
 }
 
 // Run moves, goes on with a move that was interrupted, or rolls it back.
@@ -260,6 +262,7 @@ func (m *mover) prepare(ctx context.Context) (*plan.Plan, error) {
 		m.Planned(p)
 		return p, nil
 	}
+	m.found = f
 	err = m.check(ctx, p, f)
 	if err != nil && m.DryRun { // the plan is of use all the same
 		p.Notes, err = append(p.Notes, "as it is now, the move would be refused: "+err.Error()), nil
