@@ -66,7 +66,7 @@ func (b *bench) createAll(ctx context.Context) ([]time.Duration, error) {
 			case <-ctx.Done():
 				return
 			}
-			names <- fmt.Sprintf("bench-%04d", i)
+			names <- clusterName(i)
 		}
 	}()
 	var took []time.Duration
@@ -93,6 +93,9 @@ func inFlight(s *Scenario) int {
 	}
 	return min(s.InFlight, s.Clusters)
 }
+
+// clusterName is the name of one of the clusters, counted from 0.
+func clusterName(i int) string { return fmt.Sprintf("bench-%04d", i) }
 
 func (b *bench) createOne(ctx context.Context, lib *clusterctl.Client, name string) error {
 	if b.scenario.Class {

@@ -45,6 +45,7 @@ type Result struct {
 	Restart    Restart  `json:"restart"`
 	Deletion   Deletion `json:"deletion"`
 	Move       Move     `json:"move"`
+	Looks      []Look   `json:"looks"`
 
 	ByVerbAndResource []Count `json:"byVerbAndResource"`
 }
@@ -244,6 +245,11 @@ func (r *Result) check(l Limits) error {
 	over("API requests to delete a cluster", r.Deletion.RequestsPerCluster, l.DeleteRequestsPerCluster)
 	over("seconds to move all clusters", r.Move.Seconds, l.MoveSeconds)
 	over("API requests to move an object", r.Move.RequestsPerObject, l.RequestsPerMoved)
+	for _, look := range r.Looks {
+		if look.shows() {
+			over("seconds of "+look.Command, look.Seconds, l.LookSeconds)
+		}
+	}
 	if l.NoneReplaced && r.Move.Replaced != 0 {
 		errs = append(errs, fmt.Errorf("machines made by the move: %d, want none", r.Move.Replaced))
 	}
@@ -291,6 +297,9 @@ func (r *Result) table(out io.Writer) error {
 		for _, c := range i.Writes {
 			row("", "%.0f %s %s", c.Count, c.Verb, c.Resource)
 		}
+	}
+	for _, l := range r.Looks {
+		row(l.Command, "%.3f s, CPU %.3f s and %.3f s of the plane, %.1f requests, %d bytes", l.Seconds, l.CPUSeconds, l.PlaneCPUSeconds, l.Requests, l.Bytes)
 	}
 	if h := r.Health; h.Machines > 0 {
 		row("unhealthy", "%d machines, found at most %.1f s after their deadlines; %.1f requests each until deleted", h.Machines, h.LateSeconds, h.RequestsPerMachine)

@@ -67,7 +67,7 @@ func (b *bench) run(ctx context.Context) (_ *Result, err error) {
 			return nil, err
 		}
 	}
-	steps := []func(context.Context, *Result) error{b.addons, b.definitions, b.idle, b.fail, b.updateInPlace, b.editClass}
+	steps := []func(context.Context, *Result) error{b.addons, b.definitions, b.idle, b.look, b.fail, b.updateInPlace, b.editClass}
 	if b.scenario.Restart {
 		steps = append(steps, b.restart)
 	}

@@ -62,6 +62,8 @@ type Scenario struct {
 	Delete bool `json:"delete"`
 	// Move moves all clusters to another plane of the host at the end.
 	Move bool `json:"move"`
+	// Look measures the commands that show a cluster and its machines.
+	Look bool `json:"look"`
 	// Limits make the run fail when a figure of the result is above.
 	Limits Limits `json:"limits"`
 }
@@ -92,6 +94,7 @@ type Limits struct {
 	Conflicts                float64 `json:"conflictsPerCluster"`
 	MoveSeconds              float64 `json:"moveSeconds"`
 	RequestsPerMoved         float64 `json:"requestsPerMoved"`
+	LookSeconds              float64 `json:"lookSeconds"`
 	NoRestartWrites          bool    `json:"noRestartWrites"`
 	NoneReplaced             bool    `json:"noneReplaced"`
 }
