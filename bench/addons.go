@@ -13,6 +13,7 @@ import (
 
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/bench/counters"
 )
 
 // groupLabel says which add-ons a cluster gets.
@@ -59,10 +60,10 @@ func (b *bench) addons(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	q := after.requests.since(before.requests)
+	q := after.requests.Since(before.requests)
 	r.Addons.CPUSeconds = round(after.cpu - before.cpu)
-	r.Addons.Requests, r.Addons.RequestsPerCluster = q.sum(counted), round(q.sum(counted)/float64(len(clusters.Items)))
-	r.Addons.Conflicts, r.Addons.ByVerbAndResource = q.sum(isConflict), q.counts(counted)
+	r.Addons.Requests, r.Addons.RequestsPerCluster = q.Sum(counters.Counted), round(q.Sum(counters.Counted)/float64(len(clusters.Items)))
+	r.Addons.Conflicts, r.Addons.ByVerbAndResource = q.Sum(counters.IsConflict), q.Counts(counters.Counted)
 	return nil
 }
 

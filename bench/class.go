@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/bench/counters"
 	"github.com/capstan-dev/capstan/clusterctl/template"
 )
 
@@ -39,7 +40,7 @@ func (b *bench) plain(ctx context.Context, r *Result) (err error) {
 	if err := other.up(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, other.plane.stop(), os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, other.plane.Stop(), os.RemoveAll(dir)) }()
 	var all Result
 	if err := other.create(ctx, &all); err != nil {
 		return err
@@ -123,13 +124,13 @@ func (b *bench) editClass(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	q, n := after.requests.since(before.requests), float64(b.scenario.Clusters)
+	q, n := after.requests.Since(before.requests), float64(b.scenario.Clusters)
 	r.ClassEdit.CPUSecondsPerCluster = round((after.cpu - before.cpu) / n)
-	r.ClassEdit.AppliesPerCluster = round(q.sum(isApply) / n)
-	r.ClassEdit.WritesPerCluster = round(q.sum(func(q request) bool {
-		return isWrite(q) && !strings.HasSuffix(q.resource, "/status") && !strings.HasPrefix(q.resource, "events.")
+	r.ClassEdit.AppliesPerCluster = round(q.Sum(counters.IsApply) / n)
+	r.ClassEdit.WritesPerCluster = round(q.Sum(func(q counters.Request) bool {
+		return counters.IsWrite(q) && !strings.HasSuffix(q.Resource, "/status") && !strings.HasPrefix(q.Resource, "events.")
 	}) / n)
-	r.ClassEdit.Conflicts, r.ClassEdit.ByVerbAndResource = q.sum(isConflict), q.counts(counted)
+	r.ClassEdit.Conflicts, r.ClassEdit.ByVerbAndResource = q.Sum(counters.IsConflict), q.Counts(counters.Counted)
 	return nil
 }
 
@@ -148,8 +149,8 @@ func (b *bench) unedited(ctx context.Context) (int, error) {
 
 // addedByClass is how many requests a class-based cluster takes of those by which
 // a topology is written and told of, beyond those of a plain one.
-func addedByClass(class, plain []Count, clusters, plains int) float64 {
-	of := func(counts []Count, verb, resource string) (n float64) {
+func addedByClass(class, plain []counters.Count, clusters, plains int) float64 {
+	of := func(counts []counters.Count, verb, resource string) (n float64) {
 		for _, c := range counts {
 			if c.Verb == verb && (c.Resource == resource || resource == "") {
 				n += c.Count

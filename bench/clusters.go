@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/bench/counters"
 	"github.com/capstan-dev/capstan/clusterctl"
 	"github.com/capstan-dev/capstan/clusterctl/template"
 	"github.com/capstan-dev/capstan/conditions"
@@ -77,7 +78,7 @@ func (b *bench) createAll(ctx context.Context) ([]time.Duration, error) {
 			took = append(took, time.Since(began[name]))
 			mu.Unlock()
 			<-slots
-		case <-b.plane.gone:
+		case <-b.plane.Gone:
 			return nil, fmt.Errorf("%d of %d clusters are Available: the plane has ended", len(took), b.scenario.Clusters)
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%d of %d clusters are Available: %w", len(took), b.scenario.Clusters, context.Cause(ctx))
@@ -176,11 +177,11 @@ func (b *bench) delete(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	q, n := after.requests.since(before.requests), float64(b.scenario.Clusters)
+	q, n := after.requests.Since(before.requests), float64(b.scenario.Clusters)
 	r.Deletion.CPUSeconds = round(after.cpu - before.cpu)
-	r.Deletion.Requests, r.Deletion.RequestsPerCluster = q.sum(counted), round(q.sum(counted)/n)
-	r.Deletion.Conflicts = q.sum(isConflict)
-	r.Deletion.ByVerbAndResource = q.counts(counted)
+	r.Deletion.Requests, r.Deletion.RequestsPerCluster = q.Sum(counters.Counted), round(q.Sum(counters.Counted)/n)
+	r.Deletion.Conflicts = q.Sum(counters.IsConflict)
+	r.Deletion.ByVerbAndResource = q.Counts(counters.Counted)
 	return nil
 }
 
@@ -205,7 +206,7 @@ func (b *bench) deleteAll(ctx context.Context, clusters []clusterv1.Cluster, gon
 	for left := len(clusters); left > 0; left-- {
 		select {
 		case <-gone:
-		case <-b.plane.gone:
+		case <-b.plane.Gone:
 			return fmt.Errorf("%d Clusters are still there: the plane has ended", left)
 		case <-ctx.Done():
 			return fmt.Errorf("%d Clusters are still there: %w", left, context.Cause(ctx))

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/bench/counters"
 	"github.com/capstan-dev/capstan/conditions"
 )
 
@@ -113,9 +114,9 @@ func (b *bench) fail(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	q := after.requests.since(before.requests)
-	h.Machines, h.ByVerbAndResource = len(chosen), q.counts(counted)
-	h.RequestsPerMachine = round(q.sum(counted)/float64(len(chosen)) - 1) // but for the patch that made it fail
+	q := after.requests.Since(before.requests)
+	h.Machines, h.ByVerbAndResource = len(chosen), q.Counts(counters.Counted)
+	h.RequestsPerMachine = round(q.Sum(counters.Counted)/float64(len(chosen)) - 1) // but for the patch that made it fail
 	return b.letGo(ctx, chosen)
 }
 

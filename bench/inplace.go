@@ -18,6 +18,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/bench/counters"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/extension/mutation"
 	"github.com/capstan-dev/capstan/extension/server"
@@ -64,11 +65,11 @@ func (b *bench) updateInPlace(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	q, n := after.requests.since(before.requests), float64(u.Machines)
-	u.CPUSecondsPerMachine, u.RequestsPerMachine = round((after.cpu-before.cpu)/n), round(q.sum(counted)/n)
-	u.Conflicts, u.ByVerbAndResource = q.sum(isConflict), q.counts(counted)
-	u.Replaced = int(q.sum(func(q request) bool {
-		return q.verb == "POST" && q.resource == "machines.cluster.x-k8s.io" && q.code == "201"
+	q, n := after.requests.Since(before.requests), float64(u.Machines)
+	u.CPUSecondsPerMachine, u.RequestsPerMachine = round((after.cpu-before.cpu)/n), round(q.Sum(counters.Counted)/n)
+	u.Conflicts, u.ByVerbAndResource = q.Sum(counters.IsConflict), q.Counts(counters.Counted)
+	u.Replaced = int(q.Sum(func(q counters.Request) bool {
+		return q.Verb == "POST" && q.Resource == "machines.cluster.x-k8s.io" && q.Code == "201"
 	}))
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/capstan-dev/capstan/bench/counters"
 )
 
 // lookTimes is how often each command runs: what is reported is the median, which one
@@ -88,7 +90,7 @@ func (b *bench) lookBy(ctx context.Context, args []string) (Look, error) {
 	slices.Sort(used)
 	l.Seconds, l.CPUSeconds = round(took[lookTimes/2]), round(used[lookTimes/2])
 	l.PlaneCPUSeconds = round((after.cpu - before.cpu) / lookTimes)
-	l.Requests = round(after.requests.since(before.requests).sum(counted) / lookTimes)
+	l.Requests = round(after.requests.Since(before.requests).Sum(counters.Counted) / lookTimes)
 	return l, nil
 }
 

@@ -20,6 +20,8 @@ import (
 
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/capstan-dev/capstan/bench/planes"
 )
 
 func main() {
@@ -58,7 +60,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		defer func() { _ = os.RemoveAll(*dir) }()
 	}
-	b := &bench{scenario: s, binary: *binary, dir: *dir, flags: strings.Fields(*flags), profiler: profiler{*profiles}}
+	b := &bench{scenario: s, binary: *binary, dir: *dir, flags: strings.Fields(*flags), profiler: planes.Profiler{Dir: *profiles}}
 	result, err := b.run(ctx)
 	if result == nil {
 		return err

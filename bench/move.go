@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/bench/counters"
+	"github.com/capstan-dev/capstan/bench/planes"
 	"github.com/capstan-dev/capstan/clusterctl/move"
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
 	"github.com/capstan-dev/capstan/conditions"
@@ -35,7 +37,7 @@ func (b *bench) move(ctx context.Context, r *Result) (err error) {
 	if err := to.up(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, to.plane.stop()) }()
+	defer func() { err = errors.Join(err, to.plane.Stop()) }()
 	source, err := move.Connect(b.config, "the source")
 	if err != nil {
 		return err
@@ -52,12 +54,12 @@ func (b *bench) move(ctx context.Context, r *Result) (err error) {
 	if err != nil {
 		return err
 	}
-	endProfiles, err := b.profiler.during(ctx, map[string]string{"source": b.profiled, "target": to.profiled})
+	endProfiles, err := b.profiler.During(ctx, map[string]string{"source": b.profiled, "target": to.profiled})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, endProfiles()) }()
-	m, steps := &r.Move, &stopwatch{begin: time.Now(), planes: []*process{b.plane, to.plane}}
+	m, steps := &r.Move, &stopwatch{begin: time.Now(), planes: []*planes.Process{b.plane, to.plane}}
 	steps.next("Planning")
 	if err := move.Run(ctx, move.Options{
 		Source: source, Target: target, Namespace: namespace, By: "bench", Progress: steps.next,
@@ -68,17 +70,7 @@ func (b *bench) move(ctx context.Context, r *Result) (err error) {
 	begin := steps.begin
 	m.Seconds = round(time.Since(begin).Seconds())
 	steps.next("until all are Available")
-	if err := until(ctx, func() (bool, error) {
-		var list clusterv1.ClusterList
-		err := to.mgmt.List(ctx, &list, client.InNamespace(namespace))
-		ready := 0
-		for _, c := range list.Items {
-			if conditions.IsTrue(&c, clusterv1.AvailableCondition) && complete(&c) {
-				ready++
-			}
-		}
-		return ready == b.scenario.Clusters, err
-	}); err != nil {
+	if err := to.awaitAll(ctx); err != nil {
 		return fmt.Errorf("wait for the clusters at the target: %w", err)
 	}
 	m.AvailableSeconds = round(time.Since(begin).Seconds())
@@ -97,20 +89,35 @@ func (b *bench) move(ctx context.Context, r *Result) (err error) {
 	if err != nil {
 		return err
 	}
-	here, arrived := after.requests.since(before.requests), thereAfter.requests.since(there.requests)
-	m.RequestsPerObject = round((here.sum(counted) + arrived.sum(counted)) / float64(m.Objects))
-	m.AtSource, m.AtTarget = here.counts(counted), arrived.counts(counted)
-	m.Replaced = int(arrived.sum(func(q request) bool {
-		return q.verb == "POST" && q.resource == "machines.cluster.x-k8s.io" && q.code == "201" && !q.dryRun
+	here, arrived := after.requests.Since(before.requests), thereAfter.requests.Since(there.requests)
+	m.RequestsPerObject = round((here.Sum(counters.Counted) + arrived.Sum(counters.Counted)) / float64(m.Objects))
+	m.AtSource, m.AtTarget = here.Counts(counters.Counted), arrived.Counts(counters.Counted)
+	m.Replaced = int(arrived.Sum(func(q counters.Request) bool {
+		return q.Verb == "POST" && q.Resource == "machines.cluster.x-k8s.io" && q.Code == "201" && !q.DryRun
 	})) - b.scenario.machines()
 	return nil
+}
+
+// awaitAll waits until all clusters of the scenario are there and Available.
+func (b *bench) awaitAll(ctx context.Context) error {
+	return until(ctx, func() (bool, error) {
+		var list clusterv1.ClusterList
+		err := b.mgmt.List(ctx, &list, client.InNamespace(namespace))
+		ready := 0
+		for _, c := range list.Items {
+			if conditions.IsTrue(&c, clusterv1.AvailableCondition) && complete(&c) {
+				ready++
+			}
+		}
+		return ready == b.scenario.Clusters, err
+	})
 }
 
 // stopwatch measures the steps of a move as it tells of them: each lasts until the
 // next one is told of.
 type stopwatch struct {
 	begin  time.Time
-	planes []*process
+	planes []*planes.Process
 	at     time.Time
 	cpu    [3]float64 // of the planes and of this process when the step began
 	done   []Step
@@ -121,7 +128,7 @@ type stopwatch struct {
 func (s *stopwatch) next(text string) {
 	now, cpu := time.Now(), [3]float64{2: ownCPU()}
 	for n, p := range s.planes {
-		used, err := p.cpu()
+		used, err := p.CPU()
 		s.err = errors.Join(s.err, err)
 		cpu[n] = used
 	}

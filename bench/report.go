@@ -10,6 +10,8 @@ import (
 	"slices"
 	"text/tabwriter"
 	"time"
+
+	"github.com/capstan-dev/capstan/bench/counters"
 )
 
 // Result is what a run has cost.
@@ -47,7 +49,7 @@ type Result struct {
 	Move       Move     `json:"move"`
 	Looks      []Look   `json:"looks"`
 
-	ByVerbAndResource []Count `json:"byVerbAndResource"`
+	ByVerbAndResource []counters.Count `json:"byVerbAndResource"`
 }
 
 // Spread is how long single clusters took.
@@ -66,8 +68,8 @@ type Plain struct {
 	CPURatio float64 `json:"cpuRatio"`
 	// RequestsOfTopology are the applies of a class-based cluster, and what it takes
 	// more than a plain one of patches of the Cluster, its status, and events.
-	RequestsOfTopology float64 `json:"requestsOfTopology"`
-	ByVerbAndResource  []Count `json:"byVerbAndResource"`
+	RequestsOfTopology float64          `json:"requestsOfTopology"`
+	ByVerbAndResource  []counters.Count `json:"byVerbAndResource"`
 }
 
 // Edit is what it costs to have a change of the class reach all clusters.
@@ -77,10 +79,10 @@ type Edit struct {
 	CPUSecondsPerCluster float64 `json:"cpuSecondsPerCluster"`
 	// AppliesPerCluster are those of the topology, WritesPerCluster all of metadata
 	// and spec. The control plane changes, and its Machines.
-	AppliesPerCluster float64 `json:"appliesPerCluster"`
-	WritesPerCluster  float64 `json:"writesPerCluster"`
-	Conflicts         float64 `json:"conflicts"`
-	ByVerbAndResource []Count `json:"byVerbAndResource"`
+	AppliesPerCluster float64          `json:"appliesPerCluster"`
+	WritesPerCluster  float64          `json:"writesPerCluster"`
+	Conflicts         float64          `json:"conflicts"`
+	ByVerbAndResource []counters.Count `json:"byVerbAndResource"`
 }
 
 // Warmth is how long it took to get to know all extensions.
@@ -104,13 +106,13 @@ type Install struct {
 // applied. What was sent to workload clusters is as much as was applied.
 type Addons struct {
 	// Applied is how many resources, and Seconds from the first label to the last.
-	Applied            int     `json:"applied"`
-	Seconds            float64 `json:"seconds"`
-	CPUSeconds         float64 `json:"cpuSeconds"`
-	Requests           float64 `json:"requests"`
-	RequestsPerCluster float64 `json:"requestsPerCluster"`
-	Conflicts          float64 `json:"conflicts"`
-	ByVerbAndResource  []Count `json:"byVerbAndResource"`
+	Applied            int              `json:"applied"`
+	Seconds            float64          `json:"seconds"`
+	CPUSeconds         float64          `json:"cpuSeconds"`
+	Requests           float64          `json:"requests"`
+	RequestsPerCluster float64          `json:"requestsPerCluster"`
+	Conflicts          float64          `json:"conflicts"`
+	ByVerbAndResource  []counters.Count `json:"byVerbAndResource"`
 }
 
 // Health is what it costs to have Machines found unhealthy and deleted.
@@ -120,8 +122,8 @@ type Health struct {
 	LateSeconds float64 `json:"lateSeconds"`
 	// RequestsPerMachine are those until it is being deleted; its replacement
 	// is not counted.
-	RequestsPerMachine float64 `json:"requestsPerMachine"`
-	ByVerbAndResource  []Count `json:"byVerbAndResource"`
+	RequestsPerMachine float64          `json:"requestsPerMachine"`
+	ByVerbAndResource  []counters.Count `json:"byVerbAndResource"`
 }
 
 // InPlace is what it costs to have workers updated in place.
@@ -130,40 +132,40 @@ type InPlace struct {
 	// Replaced is how many Machines were made meanwhile: none should be.
 	Replaced int `json:"replaced"`
 	// Seconds is from the first change to all up to date.
-	Seconds              float64 `json:"seconds"`
-	CPUSecondsPerMachine float64 `json:"cpuSecondsPerMachine"`
-	RequestsPerMachine   float64 `json:"requestsPerMachine"`
-	Conflicts            float64 `json:"conflicts"`
-	ByVerbAndResource    []Count `json:"byVerbAndResource"`
+	Seconds              float64          `json:"seconds"`
+	CPUSecondsPerMachine float64          `json:"cpuSecondsPerMachine"`
+	RequestsPerMachine   float64          `json:"requestsPerMachine"`
+	Conflicts            float64          `json:"conflicts"`
+	ByVerbAndResource    []counters.Count `json:"byVerbAndResource"`
 }
 
 // Window is a time in which nothing was asked for.
 type Window struct {
-	Seconds  float64 `json:"seconds"`
-	Cores    float64 `json:"cores"`
-	MiB      int64   `json:"mib"`
-	Requests float64 `json:"requests"`
-	Writes   []Count `json:"writes"`
+	Seconds  float64          `json:"seconds"`
+	Cores    float64          `json:"cores"`
+	MiB      int64            `json:"mib"`
+	Requests float64          `json:"requests"`
+	Writes   []counters.Count `json:"writes"`
 }
 
 // Restart is what a second start on the same data costs.
 type Restart struct {
-	StopSeconds  float64 `json:"stopSeconds"`
-	ReadySeconds float64 `json:"readySeconds"`
-	CPUSeconds   float64 `json:"cpuSeconds"`
-	PeakMiB      int64   `json:"peakMiB"`
-	Writes       []Count `json:"writes"`
+	StopSeconds  float64          `json:"stopSeconds"`
+	ReadySeconds float64          `json:"readySeconds"`
+	CPUSeconds   float64          `json:"cpuSeconds"`
+	PeakMiB      int64            `json:"peakMiB"`
+	Writes       []counters.Count `json:"writes"`
 }
 
 // Deletion is what it costs to take all clusters away.
 type Deletion struct {
 	// Seconds is from the first delete to all Clusters gone.
-	Seconds            float64 `json:"seconds"`
-	CPUSeconds         float64 `json:"cpuSeconds"`
-	Requests           float64 `json:"requests"`
-	RequestsPerCluster float64 `json:"requestsPerCluster"`
-	Conflicts          float64 `json:"conflicts"`
-	ByVerbAndResource  []Count `json:"byVerbAndResource"`
+	Seconds            float64          `json:"seconds"`
+	CPUSeconds         float64          `json:"cpuSeconds"`
+	Requests           float64          `json:"requests"`
+	RequestsPerCluster float64          `json:"requestsPerCluster"`
+	Conflicts          float64          `json:"conflicts"`
+	ByVerbAndResource  []counters.Count `json:"byVerbAndResource"`
 }
 
 // Move is what it costs to move all clusters to another plane of the host.
@@ -180,10 +182,10 @@ type Move struct {
 	CPUAtTarget float64 `json:"cpuAtTarget"`
 	CPUOfClient float64 `json:"cpuOfClient"`
 	// Replaced is how many Machines were made beyond those that moved.
-	Replaced int     `json:"replaced"`
-	Steps    []Step  `json:"steps"`
-	AtSource []Count `json:"atSource"`
-	AtTarget []Count `json:"atTarget"`
+	Replaced int              `json:"replaced"`
+	Steps    []Step           `json:"steps"`
+	AtSource []counters.Count `json:"atSource"`
+	AtTarget []counters.Count `json:"atTarget"`
 }
 
 // Step is what a move told of, and what it cost until it told of the next.
@@ -264,6 +266,11 @@ func (r *Result) table(out io.Writer) error {
 	row := func(what, format string, args ...any) {
 		_, _ = fmt.Fprintf(w, "%s\t%s\n", what, fmt.Sprintf(format, args...))
 	}
+	lines := func(counts []counters.Count) {
+		for _, c := range counts {
+			row("", "%.0f %s %s", c.Count, c.Verb, c.Resource)
+		}
+	}
 	s := r.Scenario
 	row("scenario", "%s: %d clusters of %d+%d machines, %d in flight (0: all)", s.Name, s.Clusters, s.ControlPlane, s.Workers, s.InFlight)
 	row("start to ready", "%.1f s", r.ReadySeconds)
@@ -282,9 +289,7 @@ func (r *Result) table(out io.Writer) error {
 	if e := r.ClassEdit; s.Class {
 		row("of the class", "%.1f requests", r.Plain.RequestsOfTopology)
 		row("edit of the class", "%.1f s, per cluster %.2f applies, %.2f writes but for status and events, %.2f s of CPU; %.0f conflicts", e.Seconds, e.AppliesPerCluster, e.WritesPerCluster, e.CPUSecondsPerCluster, e.Conflicts)
-		for _, c := range e.ByVerbAndResource {
-			row("", "%.0f %s %s", c.Count, c.Verb, c.Resource)
-		}
+		lines(e.ByVerbAndResource)
 	}
 	if a := r.Addons; s.ResourceSets > 0 {
 		row("add-ons", "%d applied in %.1f s, CPU %.1f s, %.0f requests, %.1f per cluster, %.0f conflicts", a.Applied, a.Seconds, a.CPUSeconds, a.Requests, a.RequestsPerCluster, a.Conflicts)
@@ -294,36 +299,28 @@ func (r *Result) table(out io.Writer) error {
 	}
 	if i := r.Idle; i.Seconds > 0 {
 		row("idle", "%.3f cores, %d MiB, %.0f requests, %.0f writes in %.0f s", i.Cores, i.MiB, i.Requests, total(i.Writes), i.Seconds)
-		for _, c := range i.Writes {
-			row("", "%.0f %s %s", c.Count, c.Verb, c.Resource)
-		}
+		lines(i.Writes)
 	}
 	for _, l := range r.Looks {
 		row(l.Command, "%.3f s, CPU %.3f s and %.3f s of the plane, %.1f requests, %d bytes", l.Seconds, l.CPUSeconds, l.PlaneCPUSeconds, l.Requests, l.Bytes)
 	}
 	if h := r.Health; h.Machines > 0 {
 		row("unhealthy", "%d machines, found at most %.1f s after their deadlines; %.1f requests each until deleted", h.Machines, h.LateSeconds, h.RequestsPerMachine)
-		for _, c := range h.ByVerbAndResource {
-			row("", "%.0f %s %s", c.Count, c.Verb, c.Resource)
-		}
+		lines(h.ByVerbAndResource)
 	}
 	if u := r.InPlace; u.Machines > 0 {
 		row("in place", "%d machines in %.1f s, %d replaced; %.1f requests and %.2f s of CPU each, %.0f conflicts", u.Machines, u.Seconds, u.Replaced, u.RequestsPerMachine, u.CPUSecondsPerMachine, u.Conflicts)
-		for _, c := range u.ByVerbAndResource {
-			row("", "%.0f %s %s", c.Count, c.Verb, c.Resource)
-		}
+		lines(u.ByVerbAndResource)
 	}
 	if s.Restart {
 		row("restart", "stop %.1f s, ready %.1f s, CPU %.1f s, peak %d MiB, %.0f writes", r.Restart.StopSeconds, r.Restart.ReadySeconds, r.Restart.CPUSeconds, r.Restart.PeakMiB, total(r.Restart.Writes))
-		for _, c := range r.Restart.Writes {
-			row("", "%.0f %s %s", c.Count, c.Verb, c.Resource)
-		}
+		lines(r.Restart.Writes)
 	}
 	if s.Delete {
 		d := r.Deletion
 		row("delete all", "%.1f s, CPU %.1f s, %.0f requests, %.1f per cluster, %.0f conflicts", d.Seconds, d.CPUSeconds, d.Requests, d.RequestsPerCluster, d.Conflicts)
 	}
-	list := func(title string, counts []Count) {
+	list := func(title string, counts []counters.Count) {
 		row(title, "")
 		for _, c := range counts {
 			row("", "%.0f\t%s\t%s", c.Count, c.Verb, c.Resource)
@@ -343,7 +340,7 @@ func (r *Result) table(out io.Writer) error {
 }
 
 // table prints the move for people.
-func (m *Move) table(row func(what, format string, args ...any), list func(title string, counts []Count)) {
+func (m *Move) table(row func(what, format string, args ...any), list func(title string, counts []counters.Count)) {
 	row("move", "%d objects in %.1f s, Available after %.1f s; %.1f requests an object, %d machines replaced", m.Objects, m.Seconds, m.AvailableSeconds, m.RequestsPerObject, m.Replaced)
 	row("CPU of the move", "%.1f s at the source, %.1f s at the target, %.1f s of the client", m.CPUAtSource, m.CPUAtTarget, m.CPUOfClient)
 	for _, s := range m.Steps {
@@ -353,7 +350,7 @@ func (m *Move) table(row func(what, format string, args ...any), list func(title
 	list("to the target", m.AtTarget)
 }
 
-func total(counts []Count) (n float64) {
+func total(counts []counters.Count) (n float64) {
 	for _, c := range counts {
 		n += c.Count
 	}

@@ -21,6 +21,8 @@ import (
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/bench/counters"
+	"github.com/capstan-dev/capstan/bench/planes"
 )
 
 // bench is one run of a scenario.
@@ -28,9 +30,9 @@ type bench struct {
 	scenario    *Scenario
 	binary, dir string
 	flags       []string
-	profiler    profiler
+	profiler    planes.Profiler
 
-	plane  *process
+	plane  *planes.Process
 	config *rest.Config
 	mgmt   client.WithWatch
 	raw    rest.Interface
@@ -43,7 +45,7 @@ type bench struct {
 // snapshot is what counts at one moment.
 type snapshot struct {
 	cpu      float64
-	requests requests
+	requests counters.Requests
 }
 
 func (b *bench) run(ctx context.Context) (_ *Result, err error) {
@@ -58,10 +60,10 @@ func (b *bench) run(ctx context.Context) (_ *Result, err error) {
 	}
 	defer func() {
 		if b.plane != nil { // else a restart went wrong
-			err = errors.Join(err, b.plane.stop())
+			err = errors.Join(err, b.plane.Stop())
 		}
 	}()
-	r.ReadySeconds = round(b.plane.ready.Seconds())
+	r.ReadySeconds = round(b.plane.Ready.Seconds())
 	for _, step := range []func(context.Context, *Result) error{b.register, b.makeClass, b.watchOld, b.create, b.compare, b.watchOver} {
 		if err := step(ctx, r); err != nil {
 			return nil, err
@@ -86,15 +88,15 @@ func (b *bench) run(ctx context.Context) (_ *Result, err error) {
 // up starts the plane on the run's data directory and connects to it.
 func (b *bench) up(ctx context.Context) (err error) {
 	var flags []string
-	if b.profiled, flags, err = b.profiler.flags(); err != nil {
+	if b.profiled, flags, err = b.profiler.Flags(); err != nil {
 		return err
 	}
-	if b.plane, err = start(ctx, b.binary, b.dir, slices.Concat(b.flags, flags)); err != nil {
+	if b.plane, err = planes.Start(ctx, b.binary, b.dir, slices.Concat(b.flags, flags)); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, b.plane.stop())
+			err = errors.Join(err, b.plane.Stop())
 			b.plane = nil
 		}
 	}()
@@ -118,11 +120,11 @@ func (b *bench) up(ctx context.Context) (err error) {
 }
 
 func (b *bench) snap(ctx context.Context) (snapshot, error) {
-	cpu, err := b.plane.cpu()
+	cpu, err := b.plane.CPU()
 	if err != nil {
 		return snapshot{}, err
 	}
-	q, err := scrape(ctx, b.raw)
+	q, err := counters.Scrape(ctx, b.raw)
 	return snapshot{cpu, q}, err
 }
 
@@ -153,15 +155,15 @@ func (b *bench) create(ctx context.Context, r *Result) error {
 		return err
 	}
 	n := float64(b.scenario.Clusters)
-	q := after.requests.since(before.requests)
+	q := after.requests.Since(before.requests)
 	r.CPUSeconds, r.CPUSecondsPerCluster = round(after.cpu-before.cpu), round((after.cpu-before.cpu)/n)
-	r.Requests, r.RequestsPerCluster = q.sum(counted), round(q.sum(counted)/n)
-	r.Writes, r.WritesPerCluster = q.sum(isWrite), round(q.sum(isWrite)/n)
-	r.Conflicts = q.sum(isConflict)
-	r.ByVerbAndResource = q.counts(counted)
-	r.PeakMiB = b.plane.peak.Load() >> 20
-	made := q.sum(func(q request) bool {
-		return q.verb == "POST" && q.resource == "machines.cluster.x-k8s.io" && q.code == "201" && !q.dryRun
+	r.Requests, r.RequestsPerCluster = q.Sum(counters.Counted), round(q.Sum(counters.Counted)/n)
+	r.Writes, r.WritesPerCluster = q.Sum(counters.IsWrite), round(q.Sum(counters.IsWrite)/n)
+	r.Conflicts = q.Sum(counters.IsConflict)
+	r.ByVerbAndResource = q.Counts(counters.Counted)
+	r.PeakMiB = b.plane.Peak.Load() >> 20
+	made := q.Sum(func(q counters.Request) bool {
+		return q.Verb == "POST" && q.Resource == "machines.cluster.x-k8s.io" && q.Code == "201" && !q.DryRun
 	})
 	r.MachinesCreated, r.MachinesReplaced = int(made), int(made)-b.scenario.machines()
 	return nil
@@ -184,10 +186,10 @@ func (b *bench) idle(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	q := after.requests.since(before.requests)
+	q := after.requests.Since(before.requests)
 	w.Seconds, w.Cores = d.Seconds(), round((after.cpu-before.cpu)/d.Seconds())
-	w.Requests, w.Writes = q.sum(counted), q.counts(isWrite)
-	if now, err := b.plane.resident(); err == nil {
+	w.Requests, w.Writes = q.Sum(counters.Counted), q.Counts(counters.IsWrite)
+	if now, err := b.plane.Resident(); err == nil {
 		w.MiB = now >> 20
 	}
 	return nil
@@ -196,7 +198,7 @@ func (b *bench) idle(ctx context.Context, r *Result) error {
 // restart counts what a plane writes when it finds everything as it should be.
 func (b *bench) restart(ctx context.Context, r *Result) error {
 	begin := time.Now()
-	err := b.plane.stop()
+	err := b.plane.Stop()
 	b.plane = nil
 	if err != nil {
 		return err
@@ -212,7 +214,7 @@ func (b *bench) restart(ctx context.Context, r *Result) error {
 	if err := b.warmUp(ctx, begin, r); err != nil {
 		return err
 	}
-	r.Restart.ReadySeconds = round(b.plane.ready.Seconds())
+	r.Restart.ReadySeconds = round(b.plane.Ready.Seconds())
 	if err := pause(ctx, seconds(cmp.Or(b.scenario.SettleSeconds, 5))); err != nil {
 		return err
 	}
@@ -221,8 +223,8 @@ func (b *bench) restart(ctx context.Context, r *Result) error {
 		return err
 	}
 	r.Restart.CPUSeconds = round(after.cpu)
-	r.Restart.Writes = after.requests.counts(isWrite)
-	r.Restart.PeakMiB = b.plane.peak.Load() >> 20
+	r.Restart.Writes = after.requests.Counts(counters.IsWrite)
+	r.Restart.PeakMiB = b.plane.Peak.Load() >> 20
 	return nil
 }
 

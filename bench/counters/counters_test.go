@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package counters
 
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -34,38 +33,15 @@ func TestRequestsAreCountedFromTheServersMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := to.since(from)
+	d := to.Since(from)
 	want := []Count{{"PATCH", "machines.cluster.x-k8s.io/status", 4}, {"LIST", "secrets", 1}}
-	if diff := cmp.Diff(want, d.counts(counted)); diff != "" {
+	if diff := cmp.Diff(want, d.Counts(Counted)); diff != "" {
 		t.Errorf("counted (-want +got):\n%s", diff)
 	}
-	if got := d.sum(isWrite); got != 4 {
+	if got := d.Sum(IsWrite); got != 4 {
 		t.Errorf("%v writes, want 4", got)
 	}
-	if got := d.sum(isConflict); got != 1 {
+	if got := d.Sum(IsConflict); got != 1 {
 		t.Errorf("%v conflicts, want 1", got)
-	}
-}
-
-func TestALimitFailsTheRun(t *testing.T) {
-	t.Parallel()
-	r := &Result{WallSeconds: 5, PeakMiB: 100, Clusters: summarise([]time.Duration{3 * time.Second, time.Second, 2 * time.Second})}
-	if err := r.check(Limits{PeakMiB: 100}); err != nil {
-		t.Error(err)
-	}
-	if err := r.check(Limits{WallSeconds: 4, PeakMiB: 99}); err == nil || err.Error() != "seconds to all clusters Available: 5, limit 4\npeak of resident memory in MiB: 100, limit 99" {
-		t.Errorf("error %v", err)
-	}
-	if want := (Spread{2, 2, 3}); r.Clusters != want {
-		t.Errorf("spread %v, want %v", r.Clusters, want)
-	}
-}
-
-func TestScenariosAreSound(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"one", "demo", "ten", "hundred", "twohundred", "wide", "pool"} {
-		if s, err := load("scenarios/" + name + ".yaml"); err != nil || s.Name != name {
-			t.Errorf("scenario %s: %+v, %v", name, s, err)
-		}
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package planes
 
 import (
 	"context"
@@ -22,13 +22,13 @@ import (
 // them up. The last one, which the end of the move cuts short, is lost.
 const profileSeconds = 5
 
-// profiler writes CPU profiles of planes and of the bench itself, which is the client
+// Profiler writes CPU profiles of planes and of the bench itself, which is the client
 // of a move, to a directory. The zero value writes none.
-type profiler struct{ dir string }
+type Profiler struct{ Dir string }
 
-// flags have a plane serve its profiles at an address that is free now.
-func (p profiler) flags() (address string, flags []string, err error) {
-	if p.dir == "" {
+// Flags have a plane serve its profiles at an address that is free now.
+func (p Profiler) Flags() (address string, flags []string, err error) {
+	if p.Dir == "" {
 		return "", nil, nil
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -39,16 +39,16 @@ func (p profiler) flags() (address string, flags []string, err error) {
 	return address, []string{"--pprof-address=" + address}, l.Close()
 }
 
-// during takes profiles of planes, by their names in files, until the function that
+// During takes profiles of planes, by their names in files, until the function that
 // it returns is called.
-func (p profiler) during(ctx context.Context, planes map[string]string) (stop func() error, err error) {
-	if p.dir == "" {
+func (p Profiler) During(ctx context.Context, planes map[string]string) (stop func() error, err error) {
+	if p.Dir == "" {
 		return func() error { return nil }, nil
 	}
-	if err := os.MkdirAll(p.dir, 0o755); err != nil {
+	if err := os.MkdirAll(p.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
-	own, err := os.Create(filepath.Join(p.dir, "client.pprof"))
+	own, err := os.Create(filepath.Join(p.Dir, "client.pprof"))
 	if err != nil {
 		return nil, err
 	}
@@ -70,14 +70,14 @@ func (p profiler) during(ctx context.Context, planes map[string]string) (stop fu
 }
 
 // series takes one profile of a plane after the other.
-func (p profiler) series(ctx context.Context, name, address string) error {
+func (p Profiler) series(ctx context.Context, name, address string) error {
 	for n := 1; ctx.Err() == nil; n++ {
 		profile, err := fetch(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", address, profileSeconds))
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err == nil {
-			err = os.WriteFile(filepath.Join(p.dir, fmt.Sprintf("%s-%02d.pprof", name, n)), profile, 0o644)
+			err = os.WriteFile(filepath.Join(p.Dir, fmt.Sprintf("%s-%02d.pprof", name, n)), profile, 0o644)
 		}
 		if err != nil {
 			return fmt.Errorf("profile %s: %w", name, err)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package planes runs management planes as processes of their own, and measures them.
+package planes
 
 import (
 	"bufio"
@@ -27,20 +28,22 @@ const (
 	clockTicks = 100
 )
 
-// process is a running "capstan up".
-type process struct {
+// Process is a running "capstan up".
+type Process struct {
 	cmd    *exec.Cmd
 	exited chan error
-	// ready is how long the start took.
-	ready time.Duration
-	peak  atomic.Int64 // bytes
+	// Ready is how long the start took.
+	Ready time.Duration
+	// Peak is the most memory that it has occupied, in bytes.
+	Peak  atomic.Int64
 	watch context.CancelFunc
-	// gone is closed when the process has ended.
-	gone chan struct{}
+	// Gone is closed when the process has ended.
+	Gone chan struct{}
 }
 
-func start(ctx context.Context, binary, dir string, flags []string) (*process, error) {
-	p := &process{exited: make(chan error, 1), gone: make(chan struct{})}
+// Start returns when the plane is ready.
+func Start(ctx context.Context, binary, dir string, flags []string) (*Process, error) {
+	p := &Process{exited: make(chan error, 1), Gone: make(chan struct{})}
 	args := append([]string{"up", "--data-dir=" + dir, "--listen=127.0.0.1:0", "--metrics-address=127.0.0.1:0"}, flags...)
 	p.cmd = exec.Command(binary, args...)
 	p.cmd.Stderr = os.Stderr
@@ -57,11 +60,11 @@ func start(ctx context.Context, binary, dir string, flags []string) (*process, e
 	go func() {
 		lines := bufio.NewScanner(stdout)
 		if lines.Scan() {
-			p.ready = time.Since(begin)
+			p.Ready = time.Since(begin)
 			close(ready)
 		}
 		p.exited <- p.cmd.Wait()
-		close(p.gone)
+		close(p.Gone)
 	}()
 	sampling, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p.watch = cancel
@@ -73,14 +76,14 @@ func start(ctx context.Context, binary, dir string, flags []string) (*process, e
 		p.exited <- err
 		return nil, fmt.Errorf("%s up: %w", binary, err)
 	case <-time.After(startTimeout):
-		return nil, errors.Join(fmt.Errorf("%s up: not ready in %s", binary, startTimeout), p.stop())
+		return nil, errors.Join(fmt.Errorf("%s up: not ready in %s", binary, startTimeout), p.Stop())
 	case <-ctx.Done():
-		return nil, errors.Join(ctx.Err(), p.stop())
+		return nil, errors.Join(ctx.Err(), p.Stop())
 	}
 }
 
-// stop interrupts the process and waits for its end.
-func (p *process) stop() error {
+// Stop interrupts the process and waits for its end.
+func (p *Process) Stop() error {
 	defer p.watch()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -95,7 +98,7 @@ func (p *process) stop() error {
 }
 
 // sample keeps the peak of the resident memory.
-func (p *process) sample(ctx context.Context) {
+func (p *Process) sample(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -103,15 +106,15 @@ func (p *process) sample(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if n, err := p.resident(); err == nil && n > p.peak.Load() {
-				p.peak.Store(n)
+			if n, err := p.Resident(); err == nil && n > p.Peak.Load() {
+				p.Peak.Store(n)
 			}
 		}
 	}
 }
 
-// resident is the memory that the process occupies now.
-func (p *process) resident() (int64, error) {
+// Resident is the memory that the process occupies now.
+func (p *Process) Resident() (int64, error) {
 	b, err := os.ReadFile(p.proc("statm"))
 	if err != nil {
 		return 0, err
@@ -124,8 +127,8 @@ func (p *process) resident() (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// cpu is the processor time that the process has used, in seconds.
-func (p *process) cpu() (float64, error) {
+// CPU is the processor time that the process has used, in seconds.
+func (p *Process) CPU() (float64, error) {
 	b, err := os.ReadFile(p.proc("stat"))
 	if err != nil {
 		return 0, err
@@ -141,6 +144,6 @@ func (p *process) cpu() (float64, error) {
 	return (user + system) / clockTicks, errors.Join(err1, err2)
 }
 
-func (p *process) proc(file string) string {
+func (p *Process) proc(file string) string {
 	return filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), file)
 }

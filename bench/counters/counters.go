@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package counters reads what an API server counts of its requests.
+package counters
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/client-go/rest"
+)
+
+// Request is what requests are told apart by.
+type Request struct {
+	Verb, Resource string // resource with group and subresource, as in clusters.cluster.x-k8s.io/status
+	Code           string
+	DryRun         bool
+}
+
+// Requests counts requests since the API server started.
+type Requests map[Request]float64
+
+// Count is how many requests there were of a verb and a resource.
+type Count struct {
+	Verb     string  `json:"verb"`
+	Resource string  `json:"resource"`
+	Count    float64 `json:"count"`
+}
+
+var writes = []string{"POST", "PUT", "PATCH", "DELETE", "APPLY"}
+
+// Scrape reads the API server's own counters.
+func Scrape(ctx context.Context, c rest.Interface) (Requests, error) {
+	body, err := c.Get().AbsPath("/metrics").Stream(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read metrics of the API server: %w", err)
+	}
+	defer func() { _ = body.Close() }()
+	return parse(body)
+}
+
+func parse(r io.Reader) (Requests, error) {
+	all := Requests{}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		rest, ok := strings.CutPrefix(lines.Text(), "apiserver_request_total{")
+		if !ok {
+			continue
+		}
+		labels, value, ok := strings.Cut(rest, "} ")
+		n, err := strconv.ParseFloat(value, 64)
+		if !ok || err != nil {
+			return nil, fmt.Errorf("read metric %q: %w", lines.Text(), err)
+		}
+		l := map[string]string{}
+		for pair := range strings.SplitSeq(labels, ",") {
+			name, quoted, _ := strings.Cut(pair, "=")
+			l[name] = strings.Trim(quoted, `"`)
+		}
+		q := Request{Verb: l["verb"], Resource: l["resource"], Code: l["code"], DryRun: l["dry_run"] != ""}
+		if l["group"] != "" {
+			q.Resource += "." + l["group"]
+		}
+		if l["subresource"] != "" {
+			q.Resource += "/" + l["subresource"]
+		}
+		all[q] += n
+	}
+	return all, lines.Err()
+}
+
+// Since returns what was added after before.
+func (r Requests) Since(before Requests) Requests {
+	d := Requests{}
+	for q, n := range r {
+		if n -= before[q]; n > 0 {
+			d[q] = n
+		}
+	}
+	return d
+}
+
+// Sum adds up the requests that match says so of.
+func (r Requests) Sum(match func(Request) bool) (n float64) {
+	for q, c := range r {
+		if match(q) {
+			n += c
+		}
+	}
+	return n
+}
+
+// Counts groups by verb and resource, most first.
+func (r Requests) Counts(match func(Request) bool) []Count {
+	groups := map[[2]string]float64{}
+	for q, n := range r {
+		if match(q) {
+			groups[[2]string{q.Verb, q.Resource}] += n
+		}
+	}
+	lines := make([]Count, 0, len(groups))
+	for k := range maps.Keys(groups) {
+		lines = append(lines, Count{k[0], k[1], groups[k]})
+	}
+	slices.SortFunc(lines, func(a, b Count) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Verb, b.Verb))
+	})
+	return lines
+}
+
+// Counted leaves out what the measuring itself adds, and checks that a client
+// makes without effect.
+func Counted(q Request) bool {
+	return q.Resource != "" && q.Resource[0] != '/' && !q.DryRun && q.Verb != "WATCH"
+}
+
+// IsWrite reports whether a request that is counted changes something.
+func IsWrite(q Request) bool { return Counted(q) && slices.Contains(writes, q.Verb) }
+
+// IsConflict reports whether a change met another one.
+func IsConflict(q Request) bool { return IsWrite(q) && q.Code == "409" }
+
+// IsApply reports whether it is a server-side apply.
+func IsApply(q Request) bool { return Counted(q) && q.Verb == "APPLY" }

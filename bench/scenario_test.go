@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+func TestALimitFailsTheRun(t *testing.T) {
+	t.Parallel()
+	r := &Result{WallSeconds: 5, PeakMiB: 100, Clusters: summarise([]time.Duration{3 * time.Second, time.Second, 2 * time.Second})}
+	if err := r.check(Limits{PeakMiB: 100}); err != nil {
+		t.Error(err)
+	}
+	if err := r.check(Limits{WallSeconds: 4, PeakMiB: 99}); err == nil || err.Error() != "seconds to all clusters Available: 5, limit 4\npeak of resident memory in MiB: 100, limit 99" {
+		t.Errorf("error %v", err)
+	}
+	if want := (Spread{2, 2, 3}); r.Clusters != want {
+		t.Errorf("spread %v, want %v", r.Clusters, want)
+	}
+}
+
+func TestScenariosAreSound(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"one", "demo", "ten", "hundred", "twohundred", "wide", "pool"} {
+		if s, err := load("scenarios/" + name + ".yaml"); err != nil || s.Name != name {
+			t.Errorf("scenario %s: %+v, %v", name, s, err)
+		}
+	}
+}
