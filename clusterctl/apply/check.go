@@ -202,7 +202,7 @@ func (c *Cluster) Allowed(ctx context.Context, objects []*unstructured.Unstructu
 // follows.
 func (c *Cluster) denied(ctx context.Context, r rights.Right) (bool, error) {
 	allowed, err := rights.Allowed(ctx, c.mgmt, r)
-	if errors.Is(err, rights.ErrUnanswered) {
+	if _, ok := errors.AsType[*rights.UnansweredError](err); ok {
 		return false, nil
 	}
 	return !allowed, err

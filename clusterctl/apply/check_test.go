@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/capstan-dev/capstan/clusterctl/rights"
 	"github.com/capstan-dev/capstan/contract"
 )
 
@@ -29,8 +30,8 @@ func (w *world) allow(t *testing.T, but ...string) {
 			if !ok || review.GetKind() != "SelfSubjectAccessReview" {
 				return c.Create(ctx, obj, opts...)
 			}
-			r := right{}
-			for field, to := range map[string]*string{"verb": &r.verb, "group": &r.group, "resource": &r.resource, "namespace": &r.namespace} {
+			r := rights.Right{}
+			for field, to := range map[string]*string{"verb": &r.Verb, "group": &r.Group, "resource": &r.Resource, "namespace": &r.Namespace} {
 				*to, _, _ = contract.At[string]("spec.resourceAttributes." + field).Get(review)
 			}
 			allowed := true

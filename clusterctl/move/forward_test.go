@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	testingclock "k8s.io/utils/clock/testing"
+	testclock "k8s.io/utils/clock/testing"
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -111,7 +111,7 @@ func TestOnlyWhatIsAwaitedIsReadAnew(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			clock := testingclock.NewFakeClock(time.Unix(0, 0))
+			clock := testclock.NewFakeClock(time.Unix(0, 0))
 			source := &listed{moments: tc.moments}
 			obj := &unstructured.Unstructured{Object: map[string]any{}}
 			m := &mover{source: source, here: &journal{plane: source, clock: clock, obj: obj, plan: &plan.Plan{}}}
@@ -134,7 +134,7 @@ func TestOnlyWhatIsAwaitedIsReadAnew(t *testing.T) {
 }
 
 // stepping is a clock that goes on by what is waited for.
-type stepping struct{ *testingclock.FakeClock }
+type stepping struct{ *testclock.FakeClock }
 
 func (s stepping) After(d time.Duration) <-chan time.Time {
 	done := s.FakeClock.After(d)

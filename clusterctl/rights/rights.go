@@ -39,9 +39,15 @@ func Kind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "authorization.k8s.io", Version: "v1", Kind: "SelfSubjectAccessReview"}
 }
 
-// ErrUnanswered says that the user may not ask, or that nobody there can answer.
+// UnansweredError says that the user may not ask, or that nobody there can answer.
 // Whether the right is there is seen only by what follows.
-var ErrUnanswered = errors.New("the management cluster does not say what you may do")
+type UnansweredError struct{ Err error }
+
+func (e *UnansweredError) Error() string {
+	return fmt.Sprintf("the management cluster does not say what you may do: %v", e.Err)
+}
+
+func (e *UnansweredError) Unwrap() error { return e.Err }
 
 // Allowed reports whether the user has a right.
 func Allowed(ctx context.Context, mgmt client.Client, r Right) (bool, error) {
@@ -51,14 +57,14 @@ func Allowed(ctx context.Context, mgmt client.Client, r Right) (bool, error) {
 	review.SetGroupVersionKind(Kind())
 	err := mgmt.Create(ctx, review)
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		err = fmt.Errorf("%w: %w", ErrUnanswered, err)
+		err = &UnansweredError{err}
 	}
 	if err != nil {
 		return false, fmt.Errorf("ask for your rights: %w", err)
 	}
 	allowed, answered, err := contract.At[bool]("status.allowed").Get(review)
 	if err == nil && !answered {
-		err = ErrUnanswered
+		err = &UnansweredError{errors.New("its answer has no status")}
 	}
 	if err != nil {
 		return false, fmt.Errorf("ask for your rights: %w", err)

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	apimachineryversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -74,8 +74,8 @@ func (releases) Metadata(context.Context, install.Wanted, string) (*clusterctlv1
 // kinds are those that the world serves.
 type kinds struct{}
 
-func (kinds) ServerVersion() (*apimachineryversion.Info, error) {
-	return &apimachineryversion.Info{GitVersion: "v1.36.3"}, nil
+func (kinds) ServerVersion() (*version.Info, error) {
+	return &version.Info{GitVersion: "v1.36.3"}, nil
 }
 
 func (kinds) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
