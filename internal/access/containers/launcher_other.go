@@ -1,23 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build !linux
+
 package containers
 
 import (
 	"context"
 	"io"
 	"time"
-
-	"github.com/go-logr/logr"
 )
-
-// Options are how a Launcher works. The zero value is complete.
-type Options struct {
-	// Log is told of what happens by itself; the zero value is silent.
-	Log logr.Logger
-	// ConsoleBytes is how much is kept of what a container wrote to its
-	// console; 0 is 1 MiB.
-	ConsoleBytes int64
-}
 
 // Launcher runs the containers of one folder. Its methods may be called by
 // several goroutines.
@@ -61,12 +52,6 @@ func (l *Launcher) Changes(ctx context.Context) <-chan string { return nil }
 
 // Console is the newest of what a container wrote to its console, as it is now.
 func (l *Launcher) Console(name string) (io.ReadCloser, error) { return nil, ErrUnsupported }
-
-// Streams are where a command reads and writes; nil is nowhere.
-type Streams struct {
-	In       io.Reader
-	Out, Err io.Writer
-}
 
 // Exec runs a command in a container that runs, and returns what it returned, or
 // 128 and the number of the signal that ended it. It is killed when ctx ends. A

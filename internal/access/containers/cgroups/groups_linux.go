@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cgroups
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Detect tells what control groups this host has.
+func Detect() (Host, error) {
+	info, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return Host{}, fmt.Errorf("detect control groups: %w", err)
+	}
+	h := Parse(string(info))
+	if len(h.Hierarchies) == 0 {
+		return Host{}, fmt.Errorf("detect control groups: none is mounted at %s: mount cgroup2 there", Mountpoint)
+	}
+	return h, nil
+}
+
+// Make makes a group in every hierarchy, with those between it and one above that
+// is there. From that one on they give all their controllers to those below. The
+// group itself may have processes.
+func (h Host) Make(above, group string) error {
+	rest, ok := strings.CutPrefix(group, above)
+	if !ok {
+		return fmt.Errorf("make control group %s: it is not below %s", group, above)
+	}
+	for _, t := range h.Hierarchies {
+		at := filepath.Join(t.Dir, above)
+		for part := range strings.SplitSeq(strings.Trim(rest, "/"), "/") {
+			if t.Type == "cgroup2" {
+				if err := delegate(at); err != nil {
+					return err
+				}
+			}
+			above := at
+			at = filepath.Join(at, part)
+			if err := os.Mkdir(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+				return fmt.Errorf("make control group: %w", err)
+			}
+			if slices.Contains(t.Controllers, "cpuset") {
+				if err := inherit(above, at); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// delegate gives all controllers of a group to those below it. One that cannot
+// be given is not: whether a limit can be set shows when it is set.
+func delegate(dir string) error {
+	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+	if err != nil {
+		return fmt.Errorf("read the controllers of a control group: %w", err)
+	}
+	for _, c := range strings.Fields(string(have)) {
+		_ = os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+c), 0)
+	}
+	return nil
+}
+
+// inherit gives a group the processors and memory of the one above: a group of
+// version 1 has none of its own at first, and takes no process then.
+func inherit(above, dir string) error {
+	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+		value, err := os.ReadFile(filepath.Join(above, file))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, file), value, 0)
+		}
+		if err != nil {
+			return fmt.Errorf("give a control group its processors: %w", err)
+		}
+	}
+	// Those that the container makes below inherit by themselves.
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.clone_children"), []byte("1"), 0); err != nil {
+		return fmt.Errorf("let control groups inherit: %w", err)
+	}
+	return nil
+}
+
+// Limit sets the limits of a group.
+func (h Host) Limit(group string, l Limits) error {
+	if !h.Unified {
+		if l.Memory > 0 && !h.Controls("memory") || l.MilliCPU > 0 && !h.Controls("cpu") {
+			return fmt.Errorf("limit control group %s: the host has not mounted the controller: mount memory and cpu below %s, or ask for no limit", group, Mountpoint)
+		}
+	}
+	for _, s := range h.Settings(group, l) {
+		if err := os.WriteFile(s.File, []byte(s.Value), 0); err != nil {
+			return fmt.Errorf("limit a control group: %w", err)
+		}
+	}
+	return nil
+}
+
+// Enter moves a process, with all its threads, into a group of every hierarchy.
+func (h Host) Enter(group string, pid int) error {
+	for _, dir := range h.Dirs(group) {
+		if err := EnterDir(dir, pid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// EnterDir moves a process into one group by its folder.
+func EnterDir(dir string, pid int) error {
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
+		return fmt.Errorf("enter a control group: %w", err)
+	}
+	return nil
+}
+
+// Processes are those in a group and below it.
+func Processes(dir string) ([]int, error) {
+	var pids []int
+	err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
+		if err != nil || e.Name() != "cgroup.procs" {
+			return missing(err)
+		}
+		text, err := os.ReadFile(p)
+		for _, f := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(f); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+		return missing(err)
+	})
+	return pids, err
+}
+
+// Sub are the names of the groups below one, in any hierarchy.
+func (h Host) Sub(group string) ([]string, error) {
+	var names []string
+	for _, dir := range h.Dirs(group) {
+		entries, err := os.ReadDir(dir)
+		if missing(err) != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if e.IsDir() {
+				names = append(names, e.Name())
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// Remove kills what is in a group and below it, and removes them in every
+// hierarchy; there need be none.
+func (h Host) Remove(group string) error {
+	for _, dir := range h.Dirs(group) {
+		if err := Empty(dir); err != nil {
+			return err
+		}
+		if err := missing(os.Remove(dir)); err != nil {
+			return fmt.Errorf("remove control group: %w", err)
+		}
+	}
+	return nil
+}
+
+const (
+	// removal is how long the processes of a group may take to go. The kernel
+	// takes milliseconds, but for a process that waits for a device.
+	removal = 10 * time.Second
+	// pause is the time between two looks. Groups of version 1 tell nobody when
+	// their last process went.
+	pause = 5 * time.Millisecond
+)
+
+// Empty kills what is in a group and below it, and removes the groups below it.
+func Empty(dir string) error {
+	// Whoever asks for less than one of our groups would end all of the host.
+	if !strings.Contains(dir, "/"+Prefix) {
+		return fmt.Errorf("empty control group %s: it is none of ours, whose names begin with %s", dir, Prefix)
+	}
+	for deadline := time.Now().Add(removal); ; time.Sleep(pause) {
+		pids, err := Processes(dir)
+		if err != nil {
+			return fmt.Errorf("read a control group: %w", err)
+		}
+		for _, pid := range pids {
+			if pid == os.Getpid() {
+				return fmt.Errorf("empty control group %s: this process is in it", dir)
+			}
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be gone already
+		}
+		if len(pids) == 0 {
+			if err = removeBelow(dir); err == nil {
+				return nil
+			}
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("empty control group %s: %d processes do not go, such as %v, last error: %w", dir, len(pids), pids[:min(len(pids), 3)], errors.Join(err, os.ErrDeadlineExceeded))
+		}
+	}
+}
+
+func removeBelow(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return missing(err)
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		below := filepath.Join(dir, e.Name())
+		if err := errors.Join(removeBelow(below), missing(os.Remove(below))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missing makes nothing of the error that something is gone: of a group that
+// goes while it is read, too.
+func missing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package containers
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
+)
+
+// listener is who is told of changes: each container once, however often it
+// changed since the last look.
+type listener struct {
+	names []string
+	woken chan struct{} // has room for one
+}
+
+// Changes names containers whose state changed by itself: their first process
+// began again or ended. It ends with ctx, or when the launcher is closed.
+func (l *Launcher) Changes(ctx context.Context) <-chan string {
+	me, out := &listener{woken: make(chan struct{}, 1)}, make(chan string)
+	l.mu.Lock()
+	l.listeners[me] = true
+	closed := l.closed
+	if !closed {
+		l.followers.Add(1)
+	}
+	l.mu.Unlock()
+	if closed {
+		close(out)
+		return out
+	}
+	go func() {
+		defer l.followers.Done()
+		defer close(out)
+		defer func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			delete(l.listeners, me)
+		}()
+		for {
+			l.mu.Lock()
+			names := me.names
+			me.names = nil
+			l.mu.Unlock()
+			for _, name := range names {
+				select {
+				case out <- name:
+				case <-ctx.Done():
+					return
+				case <-l.following.Done():
+					return
+				}
+			}
+			select {
+			case <-me.woken:
+			case <-ctx.Done():
+				return
+			case <-l.following.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+func (l *Launcher) tell(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for to := range l.listeners {
+		if !slices.Contains(to.names, name) {
+			to.names = append(to.names, name)
+		}
+		select {
+		case to.woken <- struct{}{}:
+		default: // it has not looked since it was woken
+		}
+	}
+}
+
+// follow hears the supervisor of a container until it ends, once at a time.
+func (l *Launcher) follow(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.followed[name] || l.closed {
+		return
+	}
+	l.followed[name] = true
+	l.followers.Go(func() {
+		l.hear(name)
+		l.mu.Lock()
+		delete(l.followed, name)
+		l.mu.Unlock()
+		if l.following.Err() != nil {
+			return
+		}
+		l.ended(name)
+	})
+}
+
+// hear tells of each state of a container but the one that it begins with.
+func (l *Launcher) hear(name string) {
+	conn := l.dial(name)
+	if conn == nil {
+		return
+	}
+	stop := context.AfterFunc(l.following, func() { _ = conn.Close() })
+	defer stop()
+	defer func() { _ = conn.Close() }() // the supervisor ended, or we do
+	states := json.NewDecoder(conn)
+	for first := true; ; first = false {
+		var st supervisor.State
+		if states.Decode(&st) != nil {
+			return
+		}
+		if !first && !st.Ended { // of the end it is told when it is gone
+			l.tell(name)
+		}
+	}
+}
+
+// listening is how long a supervisor may take from its lock to its socket.
+const listening = 5 * time.Second
+
+// dial connects to a supervisor, which may have begun this moment; nil if it
+// ended.
+func (l *Launcher) dial(name string) net.Conn {
+	for deadline := time.Now().Add(listening); ; time.Sleep(10 * time.Millisecond) {
+		conn, err := supervisor.Dial(l.folder(name))
+		if err == nil {
+			return conn
+		}
+		if alive, aerr := l.alive(name); aerr != nil || !alive || time.Now().After(deadline) || l.following.Err() != nil {
+			if alive {
+				l.options.Log.Error(err, "Hearing the supervisor of a container", "container", name)
+			}
+			return nil
+		}
+	}
+}
+
+// ended removes what a container that ended by itself has left, and tells of it.
+func (l *Launcher) ended(name string) {
+	done, err := l.work(l.following, name)
+	if err != nil {
+		return // the launcher is closed
+	}
+	alive, err := l.alive(name)
+	if err == nil && !alive { // else it has been started again meanwhile
+		err = l.tidy(name)
+	}
+	done()
+	if err != nil {
+		l.options.Log.Error(err, "Removing what an ended container left", "container", name)
+	}
+	if alive {
+		l.follow(name)
+	}
+	l.tell(name)
+}

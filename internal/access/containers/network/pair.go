@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import "net/netip"
+
+// Pair is a container's pair of links.
+type Pair struct {
+	Host     string // the name of the end that the host has
+	Bridge   string // of which that is a part
+	Hardware string // the address of the container's end, eth0
+	MTU      int    // 0 is the bridge's
+	Address  netip.Prefix
+	Gateway  netip.Addr `json:",omitzero"`
+	Routes   []Route    `json:",omitempty"`
+}
+
+// Route says by which neighbour some addresses are reached.
+type Route struct {
+	To  netip.Prefix
+	Via netip.Addr
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package containers
+
+import (
+	"cmp"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/capstan-dev/capstan/internal/access/containers/cgroups"
+	"github.com/capstan-dev/capstan/internal/access/containers/network"
+	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
+)
+
+// status tells what is known of a container from its spec, what its supervisor
+// wrote last, and whether that lives.
+func status(spec Spec, st supervisor.State, alive bool, hostBoot string) Status {
+	s := Status{Spec: spec, Boots: st.Boots, Started: st.Started}
+	switch {
+	case alive && st.Running:
+		s.State, s.PID = Running, st.PID
+	case alive:
+		s.State = Starting
+	case st.Ended:
+		s.State, s.Ended, s.ExitCode, s.Message = Stopped, st.EndedAt, st.ExitCode, st.Message
+	case st.HostBoot == "":
+		s.State = Created
+	case st.HostBoot != hostBoot:
+		s.State, s.Message = Stopped, "the host was started again"
+	default:
+		s.State, s.Message = Stopped, "its supervisor was ended, and it with it"
+	}
+	return s
+}
+
+func shadowPaths(s Spec) []string { return slices.Sorted(maps.Keys(s.Shadows)) }
+
+// host is what a plan depends on beside the spec.
+type host struct {
+	folder  string // of the container
+	groups  cgroups.Host
+	devices []string
+	boot    string
+}
+
+// rootOf is the root that a spec wants.
+func rootOf(s Spec, h host) supervisor.Root {
+	r := supervisor.Root{
+		Layers: s.Root, Upper: filepath.Join(h.folder, upperDir), Work: filepath.Join(h.folder, workDir),
+		Devices: h.devices, Unified: h.groups.Unified, Shadows: map[string]string{},
+	}
+	for _, m := range s.Mounts {
+		b := supervisor.Step{Op: supervisor.Bind, Source: m.Source, Target: m.Target}
+		if m.ReadOnly {
+			b.Flags = []string{"ro"}
+		}
+		r.Binds = append(r.Binds, b)
+	}
+	for i, p := range shadowPaths(s) {
+		r.Shadows[p] = filepath.Join(h.folder, shadowsDir, strconv.Itoa(i))
+	}
+	if !h.groups.Unified {
+		for _, t := range h.groups.Hierarchies {
+			r.Groups = append(r.Groups, supervisor.Group{Name: t.Name(), Type: t.Type, Data: t.Data})
+		}
+	}
+	return r
+}
+
+// runOf is what the supervisor of a container runs.
+func runOf(s Spec, h host, group string, o Options) supervisor.Run {
+	const sigterm = 15
+	inside := path.Join(group, cgroups.Container)
+	return supervisor.Run{
+		Groups: h.groups.Dirs(inside), Born: h.groups.Unified2(inside), HostBoot: h.boot,
+		StopSignal: cmp.Or(s.StopSignal, sigterm), ConsoleBytes: o.ConsoleBytes,
+		First: supervisor.First{
+			Hostname: cmp.Or(s.Hostname, s.Name), Top: filepath.Join(h.folder, rootDir),
+			Steps: supervisor.Plan(rootOf(s, h)), Args: s.Args, Env: environment(s.Env),
+		},
+	}
+}
+
+func environment(env []string) []string {
+	if slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, "PATH=") }) {
+		return env
+	}
+	return append(slices.Clone(env), "PATH="+supervisor.SearchPath)
+}
+
+// pairOf is how a container is connected; nil if it is not.
+func pairOf(s Spec, n network.Names) *network.Pair {
+	a := s.Network
+	if a == nil {
+		return nil
+	}
+	p := &network.Pair{
+		Host: n.Link(s.Name), Bridge: n.Bridge(a.Network), Hardware: n.Hardware(n.Link(s.Name)).String(),
+		Address: a.Address, Gateway: a.Gateway,
+	}
+	for _, r := range a.Routes {
+		p.Routes = append(p.Routes, network.Route(r))
+	}
+	return p
+}
+
+// groupOf is the control group of a container. Where systemd has all of the
+// hierarchy, it is a scope that systemd gives out.
+func groupOf(identity, name string, scope bool) string {
+	if scope {
+		return path.Join("/", scopeSlice, scopeOf(identity, name))
+	}
+	return path.Join(groupBase(identity), name)
+}
+
+// scopeSlice is the part of systemd's tree that scopes of containers are in.
+const scopeSlice = cgroups.Prefix + ".slice"
+
+func groupBase(identity string) string { return "/" + cgroups.Prefix + "-" + identity }
+
+func scopeOf(identity, name string) string {
+	return cgroups.Prefix + "-" + identity + "-" + name + ".scope"
+}
+
+// containerOfScope is the container that a scope is for, if it is one of the
+// folder.
+func containerOfScope(identity, scope string) (name string, ok bool) {
+	name, ok = strings.CutPrefix(scope, cgroups.Prefix+"-"+identity+"-")
+	if !ok {
+		return "", false
+	}
+	return strings.CutSuffix(name, ".scope")
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package containers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// program is the first process of the containers of these tests: this program,
+// which is the only file of their root.
+const program = "/program"
+
+// TestMain makes this program the containers' too.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[0] == program {
+		if err := inContainer(os.Args[1], os.Args[2:]); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// inContainer does what a test asks of a program in a container.
+func inContainer(what string, args []string) error {
+	switch what {
+	case "wait": // until it is asked to end
+		ended := make(chan os.Signal, 1)
+		signal.Notify(ended, syscall.SIGTERM)
+		if len(args) > 0 {
+			fmt.Println(strings.Join(args, " "))
+		}
+		<-ended
+		return nil
+	case "stay": // whatever it is asked
+		signal.Ignore(syscall.SIGTERM)
+		fmt.Println("stays")
+		select {}
+	case "reboot":
+		if _, err := os.Stat("/rebooted"); err == nil {
+			return inContainer("wait", []string{"again"})
+		}
+		if err := os.WriteFile("/rebooted", nil, 0o600); err != nil {
+			return err
+		}
+		return unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
+	case "cat":
+		for _, file := range args {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			fmt.Print(string(text))
+		}
+		return nil
+	case "write":
+		return os.WriteFile(args[0], []byte(args[1]), 0o644)
+	}
+	return fmt.Errorf("%s is unknown", what)
+}
+
+// requireRoot skips a test of what only root can do.
+func requireRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("containers need root")
+	}
+}
+
+// lab is a folder of containers for one test.
+type lab struct {
+	*Launcher
+	t    *testing.T
+	dir  string
+	root string // a layer with the program
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	requireRoot(t)
+	b := &lab{t: t, dir: filepath.Join(t.TempDir(), "containers"), root: t.TempDir()}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The folders of tests may lie elsewhere than the program.
+	text, err := os.ReadFile(self)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(b.root, program), text, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.open()
+	t.Cleanup(b.removeAll)
+	return b
+}
+
+func (b *lab) open() {
+	b.t.Helper()
+	l, err := Open(b.dir, Options{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.Launcher = l
+}
+
+// removeAll leaves nothing of a test, and sees that nothing is left.
+func (b *lab) removeAll() {
+	ctx := context.WithoutCancel(b.t.Context())
+	all, err := b.List()
+	for _, s := range all {
+		err = errors.Join(err, b.Remove(ctx, s.Spec.Name))
+	}
+	if err := errors.Join(err, b.Close()); err != nil {
+		b.t.Error(err)
+	}
+}
+
+// spec is a container that runs the program.
+func (b *lab) spec(name string, args ...string) Spec {
+	s := Spec{Name: name, Root: []string{b.root}, Args: append([]string{program}, args...)}
+	for _, dir := range []string{"/lib", "/lib64"} { // the program may be linked to what is there
+		if _, err := os.Stat(dir); err == nil {
+			s.Mounts = append(s.Mounts, Mount{Source: dir, Target: dir, ReadOnly: true})
+		}
+	}
+	return s
+}
+
+func (b *lab) start(s Spec) {
+	b.t.Helper()
+	if err := errors.Join(b.Create(b.t.Context(), s)); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.Start(b.t.Context(), s.Name); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// console waits until a container has written something.
+func (b *lab) awaitConsole(name, want string) {
+	b.t.Helper()
+	b.await(func() error {
+		text, err := os.ReadFile(filepath.Join(b.folder(name), "console.log"))
+		if err == nil && !bytes.Contains(text, []byte(want)) {
+			err = fmt.Errorf("the console has %q, want %q", text, want)
+		}
+		return err
+	})
+}
+
+// await waits until check finds nothing wrong.
+func (b *lab) await(check func() error) {
+	b.t.Helper()
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			b.t.Fatal(err)
+		}
+	}
+}
+
+var (
+	_ = io.EOF
+	_ = netip.Addr{}
+)

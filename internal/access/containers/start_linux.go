@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package containers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"syscall"
+
+	"github.com/capstan-dev/capstan/internal/access/containers/cgroups"
+	"github.com/capstan-dev/capstan/internal/access/containers/network"
+	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
+)
+
+// Start runs a container and returns when its first process has begun; one that
+// runs is fine.
+func (l *Launcher) Start(ctx context.Context, name string) error {
+	done, err := l.work(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := l.start(ctx, name); err != nil {
+		return fmt.Errorf("start container %s: %w", name, err)
+	}
+	l.follow(name)
+	return nil
+}
+
+func (l *Launcher) start(ctx context.Context, name string) error {
+	spec, err := l.spec(name)
+	if err != nil {
+		return err
+	}
+	if alive, err := l.alive(name); err != nil || alive {
+		return err
+	}
+	if err := sources(spec); err != nil {
+		return err
+	}
+	// What an earlier run left would be in the way.
+	if err := l.tidy(name); err != nil {
+		return err
+	}
+	run, err := l.plan(spec)
+	if err != nil {
+		return err
+	}
+	err = l.launch(ctx, spec, run)
+	if err != nil {
+		err = errors.Join(err, l.tidy(name))
+	}
+	return err
+}
+
+// sources says which folders and files of the host are missing, by the fields
+// that name them.
+func sources(s Spec) error {
+	var errs []error
+	check := func(field, file string, folder bool) {
+		info, err := os.Stat(file)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", field, err))
+		} else if folder && !info.IsDir() {
+			errs = append(errs, fmt.Errorf("%s: %s is no folder", field, file))
+		}
+	}
+	for i, dir := range s.Root {
+		check(fmt.Sprintf("Root[%d]", i), dir, true)
+	}
+	for i, m := range s.Mounts {
+		check(fmt.Sprintf("Mounts[%d].Source", i), m.Source, false)
+	}
+	return errors.Join(errs...)
+}
+
+func (l *Launcher) plan(spec Spec) (supervisor.Run, error) {
+	h := host{folder: l.folder(spec.Name), groups: l.groups, boot: l.hostBoot}
+	for _, d := range supervisor.Devices() {
+		if _, err := os.Stat(filepath.Join("/dev", d)); err == nil {
+			h.devices = append(h.devices, d)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return supervisor.Run{}, err
+		}
+	}
+	run := runOf(spec, h, l.group(spec.Name), l.options)
+	if p := pairOf(spec, l.names); p != nil {
+		var err error
+		if run.Network, err = json.Marshal(p); err != nil {
+			return run, err
+		}
+	}
+	return run, nil
+}
+
+func (l *Launcher) group(name string) string { return groupOf(l.identity, name, l.scopes) }
+
+// launch starts a supervisor, gives it its groups, and has it run the container.
+func (l *Launcher) launch(ctx context.Context, spec Spec, run supervisor.Run) (err error) {
+	given, plan, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	told, answer, err := os.Pipe()
+	if err != nil {
+		return errors.Join(err, given.Close(), plan.Close())
+	}
+	cmd := &exec.Cmd{
+		Path: "/proc/self/exe", Args: []string{supervisor.Name, l.identity, spec.Name}, Env: []string{},
+		Dir: l.folder(spec.Name), Stdin: given, ExtraFiles: []*os.File{answer},
+		// What ends this process by its terminal must not end containers.
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	err = cmd.Start()
+	defer func() { _ = errors.Join(plan.Close(), told.Close()) }() // it has its own ends
+	if err = errors.Join(err, given.Close(), answer.Close()); err != nil {
+		return fmt.Errorf("start its supervisor: %w", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // how it ended is in its state
+	}()
+	defer func() {
+		if err != nil {
+			_ = cmd.Process.Kill() // it may have ended
+			<-ended
+		}
+	}()
+	l.reached("supervisor started")
+	if err := l.makeGroups(ctx, spec, cmd.Process.Pid); err != nil {
+		return err
+	}
+	l.reached("groups made")
+	if err := errors.Join(json.NewEncoder(plan).Encode(run), plan.Close()); err != nil {
+		return fmt.Errorf("tell its supervisor what to run: %w", err)
+	}
+	l.reached("plan given")
+	return heed(ctx, told)
+}
+
+// makeGroups makes the groups of a container. The supervisor goes into its own
+// before the container's is made: as long as the group above has a process, it
+// gives nothing to those below.
+func (l *Launcher) makeGroups(ctx context.Context, spec Spec, pid int) error {
+	above, group := "/", l.group(spec.Name)
+	if l.scopes {
+		above = group
+		if err := startScope(ctx, scopeOf(l.identity, spec.Name), pid); err != nil {
+			return err
+		}
+	}
+	if err := l.groups.Make(above, path.Join(group, cgroups.Supervisor)); err != nil {
+		return err
+	}
+	if err := l.groups.Enter(path.Join(group, cgroups.Supervisor), pid); err != nil {
+		return err
+	}
+	l.reached("supervisor moved")
+	inside := path.Join(group, cgroups.Container)
+	if err := l.groups.Make(above, inside); err != nil {
+		return err
+	}
+	return l.groups.Limit(inside, cgroups.Limits{Memory: spec.Memory, MilliCPU: spec.MilliCPU})
+}
+
+// heed waits for the answer of a supervisor.
+func heed(ctx context.Context, told *os.File) error {
+	stop := context.AfterFunc(ctx, func() { _ = told.Close() }) // ends the read
+	defer stop()
+	var a supervisor.Answer
+	err := json.NewDecoder(told).Decode(&a)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, io.EOF):
+		return errors.New("its supervisor ended before its first process began: look for it in the kernel's log, such as that memory was short")
+	case err != nil:
+		return fmt.Errorf("hear its supervisor: %w", err)
+	case a.Error != "":
+		return errors.New(a.Error)
+	}
+	return nil
+}
+
+// tidy removes what a container that does not run has outside its folder. What
+// still runs of it, is ended.
+func (l *Launcher) tidy(name string) error {
+	err := l.groups.Remove(l.group(name))
+	if !l.scopes {
+		// The last one takes the group of all with it.
+		for _, dir := range l.groups.Dirs(groupBase(l.identity)) {
+			_ = os.Remove(dir) // others are in it
+		}
+	}
+	return errors.Join(err, network.Disconnect(l.names.Link(name)))
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package containers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
+)
+
+// answerTime is how long a supervisor may take beyond the grace period to end
+// what it was asked to end, which takes milliseconds.
+const answerTime = 15 * time.Second
+
+// Stop asks the first process of a container to end, and ends it if it has not
+// after the grace period; one that does not run is fine.
+func (l *Launcher) Stop(ctx context.Context, name string, grace time.Duration) error {
+	done, err := l.work(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if _, err := l.spec(name); err != nil {
+		return fmt.Errorf("stop container %s: %w", name, err)
+	}
+	alive, err := l.alive(name)
+	if err == nil && alive {
+		err = l.askToStop(ctx, name, max(grace, 0))
+	}
+	if err == nil {
+		err = l.tidy(name) // what does not heed is ended here
+	}
+	if err != nil {
+		return fmt.Errorf("stop container %s: %w", name, err)
+	}
+	return nil
+}
+
+// askToStop returns when the supervisor of a container is gone, or does not
+// answer. It is an error only if ctx ends first.
+func (l *Launcher) askToStop(ctx context.Context, name string, grace time.Duration) error {
+	conn, err := supervisor.Dial(l.folder(name))
+	if err != nil {
+		return nil // it has just ended, or was ended before it listened
+	}
+	defer func() { _ = conn.Close() }() // all was said
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	if json.NewEncoder(conn).Encode(supervisor.Request{Stop: true, Grace: grace}) == nil {
+		_ = conn.SetReadDeadline(time.Now().Add(grace + answerTime)) // a connection of this host has one
+		_, _ = io.Copy(io.Discard, conn)                             // it ends with the supervisor
+	}
+	return context.Cause(ctx)
+}
+
+// Remove ends a container at once and removes all there is of it; there need be
+// none.
+func (l *Launcher) Remove(ctx context.Context, name string) error {
+	if !label.MatchString(name) {
+		return fmt.Errorf("remove container %s: it is no DNS label, so there is none", name)
+	}
+	done, err := l.work(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := l.remove(name); err != nil {
+		return fmt.Errorf("remove container %s: %w", name, err)
+	}
+	return nil
+}
+
+func (l *Launcher) remove(name string) error {
+	if err := l.tidy(name); err != nil {
+		return err
+	}
+	l.reached("tidied")
+	// Renamed first, it is no container any more, wherever this ends.
+	old := filepath.Join(l.dir, containersDir, oldPrefix+name)
+	if err := os.RemoveAll(old); err != nil {
+		return err
+	}
+	if err := os.Rename(l.folder(name), old); errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	l.reached("folder put aside")
+	return os.RemoveAll(old)
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package supervisor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/access/containers/cgroups"
+)
+
+// The descriptors of a process that runs a command in a container, beside those
+// of the command.
+const (
+	commandPlan   = 3 // where it reads a Command; its end ends the command
+	commandResult = 4 // where it writes a Result
+	commandTarget = 5 // the first process of the container
+)
+
+// Command is what a process started under CommandName runs in a container.
+type Command struct {
+	// Groups are the folders of the control groups it enters; it is born into
+	// that of version 2.
+	Groups    []string
+	Args, Env []string
+}
+
+// Result is how a command ended.
+type Result struct {
+	Error string // why it did not begin; "" if it did
+	Code  int    // what it returned, or 128 and the number of its signal
+}
+
+// command enters a container and runs a command there. It is a process of its
+// own, since the launcher could only send a thread, and whoever ends what is in
+// the groups of the container would end the launcher.
+func command() int {
+	unix.CloseOnExec(commandPlan)
+	unix.CloseOnExec(commandResult)
+	unix.CloseOnExec(commandTarget)
+	code, err := runCommand()
+	r := Result{Code: code}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	_ = json.NewEncoder(os.NewFile(commandResult, "result")).Encode(r) // or the launcher sees that it ended
+	return 0
+}
+
+func runCommand() (int, error) {
+	var c Command
+	plan := os.NewFile(commandPlan, "plan")
+	if err := json.NewDecoder(plan).Decode(&c); err != nil {
+		return 0, fmt.Errorf("read what to run: %w", err)
+	}
+	for _, dir := range c.Groups {
+		if err := cgroups.EnterDir(dir, os.Getpid()); err != nil {
+			return 0, err
+		}
+	}
+	// A thread that shares its root with others cannot change it.
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return 0, fmt.Errorf("part from the other threads: %w", err)
+	}
+	const all = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWCGROUP
+	if err := unix.Setns(commandTarget, all); err != nil {
+		return 0, fmt.Errorf("enter its namespaces: %w", err)
+	}
+	for _, cap := range dropped {
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, cap, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
+			return 0, fmt.Errorf("drop capability %d: %w", cap, err)
+		}
+	}
+	program, err := lookUp(c.Args[0])
+	if err != nil {
+		return 0, err
+	}
+	p, err := os.StartProcess(program, c.Args, &os.ProcAttr{
+		Dir: "/", Env: c.Env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+		Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		return 0, err
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, plan) // the launcher writes nothing more
+		_ = p.Kill()                     // it may have ended
+	}()
+	state, err := p.Wait()
+	if err != nil {
+		return 0, err
+	}
+	how := state.Sys().(syscall.WaitStatus)
+	if how.Signaled() {
+		return 128 + int(how.Signal()), nil
+	}
+	return how.ExitStatus(), nil
+}
+
+// lookUp finds a program as seen from this thread.
+func lookUp(program string) (string, error) {
+	if strings.Contains(program, "/") {
+		return program, nil
+	}
+	for dir := range strings.SplitSeq(SearchPath, ":") {
+		file := path.Join(dir, program)
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return file, nil
+		}
+	}
+	return "", fmt.Errorf("it is in none of %s", SearchPath)
+}
