@@ -19,8 +19,8 @@ type listener struct {
 	woken chan struct{} // has room for one
 }
 
-// Changes names containers whose state changed by itself: their first process
-// began again or ended. It ends with ctx, or when the launcher is closed.
+// Changes names containers whose state changed: their first process began, or
+// began again, or ended, also by itself. It ends with ctx, or when the launcher is closed.
 func (l *Launcher) Changes(ctx context.Context) <-chan string {
 	me, out := &listener{woken: make(chan struct{}, 1)}, make(chan string)
 	l.mu.Lock()

@@ -46,8 +46,8 @@ func (l *Launcher) Inspect(name string) (Status, error) { return Status{}, ErrUn
 // List tells of all containers, in the order of their names.
 func (l *Launcher) List() ([]Status, error) { return nil, ErrUnsupported }
 
-// Changes names containers whose state changed by itself: their first process
-// began again or ended. It ends with ctx.
+// Changes names containers whose state changed: their first process began, or
+// began again, or ended, also by itself. It ends with ctx.
 func (l *Launcher) Changes(ctx context.Context) <-chan string { return nil }
 
 // Console is the newest of what a container wrote to its console, as it is now.

@@ -8,8 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
+	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
 )
 
 // program is the first process of the containers of these tests: this program,
@@ -68,10 +71,50 @@ func inContainer(what string, args []string) error {
 			fmt.Print(string(text))
 		}
 		return nil
+	case "serve":
+		l, err := net.Listen("tcp", args[0])
+		if err != nil {
+			return err
+		}
+		fmt.Println("serves")
+		echo(l, args[1])
+		return nil
+	case "dial":
+		conn, err := net.DialTimeout("tcp", args[0], 10*time.Second)
+		if err != nil {
+			return err
+		}
+		text, err := io.ReadAll(conn)
+		fmt.Print(string(text))
+		return err
 	case "write":
 		return os.WriteFile(args[0], []byte(args[1]), 0o644)
 	}
 	return fmt.Errorf("%s is unknown", what)
+}
+
+// echo answers each connection with a word.
+func echo(l net.Listener, word string) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(conn, word) // the other side sees what is missing
+		_ = conn.Close()
+	}
+}
+
+// nested is set in the environment of a test that runs in a process of its own.
+const nested = "CAPSTAN_TEST_NESTED"
+
+// nestedTest is this test, to be run in a process of its own.
+func nestedTest(t *testing.T) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), nested+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	return cmd
 }
 
 // requireRoot skips a test of what only root can do.
@@ -122,13 +165,58 @@ func (b *lab) open() {
 
 // removeAll leaves nothing of a test, and sees that nothing is left.
 func (b *lab) removeAll() {
+	b.removeContainers()
 	ctx := context.WithoutCancel(b.t.Context())
-	all, err := b.List()
-	for _, s := range all {
-		err = errors.Join(err, b.Remove(ctx, s.Spec.Name))
+	all, err := b.Networks()
+	for _, n := range all {
+		err = errors.Join(err, b.RemoveNetwork(ctx, n.Name))
 	}
 	if err := errors.Join(err, b.Close()); err != nil {
 		b.t.Error(err)
+	}
+	b.nothingLeft()
+}
+
+func (b *lab) removeContainers() {
+	b.t.Helper()
+	all, err := b.List()
+	for _, s := range all {
+		err = errors.Join(err, b.Remove(context.WithoutCancel(b.t.Context()), s.Spec.Name))
+	}
+	if err != nil {
+		b.t.Error(err)
+	}
+}
+
+// nothingLeft sees that nothing of the host carries the folder's identity, and
+// that no container is in the folder.
+func (b *lab) nothingLeft() {
+	b.t.Helper()
+	var found []string
+	for _, dir := range b.groups.Dirs(groupBase(b.identity)) {
+		if _, err := os.Stat(dir); err == nil {
+			found = append(found, dir)
+		}
+	}
+	if links := leftLinks(b.t, b.names); links != "" {
+		found = append(found, links)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || bytes.Contains(mounts, []byte(b.dir)) {
+		found = append(found, "a mount")
+	}
+	entries, err := os.ReadDir(filepath.Join(b.dir, containersDir))
+	for _, e := range entries {
+		found = append(found, e.Name())
+	}
+	lines, gerr := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range lines {
+		if text, err := os.ReadFile(file); err == nil && bytes.Contains(text, []byte(supervisor.Name+"\x00"+b.identity)) {
+			found = append(found, "process "+file)
+		}
+	}
+	if err := errors.Join(err, gerr); err != nil || len(found) > 0 {
+		b.t.Errorf("left: %v, %v", found, err)
 	}
 }
 
@@ -183,8 +271,3 @@ func (b *lab) await(check func() error) {
 		}
 	}
 }
-
-var (
-	_ = io.EOF
-	_ = netip.Addr{}
-)

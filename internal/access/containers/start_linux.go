@@ -32,6 +32,7 @@ func (l *Launcher) Start(ctx context.Context, name string) error {
 		return fmt.Errorf("start container %s: %w", name, err)
 	}
 	l.follow(name)
+	l.tell(name) // who watches its files looks for them now
 	return nil
 }
 

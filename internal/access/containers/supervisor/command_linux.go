@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -66,6 +67,9 @@ func runCommand() (int, error) {
 			return 0, err
 		}
 	}
+	// The runtime must make no thread from this one: the kernel refuses one
+	// that has other namespaces for its children.
+	runtime.LockOSThread()
 	// A thread that shares its root with others cannot change it.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return 0, fmt.Errorf("part from the other threads: %w", err)
