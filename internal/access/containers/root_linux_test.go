@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -87,6 +88,23 @@ func inContainer(what string, args []string) error {
 		text, err := io.ReadAll(conn)
 		fmt.Print(string(text))
 		return err
+	case "lines":
+		n, err := strconv.Atoi(args[0])
+		for i := range n {
+			fmt.Println("line", i)
+		}
+		return err
+	case "eat": // that many MiB
+		n, err := strconv.Atoi(args[0])
+		for all := [][]byte{}; len(all) < n; {
+			all = append(all, bytes.Repeat([]byte("x"), 1<<20))
+		}
+		return err
+	case "deep":
+		if err := os.MkdirAll(filepath.Dir(args[0]), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(args[0], nil, 0o600)
 	case "write":
 		return os.WriteFile(args[0], []byte(args[1]), 0o644)
 	}
@@ -108,12 +126,12 @@ func echo(l net.Listener, word string) {
 // nested is set in the environment of a test that runs in a process of its own.
 const nested = "CAPSTAN_TEST_NESTED"
 
-// nestedTest is this test, to be run in a process of its own.
-func nestedTest(t *testing.T) *exec.Cmd {
+// nestedTest is this test, to be run in a process of its own that is told
+// something.
+func nestedTest(t *testing.T, told string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), nested+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	cmd.Env = append(os.Environ(), nested+"="+told)
 	return cmd
 }
 

@@ -95,7 +95,8 @@ func (f Forwarding) Leave(identity string) error {
 		if err != nil {
 			return err
 		}
-		return os.Remove(note)
+		// With the lock goes the folder; who waits for it makes another.
+		return errors.Join(os.Remove(note), os.Remove(filepath.Join(f.Dir, locked)), os.Remove(f.Dir))
 	})
 	return err
 }
@@ -130,20 +131,39 @@ func (f Forwarding) needed() (bool, error) {
 
 // exclusively does something while no other process does.
 func (f Forwarding) exclusively(do func() error) error {
-	err := os.MkdirAll(f.Dir, 0o755)
-	if err != nil {
-		return fmt.Errorf("note who needs forwarding: %w", err)
-	}
-	lock, err := os.OpenFile(filepath.Join(f.Dir, locked), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := f.lock()
 	if err != nil {
 		return fmt.Errorf("note who needs forwarding: %w", err)
 	}
 	defer func() { _ = lock.Close() }() // only locked
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return fmt.Errorf("note who needs forwarding: %w", err)
-	}
 	if err := do(); err != nil {
 		return fmt.Errorf("set forwarding of packets: %w", err)
 	}
 	return nil
+}
+
+// lock takes the lock of the place, which whoever had it before may have removed
+// meanwhile.
+func (f Forwarding) lock() (*os.File, error) {
+	for {
+		if err := os.MkdirAll(f.Dir, 0o755); err != nil {
+			return nil, err
+		}
+		lock, err := os.OpenFile(filepath.Join(f.Dir, locked), os.O_RDWR|os.O_CREATE, 0o600)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
+		have, serr := lock.Stat()
+		is, _ := os.Stat(lock.Name()) // nil if it is gone
+		if err = errors.Join(err, serr); err == nil && os.SameFile(have, is) {
+			return lock, nil
+		}
+		if err = errors.Join(err, lock.Close()); err != nil {
+			return nil, err
+		}
+	}
 }

@@ -46,9 +46,10 @@ func init() {
 // with the thread that started it.
 type supervisor struct {
 	run      Run
-	lock     *os.File // stays open
-	slave    *os.File // of the console
-	terminal string   // its path
+	lock     *os.File      // stays open
+	slave    *os.File      // of the console
+	terminal string        // its path
+	drained  chan struct{} // closed when all that was written to it is kept
 	stop     chan time.Duration
 
 	mu      sync.Mutex // guards what follows
@@ -89,7 +90,11 @@ func (s *supervisor) prepare() error {
 	}
 	s.slave, s.terminal = slave, terminal
 	log := openConsole(s.run.ConsoleBytes)
-	go func() { _, _ = io.Copy(log, master) }() // it ends with the process
+	s.drained = make(chan struct{})
+	go func() {
+		defer close(s.drained)
+		_, _ = io.Copy(log, master) // it ends when nobody has the terminal
+	}()
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGTERM)
 	signal.Ignore(syscall.SIGINT, syscall.SIGHUP)
@@ -193,8 +198,17 @@ func ending(how syscall.WaitStatus, asked bool, err error) State {
 	return end
 }
 
+// lastOutput is how long the end waits for what was written to the console: it
+// is there, unless the disk hangs.
+const lastOutput = 2 * time.Second
+
 // end notes how the container ended.
 func (s *supervisor) end(how State) int {
+	_ = s.slave.Close() // nobody else has the terminal now
+	select {
+	case <-s.drained:
+	case <-time.After(lastOutput):
+	}
 	s.set(func(st *State) {
 		st.Running, st.Ended, st.PID, st.EndedAt = false, true, 0, time.Now()
 		st.ExitCode, st.Message = how.ExitCode, how.Message

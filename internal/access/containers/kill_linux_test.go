@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package containers
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/access/containers/cgroups"
+)
+
+// die ends this process as a crash would.
+func die() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+// otherProcess is the launcher of a process that will not live long; told by its
+// environment which folder and root to use, and where to die.
+func otherProcess(t *testing.T) (b *lab, step string) {
+	t.Helper()
+	parts := strings.SplitN(os.Getenv(nested), "|", 4)
+	b = &lab{t: t, dir: parts[1], root: parts[2]}
+	b.open()
+	return b, parts[3]
+}
+
+func (b *lab) other(step string) string { return "other|" + b.dir + "|" + b.root + "|" + step }
+
+func isOther() bool { return strings.HasPrefix(os.Getenv(nested), "other|") }
+
+func TestAContainerOutlivesWhoStartedIt(t *testing.T) {
+	requireRoot(t)
+	if isOther() {
+		b, _ := otherProcess(t)
+		b.start(b.spec("one", "wait", "hello"))
+		die()
+	}
+	b := newLab(t)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := nestedTest(t, b.other("")).CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	b.open()
+	if err := b.Sweep(t.Context()); err != nil {
+		t.Error(err)
+	}
+	b.is("one", Running, 1)
+	b.awaitConsole("one", "hello\n")
+	if got, code := b.run("one", "cat", "/proc/sys/kernel/hostname"); got != "one\n" || code != 0 {
+		t.Errorf("got %q, %d", got, code)
+	}
+	changes := b.Changes(t.Context())
+	if err := b.Stop(t.Context(), "one", 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case got := <-changes:
+		if got != "one" {
+			t.Errorf("told of %s", got)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("not told of its end")
+	}
+}
+
+func TestWhereverItIsKilledNothingIsLeft(t *testing.T) {
+	if isOther() {
+		b, step := otherProcess(t)
+		b.reached = func(at string) {
+			if at == step {
+				die()
+			}
+		}
+		ctx := t.Context()
+		s := b.spec("one", "wait")
+		s.Network = &Attachment{Network: "net", Address: netip.MustParsePrefix("172.31.94.2/24")}
+		err := errors.Join(
+			b.EnsureNetwork(ctx, Network{Name: "net", Address: netip.MustParsePrefix("172.31.94.1/24")}),
+			b.Create(ctx, s), b.Start(ctx, "one"), b.Remove(ctx, "one"), b.RemoveNetwork(ctx, "net"),
+		)
+		t.Fatalf("it never reached %s: %v", step, err)
+	}
+	if !ownNetwork(t) {
+		return
+	}
+	b := newLab(t)
+	for _, step := range []string{
+		"network noted", "bridge made", "folder made", "spec written", "folder renamed", "supervisor started",
+		"supervisor moved", "groups made", "plan given", "tidied", "folder put aside", "bridge removed",
+	} {
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := nestedTest(t, b.other(step)).CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
+			t.Fatalf("%s: %v:\n%s", step, err, out)
+		}
+		b.open()
+		if err := b.Sweep(t.Context()); err != nil {
+			t.Errorf("%s: %v", step, err)
+		}
+		all, err := b.List()
+		if err != nil {
+			t.Errorf("%s: %v", step, err)
+		}
+		for _, s := range all { // what is there works
+			if err := b.EnsureNetwork(t.Context(), Network{Name: "net", Address: netip.MustParsePrefix("172.31.94.1/24")}); err != nil {
+				t.Errorf("%s: %v", step, err)
+			}
+			b.await(func() error { return b.Start(t.Context(), s.Spec.Name) }) // a supervisor without a plan is about to go
+			b.is(s.Spec.Name, Running, 1)
+		}
+		b.removeContainers()
+		if err := b.RemoveNetwork(t.Context(), "net"); err != nil {
+			t.Errorf("%s: %v", step, err)
+		}
+		b.nothingLeft()
+		if got := forwarding(t); got != "0" {
+			t.Errorf("%s: forwarding is %s", step, got)
+		}
+	}
+}
+
+func TestAContainerGoesWithItsSupervisor(t *testing.T) {
+	b := newLab(t)
+	b.start(b.spec("one", "stay"))
+	first := b.is("one", Running, 1).PID
+	pids, err := cgroups.Processes(b.groups.Dirs(filepath.Join(b.group("one"), cgroups.Supervisor))[0])
+	if err != nil || len(pids) != 1 {
+		t.Fatalf("supervisors: %v, %v", pids, err)
+	}
+	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.is("one", Stopped, 1); got.Message != "its supervisor was ended, and it with it" {
+		t.Errorf("got %+v", got)
+	}
+	b.await(func() error {
+		if err := syscall.Kill(first, 0); !errors.Is(err, syscall.ESRCH) {
+			return errors.New("its first process is there")
+		}
+		return nil
+	})
+}
+
+func TestASweepEndsWhatHasLostItsFolder(t *testing.T) {
+	b := newLab(t)
+	b.start(b.spec("one", "stay"))
+	if err := os.RemoveAll(b.folder("one")); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.nothingLeft()
+}
+
+func TestAFolderIsOpenOnce(t *testing.T) {
+	b := newLab(t)
+	if _, err := Open(b.dir, Options{}); err == nil {
+		t.Error("it was opened twice")
+	} else if held, ok := errors.AsType[*HeldError](err); !ok || held.Dir != b.dir {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLimitsAreSet(t *testing.T) {
+	b := newLab(t)
+	s := b.spec("one", "stay")
+	s.Memory, s.MilliCPU = 64<<20, 500
+	b.start(s)
+	limits := b.groups.Settings(b.group("one")+"/"+cgroups.Container, cgroups.Limits{Memory: s.Memory, MilliCPU: s.MilliCPU})
+	if len(limits) < 2 {
+		t.Fatalf("the host has no controllers for limits: %v", limits)
+	}
+	for _, want := range limits {
+		if text, err := os.ReadFile(want.File); err != nil || strings.TrimSpace(string(text)) != want.Value {
+			t.Errorf("%s has %q, %v, want %s", want.File, text, err, want.Value)
+		}
+	}
+	// The kernel ends what takes more, and the container goes on.
+	if got, code := b.run("one", "eat", "128"); code != 128+9 {
+		t.Errorf("got %q, %d", got, code)
+	}
+	b.is("one", Running, 1)
+}
+
+// TestOnVersion2 runs a container where nothing but version 2 of control groups
+// is mounted, with those controllers that the host's version 1 leaves to it.
+func TestOnVersion2(t *testing.T) {
+	requireRoot(t)
+	if os.Getenv(nested) == "" {
+		runNested(t, unix.CLONE_NEWNS)
+		return
+	}
+	err := errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("cgroup2", cgroups.Mountpoint, "cgroup2", 0, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newLab(t)
+	if !b.groups.Unified {
+		t.Fatalf("got %+v", b.groups)
+	}
+	b.start(b.spec("one", "wait"))
+	if got, code := b.run("one", "cat", "/proc/self/cgroup"); code != 0 || !strings.Contains(got, "0::/\n") {
+		t.Errorf("got %q, %d", got, code)
+	}
+	if got, code := b.run("one", "cat", "/sys/fs/cgroup/cgroup.procs"); code != 0 || !strings.HasPrefix(got, "1\n") {
+		t.Errorf("got %q, %d", got, code)
+	}
+	if err := b.Stop(t.Context(), "one", 10*time.Second); err != nil {
+		t.Error(err)
+	}
+}
