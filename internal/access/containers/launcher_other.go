@@ -89,5 +89,11 @@ func (l *Launcher) RemoveNetwork(ctx context.Context, name string) error { retur
 // Networks are those of the folder, in the order of their names.
 func (l *Launcher) Networks() ([]Network, error) { return nil, ErrUnsupported }
 
+// CheckNetwork tells whether a network would take addresses that this host uses
+// elsewhere, such as for a network of another folder.
+func (l *Launcher) CheckNetwork(n Network) ([]Problem, error) { return nil, ErrUnsupported }
+
 // Check tells what this host lacks to run containers. It changes nothing.
-func Check(ctx context.Context) []Problem { return nil }
+func Check(context.Context) []Problem {
+	return []Problem{{What: "this is no Linux", Remedy: "use a Linux host, or simulated machines"}}
+}

@@ -47,6 +47,10 @@ func setRules(b Bridge) error {
 	return nil
 }
 
+// TryRules makes the table of a network in the network namespace of the calling
+// thread, to find out whether the kernel can.
+func TryRules(b Bridge) error { return setRules(b) }
+
 func join(parts ...[]expr.Any) (all []expr.Any) {
 	for _, p := range parts {
 		all = append(all, p...)

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package preflight
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/access/containers/cgroups"
+	"github.com/capstan-dev/capstan/internal/access/containers/network"
+)
+
+// Probe finds the facts of this host. What it tries, it tries in namespaces of
+// one thread, which ends with the attempt.
+func Probe() Facts {
+	f := Facts{Root: os.Geteuid() == 0}
+	if !f.Root {
+		return f
+	}
+	probeGroups(&f)
+	f.Instances = number("/proc/sys/fs/inotify/max_user_instances")
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
+		f.Files = int64(min(limit.Max, 1<<62))
+	}
+	f.Resource = hasResource()
+	f.Dropping = dropping()
+	if fd, err := unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC}); err != nil {
+		f.Openat2 = err.Error()
+	} else {
+		_ = unix.Close(fd) // it was only named
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// Never unlocked, the thread ends, and with it the namespaces and all
+		// that was made in them.
+		runtime.LockOSThread()
+		probeNamespaces(&f)
+	}()
+	<-done
+	return f
+}
+
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func number(file string) int64 {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // the kernel wrote it
+	return n
+}
+
+func probeGroups(f *Facts) {
+	h, err := cgroups.Detect()
+	f.Groups, f.Unified = reason(err), h.Unified
+	for _, t := range h.Hierarchies {
+		f.Controllers = append(f.Controllers, t.Controllers...)
+		if h.Unified {
+			text, _ := os.ReadFile(filepath.Join(t.Dir, "cgroup.controllers")) // none, if it cannot be read
+			f.Controllers = append(f.Controllers, strings.Fields(string(text))...)
+		}
+	}
+}
+
+func hasResource() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if unix.Capget(&header, &data[0]) != nil {
+		return false
+	}
+	return data[unix.CAP_SYS_RESOURCE/32].Effective&(1<<(unix.CAP_SYS_RESOURCE%32)) != 0
+}
+
+// probeNamespaces tries in new namespaces what containers are made of.
+func probeNamespaces(f *Facts) {
+	const all = unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWCGROUP
+	err := unix.Unshare(all)
+	if err == nil {
+		err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	}
+	if f.Namespaces = reason(err); err != nil {
+		return
+	}
+	f.Veth = reason(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "probe0"}, PeerName: "probe1"}))
+	f.Bridge = reason(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "probe2"}}))
+	f.NAT = reason(network.TryRules(network.Bridge{Name: "probe2", Table: "probe", Address: netip.MustParsePrefix("192.0.2.1/24")}))
+	f.Overlay, f.Setattr = probeMounts()
+}
+
+// probeMounts makes an overlay in memory, on a folder that nobody needs.
+func probeMounts() (overlay, setattr string) {
+	at, err := os.MkdirTemp("", "capstan-preflight-")
+	if err != nil {
+		return err.Error(), ""
+	}
+	defer func() { _ = os.Remove(at) }() // it is empty when nothing is mounted on it
+	if err := unix.Mount("tmpfs", at, "tmpfs", 0, ""); err != nil {
+		return err.Error(), ""
+	}
+	defer func() { _ = unix.Unmount(at, unix.MNT_DETACH) }() // it goes with the namespace anyway
+	for _, d := range []string{"lower", "upper", "work", "root"} {
+		err = errors.Join(err, os.Mkdir(filepath.Join(at, d), 0o700))
+	}
+	if err == nil {
+		data := fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", at)
+		err = unix.Mount("overlay", filepath.Join(at, "root"), "overlay", 0, data)
+	}
+	return reason(err), reason(unix.MountSetattr(unix.AT_FDCWD, at, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
+}
+
+// dropping are the chains of others that drop what no rule of theirs accepts.
+func dropping() []string {
+	c, err := nftables.New()
+	if err != nil {
+		return nil // TryRules tells of it
+	}
+	chains, err := c.ListChains()
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, ch := range chains {
+		if ch.Hooknum != nil && *ch.Hooknum == *nftables.ChainHookForward && ch.Policy != nil && *ch.Policy == nftables.ChainPolicyDrop &&
+			slices.Contains([]nftables.TableFamily{nftables.TableFamilyIPv4, nftables.TableFamilyINet}, ch.Table.Family) {
+			names = append(names, "chain "+ch.Name+" of table "+ch.Table.Name)
+		}
+	}
+	return names
+}
