@@ -55,21 +55,6 @@ type Launcher struct {
 	reached func(step string)
 }
 
-// The parts of the folder.
-const (
-	identityFile  = "identity"
-	lockFile      = "lock"
-	containersDir = "containers"
-	networksDir   = "networks"
-	specFile      = "spec.json"
-	upperDir      = "upper"
-	workDir       = "work"
-	rootDir       = "root" // where the root is put together; empty on the host
-	shadowsDir    = "shadows"
-	newPrefix     = ".new-" // a container that is being made
-	oldPrefix     = ".old-" // one that is being removed
-)
-
 // Open opens a folder, which it makes if it is not there, and finds what an
 // earlier process left running. It is a HeldError if another process has it open.
 func Open(dir string, o Options) (*Launcher, error) {

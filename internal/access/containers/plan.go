@@ -16,6 +16,21 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
 )
 
+// The parts of the folder.
+const (
+	identityFile  = "identity"
+	lockFile      = "lock"
+	containersDir = "containers"
+	networksDir   = "networks"
+	specFile      = "spec.json"
+	upperDir      = "upper"
+	workDir       = "work"
+	rootDir       = "root" // where the root is put together; empty on the host
+	shadowsDir    = "shadows"
+	newPrefix     = ".new-" // a container that is being made
+	oldPrefix     = ".old-" // one that is being removed
+)
+
 // status tells what is known of a container from its spec, what its supervisor
 // wrote last, and whether that lives.
 func status(spec Spec, st supervisor.State, alive bool, hostBoot string) Status {

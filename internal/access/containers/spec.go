@@ -3,8 +3,10 @@
 package containers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/netip"
 	"path"
@@ -13,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-logr/logr"
 )
 
 var (
@@ -255,4 +259,27 @@ func (n Network) Validate() error {
 		errs = append(errs, fmt.Errorf("MTU: %d is not 0 or 576 to 65535", n.MTU))
 	}
 	return errors.Join(errs...)
+}
+
+// Options are how a Launcher works. The zero value is complete.
+type Options struct {
+	// Log is told of what happens by itself; the zero value is silent.
+	Log logr.Logger
+	// ConsoleBytes is how much is kept of what a container wrote to its
+	// console; 0 is 1 MiB.
+	ConsoleBytes int64
+}
+
+// consoleBytes holds what the boots of some days write.
+const consoleBytes = 1 << 20
+
+func (o Options) complete() Options {
+	o.ConsoleBytes = cmp.Or(o.ConsoleBytes, consoleBytes)
+	return o
+}
+
+// Streams are where a command reads and writes; nil is nowhere.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
 }

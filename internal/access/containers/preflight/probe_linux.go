@@ -41,16 +41,28 @@ func Probe() Facts {
 	} else {
 		_ = unix.Close(fd) // it was only named
 	}
+	onThreadOfItsOwn(func() { probeNamespaces(&f) })
+	return f
+}
+
+// onThreadOfItsOwn does something that makes a thread a stranger to the others.
+// Never unlocked, the thread ends, and with it its namespaces and all that was
+// made in them.
+func onThreadOfItsOwn(do func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// Never unlocked, the thread ends, and with it the namespaces and all
-		// that was made in them.
 		runtime.LockOSThread()
-		probeNamespaces(&f)
+		if unix.Gettid() == unix.Getpid() {
+			// The main thread never ends, and its namespaces are those that the
+			// process has by name. While it is locked, another is taken.
+			onThreadOfItsOwn(do)
+			runtime.UnlockOSThread()
+			return
+		}
+		do()
 	}()
 	<-done
-	return f
 }
 
 func reason(err error) string {
