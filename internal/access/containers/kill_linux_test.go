@@ -117,7 +117,9 @@ func TestWhereverItIsKilledNothingIsLeft(t *testing.T) {
 			if err := b.EnsureNetwork(t.Context(), Network{Name: "net", Address: netip.MustParsePrefix("172.31.94.1/24")}); err != nil {
 				t.Errorf("%s: %v", step, err)
 			}
-			b.await(func() error { return b.Start(t.Context(), s.Spec.Name) }) // a supervisor without a plan is about to go
+			if err := b.Start(t.Context(), s.Spec.Name); err != nil {
+				t.Errorf("%s: %v", step, err)
+			}
 			b.is(s.Spec.Name, Running, 1)
 		}
 		b.removeContainers()

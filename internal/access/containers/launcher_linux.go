@@ -118,8 +118,7 @@ func (l *Launcher) open() error {
 	if l.forwarding, err = network.HostForwarding(); err != nil {
 		return err
 	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	l.hostBoot = strings.TrimSpace(string(boot))
+	l.hostBoot, err = supervisor.HostBoot()
 	return err
 }
 

@@ -59,7 +59,6 @@ type host struct {
 	folder  string // of the container
 	groups  cgroups.Host
 	devices []string
-	boot    string
 }
 
 // rootOf is the root that a spec wants.
@@ -91,7 +90,7 @@ func runOf(s Spec, h host, group string, o Options) supervisor.Run {
 	const sigterm = 15
 	inside := path.Join(group, cgroups.Container)
 	return supervisor.Run{
-		Groups: h.groups.Dirs(inside), Born: h.groups.Unified2(inside), HostBoot: h.boot,
+		Groups: h.groups.Dirs(inside), Born: h.groups.Unified2(inside),
 		StopSignal: cmp.Or(s.StopSignal, sigterm), ConsoleBytes: o.ConsoleBytes,
 		First: supervisor.First{
 			Hostname: cmp.Or(s.Hostname, s.Name), Top: filepath.Join(h.folder, rootDir),

@@ -109,12 +109,12 @@ func TestGroupsAreTheFoldersOwn(t *testing.T) {
 func TestARunSaysAllThatASupervisorNeeds(t *testing.T) {
 	groups := cgroups.Host{Hierarchies: []cgroups.Hierarchy{{Dir: "/sys/fs/cgroup/cpu", Type: "cgroup", Controllers: []string{"cpu"}}, {Dir: "/sys/fs/cgroup/unified", Type: "cgroup2"}}}
 	s := Spec{Name: "one", Root: []string{"/r"}, Args: []string{"/init"}, Env: []string{"A=b"}, Shadows: map[string][]byte{"/proc/b": nil, "/proc/a": nil}}
-	got := runOf(s, host{folder: "/f", groups: groups, boot: "boot"}, "/g", Options{ConsoleBytes: 7})
+	got := runOf(s, host{folder: "/f", groups: groups}, "/g", Options{ConsoleBytes: 7})
 	steps := got.First.Steps
 	got.First.Steps = nil
 	want := supervisor.Run{
 		Groups: []string{"/sys/fs/cgroup/cpu/g/container", "/sys/fs/cgroup/unified/g/container"}, Born: "/sys/fs/cgroup/unified/g/container",
-		StopSignal: 15, ConsoleBytes: 7, HostBoot: "boot",
+		StopSignal: 15, ConsoleBytes: 7,
 		First: supervisor.First{Hostname: "one", Top: "/f/root", Args: []string{"/init"}, Env: []string{"A=b", "PATH=" + supervisor.SearchPath}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -14,6 +14,7 @@ import (
 	"path"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/capstan-dev/capstan/internal/access/containers/cgroups"
 	"github.com/capstan-dev/capstan/internal/access/containers/network"
@@ -41,7 +42,7 @@ func (l *Launcher) start(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if alive, err := l.alive(name); err != nil || alive {
+	if runs, err := l.runs(ctx, name); err != nil || runs {
 		return err
 	}
 	if err := sources(spec); err != nil {
@@ -60,6 +61,45 @@ func (l *Launcher) start(ctx context.Context, name string) error {
 		err = errors.Join(err, l.tidy(name))
 	}
 	return err
+}
+
+// runs reports whether a container runs. It waits for a supervisor that lives:
+// one that reboots the container begins it again, and one that lost its launcher
+// before it knew what to run ends.
+func (l *Launcher) runs(ctx context.Context, name string) (bool, error) {
+	if alive, err := l.alive(name); err != nil || !alive {
+		return false, err
+	}
+	conn := l.dial(name)
+	if conn == nil {
+		return false, nil
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	defer func() { _ = conn.Close() }() // all was heard
+	for states := json.NewDecoder(conn); ; {
+		var st supervisor.State
+		if states.Decode(&st) != nil {
+			return false, errors.Join(context.Cause(ctx), l.awaitLock(name))
+		}
+		if st.Running {
+			return true, nil
+		}
+	}
+}
+
+// awaitLock waits until the kernel has taken a supervisor's lock away, which it
+// does a moment after the process closed its connections.
+func (l *Launcher) awaitLock(name string) error {
+	for deadline := time.Now().Add(answerTime); ; time.Sleep(5 * time.Millisecond) {
+		alive, err := l.alive(name)
+		if err != nil || !alive {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return errors.New("its supervisor hangs: end that process, whose name is " + supervisor.Name)
+		}
+	}
 }
 
 // sources says which folders and files of the host are missing, by the fields
@@ -84,7 +124,7 @@ func sources(s Spec) error {
 }
 
 func (l *Launcher) plan(spec Spec) (supervisor.Run, error) {
-	h := host{folder: l.folder(spec.Name), groups: l.groups, boot: l.hostBoot}
+	h := host{folder: l.folder(spec.Name), groups: l.groups}
 	for _, d := range supervisor.Devices() {
 		if _, err := os.Stat(filepath.Join("/dev", d)); err == nil {
 			h.devices = append(h.devices, d)

@@ -44,8 +44,6 @@ type Run struct {
 	StopSignal int
 	// ConsoleBytes is how much is kept of what it writes.
 	ConsoleBytes int64
-	// HostBoot is the boot of the host that this is in.
-	HostBoot string
 }
 
 // First is what the first process does before it becomes the container's own.

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -80,10 +81,14 @@ func (s *supervisor) prepare() error {
 	if err := s.listen(); err != nil {
 		return err
 	}
+	boot, err := HostBoot()
+	if err != nil {
+		return err
+	}
+	s.set(func(st *State) { st.HostBoot = boot }) // what an earlier run left is over
 	if err := json.NewDecoder(os.Stdin).Decode(&s.run); err != nil {
 		return fmt.Errorf("read what to run: %w", err) // whoever started this ended before it said so
 	}
-	s.set(func(st *State) { st.HostBoot = s.run.HostBoot }) // what an earlier run left is over
 	master, slave, terminal, err := openTerminal()
 	if err != nil {
 		return err
@@ -103,6 +108,15 @@ func (s *supervisor) prepare() error {
 		s.askToStop(shutdownGrace)
 	}()
 	return nil
+}
+
+// HostBoot tells this boot of the host from all others.
+func HostBoot() (string, error) {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("read the boot of the host: %w", err)
+	}
+	return strings.TrimSpace(string(id)), nil
 }
 
 // lock shows by a lock that this process lives, however it ends.
