@@ -25,6 +25,8 @@ import (
 	"strings"
 	"syscall"
 	"text/template"
+
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // platforms are what programs are built for; those that hold a management plane
@@ -60,7 +62,7 @@ func run(ctx context.Context, out, ldflags string) error {
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		return err
 	}
-	var version string
+	var release string
 	for _, p := range platforms {
 		file := filepath.Join(dir, strings.Join([]string{p.program, p.os, p.arch}, "_"))
 		if err := build(ctx, file, "./cmd/"+p.program, p.os, p.arch, ldflags); err != nil {
@@ -70,12 +72,15 @@ func run(ctx context.Context, out, ldflags string) error {
 		if err != nil {
 			return err
 		}
-		version = built
+		if err := mayBeReleased(built); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		release = built
 	}
 	if err := completions(ctx, dir); err != nil {
 		return err
 	}
-	if err := fill(dir, version); err != nil {
+	if err := fill(dir, release); err != nil {
 		return err
 	}
 	if err := writeSums(dir); err != nil {
@@ -84,10 +89,20 @@ func run(ctx context.Context, out, ldflags string) error {
 	return os.Rename(dir, out)
 }
 
-// build compiles one program.
+// mayBeReleased refuses what does not know its own version: its installer would look
+// for it nowhere, and nobody could tell it from others.
+func mayBeReleased(built string) error {
+	if _, err := version.ParseSemantic(built); err != nil {
+		return fmt.Errorf("its version is %q: build it in a clone of the repository, with git at hand", built)
+	}
+	return nil
+}
+
+// build compiles one program. What the user has set for builds of his own does not
+// count: the version is recorded, and the processor is any of its kind.
 func build(ctx context.Context, file, pkg, goos, arch, ldflags string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", ldflags, "-o", file, pkg)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+arch)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags", ldflags, "-o", file, pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOOS="+goos, "GOARCH="+arch)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("build %s for %s/%s: %w", pkg, goos, arch, err)

@@ -44,6 +44,46 @@ func TestTwoBuildsAreEqual(t *testing.T) {
 	}
 }
 
+// TestAProgramKnowsItsVersion builds one of a tag, for a user who has turned off for
+// himself that versions are recorded.
+func TestAProgramKnowsItsVersion(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not here")
+	}
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("GOFLAGS", "-buildvcs=false")
+	write(t, filepath.Join(dir, "go.mod"), "module example.com/small\n\ngo 1.26\n")
+	write(t, filepath.Join(dir, "main.go"), "package main\n\nfunc main() {}\n")
+	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-q", "-m", "first"}, {"tag", "v1.2.3"}} {
+		if out, err := exec.CommandContext(t.Context(), "git", args...).CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+	}
+	for _, want := range []string{"v1.2.3", "v1.2.3+dirty"} {
+		file := filepath.Join(t.TempDir(), "small") // no file of the repository
+		if err := build(t.Context(), file, ".", runtime.GOOS, runtime.GOARCH, "-s -w"); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := describe(file); err != nil || got != want {
+			t.Errorf("version %q, %v: want %q", got, err, want)
+		}
+		write(t, filepath.Join(dir, "main.go"), "package main\n\nfunc main() { println() }\n")
+	}
+}
+
+func TestWhatDoesNotKnowItsVersionIsNoRelease(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]string{
+		"v1.2.3": "", "v1.2.3-rc.1": "", "v0.0.0-20260102030405-abcdefabcdef": "", "v1.2.3+dirty": "",
+		"(devel)": `its version is "(devel)": build it in a clone of the repository, with git at hand`, "": `its version is ""`,
+	} {
+		if err := mayBeReleased(version); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: got %v, want %q", version, err, want)
+		}
+	}
+}
+
 func TestABillOfMaterialsNamesEachModuleOnce(t *testing.T) {
 	t.Parallel()
 	info := &debug.BuildInfo{
