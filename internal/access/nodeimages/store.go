@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeimages
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/access/nodeimages/tree"
+)
+
+// Store keeps the images of a host in a folder. Several processes may use one at the
+// same time.
+type Store struct{ dir string }
+
+// The folders of a Store.
+const (
+	imagesDir = "images" // by the digits of their IDs
+	cacheDir  = "cache"  // the steps of builds
+	tmpDir    = "tmp"    // what is being made or removed
+	lockFile  = "lock"
+)
+
+// Open returns the store of a folder, which is made if it is not there. Nobody but
+// its owner can enter it: images hold programs that run as their owner.
+func Open(dir string) (*Store, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range []string{dir, filepath.Join(dir, imagesDir), filepath.Join(dir, tmpDir)} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return nil, fmt.Errorf("open the store of node images: %w", err)
+		}
+	}
+	return &Store{dir: dir}, nil
+}
+
+// Dir is the folder of the store.
+func (s *Store) Dir() string { return s.dir }
+
+// MissingError says that a store has no such image.
+type MissingError struct{ Wanted, Dir string }
+
+func (e *MissingError) Error() string {
+	build := "capstan image build --kubernetes-version VERSION"
+	if _, err := parseVersion(e.Wanted); err == nil {
+		build = "capstan image build --kubernetes-version " + e.Wanted
+	}
+	return fmt.Sprintf("no node image %s in %s: make one with %q, or bring one with \"capstan image import\"", e.Wanted, e.Dir, build)
+}
+
+// DamagedError says that an image cannot be used.
+type DamagedError struct {
+	Dir   string
+	Cause error
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("node image %s is damaged: %v: remove it with \"capstan image remove\" and make or import it anew", filepath.Base(e.Dir), e.Cause)
+}
+
+// Unwrap lets errors.Is see the cause.
+func (e *DamagedError) Unwrap() error { return e.Cause }
+
+// InUseError says that machines use an image that should go.
+type InUseError struct {
+	ID    string
+	Users []string
+}
+
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("node image %s is in use by %s: delete these machines first", e.ID, strings.Join(e.Users, ", "))
+}
+
+// List returns the images in the order of their versions, newest first. Damaged ones
+// are not among them: they are in the error, and the list is still good.
+func (s *Store) List() ([]Image, error) {
+	entries, err := os.ReadDir(filepath.Join(s.dir, imagesDir))
+	if err != nil {
+		return nil, fmt.Errorf("list node images: %w", err)
+	}
+	var found []Image
+	var errs []error
+	for _, e := range entries {
+		i, err := s.loadNamed(e.Name())
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		found = append(found, i)
+	}
+	slices.SortFunc(found, func(a, b Image) int {
+		return cmp.Or(compareVersions(b.Version, a.Version), strings.Compare(a.ID, b.ID))
+	})
+	return found, errors.Join(errs...)
+}
+
+// loadNamed reads the image whose folder has a name.
+func (s *Store) loadNamed(name string) (Image, error) {
+	dir := filepath.Join(s.dir, imagesDir, name)
+	i, err := s.load(dir)
+	if err == nil && i.ID != "sha256:"+name {
+		err = fmt.Errorf("%s has digest %s", manifestFile, i.ID)
+	}
+	if err != nil {
+		return Image{}, &DamagedError{Dir: dir, Cause: err}
+	}
+	return i, nil
+}
+
+var digits = regexp.MustCompile(`^[0-9a-f]{6,64}$`)
+
+// Find returns the image for a version of Kubernetes ("v1.36.3", or without the v),
+// or of an ID, of which the first digits are enough. Of several for one version it
+// is the one that was made last. Without one the error is a MissingError.
+func (s *Store) Find(wanted string) (Image, error) {
+	all, listed := s.List()
+	var found []Image
+	for _, i := range all {
+		if i.named(wanted) {
+			found = append(found, i)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1 && digits.MatchString(strings.TrimPrefix(wanted, "sha256:")):
+		return Image{}, fmt.Errorf("node image %s: %d images begin so: give more digits", wanted, len(found))
+	case len(found) > 1:
+		return newest(found)
+	case listed != nil:
+		return Image{}, errors.Join(&MissingError{wanted, s.dir}, listed)
+	}
+	return Image{}, &MissingError{wanted, s.dir}
+}
+
+func (i Image) named(wanted string) bool {
+	short := strings.TrimPrefix(wanted, "sha256:")
+	return "v"+strings.TrimPrefix(wanted, "v") == i.Version || digits.MatchString(short) && strings.HasPrefix(i.ID, "sha256:"+short)
+}
+
+// newest is the one that came into the store last.
+func newest(images []Image) (Image, error) {
+	var last Image
+	var at int64
+	for _, i := range images {
+		info, err := os.Stat(filepath.Join(i.dir, manifestFile))
+		if err != nil {
+			return Image{}, err
+		}
+		if t := info.ModTime().UnixNano(); last.ID == "" || t > at {
+			last, at = i, t
+		}
+	}
+	return last, nil
+}
+
+// Use notes that a user, by a name of its choice, needs the image from now on: it
+// cannot be removed until the user releases it. To use it twice is fine.
+func (i Image) Use(user string) error {
+	if err := checkUser(user); err != nil {
+		return err
+	}
+	return i.store.locked(func() error {
+		if _, err := os.Stat(filepath.Join(i.dir, manifestFile)); err != nil {
+			return &MissingError{i.ID, i.store.dir}
+		}
+		if err := os.MkdirAll(filepath.Join(i.dir, usersDir), 0o700); err != nil {
+			return fmt.Errorf("use node image %s: %w", i.ID, err)
+		}
+		f, err := os.OpenFile(filepath.Join(i.dir, usersDir, user), os.O_WRONLY|os.O_CREATE, 0o600)
+		if err != nil {
+			return fmt.Errorf("use node image %s: %w", i.ID, err)
+		}
+		return errors.Join(f.Sync(), f.Close())
+	})
+}
+
+// Release takes a Use back. That there was none is fine.
+func (i Image) Release(user string) error {
+	if err := checkUser(user); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(i.dir, usersDir, user)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("release node image %s: %w", i.ID, err)
+	}
+	return nil
+}
+
+// Users returns who uses the image, in order.
+func (i Image) Users() ([]string, error) { return users(i.dir) }
+
+func users(dir string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(dir, usersDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, nil
+}
+
+// user is what a name must be to be a file's.
+var user = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,254}$`)
+
+func checkUser(name string) error {
+	if !user.MatchString(name) {
+		return fmt.Errorf("user %q of a node image: use up to 255 letters, digits, '-', '_' and '.'", name)
+	}
+	return nil
+}
+
+// Remove removes an image, by version or ID, also a damaged one by its ID. One that
+// is used stays, and the error is an InUseError. What its build has in the cache
+// stays, too.
+func (s *Store) Remove(ctx context.Context, wanted string) error {
+	dir, err := s.folderOf(wanted)
+	if err != nil {
+		return err
+	}
+	trash, done, err := s.makeTemp()
+	if err != nil {
+		return err
+	}
+	defer done()
+	err = s.locked(func() error {
+		names, err := users(dir)
+		if err != nil {
+			return err
+		}
+		if len(names) > 0 {
+			return &InUseError{filepath.Base(dir), names}
+		}
+		return os.Rename(dir, filepath.Join(trash, "image"))
+	})
+	if err != nil {
+		return fmt.Errorf("remove node image %s: %w", wanted, err)
+	}
+	return ctx.Err()
+}
+
+// folderOf returns the folder of an image, which may be damaged.
+func (s *Store) folderOf(wanted string) (string, error) {
+	i, err := s.Find(wanted)
+	if err == nil {
+		return i.dir, nil
+	}
+	short := strings.TrimPrefix(wanted, "sha256:")
+	if !digits.MatchString(short) {
+		return "", err
+	}
+	found, globbed := filepath.Glob(filepath.Join(s.dir, imagesDir, short+"*"))
+	if globbed != nil || len(found) != 1 {
+		return "", err
+	}
+	return found[0], nil
+}
+
+// locked runs f while no other process changes who uses what.
+func (s *Store) locked(f func() error) (err error) {
+	lock, err := os.OpenFile(filepath.Join(s.dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	for { // a signal interrupts it
+		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
+			return errors.Join(err, f())
+		}
+	}
+}
+
+// makeTemp makes a folder for what is not an image yet, or no more. It is locked by
+// this process, and what a process left that has died is removed.
+func (s *Store) makeTemp() (dir string, done func(), err error) {
+	var f *os.File
+	err = s.locked(func() error { // a sweep must not see it before it is locked
+		if err := s.sweep(); err != nil {
+			return err
+		}
+		if dir, err = os.MkdirTemp(filepath.Join(s.dir, tmpDir), ""); err != nil {
+			return err
+		}
+		if f, err = os.Open(dir); err != nil {
+			return err
+		}
+		return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	return dir, func() {
+		_ = os.RemoveAll(dir) // what stays is swept by the next
+		_ = f.Close()         // only locked
+	}, nil
+}
+
+// sweep removes what processes left that have died.
+func (s *Store) sweep() error {
+	entries, err := os.ReadDir(filepath.Join(s.dir, tmpDir))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		dir := filepath.Join(s.dir, tmpDir, e.Name())
+		f, err := os.Open(dir)
+		if err != nil {
+			continue // its owner has just removed it
+		}
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			err = os.RemoveAll(dir)
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publish makes an image of a folder that has its three trees: it writes the
+// manifest and moves it to its place. That one of the same ID is there is fine.
+func (s *Store) publish(ctx context.Context, dir string, m manifest) (Image, error) {
+	m.Trees = map[string]string{}
+	for _, name := range []string{nodeTree, rootTree, varTree} {
+		digest, err := tree.Digest(ctx, filepath.Join(dir, name))
+		if err != nil {
+			return Image{}, err
+		}
+		m.Trees[name] = digest
+	}
+	id, text, err := m.identity()
+	if err != nil {
+		return Image{}, err
+	}
+	if err := writeSynced(filepath.Join(dir, manifestFile), text); err != nil {
+		return Image{}, err
+	}
+	// What is unfinished on disk must not look whole after a power cut.
+	unix.Sync()
+	place := filepath.Join(s.dir, imagesDir, strings.TrimPrefix(id, "sha256:"))
+	err = s.locked(func() error {
+		if _, err := os.Stat(place); err == nil {
+			return nil
+		}
+		return os.Rename(dir, place)
+	})
+	if err != nil {
+		return Image{}, err
+	}
+	return s.loadNamed(filepath.Base(place))
+}
+
+func writeSynced(file string, text []byte) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// parseVersion reads a version of Kubernetes as it is written in full.
+func parseVersion(v string) (semver.Version, error) {
+	parsed, err := semver.Parse(strings.TrimPrefix(v, "v"))
+	if err != nil || !strings.HasPrefix(v, "v") {
+		return semver.Version{}, fmt.Errorf("%q is no version of Kubernetes: write it as v1.36.3", v)
+	}
+	return parsed, nil
+}
+
+func compareVersions(a, b string) int {
+	x, _ := parseVersion(a)
+	y, _ := parseVersion(b)
+	return x.Compare(y)
+}

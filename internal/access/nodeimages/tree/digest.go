@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package tree treats a folder with all that lies in it as one value: it has a
+// digest and a size, is copied by hard links, and travels as a tar archive that
+// need not be trusted.
+package tree
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Digest returns the digest of a folder as "sha256:" and 64 digits: of the names,
+// kinds, permissions, owners and contents of all in it. Times do not count, and
+// neither do hard links, so that a copy has the digest of its original.
+func Digest(ctx context.Context, dir string) (string, error) {
+	sum := sha256.New()
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		line, err := describe(dir, path, e)
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(sum, line)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("digest of %s: %w", dir, err)
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// describe says in a line all that counts of one file. Names are quoted: a line
+// break in one must not look like the next file.
+func describe(dir, path string, e fs.DirEntry) (string, error) {
+	name, err := filepath.Rel(dir, path)
+	if err != nil {
+		return "", err
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return "", &fs.PathError{Op: "lstat", Path: path, Err: err}
+	}
+	content := ""
+	switch e.Type() {
+	case 0:
+		content, err = FileDigest(path)
+	case fs.ModeSymlink:
+		content, err = os.Readlink(path)
+	case fs.ModeDir:
+	default:
+		if !isWhiteout(&st) {
+			return "", fmt.Errorf("%s is a %s: only folders, files and links can be kept", path, kindOf(st.Mode))
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	attributes, err := attributesOf(path)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%q %o %d %d %q %q\n", name, st.Mode, st.Uid, st.Gid, content, attributes), nil
+}
+
+// FileDigest returns the digest of the contents of a file as "sha256:" and 64
+// digits.
+func FileDigest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }() // only read
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// Size returns how many bytes a folder takes on disk. What several names refer to
+// counts once.
+func Size(dir string) (int64, error) {
+	var bytes int64
+	seen := map[uint64]bool{}
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(path, &st); err != nil {
+			return &fs.PathError{Op: "lstat", Path: path, Err: err}
+		}
+		if !seen[st.Ino] {
+			seen[st.Ino] = true
+			bytes += st.Blocks * blockSize
+		}
+		return nil
+	})
+	return bytes, err
+}
+
+// blockSize is the unit of Stat_t.Blocks, whatever that of the file system is.
+const blockSize = 512
+
+// isWhiteout reports whether a file is what overlayfs puts where a lower layer has
+// a file that is gone: a device in form alone, that anyone may make and nobody can
+// open.
+func isWhiteout(st *unix.Stat_t) bool {
+	return st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
+}
+
+func kindOf(mode uint32) string {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFCHR, unix.S_IFBLK:
+		return "device"
+	case unix.S_IFIFO:
+		return "pipe"
+	case unix.S_IFSOCK:
+		return "socket"
+	}
+	return "file of an unknown kind"
+}
+
+// kept are the extended attributes that belong to a file: what a program may do,
+// and what overlayfs notes in the layers that containerd unpacks. All others are of
+// the host, such as labels of SELinux.
+func kept(name string) bool {
+	return name == "security.capability" || strings.HasPrefix(name, "trusted.overlay.")
+}
+
+// attributesOf returns the extended attributes of a file that are kept, as
+// name=value in order.
+func attributesOf(path string) ([]string, error) {
+	buf := make([]byte, 1<<10)
+	n, err := unix.Llistxattr(path, buf)
+	if errors.Is(err, unix.ERANGE) {
+		buf = make([]byte, 1<<16) // what the kernel allows at most
+		n, err = unix.Llistxattr(path, buf)
+	}
+	if errors.Is(err, unix.ENOTSUP) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "llistxattr", Path: path, Err: err}
+	}
+	var found []string
+	for name := range strings.SplitSeq(string(buf[:n]), "\x00") {
+		if !kept(name) {
+			continue
+		}
+		value := make([]byte, 1<<16)
+		n, err := unix.Lgetxattr(path, name, value)
+		if err != nil {
+			return nil, &fs.PathError{Op: "lgetxattr " + name, Path: path, Err: err}
+		}
+		found = append(found, name+"="+string(value[:n]))
+	}
+	sort.Strings(found)
+	return found, nil
+}
