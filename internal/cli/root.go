@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/extension"
 	"github.com/capstan-dev/capstan/internal/cli/generate"
 	"github.com/capstan-dev/capstan/internal/cli/get"
+	"github.com/capstan-dev/capstan/internal/cli/image"
 	"github.com/capstan-dev/capstan/internal/cli/install"
 	"github.com/capstan-dev/capstan/internal/cli/logs"
 	"github.com/capstan-dev/capstan/internal/cli/move"
@@ -49,6 +50,7 @@ func commands(env *Env) []*cobra.Command {
 		config.New(&env.Env),
 		extension.New(&env.Env),
 		generate.New(&env.Env),
+		image.New(&env.Env),
 		install.NewInit(&env.Env),
 		install.NewUpgrade(&env.Env, rollout.NewUpgradeCluster(&env.Env)),
 		move.New(&env.Env),
@@ -67,6 +69,7 @@ var groups = []struct{ title, commands string }{
 	{"The management plane:", "up down status"},
 	{"Providers:", "init config upgrade provider"},
 	{"Clusters:", "create generate get describe scale rollout move delete convert"},
+	{"Machines of this host:", "image"},
 	{"When something is wrong:", "events logs topology extension chaos simulated"},
 	{"Other:", "alpha completion version help"},
 }

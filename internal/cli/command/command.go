@@ -88,6 +88,15 @@ func (e *Env) DefaultDataDir() string { return e.userData("capstan") }
 // names no home.
 func (e *Env) DefaultSimulatedDir() string { return e.userData("capstan-simulated") }
 
+// DefaultImagesDir is where the node images of all planes of a user are kept, unless
+// --images-dir says otherwise; empty when the environment names no home.
+func (e *Env) DefaultImagesDir() string {
+	if dir := e.userData("capstan-containers"); dir != "" {
+		return filepath.Join(dir, "images")
+	}
+	return ""
+}
+
 func (e *Env) userData(name string) string {
 	if dir := e.Getenv("XDG_DATA_HOME"); dir != "" {
 		return filepath.Join(dir, name)

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeimages
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/capstan-dev/capstan/internal/access/nodeimages/steps"
+	"github.com/capstan-dev/capstan/internal/access/nodeimages/tree"
+)
+
+// Format is how an archive is compressed.
+type Format string
+
+// The formats of archives.
+const (
+	Plain Format = ""
+	Gzip  Format = "gzip"
+	Zstd  Format = "zstd"
+)
+
+// FormatOf tells the format by the name of a file.
+func FormatOf(file string) (Format, error) {
+	for suffix, f := range map[string]Format{".tar": Plain, ".tar.gz": Gzip, ".tgz": Gzip, ".tar.zst": Zstd} {
+		if strings.HasSuffix(file, suffix) {
+			return f, nil
+		}
+	}
+	return "", fmt.Errorf("%s tells no format: end it with .tar, .tar.gz or .tar.zst", file)
+}
+
+// Export writes the image as one archive: its manifest first, then its folders. An
+// image that is not what its ID says is not exported.
+func (i Image) Export(ctx context.Context, w io.Writer, f Format) error {
+	if err := i.export(ctx, w, f); err != nil {
+		return fmt.Errorf("export node image %s: %w", i.ID, err)
+	}
+	return nil
+}
+
+func (i Image) export(ctx context.Context, w io.Writer, f Format) error {
+	if err := i.Verify(ctx); err != nil {
+		return err
+	}
+	var compressed io.WriteCloser
+	switch f {
+	case Gzip:
+		compressed = gzip.NewWriter(w)
+	case Zstd:
+		z, err := zstd.NewWriter(w)
+		if err != nil {
+			return err
+		}
+		compressed = z
+	default:
+		compressed = plain{w}
+	}
+	archive := tar.NewWriter(compressed)
+	text, err := os.ReadFile(filepath.Join(i.dir, manifestFile))
+	if err != nil {
+		return err
+	}
+	if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: manifestFile, Mode: 0o644, Size: int64(len(text)), ModTime: time.Unix(0, 0)}); err != nil {
+		return err
+	}
+	if _, err := archive.Write(text); err != nil {
+		return err
+	}
+	for _, name := range []string{nodeTree, rootTree, varTree} {
+		if err := tree.Pack(ctx, archive, filepath.Join(i.dir, name), name); err != nil {
+			return err
+		}
+	}
+	return errors.Join(archive.Close(), compressed.Close())
+}
+
+// plain compresses nothing.
+type plain struct{ io.Writer }
+
+func (plain) Close() error { return nil }
+
+// limits are ten times what images hold today.
+var limits = tree.Limits{Files: 200_000, Bytes: 10 << 30}
+
+// Import puts the image of an archive into the store, whatever its format. The
+// archive is not trusted: nothing is written outside the store, and it becomes an
+// image only if its files have the digests of its manifest. Unless want is empty, it
+// must have that ID. That the image is there already is fine.
+func (s *Store) Import(ctx context.Context, r io.Reader, want string) (Image, error) {
+	if os.Geteuid() != 0 {
+		return Image{}, errors.New("only root can import a node image: its files have many owners")
+	}
+	in, err := decompress(r)
+	if err != nil {
+		return Image{}, err
+	}
+	defer in.Close()
+	dir, done, err := s.makeTemp()
+	if err != nil {
+		return Image{}, err
+	}
+	defer done()
+	dir = filepath.Join(dir, "image")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return Image{}, err
+	}
+	archive := tar.NewReader(in)
+	m, err := importManifest(archive, want)
+	if err != nil {
+		return Image{}, err
+	}
+	if err := unpack(ctx, archive, dir); err != nil {
+		return Image{}, err
+	}
+	return s.publishAs(ctx, dir, m)
+}
+
+// publishAs publishes a folder if it is what a manifest says.
+func (s *Store) publishAs(ctx context.Context, dir string, m manifest) (Image, error) {
+	for _, name := range []string{nodeTree, rootTree, varTree} {
+		digest, err := tree.Digest(ctx, filepath.Join(dir, name))
+		if err != nil {
+			return Image{}, err
+		}
+		if digest != m.Trees[name] {
+			return Image{}, fmt.Errorf("the archive is damaged: folder %s has digest %s, and its manifest says %s: fetch it again", name, digest, m.Trees[name])
+		}
+	}
+	return s.publish(ctx, dir, m)
+}
+
+// importManifest reads the first entry of an archive.
+func importManifest(archive *tar.Reader, want string) (manifest, error) {
+	h, err := archive.Next()
+	if err != nil || h.Name != manifestFile || h.Typeflag != tar.TypeReg || h.Size > maxManifest {
+		return manifest{}, errors.Join(errors.New("this is no node image: it does not begin with "+manifestFile), err)
+	}
+	text, err := io.ReadAll(archive)
+	if err != nil {
+		return manifest{}, fmt.Errorf("read %s: %w", manifestFile, err)
+	}
+	if have := digestOf(text); want != "" && want != have {
+		return manifest{}, fmt.Errorf("this is node image %s, not %s", have, want)
+	}
+	m, err := readManifest(text)
+	if err != nil {
+		return manifest{}, fmt.Errorf("read %s: %w", manifestFile, err)
+	}
+	return m, nil
+}
+
+// unpack unpacks what follows the manifest.
+func unpack(ctx context.Context, archive *tar.Reader, dir string) (err error) {
+	u, err := tree.NewUnpacker(dir, limits)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, u.Close()) }()
+	for {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return fmt.Errorf("read the archive: %w", err)
+		}
+		top, _, _ := strings.Cut(strings.TrimPrefix(h.Name, "./"), "/")
+		if top != nodeTree && top != rootTree && top != varTree {
+			return fmt.Errorf("the archive holds %q, which is in no folder of an image", h.Name)
+		}
+		if err := u.Add(h, archive); err != nil {
+			return err
+		}
+	}
+}
+
+// maxWindow is what decompression may keep in memory; archives of export need 8 MiB.
+const maxWindow = 128 << 20
+
+// decompress tells the format by how the archive begins.
+func decompress(r io.Reader) (io.ReadCloser, error) {
+	buffered := bufio.NewReader(r)
+	start, err := buffered.Peek(4)
+	if err != nil {
+		return nil, fmt.Errorf("read the archive: %w", err)
+	}
+	switch {
+	case bytes.HasPrefix(start, []byte{0x1f, 0x8b}):
+		return gzip.NewReader(buffered)
+	case bytes.Equal(start, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		z, err := zstd.NewReader(buffered, zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, err
+		}
+		return z.IOReadCloser(), nil
+	}
+	return io.NopCloser(buffered), nil
+}
+
+// CacheSize returns how many bytes the steps of builds take on disk, those included
+// that are shared with images.
+func (s *Store) CacheSize() (int64, error) {
+	dir := filepath.Join(s.dir, cacheDir)
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	return tree.Size(dir)
+}
+
+// ClearCache removes the outcomes of the steps of builds. If one runs, the error is
+// steps.ErrBusy.
+func (s *Store) ClearCache() error { return steps.Clear(filepath.Join(s.dir, cacheDir)) }

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package debian makes the root of a Debian with the package tools of the host.
+package debian
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Options say what Debian it is. The zero value is the one that is tested.
+type Options struct {
+	// Suite is the release, by default bookworm.
+	Suite string
+	// Mirror is where its packages are fetched, by default Debian's own; the tools
+	// check the signatures of what they fetch.
+	Mirror string
+	// Env is what the tools see of the environment, such as a proxy.
+	Env []string
+}
+
+const (
+	defaultSuite  = "bookworm"
+	defaultMirror = "http://deb.debian.org/debian"
+)
+
+// Recipe is counted up when the same options give another root.
+const Recipe = "debian 1"
+
+// packages are what systemd, containerd, kubelet, kube-proxy and cloud-init need.
+var packages = strings.Fields(`
+	systemd systemd-sysv dbus udev
+	iptables nftables conntrack ethtool socat kmod iproute2 iputils-ping
+	ca-certificates procps mount util-linux libseccomp2 cloud-init
+`)
+
+// unneeded are what takes space and nobody reads in a machine.
+var unneeded = []string{"/usr/share/man/*", "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/bug/*", "/usr/share/lintian/*"}
+
+// tools are the ones that can make a root, best first: mmdebstrap is several times
+// faster, and can leave out what is not needed.
+var tools = []string{"mmdebstrap", "debootstrap"}
+
+// ErrNoTool says that the host has none of the tools.
+var ErrNoTool = errors.New("neither mmdebstrap nor debootstrap is installed: install one, such as by \"apt-get install mmdebstrap\", or bring an image from another host with \"capstan image import\"")
+
+// Tool finds one by a function such as exec.LookPath.
+func Tool(look func(string) (string, error)) (name, path string, err error) {
+	for _, name := range tools {
+		if path, err := look(name); err == nil {
+			return name, path, nil
+		}
+	}
+	return "", "", ErrNoTool
+}
+
+// Inputs are what a root depends on.
+func Inputs(o Options, tool string) []string {
+	o = o.complete()
+	return append([]string{Recipe, o.Suite, o.Mirror, tool, runtime.GOARCH}, packages...)
+}
+
+func (o Options) complete() Options {
+	if o.Suite == "" {
+		o.Suite = defaultSuite
+	}
+	if o.Mirror == "" {
+		o.Mirror = defaultMirror
+	}
+	return o
+}
+
+// Arguments are those of a tool that makes a root in a folder.
+func Arguments(o Options, tool, dir string) []string {
+	o = o.complete()
+	args := []string{"--variant=minbase", "--include=" + strings.Join(packages, ",")}
+	if tool == "mmdebstrap" {
+		args = append(args, "--mode=root", "--format=directory")
+		for _, u := range unneeded {
+			args = append(args, "--dpkgopt=path-exclude="+u)
+		}
+		// Who passes a copyright on passes its text on.
+		args = append(args, "--dpkgopt=path-include=/usr/share/doc/*/copyright")
+	}
+	return append(args, o.Suite, dir, o.Mirror)
+}
+
+// grace is how long a tool that is told to end may take to undo its mounts.
+const grace = 20 * time.Second
+
+// maxOutput is how much of what a failed tool wrote is told: its last lines.
+const maxOutput = 2000
+
+// Make makes a root in an empty folder. Only root can.
+func Make(ctx context.Context, o Options, dir string) error {
+	name, path, err := Tool(exec.LookPath)
+	if err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("a root with files of many owners is made by root alone: run it as root")
+	}
+	// debootstrap runs programs of the root, whose folder others must be able to
+	// enter; the store around it is closed.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
+	}
+	var out tail
+	cmd := exec.CommandContext(ctx, path, Arguments(o, name, dir)...)
+	cmd.Env = append(append([]string(nil), o.Env...), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = grace
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(string(out)))
+	}
+	return clean(dir)
+}
+
+// tail keeps the end of what is written to it.
+type tail []byte
+
+var _ io.Writer = (*tail)(nil)
+
+func (t *tail) Write(p []byte) (int, error) {
+	*t = append(*t, p...)
+	*t = (*t)[max(0, len(*t)-maxOutput):]
+	return len(p), nil
+}
+
+// clean takes away what belongs to the making or to one machine: lists and caches of
+// packages, logs, identities, devices, and what the host's network is like.
+func clean(root string) error {
+	var errs []error
+	for _, inside := range []string{"dev", "run", "tmp", "var/cache/apt", "var/cache/debconf", "var/lib/apt/lists", "var/log", "var/tmp"} {
+		errs = append(errs, empty(filepath.Join(root, inside)))
+	}
+	for _, file := range []string{"etc/hostname", "etc/hosts", "etc/machine-id", "etc/resolv.conf", "var/lib/dbus/machine-id", "var/lib/systemd/random-seed", "var/cache/ldconfig/aux-cache"} {
+		if err := os.Remove(filepath.Join(root, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// empty removes what is in a folder.
+func empty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package download fetches files over HTTP that are known by their digest. A file
+// that was fetched in part is completed, and one that is not what its digest says is
+// never left in place.
+package download
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/capstan-dev/capstan/internal/access/nodeimages/tree"
+)
+
+// Client fetches files.
+type Client struct {
+	// HTTP is asked for them. It needs no timeout for the whole of a request: one
+	// that stands still is ended by Idle.
+	HTTP *http.Client
+	// Attempts is how often a file is asked for, at least once; Pause is between the
+	// first and the second, and twice as long each time after.
+	Attempts int
+	Pause    time.Duration
+	// Idle is how long no byte may come before a request counts as failed; 0 is for
+	// ever.
+	Idle time.Duration
+	// Progress is told how much of a file is there; nil is nobody.
+	Progress func(url string, have, total int64)
+}
+
+// maxChecksums is far more than a file of checksums takes.
+const maxChecksums = 1 << 20
+
+// progressEvery is how many bytes lie between two reports, a percent of the larger
+// files.
+const progressEvery = 1 << 20
+
+// maxRedirects is what Go's client follows by itself.
+const maxRedirects = 10
+
+// permanent is an answer that will not change by asking again.
+type permanent struct{ error }
+
+func (p permanent) Unwrap() error { return p.error }
+
+// Text fetches a small file, such as one of checksums.
+func (c *Client) Text(ctx context.Context, url string) (string, error) {
+	var text bytes.Buffer
+	err := c.retry(ctx, url, func(ctx context.Context, _ func()) error {
+		text.Reset()
+		resp, err := c.get(ctx, url, 0)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = resp.Body.Close() }() // only read
+		if _, err := io.Copy(&text, io.LimitReader(resp.Body, maxChecksums+1)); err != nil {
+			return err
+		}
+		if text.Len() > maxChecksums {
+			return permanent{fmt.Errorf("it has more than %d bytes", maxChecksums)}
+		}
+		return nil
+	})
+	return text.String(), err
+}
+
+// File fetches a file that has a SHA-256 digest, as hexadecimal digits. What is in
+// place already is kept if it has that digest; what an earlier attempt left of it
+// beside it is completed.
+func (c *Client) File(ctx context.Context, url, file, sha256 string) error {
+	if digits, err := hex.DecodeString(sha256); err != nil || len(digits) != 32 {
+		return fmt.Errorf("get %s: %q is no SHA-256 digest", url, sha256)
+	}
+	if check(file, sha256) == nil {
+		return nil
+	}
+	part := file + ".part"
+	return c.retry(ctx, url, func(ctx context.Context, alive func()) error {
+		if err := c.complete(ctx, url, part, alive); err != nil {
+			return err
+		}
+		if err := check(part, sha256); err != nil {
+			// Whatever it was, it is of no use for the next attempt.
+			return errors.Join(err, os.Remove(part))
+		}
+		return os.Rename(part, file)
+	})
+}
+
+// check compares a file with a digest.
+func check(file, sha256 string) error {
+	have, err := tree.FileDigest(file)
+	if err != nil {
+		return err
+	}
+	if want := "sha256:" + strings.ToLower(sha256); have != want {
+		return fmt.Errorf("it has digest %s, want %s", have, want)
+	}
+	return nil
+}
+
+// complete asks for what a file has not yet, and calls alive when some comes.
+func (c *Client) complete(ctx context.Context, url, part string, alive func()) (err error) {
+	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return permanent{err}
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return permanent{err}
+	}
+	have := info.Size()
+	resp, err := c.get(ctx, url, have)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }() // only read
+	switch {
+	case resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
+		return nil // all of it is there, or too much: its digest tells
+	case resp.StatusCode != http.StatusPartialContent || !strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", have)):
+		// The server sends the whole file, whatever was asked for.
+		if have = 0; f.Truncate(0) != nil {
+			return permanent{fmt.Errorf("truncate %s", part)}
+		}
+	}
+	total := int64(-1)
+	if resp.ContentLength >= 0 {
+		total = have + resp.ContentLength
+	}
+	if _, err := io.Copy(&counter{w: f, alive: alive, tell: c.Progress, url: url, have: have, total: total}, resp.Body); err != nil {
+		if _, ofDisk := errors.AsType[*fs.PathError](err); ofDisk {
+			return permanent{err} // asking again does not make room
+		}
+		return err
+	}
+	return nil
+}
+
+// get asks for a URL, from an offset on.
+func (c *Client) get(ctx context.Context, url string, from int64) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, permanent{err}
+	}
+	if from > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+	}
+	asks := *c.HTTP
+	asks.CheckRedirect = func(to *http.Request, via []*http.Request) error {
+		if len(via) >= maxRedirects {
+			return permanent{fmt.Errorf("more than %d redirects", maxRedirects)}
+		}
+		if via[0].URL.Scheme == "https" && to.URL.Scheme != "https" {
+			return permanent{fmt.Errorf("it redirects to %s, which is not encrypted", to.URL.Redacted())}
+		}
+		return nil
+	}
+	resp, err := asks.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	switch code := resp.StatusCode; {
+	case code == http.StatusOK, from > 0 && (code == http.StatusPartialContent || code == http.StatusRequestedRangeNotSatisfiable):
+		return resp, nil
+	case code >= 500, code == http.StatusTooManyRequests, code == http.StatusRequestTimeout:
+		err = errors.New(resp.Status)
+	default:
+		err = permanent{errors.New(resp.Status)}
+	}
+	return nil, errors.Join(err, resp.Body.Close())
+}
+
+// retry tries until it works, no attempt is left, or another one would not help.
+func (c *Client) retry(ctx context.Context, url string, try func(ctx context.Context, alive func()) error) error {
+	pause := c.Pause
+	for attempt := 1; ; attempt++ {
+		err := c.once(ctx, try)
+		if err == nil {
+			return nil
+		}
+		if _, final := errors.AsType[permanent](err); final || attempt >= c.Attempts || ctx.Err() != nil {
+			return fmt.Errorf("get %s: %w", url, err)
+		}
+		wait := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-wait.C:
+		}
+		wait.Stop()
+		pause *= 2
+	}
+}
+
+// once tries once, and gives up when nothing comes for a while.
+func (c *Client) once(ctx context.Context, try func(ctx context.Context, alive func()) error) error {
+	if c.Idle <= 0 {
+		return try(ctx, func() {})
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	idle := time.AfterFunc(c.Idle, func() { cancel(fmt.Errorf("nothing came for %s", c.Idle)) })
+	defer idle.Stop()
+	err := try(ctx, func() { idle.Reset(c.Idle) })
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// counter tells how far a file is.
+type counter struct {
+	w                 io.Writer
+	alive             func()
+	tell              func(string, int64, int64)
+	url               string
+	have, total, told int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.alive()
+	c.have += int64(n)
+	if c.tell != nil && (c.have-c.told >= progressEvery || c.have == c.total) {
+		c.told = c.have
+		c.tell(c.url, c.have, c.total)
+	}
+	return n, err
+}

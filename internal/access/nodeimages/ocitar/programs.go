@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ocitar
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Programs returns the files of an image that has programs of a system: the
+// programs, by their paths in the image, with all libraries that they load. Where
+// they lie in the root of the system are the values.
+func Programs(root string, programs map[string]string) ([]File, error) {
+	found := map[string]File{}
+	for _, link := range []string{"bin", "lib", "lib64", "sbin"} { // as all Debians have them
+		found["/"+link] = File{Path: "/" + link, Link: "usr/" + link}
+	}
+	for _, at := range slices.Sorted(maps.Keys(programs)) {
+		real, err := resolve(root, programs[at])
+		if err != nil {
+			return nil, err
+		}
+		if err := libraries(root, real, found); err != nil {
+			return nil, err
+		}
+		found[real] = File{Path: real, From: filepath.Join(root, real)}
+		if at != real {
+			found[at] = File{Path: at, Link: real}
+		}
+	}
+	// iptables loads its matches and targets by name when rules need them.
+	extensions, err := filepath.Glob(filepath.Join(root, "usr/lib/*/xtables/*.so"))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range extensions {
+		in := strings.TrimPrefix(e, root)
+		found[in] = File{Path: in, From: e}
+		real, err := resolve(root, in)
+		if err != nil {
+			return nil, err
+		}
+		found[in] = File{Path: in, From: filepath.Join(root, real)}
+		if err := libraries(root, real, found); err != nil {
+			return nil, err
+		}
+	}
+	return slices.Collect(maps.Values(found)), nil
+}
+
+// libraries adds what a program or library loads, and what that loads in turn.
+func libraries(root, file string, found map[string]File) error {
+	f, err := elf.Open(filepath.Join(root, file))
+	if err != nil {
+		return fmt.Errorf("read program %s: %w", file, err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	needed, err := f.ImportedLibraries()
+	if err != nil {
+		return fmt.Errorf("libraries of %s: %w", file, err)
+	}
+	if loader := interpreter(f); loader != "" {
+		needed = append(needed, loader)
+	}
+	for _, name := range needed {
+		at, real, err := library(root, name)
+		if err != nil {
+			return fmt.Errorf("%s needs %s: %w", file, name, err)
+		}
+		if _, ok := found[at]; ok {
+			continue
+		}
+		found[at] = File{Path: at, From: filepath.Join(root, real)}
+		if err := libraries(root, real, found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// interpreter is what loads a program; empty for a library.
+func interpreter(f *elf.File) string {
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			text := make([]byte, p.Filesz)
+			if _, err := p.ReadAt(text, 0); err == nil {
+				return strings.TrimRight(string(text), "\x00")
+			}
+		}
+	}
+	return ""
+}
+
+// library finds one by its name or path: as it is asked for, and as it is stored.
+func library(root, name string) (at, real string, err error) {
+	candidates := []string{name}
+	if !path.IsAbs(name) {
+		dirs, err := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-*"))
+		if err != nil {
+			return "", "", err
+		}
+		candidates = nil
+		for _, d := range append(dirs, filepath.Join(root, "usr/lib")) {
+			candidates = append(candidates, path.Join(strings.TrimPrefix(d, root), name))
+		}
+	}
+	for _, c := range candidates {
+		dir, err := resolve(root, path.Dir(c))
+		if err != nil {
+			continue
+		}
+		if real, err = resolve(root, c); err == nil {
+			return path.Join(dir, path.Base(c)), real, nil
+		}
+	}
+	return "", "", fs.ErrNotExist
+}
+
+// maxLinks is what Linux follows on one path.
+const maxLinks = 40
+
+// resolve follows the links of a path as a process would whose root it is: also
+// those that begin at the root.
+func resolve(root, name string) (string, error) {
+	at, rest := "/", strings.Split(strings.Trim(path.Clean(name), "/"), "/")
+	for links := 0; len(rest) > 0; {
+		next := path.Join(at, rest[0])
+		info, err := os.Lstat(filepath.Join(root, next))
+		if err != nil {
+			return "", err
+		}
+		rest = rest[1:]
+		if info.Mode()&fs.ModeSymlink == 0 {
+			at = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", &fs.PathError{Op: "resolve", Path: name, Err: errors.New("too many links")}
+		}
+		target, err := os.Readlink(filepath.Join(root, next))
+		if err != nil {
+			return "", err
+		}
+		if path.IsAbs(target) {
+			at = "/"
+		}
+		rest = append(strings.Split(strings.Trim(path.Clean(target), "/"), "/"), rest...)
+	}
+	return at, nil
+}

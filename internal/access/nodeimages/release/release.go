@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package release takes the parts of a node from the releases of their projects:
+// programs with their published checksums, and images from their registry.
+package release
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/capstan-dev/capstan/internal/access/nodeimages/download"
+	"github.com/capstan-dev/capstan/internal/access/nodeimages/ocitar"
+	"github.com/capstan-dev/capstan/internal/access/nodeimages/parts"
+	"github.com/capstan-dev/capstan/internal/access/nodeimages/steps"
+)
+
+// Source fetches parts.
+type Source struct {
+	Client *download.Client
+	// Transport is what registries are asked by.
+	Transport http.RoundTripper
+	// Kubernetes and GitHub are where releases are, by default dl.k8s.io and
+	// github.com.
+	Kubernetes, GitHub string
+}
+
+// recipe is counted up when the same inputs give another outcome.
+const recipe = "release 1"
+
+// Name is what images say about where their parts came from.
+func (s *Source) Name() string { return "release" }
+
+// Check finds nothing missing: whether releases can be reached shows when they are
+// fetched.
+func (s *Source) Check() error { return nil }
+
+// artifact is a file of a release.
+type artifact struct {
+	url, checksums string
+	// members are what is wanted of an archive; a file that is none is the program.
+	members []string
+	program string
+}
+
+// artifacts are all that a node needs, for an architecture as Go names it.
+func (s *Source) artifacts(v parts.Versions, arch string) map[string]artifact {
+	kubernetes, github := s.Kubernetes, s.GitHub
+	if kubernetes == "" {
+		kubernetes = "https://dl.k8s.io"
+	}
+	if github == "" {
+		github = "https://github.com"
+	}
+	all := map[string]artifact{}
+	for _, program := range []string{"kubeadm", "kubectl", "kubelet"} {
+		url := fmt.Sprintf("%s/%s/bin/linux/%s/%s", kubernetes, v.Kubernetes, arch, program)
+		all[program] = artifact{url: url, checksums: url + ".sha256", program: program}
+	}
+	at := func(project, version, file string) string {
+		return fmt.Sprintf("%s/%s/releases/download/%s/%s", github, project, version, file)
+	}
+	containerd := at("containerd/containerd", v.Containerd, fmt.Sprintf("containerd-%s-linux-%s.tar.gz", strings.TrimPrefix(v.Containerd, "v"), arch))
+	all["containerd"] = artifact{url: containerd, checksums: containerd + ".sha256sum", members: []string{"containerd", "containerd-shim-runc-v2", "ctr"}}
+	plugins := at("containernetworking/plugins", v.Plugins, fmt.Sprintf("cni-plugins-linux-%s-%s.tgz", arch, v.Plugins))
+	all["cni-plugins"] = artifact{url: plugins, checksums: plugins + ".sha256", members: parts.Plugins()}
+	all["runc"] = artifact{url: at("opencontainers/runc", v.Runc, "runc."+arch), checksums: at("opencontainers/runc", v.Runc, "runc.sha256sum"), program: "runc"}
+	return all
+}
+
+// Programs fetches the executables of a node, and its CNI plugins.
+func (s *Source) Programs(ctx context.Context, c *steps.Cache, v parts.Versions) (programs, plugins []string, err error) {
+	all := s.artifacts(v, runtime.GOARCH)
+	for _, n := range []string{"kubeadm", "kubectl", "kubelet", "containerd", "runc", "cni-plugins"} {
+		a := all[n]
+		dir, err := s.fetch(ctx, c, n, a)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, m := range append(slices.Clone(a.members), a.program) {
+			switch file := filepath.Join(dir, m); {
+			case m == "":
+			case n == "cni-plugins":
+				plugins = append(plugins, file)
+			default:
+				programs = append(programs, file)
+			}
+		}
+	}
+	return programs, plugins, nil
+}
+
+// fetch fetches a file of a release, and takes out of it what is wanted.
+func (s *Source) fetch(ctx context.Context, c *steps.Cache, n string, a artifact) (string, error) {
+	file := path.Base(a.url)
+	got, err := c.Do(ctx, steps.Step{Name: "download-" + n, Inputs: []string{recipe, a.url}, Resumes: true, Make: func(ctx context.Context, dir string) error {
+		text, err := s.Client.Text(ctx, a.checksums)
+		if err != nil {
+			return err
+		}
+		sum, err := download.Checksum(text, file)
+		if err != nil {
+			return fmt.Errorf("%s: %w", a.checksums, err)
+		}
+		return s.Client.File(ctx, a.url, filepath.Join(dir, file), sum)
+	}})
+	if err != nil {
+		return "", err
+	}
+	o, err := c.Do(ctx, steps.Step{Name: "unpack-" + n, Inputs: append([]string{recipe, got.Digest}, a.members...), Make: func(_ context.Context, dir string) error {
+		from := filepath.Join(got.Dir, file)
+		if a.program != "" {
+			return errors.Join(os.Link(from, filepath.Join(dir, a.program)), os.Chmod(from, 0o755))
+		}
+		return extract(from, dir, a.members)
+	}})
+	return o.Dir, err
+}
+
+// maxProgram is more than the largest program that is released, some 130 MiB.
+const maxProgram = 1 << 30
+
+// extract takes files out of a compressed archive by the last part of their names;
+// where they lie in it does not matter.
+func extract(archive, dir string, members []string) error {
+	f, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // only read
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(archive), err)
+	}
+	missing := slices.Clone(members)
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", filepath.Base(archive), err)
+		}
+		i := slices.Index(missing, path.Base(h.Name))
+		if h.Typeflag != tar.TypeReg || i < 0 {
+			continue
+		}
+		if h.Size > maxProgram {
+			return fmt.Errorf("%s: %s has %d bytes, more than any program", filepath.Base(archive), h.Name, h.Size)
+		}
+		if err := write(filepath.Join(dir, missing[i]), r); err != nil {
+			return err
+		}
+		missing = slices.Delete(missing, i, i+1)
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("%s holds no %s", filepath.Base(archive), strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+func write(file string, r io.Reader) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, r)
+	return errors.Join(err, f.Close())
+}
+
+// Image fetches an image from its registry. Its layers are compared with the digests
+// of its manifest on the way.
+func (s *Source) Image(ctx context.Context, c *steps.Cache, _ parts.Versions, image parts.Image, _ steps.Outcome) (string, error) {
+	file := image.Name + ".tar"
+	o, err := c.Do(ctx, steps.Step{Name: "pull-" + image.Name, Inputs: []string{recipe, image.Ref, runtime.GOARCH}, Make: func(ctx context.Context, dir string) error {
+		ref, err := name.ParseReference(image.Ref)
+		if err != nil {
+			return err
+		}
+		got, err := remote.Image(ref, remote.WithContext(ctx), remote.WithTransport(s.Transport), remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
+		if err != nil {
+			return fmt.Errorf("pull %s: %w", image.Ref, err)
+		}
+		return ocitar.Save(filepath.Join(dir, file), image.Ref, got)
+	}})
+	return filepath.Join(o.Dir, file), err
+}

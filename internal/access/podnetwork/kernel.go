@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podnetwork brings the network of Pods of one node into the kernel: routes
+// and rules of netfilter, and into the configuration of CNI. What it makes is marked
+// as its own; all else is left alone.
+package podnetwork
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/pure/podnetwork"
+)
+
+// protocol marks the routes that are ours. Numbers from 192 on are nobody's in the
+// kernel's list and in that of iproute2.
+const protocol = 202
+
+// SetRoutes makes the routes of a plan the only ones that are ours.
+func SetRoutes(want []podnetwork.Route) error {
+	have, err := routes()
+	if err != nil {
+		return fmt.Errorf("list routes: %w", err)
+	}
+	changes := podnetwork.Compare(have, want)
+	var errs []error
+	for _, r := range changes.Remove {
+		if err := netlink.RouteDel(kernelRoute(r)); err != nil && !errors.Is(err, unix.ESRCH) {
+			errs = append(errs, fmt.Errorf("remove the route to %s: %w", r.To, err))
+		}
+	}
+	for _, r := range changes.Add {
+		if err := netlink.RouteReplace(kernelRoute(r)); err != nil {
+			errs = append(errs, fmt.Errorf("set the route to %s by %s: %w", r.To, r.Via, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// routes are those of ours that are there.
+func routes() ([]podnetwork.Route, error) {
+	found, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Protocol: protocol}, netlink.RT_FILTER_PROTOCOL)
+	if err != nil {
+		return nil, err
+	}
+	var all []podnetwork.Route
+	for _, r := range found {
+		if r.Dst == nil || r.Gw == nil {
+			continue
+		}
+		to, okTo := netip.AddrFromSlice(r.Dst.IP)
+		via, okVia := netip.AddrFromSlice(r.Gw)
+		if bits, _ := r.Dst.Mask.Size(); okTo && okVia {
+			all = append(all, podnetwork.Route{To: netip.PrefixFrom(to.Unmap(), bits), Via: via.Unmap()})
+		}
+	}
+	return all, nil
+}
+
+func kernelRoute(r podnetwork.Route) *netlink.Route {
+	return &netlink.Route{
+		Dst: &net.IPNet{IP: r.To.Addr().AsSlice(), Mask: net.CIDRMask(r.To.Bits(), r.To.Addr().BitLen())},
+		Gw:  r.Via.AsSlice(), Protocol: protocol,
+	}
+}
+
+// MTU returns that of the link to other nodes: the one of the default route; 0 if
+// there is none.
+func MTU() (int, error) {
+	found, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		return 0, fmt.Errorf("list routes: %w", err)
+	}
+	for _, r := range found {
+		if r.Dst != nil && !r.Dst.IP.IsUnspecified() {
+			continue
+		}
+		link, err := netlink.LinkByIndex(r.LinkIndex)
+		if err != nil {
+			return 0, fmt.Errorf("link of the default route: %w", err)
+		}
+		return link.Attrs().MTU, nil
+	}
+	return 0, nil
+}
+
+// WriteConfig makes text the content of a file of CNI's configuration, at once:
+// containerd watches the folder and reads what it finds. A file that has it is left
+// alone.
+func WriteConfig(file string, text []byte) error {
+	have, err := os.ReadFile(file)
+	if err == nil && bytes.Equal(have, text) {
+		return nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// A name that CNI does not read.
+	f, err := os.CreateTemp(filepath.Dir(file), ".capstan-*.tmp")
+	if err != nil {
+		return fmt.Errorf("write the configuration of CNI: %w", err)
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), file)
+	}
+	if err != nil {
+		return fmt.Errorf("write the configuration of CNI: %w", errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
+}

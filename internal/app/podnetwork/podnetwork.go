@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podnetwork is the program that each node of a cluster of container
+// machines runs for its network: it gives CNI the addresses of the node's Pods, and
+// keeps the routes to those of all other nodes.
+package podnetwork
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	access "github.com/capstan-dev/capstan/internal/access/podnetwork"
+	"github.com/capstan-dev/capstan/internal/pure/podnetwork"
+)
+
+// Options are what the program is told.
+type Options struct {
+	// Node is the name of the Node that it runs on.
+	Node string
+	// ConfigDir is where containerd looks for configuration of CNI.
+	ConfigDir string
+	// Config says where the API server is.
+	Config *rest.Config
+	// Log is written to.
+	Log io.Writer
+}
+
+// configFile comes first in the folder, in the order of names, so that containerd
+// takes no other.
+const configFile = "05-capstan.conflist"
+
+// Run works until the context ends. What it has set up stays, so that Pods keep
+// their network while it is replaced.
+func Run(ctx context.Context, o Options) error {
+	if o.Node == "" {
+		return errors.New("NODE_NAME is empty: set it to the name of the Node, as the add-on's manifest does")
+	}
+	if err := checkForwarding("/proc/sys/net/ipv4/ip_forward"); err != nil {
+		return err
+	}
+	var last podnetwork.Plan
+	sync := func(nodes []*corev1.Node) error {
+		p := podnetwork.For(o.Node, nodes)
+		if !slices.Equal(p.Skipped, last.Skipped) && len(p.Skipped) > 0 {
+			o.logf("skipped: %s", strings.Join(p.Skipped, "; "))
+		}
+		if !slices.Equal(p.Routes, last.Routes) || !slices.Equal(p.Own, last.Own) {
+			o.logf("Pods of this node: %v; routes: %v", p.Own, p.Routes)
+		}
+		last = p
+		return apply(p, filepath.Join(o.ConfigDir, configFile))
+	}
+	return access.Nodes(ctx, o.Config, sync, func(err error) { o.logf("%v", err) })
+}
+
+// apply brings a plan into effect. Kubelet counts a node as ready once CNI has its
+// configuration, so that comes last.
+func apply(p podnetwork.Plan, file string) error {
+	if err := errors.Join(access.SetRoutes(p.Routes), access.SetMasquerade(p.Own, p.Pods)); err != nil {
+		return err
+	}
+	if len(p.Own) == 0 {
+		return nil // the controller manager has not given it addresses yet
+	}
+	mtu, err := access.MTU()
+	if err != nil {
+		return err
+	}
+	text, err := podnetwork.Conflist(p.Own, mtu)
+	if err != nil {
+		return err
+	}
+	return access.WriteConfig(file, text)
+}
+
+// checkForwarding refuses a node that would drop what Pods send.
+func checkForwarding(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if strings.TrimSpace(string(text)) != "1" {
+		return errors.New("the node forwards no packets: set the sysctl net.ipv4.ip_forward to 1 in its image")
+	}
+	return nil
+}
+
+func (o Options) logf(format string, args ...any) { _, _ = fmt.Fprintf(o.Log, format+"\n", args...) }

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/capstan-dev/capstan/internal/access/nodeimages"
+	"github.com/capstan-dev/capstan/internal/access/nodeimages/debian"
+	"github.com/capstan-dev/capstan/internal/access/nodeimages/download"
+	"github.com/capstan-dev/capstan/internal/access/nodeimages/modules"
+	"github.com/capstan-dev/capstan/internal/access/nodeimages/parts"
+	"github.com/capstan-dev/capstan/internal/access/nodeimages/release"
+	"github.com/capstan-dev/capstan/internal/cli/command"
+)
+
+type buildOptions struct {
+	version, source, suite, mirror, network string
+}
+
+// The limits of downloads: a mirror that is unwell for a quarter of a minute does no
+// harm, and one that sends nothing for a minute will not.
+const (
+	attempts = 5
+	pause    = time.Second
+	idle     = time.Minute
+)
+
+func (o *options) newBuild() *cobra.Command {
+	b := &o.build
+	cmd := &cobra.Command{
+		Use:   "build --kubernetes-version VERSION",
+		Short: "Make a node image for a version of Kubernetes",
+		Long: `Make a node image for a version of Kubernetes, as root. The host needs mmdebstrap or
+debootstrap.
+
+With --source release, programs come from the releases of their projects, with their
+published checksums, and container images from their registry. With --source modules
+all is built from source through Go's module proxy, which needs Go, gcc and
+libseccomp-dev, and takes some 10 minutes and 10 GiB the first time.
+
+A build that was interrupted goes on where it stopped.`,
+		Example: "  capstan image build --kubernetes-version v1.36.3",
+		Args:    command.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.runBuild(cmd.Context()) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&b.version, "kubernetes-version", "", "version of Kubernetes, such as v1.36.3")
+	f.StringVar(&b.source, "source", "release", "where parts come from: release or modules")
+	f.StringVar(&b.suite, "debian-suite", "", "release of Debian (default: bookworm)")
+	f.StringVar(&b.mirror, "debian-mirror", "", "where its packages are fetched (default: http://deb.debian.org/debian)")
+	f.StringVar(&b.network, "network-program", "", "program capstan-network (default: the one beside this program)")
+	_ = cmd.MarkFlagRequired("kubernetes-version")
+	_ = cmd.RegisterFlagCompletionFunc("source", cobra.FixedCompletions([]string{"release", "modules"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (o *options) runBuild(ctx context.Context) error {
+	if _, err := parts.Defaults(o.build.version); err != nil {
+		return command.Misuse(fmt.Errorf("--kubernetes-version: %w", err))
+	}
+	progress := func(line string) { o.env.Say("%s", line) }
+	source, err := o.source(progress)
+	if err != nil {
+		return err
+	}
+	network := o.build.network
+	if network == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		network = filepath.Join(filepath.Dir(self), "capstan-network")
+	}
+	s, err := o.open()
+	if err != nil {
+		return err
+	}
+	i, err := s.Build(ctx, nodeimages.BuildOptions{
+		Version: o.build.version, Source: source, Network: network, Progress: progress,
+		Debian: debian.Options{Suite: o.build.suite, Mirror: o.build.mirror, Env: os.Environ()},
+	})
+	if err != nil {
+		return err
+	}
+	bytes, err := i.Size()
+	if err != nil {
+		return err
+	}
+	o.env.Say("Node image %s of Kubernetes %s is there: %s; %s.", i.ID, i.Version, size(bytes), partsOf(i.Parts))
+	return nil
+}
+
+// source is where the parts come from.
+func (o *options) source(progress func(string)) (nodeimages.Source, error) {
+	switch o.build.source {
+	case "modules":
+		return &modules.Source{Env: os.Environ()}, nil
+	case "release":
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		told := map[string]int64{}
+		return &release.Source{Transport: transport, Client: &download.Client{
+			HTTP: &http.Client{Transport: transport}, Attempts: attempts, Pause: pause, Idle: idle,
+			Progress: func(url string, have, total int64) {
+				// A line for each tenth, which a log can hold as well.
+				if tenth := have * 10 / max(total, 1); total > 0 && tenth > told[url] {
+					told[url] = tenth
+					progress(fmt.Sprintf("%s %d %%", url, tenth*10))
+				}
+			},
+		}}, nil
+	}
+	return nil, command.Misuse(errors.New("--source: release or modules"))
+}

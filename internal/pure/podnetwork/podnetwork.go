@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podnetwork decides what a node does so that its Pods reach those of all
+// other nodes, which are on the same link: which addresses its Pods get, which
+// routes lead to the other nodes' Pods, and whose traffic is masqueraded.
+package podnetwork
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Plan is what a node does. The zero value is a node that waits for its addresses.
+type Plan struct {
+	// Own are the addresses of this node's Pods; none if it has not been given any.
+	Own []netip.Prefix
+	// Pods are the addresses of all Pods of the cluster. What a Pod sends elsewhere is
+	// masqueraded: nobody outside knows the way back to it.
+	Pods []netip.Prefix
+	// Routes lead to the Pods of the other nodes.
+	Routes []Route
+	// Skipped says of each node that has an address we cannot use why that is so.
+	Skipped []string
+}
+
+// Route leads to the Pods of a node.
+type Route struct {
+	To  netip.Prefix
+	Via netip.Addr
+}
+
+// For plans for the node of a name, among all nodes of its cluster.
+//
+// A node without addresses for Pods is waited for. A node whose own address is of the
+// other family than its Pods' is not reached. Of two nodes that claim the same
+// addresses the older one has them, so that all nodes agree. The plan does not depend
+// on the order of nodes.
+func For(name string, nodes []*corev1.Node) Plan {
+	nodes = slices.Clone(nodes)
+	slices.SortFunc(nodes, olderFirst)
+	var p Plan
+	for _, n := range nodes {
+		for _, text := range cidrs(n) {
+			pods, err := netip.ParsePrefix(text)
+			if err != nil {
+				p.skip(n, "its podCIDR %q is none", text)
+				continue
+			}
+			pods = pods.Masked()
+			if i := slices.IndexFunc(p.Pods, pods.Overlaps); i >= 0 {
+				p.skip(n, "its podCIDR %s overlaps %s of an older node", pods, p.Pods[i])
+				continue
+			}
+			p.Pods = append(p.Pods, pods)
+			if n.Name == name {
+				p.Own = append(p.Own, pods)
+				continue
+			}
+			via, ok := address(n, pods.Addr().Is4())
+			if !ok {
+				p.skip(n, "it has no InternalIP of the family of its podCIDR %s", pods)
+				continue
+			}
+			p.Routes = append(p.Routes, Route{pods, via})
+		}
+	}
+	slices.SortFunc(p.Pods, netip.Prefix.Compare)
+	slices.SortFunc(p.Routes, func(a, b Route) int { return a.To.Compare(b.To) })
+	return p
+}
+
+func (p *Plan) skip(n *corev1.Node, format string, args ...any) {
+	p.Skipped = append(p.Skipped, fmt.Sprintf("Node %s: %s", n.Name, fmt.Sprintf(format, args...)))
+}
+
+func olderFirst(a, b *corev1.Node) int {
+	if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
+		return c
+	}
+	if a.Name < b.Name {
+		return -1
+	}
+	return 1
+}
+
+// cidrs are the addresses of a node's Pods, one prefix of each family at most.
+func cidrs(n *corev1.Node) []string {
+	if len(n.Spec.PodCIDRs) > 0 {
+		return n.Spec.PodCIDRs
+	}
+	if n.Spec.PodCIDR != "" {
+		return []string{n.Spec.PodCIDR}
+	}
+	return nil
+}
+
+// address is the one by which other nodes reach a node.
+func address(n *corev1.Node, v4 bool) (netip.Addr, bool) {
+	for _, a := range n.Status.Addresses {
+		if a.Type != corev1.NodeInternalIP {
+			continue
+		}
+		if ip, err := netip.ParseAddr(a.Address); err == nil && ip.Unmap().Is4() == v4 {
+			return ip.Unmap(), true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// Changes are what makes one set of routes another.
+type Changes struct{ Remove, Add []Route }
+
+// Compare returns how routes that are there become those that are wanted. A route
+// that leads elsewhere now is only added: it replaces the one of the same prefix.
+func Compare(have, want []Route) Changes {
+	var c Changes
+	for _, r := range have {
+		if !slices.ContainsFunc(want, func(w Route) bool { return w.To == r.To }) {
+			c.Remove = append(c.Remove, r)
+		}
+	}
+	for _, r := range want {
+		if !slices.Contains(have, r) {
+			c.Add = append(c.Add, r)
+		}
+	}
+	return c
+}
+
+// conflist and what follows are the configuration of CNI, of which these are all the
+// fields that the plugins need.
+type conflist struct {
+	CNIVersion string   `json:"cniVersion"`
+	Name       string   `json:"name"`
+	Plugins    []plugin `json:"plugins"`
+}
+
+type plugin struct {
+	Type         string          `json:"type"`
+	MTU          int             `json:"mtu,omitempty"`
+	IPAM         *ipam           `json:"ipam,omitempty"`
+	Capabilities map[string]bool `json:"capabilities,omitempty"`
+	Backend      string          `json:"backend,omitempty"`
+}
+
+type ipam struct {
+	Type    string          `json:"type"`
+	DataDir string          `json:"dataDir"`
+	Ranges  [][]subnet      `json:"ranges"`
+	Routes  []ipamRouteJSON `json:"routes"`
+}
+
+type subnet struct {
+	Subnet string `json:"subnet"`
+}
+
+type ipamRouteJSON struct {
+	Dst string `json:"dst"`
+}
+
+// Conflist is the configuration of CNI for a node whose Pods have some addresses.
+// Each Pod has a link of its own to the node, and no bridge: what a Pod sends is
+// always routed, so that it passes the node's rules for Services. The mtu is that of
+// the link between nodes; 0 is the kernel's default.
+func Conflist(own []netip.Prefix, mtu int) ([]byte, error) {
+	// Addresses are given out anew after a restart of the node, as its Pods are.
+	addresses := &ipam{Type: "host-local", DataDir: "/run/cni/ipam"}
+	for _, p := range own {
+		addresses.Ranges = append(addresses.Ranges, []subnet{{p.String()}})
+		all := "0.0.0.0/0"
+		if p.Addr().Is6() {
+			all = "::/0"
+		}
+		addresses.Routes = append(addresses.Routes, ipamRouteJSON{all})
+	}
+	text, err := json.MarshalIndent(conflist{CNIVersion: "1.0.0", Name: "capstan", Plugins: []plugin{
+		{Type: "ptp", MTU: mtu, IPAM: addresses},
+		{Type: "portmap", Capabilities: map[string]bool{"portMappings": true}, Backend: "nftables"},
+	}}, "", "  ")
+	return append(text, '\n'), err
+}
