@@ -154,7 +154,7 @@ func (s *Source) program(ctx context.Context, c *steps.Cache, v parts.Versions, 
 // wrap makes the module that a program is built in.
 func (s *Source) wrap(ctx context.Context, c *steps.Cache, w wrapper) (steps.Outcome, error) {
 	inputs := append([]string{recipe, w.module, w.version}, w.packages...)
-	return c.Do(ctx, steps.Step{Name: "module-" + filepath.Base(strings.TrimSuffix(w.module, "/v3")), Inputs: inputs, Make: func(ctx context.Context, dir string) error {
+	return c.Do(ctx, steps.Step{Name: "module-" + w.name(), Inputs: inputs, Make: func(ctx context.Context, dir string) error {
 		if err := s.run(ctx, dir, nil, "mod", "init", "capstan.invalid/fetch"); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ package modules
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,8 +25,15 @@ type wrapper struct {
 var (
 	replaced = regexp.MustCompile(`(?m)^\s*(?:replace\s+)?(\S+) => \./staging/`)
 	goLine   = regexp.MustCompile(`(?m)^go (\S+)$`)
-	godebug  = regexp.MustCompile(`(?m)^godebug [^(\s].*$`)
+	// majorSuffix is what the path of a module ends with from its version 2 on.
+	majorSuffix = regexp.MustCompile(`/v\d+$`)
+	godebug     = regexp.MustCompile(`(?m)^godebug [^(\s].*$`)
 )
+
+// name is the last part of the module's path that says what it is.
+func (w wrapper) name() string {
+	return path.Base(majorSuffix.ReplaceAllString(w.module, ""))
+}
 
 // goMod is the wrapper's go.mod.
 func (w wrapper) goMod() (string, error) {

@@ -49,6 +49,7 @@ type Cache struct {
 
 	dir  string
 	lock *os.File
+	done map[string]Outcome // in this process, by folder: they are looked at once
 }
 
 // ErrBusy says that another process works in the folder.
@@ -77,7 +78,7 @@ func Open(dir string, progress func(string)) (*Cache, error) {
 		}
 		return nil, errors.Join(err, lock.Close())
 	}
-	return &Cache{Progress: progress, dir: dir, lock: lock}, nil
+	return &Cache{Progress: progress, dir: dir, lock: lock, done: map[string]Outcome{}}, nil
 }
 
 // Close lets others work in the folder.
@@ -99,9 +100,13 @@ func Clear(dir string) error {
 // is not any more what was made is made anew.
 func (c *Cache) Do(ctx context.Context, s Step) (Outcome, error) {
 	dir := filepath.Join(c.dir, s.Name+"-"+Key(s.Inputs))
+	if o, ok := c.done[dir]; ok {
+		return o, nil
+	}
 	o, err := c.load(ctx, dir)
 	if err == nil {
 		c.tell("%s is there", s.Name)
+		c.done[dir] = o
 		return o, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -113,6 +118,7 @@ func (c *Cache) Do(ctx context.Context, s Step) (Outcome, error) {
 	if o, err = c.make(ctx, s, dir); err != nil {
 		return Outcome{}, fmt.Errorf("make %s: %w", s.Name, err)
 	}
+	c.done[dir] = o
 	return o, nil
 }
 

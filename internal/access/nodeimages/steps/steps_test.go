@@ -33,7 +33,8 @@ func open(t *testing.T, dir string) *Cache {
 
 func TestAStepIsMadeOnceForItsInputs(t *testing.T) {
 	t.Parallel()
-	c, made := open(t, t.TempDir()), 0
+	dir, made := t.TempDir(), 0
+	c := open(t, dir)
 	var told []string
 	c.Progress = func(line string) { told = append(told, line) }
 	first, err := c.Do(t.Context(), write(&made, "one", "a"))
@@ -48,18 +49,27 @@ func TestAStepIsMadeOnceForItsInputs(t *testing.T) {
 	if err != nil || made != 2 || other.Digest == first.Digest {
 		t.Errorf("with other inputs: %v, %v, made %d times", other, err, made)
 	}
-	if diff := cmp.Diff([]string{"text ...", "text is there", "text ..."}, told); diff != "" {
+	_ = c.Close() // another process comes
+	c = open(t, dir)
+	c.Progress = func(line string) { told = append(told, line) }
+	if o, err := c.Do(t.Context(), write(&made, "one", "a")); err != nil || o != first || made != 2 {
+		t.Errorf("another process: %v, %v, made %d times", o, err, made)
+	}
+	if diff := cmp.Diff([]string{"text ...", "text ...", "text is there"}, told); diff != "" {
 		t.Errorf("progress (-want +got):\n%s", diff)
 	}
 }
 
 func TestAnOutcomeThatWasChangedIsMadeAnew(t *testing.T) {
 	t.Parallel()
-	c, made := open(t, t.TempDir()), 0
+	dir, made := t.TempDir(), 0
+	c := open(t, dir)
 	o, err := c.Do(t.Context(), write(&made, "one"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	_ = c.Close() // another process comes
+	c = open(t, dir)
 	if err := os.WriteFile(filepath.Join(o.Dir, "text"), []byte("two"), 0o600); err != nil {
 		t.Fatal(err)
 	}
