@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podnetwork brings the network of Pods of one node into the kernel: routes
-// and rules of netfilter, and into the configuration of CNI. What it makes is marked
-// as its own; all else is left alone.
+// Package podnetwork makes the network of the Pods of one node, so that they reach
+// those of all other nodes, which are on the same link. A Plan says which addresses
+// they get, which routes lead to the others, and whose traffic is masqueraded. It is
+// brought into the kernel, and into the configuration of CNI; what that makes is
+// marked as ours, and all else is left alone.
 package podnetwork
 
 import (
@@ -17,8 +19,6 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
-
-	"github.com/capstan-dev/capstan/internal/pure/podnetwork"
 )
 
 // protocol marks the routes that are ours. Numbers from 192 on are nobody's in the
@@ -26,12 +26,12 @@ import (
 const protocol = 202
 
 // SetRoutes makes the routes of a plan the only ones that are ours.
-func SetRoutes(want []podnetwork.Route) error {
+func SetRoutes(want []Route) error {
 	have, err := routes()
 	if err != nil {
 		return fmt.Errorf("list routes: %w", err)
 	}
-	changes := podnetwork.Compare(have, want)
+	changes := Compare(have, want)
 	var errs []error
 	for _, r := range changes.Remove {
 		if err := netlink.RouteDel(kernelRoute(r)); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -47,12 +47,12 @@ func SetRoutes(want []podnetwork.Route) error {
 }
 
 // routes are those of ours that are there.
-func routes() ([]podnetwork.Route, error) {
+func routes() ([]Route, error) {
 	found, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Protocol: protocol}, netlink.RT_FILTER_PROTOCOL)
 	if err != nil {
 		return nil, err
 	}
-	var all []podnetwork.Route
+	var all []Route
 	for _, r := range found {
 		if r.Dst == nil || r.Gw == nil {
 			continue
@@ -60,13 +60,13 @@ func routes() ([]podnetwork.Route, error) {
 		to, okTo := netip.AddrFromSlice(r.Dst.IP)
 		via, okVia := netip.AddrFromSlice(r.Gw)
 		if bits, _ := r.Dst.Mask.Size(); okTo && okVia {
-			all = append(all, podnetwork.Route{To: netip.PrefixFrom(to.Unmap(), bits), Via: via.Unmap()})
+			all = append(all, Route{To: netip.PrefixFrom(to.Unmap(), bits), Via: via.Unmap()})
 		}
 	}
 	return all, nil
 }
 
-func kernelRoute(r podnetwork.Route) *netlink.Route {
+func kernelRoute(r Route) *netlink.Route {
 	return &netlink.Route{
 		Dst: &net.IPNet{IP: r.To.Addr().AsSlice(), Mask: net.CIDRMask(r.To.Bits(), r.To.Addr().BitLen())},
 		Gw:  r.Via.AsSlice(), Protocol: protocol,

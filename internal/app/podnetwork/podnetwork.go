@@ -18,8 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
-	access "github.com/capstan-dev/capstan/internal/access/podnetwork"
-	"github.com/capstan-dev/capstan/internal/pure/podnetwork"
+	"github.com/capstan-dev/capstan/internal/access/podnetwork"
 )
 
 // Options are what the program is told.
@@ -59,19 +58,19 @@ func Run(ctx context.Context, o Options) error {
 		last = p
 		return apply(p, filepath.Join(o.ConfigDir, configFile))
 	}
-	return access.Nodes(ctx, o.Config, sync, func(err error) { o.logf("%v", err) })
+	return podnetwork.Nodes(ctx, o.Config, sync, func(err error) { o.logf("%v", err) })
 }
 
 // apply brings a plan into effect. Kubelet counts a node as ready once CNI has its
 // configuration, so that comes last.
 func apply(p podnetwork.Plan, file string) error {
-	if err := errors.Join(access.SetRoutes(p.Routes), access.SetMasquerade(p.Own, p.Pods)); err != nil {
+	if err := errors.Join(podnetwork.SetRoutes(p.Routes), podnetwork.SetMasquerade(p.Own, p.Pods)); err != nil {
 		return err
 	}
 	if len(p.Own) == 0 {
 		return nil // the controller manager has not given it addresses yet
 	}
-	mtu, err := access.MTU()
+	mtu, err := podnetwork.MTU()
 	if err != nil {
 		return err
 	}
@@ -79,7 +78,7 @@ func apply(p podnetwork.Plan, file string) error {
 	if err != nil {
 		return err
 	}
-	return access.WriteConfig(file, text)
+	return podnetwork.WriteConfig(file, text)
 }
 
 // checkForwarding refuses a node that would drop what Pods send.

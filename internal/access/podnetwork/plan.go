@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podnetwork decides what a node does so that its Pods reach those of all
-// other nodes, which are on the same link: which addresses its Pods get, which
-// routes lead to the other nodes' Pods, and whose traffic is masqueraded.
 package podnetwork
 
 import (
