@@ -116,7 +116,10 @@ func (s *Source) fetch(ctx context.Context, c *steps.Cache, n string, a artifact
 		if err != nil {
 			return fmt.Errorf("%s: %w", a.checksums, err)
 		}
-		return s.Client.File(ctx, a.url, filepath.Join(dir, file), sum)
+		if err := s.Client.File(ctx, a.url, filepath.Join(dir, file), sum); err != nil {
+			return err
+		}
+		return os.Chmod(filepath.Join(dir, file), 0o755) // here, as what follows links it
 	}})
 	if err != nil {
 		return "", err
@@ -124,7 +127,7 @@ func (s *Source) fetch(ctx context.Context, c *steps.Cache, n string, a artifact
 	o, err := c.Do(ctx, steps.Step{Name: "unpack-" + n, Inputs: append([]string{recipe, got.Digest}, a.members...), Make: func(_ context.Context, dir string) error {
 		from := filepath.Join(got.Dir, file)
 		if a.program != "" {
-			return errors.Join(os.Link(from, filepath.Join(dir, a.program)), os.Chmod(from, 0o755))
+			return os.Link(from, filepath.Join(dir, a.program))
 		}
 		return extract(from, dir, a.members)
 	}})

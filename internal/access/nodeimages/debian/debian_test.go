@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debian
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestTool(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		has  []string
+		want string
+	}{
+		"both":           {[]string{"debootstrap", "mmdebstrap"}, "mmdebstrap"},
+		"the slower one": {[]string{"debootstrap"}, "debootstrap"},
+		"none":           {nil, ""},
+	} {
+		got, _, err := Tool(func(n string) (string, error) {
+			if slices.Contains(tc.has, n) {
+				return "/usr/bin/" + n, nil
+			}
+			return "", exec.ErrNotFound
+		})
+		if got != tc.want || errors.Is(err, ErrNoTool) != (tc.want == "") {
+			t.Errorf("%s: got %q, %v; want %q", name, got, err, tc.want)
+		}
+	}
+	if !strings.Contains(ErrNoTool.Error(), "apt-get install mmdebstrap") {
+		t.Errorf("%q names no remedy", ErrNoTool)
+	}
+}
+
+func TestArguments(t *testing.T) {
+	t.Parallel()
+	fast := Arguments(Options{}, "mmdebstrap", "/root")
+	if got := fast[len(fast)-3:]; !slices.Equal(got, []string{"bookworm", "/root", "http://deb.debian.org/debian"}) {
+		t.Errorf("mmdebstrap gets %v in the end", got)
+	}
+	if !slices.Contains(fast, "--dpkgopt=path-exclude=/usr/share/man/*") {
+		t.Errorf("mmdebstrap gets %v", fast)
+	}
+	slow := Arguments(Options{Suite: "trixie", Mirror: "http://mirror"}, "debootstrap", "/root")
+	if got := slow[len(slow)-3:]; !slices.Equal(got, []string{"trixie", "/root", "http://mirror"}) || len(slow) != 5 {
+		t.Errorf("debootstrap gets %v", slow)
+	}
+	for _, args := range [][]string{fast, slow} {
+		i := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "--include=") })
+		for _, p := range []string{"systemd-sysv", "cloud-init", "conntrack", "libseccomp2"} {
+			if !slices.Contains(strings.Split(strings.TrimPrefix(args[i], "--include="), ","), p) {
+				t.Errorf("package %s is missing in %v", p, args)
+			}
+		}
+	}
+}
+
+func TestInputsTellRootsApart(t *testing.T) {
+	t.Parallel()
+	one := Inputs(Options{}, "mmdebstrap")
+	if !slices.Equal(one, Inputs(Options{Suite: defaultSuite, Mirror: defaultMirror, Env: []string{"A=b"}}, "mmdebstrap")) {
+		t.Error("the defaults, written out, are another root")
+	}
+	for name, other := range map[string][]string{
+		"suite": Inputs(Options{Suite: "trixie"}, "mmdebstrap"), "mirror": Inputs(Options{Mirror: "http://m"}, "mmdebstrap"), "tool": Inputs(Options{}, "debootstrap"),
+	} {
+		if slices.Equal(one, other) {
+			t.Errorf("another %s is the same root", name)
+		}
+	}
+}
+
+func TestWhatBelongsToOneMachineIsTakenAway(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	files := map[string]bool{ // those that stay
+		"dev/null": false, "etc/machine-id": false, "etc/resolv.conf": false, "var/log/dpkg.log": false, "var/lib/apt/lists/all": false, "var/cache/apt/archives/a.deb": false,
+		"etc/passwd": true, "var/lib/dpkg/status": true, "usr/bin/bash": true,
+	}
+	for name := range files {
+		file := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := clean(root); err != nil {
+		t.Fatal(err)
+	}
+	for name, stays := range files {
+		if _, err := os.Stat(filepath.Join(root, name)); (err == nil) != stays || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v, stays: want %v", name, err, stays)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(root, "var/log")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheEndOfWhatAToolWroteIsKept(t *testing.T) {
+	t.Parallel()
+	var out tail
+	for range maxOutput {
+		_, _ = out.Write([]byte("beginning "))
+	}
+	_, _ = out.Write([]byte("end"))
+	if len(out) != maxOutput || !strings.HasSuffix(string(out), "beginning end") {
+		t.Errorf("%d bytes, ending in %q", len(out), out[len(out)-20:])
+	}
+}
