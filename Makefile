@@ -8,7 +8,8 @@ TOOL := go tool -modfile=go.tools.mod
 
 .PHONY: build release release-check quickstart run-sample-extension test fmt vet lint unit peer generate verify bench gobench differ kills moves chaos clean
 
-build: ; go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+# What runs in a container image of its own has no libraries there.
+build: ; go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/capstan-network
 
 # Programs, checksums, bills of materials and installers in dist/.
 release: ; go run ./build/release -ldflags '$(LDFLAGS)'

@@ -111,6 +111,7 @@ func importImage(ctx context.Context, o Options, socket, archive string) error {
 type daemon struct {
 	cmd   *exec.Cmd
 	log   string
+	ready bool
 	ended chan struct{} // closed when err is set
 	err   error
 }
@@ -157,6 +158,7 @@ func (d *daemon) answers(ctx context.Context, socket string) error {
 	for {
 		c, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		if err == nil {
+			d.ready = true
 			return c.Close()
 		}
 		select {
@@ -169,8 +171,14 @@ func (d *daemon) answers(ctx context.Context, socket string) error {
 	}
 }
 
-// stop ends containerd, by force if it does not end by itself.
+// stop ends containerd, by force if it does not end by itself. One that has never
+// answered may not listen to signals either, and has nothing to lose.
 func (d *daemon) stop() error {
+	if !d.ready {
+		_ = d.cmd.Process.Kill() // it may have ended
+		<-d.ended
+		return nil
+	}
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}

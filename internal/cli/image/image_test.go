@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/capstan-dev/capstan/internal/access/nodeimages"
+	"github.com/capstan-dev/capstan/internal/access/nodeimages/tree"
+	"github.com/capstan-dev/capstan/internal/cli/command"
+)
+
+// lab is a store with one image, v1.36.3, and the archive that it came from.
+type lab struct {
+	*testing.T
+	dir, archive, id string
+	talk             bytes.Buffer
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	l := &lab{T: t, dir: filepath.Join(t.TempDir(), "images"), archive: filepath.Join(t.TempDir(), "node.tar")}
+	l.pack()
+	if _, err := l.run("import", l.archive); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// pack writes an archive as export does, of a small image.
+func (l *lab) pack() {
+	l.Helper()
+	dir, trees := l.TempDir(), map[string]string{}
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for _, name := range []string{"node", "root", "var"} {
+		full := filepath.Join(dir, name)
+		l.must(os.Mkdir(full, 0o755))
+		digest, err := tree.Digest(l.Context(), full)
+		l.must(err)
+		trees[name] = digest
+	}
+	text, err := json.MarshalIndent(struct {
+		Version      string            `json:"kubernetesVersion"`
+		Architecture string            `json:"architecture"`
+		Source       string            `json:"source"`
+		Parts        map[string]string `json:"parts"`
+		Trees        map[string]string `json:"trees"`
+	}{"v1.36.3", "amd64", "test", map[string]string{"runc": "v1.5.2"}, trees}, "", "  ")
+	l.must(err)
+	sum := sha256.Sum256(text)
+	l.id = "sha256:" + hex.EncodeToString(sum[:])
+	l.must(w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "image.json", Size: int64(len(text)), Mode: 0o600}))
+	_, err = w.Write(text)
+	l.must(err)
+	for name := range trees {
+		l.must(tree.Pack(l.Context(), w, filepath.Join(dir, name), name))
+	}
+	l.must(w.Close())
+	l.must(os.WriteFile(l.archive, buf.Bytes(), 0o600))
+}
+
+func (l *lab) must(err error) {
+	l.Helper()
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+// run runs the command, and gives its output in columns of one blank.
+func (l *lab) run(args ...string) (string, error) {
+	var out bytes.Buffer
+	l.talk.Reset()
+	env := &command.Env{Name: "capstan", Out: &out, Err: &l.talk, In: strings.NewReader(""), LookupEnv: func(string) (string, bool) { return "", false }}
+	cmd := New(env)
+	cmd.SetArgs(append(args, "--images-dir", l.dir))
+	cmd.SetOut(&out)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	err := cmd.ExecuteContext(l.Context())
+	return regexp.MustCompile(` +`).ReplaceAllString(out.String(), " "), err
+}
+
+func TestListShowsWhatIsThere(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	s, err := nodeimages.Open(l.dir)
+	l.must(err)
+	i, err := s.Find("v1.36.3")
+	l.must(err)
+	l.must(i.Use("m1"))
+	out, err := l.run("list", "--verify")
+	if want := fmt.Sprintf("VERSION ID SOURCE MACHINES SIZE\nv1.36.3 %s test 1 1 MiB\n", l.id[7:19]); out != want || err != nil {
+		t.Errorf("got %q, %v; want %q", out, err, want)
+	}
+	out, err = l.run("list", "-o", "json")
+	var all []listed
+	if json.Unmarshal([]byte(out), &all) != nil || err != nil || len(all) != 1 || all[0].ID != l.id || all[0].Users[0] != "m1" || all[0].Parts["runc"] != "v1.5.2" {
+		t.Errorf("got %s, %v", out, err)
+	}
+	l.must(os.WriteFile(filepath.Join(i.Root[0], "more"), nil, 0o600))
+	if _, err := l.run("list"); err != nil {
+		t.Errorf("list reads all files: %v", err)
+	}
+	if out, err := l.run("list", "--verify"); err == nil || !strings.Contains(err.Error(), "is damaged") || !strings.Contains(out, "v1.36.3") {
+		t.Errorf("got %q, %v; want the image, and that it is damaged", out, err)
+	}
+}
+
+func TestAnImageIsCarriedAndRemoved(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	file := filepath.Join(t.TempDir(), "node.tar.zst")
+	if _, err := l.run("export", "v1.36.3", "--file", file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.run("remove", l.id[7:19], "--yes"); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := l.run("list", "-o", "json"); out != "[]\n" || err != nil {
+		t.Errorf("after it was removed there is %q, %v", out, err)
+	}
+	if _, err := l.run("import", file, "--id", "sha256:"+strings.Repeat("0", 64)); err == nil || !strings.Contains(err.Error(), "this is node image "+l.id) {
+		t.Errorf("with another ID: got %v", err)
+	}
+	if _, err := l.run("import", file, "--id", l.id); err != nil {
+		t.Fatal(err)
+	}
+	if want := "Node image " + l.id + " of Kubernetes v1.36.3 is there.\n"; l.talk.String() != want {
+		t.Errorf("it says %q, want %q", &l.talk, want)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(file)); err != nil || len(entries) != 1 {
+		t.Errorf("beside the archive there are %v, %v", entries, err)
+	}
+}
+
+func TestWhatIsWrongIsSaid(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	none := filepath.Join(t.TempDir(), "none.tar")
+	for name, tc := range map[string]struct {
+		args   []string
+		misuse bool
+		want   string
+	}{
+		"no version":               {[]string{"build"}, false, "kubernetes-version"},
+		"a bad version":            {[]string{"build", "--kubernetes-version", "1.36"}, true, "write it as v1.36.3"},
+		"an old version":           {[]string{"build", "--kubernetes-version", "v1.20.0"}, true, "v1.30.0 is the oldest"},
+		"a bad source":             {[]string{"build", "--kubernetes-version", "v1.36.3", "--source", "usb"}, true, "release or modules"},
+		"no network program":       {[]string{"build", "--kubernetes-version", "v1.36.3", "--network-program", none}, false, "make build"},
+		"remove nothing":           {[]string{"remove"}, true, "name images"},
+		"remove without an answer": {[]string{"remove", "v1.36.3"}, true, "say --yes"},
+		"remove what is not there": {[]string{"remove", "v1.30.0", "--yes"}, false, "capstan image build --kubernetes-version v1.30.0"},
+		"export in no format":      {[]string{"export", "v1.36.3", "-f", "node.zip"}, true, ".tar.zst"},
+		"export what is not there": {[]string{"export", "v1.30.0", "-f", none}, false, "no node image v1.30.0"},
+		"import what is not there": {[]string{"import", none}, false, "no such file"},
+		"a bad format of output":   {[]string{"list", "-o", "xml"}, true, "xml"},
+	} {
+		_, err := l.run(tc.args...)
+		if err == nil || !strings.Contains(err.Error(), tc.want) || errors.As(err, new(command.UsageError)) != tc.misuse {
+			t.Errorf("%s: got %v, want %q, misuse: %v", name, err, tc.want, tc.misuse)
+		}
+	}
+	if _, err := os.Stat(none); err == nil {
+		t.Error("a file was made")
+	}
+	env := &command.Env{LookupEnv: func(string) (string, bool) { return "", false }}
+	if err := (&options{env: env}).list(t.Context()); err == nil || !strings.Contains(err.Error(), "--images-dir is needed") {
+		t.Errorf("without a folder: got %v", err)
+	}
+}
