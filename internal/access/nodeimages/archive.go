@@ -104,7 +104,7 @@ func (s *Store) Import(ctx context.Context, r io.Reader, want string) (Image, er
 	if err != nil {
 		return Image{}, err
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }() // only read
 	dir, done, err := s.makeTemp()
 	if err != nil {
 		return Image{}, err
