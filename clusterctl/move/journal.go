@@ -45,6 +45,8 @@ const (
 	RollingBack Phase = "rolling back"
 	// Saving: the objects are paused while they are written to a directory.
 	Saving Phase = "saving"
+	// Restoring: the target gets the objects of a directory, paused.
+	Restoring Phase = "restoring"
 )
 
 const (

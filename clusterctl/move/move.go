@@ -398,7 +398,11 @@ func (m *mover) step(ctx context.Context, format string, args ...any) error {
 // release lets somebody else go on at once. If that cannot be said any more, the
 // claim ends by itself.
 func (m *mover) release(ctx context.Context) {
-	m.Progress(fmt.Sprintf("Stopped while %s (%s). The same command goes on; with --rollback the source gets back what it had", m.main().Phase, m.main().Step))
+	undoes := "the source gets back what it had"
+	if m.here == nil { // from a directory
+		undoes = "what was made is deleted, unless all of it was"
+	}
+	m.Progress(fmt.Sprintf("Stopped while %s (%s). The same command goes on; with --rollback %s", m.main().Phase, m.main().Step, undoes))
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer stop()
 	_ = m.main().write(ctx, func(r *Record) { r.Heard = nil })

@@ -4,6 +4,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -227,6 +228,79 @@ func TestADirectoryHoldsWhatMoves(t *testing.T) {
 	}
 	if err := move.Restore(t.Context(), restore, dir); err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "Cluster_default_broken.yaml") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestARestoreThatDiesAtAnyWriteIsEndedOrTakenBack makes objects from a directory, by
+// processes that die between any two writes.
+func TestARestoreThatDiesAtAnyWriteIsEndedOrTakenBack(t *testing.T) {
+	t.Parallel()
+	begin, kept := newMoving(t)
+	dir := filepath.Join(t.TempDir(), "saved")
+	if err := move.Save(t.Context(), move.Options{Source: cutPlane{begin.source, begin.wire}, Namespace: "default", By: "tester", Clock: instant{begin.clock}}, dir); err != nil {
+		t.Fatal(err)
+	}
+	maps.DeleteFunc(begin.source.objects, func(_ string, o *unstructured.Unstructured) bool { return kept.kinds[o.GetKind()] })
+	restore := func(m *moving, rollback bool) error {
+		return move.Restore(t.Context(), move.Options{Target: cutPlane{m.target, m.wire}, By: "tester", Rollback: rollback, Parallel: 1, Clock: instant{m.clock}}, dir)
+	}
+	var moments []*moving
+	calm := begin.fork()
+	calm.wire.after = func() { moments = append(moments, calm.fork()) }
+	if err := restore(calm, false); err != nil {
+		t.Fatal(err)
+	}
+	kept.is("undisturbed", calm, calm.target, calm.source)
+	refused := 0
+	for n, at := range moments[:len(moments)-1] {
+		what := fmt.Sprintf("died after write %d of %d", n+1, len(moments))
+		on, back := at.fork(), at.fork()
+		if err := restore(on, false); err != nil {
+			t.Fatalf("%s, restored again: %v", what, err)
+		}
+		kept.is(what+", restored again", on, on.target, on.source)
+		switch err := restore(back, true); {
+		case err == nil && refused == 0:
+			if left := contents(back.target, kept.kinds); len(left) > 0 {
+				t.Fatalf("%s, rolled back: %d objects are left", what, len(left))
+			}
+		case err != nil && strings.Contains(err.Error(), "has every object already"):
+			refused++
+		default:
+			t.Fatalf("%s, rolled back after %d were refused: %v", what, refused, err)
+		}
+	}
+	if refused == 0 || refused > len(moments)/2+5 {
+		t.Errorf("%d of %d were refused to roll back, want those that end the pause", refused, len(moments))
+	}
+}
+
+// TestASecondRestoreIsRefused by the name of who restores, and so is one of other
+// objects.
+func TestASecondRestoreIsRefused(t *testing.T) {
+	t.Parallel()
+	begin, _ := newMoving(t)
+	dir := filepath.Join(t.TempDir(), "saved")
+	if err := move.Save(t.Context(), move.Options{Source: cutPlane{begin.source, begin.wire}, Namespace: "default", By: "tester", Clock: instant{begin.clock}}, dir); err != nil {
+		t.Fatal(err)
+	}
+	m := begin.fork()
+	m.wire = &wire{breaks: func(write int) bool { return write == 20 }}
+	restore := move.Options{Target: cutPlane{m.target, m.wire}, By: "one", Parallel: 1, Clock: instant{m.clock}}
+	if err := move.Restore(t.Context(), restore, dir); !errors.Is(err, errReset) {
+		t.Fatalf("cut off: got %v", err)
+	}
+	m.wire = &wire{}
+	restore.Target, restore.By, restore.Clock = cutPlane{m.target, m.wire}, "two", NewClock(m.clock.Now())
+	var busy *move.BusyError
+	if err := move.Restore(t.Context(), restore, dir); !errors.As(err, &busy) || busy.Record.By != "one" {
+		t.Errorf("at the same time: got %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "Secret_default_cloud.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if err := move.Restore(t.Context(), restore, dir); err == nil || !strings.Contains(err.Error(), "has changed since one began to restore it") {
+		t.Errorf("of other objects: got %v", err)
 	}
 }
 
