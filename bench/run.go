@@ -103,7 +103,7 @@ func (b *bench) up(ctx context.Context) (err error) {
 	if b.config, err = clientcmd.BuildConfigFromFlags("", filepath.Join(b.dir, "kubeconfig")); err != nil {
 		return fmt.Errorf("read kubeconfig: %w", err)
 	}
-	b.config.QPS, b.config.DisableCompression = -1, true // as commands do on the host of the plane
+	b.config.QPS = -1
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), clusterv1.AddToScheme(scheme), runtimev1.AddToScheme(scheme), addonsv1.AddToScheme(scheme)); err != nil {
 		return err

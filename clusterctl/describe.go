@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -197,9 +198,24 @@ func (r *reading) input(lookup func(reference) *tree.Object) tree.Input {
 		in.MachinePools = append(in.MachinePools, tree.Machine{Object: pool.Object, Infrastructure: at(template.InfrastructureRef), Bootstrap: at(template.Bootstrap.ConfigRef)})
 	}
 	for _, m := range r.machines {
-		in.Machines = append(in.Machines, tree.Machine{Object: m.Object, Infrastructure: at(m.Spec.InfrastructureRef), Bootstrap: at(m.Spec.Bootstrap.ConfigRef)})
+		machine := tree.Machine{Object: m.Object}
+		if r.worthReading(&m.Object, clusterv1.InfrastructureReadyCondition) {
+			machine.Infrastructure = at(m.Spec.InfrastructureRef)
+		}
+		if r.worthReading(&m.Object, clusterv1.BootstrapConfigReadyCondition) {
+			machine.Bootstrap = at(m.Spec.Bootstrap.ConfigRef)
+		}
+		in.Machines = append(in.Machines, machine)
 	}
 	return in
+}
+
+// worthReading reports whether an object of a Machine may have a row. A Machine says
+// by a condition whether the object is ready, and one that is has none: in a large
+// cluster, they are most of what there would be to read.
+func (r *reading) worthReading(machine *tree.Object, condition string) bool {
+	ready := machine.Condition(condition)
+	return r.o.Echo || ready == nil || ready.Status != metav1.ConditionTrue
 }
 
 // machineTemplate is what a control plane makes the infrastructure of its machines

@@ -126,6 +126,51 @@ func TestRequestsOfATreeDoNotGrowWithItsMachines(t *testing.T) {
 	}
 }
 
+// TestObjectsOfReadyMachinesAreNotRead has two machines say that one of their objects
+// is ready, which then has no row.
+func TestObjectsOfReadyMachinesAreNotRead(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		options                   tree.Options
+		status                    metav1.ConditionStatus
+		infrastructure, bootstrap int
+	}{
+		"ready":                        {status: metav1.ConditionTrue, infrastructure: 1, bootstrap: 1},
+		"ready, and shown by --echo":   {status: metav1.ConditionTrue, options: tree.Options{Echo: true}, infrastructure: 3, bootstrap: 3},
+		"not ready":                    {status: metav1.ConditionFalse, infrastructure: 3, bootstrap: 3},
+		"nobody knows how that one is": {status: metav1.ConditionUnknown, infrastructure: 3, bootstrap: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objects := withMachines(3)
+			for _, obj := range objects {
+				if m, ok := obj.(*clusterv1.Machine); ok && m.Name != "m-002" { // which says nothing
+					for _, ready := range []string{clusterv1.InfrastructureReadyCondition, clusterv1.BootstrapConfigReadyCondition} {
+						m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: ready, Status: tc.status, Reason: "R"})
+					}
+				}
+			}
+			c, _ := counted(t, objects...)
+			in, err := c.ReadTree(t.Context(), described, tc.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			infrastructure, bootstrap := 0, 0
+			for _, m := range in.Machines {
+				if m.Infrastructure != nil {
+					infrastructure++
+				}
+				if m.Bootstrap != nil {
+					bootstrap++
+				}
+			}
+			if infrastructure != tc.infrastructure || bootstrap != tc.bootstrap {
+				t.Errorf("read %d of infrastructure and %d of bootstrap, want %d and %d", infrastructure, bootstrap, tc.infrastructure, tc.bootstrap)
+			}
+		})
+	}
+}
+
 func unless(gone bool, obj client.Object) client.Object {
 	if gone {
 		return nil

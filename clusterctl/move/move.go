@@ -323,50 +323,52 @@ func (m *mover) mayReplace(i plan.Item, have *unstructured.Unstructured, operati
 // checkRights asks whether the user may do all that the plan needs. Who may do
 // everything is asked once.
 func (m *mover) checkRights(ctx context.Context, p *plan.Plan) error {
+	// What stands for a side need not be comparable.
 	type right struct {
-		side Plane
-		verb string
-		kind schema.GroupResource
-		in   string
+		atTarget bool
+		verb     string
+		kind     schema.GroupResource
+		in       string
 	}
 	var all []right
-	needs := func(side Plane, k plan.Kind, in string, verbs ...string) {
+	needs := func(atTarget bool, k plan.Kind, in string, verbs ...string) {
 		for _, verb := range verbs {
-			r := right{side, verb, schema.GroupResource{Group: k.Group, Resource: k.Resource}, in}
+			r := right{atTarget, verb, schema.GroupResource{Group: k.Group, Resource: k.Resource}, in}
 			if !slices.Contains(all, r) {
 				all = append(all, r)
 			}
 		}
 	}
 	journals := []string{"get", "create", "update", "delete"}
-	needs(m.source, configMaps, m.Namespace, journals...)
-	needs(m.target, configMaps, m.Namespace, journals...)
-	needs(m.target, secrets, m.Namespace, journals...)
+	needs(false, configMaps, m.Namespace, journals...)
+	needs(true, configMaps, m.Namespace, journals...)
+	needs(true, secrets, m.Namespace, journals...)
 	for _, i := range p.Items {
 		if i.Keep == "" {
-			needs(m.source, i.Kind, i.Namespace, "patch", "delete")
+			needs(false, i.Kind, i.Namespace, "patch", "delete")
 		}
-		needs(m.target, i.Kind, i.Namespace, "list", "create", "update", "patch", "delete")
+		needs(true, i.Kind, i.Namespace, "list", "create", "update", "patch", "delete")
 	}
-	for _, side := range []Plane{m.source, m.target} {
-		everything, err := side.Allowed(ctx, "*", schema.GroupResource{Group: "*", Resource: "*"}, "")
+	sides := map[bool]Plane{false: m.source, true: m.target}
+	for _, atTarget := range []bool{false, true} {
+		everything, err := sides[atTarget].Allowed(ctx, "*", schema.GroupResource{Group: "*", Resource: "*"}, "")
 		if err != nil {
 			return err
 		}
 		if everything {
-			all = slices.DeleteFunc(all, func(r right) bool { return r.side == side })
+			all = slices.DeleteFunc(all, func(r right) bool { return r.atTarget == atTarget })
 		}
 	}
 	lacking := make([]error, len(all))
 	err := each(ctx, m.Parallel, len(all), func(ctx context.Context, n int) error {
 		r := all[n]
-		allowed, err := r.side.Allowed(ctx, r.verb, r.kind, r.in)
+		allowed, err := sides[r.atTarget].Allowed(ctx, r.verb, r.kind, r.in)
 		if err == nil && !allowed {
 			where := "namespace " + r.in
 			if r.in == "" {
 				where = "the whole management cluster"
 			}
-			lacking[n] = fmt.Errorf("%s: you may not %s %s in %s: have somebody give you that right", r.side, r.verb, r.kind, where)
+			lacking[n] = fmt.Errorf("%s: you may not %s %s in %s: have somebody give you that right", sides[r.atTarget], r.verb, r.kind, where)
 		}
 		return err
 	})

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -187,18 +185,6 @@ func (f *MgmtFlags) load(rules clientcmd.ClientConfigLoadingRules, from, remedy 
 	m := Mgmt{Config: cfg, Namespace: namespace, chosen: fmt.Sprintf("%s (%s)", cfg.Host, from), remedy: remedy}
 	cfg.QPS = -1 // the API server protects itself
 	cfg.UserAgent = "capstan"
-	// Both ends would spend more time on it than the bytes take from one to the other.
-	cfg.DisableCompression = cfg.DisableCompression || onThisHost(cfg.Host)
 	cfg.Wrap(m.explainUnreachable)
 	return m, nil
-}
-
-// onThisHost reports whether a server's URL leads to this host and no further.
-func onThisHost(server string) bool {
-	u, err := url.Parse(server)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
