@@ -50,26 +50,29 @@ func movable(t *testing.T) *story {
 	return w
 }
 
+// unstructured is an object as a server gives it.
+func (s *story) unstructured(obj client.Object) *unstructured.Unstructured {
+	s.t.Helper()
+	gvk, err := s.Mgmt.GroupVersionKindFor(obj)
+	s.must(err)
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	s.must(err)
+	u := &unstructured.Unstructured{Object: fields}
+	u.SetGroupVersionKind(gvk)
+	text, err := u.MarshalJSON()
+	s.must(err)
+	s.must(u.UnmarshalJSON(text)) // with numbers as a server gives them
+	return u
+}
+
 // unstructuredObjects are all objects of a world as a server gives them, with the
 // definitions of their kinds.
 func unstructuredObjects(t *testing.T, w *story) (all, defined []*unstructured.Unstructured) {
 	t.Helper()
-	convert := func(obj client.Object) *unstructured.Unstructured {
-		gvk, err := w.Mgmt.GroupVersionKindFor(obj)
-		w.must(err)
-		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-		w.must(err)
-		u := &unstructured.Unstructured{Object: fields}
-		u.SetGroupVersionKind(gvk)
-		text, err := u.MarshalJSON()
-		w.must(err)
-		w.must(u.UnmarshalJSON(text)) // with numbers as a server gives them
-		return u
-	}
 	objects, err := w.Objects(t.Context())
 	w.must(err)
 	for _, obj := range objects {
-		u := convert(obj)
+		u := w.unstructured(obj)
 		if kind := u.GetKind(); kind != "Cluster" && kind != "MachineSet" {
 			u.SetManagedFields(nil) // they are most of the text, and much alike
 		}
@@ -78,7 +81,7 @@ func unstructuredObjects(t *testing.T, w *story) (all, defined []*unstructured.U
 	crds, err := definitions()
 	w.must(err)
 	for _, crd := range crds {
-		u := convert(crd)
+		u := w.unstructured(crd)
 		// What a move reads of it, without schemas, which take most of the time.
 		versions, _, err := unstructured.NestedSlice(u.Object, "spec", "versions")
 		w.must(err)
