@@ -39,29 +39,10 @@ func readKinds(ctx context.Context, p Plane) (map[schema.GroupKind]plan.Kind, er
 	}
 	all := map[schema.GroupKind]plan.Kind{configMaps.GroupKind(): configMaps, secrets.GroupKind(): secrets}
 	for _, crd := range crds {
-		text := func(fields ...string) string {
-			s, _, _ := unstructured.NestedString(crd.Object, append([]string{"spec"}, fields...)...)
-			return s
-		}
-		k := plan.Kind{Resource: text("names", "plural"), Namespaced: text("scope") == "Namespaced"}
-		k.GroupVersionKind = schema.GroupVersionKind{Group: text("group"), Kind: text("names", "kind"), Version: storage(crd)}
-		_, k.Hierarchy = crd.GetLabels()[clusterctlv1.ClusterctlMoveHierarchyLabel]
-		_, k.Move = crd.GetLabels()[clusterctlv1.ClusterctlMoveLabel]
+		k := plan.KindOf(crd)
 		all[k.GroupKind()] = k
 	}
 	return all, nil
-}
-
-// storage is the version in which a definition has its objects stored.
-func storage(crd *unstructured.Unstructured) string {
-	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	for _, v := range versions {
-		if v, ok := v.(map[string]any); ok && v["storage"] == true {
-			name, _ := v["name"].(string)
-			return name
-		}
-	}
-	return ""
 }
 
 // place is a kind in a namespace, or in the whole cluster.

@@ -63,7 +63,7 @@ func (m *mover) copy(ctx context.Context) error {
 	written := map[types.UID]string{} // versions at the source of which this run has made copies
 	noticed := m.Clock.Now().Add(noticeLasts)
 	for range maxPasses {
-		f, p, at, err := m.lastRead(ctx)
+		f, p, anew, err := m.lastRead(ctx)
 		if err != nil {
 			return err
 		}
@@ -88,30 +88,22 @@ func (m *mover) copy(ctx context.Context) error {
 			if err := m.awaitControllers(ctx, f, working, noticed); err != nil {
 				return err
 			}
-		case n == 0 && !paused && !blocked && at == afterStart: // as it was read, all was at rest
+		case n == 0 && !paused && !blocked && anew: // as it was read, all was at rest
 			return nil
 		}
 	}
 	return fmt.Errorf("%s: namespace %s keeps changing while it is copied: who still changes it? Nothing was deleted; move again, or with --rollback", m.source, m.Namespace)
 }
 
-// moment is when something was read.
-type moment bool
-
-const (
-	beforeStart moment = false
-	afterStart  moment = true
-)
-
 // lastRead returns what was read for the plan of this run, once, and from then on
 // reads anew.
-func (m *mover) lastRead(ctx context.Context) (*found, *plan.Plan, moment, error) {
-	if f := m.found; f != nil {
+func (m *mover) lastRead(ctx context.Context) (f *found, p *plan.Plan, anew bool, err error) {
+	if f = m.found; f != nil {
 		m.found = nil
-		return f, m.here.plan, beforeStart, nil
+		return f, m.here.plan, false, nil
 	}
-	f, p, err := m.read(ctx)
-	return f, p, afterStart, err
+	f, p, err = m.read(ctx)
+	return f, p, true, err
 }
 
 // read plans anew: until something is deleted at the source, it decides what moves.

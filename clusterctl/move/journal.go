@@ -3,14 +3,9 @@
 package move
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -122,7 +117,7 @@ func (j *journal) read() error {
 		err = errors.New("it names no operation")
 	}
 	if err == nil {
-		j.plan, err = unpack(packed)
+		j.plan, err = plan.Unpack(packed)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: ConfigMap %s/%s is no journal of a move: %w: if nobody moves, delete it", j.plane, j.obj.GetNamespace(), j.obj.GetName(), err)
@@ -135,7 +130,7 @@ func (j *journal) fill() error {
 	if err != nil {
 		return err
 	}
-	packed, err := pack(j.plan)
+	packed, err := plan.Pack(j.plan)
 	if err != nil {
 		return err
 	}
@@ -224,35 +219,4 @@ func (e *BusyError) Error() string {
 		return e.Record.who() + ", and stopped: end that move first, by the same command again or with --rollback"
 	}
 	return fmt.Sprintf("%s, and was last heard of at %s: wait for the end of it; if that one is gone, its claim ends %s later", e.Record.who(), e.Record.Heard.UTC().Format(time.RFC3339), claimLasts)
-}
-
-// pack writes a plan as text that fits into a ConfigMap: most of it are UIDs, which
-// do not get smaller, and names, which do.
-func pack(p *plan.Plan) (string, error) {
-	var out bytes.Buffer
-	zip := gzip.NewWriter(&out)
-	if err := errors.Join(json.NewEncoder(zip).Encode(p), zip.Close()); err != nil {
-		return "", err
-	}
-	if out.Len() > 1<<20-1<<14 { // what an API server allows, less the rest of the journal
-		return "", fmt.Errorf("%d objects are too many for one move: its journal would be larger than a ConfigMap may be; take the labels off that make unrelated objects move, or move in parts", len(p.Items))
-	}
-	return base64.StdEncoding.EncodeToString(out.Bytes()), nil
-}
-
-func unpack(packed string) (*plan.Plan, error) {
-	raw, err := base64.StdEncoding.DecodeString(packed)
-	if err != nil {
-		return nil, err
-	}
-	zip, err := gzip.NewReader(bytes.NewReader(raw))
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(zip, 256<<20))
-	if err != nil {
-		return nil, err
-	}
-	p := &plan.Plan{}
-	return p, json.Unmarshal(text, p)
 }
