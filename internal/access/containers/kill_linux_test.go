@@ -205,14 +205,7 @@ func TestOnVersion2(t *testing.T) {
 		runNested(t, unix.CLONE_NEWNS)
 		return
 	}
-	err := errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("cgroup2", cgroups.Mountpoint, "cgroup2", 0, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := newLab(t)
-	if !b.groups.Unified {
-		t.Fatalf("got %+v", b.groups)
-	}
+	b := newUnifiedLab(t)
 	b.start(b.spec("one", "wait"))
 	if got, code := b.run("one", "cat", "/proc/self/cgroup"); code != 0 || !strings.Contains(got, "0::/\n") {
 		t.Errorf("got %q, %d", got, code)
@@ -223,4 +216,18 @@ func TestOnVersion2(t *testing.T) {
 	if err := b.Stop(t.Context(), "one", 10*time.Second); err != nil {
 		t.Error(err)
 	}
+}
+
+// newUnifiedLab is a lab in a mount namespace that has only version 2.
+func newUnifiedLab(t *testing.T) *lab {
+	t.Helper()
+	err := errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("cgroup2", cgroups.Mountpoint, "cgroup2", 0, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newLab(t)
+	if !b.groups.Unified {
+		t.Fatalf("got %+v", b.groups)
+	}
+	return b
 }

@@ -94,6 +94,8 @@ func inContainer(what string, args []string) error {
 			fmt.Println("line", i)
 		}
 		return err
+	case "nest":
+		return nest()
 	case "eat": // that many MiB
 		n, err := strconv.Atoi(args[0])
 		for all := [][]byte{}; len(all) < n; {
