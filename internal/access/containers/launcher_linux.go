@@ -49,6 +49,8 @@ type Launcher struct {
 	closed    bool
 
 	networks sync.Mutex // is held while networks are changed
+	// base is held while the group above all containers may come or go.
+	base sync.Mutex
 
 	// reached is called at each step that leaves something behind; tests end
 	// the process there.

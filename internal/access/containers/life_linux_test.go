@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -277,6 +278,24 @@ func TestTheConsoleKeepsTheNewest(t *testing.T) {
 	if err != nil || len(text) > 4096 || len(text) < 1024 || !strings.HasSuffix(string(text), "line 9999\n") {
 		t.Errorf("%d bytes, end %q, %v", len(text), text[max(0, len(text)-20):], err)
 	}
+}
+
+func TestContainersComeAndGoTogether(t *testing.T) {
+	b := newLab(t)
+	var all sync.WaitGroup
+	for i := range 6 {
+		all.Go(func() {
+			name := fmt.Sprintf("c%d", i)
+			for range 3 { // the first to come may meet the last to go
+				err := errors.Join(b.Create(t.Context(), b.spec(name, "wait")), b.Start(t.Context(), name), b.Remove(t.Context(), name))
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	b.nothingLeft()
 }
 
 func attachment() *Attachment {

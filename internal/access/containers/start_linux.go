@@ -199,7 +199,10 @@ func (l *Launcher) makeGroups(ctx context.Context, spec Spec, pid int) error {
 			return err
 		}
 	}
-	if err := l.groups.Make(above, path.Join(group, cgroups.Supervisor)); err != nil {
+	l.base.Lock()
+	err := l.groups.Make(above, path.Join(group, cgroups.Supervisor))
+	l.base.Unlock()
+	if err != nil {
 		return err
 	}
 	if err := l.groups.Enter(path.Join(group, cgroups.Supervisor), pid); err != nil {
@@ -238,6 +241,8 @@ func (l *Launcher) tidy(name string) error {
 	err := l.groups.Remove(l.group(name))
 	if !l.scopes {
 		// The last one takes the group of all with it.
+		l.base.Lock()
+		defer l.base.Unlock()
 		for _, dir := range l.groups.Dirs(groupBase(l.identity)) {
 			_ = os.Remove(dir) // others are in it
 		}
