@@ -231,3 +231,59 @@ func newUnifiedLab(t *testing.T) *lab {
 	}
 	return b
 }
+
+// TestASupervisorMayBeKilledAtAnyMoment kills it ever later while it begins a
+// container: whatever it was at, the container is removed without a trace.
+func TestASupervisorMayBeKilledAtAnyMoment(t *testing.T) {
+	if !ownNetwork(t) {
+		return
+	}
+	b := newLab(t)
+	if err := b.EnsureNetwork(t.Context(), Network{Name: "net", Address: netip.MustParsePrefix("172.31.92.1/24")}); err != nil {
+		t.Fatal(err)
+	}
+	s := b.spec("one", "wait")
+	s.Network = &Attachment{Network: "net", Address: netip.MustParsePrefix("172.31.92.2/24")}
+	began := 0
+	for delay := time.Duration(0); delay < 90*time.Millisecond; delay += 6 * time.Millisecond {
+		killed := make(chan struct{})
+		b.reached = func(step string) {
+			if step != "plan given" {
+				return
+			}
+			time.AfterFunc(delay, func() {
+				defer close(killed)
+				pids, _ := cgroups.Processes(b.groups.Dirs(filepath.Join(b.group("one"), cgroups.Supervisor))[0]) // none is fine
+				for _, pid := range pids {
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+				}
+			})
+		}
+		if err := b.Create(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		err := b.Start(t.Context(), "one")
+		if err == nil {
+			began++
+		} else if !strings.Contains(err.Error(), "its supervisor") {
+			t.Errorf("after %s: %v", delay, err)
+		}
+		<-killed
+		b.await(func() error { // Created, if it had not said yet that it lives
+			got, err := b.Inspect("one")
+			if err == nil && got.State != Stopped && got.State != Created {
+				err = errors.New(string(got.State))
+			}
+			return err
+		})
+		b.reached = func(string) {}
+		if err := b.Remove(t.Context(), "one"); err != nil {
+			t.Errorf("after %s: %v", delay, err)
+		}
+		containers, _, err := b.names.Links()
+		if err != nil || len(containers) > 0 {
+			t.Errorf("after %s: left %v, %v", delay, containers, err)
+		}
+	}
+	t.Logf("%d had begun", began)
+}
