@@ -88,14 +88,9 @@ func (e *Env) DefaultDataDir() string { return e.userData("capstan") }
 // names no home.
 func (e *Env) DefaultSimulatedDir() string { return e.userData("capstan-simulated") }
 
-// DefaultImagesDir is where the node images of all planes of a user are kept, unless
-// --images-dir says otherwise; empty when the environment names no home.
-func (e *Env) DefaultImagesDir() string {
-	if dir := e.userData("capstan-containers"); dir != "" {
-		return filepath.Join(dir, "images")
-	}
-	return ""
-}
+// DefaultContainersDir is where container machines and node images are kept, unless
+// --containers-dir says otherwise; empty when the environment names no home.
+func (e *Env) DefaultContainersDir() string { return e.userData("capstan-containers") }
 
 func (e *Env) userData(name string) string {
 	if dir := e.Getenv("XDG_DATA_HOME"); dir != "" {

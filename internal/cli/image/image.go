@@ -22,6 +22,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
+// imagesDir is where the folder of container machines has the images, which "capstan
+// up" takes them from.
+const imagesDir = "images"
+
 type options struct {
 	env         *command.Env
 	dir, output string
@@ -45,8 +49,8 @@ number of machines.`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.PersistentFlags().StringVar(&o.dir, "images-dir", env.DefaultImagesDir(), "folder that keeps node images, for all planes of this host")
-	_ = cmd.MarkPersistentFlagDirname("images-dir")
+	cmd.PersistentFlags().StringVar(&o.dir, "containers-dir", env.DefaultContainersDir(), "folder that keeps container machines and node images")
+	_ = cmd.MarkPersistentFlagDirname("containers-dir")
 	cmd.AddCommand(o.newBuild(), o.newList(), o.newExport(), o.newImport(), o.newRemove())
 	return cmd
 }
@@ -118,9 +122,9 @@ type listed struct {
 
 func (o *options) open() (*nodeimages.Store, error) {
 	if o.dir == "" {
-		return nil, command.Misuse(errors.New("--images-dir is needed: neither XDG_DATA_HOME nor HOME says where node images are kept"))
+		return nil, command.Misuse(errors.New("--containers-dir is needed: neither XDG_DATA_HOME nor HOME says where node images are kept"))
 	}
-	return nodeimages.Open(o.dir)
+	return nodeimages.Open(filepath.Join(o.dir, imagesDir))
 }
 
 func (o *options) list(ctx context.Context) error {

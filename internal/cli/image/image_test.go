@@ -30,7 +30,7 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{T: t, dir: filepath.Join(t.TempDir(), "images"), archive: filepath.Join(t.TempDir(), "node.tar")}
+	l := &lab{T: t, dir: filepath.Join(t.TempDir(), "containers"), archive: filepath.Join(t.TempDir(), "node.tar")}
 	l.pack()
 	if _, err := l.run("import", l.archive); err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func (l *lab) run(args ...string) (string, error) {
 	l.talk.Reset()
 	env := &command.Env{Name: "capstan", Out: &out, Err: &l.talk, In: strings.NewReader(""), LookupEnv: func(string) (string, bool) { return "", false }}
 	cmd := New(env)
-	cmd.SetArgs(append(args, "--images-dir", l.dir))
+	cmd.SetArgs(append(args, "--containers-dir", l.dir))
 	cmd.SetOut(&out)
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	err := cmd.ExecuteContext(l.Context())
@@ -94,7 +94,7 @@ func (l *lab) run(args ...string) (string, error) {
 func TestListShowsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	s, err := nodeimages.Open(l.dir)
+	s, err := nodeimages.Open(filepath.Join(l.dir, imagesDir))
 	l.must(err)
 	i, err := s.Find("v1.36.3")
 	l.must(err)
@@ -175,7 +175,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		t.Error("a file was made")
 	}
 	env := &command.Env{LookupEnv: func(string) (string, bool) { return "", false }}
-	if err := (&options{env: env}).list(t.Context()); err == nil || !strings.Contains(err.Error(), "--images-dir is needed") {
+	if err := (&options{env: env}).list(t.Context()); err == nil || !strings.Contains(err.Error(), "--containers-dir is needed") {
 		t.Errorf("without a folder: got %v", err)
 	}
 }
