@@ -46,7 +46,8 @@ const (
 
 // LocalClusterSpec is the desired state of a LocalCluster.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.identity) || has(self.identity) && self.identity == oldSelf.identity",message="identity cannot change: it names what is kept of the cluster on its host"
-// +kubebuilder:validation:XValidation:rule="has(self.simulated)",message="exactly one machine kind must be set: simulated"
+// +kubebuilder:validation:XValidation:rule="has(self.simulated) != has(self.container)",message="exactly one machine kind must be set: simulated or container"
+// +kubebuilder:validation:XValidation:rule="has(self.container) == has(oldSelf.container)",message="the machine kind cannot change: delete the cluster and create another one"
 type LocalClusterSpec struct {
 	// controlPlaneEndpoint is where the cluster's API server is reached. Left
 	// empty, the controller chooses an address and port and writes them here.
@@ -76,7 +77,17 @@ type LocalClusterSpec struct {
 	// and etcd live in the memory of the controller.
 	// +optional
 	Simulated *LocalClusterSimulated `json:"simulated,omitempty"`
+
+	// container makes the cluster one of container machines: Linux namespaces of
+	// this host with systemd, containerd and kubelet in them. Its endpoint is a
+	// load balancer of the controller's process.
+	// +optional
+	Container *LocalClusterContainer `json:"container,omitempty"`
 }
+
+// LocalClusterContainer says how a cluster of container machines is made. There
+// is nothing to choose yet.
+type LocalClusterContainer struct{}
 
 // LocalClusterSimulated says how a simulated cluster behaves. Empty is a
 // cluster without faults.

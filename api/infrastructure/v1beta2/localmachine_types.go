@@ -56,10 +56,13 @@ const (
 )
 
 // LocalMachineSpec is the desired state of a LocalMachine.
-// +kubebuilder:validation:XValidation:rule="has(self.simulated)",message="exactly one machine kind must be set: simulated"
+// +kubebuilder:validation:XValidation:rule="has(self.simulated) != has(self.container)",message="exactly one machine kind must be set: simulated or container"
+// +kubebuilder:validation:XValidation:rule="has(self.container) == has(oldSelf.container)",message="the machine kind cannot change: delete the machine and create another one"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.container) || has(self.container) && self.container == oldSelf.container",message="container cannot change: delete the machine and create another one"
 type LocalMachineSpec struct {
 	// providerID names the machine as its Node does, for example
-	// simulated://<namespace>/<cluster>/<machine>. The controller sets it.
+	// simulated://<namespace>/<cluster>/<machine> or, of a container machine,
+	// local://<namespace>/<cluster>/<machine>. The controller sets it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -69,6 +72,30 @@ type LocalMachineSpec struct {
 	// a machine towards everybody who talks to it.
 	// +optional
 	Simulated *LocalMachineSimulated `json:"simulated,omitempty"`
+
+	// container makes the machine a container one: Linux namespaces of this host
+	// with systemd, containerd and kubelet in them, made from a node image. It is
+	// root on the host's kernel, so it is no boundary between tenants.
+	// +optional
+	Container *LocalMachineContainer `json:"container,omitempty"`
+}
+
+// LocalMachineContainer says how large a container machine is. Empty is one
+// without limits.
+type LocalMachineContainer struct {
+	// memoryMiB is how much memory the machine may use, in MiB; its Node reports
+	// it as its capacity. There is no limit when it is absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=256
+	// +kubebuilder:validation:Maximum=1048576
+	MemoryMiB *int32 `json:"memoryMiB,omitempty"`
+
+	// milliCPU is how much processor time the machine may use, in thousandths of
+	// a core. There is no limit when it is absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=100
+	// +kubebuilder:validation:Maximum=1024000
+	MilliCPU *int32 `json:"milliCPU,omitempty"`
 }
 
 // LocalMachineSimulated says how a simulated machine behaves. Empty is a

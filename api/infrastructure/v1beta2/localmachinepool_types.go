@@ -35,7 +35,8 @@ type LocalMachinePoolSpec struct {
 	Template LocalMachinePoolMachineTemplate `json:"template,omitempty,omitzero"`
 
 	// providerID names the pool itself, for example
-	// simulated://<namespace>/<cluster>/pool/<name>. The controller sets it.
+	// simulated://<namespace>/<cluster>/pool/<name> or, of container machines,
+	// local://<namespace>/<cluster>/pool/<name>. The controller sets it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -52,11 +53,16 @@ type LocalMachinePoolSpec struct {
 }
 
 // LocalMachinePoolMachineTemplate is what each machine of a pool looks like.
-// +kubebuilder:validation:XValidation:rule="has(self.simulated)",message="exactly one machine kind must be set: simulated"
+// +kubebuilder:validation:XValidation:rule="has(self.simulated) != has(self.container)",message="exactly one machine kind must be set: simulated or container"
+// +kubebuilder:validation:XValidation:rule="has(self.container) == has(oldSelf.container)",message="the machine kind cannot change: delete the pool and create another one"
 type LocalMachinePoolMachineTemplate struct {
 	// simulated makes the machines of the pool simulated ones.
 	// +optional
 	Simulated *LocalMachineSimulated `json:"simulated,omitempty"`
+
+	// container makes the machines of the pool container ones.
+	// +optional
+	Container *LocalMachineContainer `json:"container,omitempty"`
 }
 
 // LocalMachinePoolStatus is the observed state of a LocalMachinePool.

@@ -114,6 +114,7 @@ type Machine struct {
 	ClusterID            ID     // "" if it is not known
 	FailureDomain        string
 	Version              string // of Kubernetes on its image; the backend's choice if empty
+	ControlPlane         bool   // its Kubernetes is to have an API server
 
 	// Provisioned says that it has run its bootstrap data once: it is not
 	// started another time.
@@ -160,23 +161,31 @@ type Offer struct {
 // spec that asks for it. One that is nil is not here.
 type Backends struct {
 	Simulated Backend
+	Container Backend
+	// NoContainer says why Container is nil, and what to do about it; empty says
+	// that this process was not asked to have it.
+	NoContainer string
 }
 
 // OfCluster is the backend that a LocalCluster asks for. An error lasts until
 // its spec changes or the process is started again.
 func (b Backends) OfCluster(spec infrav1.LocalClusterSpec) (Backend, error) {
-	return choose(choice{"simulated", spec.Simulated != nil, b.Simulated})
+	return b.choose(spec.Simulated != nil, spec.Container != nil)
 }
 
 // OfMachine is the backend that a LocalMachine asks for, as OfCluster is.
 func (b Backends) OfMachine(spec infrav1.LocalMachineSpec) (Backend, error) {
-	return choose(choice{"simulated", spec.Simulated != nil, b.Simulated})
+	return b.choose(spec.Simulated != nil, spec.Container != nil)
+}
+
+func (b Backends) choose(simulated, container bool) (Backend, error) {
+	return choose(choice{field: "simulated", asked: simulated, backend: b.Simulated}, choice{"container", container, b.Container, b.NoContainer})
 }
 
 // All are the backends that are here.
 func (b Backends) All() []Backend {
 	var all []Backend
-	for _, backend := range []Backend{b.Simulated} {
+	for _, backend := range []Backend{b.Simulated, b.Container} {
 		if backend != nil {
 			all = append(all, backend)
 		}
@@ -189,13 +198,14 @@ type choice struct {
 	field   string
 	asked   bool
 	backend Backend
+	why     string // there is no backend; empty is the usual reason
 }
 
 func choose(choices ...choice) (Backend, error) {
 	var fields []string
 	for _, c := range choices {
 		if c.asked && c.backend == nil {
-			return nil, fmt.Errorf("spec.%s asks for machines that cannot run here: choose another kind, or have a manager reconcile this that runs them", c.field)
+			return nil, fmt.Errorf("spec.%s asks for machines that cannot run here: %s", c.field, cmp.Or(c.why, "choose another kind, or have a manager reconcile this that runs them"))
 		}
 		if c.asked {
 			return c.backend, nil

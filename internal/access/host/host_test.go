@@ -17,18 +17,21 @@ type kind struct {
 
 func TestASpecChoosesItsBackend(t *testing.T) {
 	t.Parallel()
-	here := Backends{Simulated: kind{name: "simulated"}}
-	const absent = "spec.simulated asks for machines that cannot run here: choose another kind, or have a manager reconcile this that runs them"
-	const unasked = "spec asks for no kind of machines: set spec.simulated"
+	here := Backends{Simulated: kind{name: "simulated"}, Container: kind{name: "container"}}
+	const absent = " asks for machines that cannot run here: "
+	const elsewhere = "choose another kind, or have a manager reconcile this that runs them"
 	for name, tc := range map[string]struct {
-		backends  Backends
-		simulated bool
-		want      string
-		wantErr   string
+		backends             Backends
+		simulated, container bool
+		want                 string
+		wantErr              string
 	}{
-		"that is here":     {backends: here, simulated: true, want: "simulated"},
-		"that is not here": {simulated: true, wantErr: absent},
-		"none":             {backends: here, wantErr: unasked},
+		"simulated, that is here":     {backends: here, simulated: true, want: "simulated"},
+		"simulated, that is not here": {simulated: true, wantErr: "spec.simulated" + absent + elsewhere},
+		"container, that is here":     {backends: here, container: true, want: "container"},
+		"container, that is not here": {container: true, wantErr: "spec.container" + absent + elsewhere},
+		"container, and it says why":  {backends: Backends{NoContainer: "not root: become root"}, container: true, wantErr: "spec.container" + absent + "not root: become root"},
+		"none":                        {backends: here, wantErr: "spec asks for no kind of machines: set spec.simulated or spec.container"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -37,9 +40,12 @@ func TestASpecChoosesItsBackend(t *testing.T) {
 			if tc.simulated {
 				cluster.Simulated, machine.Simulated = &infrav1.LocalClusterSimulated{}, &infrav1.LocalMachineSimulated{}
 			}
+			if tc.container {
+				cluster.Container, machine.Container = &infrav1.LocalClusterContainer{}, &infrav1.LocalMachineContainer{}
+			}
 			check := func(of string, got Backend, err error) {
 				if tc.wantErr != "" {
-					if err == nil || err.Error() != tc.wantErr || errors.Is(err, ErrNotChosen) == tc.simulated {
+					if err == nil || err.Error() != tc.wantErr || errors.Is(err, ErrNotChosen) == (tc.simulated || tc.container) {
 						t.Errorf("%s: got error %v, want %s", of, err, tc.wantErr)
 					}
 					return
@@ -59,10 +65,10 @@ func TestASpecChoosesItsBackend(t *testing.T) {
 func TestTheChoiceIsBetweenAllKinds(t *testing.T) {
 	t.Parallel()
 	one, other := kind{name: "one"}, kind{name: "other"}
-	if got, err := choose(choice{"one", false, one}, choice{"other", true, other}); err != nil || got != Backend(other) {
+	if got, err := choose(choice{field: "one", backend: one}, choice{field: "other", asked: true, backend: other}); err != nil || got != Backend(other) {
 		t.Errorf("got %v, %v, want the other", got, err)
 	}
-	if _, err := choose(choice{"one", false, one}, choice{"other", false, other}); err == nil || err.Error() != "spec asks for no kind of machines: set spec.one or spec.other" {
+	if _, err := choose(choice{field: "one", backend: one}, choice{field: "other", backend: other}); err == nil || err.Error() != "spec asks for no kind of machines: set spec.one or spec.other" {
 		t.Errorf("got %v, want both named", err)
 	}
 }
@@ -74,5 +80,8 @@ func TestAllAreThoseThatAreHere(t *testing.T) {
 	}
 	if got := (Backends{Simulated: kind{}}).All(); len(got) != 1 {
 		t.Errorf("of one: %v", got)
+	}
+	if got := (Backends{Simulated: kind{}, Container: kind{}}).All(); len(got) != 2 {
+		t.Errorf("of two: %v", got)
 	}
 }

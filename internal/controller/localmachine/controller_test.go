@@ -168,7 +168,7 @@ func TestReconcileProvisionsTheMachine(t *testing.T) {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 	want := []host.Machine{{
-		NamespacedName: key, ID: "lm", Cluster: "demo", FailureDomain: "a", Version: "v1.34.2",
+		NamespacedName: key, ID: "lm", Cluster: "demo", FailureDomain: "a", Version: "v1.34.2", ControlPlane: true,
 		BootstrapData: []byte("#cloud-config"), BootstrapFormat: "cloud-config", Spec: local().Spec,
 	}}
 	if diff := cmp.Diff(want, w.backend.wanted); diff != "" {

@@ -117,6 +117,7 @@ func wanted(s *state) host.Machine {
 		NamespacedName: client.ObjectKeyFromObject(s.local), ID: host.MachineID(s.local), Cluster: s.clusterKey().Name, ClusterID: s.clusterID,
 		FailureDomain:   s.order.Spec.FailureDomain,
 		Version:         s.order.Spec.Version,
+		ControlPlane:    s.order.ControlPlane,
 		Provisioned:     s.provisioned(),
 		BootstrapData:   s.data.value,
 		BootstrapFormat: s.data.format,

@@ -129,7 +129,7 @@ func (p Pool) Make(mp *clusterv1.MachinePool, name string, members []Member) *in
 
 // MachineSpec is the spec of a machine made for a pool now.
 func MachineSpec(pool *infrav1.LocalMachinePool) infrav1.LocalMachineSpec {
-	return infrav1.LocalMachineSpec{Simulated: pool.Spec.Template.Simulated.DeepCopy()}
+	return infrav1.LocalMachineSpec{Simulated: pool.Spec.Template.Simulated.DeepCopy(), Container: pool.Spec.Template.Container.DeepCopy()}
 }
 
 // Template names what a machine made for the pool now is made from.

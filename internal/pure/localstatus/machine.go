@@ -48,13 +48,14 @@ type Order struct {
 	By   string // as in Machine m0
 	Spec clusterv1.MachineSpec
 	at   string // where the spec is
-	cp   bool   // it is one of the control plane
+	// ControlPlane says that it is one of the control plane.
+	ControlPlane bool
 }
 
 // ByMachine is what a Machine asks for.
 func ByMachine(m *clusterv1.Machine) Order {
 	_, cp := m.Labels[clusterv1.MachineControlPlaneLabel]
-	return Order{Who: m, By: "Machine " + m.Name, Spec: m.Spec, at: "spec", cp: cp}
+	return Order{Who: m, By: "Machine " + m.Name, Spec: m.Spec, at: "spec", ControlPlane: cp}
 }
 
 // ByPool is what a MachinePool asks of one of its machines: what it asks of all,
@@ -81,7 +82,7 @@ func BeforeStart(cluster *clusterv1.Cluster, order Order) Wait {
 		return Wait{infrav1.VMWaitingForClusterInfrastructureReason, fmt.Sprintf("Waiting for the infrastructure of Cluster %s to be provisioned", cluster.Name)}
 	case ptr.Deref(order.Spec.Bootstrap.DataSecretName, "") != "":
 		return Wait{}
-	case !order.cp && !ptr.Deref(initialized.ControlPlaneInitialized, false):
+	case !order.ControlPlane && !ptr.Deref(initialized.ControlPlaneInitialized, false):
 		return Wait{infrav1.VMWaitingForControlPlaneInitializedReason, fmt.Sprintf("Waiting for the control plane of Cluster %s to be initialized", cluster.Name)}
 	default:
 		return Wait{infrav1.VMWaitingForBootstrapDataReason, "Waiting for " + order.data()}
