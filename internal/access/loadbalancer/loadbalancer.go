@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package loadbalancer spreads TCP connections to one address over API servers
+// that are ready. It looks into no connection: clients speak TLS with the API
+// server that they get.
+package loadbalancer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// Options are how a Balancer works. The zero value is complete.
+type Options struct {
+	// Probe says whether a member is ready; nil is Ready.
+	Probe func(ctx context.Context, member netip.AddrPort) error
+	// Interval is the time between two probes of a member; 0 is 2 s. One that is
+	// not ready is probed ten times as often at first.
+	Interval time.Duration
+	// MaxConnections are those that are carried at a time; more are closed at
+	// once. 0 is 2000.
+	MaxConnections int
+	// Drain is how long the connections of a member that was taken away may go
+	// on; 0 is 5 s.
+	Drain time.Duration
+	// Changed is told which members are ready, in order, when that changes; nil
+	// is nobody. It must not call the Balancer.
+	Changed func(ready []netip.AddrPort)
+	// Log is told of members that become ready, or are not any more.
+	Log logr.Logger
+}
+
+const (
+	defaultInterval       = 2 * time.Second
+	defaultMaxConnections = 2000
+	defaultDrain          = 5 * time.Second
+	// dialTimeout is generous for a machine of this host.
+	dialTimeout = 2 * time.Second
+	// acceptPause is how long to wait after the host refused to accept, for
+	// instance because it is out of file descriptors.
+	acceptPause = 50 * time.Millisecond
+	// failures in a row after which a member that was ready is not: one may be
+	// chance.
+	failures = 2
+)
+
+// Balancer is one endpoint. Its methods may be called by several goroutines.
+type Balancer struct {
+	o        Options
+	listener net.Listener
+	ctx      context.Context // of all that runs
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+	slots    chan struct{} // one for each connection
+
+	mu      sync.Mutex // guards all below
+	members map[netip.AddrPort]*member
+	order   []netip.AddrPort // of members
+	next    int              // in order, of the next connection
+	closed  bool
+}
+
+// Listen begins to listen at an address; port 0 takes a free one. There are no
+// members yet: connections are closed.
+func Listen(at netip.AddrPort, o Options) (*Balancer, error) {
+	if o.Probe == nil {
+		o.Probe = Ready
+	}
+	if o.Interval == 0 {
+		o.Interval = defaultInterval
+	}
+	if o.MaxConnections == 0 {
+		o.MaxConnections = defaultMaxConnections
+	}
+	if o.Drain == 0 {
+		o.Drain = defaultDrain
+	}
+	listener, err := net.Listen("tcp", at.String())
+	if err != nil {
+		return nil, fmt.Errorf("listen for API servers at %s: %w", at, err)
+	}
+	b := &Balancer{o: o, listener: listener, slots: make(chan struct{}, o.MaxConnections), members: map[netip.AddrPort]*member{}}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	b.running.Go(b.accept)
+	return b, nil
+}
+
+// Addr is where it listens.
+func (b *Balancer) Addr() netip.AddrPort {
+	return b.listener.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// Ready are the members that are ready, in order.
+func (b *Balancer) Ready() []netip.AddrPort {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ready()
+}
+
+// SetMembers says who the members are from now on. Who is new is probed at once;
+// who is none any more gets no new connections, and those that it has end when
+// Options.Drain has passed.
+func (b *Balancer) SetMembers(now []netip.AddrPort) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return
+	}
+	for at, m := range b.members {
+		if !slices.Contains(now, at) {
+			delete(b.members, at)
+			m.stopProbing()
+			b.running.Go(func() { m.drain(b.ctx, b.o.Drain) })
+		}
+	}
+	for _, at := range now {
+		if b.members[at] != nil {
+			continue
+		}
+		probing, stop := context.WithCancel(b.ctx)
+		m := &member{at: at, stopProbing: stop, connections: map[net.Conn]bool{}}
+		b.members[at] = m
+		b.running.Go(func() { b.probe(probing, m) })
+	}
+	b.order = slices.SortedFunc(maps.Keys(b.members), netip.AddrPort.Compare)
+	b.changed()
+}
+
+// Close stops to listen, and ends all connections when they have ended by
+// themselves or ctx has.
+func (b *Balancer) Close(ctx context.Context) error {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return nil
+	}
+	b.closed = true
+	members := slices.Collect(maps.Values(b.members))
+	b.mu.Unlock()
+	err := b.listener.Close()
+	idle := make(chan struct{})
+	go func() {
+		for range cap(b.slots) { // all of them are free when nobody is connected
+			select {
+			case b.slots <- struct{}{}:
+			case <-b.ctx.Done():
+				return
+			}
+		}
+		close(idle)
+	}()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+	b.cancel()
+	for _, m := range members {
+		m.cut()
+	}
+	b.running.Wait()
+	if err != nil {
+		return fmt.Errorf("close the listener at %s: %w", b.Addr(), err)
+	}
+	return nil
+}
+
+// ready is Ready, called with the lock.
+func (b *Balancer) ready() (ready []netip.AddrPort) {
+	for _, at := range b.order {
+		if b.members[at].isReady {
+			ready = append(ready, at)
+		}
+	}
+	return ready
+}
+
+// changed tells of what is ready. Called with the lock.
+func (b *Balancer) changed() {
+	if b.o.Changed != nil {
+		b.o.Changed(b.ready())
+	}
+}
+
+// candidates are the members to try for a connection, the best first. If none is
+// ready all are: a probe may lag behind by its interval.
+func (b *Balancer) candidates() (candidates []*member) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	order := b.ready()
+	if len(order) == 0 {
+		order = b.order
+	}
+	for i := range order {
+		candidates = append(candidates, b.members[order[(b.next+i)%len(order)]])
+	}
+	b.next++
+	return candidates
+}
+
+func (b *Balancer) accept() {
+	for {
+		client, err := b.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			b.o.Log.Error(err, "Accepting a connection to API servers")
+			select {
+			case <-time.After(acceptPause):
+				continue
+			case <-b.ctx.Done():
+				return
+			}
+		}
+		select {
+		case b.slots <- struct{}{}:
+			b.running.Go(func() {
+				defer func() { <-b.slots }()
+				b.carry(client)
+			})
+		default:
+			_ = client.Close() // too many: to wait would hold what the host has few of
+		}
+	}
+}
+
+// carry serves one connection until one side has ended it.
+func (b *Balancer) carry(client net.Conn) {
+	defer func() { _ = client.Close() }()
+	dialer := net.Dialer{Timeout: dialTimeout}
+	for _, m := range b.candidates() {
+		server, err := dialer.DialContext(b.ctx, "tcp", m.at.String())
+		if err != nil {
+			b.noted(m, err)
+			continue
+		}
+		if m.takes(server) {
+			splice(client, server)
+			m.gives(server)
+		}
+		_ = server.Close()
+		return
+	}
+}
+
+// splice copies both ways until both have ended.
+func splice(client, server net.Conn) {
+	var back sync.WaitGroup
+	back.Go(func() { forward(client, server) })
+	forward(server, client)
+	back.Wait()
+}
+
+// forward copies what one side says, and passes on that it has no more to say. A
+// side to which nothing can be written is not read from any more either.
+func forward(to, from net.Conn) {
+	_, err := io.Copy(to, from)
+	if half, ok := to.(*net.TCPConn); ok && err == nil {
+		_ = half.CloseWrite()
+		return
+	}
+	_ = to.Close()
+	_ = from.Close()
+}
