@@ -21,12 +21,13 @@ var layers = []layer{
 	{name: "pure", dirs: []string{"internal/pure/", "clusterctl/tree", "clusterctl/move/plan"}, may: []string{"api", "leaf", "pure"}, pure: true},
 	{name: "access", dirs: []string{"internal/access/", "internal/mgmtplane"}, may: []string{"api", "leaf", "pure", "access"}},
 	{name: "simulated", dirs: []string{"internal/simulated", "simulated"}, may: []string{"api", "leaf", "pure", "access", "simulated"}},
+	{name: "container", dirs: []string{"internal/containermachines"}, may: []string{"api", "leaf", "pure", "access", "container"}},
 	{name: "controller", dirs: []string{"internal/controller/", "internal/admission/"}, may: []string{"api", "leaf", "pure", "access"}},
 	{name: "library", dirs: []string{"clusterctl", "conformance"}, may: []string{"api", "leaf", "pure", "access", "library"}},
-	{name: "app", dirs: []string{"internal/app", "internal/cli"}, may: []string{"api", "leaf", "pure", "access", "simulated", "controller", "library", "app"}},
+	{name: "app", dirs: []string{"internal/app", "internal/cli"}, may: []string{"api", "leaf", "pure", "access", "simulated", "container", "controller", "library", "app"}},
 	{name: "author", dirs: []string{"cmd/sample-extension"}, may: []string{"api", "leaf"}},
 	{name: "cmd", dirs: []string{"cmd/", "build/release"}, may: []string{"app"}},
-	{name: "testing", dirs: []string{"bench", "internal/sim", "internal/testenv", "internal/e2e", "internal/builder"}, may: []string{"api", "leaf", "pure", "access", "simulated", "controller", "library", "app", "testing"}},
+	{name: "testing", dirs: []string{"bench", "internal/sim", "internal/testenv", "internal/e2e", "internal/builder"}, may: []string{"api", "leaf", "pure", "access", "simulated", "container", "controller", "library", "app", "testing"}},
 }
 
 // only says which packages alone may import something: from outside, or a

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package outcome tells what became of a machine's bootstrap data by what the
+// machine left behind. All of that is written by the machine, which is not trusted;
+// and the bootstrap data is secret, so none of it is told.
+package outcome
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Where a machine tells.
+const (
+	// Sentinel is there when the bootstrap data has run to its end.
+	Sentinel = "/run/cluster-api/bootstrap-success.complete"
+	// Result is written by cloud-init when it has nothing more to do.
+	Result = "/run/cloud-init/result.json"
+	// Output is what its commands wrote, in /var.
+	Output = "log/cloud-init-output.log"
+)
+
+const (
+	// maxLines and maxBytes are how much is told of why a machine failed.
+	maxLines = 12
+	maxBytes = 2000
+	// least is how long a word must be to be taken for a secret: shorter ones are
+	// those of every sentence.
+	least = 5
+)
+
+// Failure says why bootstrap data failed: what cloud-init counts as errors, and the
+// last lines that commands wrote. Words that are in the data are left out.
+func Failure(result, output, data []byte) string {
+	hide := secrets(data)
+	message := "cloud-init ended without " + Sentinel
+	if errs, err := errorsOf(result); err != nil {
+		message += ": " + err.Error()
+	} else if len(errs) > 0 {
+		message += ": " + hide(strings.Join(errs, "; "))
+	}
+	if lines := tail(string(output)); len(lines) > 0 {
+		message += "; the last lines of its commands:\n" + hide(strings.Join(lines, "\n"))
+	}
+	if len(message) > maxBytes {
+		message = strings.ToValidUTF8(message[:maxBytes], "") + " ..."
+	}
+	return message
+}
+
+// errorsOf reads cloud-init's own list of what went wrong.
+func errorsOf(result []byte) ([]string, error) {
+	var r struct {
+		V1 struct {
+			Errors []string `json:"errors"`
+		} `json:"v1"`
+	}
+	if err := json.Unmarshal(result, &r); err != nil {
+		return nil, errors.New("its result cannot be read") // what is quoted in err might be anything
+	}
+	return r.V1.Errors, nil
+}
+
+// tail is the end of a log, without what is for terminals.
+func tail(text string) (lines []string) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimRightFunc(strings.Map(printable, line), unicode.IsSpace)
+		if line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines[max(0, len(lines)-maxLines):]
+}
+
+func printable(r rune) rune {
+	if r == '\t' {
+		return ' '
+	}
+	if !unicode.IsPrint(r) {
+		return -1
+	}
+	return r
+}
+
+var (
+	// word is what data and messages are split into.
+	word = regexp.MustCompile(`[^\s"'` + "`" + `=,;:()\[\]{}<>|&]+`)
+	// harmless are words that say where a machine is at, and are in data of all
+	// machines.
+	harmless = regexp.MustCompile(`^(/(run|etc|var/lib|usr|opt)/[-a-z./]+|[0-9]{1,3}(\.[0-9]{1,3}){3}|v1\.[0-9]+\.[0-9]+|[0-9]{1,5}|kubeadm|kubelet|kubernetes|kubectl|containerd|systemctl|systemd|cloud-init|cluster|control-plane|node|join|init|token|error|failed|config|runcmd|bootcmd|write_files|apiVersion|kind|--?[a-z-]+)$`)
+	// token is one that kubeadm makes, wherever it comes from.
+	token = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
+	// long is what only keys and certificates are.
+	long = regexp.MustCompile(`[A-Za-z0-9+/=_-]{40,}`)
+)
+
+// hidden stands for what is not told.
+const hidden = "[...]"
+
+// secrets returns what leaves out of a text what is in the data.
+func secrets(data []byte) func(string) string {
+	found := map[string]bool{}
+	for _, w := range word.FindAllString(string(data), -1) {
+		if len(w) >= least && !harmless.MatchString(w) {
+			found[w] = true
+		}
+	}
+	var inside []string // of words, longest first, so that none hides a part of another
+	for w := range found {
+		inside = append(inside, w)
+	}
+	slices.SortFunc(inside, func(a, b string) int { return len(b) - len(a) })
+	return func(text string) string {
+		text = word.ReplaceAllStringFunc(text, func(w string) string {
+			if harmless.MatchString(w) {
+				return w
+			}
+			for _, s := range inside {
+				w = strings.ReplaceAll(w, s, hidden)
+			}
+			return w
+		})
+		return long.ReplaceAllString(token.ReplaceAllString(text, hidden), hidden)
+	}
+}
+
+// Waiting says what a machine that runs its data is at.
+func Waiting(name string) string {
+	return fmt.Sprintf("cloud-init to run the bootstrap data; \"capstan logs machine %s\" shows its console", name)
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outcome
+
+import (
+	"strings"
+	"testing"
+)
+
+const data = `## template: jinja
+#cloud-config
+write_files:
+- path: /run/kubeadm/kubeadm.yaml
+  permissions: '0640'
+  content: |
+    token: abcdef.0123456789abcdef
+    password: hunter2
+    certificateKey: 8fb1c0ffee
+    caCertHashes: ["sha256:77ab"]
+    apiServerEndpoint: 10.208.0.1:6443
+runcmd:
+- kubeadm join --config /run/kubeadm/kubeadm.yaml && echo success > /run/cluster-api/bootstrap-success.complete
+- curl -u me:s3cr3tpw https://files.example.com/x
+`
+
+func TestAFailureTellsWhyAndNothingOfTheData(t *testing.T) {
+	t.Parallel()
+	const ended = "cloud-init ended without /run/cluster-api/bootstrap-success.complete"
+	for name, tc := range map[string]struct{ result, output, want string }{
+		"nothing was written": {`{"v1": {"errors": []}}`, "", ended},
+		"what cloud-init says": {
+			`{"v1": {"errors": ["('scripts_user', RuntimeError('Runparts: 1 failures (runcmd) in 1 attempted commands'))"]}}`, "",
+			ended + ": ('scripts_user', RuntimeError('Runparts: 1 failures (runcmd) in 1 attempted commands'))",
+		},
+		"the last lines": {
+			`{"v1": {}}`, "[preflight] Running pre-flight checks\nerror execution phase preflight: couldn't validate 10.208.0.1:6443\n",
+			ended + "; the last lines of its commands:\n[preflight] Running pre-flight checks\nerror execution phase preflight: couldn't validate 10.208.0.1:6443",
+		},
+		"secrets of the data": {
+			`{"v1": {"errors": ["password: hunter2"]}}`, "+ curl -u me:s3cr3tpw\ntoken \"abcdef.0123456789abcdef\" of x8fb1c0ffeex in /run/kubeadm/kubeadm.yaml\n",
+			ended + ": [...]: [...]; the last lines of its commands:\n+ curl -u me:[...]\ntoken \"[...]\" of x[...]x in /run/kubeadm/kubeadm.yaml",
+		},
+		"secrets that were made": {
+			`{}`, "kubeadm join --token zzzzzz.0123456789abcdef --key " + strings.Repeat("4a", 32),
+			ended + "; the last lines of its commands:\nkubeadm join --token [...] --key [...]",
+		},
+		"what is for terminals": {`{}`, "\x1b[1mred\x1b[0m\x00\r\n", ended + "; the last lines of its commands:\n[1mred[0m"},
+		"what cannot be read":   {`{"v1": "hunter2`, "", ended + ": its result cannot be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := Failure([]byte(tc.result), []byte(tc.output), []byte(data)); got != tc.want {
+				t.Errorf("got  %q\nwant %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAFailureIsBounded(t *testing.T) {
+	t.Parallel()
+	got := Failure([]byte("{}"), []byte(strings.Repeat("a line\n", 1000)), nil)
+	if n := strings.Count(got, "a line"); n != maxLines {
+		t.Errorf("%d lines, want %d", n, maxLines)
+	}
+	got = Failure([]byte("{}"), []byte(strings.Repeat("word ", 10000)), nil)
+	if len(got) > maxBytes+4 {
+		t.Errorf("%d bytes", len(got))
+	}
+}
