@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package containermachines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/internal/access/containers"
+	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/containermachines/seed"
+	"github.com/capstan-dev/capstan/internal/kit/told"
+)
+
+// Launcher runs containers, as *containers.Launcher does.
+type Launcher interface {
+	Create(ctx context.Context, want containers.Spec) error
+	Start(ctx context.Context, name string) error
+	Remove(ctx context.Context, name string) error
+	Inspect(name string) (containers.Status, error)
+	List() ([]containers.Status, error)
+	Changes(ctx context.Context) <-chan string
+	ReadFile(name, path string, limit int64) ([]byte, error)
+	Watch(ctx context.Context, name, path string) (<-chan struct{}, error)
+	EnsureNetwork(ctx context.Context, want containers.Network) error
+	RemoveNetwork(ctx context.Context, name string) error
+	Sweep(ctx context.Context) error
+}
+
+// Image is a node image of one version of Kubernetes.
+type Image struct {
+	ID      string
+	Version string
+	Root    []string // read-only layers, topmost first
+	// MakeVar makes a folder, which is not there, the /var of a machine.
+	MakeVar func(dir string) error
+	// Use and Release say that a machine needs the image, and that it does not any
+	// more; both may be said again.
+	Use, Release func(machine string) error
+}
+
+// Images are the node images of the host. Find takes a version or an ID; without
+// the image its error says how to get it.
+type Images interface {
+	Find(wanted string) (Image, error)
+}
+
+// Endpoint is where the API server of a cluster is reached.
+type Endpoint interface {
+	SetMembers(now []netip.AddrPort)
+	Close(ctx context.Context) error
+}
+
+// Options are what a Backend needs. All but Log and Endings are required.
+type Options struct {
+	// Dir keeps all of it; it is made if it is missing.
+	Dir string
+	// Launcher and Images are of the same host.
+	Launcher Launcher
+	Images   Images
+	// Host is what machines are told of this host.
+	Host seed.Host
+	// Taken are the networks that the host has now.
+	Taken func() ([]netip.Prefix, error)
+	// Listen opens an endpoint; an error that is syscall.EADDRINUSE has another
+	// port tried.
+	Listen func(at netip.AddrPort) (Endpoint, error)
+	// Log is told of what happens by itself.
+	Log logr.Logger
+}
+
+const (
+	// networkName is that of the one network that all machines share.
+	networkName = "machines"
+	// firstPort is the endpoint's, and each API server's.
+	firstPort = 6443
+	// closing is how long an endpoint waits for its connections at the end.
+	closing = 500 * time.Millisecond
+)
+
+// Backend is the container machines of one host.
+type Backend struct {
+	o        Options
+	machines told.Hub // that changed
+	freed    told.Hub // clusters; there are none: nobody else can run them
+	ctx      context.Context
+	cancel   context.CancelFunc
+	running  told.Owned
+
+	mu       sync.Mutex // guards all below
+	subnet   netip.Prefix
+	clusters map[host.ID]*cluster
+	byName   map[string]*machine // by container
+	closed   bool
+}
+
+// cluster is one cluster.
+type cluster struct {
+	clusterRecord
+	endpoint Endpoint // nil until it is asked for in this process
+}
+
+// machine is one machine.
+type machine struct {
+	name string // of its container
+
+	mu sync.Mutex // guards all below; taken before that of the Backend
+	machineRecord
+	watched func() // ends the watch of its bootstrap; nil if there is none
+	ran     bool   // its container was seen to run, or was started, in this process
+	gone    bool
+}
+
+// New finds what was made before. What runs goes on; what nothing belongs to is
+// removed.
+func New(ctx context.Context, o Options) (*Backend, error) {
+	if o.Dir == "" || o.Launcher == nil || o.Images == nil || o.Taken == nil || o.Listen == nil {
+		return nil, errors.New("containermachines: Dir, Launcher, Images, Taken and Listen are required")
+	}
+	b := &Backend{o: o}
+	for _, dir := range []string{o.Dir, filepath.Join(o.Dir, clustersDir), filepath.Join(o.Dir, machinesDir)} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("open the container machines: %w", err)
+		}
+	}
+	if err := b.find(ctx); err != nil {
+		return nil, fmt.Errorf("open the container machines in %s: %w", o.Dir, err)
+	}
+	b.ctx, b.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	changes := o.Launcher.Changes(b.ctx)
+	b.running.Start(func() { b.follow(changes) })
+	return b, nil
+}
+
+// find reads what is kept, and removes what an interruption has left.
+func (b *Backend) find(ctx context.Context) (err error) {
+	var subnet subnetRecord
+	if _, err := readJSON(filepath.Join(b.o.Dir, subnetFile), &subnet); err != nil {
+		return err
+	}
+	b.subnet = subnet.Subnet
+	if b.clusters, err = b.readClusters(); err != nil {
+		return err
+	}
+	if b.byName, err = b.readMachines(); err != nil {
+		return err
+	}
+	running, err := b.o.Launcher.List()
+	if err != nil {
+		return err
+	}
+	for _, s := range running {
+		m := b.byName[s.Spec.Name]
+		if m == nil {
+			b.o.Log.Info("Removing a container that belongs to no machine", "container", s.Spec.Name)
+			if err := b.o.Launcher.Remove(ctx, s.Spec.Name); err != nil {
+				return err
+			}
+			continue
+		}
+		m.ran = s.State == containers.Running || s.State == containers.Starting
+	}
+	entries, err := os.ReadDir(filepath.Join(b.o.Dir, machinesDir))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if b.byName[e.Name()] == nil {
+			if err := os.RemoveAll(b.folder(e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return b.o.Launcher.Sweep(ctx)
+}
+
+// Close ends the endpoints. Machines run on.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return nil
+	}
+	b.closed = true
+	var open []Endpoint
+	for _, c := range b.clusters {
+		if c.endpoint != nil {
+			open = append(open, c.endpoint)
+		}
+	}
+	b.mu.Unlock()
+	b.cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), closing)
+	defer cancel()
+	var all sync.WaitGroup
+	errs := make([]error, len(open))
+	for i, e := range open {
+		all.Go(func() { errs[i] = e.Close(ctx) })
+	}
+	all.Wait()
+	b.running.End()
+	b.machines.Close()
+	b.freed.Close()
+	return errors.Join(errs...)
+}
+
+// follow passes on which containers began or ended by themselves.
+func (b *Backend) follow(changes <-chan string) {
+	for {
+		select {
+		case name, ok := <-changes:
+			if !ok {
+				return
+			}
+			b.tell(name)
+		case <-b.ctx.Done():
+			return
+		}
+	}
+}
+
+func (b *Backend) tell(container string) {
+	b.mu.Lock()
+	m := b.byName[container]
+	b.mu.Unlock()
+	if m != nil {
+		b.machines.Publish(m.key())
+	}
+}
+
+// MachineChanges implements host.Backend.
+func (b *Backend) MachineChanges(ctx context.Context) <-chan types.NamespacedName {
+	return b.machines.Subscribe(ctx)
+}
+
+// ClusterChanges implements host.Backend.
+func (b *Backend) ClusterChanges(ctx context.Context) <-chan types.NamespacedName {
+	return b.freed.Subscribe(ctx)
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package containermachines
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/containers"
+	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/containermachines/outcome"
+)
+
+const (
+	// maxSentinel and maxResult are more than what lies there.
+	maxSentinel = 4 << 10
+	maxResult   = 64 << 10
+	// maxOutput is how much of the end of a log is looked at.
+	maxOutput = 16 << 10
+)
+
+// status is how far a machine is. Called with its lock.
+func (b *Backend) status(m *machine, now containers.Status) (host.MachineStatus, error) {
+	s := host.MachineStatus{
+		Stage: host.Booting, Message: "the machine to boot", ProviderID: m.ProviderID,
+		Addresses: clusterv1.MachineAddresses{
+			{Type: clusterv1.MachineHostName, Address: m.Name},
+			{Type: clusterv1.MachineInternalIP, Address: m.Address.String()},
+		},
+	}
+	if !m.Done && m.Failed == "" && now.State == containers.Running {
+		if err := b.observe(m); err != nil {
+			return s, err
+		}
+	}
+	switch {
+	case m.Failed != "":
+		s.Stage, s.Message = host.Failed, m.Failed
+	case m.Done:
+		s.Stage, s.Message = host.Done, "machine runs as container "+m.name
+	case now.State == containers.Running:
+		s.Stage, s.Message = host.Bootstrapping, outcome.Waiting(m.Name)
+	}
+	return s, nil
+}
+
+// observe looks whether the bootstrap data has run, and sees to it that it is told
+// when it has. Called with the machine's lock.
+func (b *Backend) observe(m *machine) error {
+	if err := b.watch(m); err != nil { // before the look: what comes in between is told
+		return err
+	}
+	done, err := b.there(m.name, outcome.Sentinel, maxSentinel)
+	if err != nil {
+		return err
+	}
+	if done == nil {
+		result, err := b.there(m.name, outcome.Result, maxResult)
+		if err != nil || result == nil {
+			return err
+		}
+		// It may have ended well in between.
+		if done, err = b.there(m.name, outcome.Sentinel, maxSentinel); err != nil {
+			return err
+		}
+		if done == nil {
+			m.Failed = b.failure(m, result)
+		}
+	}
+	m.Done = done != nil
+	if err := b.keep(m); err != nil {
+		m.Done, m.Failed = false, ""
+		return err
+	}
+	m.watched()
+	m.watched = nil
+	return nil
+}
+
+// there reads a file of a machine; nil if it is not there, and never nil if it is.
+func (b *Backend) there(name, path string, limit int64) ([]byte, error) {
+	text, err := b.o.Launcher.ReadFile(name, path, limit)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, containers.ErrNotRunning):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case text == nil:
+		return []byte{}, nil
+	}
+	return text, nil
+}
+
+// watch publishes the machine when one of the files may have appeared that tell what
+// became of its bootstrap data. Called with the machine's lock.
+func (b *Backend) watch(m *machine) error {
+	if m.watched != nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(b.ctx)
+	key := m.key()
+	for _, path := range []string{outcome.Sentinel, outcome.Result} {
+		seen, err := b.o.Launcher.Watch(ctx, m.name, path)
+		if err != nil {
+			cancel()
+			return fmt.Errorf("watch %s: %w", path, err)
+		}
+		b.running.Start(func() {
+			for {
+				select {
+				case _, ok := <-seen:
+					if !ok {
+						return
+					}
+					b.machines.Publish(key)
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	m.watched = cancel
+	return nil
+}
+
+// failure says why the bootstrap data of a machine failed, and nothing of the data.
+func (b *Backend) failure(m *machine, result []byte) string {
+	inVar, err := os.OpenRoot(filepath.Join(b.folder(m.name), varDir))
+	if err != nil {
+		return outcome.Failure(result, nil, nil)
+	}
+	defer func() { _ = inVar.Close() }() // only read
+	data, err := inVar.ReadFile("lib/cloud/seed/nocloud/user-data")
+	if err != nil {
+		return outcome.Failure(nil, nil, nil) // nobody can say what must be left out
+	}
+	return outcome.Failure(result, lastOf(inVar, outcome.Output), data)
+}
+
+// lastOf is the end of a file that a machine wrote; nothing if there is none that is
+// a regular one.
+func lastOf(root *os.Root, name string) []byte {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO would wait for a writer
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }() // only read
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	from := max(0, info.Size()-maxOutput)
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return nil
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxOutput))
+	if err != nil {
+		return nil
+	}
+	if from > 0 { // half a word would not be known for a secret
+		_, text, _ = bytes.Cut(text, []byte("\n"))
+	}
+	return text
+}

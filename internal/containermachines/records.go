@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package containermachines
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/internal/access/host"
+)
+
+// The files and folders of a backend.
+const (
+	subnetFile  = "subnet.json"
+	clustersDir = "clusters"
+	machinesDir = "machines"
+	machineFile = "machine.json"
+	rootDir     = "root"
+	varDir      = "var"
+)
+
+// subnetRecord is where machines have their addresses.
+type subnetRecord struct {
+	Subnet netip.Prefix `json:"subnet"`
+}
+
+// clusterRecord is what is kept of a cluster.
+type clusterRecord struct {
+	Namespace string               `json:"namespace"`
+	Name      string               `json:"name"`
+	ID        host.ID              `json:"id"`
+	Object    types.NamespacedName `json:"object"`
+	Port      uint16               `json:"port"` // of the endpoint, at the host's address in the subnet
+}
+
+func (r clusterRecord) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+}
+
+// machineRecord is what is kept of a machine. It holds no secret.
+type machineRecord struct {
+	Namespace    string     `json:"namespace"`
+	Name         string     `json:"name"`
+	Cluster      string     `json:"cluster"`
+	ClusterID    host.ID    `json:"clusterID"`
+	ProviderID   string     `json:"providerID"`
+	ControlPlane bool       `json:"controlPlane,omitempty"`
+	Address      netip.Addr `json:"address"`
+	MachineID    string     `json:"machineID"`
+	BootID       string     `json:"bootID"`
+	Image        string     `json:"image"`            // the ID of its node image
+	Created      bool       `json:"created"`          // its container was made once
+	Done         bool       `json:"done,omitempty"`   // its bootstrap data has run
+	Failed       string     `json:"failed,omitempty"` // why that failed
+}
+
+func (r machineRecord) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+}
+
+// containerName names the container of a machine: what people recognize, and what
+// tells it from all others.
+func containerName(machine string, cluster host.ID, providerID string) string {
+	sum := sha256.Sum256([]byte(string(cluster) + " " + providerID))
+	readable := strings.ReplaceAll(strings.ToLower(machine), ".", "-")
+	if len(readable) > 40 {
+		readable = readable[:40]
+	}
+	return strings.Trim(readable, "-") + "-" + hex.EncodeToString(sum[:5])
+}
+
+// readJSON reads what writeJSON wrote. Without the file, found is false.
+func readJSON(name string, into any) (found bool, err error) {
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return false, fmt.Errorf("%s is damaged: put a copy of the file back, or remove it and delete the Cluster", name)
+	}
+	return true, nil
+}
+
+// writeJSON replaces a file in one step; the new one is on the disk before. Nobody
+// else may read it.
+func writeJSON(name string, from any) (err error) {
+	text, err := json.Marshal(from)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", filepath.Base(name), err)
+	}
+	next := name + ".new"
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(next, name)
+	}
+	if err != nil {
+		return errors.Join(err, removeFile(next))
+	}
+	return nil
+}
+
+func removeFile(name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// readClusters reads what is kept of clusters, by identity.
+func (b *Backend) readClusters() (map[host.ID]*cluster, error) {
+	names, err := filepath.Glob(filepath.Join(b.o.Dir, clustersDir, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	all := map[host.ID]*cluster{}
+	for _, name := range names {
+		c := &cluster{}
+		if _, err := readJSON(name, &c.clusterRecord); err != nil {
+			return nil, err
+		}
+		all[c.ID] = c
+	}
+	return all, nil
+}
+
+// readMachines reads what is kept of machines, by the names of their containers. A
+// folder without a record is of a machine that was about to be made, or removed.
+func (b *Backend) readMachines() (map[string]*machine, error) {
+	entries, err := os.ReadDir(filepath.Join(b.o.Dir, machinesDir))
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*machine{}
+	for _, e := range entries {
+		m := &machine{name: e.Name()}
+		found, err := readJSON(filepath.Join(b.folder(e.Name()), machineFile), &m.machineRecord)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			all[m.name] = m
+		}
+	}
+	return all, nil
+}
+
+func (b *Backend) folder(name string) string { return filepath.Join(b.o.Dir, machinesDir, name) }
+
+func (b *Backend) clusterFile(id host.ID) string {
+	return filepath.Join(b.o.Dir, clustersDir, filepath.Base(string(id))+".json")
+}
+
+// keep writes what is kept of a machine. Called with its lock.
+func (b *Backend) keep(m *machine) error {
+	if err := writeJSON(filepath.Join(b.folder(m.name), machineFile), m.machineRecord); err != nil {
+		return fmt.Errorf("keep how far the machine is: %w", err)
+	}
+	return nil
+}
