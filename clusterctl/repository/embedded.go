@@ -61,13 +61,17 @@ func (r *embedded) File(_ context.Context, version, name string) ([]byte, error)
 		return template.LocalMachinePool(), nil
 	case "cluster-template-topology.yaml":
 		return template.LocalTopology(), nil
+	case "cluster-template-container.yaml":
+		return template.Container(), nil
+	case "cluster-template-container-topology.yaml":
+		return template.ContainerTopology(), nil
 	}
 	if class, ok := strings.CutPrefix(strings.TrimSuffix(name, ".yaml"), "clusterclass-"); ok {
 		if data := template.LocalClass(class); data != nil {
 			return data, nil
 		}
 	}
-	absent.Hint = "its flavors are machine-pool and topology, and its ClusterClass is quick-start"
+	absent.Hint = "its flavors are container, container-topology, machine-pool and topology, and its ClusterClasses are container and quick-start"
 	return nil, absent
 }
 

@@ -27,7 +27,7 @@ func TestTheLocalProviderComesAlong(t *testing.T) {
 		t.Fatalf("%s, %v", version, err)
 	}
 	kinds := map[string]int{}
-	for _, name := range []string{r.ComponentsFile(), "cluster-template.yaml", "cluster-template-machine-pool.yaml", "cluster-template-topology.yaml", "clusterclass-quick-start.yaml"} {
+	for _, name := range []string{r.ComponentsFile(), "cluster-template.yaml", "cluster-template-machine-pool.yaml", "cluster-template-topology.yaml", "cluster-template-container.yaml", "cluster-template-container-topology.yaml", "clusterclass-quick-start.yaml", "clusterclass-container.yaml"} {
 		raw, err := r.File(t.Context(), version, name)
 		if err != nil {
 			t.Fatal(err)
@@ -40,11 +40,11 @@ func TestTheLocalProviderComesAlong(t *testing.T) {
 			kinds[obj.GetKind()]++
 		}
 	}
-	if kinds["CustomResourceDefinition"] != 6 || kinds["Namespace"] != 1 || kinds["ClusterRole"] != 1 || kinds["Cluster"] != 3 || kinds["ClusterClass"] != 1 {
+	if kinds["CustomResourceDefinition"] != 6 || kinds["Namespace"] != 1 || kinds["ClusterRole"] != 1 || kinds["Cluster"] != 5 || kinds["ClusterClass"] != 2 {
 		t.Errorf("kinds %v", kinds)
 	}
 	_, err = r.File(t.Context(), version, "cluster-template-prod.yaml")
-	wantError(t, err, "has no file cluster-template-prod.yaml: its flavors are machine-pool and topology")
+	wantError(t, err, "has no file cluster-template-prod.yaml: its flavors are container, container-topology, machine-pool and topology")
 	_, err = r.File(t.Context(), "v0.1.0", "metadata.yaml")
 	wantError(t, err, "the provider local of this program has no release v0.1.0: it has "+manifests.Release)
 	for _, url := range []string{"embedded:///infrastructure-aws/latest/c.yaml", "embedded:///infrastructure-local/latest", "embedded:///infrastructure-local/newest/c.yaml"} {

@@ -18,6 +18,12 @@ var (
 	localMachinePool []byte
 	//go:embed local-topology.yaml
 	localTopology []byte
+	//go:embed container.yaml
+	container []byte
+	//go:embed container-workers.yaml
+	containerWorkers []byte
+	//go:embed container-topology.yaml
+	containerTopology []byte
 )
 
 //go:embed clusterclass-*.yaml
@@ -33,6 +39,15 @@ func LocalMachinePool() []byte { return joined(local, localMachinePool) }
 // LocalTopology returns that of one that is made from a ClusterClass, which
 // LocalClass has.
 func LocalTopology() []byte { return slices.Clone(localTopology) }
+
+// Container returns the template of a cluster of container machines, with the network
+// of its Pods.
+func Container() []byte {
+	return slices.Concat(joined(container, containerWorkers), []byte("---\n"), NetworkAddon())
+}
+
+// ContainerTopology returns that of one that is made from a ClusterClass.
+func ContainerTopology() []byte { return joined(containerTopology, NetworkAddon()) }
 
 // LocalClass returns the objects of a ClusterClass of the local provider, which
 // have no namespace yet; nil if there is no such class.

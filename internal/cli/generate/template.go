@@ -65,7 +65,7 @@ func (t *Template) Add(cmd *cobra.Command, env *command.Env) {
 	fl.Int32Var(&t.controlPlane, "control-plane-machine-count", 1, "number of control plane machines")
 	fl.Int32Var(&t.workers, "worker-machine-count", 0, "number of worker machines")
 	fl.StringVarP(&t.infrastructure, "infrastructure", "i", "", "infrastructure provider whose template to use, as NAME or NAME:VERSION (default: the one that the management cluster has, or local)")
-	fl.StringVarP(&t.flavor, "flavor", "f", "", "flavor of the provider's template; that of the provider local has machine-pool and topology")
+	fl.StringVarP(&t.flavor, "flavor", "f", "", "flavor of the provider's template; that of the provider local has container, container-topology, machine-pool and topology")
 	_ = cmd.RegisterFlagCompletionFunc("flavor", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return t.flavors(cmd.Context(), env), cobra.ShellCompDirectiveNoFileComp
 	})
