@@ -125,8 +125,13 @@ func secrets(data []byte) func(string) string {
 			}
 			return w
 		})
-		return long.ReplaceAllString(token.ReplaceAllString(text, hidden), hidden)
+		return Mask(text)
 	}
+}
+
+// Mask leaves out of a text what looks like a token or a key.
+func Mask(text string) string {
+	return long.ReplaceAllString(token.ReplaceAllString(text, hidden), hidden)
 }
 
 // Waiting says what a machine that runs its data is at.
