@@ -11,11 +11,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/capstan-dev/capstan/internal/access/containers"
 	"github.com/capstan-dev/capstan/internal/cli/chaos"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/cli/config"
 	"github.com/capstan-dev/capstan/internal/cli/convert"
 	"github.com/capstan-dev/capstan/internal/cli/describe"
+	"github.com/capstan-dev/capstan/internal/cli/doctor"
 	"github.com/capstan-dev/capstan/internal/cli/events"
 	"github.com/capstan-dev/capstan/internal/cli/extension"
 	"github.com/capstan-dev/capstan/internal/cli/generate"
@@ -48,6 +50,7 @@ func commands(env *Env) []*cobra.Command {
 		logs.New(&env.Env),
 		chaos.New(&env.Env),
 		config.New(&env.Env),
+		doctor.New(&env.Env, containers.Check),
 		extension.New(&env.Env),
 		generate.New(&env.Env),
 		image.New(&env.Env),
@@ -69,7 +72,7 @@ var groups = []struct{ title, commands string }{
 	{"The management plane:", "up down status"},
 	{"Providers:", "init config upgrade provider"},
 	{"Clusters:", "create generate get describe scale rollout move delete convert"},
-	{"Machines of this host:", "image"},
+	{"Machines of this host:", "doctor image"},
 	{"When something is wrong:", "events logs topology extension chaos simulated"},
 	{"Other:", "alpha completion version help"},
 }

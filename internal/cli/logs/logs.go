@@ -42,6 +42,7 @@ name of a cluster, only what the controllers logged about that is shown.`,
 		Example: `  capstan logs --since 10m
   capstan logs demo --follow
   capstan logs demo --tail 20 -o json`,
+		Args: cobra.ArbitraryArgs, // a name is no command below this one
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return command.Misuse(errors.New("the name of one cluster is needed, or none"))
@@ -66,6 +67,7 @@ name of a cluster, only what the controllers logged about that is shown.`,
 	f.DurationVar(&o.since, "since", 0, "show only what is not older, such as 10m")
 	f.IntVar(&o.tail, "tail", -1, "show at most so many entries of what there is")
 	command.OutputFlag(cmd, &o.output, "the lines as they are", "json")
+	cmd.AddCommand(newMachine(env))
 	return cmd
 }
 
