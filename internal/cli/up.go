@@ -26,7 +26,7 @@ import (
 
 // PlaneOptions say what management plane to start.
 type PlaneOptions struct {
-	Dir, SimulatedDir, Listen                         string
+	Dir, SimulatedDir, ContainersDir, Listen          string
 	EtcdServers                                       []string
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile, EtcdPrefix string
 	Providers                                         []string
@@ -84,6 +84,11 @@ those that it runs with, and fails otherwise.`,
 					return fmt.Errorf("find directory of simulated machines: %w", err)
 				}
 			}
+			if o.ContainersDir != "" {
+				if o.ContainersDir, err = filepath.Abs(o.ContainersDir); err != nil {
+					return fmt.Errorf("find directory of container machines: %w", err)
+				}
+			}
 			o.Dir, o.Version = dir, buildinfo.Read().Version
 			o.Flags, o.given = flagsOf(cmd)
 			return run(cmd.Context(), env, o)
@@ -92,6 +97,7 @@ those that it runs with, and fails otherwise.`,
 	dataDirFlag(cmd, env, &o.Dir)
 	f := cmd.Flags()
 	f.StringVar(&o.SimulatedDir, "simulated-dir", env.DefaultSimulatedDir(), "folder that keeps simulated machines, for all planes of this host: a cluster can move between those that share it")
+	f.StringVar(&o.ContainersDir, "containers-dir", env.DefaultContainersDir(), "folder that keeps container machines and node images; root alone can run such machines, and one plane at a time those of a folder")
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:6443", "address of the API server; port 0 takes a free one")
 	f.BoolVarP(&o.detach, "detach", "d", false, "run in the background; return when ready")
 	f.StringSliceVar(&o.EtcdServers, "etcd-servers", nil, "URLs of an etcd to use instead of the embedded one")
@@ -196,7 +202,7 @@ func (o upOptions) log() string {
 func (o upOptions) args() []string {
 	args := []string{"up", "--data-dir=" + o.Dir, "--listen=" + o.Listen, "--verbosity=" + strconv.Itoa(o.verbosity)}
 	for _, f := range []struct{ name, value string }{
-		{"simulated-dir", o.SimulatedDir},
+		{"simulated-dir", o.SimulatedDir}, {"containers-dir", o.ContainersDir},
 		{"etcd-servers", strings.Join(o.EtcdServers, ",")}, {"etcd-cafile", o.EtcdCAFile}, {"etcd-certfile", o.EtcdCertFile},
 		{"etcd-keyfile", o.EtcdKeyFile}, {"etcd-prefix", o.EtcdPrefix}, {"providers", strings.Join(o.Providers, ",")}, {"feature-gates", o.FeatureGates.String()},
 		{"skip-crd-migration-phases", o.SkipMigration.String()},

@@ -97,7 +97,7 @@ func ownMachines(flags []string) (more []string) {
 	for _, f := range flags {
 		switch name, value, _ := strings.Cut(f, "="); name {
 		case "--data-dir":
-			more = append(more, "--simulated-dir="+datadir.Dir(value).Simulated())
+			more = append(more, "--simulated-dir="+datadir.Dir(value).Simulated(), "--containers-dir="+value+"/containers")
 		case "--simulated-dir":
 			return nil
 		}

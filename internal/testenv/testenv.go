@@ -141,7 +141,7 @@ func (p *plane) start() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	p.process, p.err = process.Up(ctx, binary, "--data-dir="+p.dir, "--simulated-dir="+datadir.Dir(p.dir).Simulated(), "--listen=127.0.0.1:0")
+	p.process, p.err = process.Up(ctx, binary, "--data-dir="+p.dir, "--simulated-dir="+datadir.Dir(p.dir).Simulated(), "--containers-dir="+p.dir+"/containers", "--listen=127.0.0.1:0")
 	p.kubeconfig = filepath.Join(p.dir, "kubeconfig")
 }
 

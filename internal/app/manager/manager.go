@@ -32,6 +32,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/access/workload"
+	"github.com/capstan-dev/capstan/internal/app/containerhost"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
@@ -77,6 +78,9 @@ type Options struct {
 	// SimulatedDir keeps the state of simulated machines, for all managers of this
 	// host. Required with Local.
 	SimulatedDir string
+	// ContainersDir keeps container machines, which one manager of this host runs
+	// at a time; "" means that this one runs none.
+	ContainersDir string
 	// SimulatedLinks is a folder of this manager alone, with a link to each cluster
 	// of theirs that it runs; "" means none.
 	SimulatedLinks string
@@ -193,9 +197,26 @@ func (m *Manager) open(ctx context.Context) error {
 		m.backends.Simulated = backend
 		m.stack.Push("simulated machines", func(context.Context) error { return backend.Close() })
 	}
+	m.openContainers(ctx)
 	mgmt := controller.Client(m.mgr)
 	m.workload = workload.New(workload.Options{Mgmt: mgmt, Secrets: mgmt, Clock: clock.RealClock{}})
 	return m.openWebhooks(ctx, clock.RealClock{})
+}
+
+// openContainers opens the container machines of this host, if it is to run any. One
+// that cannot does all else, and whoever asks for such a machine is told why.
+func (m *Manager) openContainers(ctx context.Context) {
+	if !slices.Contains(m.options.Providers, controllers.Local) || m.options.ContainersDir == "" {
+		return
+	}
+	backend, stop, err := containerhost.Open(ctx, containerhost.Options{Dir: m.options.ContainersDir, Log: m.options.Log})
+	if err != nil {
+		m.backends.NoContainer = err.Error()
+		m.options.Log.V(2).Info("Running no container machines", "reason", err.Error())
+		return
+	}
+	m.backends.Container = backend
+	m.stack.Push("container machines", func(context.Context) error { return stop() })
 }
 
 // Setup sets up everything that the options choose, and tells the API server

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package containerhost puts the container machines of this host together: what
+// launches containers, what keeps node images, and the endpoints of clusters.
+package containerhost
+
+import (
+	"path/filepath"
+
+	"github.com/go-logr/logr"
+)
+
+// Options say where container machines are kept.
+type Options struct {
+	// Dir holds images, containers and machines.
+	Dir string
+	// Log is told of what happens by itself.
+	Log logr.Logger
+}
+
+// The folders in Options.Dir.
+func (o Options) images() string     { return filepath.Join(o.Dir, "images") }
+func (o Options) containers() string { return filepath.Join(o.Dir, "containers") }
+func (o Options) machines() string   { return filepath.Join(o.Dir, "machines") }

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package containerhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/access/containers"
+	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/loadbalancer"
+	"github.com/capstan-dev/capstan/internal/access/nodeimages"
+	"github.com/capstan-dev/capstan/internal/containermachines"
+	"github.com/capstan-dev/capstan/internal/containermachines/addresses"
+	"github.com/capstan-dev/capstan/internal/containermachines/seed"
+)
+
+// Open opens the container machines of this host. The error says what the host
+// lacks, and the remedy. stop lets go of them; they run on.
+func Open(ctx context.Context, o Options) (backend host.Backend, stop func() error, err error) {
+	if os.Geteuid() != 0 {
+		return nil, nil, errors.New("only root can run container machines: start the plane as root, or choose spec.simulated")
+	}
+	var missing []string
+	for _, p := range containers.Check(ctx) {
+		if !p.Warning {
+			missing = append(missing, p.String())
+		}
+	}
+	if len(missing) > 0 {
+		return nil, nil, fmt.Errorf("this host cannot run container machines: %s; \"capstan doctor\" looks again", strings.Join(missing, "; "))
+	}
+	launcher, err := containers.Open(o.containers(), containers.Options{Log: o.Log.WithName("containers")})
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := nodeimages.Open(o.images())
+	if err != nil {
+		return nil, nil, errors.Join(err, launcher.Close())
+	}
+	facts, err := hostFacts()
+	if err != nil {
+		return nil, nil, errors.Join(err, launcher.Close())
+	}
+	machines, err := containermachines.New(ctx, containermachines.Options{
+		Dir: o.machines(), Launcher: launcher, Images: images{store}, Host: facts, Taken: networks, Log: o.Log.WithName("container"),
+		Listen: func(at netip.AddrPort) (containermachines.Endpoint, error) {
+			b, err := loadbalancer.Listen(at, loadbalancer.Options{Log: o.Log.WithName("endpoint").WithValues("endpoint", at.String())})
+			if err != nil {
+				return nil, err // not b: a nil *Balancer is not a nil Endpoint
+			}
+			return b, nil
+		},
+	})
+	if err != nil {
+		return nil, nil, errors.Join(err, launcher.Close())
+	}
+	return machines, func() error { return errors.Join(machines.Close(), launcher.Close()) }, nil
+}
+
+// images are the node images of a store.
+type images struct{ store *nodeimages.Store }
+
+// Find implements containermachines.Images.
+func (i images) Find(wanted string) (containermachines.Image, error) {
+	found, err := i.store.Find(wanted)
+	if err != nil {
+		return containermachines.Image{}, err
+	}
+	return containermachines.Image{ID: found.ID, Version: found.Version, Root: found.Root, MakeVar: found.MakeVar, Use: found.Use, Release: found.Release}, nil
+}
+
+// resolvConfs are the lists of name servers that the host uses itself; where
+// systemd-resolved stands before them, its own list comes first.
+var resolvConfs = []string{"/run/systemd/resolve/resolv.conf", "/etc/resolv.conf"}
+
+// hostFacts are what machines are told of this host.
+func hostFacts() (seed.Host, error) {
+	var h seed.Host
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		return h, fmt.Errorf("ask how many files a process may have open: %w", err)
+	}
+	h.MaxOpenFiles = files.Max
+	var cgroups unix.Statfs_t
+	if err := unix.Statfs("/sys/fs/cgroup", &cgroups); err != nil {
+		return h, fmt.Errorf("look which control groups there are: %w", err)
+	}
+	h.CgroupV1 = cgroups.Type != unix.CGROUP2_SUPER_MAGIC
+	bounding, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, unix.CAP_SYS_RESOURCE, 0, 0, 0)
+	if err != nil {
+		return h, fmt.Errorf("ask for the capability CAP_SYS_RESOURCE: %w", err)
+	}
+	h.LowersOOMScores = bounding == 1
+	memory, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return h, fmt.Errorf("ask how much memory the host has: %w", err)
+	}
+	h.MemInfo = string(memory)
+	for _, name := range resolvConfs {
+		if text, err := os.ReadFile(name); err == nil {
+			h.ResolvConf = string(text)
+			break
+		}
+	}
+	return h, nil
+}
+
+// networks are those that the host has an address in, or a route to.
+func networks() (all []netip.Prefix, err error) {
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range own {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() {
+			all = append(all, p.Masked())
+		}
+	}
+	table, err := os.ReadFile("/proc/net/route")
+	if err != nil {
+		return nil, err
+	}
+	return append(all, addresses.Routes(string(table))...), nil
+}

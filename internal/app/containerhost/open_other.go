@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package containerhost
+
+import (
+	"context"
+	"errors"
+
+	"github.com/capstan-dev/capstan/internal/access/host"
+)
+
+// Open says that there are no container machines here.
+func Open(context.Context, Options) (backend host.Backend, stop func() error, err error) {
+	return nil, nil, errors.New("container machines need Linux: run the plane on a host that has it, or choose spec.simulated")
+}
