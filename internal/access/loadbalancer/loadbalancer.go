@@ -41,9 +41,14 @@ type Options struct {
 }
 
 const (
-	defaultInterval       = 2 * time.Second
+	// defaultInterval has a killed machine noticed within two of them, and costs a
+	// member half a request each second.
+	defaultInterval = 2 * time.Second
+	// defaultMaxConnections is some ten for each machine of a large cluster on one
+	// host, and takes twice as many of its file descriptors.
 	defaultMaxConnections = 2000
-	defaultDrain          = 5 * time.Second
+	// defaultDrain is for requests that are under way; watches begin anew anyway.
+	defaultDrain = 5 * time.Second
 	// dialTimeout is generous for a machine of this host.
 	dialTimeout = 2 * time.Second
 	// acceptPause is how long to wait after the host refused to accept, for
