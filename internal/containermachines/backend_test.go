@@ -23,7 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/containermachines/outcome"
 )
 
-var inUse = fmt.Errorf("listen: %w", syscall.EADDRINUSE)
+var errInUse = fmt.Errorf("listen: %w", syscall.EADDRINUSE)
 
 func TestAMachineGoesFromNothingToDone(t *testing.T) {
 	t.Parallel()

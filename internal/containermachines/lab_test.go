@@ -200,7 +200,7 @@ func (l *lab) open() {
 		Taken: func() ([]netip.Prefix, error) { return l.taken, nil },
 		Listen: func(at netip.AddrPort) (Endpoint, error) {
 			if slices.Contains(l.busy, at.Port()) {
-				return nil, inUse
+				return nil, errInUse
 			}
 			e := &endpoint{at: at}
 			l.endpoints = append(l.endpoints, e)
