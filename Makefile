@@ -6,7 +6,7 @@ SHELL := /bin/bash
 LDFLAGS = -s -w -X github.com/capstan-dev/capstan/internal/cli/command.goProxy=$(shell env -u GOPROXY GOENV=off go env GOPROXY)
 TOOL := go tool -modfile=go.tools.mod
 
-.PHONY: build release release-check quickstart run-sample-extension test fmt vet lint unit peer generate verify bench gobench differ kills moves chaos clean
+.PHONY: build release release-check quickstart run-sample-extension test fmt vet lint unit peer generate verify bench gobench differ kills moves chaos e2e clean
 
 # What runs in a container image of its own has no libraries there.
 build: ; go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/capstan-network
@@ -55,5 +55,10 @@ kills: ; CAPSTAN_KILLS=all go test -count 1 -timeout 0 -v -run TestATopologySurv
 
 # A fleet goes through many hours of chaos, not through a few.
 chaos: ; CAPSTAN_CHAOS_SEEDS=$${SEEDS:-100} CAPSTAN_CHAOS_SEED=$${SEED:-$$RANDOM} go test -count 1 -timeout 0 -v -run TestAFleetOutlivesChaos ./internal/sim
+
+# Real nodes on this host: needs root, and the node image of E2E_VERSION in E2E_IMAGES.
+E2E_VERSION ?= v1.36.3
+E2E_IMAGES ?= $(HOME)/.local/share/capstan-containers/images
+e2e: ; CAPSTAN_E2E_IMAGES=$(E2E_IMAGES) CAPSTAN_E2E_VERSION=$(E2E_VERSION) go test -count 1 -timeout 0 -v ./internal/e2e/containers
 
 clean: ; rm -rf bin dist dist.*
