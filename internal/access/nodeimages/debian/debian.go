@@ -22,17 +22,14 @@ import (
 type Options struct {
 	// Suite is the release, by default bookworm.
 	Suite string
-	// Mirror is where its packages are fetched, by default Debian's own; the tools
-	// check the signatures of what they fetch.
+	// Mirror is where its packages are fetched, by default where the tool itself
+	// does; it checks the signatures of what it fetches.
 	Mirror string
 	// Env is what the tools see of the environment, such as a proxy.
 	Env []string
 }
 
-const (
-	defaultSuite  = "bookworm"
-	defaultMirror = "http://deb.debian.org/debian"
-)
+const defaultSuite = "bookworm"
 
 // Recipe is counted up when the same options give another root.
 const Recipe = "debian 1"
@@ -74,9 +71,6 @@ func (o Options) complete() Options {
 	if o.Suite == "" {
 		o.Suite = defaultSuite
 	}
-	if o.Mirror == "" {
-		o.Mirror = defaultMirror
-	}
 	return o
 }
 
@@ -92,7 +86,11 @@ func Arguments(o Options, tool, dir string) []string {
 		// Who passes a copyright on passes its text on.
 		args = append(args, "--dpkgopt=path-include=/usr/share/doc/*/copyright")
 	}
-	return append(args, o.Suite, dir, o.Mirror)
+	args = append(args, o.Suite, dir)
+	if o.Mirror != "" {
+		args = append(args, o.Mirror)
+	}
+	return args
 }
 
 // grace is how long a tool that is told to end may take to undo its mounts.
