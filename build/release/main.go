@@ -35,6 +35,7 @@ var platforms = []struct{ program, os, arch string }{
 	{"capstan", "linux", "amd64"}, {"capstan", "linux", "arm64"},
 	{"capstan", "darwin", "amd64"}, {"capstan", "darwin", "arm64"},
 	{"capstan-manager", "linux", "amd64"}, {"capstan-manager", "linux", "arm64"},
+	{"capstan-network", "linux", "amd64"}, {"capstan-network", "linux", "arm64"},
 }
 
 //go:embed files
