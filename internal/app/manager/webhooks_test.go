@@ -40,20 +40,19 @@ func TestWebhooksKeepTheirPortOverRestarts(t *testing.T) {
 	tests := map[string]struct {
 		of       string // whose registration there is; core if empty
 		url      string // PORT stands for that of the earlier start
-		taken    bool   // by somebody else meanwhile
-		wantSame bool
+		wantSame bool   // it is free then; otherwise somebody else has it, or the kernel may choose it by chance
 	}{
 		"the first start":                 {},
 		"the port is free":                {url: "https://127.0.0.1:PORT/mutate", wantSame: true},
 		"other providers ran":             {of: "local", url: "https://127.0.0.1:PORT/mutate", wantSame: true},
-		"the port is taken":               {url: "https://127.0.0.1:PORT/mutate", taken: true},
+		"the port is taken":               {url: "https://127.0.0.1:PORT/mutate"},
 		"the registration names no port":  {url: "https://webhooks.example.com/mutate"},
 		"the registration names nonsense": {url: "https://127.0.0.1:99999/mutate"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			earlier, port := listen(t)
-			if !tc.taken {
+			if tc.wantSame {
 				_ = earlier.Close()
 			}
 			b := fake.NewClientBuilder()
