@@ -39,11 +39,10 @@ type Growth struct {
 	// Kept is in bytes: any other heap may double but for these, so that a fleet
 	// which is ten times as large is not collected ten times as dearly.
 	Kept uint64
-	// Busy is, in percent of what is in use, how much any heap may grow, and take of
-	// half the memory that the computer has available, while it is collected more
-	// than once within Soon: what a burst allocates is collected less often, and the
-	// memory is given back when it is over.
-	Busy int
+	// Soon is how long after another a collection shows that the heap is busy: until
+	// none has come for so long, the heap may triple but for what is kept, if half
+	// the memory that the computer has available suffices. What a burst allocates is
+	// collected less often, and the memory given back when it is over.
 	Soon time.Duration
 	// Sample is of how many allocated bytes one has the stack noted that allocated
 	// it, for profiles of the heap. 0 leaves it at Go's half a megabyte.
@@ -129,7 +128,7 @@ func (g Growth) percent(inUse, expected, spare uint64) int {
 		}
 		return int(min((size-inUse)*100/inUse, math.MaxInt32))
 	}
-	percent := max(to(g.Floor), min(g.Small, to(g.Large)), to(2*inUse-min(g.Kept, inUse)), min(g.Busy, to(inUse+spare)))
+	percent := max(to(g.Floor), min(g.Small, to(g.Large)), to(2*inUse-min(g.Kept, inUse)), to(min(3*inUse-min(g.Kept, inUse), inUse+spare)))
 	if expected > inUse {
 		percent = max(percent, to(expected+expected*uint64(g.percent(expected, 0, 0))/100))
 	}
