@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/kit/pki"
 )
 
 // The files and folders of a backend.
@@ -96,27 +97,12 @@ func readJSON(name string, into any) (found bool, err error) {
 
 // writeJSON replaces a file in one step; the new one is on the disk before. Nobody
 // else may read it.
-func writeJSON(name string, from any) (err error) {
+func writeJSON(name string, from any) error {
 	text, err := json.Marshal(from)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", filepath.Base(name), err)
 	}
-	next := name + ".new"
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(next, name)
-	}
-	if err != nil {
-		return errors.Join(err, removeFile(next))
-	}
-	return nil
+	return pki.WriteFile(name, text)
 }
 
 func removeFile(name string) error {
