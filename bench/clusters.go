@@ -103,8 +103,11 @@ func (b *bench) createOne(ctx context.Context, lib *clusterctl.Client, name stri
 		return b.mgmt.Create(ctx, b.scenario.classBased(name))
 	}
 	var from []byte // the usual one
-	if b.scenario.Pool {
+	switch {
+	case b.scenario.Pool:
 		from = template.LocalMachinePool()
+	case b.scenario.Containers:
+		from = template.Container()
 	}
 	doc, err := clusterctl.Generate(clusterctl.GenerateOptions{
 		Name: name, Namespace: namespace, KubernetesVersion: b.scenario.KubernetesVersion, Template: from,

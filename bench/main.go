@@ -41,6 +41,7 @@ func run(ctx context.Context, args []string) error {
 	binary := fs.String("capstan", "bin/capstan", "the program to measure")
 	dir := fs.String("dir", "", "data directory (default: a temporary one)")
 	out := fs.String("json", "", "file to write the result to, as JSON; - for stdout instead of the table")
+	images := fs.String("images", "", "folder of node images, for container machines")
 	flags := fs.String("up", "", "further flags for capstan up, separated by blanks")
 	profiles := fs.String("profiles", "", "directory to write CPU profiles of both planes and of the client to while clusters move")
 	clusters := fs.Int("clusters", 0, "number of clusters instead of the scenario's")
@@ -61,6 +62,13 @@ func run(ctx context.Context, args []string) error {
 		defer func() { _ = os.RemoveAll(*dir) }()
 	}
 	b := &bench{scenario: s, binary: *binary, dir: *dir, flags: strings.Fields(*flags), profiler: planes.Profiler{Dir: *profiles}}
+	if s.Containers {
+		remove, err := b.useContainers(*images)
+		if err != nil {
+			return err
+		}
+		defer remove()
+	}
 	result, err := b.run(ctx)
 	if result == nil {
 		return err

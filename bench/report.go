@@ -36,18 +36,19 @@ type Result struct {
 	MachinesCreated    int     `json:"machinesCreated"`
 	MachinesReplaced   int     `json:"machinesReplaced"`
 
-	Plain      Plain    `json:"plain"`
-	ClassEdit  Edit     `json:"classEdit"`
-	Extensions Warmth   `json:"extensions"`
-	Addons     Addons   `json:"addons"`
-	Install    Install  `json:"install"`
-	Idle       Window   `json:"idle"`
-	Health     Health   `json:"health"`
-	InPlace    InPlace  `json:"inPlace"`
-	Restart    Restart  `json:"restart"`
-	Deletion   Deletion `json:"deletion"`
-	Move       Move     `json:"move"`
-	Looks      []Look   `json:"looks"`
+	Plain      Plain      `json:"plain"`
+	ClassEdit  Edit       `json:"classEdit"`
+	Extensions Warmth     `json:"extensions"`
+	Addons     Addons     `json:"addons"`
+	Install    Install    `json:"install"`
+	Idle       Window     `json:"idle"`
+	Containers Containers `json:"containers"`
+	Health     Health     `json:"health"`
+	InPlace    InPlace    `json:"inPlace"`
+	Restart    Restart    `json:"restart"`
+	Deletion   Deletion   `json:"deletion"`
+	Move       Move       `json:"move"`
+	Looks      []Look     `json:"looks"`
 
 	ByVerbAndResource []counters.Count `json:"byVerbAndResource"`
 }
@@ -245,6 +246,10 @@ func (r *Result) check(l Limits) error {
 	over("CPU seconds of a restart", r.Restart.CPUSeconds, l.RestartCPUSeconds)
 	over("seconds to all clusters deleted", r.Deletion.Seconds, l.DeleteSeconds)
 	over("API requests to delete a cluster", r.Deletion.RequestsPerCluster, l.DeleteRequestsPerCluster)
+	over("memory of a worker in MiB", float64(r.Containers.WorkerMiB), float64(l.WorkerMiB))
+	over("memory of a control plane machine in MiB", float64(r.Containers.ControlPlaneMiB), float64(l.ControlPlaneMiB))
+	over("disk of all machines in MiB", float64(r.Containers.DiskMiB), float64(l.MachinesDiskMiB))
+	over("seconds to remove a machine", r.Containers.RemovalSeconds, l.RemovalSeconds)
 	over("seconds to move all clusters", r.Move.Seconds, l.MoveSeconds)
 	over("API requests to move an object", r.Move.RequestsPerObject, l.RequestsPerMoved)
 	for _, look := range r.Looks {
@@ -300,6 +305,10 @@ func (r *Result) table(out io.Writer) error {
 	if i := r.Idle; i.Seconds > 0 {
 		row("idle", "%.3f cores, %d MiB, %.0f requests, %.0f writes in %.0f s", i.Cores, i.MiB, i.Requests, total(i.Writes), i.Seconds)
 		lines(i.Writes)
+	}
+	if c := r.Containers; s.Containers {
+		row("machines at rest", "a control plane at most %d MiB, a worker at most %d MiB; %d MiB of disk for all", c.ControlPlaneMiB, c.WorkerMiB, c.DiskMiB)
+		row("removal of a worker", "%.2f s", c.RemovalSeconds)
 	}
 	for _, l := range r.Looks {
 		row(l.Command, "%.3f s, CPU %.3f s and %.3f s of the plane, %.1f requests, %d bytes", l.Seconds, l.CPUSeconds, l.PlaneCPUSeconds, l.Requests, l.Bytes)

@@ -31,6 +31,7 @@ type bench struct {
 	binary, dir string
 	flags       []string
 	profiler    planes.Profiler
+	containers  string // folder of container machines; "" without
 
 	plane  *planes.Process
 	config *rest.Config
@@ -69,7 +70,7 @@ func (b *bench) run(ctx context.Context) (_ *Result, err error) {
 			return nil, err
 		}
 	}
-	steps := []func(context.Context, *Result) error{b.addons, b.definitions, b.idle, b.look, b.fail, b.updateInPlace, b.editClass}
+	steps := []func(context.Context, *Result) error{b.addons, b.definitions, b.idle, b.footprint, b.look, b.fail, b.updateInPlace, b.editClass}
 	if b.scenario.Restart {
 		steps = append(steps, b.restart)
 	}

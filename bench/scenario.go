@@ -21,6 +21,10 @@ type Scenario struct {
 	Workers      int32 `json:"workers"`
 	// Pool makes the workers those of a MachinePool.
 	Pool bool `json:"pool"`
+	// Containers makes the machines containers of this host instead of simulated ones,
+	// which needs root and a folder of node images. What they take is measured at rest,
+	// and how long it takes to remove one.
+	Containers bool `json:"containers"`
 	// Class makes the clusters from a ClusterClass, and edits it when they are there.
 	Class bool `json:"class"`
 	// Plain is how many clusters without a class are made before, on a plane of their
@@ -95,6 +99,10 @@ type Limits struct {
 	MoveSeconds              float64 `json:"moveSeconds"`
 	RequestsPerMoved         float64 `json:"requestsPerMoved"`
 	LookSeconds              float64 `json:"lookSeconds"`
+	WorkerMiB                int64   `json:"workerMiB"`
+	ControlPlaneMiB          int64   `json:"controlPlaneMiB"`
+	MachinesDiskMiB          int64   `json:"machinesDiskMiB"`
+	RemovalSeconds           float64 `json:"removalSeconds"`
 	NoRestartWrites          bool    `json:"noRestartWrites"`
 	NoneReplaced             bool    `json:"noneReplaced"`
 }
@@ -119,6 +127,9 @@ func load(path string) (*Scenario, error) {
 	}
 	if s.Class && (s.Pool || s.InPlace) {
 		return nil, fmt.Errorf("scenario %s: the class has neither pools nor updates in place: leave pool and inPlace out, or class", path)
+	}
+	if s.Containers && (s.Pool || s.Class || s.InPlace || s.Move || s.Unhealthy > 0) {
+		return nil, fmt.Errorf("scenario %s: pool, class, inPlace, move and unhealthy are of simulated machines: leave them out, or containers", path)
 	}
 	if s.Move && (s.Restart || s.Delete || s.Class) {
 		return nil, fmt.Errorf("scenario %s: after a move nothing is left to restart with or to delete, and only plain clusters move: leave restart, delete and class out", path)

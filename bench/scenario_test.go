@@ -23,7 +23,7 @@ func TestALimitFailsTheRun(t *testing.T) {
 
 func TestScenariosAreSound(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"one", "demo", "ten", "hundred", "twohundred", "wide", "pool"} {
+	for _, name := range []string{"one", "demo", "ten", "hundred", "twohundred", "wide", "pool", "containers"} {
 		if s, err := load("scenarios/" + name + ".yaml"); err != nil || s.Name != name {
 			t.Errorf("scenario %s: %+v, %v", name, s, err)
 		}
