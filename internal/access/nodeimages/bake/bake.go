@@ -33,7 +33,7 @@ type Options struct {
 }
 
 // Recipe is counted up when the same images give another store.
-const Recipe = "bake 1"
+const Recipe = "bake 2"
 
 // config keeps containerd to what an import needs: no service for kubelet, which
 // would look for a network, and none for what other systems have.
@@ -85,6 +85,9 @@ func Make(ctx context.Context, o Options, store string) error {
 		}
 		err = importImage(ctx, o, socket, archive)
 	}
+	if err == nil {
+		err = dropLayers(ctx, o, socket)
+	}
 	if err = errors.Join(err, d.stop()); err != nil {
 		return fmt.Errorf("%w%s", err, d.lastWords())
 	}
@@ -96,13 +99,30 @@ func importImage(ctx context.Context, o Options, socket, archive string) error {
 	if o.Progress != nil {
 		o.Progress("import " + filepath.Base(archive))
 	}
-	cmd := exec.CommandContext(ctx, o.Ctr, "--address", socket, "--namespace", "k8s.io", "images", "import", "--snapshotter", "overlayfs", archive)
+	if err := ask(ctx, o, socket, "images", "import", "--snapshotter", "overlayfs", archive); err != nil {
+		return fmt.Errorf("import %s: %w", filepath.Base(archive), err)
+	}
+	return nil
+}
+
+// dropLayers removes the layers of images as they came, which are unpacked by now. A
+// container needs what is unpacked; only who sends an image elsewhere would need both.
+func dropLayers(ctx context.Context, o Options, socket string) error {
+	if err := ask(ctx, o, socket, "content", "prune", "references"); err != nil {
+		return fmt.Errorf("drop layers that are unpacked: %w", err)
+	}
+	return nil
+}
+
+// ask has ctr do something with images of Kubernetes.
+func ask(ctx context.Context, o Options, socket string, args ...string) error {
+	cmd := exec.CommandContext(ctx, o.Ctr, append([]string{"--address", socket, "--namespace", "k8s.io"}, args...)...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return fmt.Errorf("import %s: %w: %s", filepath.Base(archive), err, strings.TrimSpace(string(out[max(0, len(out)-maxOutput):])))
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out[max(0, len(out)-maxOutput):])))
 	}
 	return nil
 }

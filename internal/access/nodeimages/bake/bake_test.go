@@ -5,12 +5,69 @@ package bake
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
+
+// TestMain makes this program a containerd that does nothing but answer.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == "answer" {
+		os.Exit(answer(os.Args[3]))
+	}
+	os.Exit(m.Run())
+}
+
+// answer takes connections where a configuration says, until it is told to end.
+func answer(config string) int {
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGTERM)
+	text, err := os.ReadFile(config)
+	_, at, ok := strings.Cut(string(text), "address = \"")
+	socket, _, _ := strings.Cut(at, "\"")
+	l, lerr := net.Listen("unix", socket)
+	_, store, _ := strings.Cut(string(text), "root = \"")
+	store, _, _ = strings.Cut(store, "\"")
+	database := filepath.Join(store, "io.containerd.metadata.v1.bolt", "meta.db")
+	err = errors.Join(err, lerr, os.MkdirAll(filepath.Dir(database), 0o700), os.WriteFile(database, nil, 0o600))
+	if err != nil || !ok {
+		fmt.Println(err, ok)
+		return 1
+	}
+	defer func() { _ = l.Close() }()
+	<-ended
+	return 0
+}
+
+func TestImagesAreKeptOnceAlone(t *testing.T) {
+	asRoot(t)
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := filepath.Join(t.TempDir(), "asked")
+	for name, tc := range map[string]struct{ ctr, want string }{
+		"all goes well":     {"echo $5 $6 $7 >>" + asked, ""},
+		"they cannot be":    {"[ $5 = images ] || { echo no such label; exit 1; }", "drop layers that are unpacked: exit status 1: no such label"},
+		"one is no archive": {"[ $5 = content ] || { echo bad header; exit 1; }", "import a.tar: exit status 1: bad header"},
+	} {
+		err := Make(t.Context(), Options{Containerd: script(t, "exec "+self+" answer \"$@\""), Ctr: script(t, tc.ctr), Archives: []string{"/a.tar", "/b.tar"}}, t.TempDir())
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: got %v, want %q", name, err, tc.want)
+		}
+	}
+	const want = "images import --snapshotter\nimages import --snapshotter\ncontent prune references\n"
+	if text, err := os.ReadFile(asked); err != nil || string(text) != want {
+		t.Errorf("asked %q, %v, want %q", text, err, want)
+	}
+}
 
 func asRoot(t *testing.T) {
 	t.Helper()

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -32,7 +33,7 @@ type Options struct {
 const defaultSuite = "bookworm"
 
 // Recipe is counted up when the same options give another root.
-const Recipe = "debian 1"
+const Recipe = "debian 2"
 
 // packages are what systemd, containerd, kubelet, kube-proxy and cloud-init need.
 var packages = strings.Fields(`
@@ -40,6 +41,15 @@ var packages = strings.Fields(`
 	iptables nftables conntrack ethtool socat kmod iproute2 iputils-ping
 	ca-certificates procps mount util-linux libseccomp2 cloud-init
 `)
+
+// merged are the releases that have a package for nothing but to say that /usr is
+// one with /, which mmdebstrap sees to. Without it comes one that makes it so, and
+// brings 50 MiB of Perl for that.
+var merged = []string{"bookworm", "trixie"}
+
+// unread are the files of packages that nobody reads in a machine, and that one who
+// makes another locale or plugs in hardware would: devices and locales are the host's.
+var unread = []string{"usr/share/i18n", "usr/lib/udev/hwdb.d", "usr/lib/udev/hwdb.bin"}
 
 // unneeded are what takes space and nobody reads in a machine.
 var unneeded = []string{"/usr/share/man/*", "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/bug/*", "/usr/share/lintian/*"}
@@ -64,7 +74,15 @@ func Tool(look func(string) (string, error)) (name, path string, err error) {
 // Inputs are what a root depends on.
 func Inputs(o Options, tool string) []string {
 	o = o.complete()
-	return append([]string{Recipe, o.Suite, o.Mirror, tool, runtime.GOARCH}, packages...)
+	return append([]string{Recipe, o.Suite, o.Mirror, tool, runtime.GOARCH}, include(o, tool)...)
+}
+
+// include are the packages that a tool is asked for; it adds what they depend on.
+func include(o Options, tool string) []string {
+	if tool == "mmdebstrap" && slices.Contains(merged, o.Suite) {
+		return append(slices.Clone(packages), "usr-is-merged")
+	}
+	return packages
 }
 
 func (o Options) complete() Options {
@@ -77,9 +95,12 @@ func (o Options) complete() Options {
 // Arguments are those of a tool that makes a root in a folder.
 func Arguments(o Options, tool, dir string) []string {
 	o = o.complete()
-	args := []string{"--variant=minbase", "--include=" + strings.Join(packages, ",")}
+	args := []string{"--variant=minbase", "--include=" + strings.Join(include(o, tool), ",")}
 	if tool == "mmdebstrap" {
 		args = append(args, "--mode=root", "--format=directory")
+		if slices.Contains(merged, o.Suite) {
+			args = append(args, "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr")
+		}
 		for _, u := range unneeded {
 			args = append(args, "--dpkgopt=path-exclude="+u)
 		}
@@ -141,7 +162,8 @@ func (t *tail) Write(p []byte) (int, error) {
 }
 
 // clean takes away what belongs to the making or to one machine: lists and caches of
-// packages, logs, identities, devices, and what the host's network is like.
+// packages, logs, identities, devices, and what the host's network is like; and what
+// no machine reads.
 func clean(root string) error {
 	var errs []error
 	for _, inside := range []string{"dev", "run", "tmp", "var/cache/apt", "var/cache/debconf", "var/lib/apt/lists", "var/log", "var/tmp"} {
@@ -151,6 +173,9 @@ func clean(root string) error {
 		if err := os.Remove(filepath.Join(root, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
+	}
+	for _, inside := range unread {
+		errs = append(errs, os.RemoveAll(filepath.Join(root, inside)))
 	}
 	return errors.Join(errs...)
 }

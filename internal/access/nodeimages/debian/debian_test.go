@@ -61,6 +61,26 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+// TestNoPackageComesForTheLayoutOfUsr has a release be made as it shall be, instead
+// of changed by a package that needs all of Perl.
+func TestNoPackageComesForTheLayoutOfUsr(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		suite, tool string
+		want        bool
+	}{
+		"the default":               {"", "mmdebstrap", true},
+		"one that came after it":    {"trixie", "mmdebstrap", true},
+		"one that knows no package": {"bullseye", "mmdebstrap", false},
+		"the tool that does it":     {"", "debootstrap", false},
+	} {
+		args := strings.Join(Arguments(Options{Suite: tc.suite}, tc.tool, "/root"), " ")
+		if strings.Contains(args, ",usr-is-merged ") != tc.want || strings.Contains(args, "hooks/merged-usr") != tc.want {
+			t.Errorf("%s: %s", name, args)
+		}
+	}
+}
+
 func TestInputsTellRootsApart(t *testing.T) {
 	t.Parallel()
 	one := Inputs(Options{}, "mmdebstrap")
@@ -81,6 +101,7 @@ func TestWhatBelongsToOneMachineIsTakenAway(t *testing.T) {
 	root := t.TempDir()
 	files := map[string]bool{ // those that stay
 		"dev/null": false, "etc/machine-id": false, "etc/resolv.conf": false, "var/log/dpkg.log": false, "var/lib/apt/lists/all": false, "var/cache/apt/archives/a.deb": false,
+		"usr/share/i18n/locales/C": false, "usr/lib/udev/hwdb.bin": false, "usr/lib/udev/hwdb.d/60-keyboard.hwdb": false, "usr/lib/udev/rules.d/a": true,
 		"etc/passwd": true, "var/lib/dpkg/status": true, "usr/bin/bash": true,
 	}
 	for name := range files {
