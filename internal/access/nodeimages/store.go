@@ -51,14 +51,21 @@ func Open(dir string) (*Store, error) {
 func (s *Store) Dir() string { return s.dir }
 
 // MissingError says that a store has no such image.
-type MissingError struct{ Wanted, Dir string }
+type MissingError struct {
+	Wanted, Dir string
+	Versions    []string // of the images that there are, newest first
+}
 
 func (e *MissingError) Error() string {
 	build := "capstan image build --kubernetes-version VERSION"
 	if _, err := parseVersion(e.Wanted); err == nil {
 		build = "capstan image build --kubernetes-version " + e.Wanted
 	}
-	return fmt.Sprintf("no node image %s in %s: make one with %q, or bring one with \"capstan image import\"", e.Wanted, e.Dir, build)
+	have, or := "which has none", ""
+	if len(e.Versions) > 0 {
+		have, or = "which has "+strings.Join(e.Versions, ", "), ", or ask for a version that is there"
+	}
+	return fmt.Sprintf("no node image %s in %s, %s: make one with %q, or bring one with \"capstan image import\"%s", e.Wanted, e.Dir, have, build, or)
 }
 
 // DamagedError says that an image cannot be used.
@@ -140,10 +147,13 @@ func (s *Store) Find(wanted string) (Image, error) {
 		return Image{}, fmt.Errorf("node image %s: %d images begin so: give more digits", wanted, len(found))
 	case len(found) > 1:
 		return newest(found)
-	case listed != nil:
-		return Image{}, errors.Join(&MissingError{wanted, s.dir}, listed)
 	}
-	return Image{}, &MissingError{wanted, s.dir}
+	missing := &MissingError{Wanted: wanted, Dir: s.dir}
+	for _, i := range all {
+		missing.Versions = append(missing.Versions, i.Version)
+	}
+	missing.Versions = slices.Compact(missing.Versions) // all are in order
+	return Image{}, errors.Join(missing, listed)
 }
 
 func (i Image) named(wanted string) bool {
@@ -175,7 +185,7 @@ func (i Image) Use(user string) error {
 	}
 	return i.store.locked(func() error {
 		if _, err := os.Stat(filepath.Join(i.dir, manifestFile)); err != nil {
-			return &MissingError{i.ID, i.store.dir}
+			return &MissingError{Wanted: i.ID, Dir: i.store.dir}
 		}
 		if err := os.MkdirAll(filepath.Join(i.dir, usersDir), 0o700); err != nil {
 			return fmt.Errorf("use node image %s: %w", i.ID, err)

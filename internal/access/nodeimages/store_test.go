@@ -4,6 +4,7 @@ package nodeimages
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -84,9 +85,22 @@ func TestImagesAreFoundByVersionAndByID(t *testing.T) {
 
 func TestAMissingImageSaysHowToGetIt(t *testing.T) {
 	t.Parallel()
-	_, err := openStore(t).Find("v1.36.3")
-	if err == nil || !strings.Contains(err.Error(), `"capstan image build --kubernetes-version v1.36.3"`) {
-		t.Errorf("got %v, want the command that makes it", err)
+	s := openStore(t)
+	for name, tc := range map[string]struct {
+		have     []string
+		want, or string
+	}{
+		"in an empty store": {nil, "which has none", ""},
+		"beside others":     {[]string{"v1.34.1", "v1.36.3", "v1.36.3"}, "which has v1.36.3, v1.34.1", ", or ask for a version that is there"},
+	} {
+		for i, version := range tc.have {
+			put(t, s, version, fmt.Sprint(i))
+		}
+		_, err := s.Find("v1.36.4")
+		want := "no node image v1.36.4 in " + s.Dir() + ", " + tc.want + `: make one with "capstan image build --kubernetes-version v1.36.4", or bring one with "capstan image import"` + tc.or
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", name, err, want)
+		}
 	}
 }
 
