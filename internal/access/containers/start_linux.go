@@ -3,6 +3,7 @@
 package containers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -177,7 +178,9 @@ func (l *Launcher) launch(ctx context.Context, spec Spec, run supervisor.Run) (e
 		}
 	}()
 	l.reached("supervisor started")
-	if err := l.makeGroups(ctx, spec, cmd.Process.Pid); err != nil {
+	if err := l.makeGroups(ctx, spec, cmd.Process.Pid); errors.Is(err, syscall.ESRCH) {
+		return cmp.Or(heed(ctx, told), err) // it ended, and knows better why
+	} else if err != nil {
 		return err
 	}
 	l.reached("groups made")
@@ -229,10 +232,8 @@ func heed(ctx context.Context, told *os.File) error {
 		return errors.New("its supervisor ended before its first process began: look for it in the kernel's log, such as that memory was short")
 	case err != nil:
 		return fmt.Errorf("hear its supervisor: %w", err)
-	case a.Error != "":
-		return errors.New(a.Error)
 	}
-	return nil
+	return a.Err()
 }
 
 // tidy removes what a container that does not run has outside its folder. What

@@ -12,12 +12,14 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
 )
 
 // Forwarding is the setting of the host that lets packets pass from one link to
 // another. It is one for all folders of the host, so those that need it are
-// noted in a place that all of them know, which a boot empties, as it resets the
-// setting: the first notes what it was, and the last puts it back.
+// noted in a place that all of them know, another one after each boot, as that resets
+// the setting: the first notes what it was, and the last puts it back.
 type Forwarding struct {
 	// Dir is that place.
 	Dir string
@@ -31,7 +33,11 @@ func HostForwarding() (Forwarding, error) {
 	if err := unix.Stat("/proc/self/ns/net", &ns); err != nil {
 		return Forwarding{}, fmt.Errorf("find the network namespace: %w", err)
 	}
-	return Forwarding{Dir: fmt.Sprintf("/run/capstan/forwarding-%d", ns.Ino), File: "/proc/sys/net/ipv4/ip_forward"}, nil
+	boot, err := supervisor.HostBoot() // a boot resets it, and /run is not emptied everywhere
+	if err != nil {
+		return Forwarding{}, err
+	}
+	return Forwarding{Dir: fmt.Sprintf("/run/capstan/forwarding-%s-%d", boot, ns.Ino), File: "/proc/sys/net/ipv4/ip_forward"}, nil
 }
 
 const (

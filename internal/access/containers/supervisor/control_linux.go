@@ -17,17 +17,34 @@ import (
 )
 
 // set changes the state, keeps it in its file, and tells whoever is connected.
-func (s *supervisor) set(change func(*State)) {
+func (s *supervisor) set(change func(*State)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.state)
-	if text, err := json.Marshal(s.state); err == nil {
-		// A disk that is full must not end a container: whoever is connected
-		// is told nevertheless.
-		_ = WriteFile(StateFile, text)
+	text, err := json.Marshal(s.state)
+	if err == nil {
+		if err = WriteFile(StateFile, text); err != nil && overwrite(StateFile, text) == nil {
+			err = nil
+		}
 	}
 	close(s.changed)
 	s.changed = make(chan struct{})
+	return err
+}
+
+// note is set where a container must not end because a disk is full, or broken:
+// whoever is connected is told nevertheless.
+func (s *supervisor) note(change func(*State)) { _ = s.set(change) }
+
+// overwrite writes over what a file holds, which needs no room on most file systems.
+// What is longer than the new content stays behind it: who reads it stops before.
+func overwrite(name string, content []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(content, '\n'))
+	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // WriteFile writes a file that only its owner may read, so that it is there as a

@@ -4,6 +4,8 @@ package supervisor
 
 import (
 	"encoding/json"
+	"errors"
+	"syscall"
 	"time"
 )
 
@@ -84,6 +86,38 @@ type Request struct {
 type Answer struct {
 	// Error is why the first process did not begin; "" if it did.
 	Error string
+	// Errno is the kernel's part of it, such as that a disk is full; 0 is none.
+	Errno syscall.Errno `json:",omitempty"`
+}
+
+// answerOf is what is said of an error; nil is none.
+func answerOf(err error) (a Answer) {
+	if err != nil {
+		a.Error = err.Error()
+		a.Errno, _ = errors.AsType[syscall.Errno](err)
+	}
+	return a
+}
+
+// Err is the error that an answer tells of, which errors.Is knows by Errno; nil if
+// there is none.
+func (a Answer) Err() error {
+	if a.Error == "" {
+		return nil
+	}
+	return &answered{a}
+}
+
+// answered is an error of another process.
+type answered struct{ Answer }
+
+func (a *answered) Error() string { return a.Answer.Error }
+
+func (a *answered) Unwrap() error {
+	if a.Errno == 0 {
+		return nil
+	}
+	return a.Errno
 }
 
 const (

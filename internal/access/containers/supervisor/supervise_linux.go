@@ -66,7 +66,7 @@ func supervise() int {
 	unix.CloseOnExec(answerPipe)
 	s := &supervisor{stop: make(chan time.Duration, 1), changed: make(chan struct{})}
 	if err := s.prepare(); err != nil {
-		_ = json.NewEncoder(answer).Encode(Answer{Error: err.Error()}) // whoever started this may be gone
+		_ = json.NewEncoder(answer).Encode(answerOf(err)) // whoever started this may be gone
 		return 1
 	}
 	return s.boots(answer)
@@ -85,7 +85,11 @@ func (s *supervisor) prepare() error {
 	if err != nil {
 		return err
 	}
-	s.set(func(st *State) { st.HostBoot = boot }) // what an earlier run left is over
+	// What an earlier run left is over. From here on there is a file that can be
+	// written without more room.
+	if err := s.set(func(st *State) { st.HostBoot = boot }); err != nil {
+		return fmt.Errorf("write how far it is: %w", err)
+	}
 	if err := json.NewDecoder(os.Stdin).Decode(&s.run); err != nil {
 		return fmt.Errorf("read what to run: %w", err) // whoever started this ended before it said so
 	}
@@ -155,12 +159,12 @@ func (s *supervisor) boots(answer *os.File) int {
 		p, err := s.begin()
 		var a Answer
 		if err == nil {
-			s.set(func(st *State) {
+			s.note(func(st *State) {
 				st.Running, st.PID, st.Started = true, p.Pid, time.Now()
 				st.Boots++
 			})
 		} else {
-			a.Error = err.Error()
+			a = answerOf(err)
 		}
 		if boot == 1 {
 			_ = errors.Join(json.NewEncoder(answer).Encode(a), answer.Close()) // whoever started this may be gone
@@ -178,7 +182,7 @@ func (s *supervisor) boots(answer *os.File) int {
 		err = s.emptyGroups()
 		if err == nil && !asked && how.Signaled() && how.Signal() == syscall.SIGHUP { // the kernel's sign of a reboot
 			pause = pauseBefore(ran, pause)
-			s.set(func(st *State) { st.Running, st.PID = false, 0 })
+			s.note(func(st *State) { st.Running, st.PID = false, 0 })
 			if !s.stoppedWithin(pause) {
 				continue
 			}
@@ -223,7 +227,7 @@ func (s *supervisor) end(how State) int {
 	case <-s.drained:
 	case <-time.After(lastOutput):
 	}
-	s.set(func(st *State) {
+	s.note(func(st *State) {
 		st.Running, st.Ended, st.PID, st.EndedAt = false, true, 0, time.Now()
 		st.ExitCode, st.Message = how.ExitCode, how.Message
 	})
