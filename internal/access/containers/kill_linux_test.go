@@ -213,8 +213,27 @@ func TestOnVersion2(t *testing.T) {
 	if got, code := b.run("one", "cat", "/sys/fs/cgroup/cgroup.procs"); code != 0 || !strings.HasPrefix(got, "1\n") {
 		t.Errorf("got %q, %d", got, code)
 	}
+	// It has all controllers that the host has, so that it can give them on.
+	have, err := os.ReadFile(filepath.Join(cgroups.Mountpoint, "cgroup.controllers"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, code := b.run("one", "cat", "/sys/fs/cgroup/cgroup.controllers"); code != 0 || got != string(have) {
+		t.Errorf("its controllers are %q, %d, want %q", got, code, have)
+	}
 	if err := b.Stop(t.Context(), "one", 10*time.Second); err != nil {
 		t.Error(err)
+	}
+	// What the host cannot limit is said, and nothing runs without its limit.
+	if !strings.Contains(string(have), "memory") {
+		s := b.spec("two", "wait")
+		s.Memory = 64 << 20
+		if err := b.Create(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Start(t.Context(), "two"); err == nil || !strings.Contains(err.Error(), "it has no controller memory") {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 

@@ -99,11 +99,25 @@ func (h Host) Limit(group string, l Limits) error {
 		}
 	}
 	for _, s := range h.Settings(group, l) {
-		if err := os.WriteFile(s.File, []byte(s.Value), 0); err != nil {
-			return fmt.Errorf("limit a control group: %w", err)
+		if err := set(s); err != nil {
+			return fmt.Errorf("limit control group %s: %w", group, err)
 		}
 	}
 	return nil
+}
+
+// set writes a setting. A group has no file for what no controller gives it.
+func set(s Setting) error {
+	f, err := os.OpenFile(s.File, os.O_WRONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		controller, _, _ := strings.Cut(filepath.Base(s.File), ".")
+		return fmt.Errorf("it has no controller %s: take that off the kernel's option cgroup_disable, start capstan where it is delegated, or ask for no limit", controller)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(s.Value)
+	return errors.Join(err, f.Close())
 }
 
 // Enter moves a process, with all its threads, into a group of every hierarchy.

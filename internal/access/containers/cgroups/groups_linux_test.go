@@ -3,8 +3,14 @@
 package cgroups
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestNothingIsEmptiedThatIsNotOurs guards the host: whoever names its root would
@@ -17,5 +23,141 @@ func TestNothingIsEmptiedThatIsNotOurs(t *testing.T) {
 	}
 	if err := (Host{}).Make("/a", "/b/c"); err == nil {
 		t.Error("a group was made below another than asked")
+	}
+}
+
+// stand makes files that stand for those of a kernel's groups.
+func stand(t *testing.T, dir string, files ...string) {
+	t.Helper()
+	for _, name := range files {
+		name, text, _ := strings.Cut(name, "=")
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// written are the files below a folder that hold something other than they did, by
+// their paths.
+func written(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(file string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || e.Name() == "cgroup.controllers" {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		if name, rerr := filepath.Rel(dir, file); rerr == nil && len(text) > 0 {
+			all[name] = string(text)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestControllersAreGivenDownToTheGroup has folders stand for groups: a kernel takes
+// one controller after the other, and a folder keeps what was written last.
+func TestControllersAreGivenDownToTheGroup(t *testing.T) {
+	const give = "+memory"
+	for name, tc := range map[string]struct {
+		above, group string
+		there        []string
+		want         map[string]string
+	}{
+		"by ourselves, from the root on": {
+			"/", "/capstan-x/one/container", []string{"", "capstan-x", "capstan-x/one"},
+			map[string]string{"cgroup.subtree_control": give, "capstan-x/cgroup.subtree_control": give, "capstan-x/one/cgroup.subtree_control": give},
+		},
+		"in what systemd gave, which has the rest to itself": {
+			"/capstan.slice/capstan-x-one.scope", "/capstan.slice/capstan-x-one.scope/container", []string{"", "capstan.slice", "capstan.slice/capstan-x-one.scope"},
+			map[string]string{"capstan.slice/capstan-x-one.scope/cgroup.subtree_control": give},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, at := range tc.there {
+				stand(t, filepath.Join(dir, at), "cgroup.controllers=cpu memory\n")
+			}
+			h := Host{Unified: true, Hierarchies: []Hierarchy{{Dir: dir, Type: "cgroup2"}}}
+			if err := h.Make(tc.above, tc.group); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, written(t, dir)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if info, err := os.Stat(filepath.Join(dir, tc.group)); err != nil || !info.IsDir() {
+				t.Errorf("the group: %v", err)
+			}
+		})
+	}
+}
+
+func TestLimitsAreWrittenWhereTheyAreKnown(t *testing.T) {
+	limits := Limits{Memory: 64 << 20, MilliCPU: 500}
+	type made struct {
+		files       []string
+		unified     bool
+		controllers []string // of version 1, a hierarchy each
+		want        map[string]string
+		err         string
+	}
+	for name, tc := range map[string]made{
+		"version 2": {
+			files: []string{"g/memory.max=max", "g/cpu.max=max 100000"}, unified: true,
+			want: map[string]string{"g/memory.max": "67108864", "g/cpu.max": "50000 100000"},
+		},
+		"version 2 without memory": {
+			files: []string{"g/cpu.max=max 100000"}, unified: true, want: map[string]string{"g/cpu.max": "max 100000"},
+			err: "limit control group /g: it has no controller memory: take that off the kernel's option cgroup_disable",
+		},
+		"version 1": {
+			files:       []string{"memory/g/memory.limit_in_bytes=0", "cpu/g/cpu.cfs_period_us=0", "cpu/g/cpu.cfs_quota_us=0"},
+			controllers: []string{"cpu", "memory"},
+			want:        map[string]string{"memory/g/memory.limit_in_bytes": "67108864", "cpu/g/cpu.cfs_period_us": "100000", "cpu/g/cpu.cfs_quota_us": "50000"},
+		},
+		"version 1 without cpu": {
+			files: []string{"memory/g/memory.limit_in_bytes=0"}, controllers: []string{"memory"},
+			want: map[string]string{"memory/g/memory.limit_in_bytes": "0"},
+			err:  "limit control group /g: the host has not mounted the controller: mount memory and cpu below",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			stand(t, dir, tc.files...)
+			h := Host{Unified: tc.unified}
+			if tc.unified {
+				h.Hierarchies = []Hierarchy{{Dir: dir, Type: "cgroup2"}}
+			}
+			for _, c := range tc.controllers {
+				h.Hierarchies = append(h.Hierarchies, Hierarchy{Dir: filepath.Join(dir, c), Type: "cgroup", Controllers: []string{c}})
+			}
+			err := h.Limit("/g", limits)
+			if (err == nil) != (tc.err == "") || err != nil && !strings.HasPrefix(err.Error(), tc.err) {
+				t.Errorf("got %v, want %q", err, tc.err)
+			}
+			if diff := cmp.Diff(tc.want, written(t, dir)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAGroupOfVersion1GetsWhatTheOneAboveHas(t *testing.T) {
+	dir := t.TempDir()
+	stand(t, dir, "cpuset.cpus=0-1\n", "cpuset.mems=0\n")
+	h := Host{Hierarchies: []Hierarchy{{Dir: dir, Type: "cgroup", Controllers: []string{"cpuset"}}}}
+	if err := h.Make("/", "/capstan-x/one"); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []string{"capstan-x", "capstan-x/one"} {
+		for file, want := range map[string]string{"cpuset.cpus": "0-1\n", "cpuset.mems": "0\n", "cgroup.clone_children": "1"} {
+			if text, err := os.ReadFile(filepath.Join(dir, at, file)); err != nil || string(text) != want {
+				t.Errorf("%s/%s has %q, %v, want %q", at, file, text, err, want)
+			}
+		}
 	}
 }

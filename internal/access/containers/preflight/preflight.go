@@ -27,6 +27,10 @@ type Facts struct {
 	Unified     bool
 	Groups      string // why control groups cannot be told
 	Controllers []string
+	// Occupied says that processes are in the group of version 2 that ours would
+	// be below: the kernel gives nothing on from there. At the root of a host it
+	// does, and where systemd gives groups out.
+	Occupied bool
 	// Instances is fs.inotify.max_user_instances, and Files the hard limit of
 	// open files.
 	Instances, Files int64
@@ -79,6 +83,12 @@ func Judge(f Facts) []Finding {
 			}
 			found = append(found, Finding{What: "there is no control group controller " + c, Remedy: remedy})
 		}
+	}
+	if f.Occupied {
+		found = append(found, Finding{
+			What:   "control groups cannot be divided: processes are in the one at /sys/fs/cgroup, which is that of a container",
+			Remedy: "move them into one below it, such as /sys/fs/cgroup/init, before capstan starts, or start capstan outside of the container",
+		})
 	}
 	if f.Instances < leastInstances {
 		found = append(found, Finding{

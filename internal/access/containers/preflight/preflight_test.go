@@ -33,6 +33,7 @@ func TestJudge(t *testing.T) {
 		"no memory controller": {with(func(f *Facts) { f.Controllers = []string{"cpu", "pids"} }), []string{
 			"!there is no control group controller memory",
 		}},
+		"in a container that gives nothing on": {with(func(f *Facts) { f.Occupied = true }), []string{"!control groups cannot be divided"}},
 		"low limits": {with(func(f *Facts) { f.Instances, f.Files, f.Resource = 128, 1024, false }), []string{
 			"root may have 128 inotify instances, which is enough for about 5", "a process may open 1024 files", "this process has no CAP_SYS_RESOURCE",
 		}},

@@ -89,8 +89,20 @@ func probeGroups(f *Facts) {
 		if h.Unified {
 			text, _ := os.ReadFile(filepath.Join(t.Dir, "cgroup.controllers")) // none, if it cannot be read
 			f.Controllers = append(f.Controllers, strings.Fields(string(text))...)
+			f.Occupied = occupied(t.Dir)
 		}
 	}
+}
+
+// occupied reports whether a group of version 2 has processes that keep it from
+// giving its controllers on. The root of a host may have some: it has no type.
+func occupied(dir string) bool {
+	if _, err := os.Stat(filepath.Join(dir, "cgroup.type")); err != nil {
+		return false
+	}
+	given, _ := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control")) // what is given was possible
+	text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	return err == nil && len(strings.TrimSpace(string(given))) == 0 && len(text) > 0
 }
 
 func hasResource() bool {
