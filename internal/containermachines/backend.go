@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/capstan-dev/capstan/internal/access/containers"
 	"github.com/capstan-dev/capstan/internal/access/host"
@@ -31,6 +32,7 @@ type Launcher interface {
 	Changes(ctx context.Context) <-chan string
 	ReadFile(name, path string, limit int64) ([]byte, error)
 	Watch(ctx context.Context, name, path string) (<-chan struct{}, error)
+	CheckNetwork(want containers.Network) ([]containers.Problem, error)
 	EnsureNetwork(ctx context.Context, want containers.Network) error
 	RemoveNetwork(ctx context.Context, name string) error
 	Sweep(ctx context.Context) error
@@ -60,7 +62,7 @@ type Endpoint interface {
 	Close(ctx context.Context) error
 }
 
-// Options are what a Backend needs. All but Log and Endings are required.
+// Options are what a Backend needs. All but Clock and Log are required.
 type Options struct {
 	// Dir keeps all of it; it is made if it is missing.
 	Dir string
@@ -74,6 +76,8 @@ type Options struct {
 	// Listen opens an endpoint; an error that is syscall.EADDRINUSE has another
 	// port tried.
 	Listen func(at netip.AddrPort) (Endpoint, error)
+	// Clock is when bootstrap data began, and how long it runs; nil is the real one.
+	Clock clock.WithDelayedExecution
 	// Log is told of what happens by itself.
 	Log logr.Logger
 }
@@ -85,6 +89,9 @@ const (
 	firstPort = 6443
 	// closing is how long an endpoint waits for its connections at the end.
 	closing = 500 * time.Millisecond
+	// patience is how long bootstrap data may run. All that kubeadm waits for takes
+	// less than 15 minutes by default; as much is left for what is there besides.
+	patience = 30 * time.Minute
 )
 
 // Backend is the container machines of one host.
@@ -125,6 +132,9 @@ type machine struct {
 func New(ctx context.Context, o Options) (*Backend, error) {
 	if o.Dir == "" || o.Launcher == nil || o.Images == nil || o.Taken == nil || o.Listen == nil {
 		return nil, errors.New("containermachines: Dir, Launcher, Images, Taken and Listen are required")
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
 	}
 	b := &Backend{o: o}
 	for _, dir := range []string{o.Dir, filepath.Join(o.Dir, clustersDir), filepath.Join(o.Dir, machinesDir)} {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,6 +21,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/containers"
 	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/containermachines/addresses"
 	"github.com/capstan-dev/capstan/internal/containermachines/outcome"
 )
 
@@ -34,7 +36,7 @@ func TestAMachineGoesFromNothingToDone(t *testing.T) {
 	changes := l.MachineChanges(t.Context())
 	s := l.machine()
 	want := host.MachineStatus{
-		Stage: host.Bootstrapping, Message: `cloud-init to run the bootstrap data; "capstan logs machine m0" shows its console`, ProviderID: "local://ns/demo/m0",
+		Stage: host.Bootstrapping, Message: `cloud-init to run the bootstrap data, since 2030-01-02T03:04:05Z and until 2030-01-02T03:34:05Z at most; "capstan logs machine m0" shows its console`, ProviderID: "local://ns/demo/m0",
 		Addresses: clusterv1.MachineAddresses{{Type: "Hostname", Address: "m0"}, {Type: "InternalIP", Address: "10.208.0.2"}},
 	}
 	if diff := cmp.Diff(want, s); diff != "" {
@@ -130,6 +132,69 @@ func TestAMachineWhoseDataFailsSaysWhyAndStaysFailed(t *testing.T) {
 	l.cluster()
 	if s := l.machine(); s.Stage != host.Failed || s.Message != want {
 		t.Errorf("after a restart: %+v", s)
+	}
+}
+
+// late is a machine whose bootstrap data does not end, when its time is almost up.
+func late(t *testing.T) (*lab, <-chan types.NamespacedName) {
+	t.Helper()
+	l := newLab(t)
+	l.cluster()
+	l.machine()
+	changes := l.MachineChanges(t.Context())
+	l.clock.Step(patience - time.Second)
+	if s := l.machine(); s.Stage != host.Bootstrapping {
+		t.Errorf("before its time is up: %+v", s)
+	}
+	log := filepath.Join(l.dir, "machines", l.container().Spec.Name, "var", outcome.Output)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(log), 0o755), os.WriteFile(log, []byte("waiting for hunter2\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	l.launcher.appears(outcome.Status, `{"v1": {"stage": "modules-final"}}`)
+	return l, changes
+}
+
+func TestBootstrapDataThatNeverEndsFailsInTheEnd(t *testing.T) {
+	t.Parallel()
+	l, changes := late(t)
+	l.clock.Step(time.Second)
+	awaitChange(t, changes)
+	const want = "the bootstrap data has run for 30m0s without making /run/cluster-api/bootstrap-success.complete: cloud-init is at its stage modules-final; the last lines of its commands:\nwaiting for [...]"
+	if s := l.machine(); s.Stage != host.Failed || s.Message != want {
+		t.Errorf("got %+v, want %q", s, want)
+	}
+	if l.clock.HasWaiters() {
+		t.Error("a timer is left")
+	}
+}
+
+func TestTimeGoesOnWhileTheProcessIsAwayAndBeginsAnewWithTheMachine(t *testing.T) {
+	t.Parallel()
+	l, _ := late(t)
+	l.restart()
+	l.clock.Step(time.Second)
+	l.cluster()
+	if s := l.machine(); s.Stage != host.Failed {
+		t.Errorf("after a restart of the process: %+v", s)
+	}
+	l, _ = late(t)
+	l.launcher.ends(0) // with the host
+	l.restart()
+	l.clock.Step(time.Second)
+	l.cluster()
+	if s := l.machine(); s.Stage != host.Bootstrapping || !strings.Contains(s.Message, "until 2030-01-02T04:04:05Z") {
+		t.Errorf("after a restart of the host: %+v", s)
+	}
+}
+
+func TestDataThatEndsAtTheLastMomentHasNotFailed(t *testing.T) {
+	t.Parallel()
+	l, changes := late(t)
+	l.launcher.appears(outcome.Sentinel, "success")
+	awaitChange(t, changes)
+	l.clock.Step(time.Hour)
+	if s := l.machine(); s.Stage != host.Done {
+		t.Errorf("got %+v", s)
 	}
 }
 
@@ -243,7 +308,7 @@ func TestDeletionLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatFailsHalfwayIsMadeAnew(t *testing.T) {
+func TestWhatFailsHalfwayLeavesNothingAndIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*lab, error){
 		"its files":     func(l *lab, err error) { l.images.err = err },
@@ -254,14 +319,19 @@ func TestWhatFailsHalfwayIsMadeAnew(t *testing.T) {
 			l := newLab(t)
 			l.cluster()
 			fail(l, syscall.ENOSPC)
-			if _, err := l.EnsureMachine(t.Context(), wantMachine()); !errors.Is(err, syscall.ENOSPC) || strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("got %v, want ENOSPC", err)
+			for range 2 {
+				_, err := l.EnsureMachine(t.Context(), wantMachine())
+				if !errors.Is(err, syscall.ENOSPC) || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), `free space on the disk of `+l.dir+`, such as by removing node images that no machine uses ("capstan image list"): it is tried again by itself`) {
+					t.Errorf("got %v, want ENOSPC, and what to do", err)
+				}
+				left, err := os.ReadDir(filepath.Join(l.dir, machinesDir))
+				if all, _ := l.launcher.List(); err != nil || len(left)+len(all)+len(l.images.used) > 0 {
+					t.Errorf("left are files %v, containers %v, images used by %v, %v", left, all, l.images.used, err)
+				}
 			}
-			l.restart()
-			l.cluster()
 			fail(l, nil)
-			if s := l.machine(); s.Stage != host.Bootstrapping {
-				t.Errorf("status %+v", s)
+			if s := l.machine(); s.Stage != host.Bootstrapping || !l.images.used[l.container().Spec.Name] {
+				t.Errorf("when there is room: status %+v, images used by %v", s, l.images.used)
 			}
 		})
 	}
@@ -343,6 +413,46 @@ func TestEndpointsOfAHost(t *testing.T) {
 	}
 	if err := l.CheckEndpoint(clusterv1.APIEndpoint{Host: "10.208.16.1", Port: 6444}); err != nil {
 		t.Errorf("a cluster may not be reached where it was put: %v", err)
+	}
+}
+
+func TestASubnetThatSomethingElseTookIsChangedAsLongAsItMay(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	// It came between the look and the making, or nobody told.
+	l.launcher.elsewhere = []netip.Prefix{netip.MustParsePrefix("10.208.0.0/16")}
+	if err := os.WriteFile(filepath.Join(l.dir, subnetFile), []byte(`{"subnet": "10.208.0.0/20"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.launcher.networks[networkName] = networkOf(netip.MustParsePrefix("10.208.0.0/20"))
+	l.taken = l.launcher.elsewhere
+	l.restart()
+	if at := l.cluster(); at != "10.209.0.1:6443" {
+		t.Errorf("the endpoint is %s", at)
+	}
+	l.machine()
+	l.launcher.elsewhere = append(l.launcher.elsewhere, netip.MustParsePrefix("10.209.0.0/16"))
+	l.restart()
+	_, err := l.EnsureCluster(t.Context(), wantCluster)
+	const want = "addresses 10.209.0.0/20 overlap 10.209.0.0/16, which link tun0 of this host has, and machines have them already: remove what has them elsewhere, or delete all Clusters of container machines to have others chosen"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+	if err := l.DeleteCluster(t.Context(), wantCluster); err != nil {
+		t.Error(err)
+	}
+	l.taken = l.launcher.elsewhere
+	if at := l.cluster(); at != "10.210.0.1:6443" {
+		t.Errorf("afterwards the endpoint is %s", at)
+	}
+}
+
+func TestAHostWithoutAFreeSubnetSaysSo(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.taken = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/1"), netip.MustParsePrefix("128.0.0.0/1")}
+	if _, err := l.EnsureCluster(t.Context(), wantCluster); !errors.Is(err, addresses.ErrNoSubnet) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -32,7 +32,7 @@ func (b *Backend) CheckEndpoint(at clusterv1.APIEndpoint) error {
 func (b *Backend) EnsureCluster(ctx context.Context, want host.Cluster) (clusterv1.APIEndpoint, error) {
 	at, err := b.openCluster(ctx, want, !want.Made)
 	if err != nil {
-		return clusterv1.APIEndpoint{}, fmt.Errorf("container cluster %s: %w", want.NamespacedName, err)
+		return clusterv1.APIEndpoint{}, fmt.Errorf("container cluster %s: %w", want.NamespacedName, b.full(err))
 	}
 	return at, nil
 }
@@ -94,25 +94,65 @@ func (b *Backend) openCluster(ctx context.Context, want host.Cluster, mayMake bo
 // ensureNetwork makes the network of all machines, in a subnet that is chosen when
 // there is the first cluster. Called with the lock.
 func (b *Backend) ensureNetwork(ctx context.Context) error {
-	if !b.subnet.IsValid() {
-		taken, err := b.o.Taken()
+	problem := ""
+	if b.subnet.IsValid() {
+		found, err := b.o.Launcher.CheckNetwork(networkOf(b.subnet))
 		if err != nil {
-			return fmt.Errorf("look which networks the host has: %w", err)
+			return fmt.Errorf("check the network of machines: %w", err)
 		}
-		subnet, err := addresses.Subnet(taken)
-		if err != nil {
+		if len(found) > 0 {
+			problem = found[0].What
+		}
+	}
+	switch {
+	case problem != "" && len(b.clusters) > 0:
+		return fmt.Errorf("%s, and machines have them already: remove what has them elsewhere, or delete all Clusters of container machines to have others chosen", problem)
+	case problem != "" || !b.subnet.IsValid(): // nobody has been told the subnet yet
+		if err := b.chooseSubnet(ctx); err != nil {
 			return err
 		}
-		if err := writeJSON(filepath.Join(b.o.Dir, subnetFile), subnetRecord{subnet}); err != nil {
-			return fmt.Errorf("keep the subnet of machines: %w", err)
-		}
-		b.subnet = subnet
 	}
-	network := containers.Network{Name: networkName, Address: netip.PrefixFrom(addresses.Gateway(b.subnet), b.subnet.Bits())}
-	if err := b.o.Launcher.EnsureNetwork(ctx, network); err != nil {
+	if err := b.o.Launcher.EnsureNetwork(ctx, networkOf(b.subnet)); err != nil {
 		return fmt.Errorf("make the network of machines: %w", err)
 	}
 	return nil
+}
+
+func networkOf(subnet netip.Prefix) containers.Network {
+	return containers.Network{Name: networkName, Address: netip.PrefixFrom(addresses.Gateway(subnet), subnet.Bits())}
+}
+
+// chooseSubnet chooses the first that nothing of the host has, in place of one that
+// something has taken since. Called with the lock.
+func (b *Backend) chooseSubnet(ctx context.Context) error {
+	taken, err := b.o.Taken()
+	if err != nil {
+		return fmt.Errorf("look which networks the host has: %w", err)
+	}
+	if b.subnet.IsValid() {
+		taken = append(taken, b.subnet)
+		if err := b.forgetSubnet(ctx); err != nil {
+			return err
+		}
+	}
+	subnet, err := addresses.Subnet(taken)
+	if err != nil {
+		return err
+	}
+	if err := writeJSON(filepath.Join(b.o.Dir, subnetFile), subnetRecord{subnet}); err != nil {
+		return fmt.Errorf("keep the subnet of machines: %w", err)
+	}
+	b.subnet = subnet
+	return nil
+}
+
+// forgetSubnet removes the network of machines. Called with the lock.
+func (b *Backend) forgetSubnet(ctx context.Context) error {
+	if err := b.o.Launcher.RemoveNetwork(ctx, networkName); err != nil {
+		return fmt.Errorf("remove the network of machines: %w", err)
+	}
+	b.subnet = netip.Prefix{}
+	return removeFile(filepath.Join(b.o.Dir, subnetFile))
 }
 
 // listen opens the endpoint of a cluster. One that has no port gets the first that is
@@ -234,9 +274,5 @@ func (b *Backend) deleteCluster(ctx context.Context, which host.Cluster) error {
 	if len(b.clusters) > 0 {
 		return nil
 	}
-	if err := b.o.Launcher.RemoveNetwork(ctx, networkName); err != nil {
-		return fmt.Errorf("remove the network of machines: %w", err)
-	}
-	b.subnet = netip.Prefix{}
-	return removeFile(filepath.Join(b.o.Dir, subnetFile))
+	return b.forgetSubnet(ctx)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/containers"
@@ -25,14 +26,15 @@ import (
 
 // launcher pretends to run containers. It outlives backends, as containers do.
 type launcher struct {
-	mu       sync.Mutex
-	all      map[string]*containers.Status
-	files    map[string]string // by container and path
-	watches  map[string][]chan struct{}
-	changes  chan string
-	networks map[string]containers.Network
-	starts   int
-	err      error // of Create
+	mu        sync.Mutex
+	all       map[string]*containers.Status
+	files     map[string]string // by container and path
+	watches   map[string][]chan struct{}
+	changes   chan string
+	networks  map[string]containers.Network
+	starts    int
+	err       error          // of Create
+	elsewhere []netip.Prefix // that another link of the host has
 }
 
 func newLauncher() *launcher {
@@ -107,9 +109,21 @@ func (l *launcher) Watch(_ context.Context, name, path string) (<-chan struct{},
 	return c, nil
 }
 
+func (l *launcher) CheckNetwork(want containers.Network) (found []containers.Problem, _ error) {
+	for _, p := range l.elsewhere {
+		if p.Overlaps(want.Address.Masked()) {
+			found = append(found, containers.Problem{What: "addresses " + want.Address.Masked().String() + " overlap " + p.String() + ", which link tun0 of this host has"})
+		}
+	}
+	return found, nil
+}
+
 func (l *launcher) EnsureNetwork(_ context.Context, want containers.Network) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if had, ok := l.networks[want.Name]; ok && had != want {
+		return errors.New("remove it first")
+	}
 	l.networks[want.Name] = want
 	return want.Validate()
 }
@@ -182,12 +196,16 @@ type lab struct {
 	endpoints []*endpoint
 	busy      []uint16 // ports of others
 	taken     []netip.Prefix
+	clock     *testclock.FakeClock
 	*Backend
 }
 
+// began is when labs begin.
+var began = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{t: t, dir: t.TempDir(), launcher: newLauncher(), images: &images{used: map[string]bool{}}}
+	l := &lab{t: t, dir: t.TempDir(), launcher: newLauncher(), images: &images{used: map[string]bool{}}, clock: testclock.NewFakeClock(began)}
 	l.open()
 	return l
 }
@@ -196,7 +214,7 @@ func newLab(t *testing.T) *lab {
 func (l *lab) open() {
 	l.t.Helper()
 	b, err := New(l.t.Context(), Options{
-		Dir: l.dir, Launcher: l.launcher, Images: l.images, Host: seed.Host{CgroupV1: true},
+		Dir: l.dir, Launcher: l.launcher, Images: l.images, Host: seed.Host{CgroupV1: true}, Clock: l.clock,
 		Taken: func() ([]netip.Prefix, error) { return l.taken, nil },
 		Listen: func(at netip.AddrPort) (Endpoint, error) {
 			if slices.Contains(l.busy, at.Port()) {

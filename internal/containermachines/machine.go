@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -66,7 +67,7 @@ func memoryOf(spec infrav1.LocalMachineSpec) int64 {
 func (b *Backend) EnsureMachine(ctx context.Context, want host.Machine) (host.MachineStatus, error) {
 	s, err := b.ensureMachine(ctx, want)
 	if err != nil {
-		return host.MachineStatus{}, fmt.Errorf("container machine %s: %w", want.NamespacedName, err)
+		return host.MachineStatus{}, fmt.Errorf("container machine %s: %w", want.NamespacedName, b.full(err))
 	}
 	return s, nil
 }
@@ -101,6 +102,12 @@ func (b *Backend) ensureMachine(ctx context.Context, want host.Machine) (host.Ma
 		// started over and over.
 		return host.MachineStatus{}, fmt.Errorf("it stopped by itself with exit code %d%s: delete its Machine for another one, or start this program again to have it started", now.ExitCode, because(now.Message))
 	default: // it is new, or the host was started again
+		if !m.Done && m.Failed == "" {
+			m.Began = b.o.Clock.Now().UTC()
+			if err := b.keep(m); err != nil {
+				return host.MachineStatus{}, err
+			}
+		}
 		if err := b.o.Launcher.Start(ctx, m.name); err != nil {
 			return host.MachineStatus{}, fmt.Errorf("start its container: %w", err)
 		}
@@ -110,6 +117,14 @@ func (b *Backend) ensureMachine(ctx context.Context, want host.Machine) (host.Ma
 		}
 	}
 	return b.status(m, now)
+}
+
+// full adds to an error what can be done if it is that the disk is full.
+func (b *Backend) full(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: free space on the disk of %s, such as by removing node images that no machine uses (\"capstan image list\"): it is tried again by itself", err, b.o.Dir)
+	}
+	return err
 }
 
 func because(message string) string {
@@ -196,7 +211,7 @@ func uuid(digits string) string {
 
 // create makes all that a machine begins with. What an earlier try has left is made
 // anew: nothing of it has run. Called with the machine's lock.
-func (b *Backend) create(ctx context.Context, m *machine, want host.Machine) error {
+func (b *Backend) create(ctx context.Context, m *machine, want host.Machine) (err error) {
 	if len(want.BootstrapData) == 0 {
 		return errors.New("it has no bootstrap data")
 	}
@@ -207,6 +222,11 @@ func (b *Backend) create(ctx context.Context, m *machine, want host.Machine) err
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.undo(context.WithoutCancel(ctx), m, image))
+		}
+	}()
 	if err := image.Use(m.name); err != nil {
 		return fmt.Errorf("use node image %s: %w", image.ID, err)
 	}
@@ -231,7 +251,20 @@ func (b *Backend) create(ctx context.Context, m *machine, want host.Machine) err
 		return fmt.Errorf("make its container: %w", err)
 	}
 	m.Created = true
-	return b.keep(m)
+	if err := b.keep(m); err != nil {
+		m.Created = false
+		return err
+	}
+	return nil
+}
+
+// undo leaves nothing of a machine that could not be made. Called with its lock.
+func (b *Backend) undo(ctx context.Context, m *machine, image Image) error {
+	m.Image = ""
+	if err := errors.Join(b.o.Launcher.Remove(ctx, m.name), os.RemoveAll(b.folder(m.name)), image.Release(m.name)); err != nil {
+		return fmt.Errorf("remove what was made of it: %w", err)
+	}
+	return nil
 }
 
 // seeded is a machine as package seed knows it.

@@ -47,7 +47,7 @@ func (b *Backend) status(m *machine, now containers.Status) (host.MachineStatus,
 	case m.Done:
 		s.Stage, s.Message = host.Done, "machine runs as container "+m.name
 	case now.State == containers.Running:
-		s.Stage, s.Message = host.Bootstrapping, outcome.Waiting(m.Name)
+		s.Stage, s.Message = host.Bootstrapping, outcome.Waiting(m.Name, m.Began, patience)
 	}
 	return s, nil
 }
@@ -64,15 +64,21 @@ func (b *Backend) observe(m *machine) error {
 	}
 	if done == nil {
 		result, err := b.there(m.name, outcome.Result, maxResult)
-		if err != nil || result == nil {
+		if err != nil || result == nil && !b.late(m) {
 			return err
 		}
 		// It may have ended well in between.
 		if done, err = b.there(m.name, outcome.Sentinel, maxSentinel); err != nil {
 			return err
 		}
-		if done == nil {
-			m.Failed = b.failure(m, result)
+		if done == nil && result != nil {
+			m.Failed = b.failure(m, func(output, data []byte) string { return outcome.Failure(result, output, data) })
+		} else if done == nil {
+			status, err := b.there(m.name, outcome.Status, maxResult)
+			if err != nil {
+				return err
+			}
+			m.Failed = b.failure(m, func(output, data []byte) string { return outcome.Late(patience, status, output, data) })
 		}
 	}
 	m.Done = done != nil
@@ -84,6 +90,9 @@ func (b *Backend) observe(m *machine) error {
 	m.watched = nil
 	return nil
 }
+
+// late reports whether the bootstrap data of a machine has had its time.
+func (b *Backend) late(m *machine) bool { return !b.o.Clock.Now().Before(m.Began.Add(patience)) }
 
 // there reads a file of a machine; nil if it is not there, and never nil if it is.
 func (b *Backend) there(name, path string, limit int64) ([]byte, error) {
@@ -100,10 +109,17 @@ func (b *Backend) there(name, path string, limit int64) ([]byte, error) {
 }
 
 // watch publishes the machine when one of the files may have appeared that tell what
-// became of its bootstrap data. Called with the machine's lock.
+// became of its bootstrap data, and when that has had its time. Called with the
+// machine's lock.
 func (b *Backend) watch(m *machine) error {
 	if m.watched != nil {
 		return nil
+	}
+	if m.Began.IsZero() { // its record is of an earlier version
+		m.Began = b.o.Clock.Now().UTC()
+		if err := b.keep(m); err != nil {
+			return err
+		}
 	}
 	ctx, cancel := context.WithCancel(b.ctx)
 	key := m.key()
@@ -127,22 +143,28 @@ func (b *Backend) watch(m *machine) error {
 			}
 		})
 	}
-	m.watched = cancel
+	timer := b.o.Clock.AfterFunc(m.Began.Add(patience).Sub(b.o.Clock.Now()), func() { b.machines.Publish(key) })
+	m.watched = func() {
+		timer.Stop()
+		cancel()
+	}
 	return nil
 }
 
-// failure says why the bootstrap data of a machine failed, and nothing of the data.
-func (b *Backend) failure(m *machine, result []byte) string {
+// failure says why the bootstrap data of a machine failed, and nothing of the data,
+// from the end of what its commands wrote and the data itself.
+func (b *Backend) failure(m *machine, say func(output, data []byte) string) string {
+	const unknown = "its bootstrap data failed, and what it wrote cannot be told, since the data itself cannot be read"
 	inVar, err := os.OpenRoot(filepath.Join(b.folder(m.name), varDir))
 	if err != nil {
-		return outcome.Failure(result, nil, nil)
+		return unknown
 	}
 	defer func() { _ = inVar.Close() }() // only read
 	data, err := inVar.ReadFile("lib/cloud/seed/nocloud/user-data")
 	if err != nil {
-		return outcome.Failure(nil, nil, nil) // nobody can say what must be left out
+		return unknown // nobody can say what must be left out
 	}
-	return outcome.Failure(result, lastOf(inVar, outcome.Output), data)
+	return say(lastOf(inVar, outcome.Output), data)
 }
 
 // lastOf is the end of a file that a machine wrote; nothing if there is none that is

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -61,6 +62,7 @@ type machineRecord struct {
 	BootID       string     `json:"bootID"`
 	Image        string     `json:"image"`            // the ID of its node image
 	Created      bool       `json:"created"`          // its container was made once
+	Began        time.Time  `json:"began,omitzero"`   // when its bootstrap data was begun last
 	Done         bool       `json:"done,omitempty"`   // its bootstrap data has run
 	Failed       string     `json:"failed,omitempty"` // why that failed
 }

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -21,6 +22,8 @@ const (
 	Sentinel = "/run/cluster-api/bootstrap-success.complete"
 	// Result is written by cloud-init when it has nothing more to do.
 	Result = "/run/cloud-init/result.json"
+	// Status is how far cloud-init is.
+	Status = "/run/cloud-init/status.json"
 	// Output is what its commands wrote, in /var.
 	Output = "log/cloud-init-output.log"
 )
@@ -44,11 +47,40 @@ func Failure(result, output, data []byte) string {
 	} else if len(errs) > 0 {
 		message += ": " + hide(strings.Join(errs, "; "))
 	}
-	if lines := tail(string(output)); len(lines) > 0 {
-		message += "; the last lines of its commands:\n" + hide(strings.Join(lines, "\n"))
+	return bounded(message + lastLines(output, hide))
+}
+
+// Late says that bootstrap data has not ended in the time that it has, and what it
+// was at.
+func Late(had time.Duration, status, output, data []byte) string {
+	message := fmt.Sprintf("the bootstrap data has run for %s without making %s", had, Sentinel)
+	var s struct {
+		V1 struct {
+			Stage string `json:"stage"`
+		} `json:"v1"`
 	}
+	if json.Unmarshal(status, &s) == nil && stage.MatchString(s.V1.Stage) {
+		message += ": cloud-init is at its stage " + s.V1.Stage
+	}
+	return bounded(message + lastLines(output, secrets(data)))
+}
+
+// stage is what cloud-init calls one, such as modules-final. Whoever wrote it is not
+// trusted.
+var stage = regexp.MustCompile(`^[a-z]{1,12}(-[a-z]{1,12})?$`)
+
+// lastLines are what commands wrote last.
+func lastLines(output []byte, hide func(string) string) string {
+	lines := tail(string(output))
+	if len(lines) == 0 {
+		return ""
+	}
+	return "; the last lines of its commands:\n" + hide(strings.Join(lines, "\n"))
+}
+
+func bounded(message string) string {
 	if len(message) > maxBytes {
-		message = strings.ToValidUTF8(message[:maxBytes], "") + " ..."
+		return strings.ToValidUTF8(message[:maxBytes], "") + " ..."
 	}
 	return message
 }
@@ -134,7 +166,9 @@ func Mask(text string) string {
 	return long.ReplaceAllString(token.ReplaceAllString(text, hidden), hidden)
 }
 
-// Waiting says what a machine that runs its data is at.
-func Waiting(name string) string {
-	return fmt.Sprintf("cloud-init to run the bootstrap data; \"capstan logs machine %s\" shows its console", name)
+// Waiting says what a machine is at that runs its data since a time, and may for so
+// long.
+func Waiting(name string, since time.Time, patience time.Duration) string {
+	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+	return fmt.Sprintf("cloud-init to run the bootstrap data, since %s and until %s at most; \"capstan logs machine %s\" shows its console", at(since), at(since.Add(patience)), name)
 }

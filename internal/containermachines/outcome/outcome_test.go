@@ -5,6 +5,7 @@ package outcome
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 const data = `## template: jinja
@@ -65,5 +66,21 @@ func TestAFailureIsBounded(t *testing.T) {
 	got = Failure([]byte("{}"), []byte(strings.Repeat("word ", 10000)), nil)
 	if len(got) > maxBytes+4 {
 		t.Errorf("%d bytes", len(got))
+	}
+}
+
+func TestWhatIsLateTellsWhatItWasAt(t *testing.T) {
+	t.Parallel()
+	const ran = "the bootstrap data has run for 1m0s without making " + Sentinel
+	for name, tc := range map[string]struct{ status, output, want string }{
+		"nothing was written":          {"", "", ran},
+		"a stage":                      {`{"v1": {"stage": "init-local"}}`, "", ran + ": cloud-init is at its stage init-local"},
+		"none any more":                {`{"v1": {"stage": null}}`, "", ran},
+		"what cloud-init never writes": {`{"v1": {"stage": "a password: hunter2"}}`, "", ran},
+		"the last lines":               {`{"v1": {}}`, "waits for hunter2\n", ran + "; the last lines of its commands:\nwaits for [...]"},
+	} {
+		if got := Late(time.Minute, []byte(tc.status), []byte(tc.output), []byte(data)); got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
 	}
 }
