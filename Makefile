@@ -56,9 +56,11 @@ kills: ; CAPSTAN_KILLS=all go test -count 1 -timeout 0 -v -run TestATopologySurv
 # A fleet goes through many hours of chaos, not through a few.
 chaos: ; CAPSTAN_CHAOS_SEEDS=$${SEEDS:-100} CAPSTAN_CHAOS_SEED=$${SEED:-$$RANDOM} go test -count 1 -timeout 0 -v -run TestAFleetOutlivesChaos ./internal/sim
 
-# Real nodes on this host: needs root, and the node image of E2E_VERSION in E2E_IMAGES.
+# Real nodes on this host: needs root, and the node images of both versions in
+# E2E_IMAGES. Clusters are upgraded from the former.
 E2E_VERSION ?= v1.36.3
+E2E_FORMER_VERSION ?= v1.35.4
 E2E_IMAGES ?= $(HOME)/.local/share/capstan-containers/images
-e2e: ; CAPSTAN_E2E_IMAGES=$(E2E_IMAGES) CAPSTAN_E2E_VERSION=$(E2E_VERSION) go test -count 1 -timeout 0 -v ./internal/e2e/containers
+e2e: ; CAPSTAN_E2E_IMAGES=$(E2E_IMAGES) CAPSTAN_E2E_VERSION=$(E2E_VERSION) CAPSTAN_E2E_FORMER_VERSION=$(E2E_FORMER_VERSION) go test -count 1 -timeout 0 -v ./internal/e2e/containers
 
 clean: ; rm -rf bin dist dist.*

@@ -33,7 +33,7 @@ type PlaneOptions struct {
 	FeatureGates                                      features.Gates
 	SkipMigration                                     crdmigrator.Phases
 	MetricsAddress, PprofAddress                      string
-	InsecureDiagnostics                               bool
+	InsecureDiagnostics, UpdateInPlace                bool
 	ExtensionClientCertFile, ExtensionClientKeyFile   string
 	TracingEndpoint                                   string
 	Version                                           string
@@ -98,6 +98,7 @@ those that it runs with, and fails otherwise.`,
 	f := cmd.Flags()
 	f.StringVar(&o.SimulatedDir, "simulated-dir", env.DefaultSimulatedDir(), "folder that keeps simulated machines, for all planes of this host: a cluster can move between those that share it")
 	f.StringVar(&o.ContainersDir, "containers-dir", env.DefaultContainersDir(), "folder that keeps container machines and node images; root alone can run such machines, and one plane at a time those of a folder")
+	f.BoolVar(&o.UpdateInPlace, "update-in-place", false, "upgrade the Kubernetes of container machines where they are, as far as kubeadm can, and replace none for it")
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:6443", "address of the API server; port 0 takes a free one")
 	f.BoolVarP(&o.detach, "detach", "d", false, "run in the background; return when ready")
 	f.StringSliceVar(&o.EtcdServers, "etcd-servers", nil, "URLs of an etcd to use instead of the embedded one")
@@ -216,6 +217,9 @@ func (o upOptions) args() []string {
 	}
 	if o.InsecureDiagnostics {
 		args = append(args, "--insecure-diagnostics")
+	}
+	if o.UpdateInPlace {
+		args = append(args, "--update-in-place")
 	}
 	return args
 }

@@ -30,6 +30,7 @@ type Launcher interface {
 	Inspect(name string) (containers.Status, error)
 	List() ([]containers.Status, error)
 	Changes(ctx context.Context) <-chan string
+	Exec(ctx context.Context, name string, args []string, s containers.Streams) (int, error)
 	ReadFile(name, path string, limit int64) ([]byte, error)
 	Watch(ctx context.Context, name, path string) (<-chan struct{}, error)
 	CheckNetwork(want containers.Network) ([]containers.Problem, error)
@@ -43,6 +44,7 @@ type Image struct {
 	ID      string
 	Version string
 	Root    []string // read-only layers, topmost first
+	Var     string   // the template of /var
 	// MakeVar makes a folder, which is not there, the /var of a machine.
 	MakeVar func(dir string) error
 	// Use and Release say that a machine needs the image, and that it does not any
@@ -125,6 +127,7 @@ type machine struct {
 	watched func() // ends the watch of its bootstrap; nil if there is none
 	ran     bool   // its container was seen to run, or was started, in this process
 	gone    bool
+	update  *update // of its Kubernetes; nil if none was asked for in this process
 }
 
 // New finds what was made before. What runs goes on; what nothing belongs to is

@@ -60,11 +60,12 @@ type machineRecord struct {
 	Address      netip.Addr `json:"address"`
 	MachineID    string     `json:"machineID"`
 	BootID       string     `json:"bootID"`
-	Image        string     `json:"image"`            // the ID of its node image
-	Created      bool       `json:"created"`          // its container was made once
-	Began        time.Time  `json:"began,omitzero"`   // when its bootstrap data was begun last
-	Done         bool       `json:"done,omitempty"`   // its bootstrap data has run
-	Failed       string     `json:"failed,omitempty"` // why that failed
+	Image        string     `json:"image"`             // the ID of its node image
+	Version      string     `json:"version,omitempty"` // of Kubernetes, if it was updated in place
+	Created      bool       `json:"created"`           // its container was made once
+	Began        time.Time  `json:"began,omitzero"`    // when its bootstrap data was begun last
+	Done         bool       `json:"done,omitempty"`    // its bootstrap data has run
+	Failed       string     `json:"failed,omitempty"`  // why that failed
 }
 
 func (r machineRecord) key() types.NamespacedName {

@@ -74,7 +74,7 @@ func (i images) Find(wanted string) (containermachines.Image, error) {
 	if err != nil {
 		return containermachines.Image{}, err
 	}
-	return containermachines.Image{ID: found.ID, Version: found.Version, Root: found.Root, MakeVar: found.MakeVar, Use: found.Use, Release: found.Release}, nil
+	return containermachines.Image{ID: found.ID, Version: found.Version, Root: found.Root, Var: found.Var, MakeVar: found.MakeVar, Use: found.Use, Release: found.Release}, nil
 }
 
 // resolvConfs are the lists of name servers that the host uses itself; where

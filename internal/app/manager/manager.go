@@ -81,6 +81,9 @@ type Options struct {
 	// ContainersDir keeps container machines, which one manager of this host runs
 	// at a time; "" means that this one runs none.
 	ContainersDir string
+	// UpdateInPlace has container machines get another version of Kubernetes where
+	// they are, not by replacement.
+	UpdateInPlace bool
 	// SimulatedLinks is a folder of this manager alone, with a link to each cluster
 	// of theirs that it runs; "" means none.
 	SimulatedLinks string
@@ -229,6 +232,9 @@ func (m *Manager) Setup(ctx context.Context) error {
 		return err
 	}
 	if err := setupControllers(ctx, m.mgr, m.options, m.backends, m.workload, clock.RealClock{}); err != nil {
+		return err
+	}
+	if err := m.openHostUpdates(); err != nil {
 		return err
 	}
 	if m.webhooks != nil {

@@ -68,6 +68,9 @@ type Options struct {
 	// ContainersDir keeps container machines, for one plane of this host at a time;
 	// "" means that this one runs none.
 	ContainersDir string
+	// UpdateInPlace has container machines get another version of Kubernetes where
+	// they are, not by replacement.
+	UpdateInPlace bool
 	// Providers are the controllers to run; nil means all.
 	Providers []string
 	// FeatureGates are the features of them to have.
@@ -235,7 +238,7 @@ func (p *Plane) install(ctx context.Context, cfg *rest.Config, o Options) error 
 	}
 	m, err := manager.New(ctx, cfg, manager.Options{
 		Plane: true, APIServerCA: authority, Providers: o.Providers, FeatureGates: o.FeatureGates, SkipMigration: o.SkipMigration, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics,
-		SimulatedDir: cmp.Or(o.SimulatedDir, datadir.Dir(o.Dir).Simulated()), SimulatedLinks: datadir.Dir(o.Dir).Simulated(), ContainersDir: o.ContainersDir, Name: "the plane on " + o.Dir, Webhooks: manager.Webhooks{Listen: "127.0.0.1:0"}, Log: o.Log,
+		SimulatedDir: cmp.Or(o.SimulatedDir, datadir.Dir(o.Dir).Simulated()), SimulatedLinks: datadir.Dir(o.Dir).Simulated(), ContainersDir: o.ContainersDir, UpdateInPlace: o.UpdateInPlace, Name: "the plane on " + o.Dir, Webhooks: manager.Webhooks{Listen: "127.0.0.1:0"}, Log: o.Log,
 		ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
 		ExtensionPages: &p.pages, ServicesByEndpoints: true,
 	})

@@ -3,14 +3,10 @@
 package containers
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
-	"io/fs"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,163 +15,274 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
-
-// lab is a host with a plane.
-type lab struct {
-	t                 *testing.T
-	program           string
-	plane, containers string
-	version           string
-	process           *testenv.Process
+// TestAClusterOfContainerMachines does on one cluster what can be done on any: making
+// one takes most of the time.
+func TestAClusterOfContainerMachines(t *testing.T) {
+	l := newLab(t)
+	before := l.left(t)
+	c := l.create(t, "real", shape{flavor: "container", version: l.version, controlPlane: 1, workers: 2})
+	for _, part := range []struct {
+		name string
+		test func(*testing.T, *cluster)
+	}{
+		{"nodes are what they seem", nodesAreGenuine},
+		{"the network came as an add-on", networkIsAnAddon},
+		{"Pods reach each other across machines", podsReachEachOther},
+		{"a Pod shows its log and runs commands", podsAreLookedInto},
+		{"the console of a machine is shown", consoleIsShown},
+		{"machines outlive the plane", machinesOutliveThePlane},
+		{"a machine reboots", machineReboots},
+		{"a control plane reboots", controlPlaneReboots},
+		{"a pool is scaled", poolIsScaled},
+		{"a machine that was killed is replaced", killedMachineIsReplaced},
+	} {
+		t.Run(strings.ReplaceAll(part.name, " ", "-"), func(t *testing.T) { part.test(t, c) })
+	}
+	c.leavesNothing(t, before)
 }
 
-// newLab skips where such machines cannot run.
-func newLab(t *testing.T) *lab {
-	t.Helper()
-	images, version := os.Getenv("CAPSTAN_E2E_IMAGES"), os.Getenv("CAPSTAN_E2E_VERSION")
-	if images == "" || version == "" {
-		t.Skip("CAPSTAN_E2E_IMAGES names no folder of node images, and CAPSTAN_E2E_VERSION no version of them: make e2e sets both")
-	}
-	if os.Geteuid() != 0 {
-		t.Skip("container machines need root")
-	}
-	// Hard links do not leave a file system.
-	dir, err := os.MkdirTemp(filepath.Dir(images), "e2e-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	l := &lab{t: t, program: testenv.Binary(t), plane: filepath.Join(dir, "plane"), containers: filepath.Join(dir, "containers"), version: version}
-	if err := os.Mkdir(l.containers, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(images, filepath.Join(l.containers, "images")); err != nil {
-		t.Fatal(err)
-	}
-	l.up()
-	return l
-}
-
-func (l *lab) up() {
-	l.t.Helper()
-	p, err := testenv.Up(l.t, "--data-dir="+l.plane, "--simulated-dir="+l.plane+"/simulated", "--containers-dir="+l.containers, "--listen=127.0.0.1:0")
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	l.process = p
-}
-
-// run runs a command against the plane, and returns what it printed.
-func (l *lab) run(args ...string) string {
-	l.t.Helper()
-	var out, talk bytes.Buffer
-	cmd := exec.CommandContext(l.t.Context(), l.program, append(args, "--data-dir", l.plane)...)
-	cmd.Stdout, cmd.Stderr = &out, &talk
-	if err := cmd.Run(); err != nil {
-		l.t.Fatalf("capstan %s: %v\n%s%s", strings.Join(args, " "), err, talk.String(), out.String())
-	}
-	return out.String()
-}
-
-// supervisors are the processes that keep containers.
-func (l *lab) supervisors() (pids []int) {
-	l.t.Helper()
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
+func nodesAreGenuine(t *testing.T, c *cluster) {
+	out := c.do(t, "", "get", "nodes", "--output", `jsonpath={range .items[*]}{.metadata.name} {.spec.providerID} {.status.nodeInfo.machineID} {.status.nodeInfo.bootID} {.status.nodeInfo.containerRuntimeVersion}{"\n"}{end}`)
+	machines, boots := map[string]bool{}, map[string]bool{}
+	for line := range strings.Lines(out) {
+		f := strings.Fields(line)
+		if len(f) != 5 || f[1] != "local://default/real/"+f[0] || !strings.HasPrefix(f[4], "containerd://") {
+			t.Errorf("node %q", line)
 			continue
 		}
-		if cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); err == nil && strings.HasPrefix(cwd, l.containers+"/containers/") {
-			pids = append(pids, pid)
-		}
+		machines[f[2]], boots[f[3]] = true, true
 	}
-	return pids
+	if len(machines) != c.machines || len(boots) != c.machines {
+		t.Errorf("%d nodes share machine IDs or boot IDs:\n%s", c.machines, out)
+	}
 }
 
-// left is what the host has of the lab, as one text: links, mounts, groups, files.
-func (l *lab) left() string {
-	l.t.Helper()
-	var b strings.Builder
-	links, err := net.Interfaces()
-	if err != nil {
-		l.t.Fatal(err)
+func networkIsAnAddon(t *testing.T, c *cluster) {
+	if got := c.mgmt(t, "", "get", "clusterresourcesetbinding", c.name, "--output", "jsonpath={.spec.bindings[*].resources[*].applied}"); got != "true" {
+		t.Errorf("applied resources %q", got)
 	}
-	for _, i := range links {
-		fmt.Fprintln(&b, "link", i.Name)
+	if got := c.do(t, "", "get", "daemonset", "capstan-network", "--namespace", "kube-system", "--output", "jsonpath={.status.numberReady}"); got != fmt.Sprint(c.machines) {
+		t.Errorf("%s Pods of the network are ready, want %d", got, c.machines)
 	}
-	mounts, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	for line := range strings.Lines(string(mounts)) {
-		if strings.Contains(line, l.containers) {
-			b.WriteString("mount " + line)
-		}
-	}
-	identity, err := os.ReadFile(filepath.Join(l.containers, "containers", "identity"))
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	groups, err := filepath.Glob("/sys/fs/cgroup/*/*" + strings.TrimSpace(string(identity)) + "*/*")
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	for _, g := range groups {
-		if info, err := os.Stat(g); err == nil && info.IsDir() {
-			fmt.Fprintln(&b, "group", g)
-		}
-	}
-	for _, dir := range []string{"containers/containers", "machines/machines", "machines/clusters"} {
-		err := filepath.WalkDir(filepath.Join(l.containers, dir), func(path string, e fs.DirEntry, err error) error {
-			if err == nil && !e.IsDir() {
-				fmt.Fprintln(&b, "file", path)
-			}
-			return err
-		})
-		if err != nil {
-			l.t.Fatal(err)
-		}
-	}
-	for range l.supervisors() {
-		fmt.Fprintln(&b, "process")
-	}
-	return b.String()
 }
 
-func TestAClusterOfContainerMachinesLivesAndLeavesNothing(t *testing.T) {
-	l := newLab(t)
-	before := l.left()
-	l.run("create", "cluster", "real", "--flavor", "container", "--kubernetes-version", l.version, "--control-plane-machine-count", "1", "--worker-machine-count", "2")
-	if nodes := l.run("get", "nodes", "real"); strings.Count(nodes, " Ready ") != 3 {
-		t.Errorf("nodes, want three that are ready:\n%s", nodes)
+func podsReachEachOther(t *testing.T, c *cluster) {
+	pods := c.web(t, "reach", 2)
+	if pods[0].node == pods[1].node {
+		t.Fatalf("both Pods are on %s", pods[0].node)
 	}
-	running := l.supervisors()
-	if len(running) != 3 {
-		t.Errorf("containers of processes %v, want three", running)
+	c.reachEachOther(t, "reach", pods)
+}
+
+func podsAreLookedInto(t *testing.T, c *cluster) {
+	p := c.web(t, "look", 2)[0]
+	if got := c.do(t, "", "exec", "--namespace", "look", p.name, "--", "cat", "/tmp/index.html"); got != p.name+"\n" {
+		t.Errorf("a command printed %q", got)
 	}
-	if err := l.process.Stop(); err != nil {
+	if _, err := c.try(t.Context(), "", "exec", "--namespace", "look", p.name, "--", "sh", "-c", "exit 7"); err == nil || !strings.Contains(err.Error(), "exit status 7") {
+		t.Errorf("a command that fails: %v", err)
+	}
+	testenv.Eventually(t, func() error {
+		out, err := c.try(t.Context(), "", "logs", "--namespace", "look", p.name)
+		if err == nil && !strings.Contains(out, `"GET / HTTP/1.1" 200`) {
+			err = fmt.Errorf("log %q", out)
+		}
+		return err
+	})
+}
+
+func consoleIsShown(t *testing.T, c *cluster) {
+	node := c.oneOf(t, workers)
+	out, err := tryCommand(t.Context(), "", c.program, "logs", "machine", node, "--containers-dir", c.containers)
+	if err != nil || !strings.Contains(out, "Welcome to") || !strings.Contains(out, "This node has joined the cluster") {
+		t.Errorf("console, %v:\n%s", err, out)
+	}
+}
+
+func machinesOutliveThePlane(t *testing.T, c *cluster) {
+	pods := c.web(t, "outlive", 2)
+	running := c.supervisors(t)
+	if len(running) != c.machines {
+		t.Errorf("containers %v, want %d", running, c.machines)
+	}
+	if err := c.process.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(running, l.supervisors()); diff != "" {
+	if diff := cmp.Diff(running, c.supervisors(t)); diff != "" {
 		t.Errorf("containers while the plane is away (-want +got):\n%s", diff)
 	}
-	l.up()
-	testenv.Eventually(t, func() error {
-		if nodes := l.run("get", "nodes", "real"); strings.Count(nodes, " Ready ") != 3 {
-			return fmt.Errorf("nodes, want three that are ready:\n%s", nodes)
+	c.up(t)
+	c.ready(t, c.version)
+	if diff := cmp.Diff(running, c.supervisors(t)); diff != "" {
+		t.Errorf("containers after the plane is back (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(pods, c.webPods(t, "outlive", 2), cmp.AllowUnexported(pod{})); diff != "" {
+		t.Errorf("Pods after the plane is back (-want +got):\n%s", diff)
+	}
+	c.reachEachOther(t, "outlive", pods)
+}
+
+func machineReboots(t *testing.T, c *cluster) {
+	pods := c.web(t, "reboot", 2)
+	c.reboot(t, pods[0].node)
+	testenv.Within(t, changing, func() error { // what the API server knows of its Pods is from before for a while
+		out, err := c.try(t.Context(), "", "get", "pod", pods[0].name, "--namespace", "reboot", "--output", "jsonpath={.status.containerStatuses[0].restartCount}")
+		if err == nil && out != "1" {
+			err = fmt.Errorf("the Pod was restarted %s times, want once", out)
+		}
+		return err
+	})
+	again := c.webPods(t, "reboot", 2)
+	if again[0].name != pods[0].name || again[1] != pods[1] {
+		t.Errorf("Pods %v, were %v", again, pods)
+	}
+	c.reachEachOther(t, "reboot", again)
+}
+
+func controlPlaneReboots(t *testing.T, c *cluster) {
+	c.do(t, "", "create", "configmap", "kept", "--from-literal", "what=this")
+	c.reboot(t, c.oneOf(t, controlPlanes))
+	if got := c.do(t, "", "get", "configmap", "kept", "--output", "jsonpath={.data.what}"); got != "this" {
+		t.Errorf("etcd has kept %q", got)
+	}
+	pods := c.web(t, "rebooted", 2)
+	c.reachEachOther(t, "rebooted", pods)
+}
+
+// reboot has a machine reboot by itself, and waits until its node is ready again.
+func (c *cluster) reboot(t *testing.T, node string) {
+	t.Helper()
+	was, supervisors := c.first(t, node), c.supervisors(t)
+	if was == 0 {
+		t.Fatalf("machine %s does not run", node)
+	}
+	c.inside(t, node, "systemctl", "reboot", "--no-block")
+	testenv.Within(t, changing, func() error {
+		if now := c.first(t, node); now == 0 || now == was {
+			return fmt.Errorf("machine %s has not begun anew: its first process is %d", node, now)
+		}
+		out, err := c.try(t.Context(), "", "get", "node", node, "--output", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
+		if err == nil && out != "True" {
+			err = fmt.Errorf("node %s is ready: %q", node, out)
+		}
+		return err
+	})
+	c.ready(t, c.version)
+	if diff := cmp.Diff(supervisors, c.supervisors(t)); diff != "" {
+		t.Errorf("containers after the reboot (-want +got):\n%s", diff)
+	}
+}
+
+// machinePool are workers of a cluster that are one object.
+const machinePool = `apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachinePool
+metadata: {name: real-pool}
+spec:
+  clusterName: real
+  replicas: 1
+  template:
+    spec:
+      clusterName: real
+      version: %s
+      bootstrap: {configRef: {apiGroup: bootstrap.cluster.x-k8s.io, kind: KubeadmConfig, name: real-pool}}
+      infrastructureRef: {apiGroup: infrastructure.capstan.dev, kind: LocalMachinePool, name: real-pool}
+---
+apiVersion: infrastructure.capstan.dev/v1beta2
+kind: LocalMachinePool
+metadata: {name: real-pool, labels: {cluster.x-k8s.io/cluster-name: real}}
+spec: {template: {container: {}}}
+---
+apiVersion: bootstrap.cluster.x-k8s.io/v1beta2
+kind: KubeadmConfig
+metadata: {name: real-pool, labels: {cluster.x-k8s.io/cluster-name: real}}
+spec:
+  joinConfiguration:
+    nodeRegistration:
+      name: '{{ ds.meta_data.local_hostname }}'
+      kubeletExtraArgs: [{name: provider-id, value: '{{ ds.meta_data.provider_id }}'}]
+`
+
+func poolIsScaled(t *testing.T, c *cluster) {
+	others := c.machines
+	defer func() { c.machines = others }()
+	c.mgmt(t, fmt.Sprintf(machinePool, c.version), "apply", "--filename", "-")
+	c.machines = others + 1
+	c.ready(t, c.version)
+	c.mgmt(t, "", "scale", "machinepool", "real-pool", "--replicas", "3")
+	c.machines = others + 3
+	c.ready(t, c.version)
+	c.poolHas(t, 3)
+	pods := c.web(t, "pool", 5)
+	c.reachEachOther(t, "pool", pods)
+	c.mgmt(t, "", "scale", "machinepool", "real-pool", "--replicas", "1")
+	c.machines = others + 1
+	c.ready(t, c.version)
+	c.poolHas(t, 1)
+	if running := c.supervisors(t); len(running) != c.machines {
+		t.Errorf("containers %v, want %d", running, c.machines)
+	}
+	c.mgmt(t, "", "delete", "machinepool", "real-pool", "--timeout", changing.String())
+	c.machines = others
+	c.ready(t, c.version)
+}
+
+// poolHas waits until the pool says that so many of its machines are ready.
+func (c *cluster) poolHas(t *testing.T, want int) {
+	t.Helper()
+	testenv.Within(t, changing, func() error {
+		got := c.mgmt(t, "", "get", "machinepool", "real-pool", "--output", "jsonpath={.status.readyReplicas} {.status.replicas}")
+		if got != fmt.Sprintf("%d %[1]d", want) {
+			return fmt.Errorf("replicas that are ready, and all: %q, want %d", got, want)
 		}
 		return nil
 	})
-	if diff := cmp.Diff(running, l.supervisors()); diff != "" {
-		t.Errorf("containers after the plane is back (-want +got):\n%s", diff)
+}
+
+const healthCheck = `apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachineHealthCheck
+metadata: {name: %s}
+spec:
+  clusterName: %[1]s
+  selector: {matchLabels: {cluster.x-k8s.io/cluster-name: %[1]s}}
+  checks:
+    unhealthyNodeConditions: [{type: Ready, status: Unknown, timeoutSeconds: 5}]
+`
+
+func killedMachineIsReplaced(t *testing.T, c *cluster) {
+	c.mgmt(t, fmt.Sprintf(healthCheck, c.name), "apply", "--filename", "-")
+	victim := c.oneOf(t, workers)
+	pods := c.replaced(t, victim, "killed", 2)
+	c.reachEachOther(t, "killed", pods)
+}
+
+// replaced kills a machine, and waits until another one is in its place and runs what
+// it ran.
+func (c *cluster) replaced(t *testing.T, victim, namespace string, workers int) []pod {
+	t.Helper()
+	c.web(t, namespace, workers)
+	c.kill(t, victim)
+	testenv.Within(t, changing, func() error {
+		nodes, err := c.nodes(t.Context(), c.version)
+		if err == nil && nodes[victim] != "" {
+			err = fmt.Errorf("node %s is still ready", victim)
+		}
+		return err
+	})
+	c.ready(t, c.version)
+	if running := slices.Sorted(maps.Keys(c.supervisors(t))); len(running) != c.machines || slices.ContainsFunc(running, func(name string) bool { return strings.HasPrefix(name, victim+"-") }) {
+		t.Errorf("containers %v, want %d without %s", running, c.machines, victim)
 	}
-	l.run("delete", "cluster", "real", "--yes")
-	if diff := cmp.Diff(before, l.left()); diff != "" {
-		t.Errorf("the host afterwards (-want +got):\n%s", diff)
+	return c.webPods(t, namespace, workers)
+}
+
+// kill ends the first process of a machine, and all others with it.
+func (c *cluster) kill(t *testing.T, machine string) {
+	t.Helper()
+	pid := c.first(t, machine)
+	if pid == 0 {
+		t.Fatal(errors.New("machine " + machine + " does not run"))
+	}
+	if _, err := tryCommand(t.Context(), "", "kill", "-KILL", fmt.Sprint(pid)); err != nil {
+		t.Fatal(err)
 	}
 }

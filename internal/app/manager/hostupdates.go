@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
+
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/extension/server"
+	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/hostupdates"
+)
+
+// openHostUpdates serves the extension that updates container machines in place, and
+// registers it, if that is asked for; else it takes a registration away that an
+// earlier process has made: rollouts would wait for it for ever.
+func (m *Manager) openHostUpdates() error {
+	updater, can := m.backends.Container.(host.Updater)
+	if !can || !m.options.callsExtensions() {
+		return nil
+	}
+	live, err := client.New(m.mgr.GetConfig(), client.Options{Scheme: m.mgr.GetScheme(), HTTPClient: m.mgr.GetHTTPClient()})
+	if err != nil {
+		return fmt.Errorf("set up updates of container machines: %w", err)
+	}
+	if !m.options.UpdateInPlace {
+		return m.mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error {
+			c := &runtimev1.ExtensionConfig{}
+			c.Name = hostupdates.Name
+			if err := live.Delete(ctx, c); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
+				return fmt.Errorf("remove ExtensionConfig %s: %w", c.Name, err)
+			}
+			return nil
+		}))
+	}
+	s, err := hostupdates.New(updater, server.Options{Log: m.options.Log.WithName("updates")})
+	if err != nil {
+		return fmt.Errorf("set up updates of container machines: %w", err)
+	}
+	return m.mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		ended := make(chan error, 1)
+		go func() {
+			err := s.Start(ctx)
+			cancel(err)
+			ended <- err
+		}()
+		select {
+		case <-s.Ready():
+		case err := <-ended:
+			return err
+		}
+		err := register(ctx, live, s)
+		if err != nil && ctx.Err() == nil {
+			cancel(nil)
+		} else {
+			err = nil
+		}
+		return errors.Join(err, <-ended)
+	}))
+}
+
+// register tells where the extension answers. Where it is asked, by its
+// namespaceSelector, and with what settings is for users to say.
+func register(ctx context.Context, live client.Client, s *server.Server) error {
+	c := &runtimev1.ExtensionConfig{}
+	c.Name = hostupdates.Name
+	_, err := controllerutil.CreateOrUpdate(ctx, live, c, func() error {
+		c.Spec.ClientConfig = s.ExtensionConfig(c.Name).Spec.ClientConfig
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("register ExtensionConfig %s: %w", c.Name, err)
+	}
+	return nil
+}
