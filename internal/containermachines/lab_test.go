@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -35,6 +36,9 @@ type launcher struct {
 	starts    int
 	err       error          // of Create
 	elsewhere []netip.Prefix // that another link of the host has
+	commands  []string       // by the names of their scripts
+	failing   string         // the command that fails
+	says      string         // what it writes then
 }
 
 func newLauncher() *launcher {
@@ -91,6 +95,38 @@ func (l *launcher) List() (all []containers.Status, _ error) {
 }
 
 func (l *launcher) Changes(context.Context) <-chan string { return l.changes }
+
+func (l *launcher) Exec(_ context.Context, name string, args []string, s containers.Streams) (int, error) {
+	if s.In != nil {
+		_, _ = io.Copy(io.Discard, s.In)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all[name] == nil {
+		return 0, containers.ErrNotFound
+	}
+	script := args[3] // after sh -c TEXT
+	l.commands = append(l.commands, script)
+	if script != l.failing {
+		return 0, nil
+	}
+	_, err := io.WriteString(s.Err, l.says)
+	return 1, err
+}
+
+// ran are the commands that were run.
+func (l *launcher) ran() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.commands)
+}
+
+// fails has a command fail.
+func (l *launcher) fails(command, says string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failing, l.says = command, says
+}
 
 func (l *launcher) ReadFile(name, path string, _ int64) ([]byte, error) {
 	l.mu.Lock()
@@ -159,18 +195,24 @@ func (l *launcher) ends(code int) {
 	}
 }
 
-// images is a host with one image.
+// images is a host with two images.
 type images struct {
+	at   string // where their layers are
 	used map[string]bool
 	err  error // of MakeVar
 }
 
 func (i *images) Find(wanted string) (Image, error) {
-	if wanted != "v1.36.3" && wanted != "sha256:1" {
+	id, version := "sha256:1", "v1.36.3"
+	switch wanted {
+	case id, version:
+	case "sha256:2", "v1.37.0":
+		id, version = "sha256:2", "v1.37.0"
+	default:
 		return Image{}, fmt.Errorf("there is no node image of %s", wanted)
 	}
 	return Image{
-		ID: "sha256:1", Version: "v1.36.3", Root: []string{"/images/node", "/images/root"},
+		ID: id, Version: version, Root: []string{i.at + "/node", i.at + "/root"}, Var: i.at + "/var",
 		MakeVar: func(dir string) error { return errors.Join(i.err, os.MkdirAll(filepath.Join(dir, "lib"), 0o755)) },
 		Use:     func(user string) error { i.used[user] = true; return nil },
 		Release: func(user string) error { delete(i.used, user); return nil },
@@ -205,7 +247,7 @@ var began = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{t: t, dir: t.TempDir(), launcher: newLauncher(), images: &images{used: map[string]bool{}}, clock: testclock.NewFakeClock(began)}
+	l := &lab{t: t, dir: t.TempDir(), launcher: newLauncher(), images: &images{at: "/images", used: map[string]bool{}}, clock: testclock.NewFakeClock(began)}
 	l.open()
 	return l
 }

@@ -28,6 +28,9 @@ const (
 	lastLines = 600
 )
 
+// errStopped is what sending to a machine ends with that reads no more.
+var errStopped = errors.New("the machine has stopped reading")
+
 // update is one that is under way, or has failed.
 type update struct {
 	version string
@@ -100,11 +103,18 @@ func (b *Backend) updateMachine(want host.Machine) (p host.Progress, err error) 
 // renew sends a machine what it needs of another image, and has it changed there.
 func (b *Backend) renew(ctx context.Context, m *machine, u *update, from, to Image) error {
 	read, write := io.Pipe()
-	b.running.Start(func() {
-		_ = write.CloseWithError(renewal.Send(write, renewal.Image{Node: from.Root[0], Var: from.Var}, renewal.Image{Node: to.Root[0], Var: to.Var})) // it never fails
-	})
+	sent := make(chan error, 1)
+	go func() {
+		err := renewal.Send(write, renewal.Image{Node: from.Root[0], Var: from.Var}, renewal.Image{Node: to.Root[0], Var: to.Var})
+		_ = write.CloseWithError(err) // it never fails
+		sent <- err
+	}()
 	err := b.execute(ctx, m.name, renewal.Receive(), read)
-	_ = read.CloseWithError(errors.New("the machine has stopped reading")) // it never fails
+	_ = read.CloseWithError(errStopped) // it never fails
+	// An archive that ends early is one to tar.
+	if sending := <-sent; sending != nil && (err == nil || !errors.Is(sending, errStopped)) {
+		err = sending
+	}
 	if err != nil {
 		return fmt.Errorf("copy Kubernetes to it: %w", err)
 	}
