@@ -4,8 +4,6 @@ package nodeimages
 
 import (
 	"archive/tar"
-	"bufio"
-	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/capstan-dev/capstan/internal/access/decompress"
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/steps"
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/tree"
 )
@@ -100,12 +99,12 @@ var limits = tree.Limits{Files: 200_000, Bytes: 10 << 30}
 // image only if its files have the digests of its manifest. Unless want is empty, it
 // must have that ID. That the image is there already is fine.
 func (s *Store) Import(ctx context.Context, r io.Reader, want string) (Image, error) {
-	in, err := decompress(r)
+	in, err := decompress.Reader(r)
 	if err != nil {
 		return Image{}, err
 	}
 	defer func() { _ = in.Close() }() // only read
-	dir, done, err := s.makeTemp()
+	dir, done, err := s.dir.Temp()
 	if err != nil {
 		return Image{}, err
 	}
@@ -188,33 +187,10 @@ func unpack(ctx context.Context, archive *tar.Reader, dir string) (err error) {
 	}
 }
 
-// maxWindow is what decompression may keep in memory; archives of export need 8 MiB.
-const maxWindow = 128 << 20
-
-// decompress tells the format by how the archive begins.
-func decompress(r io.Reader) (io.ReadCloser, error) {
-	buffered := bufio.NewReader(r)
-	start, err := buffered.Peek(4)
-	if err != nil {
-		return nil, fmt.Errorf("read the archive: %w", err)
-	}
-	switch {
-	case bytes.HasPrefix(start, []byte{0x1f, 0x8b}):
-		return gzip.NewReader(buffered)
-	case bytes.Equal(start, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		z, err := zstd.NewReader(buffered, zstd.WithDecoderMaxWindow(maxWindow))
-		if err != nil {
-			return nil, err
-		}
-		return z.IOReadCloser(), nil
-	}
-	return io.NopCloser(buffered), nil
-}
-
 // CacheSize returns how many bytes the steps of builds take on disk, those included
 // that are shared with images.
 func (s *Store) CacheSize() (int64, error) {
-	dir := filepath.Join(s.dir, cacheDir)
+	dir := s.dir.Join(cacheDir)
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return 0, nil
 	}
@@ -223,4 +199,4 @@ func (s *Store) CacheSize() (int64, error) {
 
 // ClearCache removes the outcomes of the steps of builds. If one runs, the error is
 // steps.ErrBusy.
-func (s *Store) ClearCache() error { return steps.Clear(filepath.Join(s.dir, cacheDir)) }
+func (s *Store) ClearCache() error { return steps.Clear(s.dir.Join(cacheDir)) }

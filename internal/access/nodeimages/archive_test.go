@@ -33,7 +33,7 @@ func TestAnImageTravels(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if left, err := os.ReadDir(filepath.Join(s.dir, tmpDir)); err != nil || len(left) > 0 {
+			if left, err := os.ReadDir(s.dir.Join("tmp")); err != nil || len(left) > 0 {
 				t.Errorf("what is left: %v, %v", left, err)
 			}
 		})
@@ -145,7 +145,7 @@ func TestAnArchiveIsNotTrusted(t *testing.T) {
 				t.Errorf("got %s, %v; want %q", got.ID, err, tc.want)
 			}
 			all, listed := s.List()
-			left, err := os.ReadDir(filepath.Join(s.dir, tmpDir))
+			left, err := os.ReadDir(s.dir.Join("tmp"))
 			if len(all)+len(left) > 0 || errors.Join(listed, err) != nil {
 				t.Errorf("what is there: %v, %v (%v, %v)", all, left, listed, err)
 			}

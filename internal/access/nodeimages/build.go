@@ -77,7 +77,7 @@ func (s *Store) build(ctx context.Context, o BuildOptions) (_ Image, err error) 
 	if err := o.check(); err != nil {
 		return Image{}, err
 	}
-	cache, err := steps.Open(filepath.Join(s.dir, cacheDir), o.Progress)
+	cache, err := steps.Open(s.dir.Join(cacheDir), o.Progress)
 	if err != nil {
 		return Image{}, err
 	}
@@ -235,7 +235,7 @@ func (b *builder) manifest(images []parts.Image) manifest {
 // assemble makes an image of the outcomes of steps. Their files are linked, so that
 // an image takes no space besides the cache.
 func (s *Store) assemble(ctx context.Context, m manifest, root, node, store steps.Outcome) (Image, error) {
-	dir, done, err := s.makeTemp()
+	dir, done, err := s.dir.Temp()
 	if err != nil {
 		return Image{}, err
 	}

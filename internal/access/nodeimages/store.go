@@ -15,40 +15,33 @@ import (
 	"strings"
 
 	"github.com/blang/semver/v4"
-	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/tree"
+	"github.com/capstan-dev/capstan/internal/access/storedir"
 )
 
 // Store keeps the images of a host in a folder. Several processes may use one at the
 // same time.
-type Store struct{ dir string }
+type Store struct{ dir storedir.Dir }
 
 // The folders of a Store.
 const (
 	imagesDir = "images" // by the digits of their IDs
 	cacheDir  = "cache"  // the steps of builds
-	tmpDir    = "tmp"    // what is being made or removed
-	lockFile  = "lock"
 )
 
 // Open returns the store of a folder, which is made if it is not there. Nobody but
 // its owner can enter it: images hold programs that run as their owner.
 func Open(dir string) (*Store, error) {
-	dir, err := filepath.Abs(dir)
+	d, err := storedir.Open(dir, imagesDir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open the store of node images: %w", err)
 	}
-	for _, d := range []string{dir, filepath.Join(dir, imagesDir), filepath.Join(dir, tmpDir)} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
-			return nil, fmt.Errorf("open the store of node images: %w", err)
-		}
-	}
-	return &Store{dir: dir}, nil
+	return &Store{dir: d}, nil
 }
 
 // Dir is the folder of the store.
-func (s *Store) Dir() string { return s.dir }
+func (s *Store) Dir() string { return string(s.dir) }
 
 // MissingError says that a store has no such image.
 type MissingError struct {
@@ -94,7 +87,7 @@ func (e *InUseError) Error() string {
 // List returns the images in the order of their versions, newest first. Damaged ones
 // are not among them: they are in the error, and the list is still good.
 func (s *Store) List() ([]Image, error) {
-	entries, err := os.ReadDir(filepath.Join(s.dir, imagesDir))
+	entries, err := os.ReadDir(s.dir.Join(imagesDir))
 	if err != nil {
 		return nil, fmt.Errorf("list node images: %w", err)
 	}
@@ -116,7 +109,7 @@ func (s *Store) List() ([]Image, error) {
 
 // loadNamed reads the image whose folder has a name.
 func (s *Store) loadNamed(name string) (Image, error) {
-	dir := filepath.Join(s.dir, imagesDir, name)
+	dir := s.dir.Join(imagesDir, name)
 	i, err := s.load(dir)
 	if err == nil && i.ID != "sha256:"+name {
 		err = fmt.Errorf("%s has digest %s", manifestFile, i.ID)
@@ -148,7 +141,7 @@ func (s *Store) Find(wanted string) (Image, error) {
 	case len(found) > 1:
 		return newest(found)
 	}
-	missing := &MissingError{Wanted: wanted, Dir: s.dir}
+	missing := &MissingError{Wanted: wanted, Dir: s.Dir()}
 	for _, i := range all {
 		missing.Versions = append(missing.Versions, i.Version)
 	}
@@ -183,9 +176,9 @@ func (i Image) Use(user string) error {
 	if err := checkUser(user); err != nil {
 		return err
 	}
-	return i.store.locked(func() error {
+	return i.store.dir.Locked(func() error {
 		if _, err := os.Stat(filepath.Join(i.dir, manifestFile)); err != nil {
-			return &MissingError{Wanted: i.ID, Dir: i.store.dir}
+			return &MissingError{Wanted: i.ID, Dir: i.store.Dir()}
 		}
 		if err := os.MkdirAll(filepath.Join(i.dir, usersDir), 0o700); err != nil {
 			return fmt.Errorf("use node image %s: %w", i.ID, err)
@@ -242,12 +235,12 @@ func (s *Store) Remove(ctx context.Context, wanted string) error {
 	if err != nil {
 		return err
 	}
-	trash, done, err := s.makeTemp()
+	trash, done, err := s.dir.Temp()
 	if err != nil {
 		return err
 	}
 	defer done()
-	err = s.locked(func() error {
+	err = s.dir.Locked(func() error {
 		names, err := users(dir)
 		if err != nil {
 			return err
@@ -273,72 +266,11 @@ func (s *Store) folderOf(wanted string) (string, error) {
 	if !digits.MatchString(short) {
 		return "", err
 	}
-	found, globbed := filepath.Glob(filepath.Join(s.dir, imagesDir, short+"*"))
+	found, globbed := filepath.Glob(s.dir.Join(imagesDir, short+"*"))
 	if globbed != nil || len(found) != 1 {
 		return "", err
 	}
 	return found[0], nil
-}
-
-// locked runs f while no other process changes who uses what.
-func (s *Store) locked(f func() error) (err error) {
-	lock, err := os.OpenFile(filepath.Join(s.dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
-	for { // a signal interrupts it
-		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
-			return errors.Join(err, f())
-		}
-	}
-}
-
-// makeTemp makes a folder for what is not an image yet, or no more. It is locked by
-// this process, and what a process left that has died is removed.
-func (s *Store) makeTemp() (dir string, done func(), err error) {
-	var f *os.File
-	err = s.locked(func() error { // a sweep must not see it before it is locked
-		if err := s.sweep(); err != nil {
-			return err
-		}
-		if dir, err = os.MkdirTemp(filepath.Join(s.dir, tmpDir), ""); err != nil {
-			return err
-		}
-		if f, err = os.Open(dir); err != nil {
-			return err
-		}
-		return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	})
-	if err != nil {
-		return "", nil, err
-	}
-	return dir, func() {
-		_ = os.RemoveAll(dir) // what stays is swept by the next
-		_ = f.Close()         // only locked
-	}, nil
-}
-
-// sweep removes what processes left that have died.
-func (s *Store) sweep() error {
-	entries, err := os.ReadDir(filepath.Join(s.dir, tmpDir))
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		dir := filepath.Join(s.dir, tmpDir, e.Name())
-		f, err := os.Open(dir)
-		if err != nil {
-			continue // its owner has just removed it
-		}
-		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			err = os.RemoveAll(dir)
-		}
-		if err = errors.Join(err, f.Close()); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // publish makes an image of a folder that has its three trees: it writes the
@@ -356,31 +288,14 @@ func (s *Store) publish(ctx context.Context, dir string, m manifest) (Image, err
 	if err != nil {
 		return Image{}, err
 	}
-	if err := writeSynced(filepath.Join(dir, manifestFile), text); err != nil {
+	if err := storedir.WriteFile(filepath.Join(dir, manifestFile), text); err != nil {
 		return Image{}, err
 	}
-	// What is unfinished on disk must not look whole after a power cut.
-	unix.Sync()
-	place := filepath.Join(s.dir, imagesDir, strings.TrimPrefix(id, "sha256:"))
-	err = s.locked(func() error {
-		if _, err := os.Stat(place); err == nil {
-			return nil
-		}
-		return os.Rename(dir, place)
-	})
-	if err != nil {
+	place := s.dir.Join(imagesDir, strings.TrimPrefix(id, "sha256:"))
+	if err := s.dir.Publish(dir, place); err != nil {
 		return Image{}, err
 	}
 	return s.loadNamed(filepath.Base(place))
-}
-
-func writeSynced(file string, text []byte) error {
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // parseVersion reads a version of Kubernetes as it is written in full.

@@ -26,7 +26,7 @@ func openStore(t *testing.T) *Store {
 // put makes a small image, whose text makes it another one.
 func put(t *testing.T, s *Store, version, text string) Image {
 	t.Helper()
-	dir, done, err := s.makeTemp()
+	dir, done, err := s.dir.Temp()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestAnImageThatIsUsedStays(t *testing.T) {
 	if _, err := os.Stat(i.dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("its folder is there: %v", err)
 	}
-	if left, err := os.ReadDir(filepath.Join(s.dir, tmpDir)); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(s.dir.Join("tmp")); err != nil || len(left) > 0 {
 		t.Errorf("what is left: %v, %v", left, err)
 	}
 	if _, ok := errors.AsType[*MissingError](i.Use("m3")); !ok {
@@ -230,34 +230,9 @@ func TestAVarSharesWhatNobodyWritesInPlace(t *testing.T) {
 	}
 }
 
-func TestWhatADeadProcessLeftIsRemoved(t *testing.T) {
-	t.Parallel()
-	s := openStore(t)
-	dead := filepath.Join(s.dir, tmpDir, "dead")
-	if err := os.MkdirAll(filepath.Join(dead, "image", "root"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	mine, done, err := s.makeTemp()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer done()
-	_, other, err := s.makeTemp()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other()
-	if _, err := os.Stat(dead); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("what nobody works in is there: %v", err)
-	}
-	if _, err := os.Stat(mine); err != nil {
-		t.Errorf("what somebody works in is gone: %v", err)
-	}
-}
-
 func TestTheStoreIsItsOwnersAlone(t *testing.T) {
 	t.Parallel()
-	info, err := os.Stat(openStore(t).dir)
+	info, err := os.Stat(openStore(t).Dir())
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("it is %v, %v; want 0700", info.Mode(), err)
 	}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package decompress reads archives of which nobody has said how they are
+// compressed.
+package decompress
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// maxWindow is what decompression may keep in memory. Who compresses for others
+// takes 8 MiB.
+const maxWindow = 128 << 20
+
+// Reader reads what r holds without its compression, gzip or Zstandard, which it
+// tells by how r begins. It does not close r.
+func Reader(r io.Reader) (io.ReadCloser, error) {
+	buffered := bufio.NewReader(r)
+	start, err := buffered.Peek(4)
+	if err != nil {
+		return nil, fmt.Errorf("read the archive: %w", err)
+	}
+	switch {
+	case bytes.HasPrefix(start, []byte{0x1f, 0x8b}):
+		return gzip.NewReader(buffered)
+	case bytes.Equal(start, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		z, err := zstd.NewReader(buffered, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			return nil, err
+		}
+		return z.IOReadCloser(), nil
+	}
+	return io.NopCloser(buffered), nil
+}

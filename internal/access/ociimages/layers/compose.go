@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package layers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Compose makes, in a folder that is empty, the root of an image from its unpacked
+// layers, lowest first. What a layer hides is hidden before the layer adds anything,
+// wherever in it that is said.
+func Compose(ctx context.Context, unpacked []string, dir string) (err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	if err := os.Chmod(dir, 0o755); err != nil { // whoever the Pod's user is enters
+		return err
+	}
+	c := &composer{root: root}
+	for _, layer := range unpacked {
+		c.layer = layer
+		for _, step := range []func(*entry) error{c.hide, c.add} {
+			err := readList(layer, func(e *entry) error {
+				if err := errors.Join(ctx.Err(), step(e)); err != nil {
+					return fmt.Errorf("%.200q: %w", e.Name, err)
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+type composer struct {
+	root  *os.Root
+	layer string // its folder
+}
+
+// hide removes what an entry hides.
+func (c *composer) hide(e *entry) error {
+	if e.Kind != whiteout && e.Kind != opaque {
+		return nil
+	}
+	within := string(e.Name)
+	if e.Kind == whiteout {
+		within = path.Dir(within)
+	}
+	dir, err := c.resolve(within, false)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if e.Kind == whiteout {
+		return c.root.RemoveAll(path.Join(dir, path.Base(string(e.Name))))
+	}
+	f, err := c.root.Open(dir)
+	if err != nil {
+		return err
+	}
+	names, err := f.Readdirnames(-1)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := c.root.RemoveAll(path.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add makes what an entry says. What was there gives way, but for a folder that is
+// named again.
+func (c *composer) add(e *entry) error {
+	if e.Kind == whiteout || e.Kind == opaque {
+		return nil
+	}
+	dir, err := c.resolve(path.Dir(string(e.Name)), true)
+	if err != nil {
+		return err
+	}
+	name := path.Join(dir, path.Base(string(e.Name)))
+	info, err := c.root.Lstat(name)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	again := err == nil && info.IsDir() && e.Kind == folder
+	if err == nil && !again {
+		if err := c.root.RemoveAll(name); err != nil {
+			return err
+		}
+	}
+	switch e.Kind {
+	case folder:
+		if !again {
+			if err := c.root.Mkdir(name, 0o700); err != nil {
+				return err
+			}
+		}
+		// Permissions come after the owner, whose change may take some away.
+		return errors.Join(c.own(name, e), c.root.Chmod(name, permissions(e)))
+	case file:
+		return c.link(dir, name, e)
+	case symlink:
+		return errors.Join(c.root.Symlink(string(e.Link), name), c.own(name, e))
+	case hardlink:
+		return c.same(name, string(e.Link))
+	}
+	return fmt.Errorf("the list of a layer has %q, which this version of Capstan does not know", e.Kind)
+}
+
+func (c *composer) own(name string, e *entry) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return c.root.Lchown(name, e.User, e.Group)
+}
+
+// link gives a file of the layer its name.
+func (c *composer) link(dir, name string, e *entry) error {
+	from := filepath.Join(c.layer, filesDir, strconv.Itoa(e.Number))
+	f, err := c.root.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = unix.Linkat(unix.AT_FDCWD, from, int(f.Fd()), path.Base(name), 0)
+	if err = errors.Join(err, f.Close()); errors.Is(err, unix.EMLINK) {
+		return c.copy(from, name, e)
+	}
+	if err != nil {
+		return &os.LinkError{Op: "link", Old: from, New: name, Err: err}
+	}
+	return nil
+}
+
+// copy is for what has more names than the file system allows.
+func (c *composer) copy(from, name string, e *entry) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }() // only read
+	out, err := c.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close(), c.own(name, e), c.root.Chmod(name, permissions(e)))
+}
+
+// same gives a second name to a file of the image.
+func (c *composer) same(name, to string) error {
+	dir, err := c.resolve(path.Dir(to), false)
+	if err != nil {
+		return fmt.Errorf("link to %.200q: %w", to, err)
+	}
+	to = path.Join(dir, path.Base(to))
+	info, err := c.root.Lstat(to)
+	if err != nil {
+		return fmt.Errorf("link to %.200q: %w", to, err)
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("link to %.200q, which is no file", to)
+	}
+	return c.root.Link(to, name)
+}
+
+// maxLinks is what Linux follows on one path.
+const maxLinks = 40
+
+// resolve returns where a folder of the image is, following links as a process does
+// whose root the image is: they begin at that root, or end there when they climb. A
+// folder that is missing is made, if it may be.
+func (c *composer) resolve(name string, create bool) (string, error) {
+	at, rest := ".", strings.Split(path.Clean(name), "/")
+	for links := 0; len(rest) > 0; {
+		part := rest[0]
+		rest = rest[1:]
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			at = path.Dir(at) // that of the root is the root
+			continue
+		}
+		next := path.Join(at, part)
+		info, err := c.root.Lstat(next)
+		switch {
+		case errors.Is(err, os.ErrNotExist) && create:
+			if err := c.root.Mkdir(next, 0o755); err != nil {
+				return "", err
+			}
+			if err := c.root.Chmod(next, 0o755); err != nil { // whatever the umask
+				return "", err
+			}
+			at = next
+		case err != nil:
+			return "", err
+		case info.IsDir():
+			at = next
+		case info.Mode()&os.ModeSymlink == 0:
+			return "", fmt.Errorf("%.200q on its way is no folder", next)
+		default:
+			if links++; links > maxLinks {
+				return "", errors.New("too many links are on its way")
+			}
+			target, err := c.root.Readlink(next)
+			if err != nil {
+				return "", err
+			}
+			if path.IsAbs(target) {
+				at = "."
+			}
+			rest = append(strings.Split(target, "/"), rest...)
+		}
+	}
+	return at, nil
+}

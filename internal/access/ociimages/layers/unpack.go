@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package layers unpacks the layers of container images, for whose contents nobody
+// vouches, and puts root folders together from them.
+//
+// A layer is unpacked into a list and numbered files, so that no name in it is the
+// name of anything here. Names count only when the root folder of an image is made,
+// below an os.Root: no name and no link leads out of it. Files are hard links to
+// those of their layer, so that what several images share is there once.
+package layers
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Limits bound what one layer may unfold to; 0 is nothing at all.
+type Limits struct {
+	// Files are folders, files, links and whiteouts.
+	Files int
+	// Bytes are those of the archive, and those of the contents of its files.
+	Bytes int64
+}
+
+// Layer is one that was unpacked.
+type Layer struct {
+	// Digest is that of the archive without its compression: "sha256:" and 64 digits.
+	Digest string
+	// Bytes are the contents of its files.
+	Bytes int64
+}
+
+// ErrTooLarge says that a layer exceeds its limits.
+var ErrTooLarge = errors.New("the layer unfolds to more than is accepted")
+
+const (
+	// maxName is the longest path that Linux takes, and maxPart its longest part.
+	maxName = 4096
+	maxPart = 255
+	// maxNames bounds all names of a layer: five times those of a large Debian.
+	maxNames = 64 << 20
+	// lastID is what owners beyond the range of a Pod become: the kernel shows such an
+	// owner so, too.
+	lastID = 65534
+)
+
+// The names by which a layer hides what is below it.
+const (
+	hides     = ".wh."
+	hidesAll  = ".wh..wh..opq"
+	hidesSelf = ".wh..wh." // what aufs keeps for itself
+)
+
+// Unpack unpacks a layer, an archive that is not compressed any more, into a folder
+// that is empty. It reads r to its end. Devices and pipes are left out, and so are
+// set-id bits and extended attributes: a Pod has no use for them.
+func Unpack(ctx context.Context, r io.Reader, dir string, l Limits) (Layer, error) {
+	if err := os.Mkdir(filepath.Join(dir, filesDir), 0o700); err != nil {
+		return Layer{}, err
+	}
+	entries, err := newList(dir)
+	if err != nil {
+		return Layer{}, err
+	}
+	sum := sha256.New()
+	bounded := &bounded{ctx: ctx, r: io.TeeReader(r, sum), left: l.Bytes}
+	u := &unpacker{dir: dir, limits: l, list: entries}
+	err = errors.Join(u.all(tar.NewReader(bounded)), entries.Close())
+	if err != nil {
+		return Layer{}, err
+	}
+	// What follows the end of the archive is a part of what has the digest.
+	if _, err := io.Copy(io.Discard, bounded); err != nil {
+		return Layer{}, fmt.Errorf("read the layer: %w", err)
+	}
+	return Layer{Digest: "sha256:" + hex.EncodeToString(sum.Sum(nil)), Bytes: l.Bytes - u.limits.Bytes}, nil
+}
+
+// bounded reads until it is told to stop, or too much has come.
+type bounded struct {
+	ctx  context.Context
+	r    io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if err := b.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := b.r.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, ErrTooLarge
+	}
+	return n, err
+}
+
+type unpacker struct {
+	dir     string
+	limits  Limits
+	list    *list
+	names   int // bytes
+	entries int
+}
+
+func (u *unpacker) all(archive *tar.Reader) error {
+	for {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read the layer: %w", err)
+		}
+		if err := u.add(h, archive); err != nil {
+			return fmt.Errorf("unpack %.200q: %w", h.Name, err)
+		}
+	}
+}
+
+func (u *unpacker) add(h *tar.Header, r io.Reader) error {
+	u.entries++
+	u.names += len(h.Name) + len(h.Linkname)
+	if u.entries > u.limits.Files || u.names > maxNames {
+		return ErrTooLarge
+	}
+	name, err := local(h.Name)
+	if err != nil {
+		return err
+	}
+	e := &entry{Name: []byte(name), Mode: h.Mode & 0o1777, User: owner(h.Uid), Group: owner(h.Gid)}
+	if base := path.Base(name); strings.HasPrefix(base, hides) {
+		return u.hide(e, path.Dir(name), base)
+	}
+	switch h.Typeflag {
+	case tar.TypeDir:
+		e.Kind = folder
+	case tar.TypeReg, tar.TypeGNUSparse, tar.TypeCont:
+		e.Kind, e.Number, e.Mode = file, u.entries, e.Mode&0o777
+		if err := u.content(e, h.ModTime, r); err != nil {
+			return err
+		}
+	case tar.TypeSymlink:
+		if h.Linkname == "" || len(h.Linkname) >= maxName || strings.ContainsRune(h.Linkname, 0) {
+			return errors.New("it is a link to what no link can name")
+		}
+		e.Kind, e.Link = symlink, []byte(h.Linkname)
+	case tar.TypeLink:
+		to, err := local(h.Linkname)
+		if err != nil {
+			return fmt.Errorf("link to %.200q: %w", h.Linkname, err)
+		}
+		e.Kind, e.Link = hardlink, []byte(to)
+	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo, tar.TypeXGlobalHeader:
+		return nil // a Pod has a /dev of its own
+	default:
+		return fmt.Errorf("entries of type %q are refused", h.Typeflag)
+	}
+	if name == "." {
+		if e.Kind != folder {
+			return errors.New("the root of an image is a folder")
+		}
+		return nil
+	}
+	return u.list.encoder.Encode(e)
+}
+
+// hide notes what an entry hides that only looks like a file.
+func (u *unpacker) hide(e *entry, dir, base string) error {
+	hidden := strings.TrimPrefix(base, hides)
+	switch {
+	case base == hidesAll:
+		e.Kind, e.Name = opaque, []byte(dir)
+	case strings.HasPrefix(base, hidesSelf):
+		return nil
+	case hidden == "" || hidden == "." || hidden == "..":
+		return errors.New("it hides nothing that has a name")
+	default:
+		e.Kind, e.Name = whiteout, []byte(path.Join(dir, hidden))
+	}
+	return u.list.encoder.Encode(e)
+}
+
+// content writes what a file holds.
+func (u *unpacker) content(e *entry, at time.Time, r io.Reader) (err error) {
+	name := filepath.Join(u.dir, filesDir, strconv.Itoa(e.Number))
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	// The size of a header is a promise, and a sparse file has more than comes in.
+	n, err := io.Copy(f, io.LimitReader(r, u.limits.Bytes+1))
+	if u.limits.Bytes -= n; err == nil && u.limits.Bytes < 0 {
+		err = ErrTooLarge
+	}
+	if err == nil && os.Geteuid() == 0 {
+		err = f.Chown(e.User, e.Group)
+	}
+	return errors.Join(err, f.Chmod(permissions(e)), f.Close(), os.Chtimes(name, at, at))
+}
+
+// local returns a name of an archive as one below its root: an absolute one is meant
+// so. One that climbs is refused, wherever it ends.
+func local(name string) (string, error) {
+	clean := path.Clean("./" + name)
+	switch {
+	case name == "" || strings.ContainsRune(name, 0):
+		return "", errors.New("this is no name")
+	case len(clean) >= maxName:
+		return "", fmt.Errorf("the name has more than %d bytes", maxName-1)
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		switch {
+		case part == "..":
+			return "", errors.New("the name leads out of the image")
+		case len(part) > maxPart:
+			return "", fmt.Errorf("a part of the name has more than %d bytes", maxPart)
+		}
+	}
+	return clean, nil
+}
+
+func owner(id int) int {
+	if id < 0 || id > lastID {
+		return lastID
+	}
+	return id
+}
+
+// permissions are those of an entry on this host. Who is not root has to be able to
+// read what is his, and to remove it.
+func permissions(e *entry) os.FileMode {
+	mode := os.FileMode(e.Mode & 0o777)
+	if e.Mode&0o1000 != 0 {
+		mode |= os.ModeSticky
+	}
+	switch {
+	case os.Geteuid() == 0:
+	case e.Kind == folder:
+		mode |= 0o700
+	default:
+		mode |= 0o400
+	}
+	return mode
+}
