@@ -18,18 +18,23 @@ import (
 // takes 8 MiB.
 const maxWindow = 128 << 20
 
+var (
+	gzipMagic = []byte{0x1f, 0x8b}
+	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+)
+
 // Reader reads what r holds without its compression, gzip or Zstandard, which it
 // tells by how r begins. It does not close r.
 func Reader(r io.Reader) (io.ReadCloser, error) {
 	buffered := bufio.NewReader(r)
-	start, err := buffered.Peek(4)
+	start, err := buffered.Peek(len(zstdMagic))
 	if err != nil {
 		return nil, fmt.Errorf("read the archive: %w", err)
 	}
 	switch {
-	case bytes.HasPrefix(start, []byte{0x1f, 0x8b}):
+	case bytes.HasPrefix(start, gzipMagic):
 		return gzip.NewReader(buffered)
-	case bytes.Equal(start, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+	case bytes.Equal(start, zstdMagic):
 		z, err := zstd.NewReader(buffered, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1))
 		if err != nil {
 			return nil, err
@@ -37,4 +42,13 @@ func Reader(r io.Reader) (io.ReadCloser, error) {
 		return z.IOReadCloser(), nil
 	}
 	return io.NopCloser(buffered), nil
+}
+
+// Compressed tells whether Reader would have something to do.
+func Compressed(r io.ReaderAt) (bool, error) {
+	start := make([]byte, len(zstdMagic))
+	if _, err := r.ReadAt(start, 0); err != nil {
+		return false, fmt.Errorf("read the archive: %w", err)
+	}
+	return bytes.HasPrefix(start, gzipMagic) || bytes.Equal(start, zstdMagic), nil
 }

@@ -33,6 +33,8 @@ type Client struct {
 	// Idle is how long no byte may come before a request counts as failed; 0 is for
 	// ever.
 	Idle time.Duration
+	// Limit is how many bytes a file may have; 0 is any number.
+	Limit int64
 	// Progress is told how much of a file is there; nil is nobody.
 	Progress func(url string, have, total int64)
 }
@@ -138,7 +140,7 @@ func (c *Client) complete(ctx context.Context, url, part string, alive func()) (
 	if resp.ContentLength >= 0 {
 		total = have + resp.ContentLength
 	}
-	if _, err := io.Copy(&counter{w: f, alive: alive, tell: c.Progress, url: url, have: have, total: total}, resp.Body); err != nil {
+	if _, err := io.Copy(&counter{w: f, alive: alive, tell: c.Progress, url: url, have: have, total: total, limit: c.Limit}, resp.Body); err != nil {
 		if _, ofDisk := errors.AsType[*fs.PathError](err); ofDisk {
 			return permanent{err} // asking again does not make room
 		}
@@ -225,9 +227,13 @@ type counter struct {
 	tell              func(string, int64, int64)
 	url               string
 	have, total, told int64
+	limit             int64
 }
 
 func (c *counter) Write(p []byte) (int, error) {
+	if c.limit > 0 && c.have+int64(len(p)) > c.limit {
+		return 0, permanent{fmt.Errorf("it has more than %d bytes", c.limit)}
+	}
 	n, err := c.w.Write(p)
 	c.alive()
 	c.have += int64(n)

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ociimages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/access/ociimages/registry"
+)
+
+// CollectOptions say what is collected. The zero value takes what is of no image.
+type CollectOptions struct {
+	// Keep says which images are needed, in use or not; nil is none.
+	Keep func(Image) bool
+	// UnusedFor is after how long an image goes that is neither needed nor in use; 0 is
+	// never.
+	UnusedFor time.Duration
+	// MaxBytes is how much all images may have, each layer counted once, before those
+	// go that were not used for the longest time; 0 is any number.
+	MaxBytes int64
+}
+
+// partsKept is how long a layer that somebody has begun to fetch is worth to go on
+// with.
+const partsKept = 24 * time.Hour
+
+// Collect removes images that nobody needs, and what is of no image. It returns the
+// images that went.
+func (s *Store) Collect(ctx context.Context, o CollectOptions) (gone []Image, err error) {
+	if o.Keep == nil {
+		o.Keep = func(Image) bool { return false }
+	}
+	err = s.change(func(i *index) error {
+		byUse := slices.Clone(i.Images)
+		slices.SortStableFunc(byUse, func(a, b Image) int { return a.Used.Compare(b.Used) })
+		for _, m := range byUse {
+			old := o.UnusedFor > 0 && s.now().Sub(m.Used) > o.UnusedFor
+			if !old && (o.MaxBytes == 0 || s.bytes(i.Images) <= o.MaxBytes) || o.Keep(m) {
+				continue
+			}
+			unused, err := free(s.rootOf(m.Digest))
+			if err != nil {
+				return err
+			}
+			if unused {
+				gone = append(gone, m)
+				i.Images = slices.DeleteFunc(i.Images, func(have Image) bool { return have.Digest == m.Digest })
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("collect images: %w", err)
+	}
+	if err := s.sweep(ctx); err != nil {
+		return gone, fmt.Errorf("collect images: %w", err)
+	}
+	return gone, nil
+}
+
+// bytes is what images have, each layer counted once.
+func (s *Store) bytes(images []Image) (sum int64) {
+	seen := map[string]bool{}
+	for _, m := range images {
+		for _, layer := range m.Layers {
+			if !seen[layer] {
+				seen[layer] = true
+				n, _ := s.sizeOf(layer)
+				sum += n
+			}
+		}
+	}
+	return sum
+}
+
+// Bytes is how much all images of the store have, each layer counted once.
+func (s *Store) Bytes() (int64, error) {
+	i, err := s.load()
+	return s.bytes(i.Images), err
+}
+
+// Remove removes an image, by a name or digest: with all its names if it is a digest,
+// else by that name, and with the last name the image. One that is in use stays, and
+// the error is an InUseError.
+func (s *Store) Remove(ctx context.Context, wanted string) error {
+	err := s.change(func(i *index) error {
+		n, err := i.find(wanted)
+		if err != nil {
+			return err
+		}
+		if n < 0 {
+			return &MissingError{wanted, s.Dir()}
+		}
+		m := &i.Images[n]
+		if name, err := registry.Name(wanted); err == nil && len(m.Names) > 1 && slices.Contains(m.Names, name) {
+			m.Names = slices.DeleteFunc(m.Names, func(have string) bool { return have == name })
+			return nil
+		}
+		unused, err := free(s.rootOf(m.Digest))
+		if err != nil {
+			return err
+		}
+		if !unused {
+			return &InUseError{m.Digest}
+		}
+		i.Images = slices.Delete(i.Images, n, n+1)
+		return nil
+	})
+	if err == nil {
+		err = s.sweep(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("remove image %s: %w", wanted, err)
+	}
+	return nil
+}
+
+// sweep removes root folders and layers of no image. If somebody fetches an image,
+// layers stay until the next time: some may be its.
+func (s *Store) sweep(ctx context.Context) error {
+	tmp, done, err := s.dir.Temp()
+	if err != nil {
+		return err
+	}
+	defer done()
+	return s.dir.Locked(func() (err error) {
+		i, err := s.load()
+		if err != nil {
+			return err
+		}
+		roots, used := map[string]bool{}, map[string]bool{}
+		for _, m := range i.Images {
+			roots[hexOf(m.Digest)] = true
+			for _, layer := range m.Layers {
+				used[hexOf(layer)] = true
+			}
+		}
+		f, err := os.OpenFile(s.dir.Join(layersLock), os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		return errors.Join(
+			s.drop(ctx, tmp, rootsDir, func(e os.DirEntry) (bool, error) {
+				if roots[e.Name()] {
+					return false, nil
+				}
+				return free(s.dir.Join(rootsDir, e.Name()))
+			}),
+			s.drop(ctx, tmp, layersDir, func(e os.DirEntry) (bool, error) { return !used[e.Name()], nil }),
+			s.drop(ctx, tmp, partsDir, func(e os.DirEntry) (bool, error) {
+				info, err := e.Info()
+				return err == nil && s.now().Sub(info.ModTime()) > partsKept, err
+			}),
+		)
+	})
+}
+
+// drop moves what is old away from where it could be found; it goes with tmp.
+func (s *Store) drop(ctx context.Context, tmp, below string, old func(os.DirEntry) (bool, error)) error {
+	entries, err := os.ReadDir(s.dir.Join(below))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		goes, err := old(e)
+		if err != nil {
+			return err
+		}
+		if !goes {
+			continue
+		}
+		if err := os.Rename(s.dir.Join(below, e.Name()), filepath.Join(tmp, below+"-"+e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}

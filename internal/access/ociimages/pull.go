@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ociimages
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/access/decompress"
+	"github.com/capstan-dev/capstan/internal/access/ociimages/layers"
+	"github.com/capstan-dev/capstan/internal/access/ociimages/registry"
+	"github.com/capstan-dev/capstan/internal/access/storedir"
+)
+
+// PullOptions say how one image is fetched. The zero value is good.
+type PullOptions struct {
+	// Keychain knows credentials that go before those of the store; nil is none.
+	Keychain authn.Keychain
+	// Progress is told how much of each layer is there; nil is nobody. It may be called
+	// by several goroutines at a time.
+	Progress func(Progress)
+}
+
+// Progress is how far a layer is. Total is 0 for one that was there already.
+type Progress struct {
+	Layer       string
+	Have, Total int64
+}
+
+// Pull fetches an image by its name, or what is missing of it, and gives it that
+// name. The registry is asked in any case: whether to ask it is for the caller to
+// decide, by Find. A registry that has no such image gives a registry.NotFoundError,
+// one that wants to know who asks a registry.DeniedError, and an image for other
+// platforms a PlatformError.
+func (s *Store) Pull(ctx context.Context, ref string, o PullOptions) (Image, error) {
+	full, err := registry.Name(ref)
+	if err != nil {
+		return Image{}, err
+	}
+	m, err := s.pull(ctx, full, o)
+	if err != nil {
+		return Image{}, fmt.Errorf("pull image %s: %w", full, err)
+	}
+	return m, nil
+}
+
+func (s *Store) pull(ctx context.Context, full string, o PullOptions) (Image, error) {
+	repo, err := s.registry.Open(full, o.Keychain)
+	if err != nil {
+		return Image{}, err
+	}
+	top, err := repo.Manifest(ctx, "")
+	if err != nil {
+		return Image{}, err
+	}
+	if o.Progress == nil {
+		o.Progress = func(Progress) {}
+	}
+	return s.take(ctx, &remote{store: s, repo: repo, progress: o.Progress}, top.Manifest, o.Progress, full)
+}
+
+// remote is an image in a registry.
+type remote struct {
+	store    *Store
+	repo     *registry.Repository
+	progress func(Progress)
+}
+
+func (r *remote) Manifest(ctx context.Context, h v1.Hash) ([]byte, error) {
+	found, err := r.repo.Manifest(ctx, h.String())
+	if err != nil {
+		return nil, err
+	}
+	return found.Manifest, nil
+}
+
+func (r *remote) Config(ctx context.Context, d v1.Descriptor) ([]byte, error) {
+	tmp, done, err := r.store.dir.Temp()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	file := filepath.Join(tmp, "config")
+	if err := r.repo.Blob(ctx, d.Digest, d.Size, file, func(int64) {}); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(file)
+}
+
+// Layer fetches a layer into the folder of parts, where the next attempt finds what
+// this one leaves.
+func (r *remote) Layer(ctx context.Context, d v1.Descriptor) (io.ReadCloser, error) {
+	file := r.store.dir.Join(partsDir, d.Digest.Hex)
+	err := r.repo.Blob(ctx, d.Digest, d.Size, file, func(have int64) { r.progress(Progress{d.Digest.String(), have, d.Size}) })
+	if errors.Is(err, unix.ENOSPC) {
+		err = errors.Join(err, os.Remove(file+".part")) // it would be in the way of all others
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(file)
+	return part{f, func() bool { return ctx.Err() != nil }}, err
+}
+
+// part is a file that is of no use when it was read, unless reading was cut short.
+type part struct {
+	*os.File
+	again func() bool
+}
+
+func (p part) Close() error {
+	err := p.File.Close()
+	if p.again() {
+		return err
+	}
+	return errors.Join(err, os.Remove(p.Name()))
+}
+
+// take makes an image of a source one of the store, under names.
+func (s *Store) take(ctx context.Context, src source, raw []byte, tell func(Progress), names ...string) (Image, error) {
+	d, err := describe(ctx, src, raw, s.platform)
+	if err != nil {
+		return Image{}, err
+	}
+	if err := d.check(s.limits); err != nil {
+		return Image{}, err
+	}
+	m := d.image()
+	// Nobody removes layers that no image has yet.
+	busy, err := s.holdLayers()
+	if err != nil {
+		return Image{}, err
+	}
+	defer func() { _ = busy.Close() }() // only locked
+	group, inner := errgroup.WithContext(ctx)
+	for n, layer := range d.manifest.Layers {
+		group.Go(func() error { return s.layer(inner, src, layer, m.Layers[n], tell) })
+	}
+	if err := group.Wait(); err != nil {
+		return Image{}, err
+	}
+	for _, digest := range m.Layers {
+		bytes, _ := s.sizeOf(digest)
+		if m.Size += bytes; m.Size > s.limits.Bytes {
+			return Image{}, fmt.Errorf("its layers unfold to more than %d bytes", s.limits.Bytes)
+		}
+	}
+	if err := s.compose(ctx, m); err != nil {
+		return Image{}, err
+	}
+	return s.put(m, names...)
+}
+
+// layer fetches and unpacks a layer unless it is there. Who wants one that another
+// fetches waits for it.
+func (s *Store) layer(ctx context.Context, src source, d v1.Descriptor, diff string, tell func(Progress)) error {
+	select {
+	case s.tokens <- struct{}{}:
+		defer func() { <-s.tokens }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	lock, err := lockWhile(ctx, s.dir.Join(partsDir, hexOf(diff)+".lock"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }() // only locked
+	if _, there := s.sizeOf(diff); there {
+		tell(Progress{Layer: d.Digest.String()})
+		return nil
+	}
+	r, err := src.Layer(ctx, d)
+	if err == nil {
+		err = errors.Join(s.unpack(ctx, r, diff), r.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("layer %s: %w", d.Digest, err)
+	}
+	return nil
+}
+
+// unpack puts a layer into its place, if it is what has the digest.
+func (s *Store) unpack(ctx context.Context, r io.Reader, diff string) error {
+	plain, err := decompress.Reader(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = plain.Close() }() // only read
+	tmp, done, err := s.dir.Temp()
+	if err != nil {
+		return err
+	}
+	defer done()
+	dir := filepath.Join(tmp, "layer")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	l, err := layers.Unpack(ctx, plain, dir, s.layerLimits(s.limits.Bytes))
+	if err != nil {
+		return err
+	}
+	if l.Digest != diff {
+		return fmt.Errorf("it unfolds to what has digest %s, and the configuration of the image says %s", l.Digest, diff)
+	}
+	text, err := json.Marshal(layerInfo{l.Bytes})
+	if err != nil {
+		return err
+	}
+	if err := storedir.WriteFile(filepath.Join(dir, infoFile), text); err != nil {
+		return err
+	}
+	return s.dir.Publish(dir, s.layerOf(diff))
+}
+
+// lockWhile locks a file, and waits for it as long as there is reason to.
+func lockWhile(ctx context.Context, file string) (*os.File, error) {
+	type outcome struct {
+		lock *os.File
+		err  error
+	}
+	got := make(chan outcome, 1)
+	go func() {
+		lock, err := storedir.Lock(file)
+		got <- outcome{lock, err}
+	}()
+	select {
+	case o := <-got:
+		return o.lock, o.err
+	case <-ctx.Done():
+		go func() { // it is given back when it comes, and nobody waits for that
+			if o := <-got; o.err == nil {
+				_ = o.lock.Close()
+			}
+		}()
+		return nil, context.Cause(ctx)
+	}
+}
+
+const layersLock = "layers.lock"
+
+// holdLayers keeps layers from being removed until what it returns is closed.
+func (s *Store) holdLayers() (*os.File, error) {
+	var f *os.File
+	err := s.dir.Locked(func() (err error) { // who removes layers does so locked
+		if f, err = os.OpenFile(s.dir.Join(layersLock), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+			return err
+		}
+		return unix.Flock(int(f.Fd()), unix.LOCK_SH)
+	})
+	if err != nil && f != nil {
+		_ = f.Close()
+	}
+	return f, err
+}
