@@ -78,6 +78,10 @@ func (c *completed) flags(in apiServerInput) []string {
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file=" + in.keys.Cert("front-proxy-client"),
 		"--proxy-client-key-file=" + in.keys.Key("front-proxy-client"),
+		"--kubelet-certificate-authority=" + in.keys.Cert("ca"),
+		"--kubelet-client-certificate=" + in.keys.Cert(pki.KubeletClient),
+		"--kubelet-client-key=" + in.keys.Key(pki.KubeletClient),
+		"--kubelet-preferred-address-types=InternalIP,Hostname",
 		"--service-account-key-file=" + in.keys.Key("sa"),
 		"--service-account-signing-key-file=" + in.keys.Key("sa"),
 		"--service-account-issuer=" + issuer,
@@ -179,7 +183,7 @@ func (c *completed) configure(ctx context.Context, in apiServerInput) (config ap
 	if errs := o.Validate(); len(errs) > 0 {
 		return config, utilerrors.NewAggregate(errs)
 	}
-	cfg, err := app.NewConfig(o)
+	cfg, err := newConfig(o, c.Dial)
 	if err != nil {
 		return config, err
 	}

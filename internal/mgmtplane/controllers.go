@@ -63,24 +63,30 @@ type controllers struct {
 	collected *collected
 	informing chan struct{} // closed when informers run
 	loops     []func(context.Context)
+	fail      func(error) // ends the plane
 	graph     *garbagecollector.GraphBuilder
 }
 
 // startControllers runs kube-controller-manager's controllers on p until it
 // stops. The controller manager itself cannot be used: it runs once per
 // process, and its garbage collector takes half a minute to see a new kind.
-func startControllers(p *Plane, keys pki.Folder) error {
+func (c *completed) startControllers(p *Plane, keys pki.Folder) error {
 	cfg := rest.AddUserAgent(p.Config(), "capstan-plane")
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Background()))
-	c, err := newControllers(cfg)
+	all, err := newControllers(cfg)
 	if err != nil {
 		cancel()
 		return err
 	}
-	for name, add := range map[string]func(context.Context, pki.Folder) error{
-		"namespaces": c.addNamespaces, "garbage collector": c.addGarbageCollector,
-		"cluster role aggregation": c.addRoleAggregation, "service accounts": c.addServiceAccounts,
-	} {
+	all.fail = p.fail
+	parts := map[string]func(context.Context, pki.Folder) error{
+		"namespaces": all.addNamespaces, "garbage collector": all.addGarbageCollector,
+		"cluster role aggregation": all.addRoleAggregation, "service accounts": all.addServiceAccounts,
+	}
+	if c.Workloads {
+		parts["workloads"] = all.addWorkloads
+	}
+	for name, add := range parts {
 		if err := add(ctx, keys); err != nil {
 			cancel()
 			return fmt.Errorf("%s: %w", name, err)
@@ -92,9 +98,9 @@ func startControllers(p *Plane, keys pki.Folder) error {
 		done := make(chan struct{})
 		go func() {
 			running.Wait()
-			c.shared.Shutdown()
-			c.secrets.Shutdown()
-			c.collected.Shutdown()
+			all.shared.Shutdown()
+			all.secrets.Shutdown()
+			all.collected.Shutdown()
 			close(done)
 		}()
 		select {
@@ -104,14 +110,14 @@ func startControllers(p *Plane, keys pki.Folder) error {
 			return stop.Err()
 		}
 	})
-	c.shared.Start(ctx.Done())
-	c.secrets.Start(ctx.Done())
-	c.collected.Start(ctx.Done())
-	close(c.informing)
-	for _, loop := range c.loops {
+	all.shared.Start(ctx.Done())
+	all.secrets.Start(ctx.Done())
+	all.collected.Start(ctx.Done())
+	close(all.informing)
+	for _, loop := range all.loops {
 		running.Go(func() { loop(ctx) })
 	}
-	p.graph = c.graph
+	p.graph = all.graph
 	return nil
 }
 

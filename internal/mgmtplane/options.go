@@ -57,6 +57,16 @@ type Options struct {
 	// Handlers answer at the API server, each at its path, whoever is allowed
 	// to use that path as a nonResourceURL.
 	Handlers map[string]http.Handler
+	// Dial connects the API server to what lies in the cluster. Nil dials as the
+	// host does, to which addresses of Services and Pods mean nothing.
+	Dial Dial
+	// Workloads runs the controllers of Deployments, ReplicaSets and the endpoints
+	// of Services, once there is one of the former or a Pod. Who binds and runs
+	// the Pods is another matter.
+	Workloads bool
+	// Kubelets are the names and addresses by which the API server dials the
+	// kubelet of this plane; see Plane.KubeletFiles. Empty makes no certificate.
+	Kubelets []string
 	// Progress is told what is being done, in a few words. Nil tells nobody.
 	Progress func(string)
 }

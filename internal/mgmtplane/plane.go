@@ -29,6 +29,7 @@ type Plane struct {
 	stack  lifecycle.Stack
 	errs   chan error
 	config *rest.Config
+	served *handedListener
 	addr   string
 	dir    datadir.Dir
 
@@ -75,7 +76,7 @@ func (c *completed) run(ctx context.Context, p *Plane) error {
 		return err
 	}
 	keys := pki.Folder{Dir: c.dir.PKI(), Now: c.now}
-	if err := keys.Ensure(c.hosts); err != nil {
+	if err := c.ensure(keys); err != nil {
 		return err
 	}
 	own, err := writeOwnObjects(ctx)
@@ -110,7 +111,7 @@ func (c *completed) run(ctx context.Context, p *Plane) error {
 		}
 	}
 	c.Progress("starting its controllers")
-	if err := startControllers(p, keys); err != nil {
+	if err := c.startControllers(p, keys); err != nil {
 		return fmt.Errorf("start controllers of the API server: %w", err)
 	}
 	c.keepCertificates(p, keys)
@@ -155,15 +156,16 @@ func (c *completed) listen(p *Plane) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the API server: %w", err)
 	}
+	p.served = newHandedListener(ln)
 	p.stack.Push("listener", func(context.Context) error {
-		if err := ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		if err := p.served.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			return err
 		}
 		return nil // the API server has closed it already, if it came to run
 	})
 	_, port, err := net.SplitHostPort(ln.Addr().String())
 	p.addr = net.JoinHostPort(c.host, port)
-	return ln, err
+	return p.served, err
 }
 
 // relayExits passes on what CatchExits caught, until the plane stops.
@@ -180,6 +182,9 @@ func (c *completed) relayExits(p *Plane) {
 	p.stack.Push("relay of fatal errors", func(context.Context) error { close(done); <-ended; return nil })
 }
 
+// ensure makes the certificates and keys that are missing or near their end.
+func (c *completed) ensure(keys pki.Folder) error { return keys.Ensure(c.hosts, c.Kubelets...) }
+
 // keepCertificates renews them in a process that runs for months. The API
 // server reads changed files by itself.
 func (c *completed) keepCertificates(p *Plane, keys pki.Folder) {
@@ -194,7 +199,7 @@ func (c *completed) keepCertificates(p *Plane, keys pki.Folder) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				err := keys.Ensure(c.hosts)
+				err := c.ensure(keys)
 				if err == nil {
 					err = writeKubeconfig(c.dir.Kubeconfig(), keys, "https://"+p.addr)
 				}
@@ -216,6 +221,19 @@ func (p *Plane) Kubeconfig() string { return p.dir.Kubeconfig() }
 
 // Addr is the host and port at which the API server answers.
 func (p *Plane) Addr() string { return p.addr }
+
+// Serve has the API server answer on a connection that somebody else has
+// accepted, as on one of its own address: with TLS, which the client begins. It
+// takes over the connection, and closes it if the plane has stopped.
+func (p *Plane) Serve(c net.Conn) { p.served.serve(c) }
+
+// KubeletFiles are what the kubelet of this plane shows and asks for: a
+// certificate for Options.Kubelets and its key, the authority that clients are
+// signed by, and the common name of the API server among those.
+func (p *Plane) KubeletFiles() (cert, key, authority, client string) {
+	keys := pki.Folder{Dir: p.dir.PKI()}
+	return keys.Cert(pki.Kubelet), keys.Key(pki.Kubelet), keys.Cert("ca"), pki.KubeletClient
+}
 
 // Err receives what ended the plane from within. The owner then calls Stop.
 func (p *Plane) Err() <-chan error { return p.errs }

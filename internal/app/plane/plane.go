@@ -172,7 +172,7 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	}
 	mgmt, err := mgmtplane.Start(ctx, mgmtplane.Options{
 		Dir: o.Dir, Listen: o.Listen, Version: o.Version, Providers: o.Providers, Flags: o.Flags, Fatal: o.Fatal, Progress: o.Progress, Handlers: handlers,
-		Definitions: install.Definitions(o.Providers), Conversion: converter, Stored: p.expect,
+		Definitions: install.Definitions(o.Providers), Conversion: converter, Stored: p.expect, Workloads: true,
 		Install: func(ctx context.Context, cfg *rest.Config) error { return p.install(ctx, cfg, o) },
 		Etcd:    mgmtplane.ExternalEtcd{Servers: o.EtcdServers, CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile, Prefix: o.EtcdPrefix},
 	})

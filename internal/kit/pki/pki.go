@@ -24,6 +24,13 @@ import (
 // started once a quarter never serves an expired certificate.
 const renewBefore = 90 * 24 * time.Hour
 
+// Kubelet is the file of what a kubelet shows to the API server, KubeletClient
+// that of what the API server shows to kubelets, and its common name.
+const (
+	Kubelet       = "kubelet"
+	KubeletClient = "kube-apiserver-kubelet-client"
+)
+
 // Folder holds certificates and keys in PEM, one .crt and one .key each.
 type Folder struct {
 	Dir string
@@ -42,27 +49,40 @@ type leaf struct {
 	certs.Leaf
 }
 
-// leaves lists what a plane that answers at hosts needs.
-func leaves(hosts []string) []leaf {
-	server := certs.Leaf{CommonName: "kube-apiserver", Server: true}
-	for _, host := range hosts {
-		if ip := net.ParseIP(host); ip != nil {
-			server.IPs = append(server.IPs, ip)
-		} else {
-			server.DNSNames = append(server.DNSNames, host)
-		}
-	}
-	return []leaf{
-		{"apiserver", "ca", server},
+// leaves lists what a plane needs that answers at hosts, and whose kubelet does
+// at kubelets, if at all.
+func leaves(hosts, kubelets []string) []leaf {
+	all := []leaf{
+		{"apiserver", "ca", server("kube-apiserver", hosts)},
+		// Of no group: it is for kubelets, and may do nothing at the API server.
+		{KubeletClient, "ca", certs.Leaf{CommonName: KubeletClient, Client: true}},
 		{"admin", "ca", certs.Leaf{CommonName: "kubernetes-admin", Organization: []string{"system:masters"}, Client: true}},
 		{"front-proxy-client", "front-proxy-ca", certs.Leaf{CommonName: "front-proxy-client", Client: true}},
 	}
+	if len(kubelets) > 0 {
+		all = append(all, leaf{Kubelet, "ca", server(Kubelet, kubelets)})
+	}
+	return all
+}
+
+// server is a leaf for these names and addresses.
+func server(name string, hosts []string) certs.Leaf {
+	l := certs.Leaf{CommonName: name, Server: true}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			l.IPs = append(l.IPs, ip)
+		} else {
+			l.DNSNames = append(l.DNSNames, host)
+		}
+	}
+	return l
 }
 
 // Ensure makes what is missing, expired or about to be, or made for other
-// hosts. It never replaces a sound authority or the service account key:
+// hosts: those of the API server, and those of its kubelet, if it has one. It
+// never replaces a sound authority or the service account key:
 // everything issued by them would be worthless.
-func (f Folder) Ensure(hosts []string) error {
+func (f Folder) Ensure(hosts []string, kubelets ...string) error {
 	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
 		return fmt.Errorf("make folder of certificates: %w", err)
 	}
@@ -77,7 +97,7 @@ func (f Folder) Ensure(hosts []string) error {
 		}
 		authorities[name] = ca
 	}
-	for _, l := range leaves(hosts) {
+	for _, l := range leaves(hosts, kubelets) {
 		if err := f.ensureLeaf(authorities[l.authority], l); err != nil {
 			return fmt.Errorf("make certificate %s: %w", f.Cert(l.file), err)
 		}

@@ -22,7 +22,7 @@ func folder(t *testing.T) (Folder, *time.Time) {
 
 func ensure(t *testing.T, f Folder, hosts ...string) {
 	t.Helper()
-	if err := f.Ensure(append([]string{"127.0.0.1"}, hosts...)); err != nil {
+	if err := f.Ensure(append([]string{"127.0.0.1"}, hosts...), "10.0.0.7", "node"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -52,11 +52,17 @@ func TestEnsureMakesAllThatAPlaneNeeds(t *testing.T) {
 	verify("apiserver", "127.0.0.1", x509.ExtKeyUsageServerAuth)
 	verify("apiserver", "localhost", x509.ExtKeyUsageServerAuth)
 	verify("admin", "", x509.ExtKeyUsageClientAuth)
+	verify(Kubelet, "10.0.0.7", x509.ExtKeyUsageServerAuth)
+	verify(Kubelet, "node", x509.ExtKeyUsageServerAuth)
+	verify(KubeletClient, "", x509.ExtKeyUsageClientAuth)
 	if err := certificate(t, f, "front-proxy-client").CheckSignatureFrom(certificate(t, f, "front-proxy-ca")); err != nil {
 		t.Error(err)
 	}
 	if got := certificate(t, f, "admin").Subject.Organization; len(got) != 1 || got[0] != "system:masters" {
 		t.Errorf("admin is of %v", got)
+	}
+	if got := certificate(t, f, KubeletClient).Subject; len(got.Organization) != 0 || got.CommonName != KubeletClient {
+		t.Errorf("what kubelets are shown is of %v", got)
 	}
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
@@ -71,7 +77,7 @@ func TestEnsureMakesAllThatAPlaneNeeds(t *testing.T) {
 
 func TestEnsureKeepsWhatIsSoundAndRenewsWhatIsNot(t *testing.T) {
 	t.Parallel()
-	all := []string{"ca", "front-proxy-ca", "apiserver", "admin", "front-proxy-client"}
+	all := []string{"ca", "front-proxy-ca", "apiserver", "admin", "front-proxy-client", Kubelet, KubeletClient}
 	tests := map[string]struct {
 		after     time.Duration
 		hosts     []string
@@ -80,7 +86,7 @@ func TestEnsureKeepsWhatIsSoundAndRenewsWhatIsNot(t *testing.T) {
 	}{
 		"nothing changes at once":             {},
 		"nothing changes half a year later":   {after: 180 * 24 * time.Hour},
-		"leaves near their end are renewed":   {after: 300 * 24 * time.Hour, wantFresh: "apiserver admin front-proxy-client"},
+		"leaves near their end are renewed":   {after: 300 * 24 * time.Hour, wantFresh: "apiserver admin front-proxy-client kubelet kube-apiserver-kubelet-client"},
 		"a new host wants a new serving cert": {hosts: []string{"192.0.2.1"}, wantFresh: "apiserver"},
 		"a leaf that is rubbish is replaced":  {spoil: "admin.crt", wantFresh: "admin"},
 		"a leaf without a key is replaced":    {spoil: "admin.key", wantFresh: "admin"},

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mgmtplane
+
+import (
+	"context"
+	"net"
+
+	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apiserver/pkg/server/egressselector"
+	"k8s.io/apiserver/pkg/util/webhook"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/controlplane"
+	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
+)
+
+// Dial connects the API server to an address in the cluster: that of a Service
+// and a port of it, of a Pod, or of a Node and its kubelet.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// newConfig is app.NewConfig, but for one thing: what lies in the cluster is
+// dialled by dial, unless that is nil. Those are webhooks and conversions that
+// name a Service, aggregated APIs, the proxy subresources, and kubelets.
+//
+// Upstream reads the dialer from a file, which can name a proxy and nothing else.
+func newConfig(o options.CompletedOptions, dial Dial) (*app.Config, error) {
+	generic, informers, storage, err := controlplaneapiserver.BuildGenericConfig(o.CompletedOptions,
+		[]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme},
+		controlplane.DefaultAPIResourceConfigSource(), generatedopenapi.GetOpenAPIDefinitions)
+	if err != nil {
+		return nil, err
+	}
+	if dial != nil {
+		generic.EgressSelector = egressselector.NewEgressSelectorWithMap(map[egressselector.EgressType]utilnet.DialFunc{
+			egressselector.Cluster: utilnet.DialFunc(dial),
+		})
+	}
+	kube, services, initializers, err := app.CreateKubeAPIServerConfig(o, generic, informers, storage)
+	if err != nil {
+		return nil, err
+	}
+	plane := kube.ControlPlane
+	callers := webhook.NewDefaultAuthenticationInfoResolverWrapper(plane.ProxyTransport, plane.Generic.EgressSelector, plane.Generic.LoopbackClientConfig, plane.Generic.TracerProvider)
+	extensions, err := controlplaneapiserver.CreateAPIExtensionsConfig(*plane.Generic, plane.VersionedInformers, initializers, o.CompletedOptions, o.MasterCount, services, callers)
+	if err != nil {
+		return nil, err
+	}
+	aggregator, err := controlplaneapiserver.CreateAggregatorConfig(*plane.Generic, o.CompletedOptions, plane.VersionedInformers, services, plane.ProxyTransport, plane.Extra.PeerProxy, initializers)
+	if err != nil {
+		return nil, err
+	}
+	return &app.Config{Options: o, Aggregator: aggregator, KubeAPIs: kube, ApiExtensions: extensions}, nil
+}
