@@ -103,19 +103,11 @@ type world struct {
 	old, new dynamic.ResourceInterface
 }
 
-func things(t *testing.T, c *conversion.Converter) world {
+// startPlane starts one in a folder and at a port of its own.
+func startPlane(t *testing.T, o Options) *Plane {
 	t.Helper()
-	complete, err := Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Conversion: c, Install: func(ctx context.Context, cfg *rest.Config) error {
-		s := runtime.NewScheme()
-		if err := apiextensionsv1.AddToScheme(s); err != nil {
-			return err
-		}
-		admin, err := client.New(cfg, client.Options{Scheme: s})
-		if err != nil {
-			return err
-		}
-		return admin.Create(ctx, definition())
-	}}.complete()
+	o.Dir, o.Listen = t.TempDir(), "127.0.0.1:0"
+	complete, err := o.complete()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,6 +121,22 @@ func things(t *testing.T, c *conversion.Converter) world {
 			t.Error(err)
 		}
 	})
+	return p
+}
+
+func things(t *testing.T, c *conversion.Converter) world {
+	t.Helper()
+	p := startPlane(t, Options{Conversion: c, Install: func(ctx context.Context, cfg *rest.Config) error {
+		s := runtime.NewScheme()
+		if err := apiextensionsv1.AddToScheme(s); err != nil {
+			return err
+		}
+		admin, err := client.New(cfg, client.Options{Scheme: s})
+		if err != nil {
+			return err
+		}
+		return admin.Create(ctx, definition())
+	}})
 	all, err := dynamic.NewForConfig(p.Config())
 	if err != nil {
 		t.Fatal(err)
