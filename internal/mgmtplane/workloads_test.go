@@ -261,8 +261,8 @@ func (n *node) patch(patch string) {
 	n.must("patch the Deployment", err)
 }
 
+// TestAPlaneRunsDeployments is alone in its process while it runs: it counts.
 func TestAPlaneRunsDeployments(t *testing.T) {
-	t.Parallel()
 	n := newNode(t)
 	n.costsNothing()
 	n.run()
