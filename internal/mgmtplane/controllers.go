@@ -31,6 +31,7 @@ import (
 	tokens "k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/capstan-dev/capstan/internal/kit/pki"
+	"github.com/capstan-dev/capstan/internal/mgmtplane/workloads"
 )
 
 const (
@@ -232,6 +233,25 @@ func (c *controllers) addServiceAccounts(ctx context.Context, keys pki.Folder) e
 		func(ctx context.Context) { defaults.Run(ctx, 1) },
 		func(ctx context.Context) { secrets.Run(ctx, 2) },
 	)
+	return nil
+}
+
+func (c *controllers) addWorkloads(_ context.Context, keys pki.Folder) error {
+	authority, err := os.ReadFile(keys.Cert("ca"))
+	if err != nil {
+		return err
+	}
+	w, err := workloads.New(c.typed, authority, func(kind schema.GroupVersionResource) cache.SharedInformer {
+		return c.collected.SharedInformerFactory.ForResource(kind).Informer()
+	})
+	if err != nil {
+		return err
+	}
+	c.loops = append(c.loops, func(ctx context.Context) {
+		if err := w.Run(ctx); err != nil {
+			c.fail(fmt.Errorf("controllers of Deployments: %w", err))
+		}
+	})
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/handed"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 )
@@ -29,7 +30,7 @@ type Plane struct {
 	stack  lifecycle.Stack
 	errs   chan error
 	config *rest.Config
-	served *handedListener
+	served *handed.Listener
 	addr   string
 	dir    datadir.Dir
 
@@ -156,7 +157,7 @@ func (c *completed) listen(p *Plane) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the API server: %w", err)
 	}
-	p.served = newHandedListener(ln)
+	p.served = handed.New(ln)
 	p.stack.Push("listener", func(context.Context) error {
 		if err := p.served.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			return err
@@ -225,7 +226,7 @@ func (p *Plane) Addr() string { return p.addr }
 // Serve has the API server answer on a connection that somebody else has
 // accepted, as on one of its own address: with TLS, which the client begins. It
 // takes over the connection, and closes it if the plane has stopped.
-func (p *Plane) Serve(c net.Conn) { p.served.serve(c) }
+func (p *Plane) Serve(c net.Conn) { p.served.Serve(c) }
 
 // KubeletFiles are what the kubelet of this plane shows and asks for: a
 // certificate for Options.Kubelets and its key, the authority that clients are

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package handed
+
+import (
+	"errors"
+	"io"
+	"net"
+	"testing"
+)
+
+func listener(t *testing.T) *Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := New(ln)
+	t.Cleanup(func() { _ = l.Close() }) // some tests have closed it
+	return l
+}
+
+func TestBothKindsOfConnectionsAreAccepted(t *testing.T) {
+	t.Parallel()
+	l := listener(t)
+	ours, theirs := net.Pipe()
+	go l.Serve(theirs)
+	dialled, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []net.Conn{ours, dialled} {
+		go func() { _, _ = c.Write([]byte("x")) }()
+		got, err := l.Accept() // in whichever order
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = got.Close() }()
+	}
+}
+
+func TestAConnectionIsClosedThatNobodyAccepts(t *testing.T) {
+	t.Parallel()
+	l := listener(t)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := net.Pipe()
+	l.Serve(theirs)
+	if _, err := ours.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("error %v, want the end", err)
+	}
+	if c, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("accepted %v, %v after the end", c, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Errorf("closing twice: %v", err)
+	}
+}
+
+// TestAnErrorIsPassedOn has a listener that others closed: whoever accepts has to
+// learn it.
+func TestAnErrorIsPassedOn(t *testing.T) {
+	t.Parallel()
+	l := listener(t)
+	if err := l.Listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("error %v", err)
+	}
+}
