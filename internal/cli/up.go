@@ -146,24 +146,40 @@ func runUp(ctx context.Context, env *Env, o upOptions) error {
 	if o.detach {
 		return detach(ctx, env, o)
 	}
-	begin, report := time.Now(), env.reporter(o.reportFD)
-	p, err := startPlane(ctx, env, o, report)
+	report := env.reporter(o.reportFD)
+	for {
+		again, err := o.runOnce(ctx, env, report)
+		if !again {
+			return err
+		}
+		env.Say("Starting the management plane again, to wait for its turn: %v", err)
+	}
+}
+
+// runOnce runs a plane until it ends. One that led others and was deposed is to
+// start again, at the same address.
+func (o *upOptions) runOnce(ctx context.Context, env *Env, report reporter) (again bool, err error) {
+	begin := time.Now()
+	p, err := startPlane(ctx, env, *o, report)
 	if err != nil && ctx.Err() != nil { // what else went wrong comes of that
 		err = fmt.Errorf("stopped before the management plane was ready: %w", context.Cause(ctx))
 	}
 	if err != nil {
 		report.failed(err)
-		return err
+		return false, err
 	}
 	report.ready(fmt.Sprintf("Management plane ready after %s at https://%s, kubeconfig %s", time.Since(begin).Round(100*time.Millisecond), p.Addr(), p.Kubeconfig()))
 	select {
 	case err = <-p.Err():
+		again = errors.Is(err, lifecycle.ErrDeposed)
 	case <-ctx.Done():
 		env.Say("Stopping the management plane")
 	}
+	o.Listen = p.Addr()
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.StopTimeout)
 	defer cancel()
-	return errors.Join(err, p.Stop(stopping))
+	stopped := p.Stop(stopping)
+	return again && stopped == nil, errors.Join(err, stopped)
 }
 
 func startPlane(ctx context.Context, env *Env, o upOptions, report reporter) (Plane, error) {

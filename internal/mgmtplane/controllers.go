@@ -116,7 +116,13 @@ func (c *completed) startControllers(p *Plane, keys pki.Folder) error {
 	all.collected.Start(ctx.Done())
 	close(all.informing)
 	for _, loop := range all.loops {
-		running.Go(func() { loop(ctx) })
+		running.Go(func() {
+			select {
+			case <-p.Leads():
+				loop(ctx)
+			case <-ctx.Done():
+			}
+		})
 	}
 	p.graph = all.graph
 	return nil

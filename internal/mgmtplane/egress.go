@@ -25,21 +25,26 @@ import (
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 // newConfig is app.NewConfig, but for one thing: what lies in the cluster is
-// dialled by dial, unless that is nil. Those are webhooks and conversions that
-// name a Service, aggregated APIs, the proxy subresources, and kubelets.
+// dialled by Options.Dial, and what a webhook names by its URL by Options.DialURL,
+// unless those are nil. In the cluster are webhooks and conversions that name a
+// Service, aggregated APIs, the proxy subresources, and kubelets.
 //
 // Upstream reads the dialer from a file, which can name a proxy and nothing else.
-func newConfig(o options.CompletedOptions, dial Dial) (*app.Config, error) {
+func (c *completed) newConfig(o options.CompletedOptions) (*app.Config, error) {
 	generic, informers, storage, err := controlplaneapiserver.BuildGenericConfig(o.CompletedOptions,
 		[]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme},
 		controlplane.DefaultAPIResourceConfigSource(), generatedopenapi.GetOpenAPIDefinitions)
 	if err != nil {
 		return nil, err
 	}
-	if dial != nil {
-		generic.EgressSelector = egressselector.NewEgressSelectorWithMap(map[egressselector.EgressType]utilnet.DialFunc{
-			egressselector.Cluster: utilnet.DialFunc(dial),
-		})
+	dialers := map[egressselector.EgressType]utilnet.DialFunc{}
+	for from, dial := range map[egressselector.EgressType]Dial{egressselector.Cluster: c.Dial, egressselector.ControlPlane: c.DialURL} {
+		if dial != nil {
+			dialers[from] = utilnet.DialFunc(dial)
+		}
+	}
+	if len(dialers) > 0 {
+		generic.EgressSelector = egressselector.NewEgressSelectorWithMap(dialers)
 	}
 	kube, services, initializers, err := app.CreateKubeAPIServerConfig(o, generic, informers, storage)
 	if err != nil {

@@ -60,6 +60,9 @@ type Options struct {
 	// Dial connects the API server to what lies in the cluster. Nil dials as the
 	// host does, to which addresses of Services and Pods mean nothing.
 	Dial Dial
+	// DialURL connects the API server to the host and port of a webhook's URL. Nil
+	// dials as the host does.
+	DialURL Dial
 	// Workloads runs the controllers of Deployments, ReplicaSets and the endpoints
 	// of Services, once there is one of the former or a Pod. Who binds and runs
 	// the Pods is another matter.
@@ -78,8 +81,8 @@ type ExternalEtcd struct {
 	// CAFile, CertFile and KeyFile are needed for https servers that ask for
 	// a client certificate.
 	CAFile, CertFile, KeyFile string
-	// Prefix of all keys, /registry if empty: planes that share an etcd need
-	// different ones.
+	// Prefix of all keys, /registry if empty. Planes with the same one share what
+	// they keep, and one of them at a time acts; others need another.
 	Prefix string
 }
 

@@ -34,7 +34,8 @@ type Plane struct {
 	addr   string
 	dir    datadir.Dir
 
-	etcd *member // nil unless it is the embedded one
+	etcd   *member // nil unless it is the embedded one
+	others others
 
 	lock   *datadir.Lock
 	mu     sync.Mutex // guards holder
@@ -95,6 +96,9 @@ func (c *completed) run(ctx context.Context, p *Plane) error {
 	if err := await(ctx); err != nil {
 		return err
 	}
+	if err := c.meet(ctx, p, keys); err != nil {
+		return err
+	}
 	c.Progress("starting the API server")
 	if err := c.startAPIServer(ctx, p, config); err != nil {
 		return err
@@ -110,6 +114,9 @@ func (c *completed) run(ctx context.Context, p *Plane) error {
 		if err := c.Install(ctx, p.Config()); err != nil {
 			return err
 		}
+	}
+	if err := c.join(ctx, p); err != nil {
+		return err
 	}
 	c.Progress("starting its controllers")
 	if err := c.startControllers(p, keys); err != nil {

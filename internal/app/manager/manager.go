@@ -63,6 +63,10 @@ type Options struct {
 	// lease is that of the pod, unless LeaderElectionNamespace names another.
 	LeaderElection          bool
 	LeaderElectionNamespace string
+	// Leads is closed when the controllers may act: somebody else sees to it that
+	// one manager leads, and ends this one when it does no longer. Nil leaves that
+	// to LeaderElection.
+	Leads <-chan struct{}
 	// MetricsAddress, HealthAddress and PprofAddress are host:port to listen
 	// on; "" means not at all.
 	MetricsAddress, HealthAddress, PprofAddress string
@@ -264,6 +268,11 @@ func (m *Manager) Close() error {
 // announcer closes ready once the caches that the controllers asked for are full.
 type announcer struct{ m *Manager }
 
+// NeedLeaderElection implements manager.LeaderElectionRunnable. Who waits for
+// Leads is ready before, for it serves webhooks.
+func (a announcer) NeedLeaderElection() bool { return a.m.options.Leads == nil }
+
+// Start implements manager.Runnable.
 func (a announcer) Start(ctx context.Context) error {
 	if a.m.mgr.GetCache().WaitForCacheSync(ctx) {
 		close(a.m.ready)
@@ -320,6 +329,9 @@ func managerOptions(o Options) (ctrlmanager.Options, error) {
 		// Objects of providers, which are known as unstructured alone, are read
 		// from the cache like all others.
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+	}
+	if o.Leads != nil {
+		o.waitFor(&opts)
 	}
 	if o.callsExtensions() {
 		maps.Copy(opts.Metrics.ExtraHandlers, o.ExtensionPages.Handlers())

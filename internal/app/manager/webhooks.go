@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -64,6 +65,8 @@ type Webhooks struct {
 	// Host is the name or address by which the API server reaches this process;
 	// "" means the host of Listen.
 	Host string
+	// Port is that by which it does; 0 means the one that they listen on.
+	Port int
 }
 
 // webhookServer serves admission reviews over TLS. It is a manager Runnable
@@ -72,6 +75,7 @@ type webhookServer struct {
 	live     client.Client
 	hooks    map[string][]webhook.Webhook // by provider
 	listener net.Listener
+	port     int // by which it is reached, unless that is the listener's
 	certs    *servingCert
 	ended    chan error // receives why it serves no longer, and is closed then
 }
@@ -93,6 +97,9 @@ func (s *webhookServer) Start(ctx context.Context) error {
 // clientConfig is how the API server reaches a path.
 func (s *webhookServer) clientConfig(path string) admissionregistrationv1.WebhookClientConfig {
 	_, port, _ := net.SplitHostPort(s.listener.Addr().String()) // it is an address by construction
+	if s.port != 0 {
+		port = strconv.Itoa(s.port)
+	}
 	at := "https://" + net.JoinHostPort(s.certs.host, port) + path
 	return admissionregistrationv1.WebhookClientConfig{URL: &at, CABundle: s.certs.authority.Cert}
 }
@@ -183,13 +190,13 @@ func (m *Manager) openWebhooks(ctx context.Context, c clock.PassiveClock) error 
 	if err != nil {
 		return err
 	}
-	listener, err := listenForWebhooks(ctx, live, o.Webhooks.Listen, o.Providers)
+	listener, err := o.Webhooks.listen(ctx, live, o.Providers)
 	if err != nil {
 		return err
 	}
 	listens, _, _ := net.SplitHostPort(o.Webhooks.Listen) // Listen has checked it
 	s := &webhookServer{
-		live: live, hooks: map[string][]webhook.Webhook{}, listener: listener, ended: make(chan error, 1),
+		live: live, hooks: map[string][]webhook.Webhook{}, listener: listener, port: o.Webhooks.Port, ended: make(chan error, 1),
 		certs: &servingCert{authority: authority, host: cmp.Or(o.Webhooks.Host, listens), clock: c},
 	}
 	var all []webhook.Webhook
@@ -229,6 +236,9 @@ func (m *Manager) openWebhooks(ctx context.Context, c clock.PassiveClock) error 
 	return nil
 }
 
+// WebhooksAddr is where the webhooks listen, which the manager serves since New.
+func (m *Manager) WebhooksAddr() net.Addr { return m.webhooks.listener.Addr() }
+
 // openConversion makes what converts objects. References in them are shown at the
 // versions that the definitions of this API server name.
 func (m *Manager) openConversion() (*conversion.Converter, error) {
@@ -251,12 +261,13 @@ func (m *Manager) Conversion() install.Conversion {
 	return install.Conversion{URL: *at.URL, CABundle: at.CABundle, Providers: m.options.Providers}
 }
 
-// listenForWebhooks opens the listener. Where any port will do it takes one that
+// listen opens the listener. Where any port will do it takes one that
 // the API server knows of an earlier start, if it is free: then nothing has to
 // be registered anew. Those of other providers will do where it knows none of
 // the chosen ones: nobody serves there, and so nobody else comes to.
-func listenForWebhooks(ctx context.Context, c client.Reader, address string, providers []string) (net.Listener, error) {
-	if host, port, err := net.SplitHostPort(address); err == nil && port == "0" {
+func (w Webhooks) listen(ctx context.Context, c client.Reader, providers []string) (net.Listener, error) {
+	address := w.Listen
+	if host, port, err := net.SplitHostPort(address); err == nil && port == "0" && w.Port == 0 {
 		others := slices.DeleteFunc(controllers.Providers(), func(p string) bool { return slices.Contains(providers, p) })
 		known, err := registeredPort(ctx, c, append(slices.Clone(providers), others...))
 		if err != nil {

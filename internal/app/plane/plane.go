@@ -9,10 +9,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -50,6 +53,13 @@ const (
 	// settledAfter is when a start has read what there is and has connected to all
 	// clusters, also on a busy machine.
 	settledAfter = time.Minute
+)
+
+// webhooksHost and webhooksPort are how planes that take turns register their
+// webhooks. No name server knows the name: it is for dialWebhooks alone.
+const (
+	webhooksHost = "webhooks.capstan.internal"
+	webhooksPort = 443
 )
 
 // Options say where the plane lives and what it runs. Only Dir is needed.
@@ -105,8 +115,11 @@ type Plane struct {
 	pages   manager.ExtensionPages
 	// definitions is asked when an object is converted to an old version.
 	definitions *definitions.Watch
-	stack       lifecycle.Stack
-	errs        chan error
+	// leads is closed when the controllers may act; nil unless planes take turns.
+	leads    chan struct{}
+	webhooks atomic.Pointer[net.Addr] // where this process serves them
+	stack    lifecycle.Stack
+	errs     chan error
 
 	stop    sync.Once
 	stopErr error
@@ -170,8 +183,13 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	var dial mgmtplane.Dial
+	if len(o.EtcdServers) > 0 {
+		p.leads, dial = make(chan struct{}), p.dialWebhooks
+	}
 	mgmt, err := mgmtplane.Start(ctx, mgmtplane.Options{
-		Dir: o.Dir, Listen: o.Listen, Version: o.Version, Providers: o.Providers, Flags: o.Flags, Fatal: o.Fatal, Progress: o.Progress, Handlers: handlers,
+		DialURL: dial,
+		Dir:     o.Dir, Listen: o.Listen, Version: o.Version, Providers: o.Providers, Flags: o.Flags, Fatal: o.Fatal, Progress: o.Progress, Handlers: handlers,
 		Definitions: install.Definitions(o.Providers), Conversion: converter, Stored: p.expect, Workloads: true,
 		Install: func(ctx context.Context, cfg *rest.Config) error { return p.install(ctx, cfg, o) },
 		Etcd:    mgmtplane.ExternalEtcd{Servers: o.EtcdServers, CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile, Prefix: o.EtcdPrefix},
@@ -182,11 +200,14 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	p.mgmt = mgmt
 	p.stack.Push("management plane", mgmt.Stop)
 	p.relay()
+	p.takeTurn()
 	o.Progress("starting controllers")
 	if err := p.startControllers(ctx); err != nil {
 		return err
 	}
-	p.awaitCollector(ctx)
+	if p.leads == nil {
+		p.awaitCollector(ctx)
+	}
 	return mgmt.SetReady(time.Now())
 }
 
@@ -224,6 +245,46 @@ func (p *Plane) relay() {
 	p.stack.Push("relay of errors", func(context.Context) error { close(done); <-ended; return nil })
 }
 
+// takeTurn lets the controllers act when this plane leads.
+func (p *Plane) takeTurn() {
+	if p.leads == nil {
+		return
+	}
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-p.mgmt.Leads():
+			close(p.leads)
+		case <-done:
+		}
+	}()
+	p.stack.Push("turn", func(context.Context) error { close(done); <-ended; return nil })
+}
+
+// dialWebhooks leads the name by which all planes of a store register their
+// webhooks to those of this process. Each API server calls its own: they judge
+// alike, and those of a plane that was lost would be missed.
+func (p *Plane) dialWebhooks(ctx context.Context, network, address string) (net.Conn, error) {
+	if address == net.JoinHostPort(webhooksHost, strconv.Itoa(webhooksPort)) {
+		to := p.webhooks.Load()
+		if to == nil {
+			return nil, errors.New("the webhooks of this plane are starting")
+		}
+		address = (*to).String()
+	}
+	return (&net.Dialer{}).DialContext(ctx, network, address)
+}
+
+// webhooksOf says where webhooks listen and how they are reached.
+func (p *Plane) webhooksOf() manager.Webhooks {
+	w := manager.Webhooks{Listen: "127.0.0.1:0"}
+	if p.leads != nil {
+		w.Host, w.Port = webhooksHost, webhooksPort
+	}
+	return w
+}
+
 // install tells the API server what it must know, when the webhooks answer: it
 // may ask them while it reads what it has kept.
 func (p *Plane) install(ctx context.Context, cfg *rest.Config, o Options) error {
@@ -238,7 +299,7 @@ func (p *Plane) install(ctx context.Context, cfg *rest.Config, o Options) error 
 	}
 	m, err := manager.New(ctx, cfg, manager.Options{
 		Plane: true, APIServerCA: authority, Providers: o.Providers, FeatureGates: o.FeatureGates, SkipMigration: o.SkipMigration, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics,
-		SimulatedDir: cmp.Or(o.SimulatedDir, datadir.Dir(o.Dir).Simulated()), SimulatedLinks: datadir.Dir(o.Dir).Simulated(), ContainersDir: o.ContainersDir, UpdateInPlace: o.UpdateInPlace, Name: "the plane on " + o.Dir, Webhooks: manager.Webhooks{Listen: "127.0.0.1:0"}, Log: o.Log,
+		SimulatedDir: cmp.Or(o.SimulatedDir, datadir.Dir(o.Dir).Simulated()), SimulatedLinks: datadir.Dir(o.Dir).Simulated(), ContainersDir: o.ContainersDir, UpdateInPlace: o.UpdateInPlace, Name: "the plane on " + o.Dir, Webhooks: p.webhooksOf(), Log: o.Log, Leads: p.leads,
 		ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
 		ExtensionPages: &p.pages, ServicesByEndpoints: true,
 	})
@@ -246,6 +307,7 @@ func (p *Plane) install(ctx context.Context, cfg *rest.Config, o Options) error 
 		return fmt.Errorf("set up controllers: %w", err)
 	}
 	p.manager = m
+	p.webhooks.Store(new(m.WebhooksAddr()))
 	p.stack.Push("webhooks and machines", func(context.Context) error { return m.Close() })
 	return install.Plane(ctx, cfg, o.Providers)
 }

@@ -37,6 +37,12 @@ func (d Dir) Simulated() string { return filepath.Join(string(d), "simulated") }
 // Log is the file that receives the log of a plane.
 func (d Dir) Log() string { return filepath.Join(string(d), "capstan.log") }
 
+// Member is the name that the plane has among those that share its store.
+func (d Dir) Member() string { return filepath.Join(string(d), "member") }
+
+// Join is what another plane needs to share the store of this one.
+func (d Dir) Join() string { return filepath.Join(string(d), "join") }
+
 func (d Dir) lock() string { return filepath.Join(string(d), "lock") }
 
 // Holder is what the process that holds a data directory says of itself.

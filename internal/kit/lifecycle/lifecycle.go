@@ -13,6 +13,10 @@ import (
 // StopTimeout is how long a plane may take to stop; it needs about a second.
 const StopTimeout = 20 * time.Second
 
+// ErrDeposed ends a plane that has led those that share its store, and cannot be
+// sure that it still does. It may be started again at once, and waits for its turn.
+var ErrDeposed = errors.New("this plane heard nothing of etcd for so long that another one may lead now")
+
 // Stack holds named undo steps. The zero value is ready to use.
 type Stack struct{ steps []step }
 

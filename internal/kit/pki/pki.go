@@ -6,7 +6,9 @@
 package pki
 
 import (
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -106,6 +108,26 @@ func (f Folder) Ensure(hosts []string, kubelets ...string) error {
 		return fmt.Errorf("service account key: %w", err)
 	}
 	return nil
+}
+
+// Fingerprint tells whether two folders have the same authorities and the same key
+// of service accounts, and nothing of what these are.
+func (f Folder) Fingerprint() (string, error) {
+	h := sha256.New()
+	for _, file := range f.lasting() {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return "", fmt.Errorf("read certificates and keys: %w", err)
+		}
+		sum := sha256.Sum256(b)
+		h.Write(sum[:])
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// lasting are the files that are made once; all others follow from them.
+func (f Folder) lasting() []string {
+	return []string{f.Cert("ca"), f.Key("ca"), f.Cert("front-proxy-ca"), f.Key("front-proxy-ca"), f.Key("sa")}
 }
 
 func (f Folder) checkPrivate() error {

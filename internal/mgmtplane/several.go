@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mgmtplane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
+	"github.com/capstan-dev/capstan/internal/kit/pki"
+	"github.com/capstan-dev/capstan/internal/mgmtplane/members"
+)
+
+// MembersPath is where the API server of a plane with an external etcd lists the
+// planes that share it, as a JSON array of members.Member.
+const MembersPath = "/capstan/members"
+
+// others is what a plane with an external etcd has to do with those that share
+// it. With an embedded one it has no client, and leads from its start.
+type others struct {
+	client     *clientv3.Client
+	leads      chan struct{} // closed when it leads
+	mu         sync.Mutex    // guards membership
+	membership *members.Membership
+}
+
+// meet connects to an external etcd, and refuses one whose planes have other
+// certificates and keys: what one of them signs, another would not know.
+func (c *completed) meet(ctx context.Context, p *Plane, keys pki.Folder) error {
+	p.others.leads = make(chan struct{})
+	if len(c.Etcd.Servers) == 0 {
+		close(p.others.leads)
+		return nil
+	}
+	cfg := clientv3.Config{Endpoints: c.Etcd.Servers, DialTimeout: dialTimeout, Logger: zap.NewNop()}
+	if strings.HasPrefix(c.Etcd.Servers[0], "https://") {
+		var err error
+		if cfg.TLS, err = c.Etcd.tls(); err != nil {
+			return err
+		}
+	}
+	client, err := clientv3.New(cfg)
+	if err != nil {
+		return fmt.Errorf("connect to etcd: %w", err)
+	}
+	p.others.client = client
+	p.stack.Push("connection to etcd", func(context.Context) error {
+		if err := client.Close(); err != nil && !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
+	})
+	ours, err := keys.Fingerprint()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
+	defer cancel()
+	key := members.Folder(c.Etcd.Prefix) + "/authorities"
+	res, err := client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+		Then(clientv3.OpPut(key, ours)).Else(clientv3.OpGet(key)).Commit()
+	if err != nil {
+		return fmt.Errorf("compare certificates and keys with those of other planes in etcd: %w", err)
+	}
+	if !res.Succeeded && string(res.Responses[0].GetResponseRange().Kvs[0].Value) != ours {
+		return fmt.Errorf("planes with other certificates and keys use this etcd and prefix: start this one with --join and the file \"join\" of a data directory of theirs, or choose another --etcd-prefix; if theirs are lost, remove the key %s from etcd, which ends all that the old ones made", key)
+	}
+	return nil
+}
+
+// join makes it one of the planes of an external etcd. Its controllers wait until
+// it leads; if it does no longer, the plane ends.
+func (c *completed) join(ctx context.Context, p *Plane) error {
+	if p.others.client == nil {
+		return nil
+	}
+	name, err := c.memberName()
+	if err != nil {
+		return err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	m, err := members.Join(ctx, p.others.client, c.Etcd.Prefix, members.Member{
+		Name: name, Host: host, Dir: string(c.dir), Address: p.addr, Version: c.Version, Since: c.now(),
+	})
+	if err != nil {
+		return err
+	}
+	p.others.mu.Lock()
+	p.others.membership = m
+	p.others.mu.Unlock()
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-m.Elected():
+			close(p.others.leads)
+		case <-done:
+			return
+		}
+		select {
+		case <-m.Lost():
+			p.fail(lifecycle.ErrDeposed)
+		case <-done:
+		}
+	}()
+	p.stack.Push("membership", func(ctx context.Context) error {
+		close(done)
+		<-ended
+		_ = m.Leave(ctx) // or etcd ends it, a few seconds later
+		return nil
+	})
+	return nil
+}
+
+// memberName is that of the data directory, made up when it is needed first.
+func (c *completed) memberName() (string, error) {
+	b, err := os.ReadFile(c.dir.Member())
+	if err == nil && len(b) > 0 {
+		return strings.TrimSpace(string(b)), nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read the name of this plane: %w", err)
+	}
+	name := rand.String(8)
+	if err := pki.WriteFile(c.dir.Member(), []byte(name+"\n")); err != nil {
+		return "", fmt.Errorf("write the name of this plane: %w", err)
+	}
+	return name, nil
+}
+
+// Leads is closed when the controllers of this plane may act: at its start, or
+// once it leads those that share its etcd.
+func (p *Plane) Leads() <-chan struct{} { return p.others.leads }
+
+// ServeHTTP lists the planes that share the store.
+func (o *others) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	o.mu.Lock()
+	m := o.membership
+	o.mu.Unlock()
+	if m == nil {
+		http.Error(w, "the plane is starting: try again", http.StatusServiceUnavailable)
+		return
+	}
+	all, err := m.List(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(all) // who asked may have gone
+}
