@@ -33,6 +33,12 @@ type Containers struct {
 	RemovalSeconds float64 `json:"removalSeconds"`
 }
 
+// table prints them for people.
+func (c *Containers) table(row func(what, format string, args ...any)) {
+	row("machines at rest", "a control plane at most %d MiB, a worker at most %d MiB; %d MiB of disk for all", c.ControlPlaneMiB, c.WorkerMiB, c.DiskMiB)
+	row("removal of a worker", "%.2f s", c.RemovalSeconds)
+}
+
 // useContainers gives the plane a folder for container machines beside the images,
 // since hard links do not leave a file system. The returned function takes it away.
 func (b *bench) useContainers(images string) (remove func(), err error) {

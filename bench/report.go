@@ -306,9 +306,8 @@ func (r *Result) table(out io.Writer) error {
 		row("idle", "%.3f cores, %d MiB, %.0f requests, %.0f writes in %.0f s", i.Cores, i.MiB, i.Requests, total(i.Writes), i.Seconds)
 		lines(i.Writes)
 	}
-	if c := r.Containers; s.Containers {
-		row("machines at rest", "a control plane at most %d MiB, a worker at most %d MiB; %d MiB of disk for all", c.ControlPlaneMiB, c.WorkerMiB, c.DiskMiB)
-		row("removal of a worker", "%.2f s", c.RemovalSeconds)
+	if s.Containers {
+		r.Containers.table(row)
 	}
 	for _, l := range r.Looks {
 		row(l.Command, "%.3f s, CPU %.3f s and %.3f s of the plane, %.1f requests, %d bytes", l.Seconds, l.CPUSeconds, l.PlaneCPUSeconds, l.Requests, l.Bytes)
