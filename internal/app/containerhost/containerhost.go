@@ -5,9 +5,12 @@
 package containerhost
 
 import (
+	"context"
 	"path/filepath"
 
 	"github.com/go-logr/logr"
+
+	"github.com/capstan-dev/capstan/internal/access/containers"
 )
 
 // Options say where container machines are kept.
@@ -16,6 +19,9 @@ type Options struct {
 	Dir string
 	// Log is told of what happens by itself.
 	Log logr.Logger
+
+	// check tells what the host lacks; nil is containers.Check.
+	check func(context.Context) []containers.Problem
 }
 
 // The folders in Options.Dir.

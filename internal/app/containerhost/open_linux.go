@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -22,20 +21,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/containermachines/seed"
 )
 
-// Open opens the container machines of this host. The error says what the host
-// lacks, and the remedy. stop lets go of them; they run on.
+// Open opens the container machines of this host. The error says why it cannot, and
+// the remedy. What else the host lacks is told by who makes or runs a machine, when
+// the first one is wanted. stop lets go of them; they run on.
 func Open(ctx context.Context, o Options) (backend host.Backend, stop func() error, err error) {
 	if os.Geteuid() != 0 {
 		return nil, nil, errors.New("only root can run container machines: start the plane as root, or choose spec.simulated")
 	}
-	var missing []string
-	for _, p := range containers.Check(ctx) {
-		if !p.Warning {
-			missing = append(missing, p.String())
-		}
-	}
-	if len(missing) > 0 {
-		return nil, nil, fmt.Errorf("this host cannot run container machines: %s; \"capstan doctor\" looks again", strings.Join(missing, "; "))
+	if o.check == nil {
+		o.check = containers.Check
 	}
 	launcher, err := containers.Open(o.containers(), containers.Options{Log: o.Log.WithName("containers")})
 	if err != nil {
@@ -62,7 +56,7 @@ func Open(ctx context.Context, o Options) (backend host.Backend, stop func() err
 	if err != nil {
 		return nil, nil, errors.Join(err, launcher.Close())
 	}
-	return machines, func() error { return errors.Join(machines.Close(), launcher.Close()) }, nil
+	return &checked{Backend: machines, check: o.check}, func() error { return errors.Join(machines.Close(), launcher.Close()) }, nil
 }
 
 // images are the node images of a store.

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package containerhost
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/containers"
+	"github.com/capstan-dev/capstan/internal/access/host"
+)
+
+// checked is a backend that has the host looked at before it runs the first machine:
+// the look takes a tenth of a second, and most planes run none. A host that lacks
+// something is looked at again each time, so that it may be mended meanwhile.
+type checked struct {
+	host.Backend
+	check func(context.Context) []containers.Problem
+
+	mu  sync.Mutex // guards fit
+	fit bool       // is known
+}
+
+var _ host.Backend = (*checked)(nil)
+
+// ready is an error as long as the host lacks what machines need.
+func (c *checked) ready(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fit {
+		return nil
+	}
+	if err := lacks(c.check(ctx)); err != nil {
+		return err
+	}
+	c.fit = true
+	return nil
+}
+
+// lacks says what is in the way of container machines; nil if nothing is.
+func lacks(problems []containers.Problem) error {
+	var missing []string
+	for _, p := range problems {
+		if !p.Warning {
+			missing = append(missing, p.String())
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("this host cannot run container machines: %s; \"capstan doctor\" looks again", strings.Join(missing, "; "))
+}
+
+// EnsureCluster implements host.Backend.
+func (c *checked) EnsureCluster(ctx context.Context, want host.Cluster) (clusterv1.APIEndpoint, error) {
+	if err := c.ready(ctx); err != nil {
+		return clusterv1.APIEndpoint{}, err
+	}
+	return c.Backend.EnsureCluster(ctx, want)
+}
+
+// ResumeCluster implements host.Backend.
+func (c *checked) ResumeCluster(ctx context.Context, want host.Cluster) error {
+	if err := c.ready(ctx); err != nil {
+		return err
+	}
+	return c.Backend.ResumeCluster(ctx, want)
+}
+
+// EnsureMachine implements host.Backend.
+func (c *checked) EnsureMachine(ctx context.Context, want host.Machine) (host.MachineStatus, error) {
+	if err := c.ready(ctx); err != nil {
+		return host.MachineStatus{}, err
+	}
+	return c.Backend.EnsureMachine(ctx, want)
+}

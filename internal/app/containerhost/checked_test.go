@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package containerhost
+
+import (
+	"context"
+	"testing"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/containers"
+	"github.com/capstan-dev/capstan/internal/access/host"
+)
+
+// counted is a backend that counts what reaches it.
+type counted struct {
+	host.Backend
+	calls int
+}
+
+func (c *counted) EnsureCluster(context.Context, host.Cluster) (clusterv1.APIEndpoint, error) {
+	c.calls++
+	return clusterv1.APIEndpoint{Host: "10.0.0.1", Port: 6443}, nil
+}
+
+func (c *counted) ResumeCluster(context.Context, host.Cluster) error {
+	c.calls++
+	return nil
+}
+
+func (c *counted) EnsureMachine(context.Context, host.Machine) (host.MachineStatus, error) {
+	c.calls++
+	return host.MachineStatus{Stage: host.Done}, nil
+}
+
+func (c *counted) DeleteMachine(context.Context, host.Machine) error {
+	c.calls++
+	return nil
+}
+
+func TestTheHostIsLookedAtWhenTheFirstMachineIsWanted(t *testing.T) {
+	t.Parallel()
+	uses := map[string]func(context.Context, host.Backend) error{
+		"a cluster is made": func(ctx context.Context, b host.Backend) error {
+			at, err := b.EnsureCluster(ctx, host.Cluster{})
+			if err == nil && at.IsZero() {
+				t.Error("nobody says where the cluster is")
+			}
+			return err
+		},
+		"a cluster is run again": func(ctx context.Context, b host.Backend) error { return b.ResumeCluster(ctx, host.Cluster{}) },
+		"a machine is made": func(ctx context.Context, b host.Backend) error {
+			s, err := b.EnsureMachine(ctx, host.Machine{})
+			if err == nil && s.Stage != host.Done {
+				t.Error("nobody says how far the machine is")
+			}
+			return err
+		},
+	}
+	for name, use := range uses {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			looks, behind := 0, &counted{}
+			lacking := []containers.Problem{{What: "no overlayfs", Remedy: "load it"}, {What: "few files", Remedy: "raise it", Warning: true}, {What: "no bridges", Remedy: "load them"}}
+			c := &checked{Backend: behind, check: func(context.Context) []containers.Problem {
+				looks++
+				return lacking
+			}}
+			if err := c.DeleteMachine(t.Context(), host.Machine{}); err != nil || looks != 0 || behind.calls != 1 {
+				t.Errorf("to delete one: %v, looked %d times", err, looks)
+			}
+			const want = `this host cannot run container machines: no overlayfs: load it; no bridges: load them; "capstan doctor" looks again`
+			for range 2 {
+				if err := use(t.Context(), c); err == nil || err.Error() != want {
+					t.Errorf("got %v, want %s", err, want)
+				}
+			}
+			if looks != 2 || behind.calls != 1 {
+				t.Errorf("looked %d times, want each time; %d calls came through", looks, behind.calls)
+			}
+			lacking = lacking[1:2] // mended, but for what is a warning
+			for range 2 {
+				if err := use(t.Context(), c); err != nil {
+					t.Error(err)
+				}
+			}
+			if looks != 3 || behind.calls != 3 {
+				t.Errorf("looked %d times, want no more once it is fit; %d calls came through", looks, behind.calls)
+			}
+		})
+	}
+}
