@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/internal/access/host"
-	"github.com/capstan-dev/capstan/internal/kit/pki"
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // The files and folders of a backend.
@@ -105,7 +105,7 @@ func writeJSON(name string, from any) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", filepath.Base(name), err)
 	}
-	return pki.WriteFile(name, text)
+	return wholefile.Write(name, text)
 }
 
 func removeFile(name string) error {

@@ -22,6 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers/cgroups"
 	"github.com/capstan-dev/capstan/internal/access/containers/network"
 	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // Launcher runs the containers of one folder. Its methods may be called by
@@ -143,7 +144,7 @@ func readIdentity(dir string) (string, error) {
 		return "", err
 	}
 	id := hex.EncodeToString(b)
-	return id, supervisor.WriteFile(file, []byte(id+"\n"))
+	return id, wholefile.Write(file, []byte(id+"\n"))
 }
 
 // Close lets go of the folder. Containers go on.
@@ -221,7 +222,7 @@ func (l *Launcher) make(want Spec) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := supervisor.WriteFile(filepath.Join(made, specFile), text); err != nil {
+	if err := wholefile.Write(filepath.Join(made, specFile), text); err != nil {
 		return err
 	}
 	l.reached("spec written")
@@ -229,7 +230,7 @@ func (l *Launcher) make(want Spec) (err error) {
 		return err
 	}
 	l.reached("folder renamed")
-	return supervisor.SyncDir(filepath.Join(l.dir, containersDir))
+	return wholefile.SyncDir(filepath.Join(l.dir, containersDir))
 }
 
 func (l *Launcher) folder(name string) string { return filepath.Join(l.dir, containersDir, name) }

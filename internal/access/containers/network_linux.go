@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/internal/access/containers/network"
-	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // EnsureNetwork makes a network, or finds it made; after a boot of the host it
@@ -43,7 +43,7 @@ func (l *Launcher) ensureNetwork(want Network) error {
 	text, err := json.Marshal(want)
 	if err == nil {
 		// Noted first, it is undone wherever this ends.
-		err = supervisor.WriteFile(l.networkFile(want.Name), text)
+		err = wholefile.Write(l.networkFile(want.Name), text)
 	}
 	if err != nil {
 		return err
@@ -162,5 +162,5 @@ func (l *Launcher) removeNetwork(name string) error {
 	if err := os.Remove(l.networkFile(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return supervisor.SyncDir(filepath.Join(l.dir, networksDir))
+	return wholefile.SyncDir(filepath.Join(l.dir, networksDir))
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // renewBefore is how long before its end a leaf is renewed: a plane that is
@@ -244,20 +245,7 @@ func (f Folder) write(file string, pair certs.Pair) error {
 }
 
 // WriteFile replaces a file whole, readable by its owner alone.
-func WriteFile(path string, data []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(data)
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return nil
-}
+func WriteFile(path string, data []byte) error { return wholefile.Write(path, data) }
 
 func exists(path string) bool {
 	_, err := os.Lstat(path)

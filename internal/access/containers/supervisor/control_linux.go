@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // set changes the state, keeps it in its file, and tells whoever is connected.
@@ -23,7 +25,7 @@ func (s *supervisor) set(change func(*State)) error {
 	change(&s.state)
 	text, err := json.Marshal(s.state)
 	if err == nil {
-		if err = WriteFile(StateFile, text); err != nil && overwrite(StateFile, text) == nil {
+		if err = wholefile.Write(StateFile, text); err != nil && overwrite(StateFile, text) == nil {
 			err = nil
 		}
 	}
@@ -45,34 +47,6 @@ func overwrite(name string, content []byte) error {
 	}
 	_, err = f.Write(append(content, '\n'))
 	return errors.Join(err, f.Sync(), f.Close())
-}
-
-// WriteFile writes a file that only its owner may read, so that it is there as a
-// whole or as it was before, also after the host lost its power.
-func WriteFile(name string, content []byte) error {
-	dir := filepath.Dir(name)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(name)+"-")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return SyncDir(dir)
-}
-
-// SyncDir has the names of a folder kept on disk.
-func SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // listen opens the socket of the container in the working directory, so that no

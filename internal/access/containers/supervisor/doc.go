@@ -3,7 +3,7 @@
 // Package supervisor is the process that looks after one container. It is this
 // program, started again under another name: the package's init sees the name,
 // takes over and never returns. It must run before the packages that make the
-// rest of the program large, so this one imports the standard library and
+// rest of the program large, so this one reaches the standard library and
 // golang.org/x/sys alone: packages are initialised in the order of their paths
 // once what they import is.
 //

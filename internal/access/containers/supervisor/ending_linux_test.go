@@ -3,7 +3,9 @@
 package supervisor
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,19 +83,42 @@ func TestTheConsoleIsBoundedAndKeepsTheEnd(t *testing.T) {
 	}
 }
 
-func TestAFileIsThereAsAWholeForItsOwnerAlone(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "state.json")
-	for _, content := range []string{"one", "two"} {
-		if err := WriteFile(file, []byte(content)); err != nil {
+func TestAnErrorArrivesWithWhatTheKernelSaid(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		want syscall.Errno
+	}{
+		"none":           {nil, 0},
+		"of the kernel":  {fmt.Errorf("write: %w", &os.PathError{Op: "write", Path: "f", Err: syscall.ENOSPC}), syscall.ENOSPC},
+		"of nobody else": {errors.New("no reason"), 0},
+	} {
+		text, err := json.Marshal(answerOf(tc.err))
+		var a Answer
+		if err := errors.Join(err, json.Unmarshal(text, &a)); err != nil {
 			t.Fatal(err)
 		}
-		text, err := os.ReadFile(file)
-		info, serr := os.Stat(file)
-		if err := errors.Join(err, serr); err != nil || string(text) != content || info.Mode().Perm() != 0o600 {
-			t.Errorf("got %q, %v, %v", text, info, err)
+		got := a.Err()
+		if (got == nil) != (tc.err == nil) || got != nil && got.Error() != tc.err.Error() {
+			t.Errorf("%s: got %v, want %v", name, got, tc.err)
+		}
+		if errno, _ := errors.AsType[syscall.Errno](got); errno != tc.want {
+			t.Errorf("%s: got %d, want %d", name, errno, tc.want)
 		}
 	}
-	if all, err := os.ReadDir(filepath.Dir(file)); err != nil || len(all) != 1 {
-		t.Errorf("left: %v, %v", all, err)
+}
+
+func TestAStateThatIsWrittenOverALongerOneIsRead(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, StateFile)
+	err := errors.Join(
+		os.WriteFile(file, []byte(`{"Running":true,"PID":123456,"Message":"a long one","HostBoot":"b"}`), 0o600),
+		overwrite(file, []byte(`{"Ended":true,"HostBoot":"b"}`)),
+	)
+	got, rerr := ReadState(dir)
+	if want := (State{Ended: true, HostBoot: "b"}); errors.Join(err, rerr) != nil || got != want {
+		t.Errorf("got %+v, %v, %v, want %+v", got, err, rerr, want)
+	}
+	if err := overwrite(filepath.Join(dir, "none"), nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", err)
 	}
 }

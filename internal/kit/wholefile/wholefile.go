@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package wholefile replaces files so that whoever reads one finds it as it was, or
+// as it is, also after the host lost its power. It imports nothing but the standard
+// library: the smallest processes write files, too.
+package wholefile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// Write replaces a file, which its owner alone may read. What it needs beside it, in
+// the same folder, has a hidden name, and is gone if it fails.
+func Write(name string, content []byte) error {
+	dir := filepath.Dir(name)
+	f, err := os.CreateTemp(dir, "."+filepath.Base(name)+"-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return SyncDir(dir)
+}
+
+// SyncDir has the names of a folder kept on disk.
+func SyncDir(dir string) error {
+	if runtime.GOOS == "windows" { // it keeps them by itself, and opens no folder
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
