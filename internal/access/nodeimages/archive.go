@@ -99,6 +99,11 @@ var limits = tree.Limits{Files: 200_000, Bytes: 10 << 30}
 // image only if its files have the digests of its manifest. Unless want is empty, it
 // must have that ID. That the image is there already is fine.
 func (s *Store) Import(ctx context.Context, r io.Reader, want string) (Image, error) {
+	i, err := s.importImage(ctx, r, want)
+	return i, s.full(err)
+}
+
+func (s *Store) importImage(ctx context.Context, r io.Reader, want string) (Image, error) {
 	in, err := decompress.Reader(r)
 	if err != nil {
 		return Image{}, err

@@ -64,7 +64,7 @@ type builder struct {
 func (s *Store) Build(ctx context.Context, o BuildOptions) (Image, error) {
 	i, err := s.build(ctx, o)
 	if err != nil {
-		return Image{}, fmt.Errorf("build a node image of Kubernetes %s: %w", o.Version, err)
+		return Image{}, fmt.Errorf("build a node image of Kubernetes %s: %w", o.Version, s.full(err))
 	}
 	return i, nil
 }

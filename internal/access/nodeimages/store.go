@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/blang/semver/v4"
+	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/tree"
 	"github.com/capstan-dev/capstan/internal/access/storedir"
@@ -296,6 +297,14 @@ func (s *Store) publish(ctx context.Context, dir string, m manifest) (Image, err
 		return Image{}, err
 	}
 	return s.loadNamed(filepath.Base(place))
+}
+
+// full adds to an error what can be done if it is that the disk is full.
+func (s *Store) full(err error) error {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return fmt.Errorf("%w: free space on the disk of %s, where an image takes about 1 GiB, such as by \"capstan image remove --cache\" or by removing images that no machine uses", err, s.dir)
+	}
+	return err
 }
 
 // parseVersion reads a version of Kubernetes as it is written in full.
