@@ -257,6 +257,27 @@ func TestAMachineRunsAgainAfterTheHostDoes(t *testing.T) {
 	}
 }
 
+func TestAMachineWhoseImageIsLostSaysHowToGetItBack(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.cluster()
+	l.machine()
+	l.launcher.ends(0) // with the host
+	l.restart()
+	l.cluster()
+	l.launcher.startErr = fmt.Errorf("Root[1]: %w", fs.ErrNotExist)
+	l.images.lost = errors.New("node image 1 is damaged: make it anew")
+	_, err := l.EnsureMachine(t.Context(), wantMachine())
+	const want = "start its container: Root[1]: file does not exist: node image 1 is damaged: make it anew"
+	if err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+	l.launcher.startErr, l.images.lost = nil, nil
+	if s := l.machine(); s.Stage != host.Bootstrapping {
+		t.Errorf("with the image: %+v", s)
+	}
+}
+
 func TestAMachineThatStopsByItselfIsNotStartedOverAndOver(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

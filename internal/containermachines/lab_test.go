@@ -34,7 +34,8 @@ type launcher struct {
 	changes   chan string
 	networks  map[string]containers.Network
 	starts    int
-	err       error          // of Create
+	err       error // of Create
+	startErr  error
 	elsewhere []netip.Prefix // that another link of the host has
 	commands  []string       // by the names of their scripts
 	failing   string         // the command that fails
@@ -64,6 +65,9 @@ func (l *launcher) Create(_ context.Context, want containers.Spec) error {
 func (l *launcher) Start(_ context.Context, name string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.startErr != nil {
+		return l.startErr
+	}
 	l.all[name].State = containers.Running
 	l.starts++
 	return nil
@@ -200,9 +204,13 @@ type images struct {
 	at   string // where their layers are
 	used map[string]bool
 	err  error // of MakeVar
+	lost error // of Find, once images are damaged
 }
 
 func (i *images) Find(wanted string) (Image, error) {
+	if i.lost != nil {
+		return Image{}, i.lost
+	}
 	id, version := "sha256:1", "v1.36.3"
 	switch wanted {
 	case id, version:

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -109,6 +110,9 @@ func (b *Backend) ensureMachine(ctx context.Context, want host.Machine) (host.Ma
 			}
 		}
 		if err := b.o.Launcher.Start(ctx, m.name); err != nil {
+			if _, lost := b.o.Images.Find(m.Image); lost != nil && errors.Is(err, fs.ErrNotExist) {
+				err = fmt.Errorf("%w: %w", err, lost) // which says how to get it back
+			}
 			return host.MachineStatus{}, fmt.Errorf("start its container: %w", err)
 		}
 		m.ran = true
