@@ -35,8 +35,17 @@ var errStopped = errors.New("the machine has stopped reading")
 type update struct {
 	version string
 	message string
-	err     error // why it failed
-	ended   bool
+	err     error         // why it failed, once it has ended
+	ended   chan struct{} // closed then
+}
+
+func (u *update) underWay() bool {
+	select {
+	case <-u.ended:
+		return false
+	default:
+		return true
+	}
 }
 
 // UpdateMachine implements host.Updater. The machine keeps the Debian it was made
@@ -60,7 +69,7 @@ func (b *Backend) updateMachine(want host.Machine) (p host.Progress, err error) 
 	switch u := m.update; {
 	case m.gone || !m.Done:
 		return p, errors.New("it is no node")
-	case u != nil && !u.ended:
+	case u != nil && u.underWay():
 		return host.Progress{Message: u.message}, nil
 	case u != nil && u.err != nil && u.version == want.Version:
 		m.update = nil
@@ -80,7 +89,7 @@ func (b *Backend) updateMachine(want host.Machine) (p host.Progress, err error) 
 	if len(from.Root) == 0 || len(to.Root) == 0 {
 		return p, errors.New("its node image has no layers")
 	}
-	u := &update{version: want.Version, message: "copying Kubernetes " + want.Version + " to the machine"}
+	u := &update{version: want.Version, ended: make(chan struct{}), message: "copying Kubernetes " + want.Version + " to the machine"}
 	m.update = u
 	b.running.Start(func() {
 		ctx, cancel := context.WithTimeout(b.ctx, updating)
@@ -92,7 +101,8 @@ func (b *Backend) updateMachine(want host.Machine) (p host.Progress, err error) 
 			m.Version = to.Version
 			err = b.keep(m)
 		}
-		u.ended, u.err = true, err
+		u.err = err
+		close(u.ended)
 		if err != nil {
 			b.o.Log.Error(err, "Updating a machine", "container", m.name, "version", to.Version)
 		}

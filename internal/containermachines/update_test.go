@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/containermachines/outcome"
@@ -36,15 +35,21 @@ func updatable(t *testing.T) *lab {
 // update asks until it is done or has failed.
 func (l *lab) update(version string) error {
 	l.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for {
 		p, err := l.UpdateMachine(l.t.Context(), wantMachine(func(m *host.Machine) { m.Version = version }))
 		if err != nil || p.Done {
 			return err
 		}
-		if p.Message == "" || time.Now().After(deadline) {
+		if p.Message == "" {
 			l.t.Fatalf("progress %+v", p)
 		}
-		time.Sleep(time.Millisecond)
+		l.mu.Lock()
+		m := l.byName[l.container().Spec.Name]
+		l.mu.Unlock()
+		m.mu.Lock()
+		ended := m.update.ended
+		m.mu.Unlock()
+		<-ended
 	}
 }
 

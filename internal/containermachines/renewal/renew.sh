@@ -1,14 +1,16 @@
 # Makes the Kubernetes of this machine that of another node image, whose files are in
-# the folder $1. kubeadm leaves out the checks $2.
+# the folder $1. kubeadm leaves out the checks $3. The file
+# $2 is locked meanwhile.
 set -eu
 umask 022
-exec 9>/run/capstan-renewal.lock
+exec 9>"$2"
 if ! flock --wait 60 9; then
-	echo "another renewal runs" >&2
+	echo "another renewal is under way in the machine: it is waited for" >&2
 	exit 1
 fi
-new=$1/node store=$1/store ignore=$2
+new=$1/node store=$1/store ignore=$3
 work=/run/capstan-renewal
+pkill --full "^containerd --config $work/" || true # that of one that was killed
 rm -rf "$work"
 mkdir -m 700 "$work"
 
@@ -27,6 +29,7 @@ END
 containerd --config "$work/config.toml" >"$work/log" 2>&1 9>&- &
 daemon=$!
 trap 'kill "$daemon" 2>/dev/null || true; wait "$daemon" 2>/dev/null || true; rm -rf "$work"' EXIT
+export CONTAINERD_SUPPRESS_DEPRECATION_WARNINGS=1
 there="ctr --address $work/s --namespace k8s.io" here="ctr --namespace k8s.io"
 tries=0
 until [ -S "$work/s" ] && $there version >/dev/null 2>&1; do
@@ -42,12 +45,10 @@ have=$($here images list --quiet)
 for image in $($there images list --quiet); do
 	case "$image" in sha256:*) continue ;; esac
 	if printf '%s\n' "$have" | grep -qxF "$image"; then continue; fi
-	mkfifo "$work/image"
-	$there images export "$work/image" "$image" &
-	export=$!
-	$here images import --snapshotter overlayfs "$work/image" >/dev/null
-	wait "$export"
-	rm "$work/image"
+	# Without --local it may end before all of it is written.
+	$there images export --local "$1/image.tar" "$image"
+	$here images import --snapshotter overlayfs "$1/image.tar" >/dev/null
+	rm "$1/image.tar"
 done
 
 # What kubelet starts of a control plane is changed first, as kubeadm has it: no

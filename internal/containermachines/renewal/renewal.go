@@ -19,6 +19,9 @@ import (
 // Dir is where all of it lies in a machine, for as long as it takes.
 const Dir = "/var/lib/capstan/renewal"
 
+// lock is held in a machine by whoever is at it.
+const lock = "/run/capstan-renewal.lock"
+
 //go:embed receive.sh
 var receive string
 
@@ -26,12 +29,12 @@ var receive string
 var renew string
 
 // Receive is the command that takes what Send writes.
-func Receive() []string { return []string{"/bin/sh", "-c", receive, "receive", Dir} }
+func Receive() []string { return []string{"/bin/sh", "-c", receive, "receive", Dir, lock} }
 
 // Renew is the command that does it. All of it may be done again, also after it was
 // interrupted anywhere. It may say that kubeadm must leave out checks, by their names
 // and separated by commas.
-func Renew(ignore string) []string { return []string{"/bin/sh", "-c", renew, "renew", Dir, ignore} }
+func Renew(ignore string) []string { return []string{"/bin/sh", "-c", renew, "renew", Dir, lock, ignore} }
 
 // Image is what there is of a node image.
 type Image struct {

@@ -101,7 +101,7 @@ func TestWhatIsReceivedTakesThePlaceOfWhatWasThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := Receive()
-	args[len(args)-1] = dir
+	args[4], args[5] = dir, filepath.Join(t.TempDir(), "lock")
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin = &sent
 	if out, err := cmd.CombinedOutput(); err != nil {

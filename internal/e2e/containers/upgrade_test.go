@@ -79,6 +79,7 @@ func TestAnUpgradeInPlaceReplacesNone(t *testing.T) {
 	}
 	supervisors, uids := c.supervisors(t), c.uids(t)
 	c.mgmt(t, "", "patch", "cluster", c.name, "--type", "merge", "--patch", fmt.Sprintf(inPlace, l.version))
+	c.interrupt(t)
 	c.upgraded(t)
 	now, err := c.nodes(t.Context(), l.version)
 	if err != nil {
@@ -105,6 +106,20 @@ func TestAnUpgradeInPlaceReplacesNone(t *testing.T) {
 		c.counts(t, from)
 	})
 	c.leavesNothing(t, before)
+}
+
+// interrupt kills the plane while a machine is being changed, and starts it again.
+func (c *cluster) interrupt(t *testing.T) {
+	t.Helper()
+	testenv.Within(t, changing, func() error {
+		out := c.mgmt(t, "", "get", "machines", "--output", `jsonpath={.items[*].status.conditions[?(@.type=="Updating")].message}`)
+		if !strings.Contains(out, "bringing images") {
+			return fmt.Errorf("no machine is being changed: %s", out)
+		}
+		return nil
+	})
+	c.process.Kill()
+	c.up(t)
 }
 
 func (c *cluster) uids(t *testing.T) string {
