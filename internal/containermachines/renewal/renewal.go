@@ -34,7 +34,9 @@ func Receive() []string { return []string{"/bin/sh", "-c", receive, "receive", D
 // Renew is the command that does it. All of it may be done again, also after it was
 // interrupted anywhere. It may say that kubeadm must leave out checks, by their names
 // and separated by commas.
-func Renew(ignore string) []string { return []string{"/bin/sh", "-c", renew, "renew", Dir, lock, ignore} }
+func Renew(ignore string) []string {
+	return []string{"/bin/sh", "-c", renew, "renew", Dir, lock, ignore}
+}
 
 // Image is what there is of a node image.
 type Image struct {
