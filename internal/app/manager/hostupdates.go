@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
@@ -31,10 +32,8 @@ func (m *Manager) openHostUpdates() error {
 	}
 	if !m.options.UpdateInPlace {
 		return m.mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error {
-			c := &runtimev1.ExtensionConfig{}
-			c.Name = hostupdates.Name
-			if err := live.Delete(ctx, c); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
-				return fmt.Errorf("remove ExtensionConfig %s: %w", c.Name, err)
+			if err := unregister(ctx, live); ctx.Err() == nil {
+				return err
 			}
 			return nil
 		}))
@@ -57,7 +56,7 @@ func (m *Manager) openHostUpdates() error {
 		case err := <-ended:
 			return err
 		}
-		err := register(ctx, live, s)
+		err := register(ctx, live, s.ExtensionConfig(hostupdates.Name))
 		if err != nil && ctx.Err() == nil {
 			cancel(nil)
 		} else {
@@ -69,15 +68,28 @@ func (m *Manager) openHostUpdates() error {
 
 // register tells where the extension answers. Where it is asked, by its
 // namespaceSelector, and with what settings is for users to say.
-func register(ctx context.Context, live client.Client, s *server.Server) error {
-	c := &runtimev1.ExtensionConfig{}
-	c.Name = hostupdates.Name
-	_, err := controllerutil.CreateOrUpdate(ctx, live, c, func() error {
-		c.Spec.ClientConfig = s.ExtensionConfig(c.Name).Spec.ClientConfig
-		return nil
+func register(ctx context.Context, live client.Client, want *runtimev1.ExtensionConfig) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		c := &runtimev1.ExtensionConfig{}
+		c.Name = want.Name
+		_, err := controllerutil.CreateOrUpdate(ctx, live, c, func() error {
+			c.Spec.ClientConfig = want.Spec.ClientConfig
+			return nil
+		})
+		return err
 	})
 	if err != nil {
-		return fmt.Errorf("register ExtensionConfig %s: %w", c.Name, err)
+		return fmt.Errorf("register ExtensionConfig %s: %w", want.Name, err)
+	}
+	return nil
+}
+
+// unregister takes the registration away, if there is one.
+func unregister(ctx context.Context, live client.Client) error {
+	c := &runtimev1.ExtensionConfig{}
+	c.Name = hostupdates.Name
+	if err := live.Delete(ctx, c); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove ExtensionConfig %s: %w", c.Name, err)
 	}
 	return nil
 }

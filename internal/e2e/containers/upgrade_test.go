@@ -171,7 +171,17 @@ func (c *cluster) upgraded(t *testing.T) {
 	stop()
 	c.counts(t, <-ended)
 	c.ready(t, c.version)
-	if got := c.do(t, "", "get", "pods", "--namespace", "kube-system", "--selector", "component=etcd", "--output", "jsonpath={.items[*].status.containerStatuses[0].ready}"); got != "true true true" {
-		t.Errorf("members of etcd that are ready: %q, want three", got)
-	}
+	c.etcdIsWhole(t)
+}
+
+// etcdIsWhole waits until etcd has three members that answer.
+func (c *cluster) etcdIsWhole(t *testing.T) {
+	t.Helper()
+	testenv.Within(t, changing, func() error {
+		out, err := c.try(t.Context(), "", "get", "pods", "--namespace", "kube-system", "--selector", "component=etcd", "--output", "jsonpath={.items[*].status.containerStatuses[0].ready}")
+		if err == nil && out != "true true true" {
+			err = fmt.Errorf("members of etcd that are ready: %q, want three", out)
+		}
+		return err
+	})
 }
