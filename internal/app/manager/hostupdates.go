@@ -32,7 +32,7 @@ func (m *Manager) openHostUpdates() error {
 	}
 	if !m.options.UpdateInPlace {
 		return m.mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error {
-			if err := unregister(ctx, live); ctx.Err() == nil {
+			if err := unregister(ctx, m.mgr.GetClient(), live); ctx.Err() == nil {
 				return err
 			}
 			return nil
@@ -84,11 +84,16 @@ func register(ctx context.Context, live client.Client, want *runtimev1.Extension
 	return nil
 }
 
-// unregister takes the registration away, if there is one.
-func unregister(ctx context.Context, live client.Client) error {
+// unregister takes the registration away, if there is one. Most planes never had it:
+// they ask what is known here, and not the API server.
+func unregister(ctx context.Context, known client.Reader, live client.Client) error {
 	c := &runtimev1.ExtensionConfig{}
 	c.Name = hostupdates.Name
-	if err := live.Delete(ctx, c); client.IgnoreNotFound(err) != nil {
+	err := known.Get(ctx, client.ObjectKeyFromObject(c), c)
+	if err == nil {
+		err = live.Delete(ctx, c)
+	}
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("remove ExtensionConfig %s: %w", c.Name, err)
 	}
 	return nil

@@ -40,7 +40,7 @@ func TestTheExtensionOfTheHostIsRegisteredAtEachStart(t *testing.T) {
 			return c.Update(ctx, obj, opts...)
 		},
 	}).Build()
-	if err := unregister(t.Context(), live); err != nil {
+	if err := unregister(t.Context(), live, live); err != nil {
 		t.Errorf("unregister what is not there: %v", err)
 	}
 	if err := register(t.Context(), live, at("https://127.0.0.1:1")); err != nil {
@@ -64,7 +64,7 @@ func TestTheExtensionOfTheHostIsRegisteredAtEachStart(t *testing.T) {
 	if c.Spec.ClientConfig.URL != "https://127.0.0.1:2" || c.Spec.NamespaceSelector.MatchLabels["update"] != "in-place" {
 		t.Errorf("registered as %+v", c.Spec)
 	}
-	if err := unregister(t.Context(), live); err != nil {
+	if err := unregister(t.Context(), live, live); err != nil {
 		t.Fatal(err)
 	}
 	if err := live.Get(t.Context(), client.ObjectKeyFromObject(c), c); !apierrors.IsNotFound(err) {
