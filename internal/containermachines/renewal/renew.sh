@@ -1,6 +1,6 @@
 # Makes the Kubernetes of this machine that of another node image, whose files are in
 # the folder $1. kubeadm leaves out the checks $3. The file
-# $2 is locked meanwhile.
+# $2 is locked meanwhile. The machine's own files are below $4: nothing is /.
 set -eu
 umask 022
 exec 9>"$2"
@@ -8,8 +8,8 @@ if ! flock --wait 60 9; then
 	echo "another renewal is under way in the machine: it is waited for" >&2
 	exit 1
 fi
-new=$1/node store=$1/store ignore=$3
-work=/run/capstan-renewal
+new=$1/node store=$1/store ignore=$3 root=${4-}
+work=$root/run/capstan-renewal
 pkill --full "^containerd --config $work/" || true # that of one that was killed
 rm -rf "$work"
 mkdir -m 700 "$work"
@@ -32,7 +32,7 @@ trap 'kill "$daemon" 2>/dev/null || true; wait "$daemon" 2>/dev/null || true; rm
 export CONTAINERD_SUPPRESS_DEPRECATION_WARNINGS=1
 there="ctr --address $work/s --namespace k8s.io" here="ctr --namespace k8s.io"
 tries=0
-until [ -S "$work/s" ] && $there version >/dev/null 2>&1; do
+until $there version >/dev/null 2>&1; do
 	tries=$((tries + 1))
 	if [ "$tries" -gt 300 ] || ! kill -0 "$daemon" 2>/dev/null; then
 		echo "the containerd that reads the images does not answer:" >&2
@@ -62,9 +62,9 @@ if [ -d "$new" ]; then
 	(
 		cd "$new"
 		find . -type f | while read -r file; do
-			mkdir -p "/${file%/*}"
-			cp --preserve=mode "$file" "/$file.renewal"
-			mv "/$file.renewal" "/$file"
+			mkdir -p "$root/${file%/*}"
+			cp --preserve=mode "$file" "$root/$file.renewal"
+			mv "$root/$file.renewal" "$root/$file"
 		done
 	)
 fi

@@ -117,3 +117,95 @@ func TestWhatIsReceivedTakesThePlaceOfWhatWasThere(t *testing.T) {
 		t.Errorf("folder %v, %v: want it for root alone", info, err)
 	}
 }
+
+// programs of a machine that only note that they were run.
+const programs = `#!/bin/sh
+echo "$(basename "$0") $*" | sed "s|$ROOT||g" >>"$ROOT/ran"
+case "$(basename "$0") $*" in
+containerd\ *) exec sleep 60 ;;
+"ctr --address "*" list --quiet") printf 'sha256:1\nnew:1\nold:1\n' ;;
+"ctr --namespace k8s.io images list --quiet") printf 'old:1\n' ;;
+"ctr --address "*" export "*) [ ! -e "$ROOT/noexport" ] && : >"$8" ;;
+kubeadm\ *) cat "$ROOT/usr/local/bin/kubelet" >>"$ROOT/ran"; [ ! -e "$ROOT/nokubeadm" ] ;;
+esac
+`
+
+// renewed runs the script in a folder, and returns what was run, and what it wrote.
+func renewed(t *testing.T, root string) (ran []string, output string, err error) {
+	t.Helper()
+	bin := filepath.Join(root, "bin")
+	put(t, root, map[string]string{"run/x": "", "usr/local/bin/kubelet": "old kubelet\n"})
+	for _, name := range []string{"containerd", "ctr", "systemctl", "pkill", "journalctl"} {
+		put(t, bin, map[string]string{name: programs})
+	}
+	put(t, root+"/renewal", map[string]string{"node/usr/local/bin/kubeadm": programs, "node/usr/local/bin/kubelet": "new kubelet\n", "store/meta": ""})
+	args := Renew("SystemVerification")
+	args[4], args[5] = root+"/renewal", root+"/lock"
+	cmd := exec.Command(args[0], append(args[1:], root)...)
+	cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "ROOT=" + root}
+	out, err := cmd.CombinedOutput()
+	text, readErr := os.ReadFile(root + "/ran")
+	if readErr != nil {
+		t.Fatalf("%v: %s", readErr, out)
+	}
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "containerd ") && !strings.HasSuffix(line, " version\n") { // of which nobody knows how often
+			ran = append(ran, strings.TrimSpace(line))
+		}
+	}
+	return ran, string(out), err
+}
+
+func TestKubeletIsChangedAfterWhatItStarts(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	ran, out, err := renewed(t, root)
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	const there = "ctr --address /run/capstan-renewal/s --namespace k8s.io images "
+	want := []string{
+		"pkill --full ^containerd --config /run/capstan-renewal/",
+		"ctr --namespace k8s.io images list --quiet",
+		there + "list --quiet",
+		there + "export --local /renewal/image.tar new:1",
+		"ctr --namespace k8s.io images import --snapshotter overlayfs /renewal/image.tar",
+		"kubeadm upgrade node --ignore-preflight-errors=SystemVerification",
+		"old kubelet",
+		"systemctl daemon-reload",
+		"systemctl restart kubelet.service",
+		"systemctl is-active --quiet kubelet.service",
+	}
+	if diff := cmp.Diff(want, ran); diff != "" {
+		t.Errorf("ran (-want +got):\n%s", diff)
+	}
+	if text, err := os.ReadFile(root + "/usr/local/bin/kubelet"); err != nil || string(text) != "new kubelet\n" {
+		t.Errorf("kubelet %q, %v", text, err)
+	}
+	for _, gone := range []string{"renewal", "run/capstan-renewal"} {
+		if _, err := os.Stat(filepath.Join(root, gone)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left: %v", gone, err)
+		}
+	}
+}
+
+func TestNothingIsReplacedWhenAStepFails(t *testing.T) {
+	t.Parallel()
+	for _, step := range []string{"noexport", "nokubeadm"} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			put(t, root, map[string]string{step: ""})
+			ran, out, err := renewed(t, root)
+			if err == nil {
+				t.Fatalf("it went well: %v, %s", ran, out)
+			}
+			if text, err := os.ReadFile(root + "/usr/local/bin/kubelet"); err != nil || string(text) != "old kubelet\n" {
+				t.Errorf("kubelet %q, %v", text, err)
+			}
+			if _, err := os.Stat(root + "/run/capstan-renewal"); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("what reads the images is left: %v", err)
+			}
+		})
+	}
+}
