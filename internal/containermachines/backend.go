@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -64,7 +65,7 @@ type Endpoint interface {
 	Close(ctx context.Context) error
 }
 
-// Options are what a Backend needs. All but Clock and Log are required.
+// Options are what a Backend needs. All but Clock, Room and Log are required.
 type Options struct {
 	// Dir keeps all of it; it is made if it is missing.
 	Dir string
@@ -80,6 +81,9 @@ type Options struct {
 	Listen func(at netip.AddrPort) (Endpoint, error)
 	// Clock is when bootstrap data began, and how long it runs; nil is the real one.
 	Clock clock.WithDelayedExecution
+	// Room says why so many further instances of inotify cannot be had, and what to
+	// do about it; nil always can.
+	Room func(instances int) error
 	// Log is told of what happens by itself.
 	Log logr.Logger
 }
@@ -120,7 +124,8 @@ type cluster struct {
 
 // machine is one machine.
 type machine struct {
-	name string // of its container
+	name   string      // of its container
+	coming atomic.Bool // it was started, and is no node yet
 
 	mu sync.Mutex // guards all below; taken before that of the Backend
 	machineRecord

@@ -99,10 +99,14 @@ func (b *Backend) ensureMachine(ctx context.Context, want host.Machine) (host.Ma
 	case now.State == containers.Running || now.State == containers.Starting:
 		m.ran = true
 	case m.ran && now.State == containers.Stopped:
+		m.coming.Store(false)
 		// Whoever powered it off, or why ever it ended, meant it: it is not
 		// started over and over.
 		return host.MachineStatus{}, fmt.Errorf("it stopped by itself with exit code %d%s: delete its Machine for another one, or start this program again to have it started", now.ExitCode, because(now.Message))
 	default: // it is new, or the host was started again
+		if err := b.room(m); err != nil {
+			return host.MachineStatus{}, err
+		}
 		if !m.Done && m.Failed == "" {
 			m.Began = b.o.Clock.Now().UTC()
 			if err := b.keep(m); err != nil {
@@ -129,6 +133,44 @@ func (b *Backend) full(err error) error {
 		return fmt.Errorf("%w: free space on the disk of %s, such as by removing node images that no machine uses (\"capstan image list\"): it is tried again by itself", err, b.o.Dir)
 	}
 	return err
+}
+
+const (
+	// inotifyControlPlane and inotifyWorker are how many instances of inotify the
+	// programs of a machine take, as counted of Kubernetes 1.36.
+	inotifyControlPlane = 27
+	inotifyWorker       = 13
+)
+
+// room says why the host has none for a machine more. Without instances of inotify a
+// machine starts, and its systemd, containerd or kubelet fails for a reason that
+// nobody finds. Machines that are on their way are counted whole: what they will
+// take is not taken yet.
+func (b *Backend) room(m *machine) error {
+	if b.o.Room == nil {
+		return nil
+	}
+	need := m.instances()
+	b.mu.Lock()
+	for _, other := range b.byName {
+		if other.coming.Load() && other != m {
+			need += other.instances()
+		}
+	}
+	b.mu.Unlock()
+	if err := b.o.Room(need); err != nil {
+		return fmt.Errorf("start its container: %w", err)
+	}
+	m.coming.Store(true)
+	return nil
+}
+
+// instances are those of inotify that it takes.
+func (m *machine) instances() int {
+	if m.ControlPlane { // which never changes
+		return inotifyControlPlane
+	}
+	return inotifyWorker
 }
 
 func because(message string) string {

@@ -41,6 +41,9 @@ func (b *Backend) status(m *machine, now containers.Status) (host.MachineStatus,
 			return s, err
 		}
 	}
+	if m.Done || m.Failed != "" {
+		m.coming.Store(false)
+	}
 	switch {
 	case m.Failed != "":
 		s.Stage, s.Message = host.Failed, m.Failed

@@ -44,7 +44,7 @@ func Open(ctx context.Context, o Options) (backend host.Backend, stop func() err
 		return nil, nil, errors.Join(err, launcher.Close())
 	}
 	machines, err := containermachines.New(ctx, containermachines.Options{
-		Dir: o.machines(), Launcher: launcher, Images: images{store}, Host: facts, Taken: networks, Log: o.Log.WithName("container"),
+		Dir: o.machines(), Launcher: launcher, Images: images{store}, Host: facts, Taken: networks, Room: room, Log: o.Log.WithName("container"),
 		Listen: func(at netip.AddrPort) (containermachines.Endpoint, error) {
 			b, err := loadbalancer.Listen(at, loadbalancer.Options{Log: o.Log.WithName("endpoint").WithValues("endpoint", at.String())})
 			if err != nil {
