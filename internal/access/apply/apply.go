@@ -107,11 +107,19 @@ func (w *Writer) Write(ctx context.Context, wanted, live *unstructured.Unstructu
 }
 
 // Keeps reports whether a Write would leave the spec of the live object as it is,
-// so that no other has to take the place of one that cannot be changed.
-func (w *Writer) Keeps(ctx context.Context, wanted, live *unstructured.Unstructured) (bool, error) {
+// so that no other has to take the place of one that cannot be changed. m is what
+// is known from before, as for Write.
+func (w *Writer) Keeps(ctx context.Context, wanted, live *unstructured.Unstructured, m *Memory) (bool, error) {
 	of, err := w.Schemas.Type(ctx, wanted.GroupVersionKind())
 	if err != nil {
 		return false, fmt.Errorf("compare %s %s with what is wanted: %w", live.GetKind(), client.ObjectKeyFromObject(live), err)
+	}
+	hash, err := hashOf(wanted)
+	if err != nil {
+		return false, fmt.Errorf("compare %s %s with what is wanted: %w", live.GetKind(), client.ObjectKeyFromObject(live), err)
+	}
+	if m.holds(wanted, live, record{of: of, hash: hash}) {
+		return true, nil
 	}
 	in, err := of.Intend(string(w.Manager), runtime.DeepCopyJSON(wanted.Object))
 	if err != nil {

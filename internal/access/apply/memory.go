@@ -77,6 +77,13 @@ func (m *Memory) recall(wanted *unstructured.Unstructured, as record, now time.T
 	return r
 }
 
+// holds reports whether it is known that an object, as it is, has all that is wanted
+// in the form in which it was sent.
+func (m *Memory) holds(wanted, live *unstructured.Unstructured, as record) bool {
+	r := m.of[object{wanted.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(wanted)}]
+	return r != nil && r.of == as.of && r.hash == as.hash && r.refusal == nil && r.settled == nil && r.knows(live)
+}
+
 // knows reports whether there is nothing to be done about the object as it is.
 func (r *record) knows(live *unstructured.Unstructured) bool {
 	uid, version := identity(live)

@@ -106,7 +106,7 @@ func (o *Objects) labelled(ctx context.Context, gk schema.GroupKind, read func(m
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(Definitions)
 	name := contract.CRDName(gk.Group, gk.Kind)
-	err := o.mgmt.Get(ctx, client.ObjectKey{Name: name}, crd)
+	err := o.mgmt.Get(ctx, client.ObjectKey{Name: name}, crd, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
 		return &KindError{Kind: gk, Problem: fmt.Sprintf("there is no CRD %s: install the provider that brings it, or correct apiGroup and kind", name), NoCRD: true}

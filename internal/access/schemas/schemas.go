@@ -55,7 +55,7 @@ func (c *Cache) Type(ctx context.Context, gvk schema.GroupVersionKind) (*intent.
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(crdKind)
 	key := client.ObjectKey{Name: contract.CRDName(gvk.Group, gvk.Kind)}
-	if err := c.watched.Get(ctx, key, crd); apierrors.IsNotFound(err) {
+	if err := c.watched.Get(ctx, key, crd, client.UnsafeDisableDeepCopy); apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("kind %s: there is no CRD %s: install the provider that brings it", gvk.Kind, key.Name)
 	} else if err != nil {
 		return nil, fmt.Errorf("get CRD %s: %w", key.Name, err)

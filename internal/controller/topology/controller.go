@@ -120,6 +120,9 @@ type state struct {
 	notes    []string            // what users might want to know
 	did      map[string][]string // for events, by their reasons
 	used     map[object]bool     // that are referred to
+	seen     []string            // what was read, by UIDs and versions
+	sight    sight               // and all of it together
+	asked    bool                // somebody outside was
 }
 
 // memory is what is known of a Cluster from one reconcile to the next. A restart
@@ -128,6 +131,7 @@ type memory struct {
 	written apply.Memory
 	values  values
 	kinds   map[schema.GroupKind]bool // of templates and of objects of pools
+	rest    *rest                     // what the last reconcile came to; nil if the next has to look anew
 }
 
 // Reconcile implements reconcile.ObjectReconciler.
@@ -136,7 +140,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 		phase.Do("class", r.readClass),
 		phase.Do("variables", r.defaultVariables),
 		phase.Do("what there is", r.readCurrent),
-		phase.Do("versions", r.planVersions),
+		phase.Do("versions", r.readVersions),
+		phase.Do("what is new", r.rests),
+		phase.Do("plan", r.planVersions),
 		phase.Do("what is wanted", r.compute),
 		phase.Do("Cluster", r.writeCluster),
 		phase.Do("objects", r.writeObjects),
@@ -151,7 +157,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 		Paused:  r.paused,
 		Live: func(ctx context.Context, s *state) (ctrl.Result, error) {
 			res, err := live(ctx, s)
-			return res, errors.Join(err, s.failure())
+			err = errors.Join(err, s.failure())
+			r.settle(s, res, err)
+			return res, err
 		},
 		End:    phase.InOrder(phase.Do("BeforeClusterDelete", r.beforeDelete)),
 		Report: r.report,

@@ -12,8 +12,10 @@
 // ok-to-delete of the Cluster; its condition TopologyReconciled and the plans of an
 // upgrade; everything that carries label topology.cluster.x-k8s.io/owned, by
 // server-side apply.
-// Order: class, variables, what there is, versions and hooks, what is wanted, the
+// Order: class, variables, what there is, versions; then hooks, what is wanted, the
 // Cluster, its objects, what is wanted no more.
+// It ends after versions if it sees what the one before it saw, which had nothing to
+// do.
 // Invariant: what is made is referred to before it is made, and a hook that is
 // still to be called is marked before the step that it belongs to.
 //

@@ -47,6 +47,7 @@ const beforeClusterDelete = "BeforeClusterDelete"
 
 // ask calls the hook that a plan asks about.
 func (r *Reconciler) ask(ctx context.Context, s *state, q upgrade.Question) (a upgrade.Answer, err error) {
+	s.asked = true
 	cluster := extensions.Cluster(s.wanted)
 	if q.Hook == upgrade.GenerateUpgradePlan {
 		request := &hooksv1.GenerateUpgradePlanRequest{
@@ -128,17 +129,19 @@ func versions(of []hooksv1.UpgradeStep) (out []string) {
 // patchers are extensions that are asked about patches.
 type patchers struct {
 	Extensions
-	ctx     context.Context // of the reconcile: the computation has none
-	cluster *clusterv1.Cluster
+	ctx context.Context // of the reconcile: the computation has none
+	*state
 }
 
 // GeneratePatches implements desired.Extensions.
 func (x patchers) GeneratePatches(q patches.Question) (*hooksv1.GeneratePatchesResponse, error) {
+	x.asked = true
 	response := &hooksv1.GeneratePatchesResponse{}
 	return response, x.CallExtension(x.ctx, hooksv1.GeneratePatches, x.cluster, q.Extension, q.Request, response)
 }
 
 // ValidateTopology implements desired.Extensions.
 func (x patchers) ValidateTopology(v patches.Validation) error {
+	x.asked = true
 	return x.CallExtension(x.ctx, hooksv1.ValidateTopology, x.cluster, v.Extension, v.Request, &hooksv1.ValidateTopologyResponse{})
 }

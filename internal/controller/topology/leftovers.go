@@ -134,16 +134,15 @@ func (r *Reconciler) ofCluster(ctx context.Context, s *state, list client.Object
 // removeTemplates deletes copies of templates that nothing refers to any more, and
 // objects made for a pool that never came to be.
 func (r *Reconciler) removeTemplates(ctx context.Context, s *state) error {
-	var sets clusterv1.MachineSetList
-	if err := r.ofCluster(ctx, s, &sets); err != nil {
+	sets, err := r.sets(ctx, s)
+	if err != nil {
 		return err
 	}
-	for i := range sets.Items {
-		spec := sets.Items[i].Spec.Template.Spec
-		s.refers(&sets.Items[i], spec.Bootstrap.ConfigRef, spec.InfrastructureRef)
+	for i := range sets {
+		spec := sets[i].Spec.Template.Spec
+		s.refers(&sets[i], spec.Bootstrap.ConfigRef, spec.InfrastructureRef)
 	}
 	var errs []error
-	inOrder := func(a, b schema.GroupKind) int { return strings.Compare(a.Kind+"."+a.Group, b.Kind+"."+b.Group) }
 	for _, kind := range slices.SortedFunc(maps.Keys(s.memory.kinds), inOrder) { // one event tells of all
 		errs = append(errs, r.removeUnused(ctx, s, kind))
 	}
@@ -151,12 +150,7 @@ func (r *Reconciler) removeTemplates(ctx context.Context, s *state) error {
 }
 
 func (r *Reconciler) removeUnused(ctx context.Context, s *state, kind schema.GroupKind) error {
-	found, err := r.Providers.List(ctx, kind, s.cluster.Namespace, clusterv1.ClusterNameLabel, client.MatchingLabels{
-		clusterv1.ClusterNameLabel: s.cluster.Name, clusterv1.ClusterTopologyOwnedLabel: "",
-	})
-	if e, ok := errors.AsType[*provider.KindError](err); ok && e.NoCRD {
-		return nil
-	}
+	found, err := r.copies(ctx, s, kind)
 	if err != nil {
 		return err
 	}
@@ -167,6 +161,25 @@ func (r *Reconciler) removeUnused(ctx context.Context, s *state, kind schema.Gro
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// copies lists what of a kind was made for the topology: nothing if the kind has
+// gone.
+func (r *Reconciler) copies(ctx context.Context, s *state, kind schema.GroupKind) ([]unstructured.Unstructured, error) {
+	found, err := r.Providers.List(ctx, kind, s.cluster.Namespace, clusterv1.ClusterNameLabel, client.MatchingLabels{
+		clusterv1.ClusterNameLabel: s.cluster.Name, clusterv1.ClusterTopologyOwnedLabel: "",
+	})
+	if e, ok := errors.AsType[*provider.KindError](err); ok && e.NoCRD {
+		return nil, nil
+	}
+	return found, err
+}
+
+// sets lists the MachineSets of the topology.
+func (r *Reconciler) sets(ctx context.Context, s *state) ([]clusterv1.MachineSet, error) {
+	var sets clusterv1.MachineSetList
+	err := r.ofCluster(ctx, s, &sets)
+	return sets.Items, err
 }
 
 // madeFor reports whether an object was made for the Cluster alone. A template
@@ -185,8 +198,8 @@ func (r *Reconciler) madeFor(s *state, obj *unstructured.Unstructured) bool {
 // topology until it has deleted their templates. Here nothing waits for that.
 func (r *Reconciler) freeGroups(ctx context.Context, s *state) error {
 	var deployments clusterv1.MachineDeploymentList
-	var sets clusterv1.MachineSetList
-	if err := errors.Join(r.ofCluster(ctx, s, &deployments), r.ofCluster(ctx, s, &sets)); err != nil {
+	sets, err := r.sets(ctx, s)
+	if err := errors.Join(err, r.ofCluster(ctx, s, &deployments)); err != nil {
 		return err
 	}
 	var errs []error
@@ -202,8 +215,8 @@ func (r *Reconciler) freeGroups(ctx context.Context, s *state) error {
 	for i := range deployments.Items {
 		free(&deployments.Items[i], clusterv1.MachineDeploymentTopologyFinalizer)
 	}
-	for i := range sets.Items {
-		free(&sets.Items[i], clusterv1.MachineSetTopologyFinalizer)
+	for i := range sets {
+		free(&sets[i], clusterv1.MachineSetTopologyFinalizer)
 	}
 	return errors.Join(errs...)
 }

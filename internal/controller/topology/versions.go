@@ -28,16 +28,17 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
 
+// readVersions reads which version each part has.
+func (r *Reconciler) readVersions(ctx context.Context, s *state) (_ phase.Next, err error) {
+	s.facts.Upgrade, err = r.versions(ctx, s)
+	return phase.Continue(), err
+}
+
 // planVersions decides which version each part gets, and asks hooks for that. A
 // plan that could not be completed begins nothing that has to wait, so that the
 // rest goes on with it.
 func (r *Reconciler) planVersions(ctx context.Context, s *state) (phase.Next, error) {
-	facts, err := r.versions(ctx, s)
-	s.facts.Upgrade = facts
-	if err != nil {
-		return phase.Continue(), err
-	}
-	made, err := upgrade.Planner.Make(facts, func(q upgrade.Question) (upgrade.Answer, error) { return r.ask(ctx, s, q) })
+	made, err := upgrade.Planner.Make(s.facts.Upgrade, func(q upgrade.Question) (upgrade.Answer, error) { return r.ask(ctx, s, q) })
 	s.facts.Plan = &made.Plan
 	if err != nil {
 		s.problems = append(s.problems, err)

@@ -111,7 +111,7 @@ func (r *Reconciler) ofNode(ctx context.Context, cluster client.ObjectKey, _ cli
 
 func (r *Reconciler) duringUpgrade(ctx context.Context, key client.ObjectKey) []reconcile.Request {
 	c := &clusterv1.Cluster{}
-	if err := r.Mgmt.Get(ctx, key, c); err != nil {
+	if err := r.Mgmt.Get(ctx, key, c, client.UnsafeDisableDeepCopy); err != nil {
 		if client.IgnoreNotFound(err) != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Finding the Cluster to wake")
 		}

@@ -38,11 +38,13 @@ func (r *Reconciler) compute(ctx context.Context, s *state) (phase.Next, error) 
 		Templates: func(ref clusterv1.ClusterClassTemplateReference) (*unstructured.Unstructured, error) {
 			return r.classTemplate(ctx, s, ref)
 		},
-		Same: func(current, wanted *unstructured.Unstructured) (bool, error) { return w.Keeps(ctx, wanted, current) },
+		Same: func(current, wanted *unstructured.Unstructured) (bool, error) {
+			return w.Keeps(ctx, wanted, current, &s.memory.written)
+		},
 		Applied: func(current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 			return w.Applied(ctx, current)
 		},
-	}, patchers{r.Extensions, ctx, s.cluster})
+	}, patchers{r.Extensions, ctx, s})
 	if s.desired.Err != nil {
 		s.problems = append(s.problems, s.desired.Err)
 	}

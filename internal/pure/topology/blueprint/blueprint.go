@@ -263,3 +263,16 @@ func healthCheck(checks clusterv1.MachineHealthCheckChecks, remediation clusterv
 	}
 	return &HealthCheck{Checks: checks, Remediation: remediation}
 }
+
+// Templates are those that the Cluster is made from, in the order of its parts; one
+// that is not defined is left out.
+func (b Blueprint) Templates() (all []clusterv1.ClusterClassTemplateReference) {
+	all = append(all, b.Infrastructure, b.ControlPlane.Template, b.ControlPlane.Hosts)
+	for i := range b.MachineDeployments {
+		all = append(all, b.MachineDeployments[i].Bootstrap, b.MachineDeployments[i].Hosts)
+	}
+	for i := range b.MachinePools {
+		all = append(all, b.MachinePools[i].Bootstrap, b.MachinePools[i].Hosts)
+	}
+	return slices.DeleteFunc(all, func(t clusterv1.ClusterClassTemplateReference) bool { return !t.IsDefined() })
+}
