@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string) error {
 	images := fs.String("images", "", "folder of node images, for container machines")
 	flags := fs.String("up", "", "further flags for capstan up, separated by blanks")
 	profiles := fs.String("profiles", "", "directory to write CPU profiles of both planes and of the client to while clusters move")
-	clusters := fs.Int("clusters", 0, "number of clusters instead of the scenario's")
+	clusters := fs.Int("clusters", 0, "number of clusters instead of the scenario's, and of plain ones if those were as many")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if *clusters > 0 {
-		s.Clusters = *clusters
+		s.resize(*clusters)
 	}
 	if *dir == "" {
 		if *dir, err = os.MkdirTemp("", "capstan-bench-"); err != nil {

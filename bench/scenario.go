@@ -143,6 +143,15 @@ func load(path string) (*Scenario, error) {
 	return s, nil
 }
 
+// resize has another number of clusters, and of plain ones before them if these were as
+// many: what a plane costs by itself is shared by fewer on both sides then.
+func (s *Scenario) resize(clusters int) {
+	if s.Plain == s.Clusters {
+		s.Plain = clusters
+	}
+	s.Clusters = clusters
+}
+
 func (s *Scenario) timeout() time.Duration { return seconds(s.TimeoutSeconds) }
 
 func (s *Scenario) machines() int { return s.Clusters * int(s.ControlPlane+s.Workers) }

@@ -21,6 +21,16 @@ func TestALimitFailsTheRun(t *testing.T) {
 	}
 }
 
+func TestPlainClustersStayAsMany(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ plain, want int }{{200, 60}, {5, 5}, {0, 0}} {
+		s := &Scenario{Clusters: 200, Plain: tc.plain}
+		if s.resize(60); s.Clusters != 60 || s.Plain != tc.want {
+			t.Errorf("%d plain ones: %d and %d plain ones, want 60 and %d", tc.plain, s.Clusters, s.Plain, tc.want)
+		}
+	}
+}
+
 func TestScenariosAreSound(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"one", "demo", "ten", "hundred", "twohundred", "wide", "pool", "containers"} {
