@@ -6,13 +6,17 @@ SHELL := /bin/bash
 LDFLAGS = -s -w -X github.com/capstan-dev/capstan/internal/cli/command.goProxy=$(shell env -u GOPROXY GOENV=off go env GOPROXY)
 TOOL := go tool -modfile=go.tools.mod
 
-.PHONY: build release release-check quickstart run-sample-extension test fmt vet lint unit peer generate verify bench gobench differ kills moves chaos e2e clean
+.PHONY: build image release release-check quickstart run-sample-extension test fmt vet lint unit peer generate verify bench gobench differ kills moves chaos e2e clean
 
 # What runs in a container image of its own has no libraries there.
 build: ; go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/capstan-network
 
 # Programs, checksums, bills of materials and installers in dist/.
 release: ; go run ./build/release -ldflags '$(LDFLAGS)'
+
+# Images of the programs for amd64 and arm64, as layouts and archives in dist/images/; Docker is not needed.
+IMAGES ?= ghcr.io/capstan-dev
+image: ; rm -rf dist/images && mkdir -p dist/images && for p in capstan-manager capstan; do go run ./build/image -ldflags '$(LDFLAGS)' -name $(IMAGES)/$$p -out dist/images/$$p ./cmd/$$p; done
 
 # Two releases are the same, byte for byte, also when nothing of the first is cached.
 release-check: ; rm -rf dist.one dist.two && go run ./build/release -ldflags '$(LDFLAGS)' -out dist.one && GOCACHE=$$(mktemp -d) go run ./build/release -ldflags '$(LDFLAGS)' -out dist.two && diff -r dist.one dist.two && rm -rf dist.one dist.two

@@ -27,6 +27,7 @@ var layers = []layer{
 	{name: "app", dirs: []string{"internal/app", "internal/cli"}, may: []string{"api", "leaf", "pure", "access", "simulated", "container", "controller", "library", "app"}},
 	{name: "author", dirs: []string{"cmd/sample-extension"}, may: []string{"api", "leaf"}},
 	{name: "cmd", dirs: []string{"cmd/", "build/release"}, may: []string{"app"}},
+	{name: "build", dirs: []string{"build/image"}, may: []string{"access"}},
 	{name: "testing", dirs: []string{"bench", "internal/sim", "internal/testenv", "internal/e2e", "internal/builder"}, may: []string{"api", "leaf", "pure", "access", "simulated", "container", "controller", "library", "app", "testing"}},
 }
 

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package programs makes images of programs that need nothing else: certificates of
+// authorities, a user that is not root, and a folder for what is temporary. Of the
+// same programs it makes the same images, byte for byte.
+package programs
+
+import (
+	"archive/tar"
+	"bytes"
+	"debug/elf"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
+)
+
+// Options say what an image is beside its programs.
+type Options struct {
+	// Created is the time of the image and all its files, to the second; zero is 1970.
+	Created time.Time
+	// Labels are those of its configuration.
+	Labels map[string]string
+}
+
+// User is as whom its programs run; its ID is the one that others use for that, too.
+const User = 65532
+
+// machines are what programs for an architecture say that they are for.
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+// Image makes an image for Linux on an architecture of programs, files of this host,
+// which get their names at its root. The first is run. A program that needs a library
+// is refused, and one for another architecture.
+func Image(arch string, files []string, o Options) (v1.Image, error) {
+	if len(files) == 0 {
+		return nil, errors.New("make an image: name a program")
+	}
+	if o.Created.IsZero() {
+		o.Created = time.Unix(0, 0)
+	}
+	o.Created = o.Created.UTC().Truncate(time.Second)
+	// What all images share is a layer of its own, so that it is kept once.
+	base, err := o.layer(system())
+	if err != nil {
+		return nil, fmt.Errorf("make an image: %w", err)
+	}
+	var entries []entry
+	for _, file := range files {
+		if err := check(file, arch); err != nil {
+			return nil, fmt.Errorf("make an image of %s: %w", file, err)
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("make an image: %w", err)
+		}
+		entries = append(entries, entry{name: filepath.Base(file), mode: 0o755, content: content})
+	}
+	own, err := o.layer(entries)
+	if err != nil {
+		return nil, fmt.Errorf("make an image: %w", err)
+	}
+	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	for _, layer := range []v1.Layer{base, own} {
+		// History names no tool and no machine.
+		image, err = mutate.Append(image, mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: o.Created}}})
+		if err != nil {
+			return nil, fmt.Errorf("make an image: %w", err)
+		}
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, fmt.Errorf("make an image: %w", err)
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture, config.Created = "linux", arch, v1.Time{Time: o.Created}
+	config.Config = v1.Config{
+		Entrypoint: []string{"/" + filepath.Base(files[0])}, User: fmt.Sprintf("%d:%d", User, User), WorkingDir: "/", Labels: o.Labels,
+		Env: []string{"PATH=/", "HOME=/home/nonroot"},
+	}
+	return mutate.ConfigFile(image, config)
+}
+
+// check refuses what cannot run in an image without libraries.
+func check(file, arch string) error {
+	machine, ok := machines[arch]
+	if !ok {
+		return fmt.Errorf("architecture %q is not known: use amd64 or arm64", arch)
+	}
+	f, err := elf.Open(file)
+	if err != nil {
+		return fmt.Errorf("it is no program for Linux: %w", err)
+	}
+	defer func() { _ = f.Close() }() // only read
+	if f.Machine != machine {
+		return fmt.Errorf("it is for %s, not for %s", f.Machine, machine)
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return errors.New("it needs libraries, which its image has not: build it with CGO_ENABLED=0")
+		}
+	}
+	return nil
+}
+
+// entry is a file or folder of a layer.
+type entry struct {
+	name    string
+	mode    int64
+	owner   int
+	folder  bool
+	content []byte
+}
+
+// system is what programs expect around them.
+func system() []entry {
+	var certificates bytes.Buffer
+	for root := range bundle.Roots() {
+		if root.Constraint != nil {
+			continue // a file cannot say for whom such an authority may speak
+		}
+		_ = pem.Encode(&certificates, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a buffer takes all
+	}
+	return []entry{
+		{name: "etc", mode: 0o755, folder: true},
+		{name: "etc/group", mode: 0o644, content: fmt.Appendf(nil, "root:x:0:\nnonroot:x:%d:\n", User)},
+		{name: "etc/passwd", mode: 0o644, content: fmt.Appendf(nil, "root:x:0:0:root:/:/none\nnonroot:x:%d:%d:nonroot:/home/nonroot:/none\n", User, User)},
+		{name: "etc/ssl", mode: 0o755, folder: true},
+		{name: "etc/ssl/certs", mode: 0o755, folder: true},
+		{name: "etc/ssl/certs/ca-certificates.crt", mode: 0o644, content: certificates.Bytes()},
+		{name: "home", mode: 0o755, folder: true},
+		{name: "home/nonroot", mode: 0o700, owner: User, folder: true},
+		{name: "tmp", mode: 0o1777, folder: true},
+	}
+}
+
+func (o Options) layer(entries []entry) (v1.Layer, error) {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for _, e := range entries {
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: e.name, Mode: e.mode, Uid: e.owner, Gid: e.owner, Size: int64(len(e.content)), ModTime: o.Created}
+		if e.folder {
+			h.Typeflag = tar.TypeDir
+			h.Name += "/"
+		}
+		if err := w.WriteHeader(h); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(e.content); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buf.Bytes())), nil }, tarball.WithMediaType(types.OCILayer))
+}
