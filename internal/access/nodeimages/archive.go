@@ -129,6 +129,17 @@ func (s *Store) importImage(ctx context.Context, r io.Reader, want string) (Imag
 	return s.publishAs(ctx, dir, m)
 }
 
+// IsArchive tells whether what r holds begins as an archive of a node image does.
+func IsArchive(r io.Reader) bool {
+	in, err := decompress.Reader(r)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = in.Close() }() // only read
+	h, err := tar.NewReader(in).Next()
+	return err == nil && h.Name == manifestFile
+}
+
 // publishAs publishes a folder if it is what a manifest says.
 func (s *Store) publishAs(ctx context.Context, dir string, m manifest) (Image, error) {
 	for _, name := range []string{nodeTree, rootTree, varTree} {

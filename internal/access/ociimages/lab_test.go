@@ -24,7 +24,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	remoteimages "github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/capstan-dev/capstan/internal/access/ociimages/registry"
@@ -152,9 +152,9 @@ func (s *server) push(t *testing.T, repository string, what any) string {
 	must(t, err)
 	switch what := what.(type) {
 	case v1.Image:
-		must(t, remoteimages.Write(ref, what, remoteimages.WithTransport(filling{})))
+		must(t, remote.Write(ref, what, remote.WithTransport(filling{})))
 	case v1.ImageIndex:
-		must(t, remoteimages.WriteIndex(ref, what, remoteimages.WithTransport(filling{})))
+		must(t, remote.WriteIndex(ref, what, remote.WithTransport(filling{})))
 	}
 	return ref.String()
 }

@@ -66,17 +66,17 @@ func (s *Store) pull(ctx context.Context, full string, o PullOptions) (Image, er
 	if o.Progress == nil {
 		o.Progress = func(Progress) {}
 	}
-	return s.take(ctx, &remote{store: s, repo: repo, progress: o.Progress}, top.Manifest, o.Progress, full)
+	return s.take(ctx, &upstream{store: s, repo: repo, progress: o.Progress}, top.Manifest, o.Progress, full)
 }
 
-// remote is an image in a registry.
-type remote struct {
+// upstream is an image in a registry.
+type upstream struct {
 	store    *Store
 	repo     *registry.Repository
 	progress func(Progress)
 }
 
-func (r *remote) Manifest(ctx context.Context, h v1.Hash) ([]byte, error) {
+func (r *upstream) Manifest(ctx context.Context, h v1.Hash) ([]byte, error) {
 	found, err := r.repo.Manifest(ctx, h.String())
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (r *remote) Manifest(ctx context.Context, h v1.Hash) ([]byte, error) {
 	return found.Manifest, nil
 }
 
-func (r *remote) Config(ctx context.Context, d v1.Descriptor) ([]byte, error) {
+func (r *upstream) Config(ctx context.Context, d v1.Descriptor) ([]byte, error) {
 	tmp, done, err := r.store.dir.Temp()
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (r *remote) Config(ctx context.Context, d v1.Descriptor) ([]byte, error) {
 
 // Layer fetches a layer into the folder of parts, where the next attempt finds what
 // this one leaves.
-func (r *remote) Layer(ctx context.Context, d v1.Descriptor) (io.ReadCloser, error) {
+func (r *upstream) Layer(ctx context.Context, d v1.Descriptor) (io.ReadCloser, error) {
 	file := r.store.dir.Join(partsDir, d.Digest.Hex)
 	err := r.repo.Blob(ctx, d.Digest, d.Size, file, func(have int64) { r.progress(Progress{d.Digest.String(), have, d.Size}) })
 	if errors.Is(err, unix.ENOSPC) {

@@ -57,6 +57,16 @@ func (i *index) used(s *Store, digest string) error {
 	return nil
 }
 
+// InUse reports whether anybody uses the root folder of an image now.
+func (s *Store) InUse(digest string) (used bool, err error) {
+	err = s.dir.Locked(func() error {
+		unused, err := free(s.rootOf(digest))
+		used = !unused
+		return err
+	})
+	return used, err
+}
+
 // free reports whether nobody uses a root folder. It is asked while the store is
 // locked.
 func free(dir string) (bool, error) {

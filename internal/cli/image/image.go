@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package image holds the commands for node images: what container machines on this
-// host start from.
+// Package image holds the commands for images: node images, which container machines
+// on this host start from, and container images, which a plane runs for providers.
 package image
 
 import (
@@ -27,14 +27,16 @@ import (
 const imagesDir = "images"
 
 type options struct {
-	env         *command.Env
-	dir, output string
-	verify      bool
+	env                  *command.Env
+	dir, dataDir, output string
+	verify               bool
 	// remove
 	cache, yes bool
 	// export and import
 	file, id string
+	names    []string
 	build    buildOptions
+	pull     pullOptions
 }
 
 // New returns the command image.
@@ -42,29 +44,21 @@ func New(env *command.Env) *cobra.Command {
 	o := &options{env: env}
 	cmd := &cobra.Command{
 		Use:   "image",
-		Short: "Make, list, carry and remove node images",
-		Long: `Make, list, carry and remove node images: what container machines on this host
-start from. An image holds a Debian with one version of Kubernetes, and serves any
-number of machines.`,
+		Short: "Make, fetch, list, carry and remove images",
+		Long: `Make, fetch, list, carry and remove images, which are of two kinds. What container
+machines on this host start from are node images: each holds a Debian with one version of
+Kubernetes, and serves any number of machines. What a plane runs for providers are container
+images, from registries or from files of "docker save" or in the layout of OCI.`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.PersistentFlags().StringVar(&o.dir, "containers-dir", env.DefaultContainersDir(), "folder that keeps container machines and node images")
+	f := cmd.PersistentFlags()
+	f.StringVar(&o.dir, "containers-dir", env.DefaultContainersDir(), "folder that keeps container machines and node images")
+	f.StringVar(&o.dataDir, "data-dir", env.DefaultDataDir(), "data directory of the plane that keeps container images")
 	_ = cmd.MarkPersistentFlagDirname("containers-dir")
-	cmd.AddCommand(o.newBuild(), o.newList(), o.newExport(), o.newImport(), o.newRemove())
+	_ = cmd.MarkPersistentFlagDirname("data-dir")
+	cmd.AddCommand(o.newBuild(), o.newList(), o.newPull(), o.newExport(), o.newImport(), o.newRemove())
 	return cmd
-}
-
-func (o *options) newList() *cobra.Command {
-	list := &cobra.Command{
-		Use:   "list",
-		Short: "List node images, who uses them, and how large they are",
-		Args:  command.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return o.list(cmd.Context()) },
-	}
-	command.OutputFlag(list, &o.output, "a table", "json", "yaml")
-	list.Flags().BoolVar(&o.verify, "verify", false, "read all files of the images, and compare them with their digests")
-	return list
 }
 
 func (o *options) newExport() *cobra.Command {
@@ -74,6 +68,8 @@ func (o *options) newExport() *cobra.Command {
 		Example: "  capstan image export v1.36.3 --file node-v1.36.3.tar.zst",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return o.export(cmd.Context(), args[0]) },
+
+		ValidArgsFunction: o.completeNodes,
 	}
 	export.Flags().StringVarP(&o.file, "file", "f", "", "file to write: .tar, .tar.gz or .tar.zst")
 	_ = export.MarkFlagRequired("file")
@@ -83,41 +79,37 @@ func (o *options) newExport() *cobra.Command {
 func (o *options) newImport() *cobra.Command {
 	imp := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Bring a node image from a file that export has written",
-		Long: `Bring a node image from a file that export has written. What is in it is compared
-with the digest that it says it has. Whether that is the image that you were promised
-is told by --id alone: machines run what is in it as root.`,
-		Example: "  capstan image import node-v1.36.3.tar.zst --id sha256:2c26b46b68ff...",
-		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return o.importFile(cmd.Context(), args[0]) },
+		Short: "Bring images from a file",
+		Long: `Bring a node image from a file that export has written, or container images from an
+archive that "docker save" has written, or from a folder or archive in the layout of OCI. What
+it is, is told by what is in it.
+
+What is in it is compared with the digest that it says it has. Whether a node image is the one
+that you were promised is told by --id alone: machines run what is in it as root.`,
+		Example: `  capstan image import node-v1.36.3.tar.zst --id sha256:2c26b46b68ff...
+  capstan image import manager.tar
+  capstan image import dist/manager/layout --name example.com/manager:v1`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.importFile(cmd.Context(), args[0]) },
 	}
-	imp.Flags().StringVar(&o.id, "id", "", "the ID that it must have, in full")
+	imp.Flags().StringVar(&o.id, "id", "", "the ID that a node image must have, in full")
+	imp.Flags().StringArrayVar(&o.names, "name", nil, "name for a container image, instead of those that the file gives it; may be given several times")
 	return imp
 }
 
 func (o *options) newRemove() *cobra.Command {
 	remove := &cobra.Command{
-		Use:   "remove VERSION|ID...",
-		Short: "Remove node images that no machine uses",
-		Long: `Remove node images that no machine uses. What their builds have kept, so that the
-next one is faster, stays unless --cache is given; it shares its files with the images.`,
-		Example: "  capstan image remove v1.35.2\n  capstan image remove --cache",
-		RunE:    func(cmd *cobra.Command, args []string) error { return o.remove(cmd.Context(), args) },
+		Use:   "remove VERSION|NAME|ID...",
+		Short: "Remove images that nobody uses",
+		Long: `Remove images that no machine or Pod uses. What builds of node images have kept, so that
+the next one is faster, stays unless --cache is given; it shares its files with the images.`,
+		Example:           "  capstan image remove v1.35.2\n  capstan image remove example.com/manager:v1\n  capstan image remove --cache",
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.remove(cmd.Context(), args) },
+		ValidArgsFunction: o.complete,
 	}
 	remove.Flags().BoolVar(&o.cache, "cache", false, "remove what builds have kept")
 	remove.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	return remove
-}
-
-// listed is an image as list shows it.
-type listed struct {
-	ID           string            `json:"id"`
-	Version      string            `json:"kubernetesVersion"`
-	Architecture string            `json:"architecture"`
-	Source       string            `json:"source"`
-	Parts        map[string]string `json:"parts"`
-	Users        []string          `json:"users"`
-	Bytes        int64             `json:"bytes"`
 }
 
 func (o *options) open() (*nodeimages.Store, error) {
@@ -125,73 +117,6 @@ func (o *options) open() (*nodeimages.Store, error) {
 		return nil, command.Misuse(errors.New("--containers-dir is needed: neither XDG_DATA_HOME nor HOME says where node images are kept"))
 	}
 	return nodeimages.Open(filepath.Join(o.dir, imagesDir))
-}
-
-func (o *options) list(ctx context.Context) error {
-	if err := command.CheckOutput(o.output, "json", "yaml"); err != nil {
-		return err
-	}
-	s, err := o.open()
-	if err != nil {
-		return err
-	}
-	images, damaged := s.List() // those that are whole are shown in any case
-	all := []listed{}
-	for _, i := range images {
-		if o.verify {
-			damaged = errors.Join(damaged, i.Verify(ctx))
-		}
-		users, err := i.Users()
-		if err != nil {
-			return err
-		}
-		bytes, err := i.Size()
-		if err != nil {
-			return err
-		}
-		all = append(all, listed{i.ID, i.Version, i.Architecture, i.Source, i.Parts, append([]string{}, users...), bytes})
-	}
-	if o.output != "" {
-		return errors.Join(o.env.PrintObject(all, o.output), damaged)
-	}
-	t := o.env.Table("VERSION", "ID", "SOURCE", "MACHINES", "SIZE")
-	for _, i := range all {
-		t.Row(i.Version, short(i.ID), i.Source, fmt.Sprint(len(i.Users)), size(i.Bytes))
-	}
-	if err := errors.Join(t.Flush(), damaged); err != nil {
-		return err
-	}
-	if bytes, err := s.CacheSize(); err == nil && bytes > 0 {
-		o.env.Say("What builds have kept takes %s, some of it shared with images. \"capstan image remove --cache\" removes it.", size(bytes))
-	}
-	return nil
-}
-
-func (o *options) remove(ctx context.Context, names []string) error {
-	if len(names) == 0 && !o.cache {
-		return command.Misuse(errors.New("name images by version or ID, or say --cache"))
-	}
-	s, err := o.open()
-	if err != nil {
-		return err
-	}
-	if !o.yes {
-		what := names
-		if o.cache {
-			what = append(slices.Clone(names), "what builds have kept")
-		}
-		if err := o.env.Confirm(ctx, fmt.Sprintf("Removed from %s for good: %s.", s.Dir(), strings.Join(what, ", "))); err != nil {
-			return err
-		}
-	}
-	var errs []error
-	for _, name := range names {
-		errs = append(errs, s.Remove(ctx, name))
-	}
-	if o.cache {
-		errs = append(errs, s.ClearCache())
-	}
-	return errors.Join(errs...)
 }
 
 func (o *options) export(ctx context.Context, name string) (err error) {
@@ -224,10 +149,6 @@ func (o *options) export(ctx context.Context, name string) (err error) {
 }
 
 func (o *options) importFile(ctx context.Context, file string) error {
-	s, err := o.open()
-	if err != nil {
-		return err
-	}
 	var r io.Reader = o.env.In
 	if file != "-" {
 		f, err := os.Open(file)
@@ -235,7 +156,24 @@ func (o *options) importFile(ctx context.Context, file string) error {
 			return err
 		}
 		defer func() { _ = f.Close() }() // only read
+		info, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		if info.IsDir() || !nodeimages.IsArchive(f) {
+			return o.importContainer(ctx, file)
+		}
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
 		r = f
+	}
+	if len(o.names) > 0 {
+		return command.Misuse(errors.New("--name is for container images: this is a node image, which goes by its version"))
+	}
+	s, err := o.open()
+	if err != nil {
+		return err
 	}
 	i, err := s.Import(ctx, r, o.id)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,7 +85,7 @@ func (l *lab) run(args ...string) (string, error) {
 	l.talk.Reset()
 	env := &command.Env{Name: "capstan", Out: &out, Err: &l.talk, In: strings.NewReader(""), LookupEnv: func(string) (string, bool) { return "", false }}
 	cmd := New(env)
-	cmd.SetArgs(append(args, "--containers-dir", l.dir))
+	cmd.SetArgs(slices.Insert(slices.Clone(args), 1, "--containers-dir", l.dir, "--data-dir", filepath.Join(l.dir, "plane")))
 	cmd.SetOut(&out)
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	err := cmd.ExecuteContext(l.Context())
@@ -100,12 +101,12 @@ func TestListShowsWhatIsThere(t *testing.T) {
 	l.must(err)
 	l.must(i.Use("m1"))
 	out, err := l.run("list", "--verify")
-	if want := fmt.Sprintf("VERSION ID SOURCE MACHINES SIZE\nv1.36.3 %s test 1 1 MiB\n", l.id[7:19]); out != want || err != nil {
+	if want := fmt.Sprintf("KIND NAME ID PLATFORM IN USE SIZE\nnode v1.36.3 %s linux/amd64 1 machine 1 MiB\n", l.id[7:19]); out != want || err != nil {
 		t.Errorf("got %q, %v; want %q", out, err, want)
 	}
 	out, err = l.run("list", "-o", "json")
 	var all []listed
-	if json.Unmarshal([]byte(out), &all) != nil || err != nil || len(all) != 1 || all[0].ID != l.id || all[0].Users[0] != "m1" || all[0].Parts["runc"] != "v1.5.2" {
+	if json.Unmarshal([]byte(out), &all) != nil || err != nil || len(all) != 1 || all[0].ID != l.id || all[0].Kind != "node" || !all[0].InUse || all[0].Users[0] != "m1" || all[0].Parts["runc"] != "v1.5.2" {
 		t.Errorf("got %s, %v", out, err)
 	}
 	l.must(os.WriteFile(filepath.Join(i.Root[0], "more"), nil, 0o600))
@@ -153,18 +154,25 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		misuse bool
 		want   string
 	}{
-		"no version":               {[]string{"build"}, false, "kubernetes-version"},
-		"a bad version":            {[]string{"build", "--kubernetes-version", "1.36"}, true, "write it as v1.36.3"},
-		"an old version":           {[]string{"build", "--kubernetes-version", "v1.20.0"}, true, "v1.30.0 is the oldest"},
-		"a bad source":             {[]string{"build", "--kubernetes-version", "v1.36.3", "--source", "usb"}, true, "release or modules"},
-		"no network program":       {[]string{"build", "--kubernetes-version", "v1.36.3", "--network-program", none}, false, "make build"},
-		"remove nothing":           {[]string{"remove"}, true, "name images"},
-		"remove without an answer": {[]string{"remove", "v1.36.3"}, true, "say --yes"},
-		"remove what is not there": {[]string{"remove", "v1.30.0", "--yes"}, false, "capstan image build --kubernetes-version v1.30.0"},
-		"export in no format":      {[]string{"export", "v1.36.3", "-f", "node.zip"}, true, ".tar.zst"},
-		"export what is not there": {[]string{"export", "v1.30.0", "-f", none}, false, "no node image v1.30.0"},
-		"import what is not there": {[]string{"import", none}, false, "no such file"},
-		"a bad format of output":   {[]string{"list", "-o", "xml"}, true, "xml"},
+		"no version":                       {[]string{"build"}, false, "kubernetes-version"},
+		"a bad version":                    {[]string{"build", "--kubernetes-version", "1.36"}, true, "write it as v1.36.3"},
+		"an old version":                   {[]string{"build", "--kubernetes-version", "v1.20.0"}, true, "v1.30.0 is the oldest"},
+		"a bad source":                     {[]string{"build", "--kubernetes-version", "v1.36.3", "--source", "usb"}, true, "release or modules"},
+		"no network program":               {[]string{"build", "--kubernetes-version", "v1.36.3", "--network-program", none}, false, "make build"},
+		"remove nothing":                   {[]string{"remove"}, true, "name images"},
+		"remove without an answer":         {[]string{"remove", "v1.36.3"}, true, "say --yes"},
+		"remove what is not there":         {[]string{"remove", "v1.30.0", "--yes"}, false, "capstan image build --kubernetes-version v1.30.0"},
+		"export in no format":              {[]string{"export", "v1.36.3", "-f", "node.zip"}, true, ".tar.zst"},
+		"export what is not there":         {[]string{"export", "v1.30.0", "-f", none}, false, "no node image v1.30.0"},
+		"import what is not there":         {[]string{"import", none}, false, "no such file"},
+		"remove another that is not there": {[]string{"remove", "example.com/a:v1", "--yes"}, false, "capstan image pull"},
+		"pull what has no name":            {[]string{"pull", "A B"}, true, `name of an image "A B"`},
+		"a mirror of nothing":              {[]string{"pull", "a", "--mirror", "https://example.com"}, true, "REGISTRY=https://HOST/PATH"},
+		"a mirror without a scheme":        {[]string{"pull", "a", "--mirror", "docker.io=example.com"}, false, "write it as https://HOST/PATH"},
+		"a name for a node image":          {[]string{"import", l.archive, "--name", "a:v1"}, true, "--name is for container images"},
+		"an ID for a container image":      {[]string{"import", t.TempDir(), "--id", l.id}, true, "--id is for node images"},
+		"a folder without images":          {[]string{"import", t.TempDir()}, false, "holds no images"},
+		"a bad format of output":           {[]string{"list", "-o", "xml"}, true, "xml"},
 	} {
 		_, err := l.run(tc.args...)
 		if err == nil || !strings.Contains(err.Error(), tc.want) || errors.As(err, new(command.UsageError)) != tc.misuse {

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/spf13/cobra"
+
+	"github.com/capstan-dev/capstan/internal/access/ociimages"
+	"github.com/capstan-dev/capstan/internal/access/ociimages/registry"
+	"github.com/capstan-dev/capstan/internal/cli/command"
+)
+
+type pullOptions struct {
+	mirrors, plain []string
+}
+
+func (o *options) newPull() *cobra.Command {
+	p := &o.pull
+	cmd := &cobra.Command{
+		Use:   "pull NAME...",
+		Short: "Fetch container images from registries",
+		Long: `Fetch container images from registries, for the processor of this host. Credentials are
+those of Docker: what "docker login" has written down, and its credential helpers. What was
+interrupted goes on where it stopped.`,
+		Example: `  capstan image pull registry.example.com/org/provider:v1.2.3
+  capstan image pull busybox --mirror docker.io=https://mirror.example.com`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.runPull(cmd.Context(), args) },
+
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().StringArrayVar(&p.mirrors, "mirror", nil, "mirror to ask before a registry, as REGISTRY=https://HOST/PATH; may be given several times")
+	cmd.Flags().StringArrayVar(&p.plain, "plain-http", nil, "registry that speaks no TLS, as HOST:PORT; those of this host need not be named")
+	return cmd
+}
+
+func (o *options) runPull(ctx context.Context, names []string) error {
+	mirrors := map[string][]string{}
+	for _, m := range o.pull.mirrors {
+		host, mirror, ok := strings.Cut(m, "=")
+		if !ok {
+			return command.Misuse(fmt.Errorf("--mirror %s: write it as REGISTRY=https://HOST/PATH", m))
+		}
+		mirrors[host] = append(mirrors[host], mirror)
+	}
+	for _, name := range names {
+		if _, err := registry.Name(name); err != nil {
+			return command.Misuse(err)
+		}
+	}
+	s, err := o.openContainers(ociimages.Options{Registry: registry.Options{Keychain: authn.DefaultKeychain, Mirrors: mirrors, PlainHTTP: o.pull.plain}})
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		i, err := s.Pull(ctx, name, ociimages.PullOptions{Progress: o.progress()})
+		if err != nil {
+			return err
+		}
+		o.env.Say("Container image %s is there: %s, %s.", strings.Join(i.Names, ", "), i.Digest, size(i.Size))
+	}
+	return nil
+}
+
+// progress says a line for each tenth of a layer, which a log can hold as well.
+func (o *options) progress() func(ociimages.Progress) {
+	var mu sync.Mutex
+	told := map[string]int64{}
+	return func(p ociimages.Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		if tenth := p.Have * 10 / max(p.Total, 1); p.Total > 0 && tenth > told[p.Layer] {
+			told[p.Layer] = tenth
+			o.env.Say("%s %d %%", short(p.Layer), tenth*10)
+		}
+	}
+}
+
+func (o *options) openContainers(with ociimages.Options) (*ociimages.Store, error) {
+	if o.dataDir == "" {
+		return nil, command.Misuse(errors.New("--data-dir is needed: neither XDG_DATA_HOME nor HOME says where container images are kept"))
+	}
+	return ociimages.Open(filepath.Join(o.dataDir, ociimages.Folder), with)
+}
+
+func (o *options) importContainer(ctx context.Context, file string) error {
+	if o.id != "" {
+		return command.Misuse(errors.New("--id is for node images, and this is none"))
+	}
+	s, err := o.openContainers(ociimages.Options{})
+	if err != nil {
+		return err
+	}
+	all, err := s.Import(ctx, file, o.names...)
+	for _, i := range all {
+		o.env.Say("Container image %s is there: %s, %s.", strings.Join(i.Names, ", "), i.Digest, size(i.Size))
+	}
+	return err
+}
+
+// complete offers the names of all images that are not among the arguments.
+func (o *options) complete(cmd *cobra.Command, args []string, to string) ([]string, cobra.ShellCompDirective) {
+	names, directive := o.completeNodes(cmd, nil, to)
+	images, err := o.containers()
+	if err != nil {
+		return names, directive
+	}
+	for _, i := range images {
+		names = append(names, i.Names...)
+	}
+	return without(names, args), directive
+}
+
+// completeNodes offers the versions of node images.
+func (o *options) completeNodes(cmd *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+	images, _, err := o.nodes(cmd.Context())
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	for _, i := range images {
+		names = append(names, i.Version)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/capstan-dev/capstan/internal/access/nodeimages"
+	"github.com/capstan-dev/capstan/internal/access/ociimages"
+	"github.com/capstan-dev/capstan/internal/cli/command"
+)
+
+// without are names that are not taken.
+func without(names, taken []string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(taken, name) })
+}
+
+func (o *options) remove(ctx context.Context, names []string) error {
+	if len(names) == 0 && !o.cache {
+		return command.Misuse(errors.New("name images by version, name or ID, or say --cache"))
+	}
+	nodes, err := o.open()
+	if err != nil {
+		return err
+	}
+	containers, err := o.openContainers(ociimages.Options{})
+	if err != nil {
+		return err
+	}
+	if !o.yes {
+		what := names
+		if o.cache {
+			what = append(slices.Clone(names), "what builds have kept")
+		}
+		if err := o.env.Confirm(ctx, fmt.Sprintf("Removed from %s and %s for good: %s.", nodes.Dir(), containers.Dir(), strings.Join(what, ", "))); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, removeOne(ctx, nodes, containers, name))
+	}
+	if o.cache {
+		errs = append(errs, nodes.ClearCache())
+	}
+	return errors.Join(errs...)
+}
+
+// removeOne removes the image of a name, whatever kind it is of.
+func removeOne(ctx context.Context, nodes *nodeimages.Store, containers *ociimages.Store, name string) error {
+	_, err := containers.Find(name)
+	if errors.As(err, new(*ociimages.MissingError)) && (!strings.ContainsAny(name, "/:") || strings.HasPrefix(name, "sha256:")) {
+		return nodes.Remove(ctx, name)
+	}
+	if err != nil {
+		return err
+	}
+	if i, err := nodes.Find(name); err == nil {
+		return fmt.Errorf("%s is a container image, and the node image %s: give more digits", name, i.ID)
+	}
+	return containers.Remove(ctx, name)
+}
