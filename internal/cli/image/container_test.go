@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	registryserver "github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -82,7 +82,7 @@ func TestBothKindsAreListedImportedAndRemoved(t *testing.T) {
 func TestContainerImagesArePulled(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	server := httptest.NewServer(registryserver.New(registryserver.Logger(log.New(io.Discard, "", 0))))
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 	host := strings.TrimPrefix(server.URL, "http://")
 	ref, err := name.ParseReference(host + "/hub/org/manager:v1")
