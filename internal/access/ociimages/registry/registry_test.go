@@ -47,7 +47,7 @@ func newFake(t *testing.T, challenge string, may func(r *http.Request) bool) *fa
 				w.WriteHeader(http.StatusUnauthorized)
 				return
 			}
-			fmt.Fprintf(w, `{"token":"t-%s"}`, r.URL.Query().Get("scope"))
+			_, _ = fmt.Fprintf(w, `{"token":"t-%s"}`, r.URL.Query().Get("scope"))
 		case may != nil && !may(r):
 			w.Header().Set("WWW-Authenticate", strings.ReplaceAll(challenge, "SELF", f.URL))
 			w.WriteHeader(http.StatusUnauthorized)
@@ -56,7 +56,7 @@ func newFake(t *testing.T, challenge string, may func(r *http.Request) bool) *fa
 			w.WriteHeader(status)
 		case strings.Contains(r.URL.Path, "/manifests/"):
 			w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
-			fmt.Fprint(w, manifest)
+			_, _ = fmt.Fprint(w, manifest)
 		}
 	}))
 	t.Cleanup(f.Close)
@@ -299,7 +299,7 @@ func TestErrorsAreFitToRead(t *testing.T) {
 			return
 		}
 		w.WriteHeader(http.StatusTeapot)
-		fmt.Fprintf(w, `{"errors":[{"code":"TEAPOT","message":"\u001b[31m%s"}]}`, strings.Repeat("x", 1<<16))
+		_, _ = fmt.Fprintf(w, `{"errors":[{"code":"TEAPOT","message":"\u001b[31m%s"}]}`, strings.Repeat("x", 1<<16))
 	}))
 	t.Cleanup(f.Close)
 	err := pull(t, strings.TrimPrefix(f.URL, "http://")+"/org/a:v1", Options{})
