@@ -30,7 +30,8 @@ var sources = sync.OnceValues(func() (all []source, err error) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (d.Name() == "testdata" || (p != "." && strings.HasPrefix(d.Name(), "."))) {
+		// What lies in examples are modules of their own, for others to copy.
+		if d.IsDir() && (d.Name() == "testdata" || p == "examples" || (p != "." && strings.HasPrefix(d.Name(), "."))) {
 			return filepath.SkipDir
 		}
 		if !strings.HasSuffix(p, ".go") {

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build first
+
+package main
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"example.com/provider-example/api/v1alpha1"
+)
+
+// The first release knows one version. A provider of yours has this file in its
+// history; here both releases are made of one tree, by the tag "first".
+type (
+	ExampleCluster = v1alpha1.ExampleCluster
+	ExampleMachine = v1alpha1.ExampleMachine
+)
+
+func addToScheme(s *runtime.Scheme) error { return v1alpha1.AddToScheme(s) }
+
+func setupConversion(ctrl.Manager) error { return nil }
