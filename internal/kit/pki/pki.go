@@ -6,6 +6,7 @@
 package pki
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
@@ -111,24 +112,62 @@ func (f Folder) Ensure(hosts []string, kubelets ...string) error {
 	return nil
 }
 
+// lasting are made once; all others follow from them.
+var lasting = []string{"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.key"}
+
 // Fingerprint tells whether two folders have the same authorities and the same key
 // of service accounts, and nothing of what these are.
 func (f Folder) Fingerprint() (string, error) {
+	files, err := f.Lasting()
+	if err != nil {
+		return "", err
+	}
 	h := sha256.New()
-	for _, file := range f.lasting() {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			return "", fmt.Errorf("read certificates and keys: %w", err)
-		}
-		sum := sha256.Sum256(b)
+	for _, name := range lasting {
+		sum := sha256.Sum256(files[name])
 		h.Write(sum[:])
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// lasting are the files that are made once; all others follow from them.
-func (f Folder) lasting() []string {
-	return []string{f.Cert("ca"), f.Key("ca"), f.Cert("front-proxy-ca"), f.Key("front-proxy-ca"), f.Key("sa")}
+// Lasting returns the authorities and the key of service accounts, by the names of
+// their files. They are secrets.
+func (f Folder) Lasting() (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for _, name := range lasting {
+		b, err := os.ReadFile(filepath.Join(f.Dir, name))
+		if err != nil {
+			return nil, fmt.Errorf("read certificates and keys: %w", err)
+		}
+		files[name] = b
+	}
+	return files, nil
+}
+
+// Take writes what another folder's Lasting has returned. It refuses to replace
+// what is there and differs.
+func (f Folder) Take(files map[string][]byte) error {
+	for _, name := range lasting {
+		path, want := filepath.Join(f.Dir, name), files[name]
+		if len(want) == 0 {
+			return fmt.Errorf("take over certificates and keys: %s is missing", name)
+		}
+		switch got, err := os.ReadFile(path); {
+		case err == nil && !bytes.Equal(got, want):
+			return fmt.Errorf("take over certificates and keys: %s is another one: use a new data directory", path)
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("take over certificates and keys: %w", err)
+		}
+	}
+	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
+		return fmt.Errorf("make folder of certificates: %w", err)
+	}
+	for _, name := range lasting {
+		if err := WriteFile(filepath.Join(f.Dir, name), files[name]); err != nil {
+			return fmt.Errorf("take over certificates and keys: %w", err)
+		}
+	}
+	return nil
 }
 
 func (f Folder) checkPrivate() error {
