@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/joinfile"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
@@ -51,6 +52,7 @@ type Plane interface {
 
 type upOptions struct {
 	PlaneOptions
+	join      string   // a file that says where the store is
 	given     []string // which of Flags the command line has
 	detach    bool
 	logFile   string
@@ -75,21 +77,13 @@ those that it runs with, and fails otherwise.`,
 			if err := checkGiven(cmd); err != nil {
 				return err
 			}
-			dir, err := filepath.Abs(o.Dir)
-			if err != nil {
-				return fmt.Errorf("find data directory %s: %w", o.Dir, err)
+			if o.join != "" && len(o.EtcdServers) > 0 {
+				return command.Misuse(errors.New("--join says where the store is: leave out --etcd-servers"))
 			}
-			if o.SimulatedDir != "" {
-				if o.SimulatedDir, err = filepath.Abs(o.SimulatedDir); err != nil {
-					return fmt.Errorf("find directory of simulated machines: %w", err)
-				}
+			if err := o.absolute(); err != nil {
+				return err
 			}
-			if o.ContainersDir != "" {
-				if o.ContainersDir, err = filepath.Abs(o.ContainersDir); err != nil {
-					return fmt.Errorf("find directory of container machines: %w", err)
-				}
-			}
-			o.Dir, o.Version = dir, buildinfo.Read().Version
+			o.Version = buildinfo.Read().Version
 			o.Flags, o.given = flagsOf(cmd)
 			return run(cmd.Context(), env, o)
 		},
@@ -101,7 +95,8 @@ those that it runs with, and fails otherwise.`,
 	f.BoolVar(&o.UpdateInPlace, "update-in-place", false, "upgrade the Kubernetes of container machines where they are, as far as kubeadm can, and replace none for it")
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:6443", "address of the API server; port 0 takes a free one")
 	f.BoolVarP(&o.detach, "detach", "d", false, "run in the background; return when ready")
-	f.StringSliceVar(&o.EtcdServers, "etcd-servers", nil, "URLs of an etcd to use instead of the embedded one")
+	f.StringSliceVar(&o.EtcdServers, "etcd-servers", nil, "URLs of an etcd to use instead of the embedded one; several planes may, see --join")
+	f.StringVar(&o.join, "join", "", "share the store of other planes: the file \"join\" of the data directory of one of them, which has their keys")
 	f.StringVar(&o.EtcdCAFile, "etcd-cafile", "", "certificate authority of --etcd-servers")
 	f.StringVar(&o.EtcdCertFile, "etcd-certfile", "", "client certificate for --etcd-servers")
 	f.StringVar(&o.EtcdKeyFile, "etcd-keyfile", "", "key of --etcd-certfile")
@@ -120,6 +115,19 @@ those that it runs with, and fails otherwise.`,
 	f.IntVar(&o.reportFD, "report-fd", 0, "file descriptor that the background process reports its start to")
 	_ = f.MarkHidden("report-fd")
 	return cmd
+}
+
+// absolute makes paths good for a process that runs elsewhere.
+func (o *upOptions) absolute() (err error) {
+	for what, path := range map[string]*string{"data directory": &o.Dir, "directory of simulated machines": &o.SimulatedDir, "directory of container machines": &o.ContainersDir, "file to join by": &o.join} {
+		if *path == "" && path != &o.Dir {
+			continue
+		}
+		if *path, err = filepath.Abs(*path); err != nil {
+			return fmt.Errorf("find %s: %w", what, err)
+		}
+	}
+	return nil
 }
 
 // flagsOf returns what a plane is told by flags, with the defaults, and which
@@ -189,6 +197,13 @@ func startPlane(ctx context.Context, env *Env, o upOptions, report reporter) (Pl
 	if err := env.openLog(o); err != nil {
 		return nil, err
 	}
+	if o.join != "" {
+		s, err := joinfile.Use(o.join, datadir.Dir(o.Dir))
+		if err != nil {
+			return nil, err
+		}
+		o.EtcdServers, o.EtcdPrefix, o.EtcdCAFile, o.EtcdCertFile, o.EtcdKeyFile = s.Servers, s.Prefix, s.CAFile, s.CertFile, s.KeyFile
+	}
 	o.Progress = report.progress
 	return env.StartPlane(ctx, o.PlaneOptions)
 }
@@ -221,7 +236,7 @@ func (o upOptions) args() []string {
 	for _, f := range []struct{ name, value string }{
 		{"simulated-dir", o.SimulatedDir}, {"containers-dir", o.ContainersDir},
 		{"etcd-servers", strings.Join(o.EtcdServers, ",")}, {"etcd-cafile", o.EtcdCAFile}, {"etcd-certfile", o.EtcdCertFile},
-		{"etcd-keyfile", o.EtcdKeyFile}, {"etcd-prefix", o.EtcdPrefix}, {"providers", strings.Join(o.Providers, ",")}, {"feature-gates", o.FeatureGates.String()},
+		{"etcd-keyfile", o.EtcdKeyFile}, {"etcd-prefix", o.EtcdPrefix}, {"join", o.join}, {"providers", strings.Join(o.Providers, ",")}, {"feature-gates", o.FeatureGates.String()},
 		{"skip-crd-migration-phases", o.SkipMigration.String()},
 		{"metrics-address", o.MetricsAddress}, {"pprof-address", o.PprofAddress}, {"log-file", o.logFile},
 		{"runtime-extension-client-cert-file", o.ExtensionClientCertFile}, {"runtime-extension-client-key-file", o.ExtensionClientKeyFile},

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/util/rand"
 
+	"github.com/capstan-dev/capstan/internal/kit/joinfile"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/members"
@@ -75,6 +76,10 @@ func (c *completed) meet(ctx context.Context, p *Plane, keys pki.Folder) error {
 	}
 	if !res.Succeeded && string(res.Responses[0].GetResponseRange().Kvs[0].Value) != ours {
 		return fmt.Errorf("planes with other certificates and keys use this etcd and prefix: start this one with --join and the file \"join\" of a data directory of theirs, or choose another --etcd-prefix; if theirs are lost, remove the key %s from etcd, which ends all that the old ones made", key)
+	}
+	store := joinfile.Store{Servers: c.Etcd.Servers, Prefix: c.Etcd.Prefix, CAFile: c.Etcd.CAFile, CertFile: c.Etcd.CertFile, KeyFile: c.Etcd.KeyFile}
+	if err := joinfile.Write(c.dir.Join(), store, keys, c.now()); err != nil {
+		return fmt.Errorf("write what other planes join by: %w", err)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func TestWebhooksKeepTheirPortOverRestarts(t *testing.T) {
 					},
 				})
 			}
-			l, err := listenForWebhooks(t.Context(), b.Build(), "127.0.0.1:0", []string{"core", "kubeadm"})
+			l, err := Webhooks{Listen: "127.0.0.1:0"}.listen(t.Context(), b.Build(), []string{"core", "kubeadm"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,7 +81,7 @@ func TestWebhooksKeepTheirPortOverRestarts(t *testing.T) {
 func TestAPortThatWasChosenIsKept(t *testing.T) {
 	t.Parallel()
 	taken, port := listen(t)
-	if l, err := listenForWebhooks(t.Context(), fake.NewClientBuilder().Build(), "127.0.0.1:"+port, []string{"core"}); err == nil {
+	if l, err := (Webhooks{Listen: "127.0.0.1:" + port}).listen(t.Context(), fake.NewClientBuilder().Build(), []string{"core"}); err == nil {
 		_ = l.Close()
 		t.Errorf("%s was taken, and %s is used instead", taken.Addr(), l.Addr())
 	}
