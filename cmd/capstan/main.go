@@ -21,12 +21,14 @@ func main() {
 	// would offer with every command.
 	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ExitOnError)
 	ctx, stop := command.Interruptible(context.Background())
-	status := cli.Run(ctx, &cli.Env{
+	env := &cli.Env{
 		Env: command.Env{Name: filepath.Base(os.Args[0]), In: os.Stdin, Out: os.Stdout, Err: os.Stderr, LookupEnv: os.LookupEnv,
 			Now: time.Now, Terminal: term.IsTerminal(int(os.Stdout.Fd())), Size: terminalSize, Interactive: term.IsTerminal(int(os.Stdin.Fd()))},
 		SetLog:     cli.SetLog,
 		StartPlane: planes(),
-	}, os.Args[1:])
+	}
+	keep(env)
+	status := cli.Run(ctx, env, os.Args[1:])
 	stop()
 	os.Exit(status)
 }

@@ -41,6 +41,8 @@ func commands(env *Env) []*cobra.Command {
 		newUp(env, runUp),
 		newDown(env, runDown),
 		newStatus(env, runStatus),
+		newBackup(env, runBackup),
+		newRestore(env, runRestore),
 		newVersion(env),
 		newCreate(env),
 		describe.New(&env.Env),
@@ -69,7 +71,7 @@ func commands(env *Env) []*cobra.Command {
 
 // groups order the commands in the help.
 var groups = []struct{ title, commands string }{
-	{"The management plane:", "up down status"},
+	{"The management plane:", "up down status backup restore"},
 	{"Providers:", "init config upgrade provider"},
 	{"Clusters:", "create generate get describe scale rollout move delete convert"},
 	{"Machines of this host:", "doctor image"},

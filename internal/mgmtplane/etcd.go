@@ -4,9 +4,11 @@ package mgmtplane
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"expvar"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -26,6 +28,9 @@ import (
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sys/unix"
 	"k8s.io/klog/v2"
+
+	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
 const (
@@ -52,9 +57,10 @@ var shortSegments = sync.OnceFunc(func() { wal.SegmentSizeBytes = segmentBytes }
 // member is the embedded etcd. One goroutine starts it, watches it and closes
 // it; the plane's stack waits for that goroutine.
 type member struct {
-	plane *Plane
-	dir   string
-	old   bool // there was data before this start
+	plane  *Plane
+	dir    string
+	socket string // where it serves clients
+	old    bool   // there was data before this start
 
 	server   *etcdserver.EtcdServer // once ready
 	ready    chan struct{}          // closed when it serves
@@ -82,7 +88,7 @@ func (c *completed) startEtcd(p *Plane) (*member, string, error) {
 			return nil, "", err
 		}
 	}
-	m := &member{plane: p, dir: c.dir.Etcd(), old: exists(filepath.Join(c.dir.Etcd(), "member")),
+	m := &member{plane: p, dir: c.dir.Etcd(), socket: client, old: exists(filepath.Join(c.dir.Etcd(), "member")),
 		ready: make(chan struct{}), stopping: make(chan struct{}), ended: make(chan struct{}), lost: make(chan struct{})}
 	cfg := etcdConfig(m.dir, client, peer)
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(m.lose))
@@ -97,6 +103,9 @@ func (c *completed) startEtcd(p *Plane) (*member, string, error) {
 func (c *completed) awaitEtcd(ctx context.Context, m *member) error {
 	select {
 	case <-m.ready:
+		if err := m.plane.describe(func(h *datadir.Holder) { h.EtcdSocket = m.socket }); err != nil {
+			return err
+		}
 		if !m.old {
 			return c.seed(ctx, m.server)
 		}
@@ -123,7 +132,7 @@ func (c *completed) count(ctx context.Context, server *etcdserver.EtcdServer) er
 func etcdConfig(dir, client, peer string) *embed.Config {
 	shortSegments()
 	cfg := embed.NewConfig()
-	cfg.Name, cfg.Dir = "capstan", dir
+	cfg.Name, cfg.Dir = memberName, dir
 	cfg.QuotaBackendBytes = 8 << 30
 	// Each tick wakes the process, also at rest. It is there for other members: a
 	// single one would wait a tick or more before it elects itself, of which elect
@@ -135,12 +144,59 @@ func etcdConfig(dir, client, peer string) *embed.Config {
 	// nobody to catch up. A snapshot names the members and little else.
 	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = 1000, 100
 	cfg.MaxWalFiles = segments
-	nowhere := url.URL{Scheme: "http", Host: "127.0.0.1:1"} // never dialled by a single member
 	cfg.AdvertiseClientUrls, cfg.AdvertisePeerUrls = []url.URL{nowhere}, []url.URL{nowhere}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	cfg.ListenClientUrls = []url.URL{{Scheme: "unix", Path: client}}
 	cfg.ListenPeerUrls = []url.URL{{Scheme: "unix", Host: peer}} // Host: embed gives u.Host to the peer listener
 	return cfg
+}
+
+// nowhere is the address of a single member, which nobody dials, and memberName its
+// name: what is restored has to have the same.
+var nowhere = url.URL{Scheme: "http", Host: "127.0.0.1:1"}
+
+const memberName = "capstan"
+
+// EtcdMember is how the embedded etcd calls itself: its name, the URL of its peer,
+// and the cluster that it makes up.
+func EtcdMember() (name, peer, cluster string) {
+	return memberName, nowhere.String(), memberName + "=" + nowhere.String()
+}
+
+// Snapshot writes a snapshot of what the embedded etcd of a data directory keeps,
+// as etcd itself does, with a checksum. No plane may run there.
+func Snapshot(ctx context.Context, dir datadir.Dir, w io.Writer) (err error) {
+	c, err := Options{Dir: string(dir)}.complete()
+	if err != nil {
+		return err
+	}
+	if !exists(filepath.Join(c.dir.Etcd(), "member")) {
+		return fmt.Errorf("no plane has kept anything in %s", dir)
+	}
+	p := &Plane{errs: make(chan error, 1), dir: c.dir}
+	defer func() {
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.StopTimeout)
+		defer cancel()
+		err = errors.Join(err, p.Stop(stopping))
+	}()
+	if err := c.acquire(p); err != nil {
+		return err
+	}
+	m, _, err := c.startEtcd(p)
+	if err != nil {
+		return err
+	}
+	if err := c.awaitEtcd(ctx, m); err != nil {
+		return err
+	}
+	sum := sha256.New()
+	s := m.server.Backend().Snapshot()
+	_, err = s.WriteTo(io.MultiWriter(w, sum))
+	if err = errors.Join(err, s.Close()); err != nil {
+		return err
+	}
+	_, err = w.Write(sum.Sum(nil))
+	return err
 }
 
 // run is the whole life of etcd. Panics at the start become errors: etcd

@@ -20,7 +20,7 @@ const dialTimeout = 3 * time.Second
 // reach returns an error unless one of the servers of an external etcd takes
 // connections. The API server would say only that a deadline has passed.
 func (e ExternalEtcd) reach(ctx context.Context) error {
-	cfg, err := e.tls()
+	cfg, err := e.TLS()
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,8 @@ func (e ExternalEtcd) reach(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (e ExternalEtcd) tls() (*tls.Config, error) {
+// TLS is how its https servers are reached.
+func (e ExternalEtcd) TLS() (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if e.CAFile != "" {
 		pem, err := os.ReadFile(e.CAFile)

@@ -47,7 +47,7 @@ func (c *completed) meet(ctx context.Context, p *Plane, keys pki.Folder) error {
 	cfg := clientv3.Config{Endpoints: c.Etcd.Servers, DialTimeout: dialTimeout, Logger: zap.NewNop()}
 	if strings.HasPrefix(c.Etcd.Servers[0], "https://") {
 		var err error
-		if cfg.TLS, err = c.Etcd.tls(); err != nil {
+		if cfg.TLS, err = c.Etcd.TLS(); err != nil {
 			return err
 		}
 	}

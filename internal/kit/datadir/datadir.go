@@ -58,6 +58,8 @@ type Holder struct {
 	Providers []string `json:"providers,omitempty"`
 	// EtcdServers are those of an external etcd; empty for the embedded one.
 	EtcdServers []string `json:"etcdServers,omitempty"`
+	// EtcdSocket is where the embedded etcd answers; empty before it does.
+	EtcdSocket string `json:"etcdSocket,omitempty"`
 	// Flags are those that it was started with, by name.
 	Flags map[string]string `json:"flags,omitempty"`
 	// Problem is what ended the plane from within; it stays until the next

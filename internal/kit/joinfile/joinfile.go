@@ -95,16 +95,32 @@ func use(path string, dir datadir.Dir) (s Store, err error) {
 	if err := keys.Take(contents); err != nil {
 		return s, err
 	}
-	for name, file := range s.files() {
+	for name := range s.files() {
 		if contents[name] == nil {
 			continue
 		}
-		*file = filepath.Join(dir.PKI(), name)
-		if err := pki.WriteFile(*file, contents[name]); err != nil {
+		if err := pki.WriteFile(filepath.Join(dir.PKI(), name), contents[name]); err != nil {
 			return s, err
 		}
 	}
+	s.find(dir)
 	return s, nil
+}
+
+// Found has the paths of what Use has put into a data directory.
+func Found(dir datadir.Dir) Store {
+	var s Store
+	s.find(dir)
+	return s
+}
+
+func (s *Store) find(dir datadir.Dir) {
+	for name, file := range s.files() {
+		path := filepath.Join(dir.PKI(), name)
+		if _, err := os.Stat(path); err == nil {
+			*file = path
+		}
+	}
 }
 
 func read(path string) (map[string][]byte, error) {

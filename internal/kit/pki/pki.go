@@ -115,6 +115,9 @@ func (f Folder) Ensure(hosts []string, kubelets ...string) error {
 // lasting are made once; all others follow from them.
 var lasting = []string{"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.key"}
 
+// LastingNames are the names of the files that Lasting returns.
+func LastingNames() []string { return slices.Clone(lasting) }
+
 // Fingerprint tells whether two folders have the same authorities and the same key
 // of service accounts, and nothing of what these are.
 func (f Folder) Fingerprint() (string, error) {

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"filippo.io/age"
+	"go.etcd.io/etcd/etcdutl/v3/snapshot"
+	"go.uber.org/zap"
+
+	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/parcel"
+	"github.com/capstan-dev/capstan/internal/kit/pki"
+	"github.com/capstan-dev/capstan/internal/mgmtplane"
+)
+
+// revisionBump is by how much the revisions of a restored etcd are beyond those of
+// its snapshot: more than can have been written since, so that nobody who has
+// watched the lost one is told of another past by the same numbers. etcd's own
+// advice; at a thousand writes a second it is eleven days.
+const revisionBump = 1_000_000_000
+
+// Restore makes a data directory of a backup. The directory must not be there, or
+// be empty. With dryRun nothing stays of it: it tells whether it could be done.
+// Nothing is left either if it fails.
+func Restore(file string, dir datadir.Dir, dryRun bool, identities ...age.Identity) (Report, error) {
+	r, err := restore(file, dir, dryRun, identities)
+	if err != nil {
+		return Report{}, fmt.Errorf("restore %s: %w", file, err)
+	}
+	return r, nil
+}
+
+func restore(file string, dir datadir.Dir, dryRun bool, identities []age.Identity) (r Report, err error) {
+	if entries, err := os.ReadDir(string(dir)); !dryRun && (len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist)) {
+		return r, errors.Join(fmt.Errorf("%s is not empty, and a backup replaces nothing: choose another --data-dir", dir), err)
+	}
+	// To its end, before anything of it is written.
+	if _, err := read(file, identities, func(string, io.Reader) error { return nil }); err != nil {
+		return r, err
+	}
+	parent := filepath.Dir(string(dir))
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return r, err
+	}
+	made, err := os.MkdirTemp(parent, ".capstan-restore-*") // 0700
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(made)) }()
+	if r, err = unpack(file, datadir.Dir(made), identities); err != nil || dryRun {
+		return r, err
+	}
+	// A folder may take the place of an empty one, and of no other.
+	return r, os.Rename(made, string(dir))
+}
+
+func read(file string, identities []age.Identity, take func(string, io.Reader) error) (parcel.Header, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return parcel.Header{}, err
+	}
+	defer func() { _ = f.Close() }() // it was read alone
+	may := map[string]int64{snapshotName: maxSnapshot}
+	for _, name := range pki.LastingNames() {
+		may[name] = maxKey
+	}
+	h, err := parcel.Read(f, kind, may, take, identities...)
+	if errors.Is(err, parcel.ErrEncrypted) {
+		err = fmt.Errorf("%w: say how to decrypt it, with --identity or --passphrase-file", err)
+	}
+	return h, err
+}
+
+// unpack makes a data directory in an empty folder.
+func unpack(file string, dir datadir.Dir, identities []age.Identity) (r Report, err error) {
+	keys, db := map[string][]byte{}, filepath.Join(string(dir), snapshotName)
+	h, err := read(file, identities, func(name string, in io.Reader) (err error) {
+		if name != snapshotName {
+			keys[name], err = io.ReadAll(in)
+			return err
+		}
+		out, err := os.OpenFile(db, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
+		r.Bytes, err = io.Copy(out, in)
+		return errors.Join(err, out.Close())
+	})
+	if err != nil {
+		return r, err
+	}
+	if r.Created = h.Created; r.Bytes == 0 {
+		return r, errors.New("it has no snapshot of etcd")
+	}
+	folder := pki.Folder{Dir: dir.PKI(), Now: time.Now}
+	if err := folder.Take(keys); err != nil {
+		return r, err
+	}
+	if err := folder.Ensure([]string{"127.0.0.1"}); err != nil { // says what is wrong with them
+		return r, err
+	}
+	if err := restoreEtcd(db, dir.Etcd()); err != nil {
+		return r, fmt.Errorf("restore etcd: %w", err)
+	}
+	return r, os.Remove(db)
+}
+
+// restoreEtcd makes an etcd of a snapshot. One that is forged makes the libraries
+// of etcd panic.
+func restoreEtcd(db, dir string) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("the snapshot is no store of etcd: %v", v)
+		}
+	}()
+	name, peer, cluster := mgmtplane.EtcdMember()
+	return snapshot.NewV3(zap.NewNop()).Restore(snapshot.RestoreConfig{
+		SnapshotPath: db, OutputDataDir: dir, Name: name, PeerURLs: []string{peer}, InitialCluster: cluster, InitialClusterToken: name,
+		RevisionBump: revisionBump, MarkCompacted: true,
+	})
+}
