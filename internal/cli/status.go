@@ -5,6 +5,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -53,6 +54,8 @@ type planeStatus struct {
 	FeatureGates string   `json:"featureGates,omitempty"`
 	EtcdServers  []string `json:"etcdServers,omitempty"`
 	MemoryBytes  int64    `json:"memoryBytes,omitempty"`
+	// Planes are those that share EtcdServers, the one that leads first.
+	Planes []sharingPlane `json:"planes,omitempty"`
 
 	SimulatedDir string `json:"simulatedDir,omitempty"`
 	// SimulatedClusters are those in SimulatedDir, of all planes, and
@@ -63,6 +66,17 @@ type planeStatus struct {
 	Kubernetes string `json:"kubernetes,omitempty"`
 	Clusters   *int64 `json:"clusters,omitempty"`
 	Problem    string `json:"problem,omitempty"`
+}
+
+// sharingPlane is one of the planes that share a store.
+type sharingPlane struct {
+	Name    string    `json:"name"`
+	Host    string    `json:"host"`
+	Dir     string    `json:"dir"`
+	Address string    `json:"address"`
+	Version string    `json:"version,omitempty"`
+	Since   time.Time `json:"since"`
+	Leads   bool      `json:"leads"`
 }
 
 func newStatus(env *Env, run func(context.Context, *Env, statusOptions) error) *cobra.Command {
@@ -116,7 +130,11 @@ func (s *planeStatus) print(env *Env, output string) error {
 	}
 	t := env.Table()
 	for _, line := range s.table(time.Now()) {
-		t.Row(line[0]+":", line[1])
+		name := line[0]
+		if name != "" {
+			name += ":"
+		}
+		t.Row(name, line[1])
 	}
 	return t.Flush()
 }
@@ -162,6 +180,11 @@ func (s *planeStatus) ask(ctx context.Context) error {
 		return err
 	}
 	s.Kubernetes = version
+	if len(s.EtcdServers) > 0 {
+		if s.Planes, err = askPlanes(ctx, cfg); err != nil {
+			return err
+		}
+	}
 	m, err := metadata.NewForConfig(cfg)
 	if err != nil {
 		return err
@@ -176,6 +199,22 @@ func (s *planeStatus) ask(ctx context.Context) error {
 	}
 	s.Clusters = &n
 	return nil
+}
+
+// askPlanes asks the API server which planes share its store.
+func askPlanes(ctx context.Context, cfg *rest.Config) (all []sharingPlane, err error) {
+	d, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	b, err := d.RESTClient().Get().AbsPath("/capstan/members").DoRaw(ctx)
+	if err == nil {
+		err = json.Unmarshal(b, &all)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the planes that share the store: %w", err)
+	}
+	return all, nil
 }
 
 // askVersion asks the API server of a kubeconfig which Kubernetes it is.
@@ -225,6 +264,16 @@ func (s *planeStatus) table(now time.Time) [][2]string {
 		etcd = strings.Join(s.EtcdServers, ", ")
 	}
 	add("Etcd", etcd)
+	for i, p := range s.Planes {
+		name, leads := "", ""
+		if i == 0 {
+			name = "Planes"
+		}
+		if p.Leads {
+			leads = ", leads"
+		}
+		lines = append(lines, [2]string{name, fmt.Sprintf("https://%s on %s in %s%s", p.Address, p.Host, p.Dir, leads)})
+	}
 	if s.MemoryBytes > 0 {
 		add("Memory", mebibytes(s.MemoryBytes))
 	}

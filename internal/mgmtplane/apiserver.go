@@ -28,6 +28,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/inprocess"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/openapi"
+	"github.com/capstan-dev/capstan/internal/mgmtplane/relay"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/versions"
 )
 
@@ -53,6 +54,7 @@ type apiServerInput struct {
 	keys     pki.Folder
 	etcd     []string
 	own      *ownObjects
+	dial     Dial // of what lies in the cluster
 }
 
 // flags of kube-apiserver. What is not here has its default.
@@ -128,9 +130,7 @@ func (c *completed) startAPIServer(ctx context.Context, p *Plane, config app.Com
 	for path, handler := range c.Handlers {
 		server.GenericAPIServer.Handler.NonGoRestfulMux.Handle(path, handler)
 	}
-	if p.others.client != nil {
-		server.GenericAPIServer.Handler.NonGoRestfulMux.Handle(MembersPath, &p.others)
-	}
+	c.serveOthers(p, server.GenericAPIServer.Handler.NonGoRestfulMux)
 	prepared, err := server.PrepareRun()
 	if err != nil {
 		return fmt.Errorf("prepare the API server: %w", err)
@@ -186,7 +186,7 @@ func (c *completed) configure(ctx context.Context, in apiServerInput) (config ap
 	if errs := o.Validate(); len(errs) > 0 {
 		return config, utilerrors.NewAggregate(errs)
 	}
-	cfg, err := c.newConfig(o)
+	cfg, err := c.newConfig(o, in.dial)
 	if err != nil {
 		return config, err
 	}
@@ -198,6 +198,7 @@ func (c *completed) configure(ctx context.Context, in apiServerInput) (config ap
 		*v = namedVersion{*v, c.kubernetes}
 	}
 	takeTurns(&cfg.Aggregator.GenericConfig.Config)
+	letRelaysLast(&cfg.Aggregator.GenericConfig.Config)
 	openapi.Defer(cfg.KubeAPIs.ControlPlane.Generic)
 	openapi.Defer(&cfg.ApiExtensions.GenericConfig.Config)
 	if c.Conversion != nil {
@@ -220,6 +221,14 @@ func takeTurns(c *genericapiserver.Config) {
 			info, ok := request.RequestInfoFrom(r.Context())
 			return ok && info.IsResourceRequest && !readVerbs.Has(info.Verb) && !strings.HasSuffix(info.Resource, "reviews") && !c.LongRunningFunc(r, info)
 		}), c)
+	}
+}
+
+// letRelaysLast spares connections for other planes the time limit of a request.
+func letRelaysLast(c *genericapiserver.Config) {
+	long := c.LongRunningFunc
+	c.LongRunningFunc = func(r *http.Request, info *request.RequestInfo) bool {
+		return long(r, info) || !info.IsResourceRequest && info.Path == relay.Path
 	}
 }
 

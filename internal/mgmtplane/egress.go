@@ -25,12 +25,12 @@ import (
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 // newConfig is app.NewConfig, but for one thing: what lies in the cluster is
-// dialled by Options.Dial, and what a webhook names by its URL by Options.DialURL,
+// dialled by dial, and what a webhook names by its URL by Options.DialURL,
 // unless those are nil. In the cluster are webhooks and conversions that name a
 // Service, aggregated APIs, the proxy subresources, and kubelets.
 //
 // Upstream reads the dialer from a file, which can name a proxy and nothing else.
-func (c *completed) newConfig(o options.CompletedOptions) (*app.Config, error) {
+func (c *completed) newConfig(o options.CompletedOptions, dial Dial) (*app.Config, error) {
 	generic, informers, storage, err := controlplaneapiserver.BuildGenericConfig(o.CompletedOptions,
 		[]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme},
 		controlplane.DefaultAPIResourceConfigSource(), generatedopenapi.GetOpenAPIDefinitions)
@@ -38,9 +38,9 @@ func (c *completed) newConfig(o options.CompletedOptions) (*app.Config, error) {
 		return nil, err
 	}
 	dialers := map[egressselector.EgressType]utilnet.DialFunc{}
-	for from, dial := range map[egressselector.EgressType]Dial{egressselector.Cluster: c.Dial, egressselector.ControlPlane: c.DialURL} {
-		if dial != nil {
-			dialers[from] = utilnet.DialFunc(dial)
+	for to, by := range map[egressselector.EgressType]Dial{egressselector.Cluster: dial, egressselector.ControlPlane: c.DialURL} {
+		if by != nil {
+			dialers[to] = utilnet.DialFunc(by)
 		}
 	}
 	if len(dialers) > 0 {

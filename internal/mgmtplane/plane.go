@@ -89,7 +89,10 @@ func (c *completed) run(ctx context.Context, p *Plane) error {
 	if err != nil {
 		return err
 	}
-	config, err := c.configure(ctx, apiServerInput{listener, keys, servers, own}) // while etcd starts
+	if err := c.connect(p); err != nil {
+		return err
+	}
+	config, err := c.configure(ctx, apiServerInput{listener, keys, servers, own, c.dialer(p, keys)}) // while etcd starts
 	if err != nil {
 		return fmt.Errorf("configure the API server: %w", err)
 	}

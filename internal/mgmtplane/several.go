@@ -4,10 +4,13 @@ package mgmtplane
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -16,11 +19,13 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apiserver/pkg/server/mux"
 
 	"github.com/capstan-dev/capstan/internal/kit/joinfile"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/members"
+	"github.com/capstan-dev/capstan/internal/mgmtplane/relay"
 )
 
 // MembersPath is where the API server of a plane with an external etcd lists the
@@ -36,9 +41,8 @@ type others struct {
 	membership *members.Membership
 }
 
-// meet connects to an external etcd, and refuses one whose planes have other
-// certificates and keys: what one of them signs, another would not know.
-func (c *completed) meet(ctx context.Context, p *Plane, keys pki.Folder) error {
+// connect makes a client of an external etcd, which does not call it yet.
+func (c *completed) connect(p *Plane) error {
 	p.others.leads = make(chan struct{})
 	if len(c.Etcd.Servers) == 0 {
 		close(p.others.leads)
@@ -62,6 +66,15 @@ func (c *completed) meet(ctx context.Context, p *Plane, keys pki.Folder) error {
 		}
 		return nil
 	})
+	return nil
+}
+
+// meet refuses an external etcd whose planes have other certificates and keys: what
+// one of them signs, another would not know.
+func (c *completed) meet(ctx context.Context, p *Plane, keys pki.Folder) error {
+	if p.others.client == nil {
+		return nil
+	}
 	ours, err := keys.Fingerprint()
 	if err != nil {
 		return err
@@ -69,7 +82,7 @@ func (c *completed) meet(ctx context.Context, p *Plane, keys pki.Folder) error {
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
 	key := members.Folder(c.Etcd.Prefix) + "/authorities"
-	res, err := client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+	res, err := p.others.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
 		Then(clientv3.OpPut(key, ours)).Else(clientv3.OpGet(key)).Commit()
 	if err != nil {
 		return fmt.Errorf("compare certificates and keys with those of other planes in etcd: %w", err)
@@ -99,7 +112,7 @@ func (c *completed) join(ctx context.Context, p *Plane) error {
 		return err
 	}
 	m, err := members.Join(ctx, p.others.client, c.Etcd.Prefix, members.Member{
-		Name: name, Host: host, Dir: string(c.dir), Address: p.addr, Version: c.Version, Since: c.now(),
+		Name: name, Host: host, Dir: string(c.dir), Address: c.reachedAt(p.addr), Version: c.Version, Since: c.now(),
 	})
 	if err != nil {
 		return err
@@ -131,6 +144,91 @@ func (c *completed) join(ctx context.Context, p *Plane) error {
 	return nil
 }
 
+// reachedAt is where other hosts reach an API server that listens on all addresses
+// of this one.
+func (c *completed) reachedAt(addr string) string {
+	host, port, _ := net.SplitHostPort(addr) // it is an address by construction
+	listens, _, _ := net.SplitHostPort(c.Listen)
+	if ip := net.ParseIP(listens); listens != "" && (ip == nil || !ip.IsUnspecified()) {
+		return addr
+	}
+	for _, h := range c.hosts { // those of the host come last
+		if ip := net.ParseIP(h); ip != nil && !ip.IsLoopback() {
+			host = h
+		}
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// dialer is how the API server reaches what lies in the cluster. Pods run where a
+// plane leads: the others go through its API server.
+func (c *completed) dialer(p *Plane, keys pki.Folder) Dial {
+	if c.Dial == nil || p.others.client == nil {
+		return c.Dial
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		select {
+		case <-p.others.leads:
+			return c.Dial(ctx, network, address)
+		default:
+		}
+		leader, err := p.others.leader(ctx)
+		if err != nil {
+			return nil, err
+		}
+		cfg, err := asAdministrator(keys)
+		if err != nil {
+			return nil, err
+		}
+		return relay.Through(ctx, leader, cfg, address)
+	}
+}
+
+// leader is the address of the plane that leads.
+func (o *others) leader(ctx context.Context) (string, error) {
+	all, err := o.list(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(all) == 0 {
+		return "", errors.New("no plane leads")
+	}
+	return all[0].Address, nil
+}
+
+func asAdministrator(keys pki.Folder) (*tls.Config, error) {
+	pair, err := tls.LoadX509KeyPair(keys.Cert("admin"), keys.Key("admin"))
+	if err != nil {
+		return nil, fmt.Errorf("read certificate of the administrator: %w", err)
+	}
+	pem, err := os.ReadFile(keys.Cert("ca"))
+	if err != nil {
+		return nil, fmt.Errorf("read the authority of the planes: %w", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{pair}}, nil
+}
+
+// serveOthers answers at the API server what other planes, and "capstan status",
+// ask of a plane that shares its store.
+func (c *completed) serveOthers(p *Plane, mux *mux.PathRecorderMux) {
+	if p.others.client == nil {
+		return
+	}
+	mux.Handle(MembersPath, &p.others)
+	if c.Dial != nil {
+		mux.Handle(relay.Path, relay.Handler(func(ctx context.Context, network, address string) (net.Conn, error) {
+			select {
+			case <-p.others.leads:
+				return c.Dial(ctx, network, address)
+			default:
+				return nil, errors.New("this plane does not lead")
+			}
+		}))
+	}
+}
+
 // memberName is that of the data directory, made up when it is needed first.
 func (c *completed) memberName() (string, error) {
 	b, err := os.ReadFile(c.dir.Member())
@@ -151,16 +249,20 @@ func (c *completed) memberName() (string, error) {
 // once it leads those that share its etcd.
 func (p *Plane) Leads() <-chan struct{} { return p.others.leads }
 
-// ServeHTTP lists the planes that share the store.
-func (o *others) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// list returns the planes that share the store, the one that leads first.
+func (o *others) list(ctx context.Context) ([]members.Member, error) {
 	o.mu.Lock()
 	m := o.membership
 	o.mu.Unlock()
 	if m == nil {
-		http.Error(w, "the plane is starting: try again", http.StatusServiceUnavailable)
-		return
+		return nil, errors.New("the plane is starting: try again")
 	}
-	all, err := m.List(r.Context())
+	return m.List(ctx)
+}
+
+// ServeHTTP lists the planes that share the store.
+func (o *others) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	all, err := o.list(r.Context())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return

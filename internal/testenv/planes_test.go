@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -110,7 +111,24 @@ func (f *fleet) knows(asked string, want ...string) {
 	})
 }
 
-const burst = 25
+// status wants "capstan status" at one plane to show all three, and who leads.
+func (f *fleet) status(asked, leads string) {
+	f.Helper()
+	out, err := exec.CommandContext(f.Context(), testenv.Binary(f), "status", "--data-dir="+f.dirs[asked]).Output()
+	if err != nil {
+		f.Fatalf("status of %s: %v\n%s", asked, err, out)
+	}
+	if got := strings.Count(string(out), ", leads\n"); got != 1 || !strings.Contains(string(out), " in "+f.dirs[leads]+", leads\n") {
+		f.Errorf("status of %s does not tell that %s leads:\n%s", asked, leads, out)
+	}
+	for _, dir := range f.dirs {
+		if !strings.Contains(string(out), " in "+dir) {
+			f.Errorf("status of %s lacks %s:\n%s", asked, dir, out)
+		}
+	}
+}
+
+const burst = 25 // more than a plane makes before it is killed
 
 // deploy makes what the controllers of a plane turn into something else: Certificates
 // into Secrets, and Deployments into ReplicaSets and Pods.
@@ -186,6 +204,7 @@ func TestPlanesShareAStore(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	f.knows("c", "a", "b", "c")
+	f.status("c", "a")
 	c, _ := f.client("b")
 	issued := f.watchSecrets("c")
 	f.deploy(c) // at b, which does not lead
