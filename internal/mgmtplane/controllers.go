@@ -31,6 +31,7 @@ import (
 	tokens "k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/capstan-dev/capstan/internal/kit/pki"
+	"github.com/capstan-dev/capstan/internal/mgmtplane/collected"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/workloads"
 )
 
@@ -61,7 +62,7 @@ type controllers struct {
 	// secrets sees service account tokens alone: all others would only fill
 	// the memory.
 	secrets   informers.SharedInformerFactory
-	collected *collected
+	collected *collected.Objects
 	informing chan struct{} // closed when informers run
 	loops     []func(context.Context)
 	fail      func(error) // ends the plane
@@ -159,7 +160,7 @@ func newControllers(cfg *rest.Config) (*controllers, error) {
 		secrets: informers.NewSharedInformerFactoryWithOptions(typed, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = "type=" + string(corev1.SecretTypeServiceAccountToken)
 		})),
-		collected: newCollected(meta, restmapper.NewDeferredDiscoveryRESTMapper(cacheddiscovery.NewMemCacheClient(typed.Discovery()))),
+		collected: collected.New(meta, restmapper.NewDeferredDiscoveryRESTMapper(cacheddiscovery.NewMemCacheClient(typed.Discovery()))),
 		informing: make(chan struct{}),
 	}, nil
 }
@@ -172,7 +173,7 @@ func (c *controllers) addNamespaces(ctx context.Context, _ pki.Folder) error {
 }
 
 func (c *controllers) addGarbageCollector(ctx context.Context, _ pki.Folder) error {
-	gc, err := garbagecollector.NewGarbageCollector(ctx, c.typed, c.collected, c.collected.mapper,
+	gc, err := garbagecollector.NewGarbageCollector(ctx, c.typed, c.collected, c.collected.Mapper(),
 		garbagecollector.DefaultIgnoredResources(), c.collected, c.informing)
 	if err != nil {
 		return err
@@ -197,7 +198,7 @@ func (c *controllers) addGarbageCollector(ctx context.Context, _ pki.Folder) err
 		func(ctx context.Context) {
 			select {
 			case <-time.After(collectorStart):
-				c.collected.started()
+				c.collected.Started()
 			case <-ctx.Done():
 			}
 		},

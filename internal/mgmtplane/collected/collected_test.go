@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mgmtplane
+package collected
 
 import (
 	"testing"
@@ -58,7 +58,7 @@ func TestWhileItStartsTheCollectorReadsOwnersThatAllMeanFromMemory(t *testing.T)
 			owner.UID = "1"
 			c, client := collecting(t, append(tc.objects, owner)...)
 			if tc.started {
-				c.started()
+				c.Started()
 			}
 			if _, err := c.Resource(maps).Namespace("ns").Get(t.Context(), "owner", metav1.GetOptions{}); err != nil {
 				t.Fatal(err)
@@ -71,14 +71,14 @@ func TestWhileItStartsTheCollectorReadsOwnersThatAllMeanFromMemory(t *testing.T)
 }
 
 // collecting makes what the collector knows of these Secrets and ConfigMaps.
-func collecting(t *testing.T, objects ...runtime.Object) (*collected, *metadatafake.FakeMetadataClient) {
+func collecting(t *testing.T, objects ...runtime.Object) (*Objects, *metadatafake.FakeMetadataClient) {
 	scheme := metadatafake.NewTestScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	client := metadatafake.NewSimpleMetadataClient(scheme, objects...)
 	mapper := meta.NewDefaultRESTMapper(nil)
-	c := newCollected(client, staticMapper{mapper})
+	c := New(client, staticMapper{mapper})
 	for kind, resource := range map[string]string{"Secret": "secrets", "ConfigMap": "configmaps"} {
 		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 		if _, err := c.ForResource(corev1.SchemeGroupVersion.WithResource(resource)); err != nil {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mgmtplane
+// Package collected is what the garbage collector of a plane knows the world by.
+package collected
 
 import (
 	"context"
@@ -16,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// collected is what the garbage collector knows the world by: informers of
+// Objects is what the garbage collector knows the world by: informers of
 // metadata for every kind (with typed ones it would keep whole Secrets and
 // ConfigMaps in memory), and a client that reads from them where that is safe.
 //
@@ -35,7 +36,7 @@ import (
 // refer to it mean by the UID that memory shows has not been taken over; if it
 // is gone by now, its deletion is still to come and is followed like any other.
 // To know who refers to whom for ever would take memory for ever: a start ends.
-type collected struct {
+type Objects struct {
 	metadata.Interface
 	metadatainformer.SharedInformerFactory
 	mapper meta.ResettableRESTMapper
@@ -54,8 +55,9 @@ type ownerName struct {
 	namespace, name string
 }
 
-func newCollected(c metadata.Interface, mapper meta.ResettableRESTMapper) *collected {
-	k := &collected{
+// New returns what reads by c. It is told of the versions of kinds by mapper.
+func New(c metadata.Interface, mapper meta.ResettableRESTMapper) *Objects {
+	k := &Objects{
 		Interface: c, mapper: mapper,
 		known: map[schema.GroupVersionResource]cache.SharedIndexInformer{}, owners: map[schema.GroupKind]bool{},
 		referred: map[ownerName]types.UID{},
@@ -65,7 +67,7 @@ func newCollected(c metadata.Interface, mapper meta.ResettableRESTMapper) *colle
 }
 
 // enter sees each object before it is stored, and drops what no collector needs.
-func (c *collected) enter(obj any) (any, error) {
+func (c *Objects) enter(obj any) (any, error) {
 	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		c.noteOwners(o)
 		o.ManagedFields, o.Annotations, o.Labels = nil, nil, nil
@@ -73,7 +75,7 @@ func (c *collected) enter(obj any) (any, error) {
 	return obj, nil
 }
 
-func (c *collected) noteOwners(obj *metav1.PartialObjectMetadata) {
+func (c *Objects) noteOwners(obj *metav1.PartialObjectMetadata) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, ref := range obj.OwnerReferences {
@@ -91,15 +93,18 @@ func (c *collected) noteOwners(obj *metav1.PartialObjectMetadata) {
 	}
 }
 
-// started ends the start.
-func (c *collected) started() {
+// Started ends the start.
+func (c *Objects) Started() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.referred = nil
 }
 
+// Mapper tells of the versions of kinds.
+func (c *Objects) Mapper() meta.ResettableRESTMapper { return c.mapper }
+
 // ForResource implements informerfactory.InformerFactory.
-func (c *collected) ForResource(r schema.GroupVersionResource) (informers.GenericInformer, error) {
+func (c *Objects) ForResource(r schema.GroupVersionResource) (informers.GenericInformer, error) {
 	informer := c.SharedInformerFactory.ForResource(r)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,7 +114,7 @@ func (c *collected) ForResource(r schema.GroupVersionResource) (informers.Generi
 
 // remembered returns what may be told from memory; nil if the API server has to
 // be asked.
-func (c *collected) remembered(r schema.GroupVersionResource, namespace, name string) *metav1.PartialObjectMetadata {
+func (c *Objects) remembered(r schema.GroupVersionResource, namespace, name string) *metav1.PartialObjectMetadata {
 	kind, err := c.mapper.KindFor(r)
 	c.mu.Lock()
 	informer, owns := c.known[r], c.owners[kind.GroupKind()]
@@ -131,7 +136,7 @@ func (c *collected) remembered(r schema.GroupVersionResource, namespace, name st
 }
 
 // Resource implements metadata.Interface.
-func (c *collected) Resource(r schema.GroupVersionResource) metadata.Getter {
+func (c *Objects) Resource(r schema.GroupVersionResource) metadata.Getter {
 	all := c.Interface.Resource(r)
 	return collectedKind{collectedObjects{ResourceInterface: all, c: c, resource: r}, all}
 }
@@ -152,7 +157,7 @@ func (k collectedKind) Namespace(namespace string) metadata.ResourceInterface {
 // collectedObjects reads those in one namespace.
 type collectedObjects struct {
 	metadata.ResourceInterface
-	c         *collected
+	c         *Objects
 	resource  schema.GroupVersionResource
 	namespace string
 }
