@@ -9,11 +9,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"filippo.io/age"
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/parcel"
@@ -114,16 +116,24 @@ func unpack(file string, dir datadir.Dir, identities []age.Identity) (r Report, 
 }
 
 // restoreEtcd makes an etcd of a snapshot. One that is forged makes the libraries
-// of etcd panic.
+// of etcd panic, or read beyond the end of it.
 func restoreEtcd(db, dir string) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("the snapshot is no store of etcd: %v", v)
 		}
 	}()
 	name, peer, cluster := mgmtplane.EtcdMember()
-	return snapshot.NewV3(zap.NewNop()).Restore(snapshot.RestoreConfig{
+	log := zap.NewNop().WithOptions(zap.WithFatalHook(panics{}), zap.WithPanicHook(panics{}))
+	return snapshot.NewV3(log).Restore(snapshot.RestoreConfig{
 		SnapshotPath: db, OutputDataDir: dir, Name: name, PeerURLs: []string{peer}, InitialCluster: cluster, InitialClusterToken: name,
 		RevisionBump: revisionBump, MarkCompacted: true,
 	})
 }
+
+// panics has a logger panic where it would end the process.
+type panics struct{}
+
+// OnWrite implements zapcore.CheckWriteHook.
+func (panics) OnWrite(e *zapcore.CheckedEntry, _ []zapcore.Field) { panic(e.Message) }
