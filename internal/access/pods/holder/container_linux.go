@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package holder
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// The descriptors of what becomes a container or a command, beside its own.
+const (
+	planAt    = 3 // its end says that the control groups are entered
+	toldAt    = 4 // an error; closed without one when all is done
+	treesAt   = 5 // of a container: its mounts
+	targetAt  = 5 // of a command: the container
+	programAt = 6 // of a command: this program, which the container has not
+)
+
+// longestPlan is far above all arguments and variables that a kernel takes.
+const longestPlan = 8 << 20
+
+// container makes a root, gives up all rights and becomes the program.
+func container() int {
+	return become(func(p Plan) error {
+		// Its groups are what it sees as the root of all.
+		if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+			return fmt.Errorf("hide the host's control groups: %w", err)
+		}
+		return makeRoot(p)
+	}, false)
+}
+
+// become does what a process does on its way to its program, in one thread, as
+// rights, filters and namespaces are a thread's.
+func become(prepare func(Plan) error, child bool) int {
+	runtime.LockOSThread()
+	for fd := planAt; fd < planAt+maxDescriptors; fd++ {
+		unix.CloseOnExec(fd)
+	}
+	err := toProgram(prepare, child)
+	if err == nil {
+		return 0 // a trial
+	}
+	_, _ = os.NewFile(toldAt, "told").WriteString(bounded(err)) // or the plane is gone
+	return notBegun
+}
+
+func toProgram(prepare func(Plan) error, child bool) error {
+	p, err := readPlan()
+	if err != nil {
+		return err
+	}
+	if err := prepare(p); err != nil {
+		return err
+	}
+	if p.Terminal {
+		if err := unix.IoctlSetInt(0, unix.TIOCSCTTY, 0); err != nil {
+			return fmt.Errorf("take the terminal: %w", err)
+		}
+	}
+	if err := unix.Chdir(path.Join("/", p.Dir)); err != nil {
+		return fmt.Errorf("enter the working directory %s: %w", p.Dir, err)
+	}
+	if p.Trial {
+		return drop(p)
+	}
+	program, err := lookUp(p.Args[0], p.Env)
+	if err != nil {
+		return err
+	}
+	if err := drop(p); err != nil {
+		return err
+	}
+	if child {
+		// After what forgets it: the command ends with who looks after it.
+		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+			return fmt.Errorf("end with the parent: %w", err)
+		}
+	}
+	return explain(program, syscall.Exec(program, p.Args, p.Env))
+}
+
+func readPlan() (p Plan, err error) {
+	b, err := io.ReadAll(io.LimitReader(os.NewFile(planAt, "plan"), longestPlan+1))
+	if err != nil {
+		return p, fmt.Errorf("read what to run: %w", err)
+	}
+	if len(b) > longestPlan {
+		return p, fmt.Errorf("read what to run: arguments, variables and files are over %d bytes", longestPlan)
+	}
+	if err := json.Unmarshal(b, &p); err != nil {
+		return p, fmt.Errorf("read what to run: %w", err)
+	}
+	return p, nil
+}
+
+// explain says of a program that does not run what may be meant.
+func explain(program string, err error) error {
+	if _, there := os.Stat(program); errors.Is(err, unix.ENOENT) && there == nil {
+		return fmt.Errorf("exec %s: its interpreter is not in the image: build the program with CGO_ENABLED=0, or use an image that has it: %w", program, err)
+	}
+	if errors.Is(err, unix.ENOEXEC) {
+		return fmt.Errorf("exec %s: it is for another architecture or is no program: %w", program, err)
+	}
+	return fmt.Errorf("exec %s: %w", program, err)
+}
+
+// defaultPath is where programs are looked for when Env has no PATH.
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// lookUp finds a program inside the new root.
+func lookUp(name string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	dirs := defaultPath
+	for _, e := range env {
+		if d, ok := strings.CutPrefix(e, "PATH="); ok {
+			dirs = d
+		}
+	}
+	for d := range strings.SplitSeq(dirs, ":") {
+		file := path.Join("/", d, name)
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return file, nil
+		}
+	}
+	return "", fmt.Errorf("%q is not a program of the image: it is in none of %s", name, dirs)
+}
+
+// drop gives up every right, each while that is still allowed.
+func drop(p Plan) error {
+	for c := uintptr(0); c < 64; c++ { // as many as the kernel has room for
+		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
+		if errors.Is(err, unix.EINVAL) {
+			break // past its last one
+		}
+		if err != nil {
+			return fmt.Errorf("drop capability %d: %w", c, err)
+		}
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return fmt.Errorf("drop ambient capabilities: %w", err)
+	}
+	if p.PIDs > 0 {
+		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: p.PIDs, Max: p.PIDs}); err != nil {
+			return fmt.Errorf("limit processes: %w", err)
+		}
+	}
+	if !p.Nested { // there they are right from the start, and cannot be changed
+		if err := identify(p); err != nil {
+			return err
+		}
+	}
+	none := [2]unix.CapUserData{}
+	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
+		return fmt.Errorf("drop capabilities: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("forbid new privileges: %w", err)
+	}
+	return filter()
+}
+
+// identify takes on user and groups, of this thread alone: it is the one that
+// goes on.
+func identify(p Plan) error {
+	groups := make([]uint32, 0, len(p.Groups))
+	for _, g := range p.Groups {
+		groups = append(groups, uint32(g))
+	}
+	if err := setGroups(groups); err != nil {
+		return fmt.Errorf("set groups: %w", err)
+	}
+	if _, _, e := unix.RawSyscall(unix.SYS_SETRESGID, uintptr(p.GID), uintptr(p.GID), uintptr(p.GID)); e != 0 {
+		return fmt.Errorf("set group %d: %w", p.GID, e)
+	}
+	if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(p.UID), uintptr(p.UID), uintptr(p.UID)); e != 0 {
+		return fmt.Errorf("set user %d: %w", p.UID, e)
+	}
+	return nil
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package holder
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+func init() {
+	if len(os.Args) == 0 {
+		return
+	}
+	switch os.Args[0] {
+	case Name:
+		os.Exit(hold())
+	case ContainerName:
+		os.Exit(container())
+	case EnterName:
+		os.Exit(enter())
+	case CommandName:
+		os.Exit(command())
+	}
+}
+
+// control is the descriptor by which the plane and a holder talk.
+const control = 3
+
+// notBegun is what a process returns that did not become what it should: the
+// plane has read why.
+const notBegun = 125
+
+// hold is process 1 of a Pod.
+func hold() int {
+	runtime.GOMAXPROCS(1)
+	// It has next to no heap: let it not grow to twice that of a start.
+	debug.SetGCPercent(20)
+	unix.CloseOnExec(control)
+	h := &holder{self: self}
+	if err := h.serve(); err != nil {
+		_ = send(control, Event{Kind: Refused, Error: bounded(err)}) // the plane may be gone
+		return notBegun
+	}
+	return 0
+}
+
+// self is this program, also when its file has been replaced since.
+const self = "/proc/self/exe"
+
+type holder struct {
+	self string // what is started
+	file *os.File
+	mu   sync.Mutex // guards sending
+}
+
+func (h *holder) say(e Event, fds ...int) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return send(control, e, fds...)
+}
+
+func (h *holder) serve() error {
+	var p Pod
+	// It comes when the plane has put this process into its control group.
+	if _, err := receive(control, &p); err != nil {
+		return err
+	}
+	if err := h.prepare(p); err != nil {
+		return err
+	}
+	tcp, udp, err := network(p.Address)
+	if err != nil {
+		return err
+	}
+	err = h.say(Event{Kind: Ready}, tcp, udp)
+	// From here the plane has them.
+	if err = errors.Join(err, unix.Close(tcp), unix.Close(udp)); err != nil {
+		return err
+	}
+	for {
+		var r Request
+		fds, err := receive(control, &r)
+		if errors.Is(err, io.EOF) { // the plane is gone, and with process 1 goes the Pod
+			return nil
+		}
+		if err == nil {
+			err = h.answer(r, fds)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// prepare makes the namespaces the Pod's own, but for the network.
+func (h *holder) prepare(p Pod) error {
+	if err := unix.Sethostname([]byte(p.Hostname)); err != nil {
+		return fmt.Errorf("set the host name: %w", err)
+	}
+	// What the host mounts later is not held here, and nothing goes back.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	if err := h.readOnly(p.Program); err != nil {
+		return err
+	}
+	// Who starts a process reads /proc/self, of its own process ids.
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount /proc (is the host's own /proc covered in part, as in a container of Docker?): %w", err)
+	}
+	// Nobody else of this uid may look into it.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("hide from debuggers: %w", err)
+	}
+	if p.PIDs > 0 {
+		// User namespaces that are made from here on have this as their limit,
+		// which is all there is without control groups.
+		l := unix.Rlimit{Cur: p.PIDs, Max: p.PIDs}
+		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &l); err != nil {
+			return fmt.Errorf("limit processes: %w", err)
+		}
+	}
+	return nil
+}
+
+// readOnly mounts this program for itself, so that no container can write to it:
+// one whose program is /proc/self/exe would become this program, and have a way
+// to its file. A plain user owns both.
+func (h *holder) readOnly(program string) error {
+	if program == "" {
+		return nil
+	}
+	fd, err := unix.OpenTree(unix.AT_FDCWD, program, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("mount %s read-only: %w", program, err)
+	}
+	h.file = os.NewFile(uintptr(fd), program)
+	var there, running unix.Stat_t
+	if err := errors.Join(unix.Fstat(fd, &there), unix.Stat(self, &running)); err != nil {
+		return fmt.Errorf("compare %s with the running program: %w", program, err)
+	}
+	if there.Dev != running.Dev || there.Ino != running.Ino {
+		return fmt.Errorf("the program %s was replaced since this one was started: restart it", program)
+	}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}); err != nil {
+		return fmt.Errorf("mount %s read-only: %w", program, err)
+	}
+	h.self = fmt.Sprintf("/proc/self/fd/%d", fd)
+	return nil
+}
+
+// answer does what the plane asks for. What cannot be done is told; an error
+// means that nothing more can be told.
+func (h *holder) answer(r Request, fds []int) error {
+	files := make([]*os.File, len(fds))
+	for i, fd := range fds {
+		files[i] = os.NewFile(uintptr(fd), "received")
+	}
+	defer func() {
+		for _, f := range files {
+			_ = f.Close() // the child has its own
+		}
+	}()
+	refuse := func(err error) error { return h.say(Event{ID: r.ID, Kind: Refused, Error: bounded(err)}) }
+	switch r.Kind {
+	case MakeSocket:
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		if err != nil {
+			return refuse(os.NewSyscallError("socket", err))
+		}
+		return errors.Join(h.say(Event{ID: r.ID, Kind: Done}, fd), unix.Close(fd))
+	case Run, Exec:
+		if len(files) < 5 {
+			return refuse(fmt.Errorf("%d descriptors came, want 5 or more", len(files)))
+		}
+		p, pidfd, err := h.start(r, files)
+		if err != nil {
+			return refuse(err)
+		}
+		err = h.say(Event{ID: r.ID, Kind: Done}, pidfd)
+		go h.wait(r.ID, p)
+		return errors.Join(err, unix.Close(pidfd))
+	}
+	return refuse(fmt.Errorf("a request of kind %q is unknown", r.Kind))
+}
+
+// mounting are the rights that a nested process keeps until it has a root:
+// execve takes those of all but user 0, even inside. To mount; to empty the
+// bounding set; and what an overlay does as whoever mounted it, as its work
+// folder has mode 0.
+var mounting = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_CHOWN}
+
+func (h *holder) start(r Request, files []*os.File) (*os.Process, int, error) {
+	pidfd := -1
+	name, attr := ContainerName, &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd}
+	if r.Kind == Run {
+		attr.Cloneflags = unix.CLONE_NEWPID | unix.CLONE_NEWNS
+		if r.Nested {
+			attr.Cloneflags |= unix.CLONE_NEWUSER
+			attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: r.UID, HostID: 0, Size: 1}}
+			attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: r.GID, HostID: 0, Size: 1}}
+			attr.AmbientCaps = mounting
+		}
+	} else {
+		name = EnterName
+		program, err := os.Open(h.self)
+		if err != nil {
+			return nil, 0, fmt.Errorf("open this program (let others read and execute its file: chmod 755): %w", err)
+		}
+		defer func() { _ = program.Close() }() // the child has its own
+		files = append(files[:6:6], program)
+	}
+	p, err := os.StartProcess(h.self, []string{name}, &os.ProcAttr{Dir: "/", Env: []string{}, Files: files, Sys: attr})
+	if err != nil {
+		return nil, 0, fmt.Errorf("start a process: %w", err)
+	}
+	return p, pidfd, nil
+}
+
+func (h *holder) wait(id uint64, p *os.Process) {
+	e := Event{ID: id, Kind: Ended}
+	state, err := p.Wait()
+	if err != nil {
+		e.Error = err.Error()
+	} else {
+		e.Code, e.Signal = ending(state)
+	}
+	_ = h.say(e) // or the plane is gone
+}
+
+// ending is what a process returned, or 128 and its signal.
+func ending(state *os.ProcessState) (code, signal int) {
+	if how := state.Sys().(syscall.WaitStatus); how.Signaled() {
+		return 128 + int(how.Signal()), int(how.Signal())
+	}
+	return state.ExitCode(), 0
+}
+
+// longestError is as much of an error as is passed on.
+const longestError = 4 << 10
+
+func bounded(err error) string {
+	s := err.Error()
+	return s[:min(len(s), longestError)]
+}

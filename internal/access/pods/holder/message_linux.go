@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package holder
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxDescriptors is how many the kernel passes in one message.
+const maxDescriptors = 253
+
+// send sends a message with descriptors.
+func send(fd int, v any, fds ...int) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if len(b) > MaxMessage {
+		return fmt.Errorf("a message of %d bytes is too long", len(b))
+	}
+	var rights []byte
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
+	}
+	return os.NewSyscallError("sendmsg", unix.Sendmsg(fd, b, rights, nil, unix.MSG_NOSIGNAL))
+}
+
+// receive is its other side; io.EOF means that the peer is gone.
+func receive(fd int, v any) ([]int, error) {
+	b, oob := make([]byte, MaxMessage), make([]byte, unix.CmsgSpace(maxDescriptors*4))
+	for {
+		n, on, _, _, err := unix.Recvmsg(fd, b, oob, unix.MSG_CMSG_CLOEXEC)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return nil, os.NewSyscallError("recvmsg", err)
+		case n == 0:
+			return nil, io.EOF
+		}
+		fds, err := Descriptors(oob[:on])
+		if err != nil {
+			return nil, err
+		}
+		return fds, json.Unmarshal(b[:n], v)
+	}
+}
+
+// Descriptors are those that came with a message.
+func Descriptors(oob []byte) (fds []int, err error) {
+	if len(oob) == 0 {
+		return nil, nil
+	}
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil, fmt.Errorf("read descriptors: %w", err)
+	}
+	for i := range messages {
+		got, err := unix.ParseUnixRights(&messages[i])
+		if err != nil {
+			return nil, fmt.Errorf("read descriptors: %w", err)
+		}
+		fds = append(fds, got...)
+	}
+	return fds, nil
+}

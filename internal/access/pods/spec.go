@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options say how a Host runs its sandboxes.
+type Options struct {
+	// Network takes what leaves Pods; nil refuses all of it.
+	Network Network
+	// Log is told what no caller waits for; nil is silent.
+	Log *slog.Logger
+	// Connections is how many connections a Pod may have open to the outside at
+	// once; more are reset. 0 is 1024.
+	Connections int
+	// Kept is how many bytes of a container's output are kept, for each of its
+	// two streams, for who reads them too slowly; what is older is lost, and the
+	// reader is told. 0 is 1 MiB.
+	Kept int
+}
+
+// Network is what Pods reach.
+type Network interface {
+	// Connect takes over an accepted TCP connection that a Pod made to an
+	// address. It closes it; SetLinger(0) before that shows as a refusal.
+	Connect(ctx context.Context, from netip.Addr, to netip.AddrPort, c *net.TCPConn)
+	// Resolve answers a DNS message; an error answers nothing.
+	Resolve(ctx context.Context, from netip.Addr, query []byte) ([]byte, error)
+}
+
+// Spec is the sandbox of one Pod.
+type Spec struct {
+	// Name is unique in a Host, such as namespace_name_uid.
+	Name     string
+	Hostname string
+	// Address is the Pod's, of version 4.
+	Address netip.Addr
+	// Memory in bytes, MilliCPU in thousandths of a core, and processes (with
+	// their threads) of all containers together. 0 is no limit, and 1024 PIDs.
+	Memory, MilliCPU, PIDs int64
+	// Resolv and Hosts are the files /etc/resolv.conf and /etc/hosts.
+	Resolv, Hosts []byte
+}
+
+// Container is one of a Pod's.
+type Container struct {
+	// Name is unique among those of the sandbox that run.
+	Name string
+	// Root is the folder of the unpacked image. Nothing is written to it.
+	Root string
+	// Args is the program and what it is told; Env is all of its environment.
+	Args, Env []string
+	// Dir is where it begins; "" is /.
+	Dir         string
+	User, Group int64
+	// Groups are further ones. Without root there are none.
+	Groups       []int64
+	ReadOnlyRoot bool
+	// Scratch is how many bytes it may write to its root, which are kept in its
+	// memory; 0 is 256 MiB.
+	Scratch int64
+	Mounts  []Mount
+	// Memory in bytes and MilliCPU in thousandths of a core; 0 is no limit but
+	// that of the Pod.
+	Memory, MilliCPU int64
+	// TTY gives it a terminal, and all its output is in Stdout. Stdin keeps its
+	// standard input open; without, it is at its end.
+	TTY, Stdin bool
+}
+
+// Mount is a folder or file that a container sees.
+type Mount struct {
+	// Source is the host's. What its owner renames or writes there later is
+	// seen, too.
+	Source string
+	// SubPath is what of Source is mounted; no link leads out of Source.
+	SubPath string
+	// Target is an absolute path of the container.
+	Target   string
+	ReadOnly bool
+	// Tmpfs is a folder in memory instead of Source, of at most Limit bytes; 0
+	// is 64 MiB.
+	Tmpfs bool
+	Limit int64
+}
+
+// Exit is how a container ended.
+type Exit struct {
+	// Code is what it returned, or 128 and the number of the signal.
+	Code, Signal int
+	// OOMKilled says that one of its processes was ended for want of memory.
+	OOMKilled bool
+	At        time.Time
+	// Message says why it could not begin or how it was lost; "" if it ran.
+	Message string
+}
+
+// Streams are those of a command.
+type Streams struct {
+	// Stdin may be nil. A read that hangs when the command ends is left alone.
+	Stdin io.Reader
+	// Stdout and Stderr may be nil; with TTY all is in Stdout.
+	Stdout, Stderr io.Writer
+	TTY            bool
+	// Resize are the sizes of the terminal.
+	Resize <-chan Size
+}
+
+// Size is that of a terminal, in characters.
+type Size struct{ Rows, Columns uint16 }
+
+const (
+	// defaultPIDs is kubelet's usual limit; a controller has some tens.
+	defaultPIDs = 1024
+	// defaultScratch is what a container may write to its root, in its memory.
+	defaultScratch = 256 << 20
+	// defaultTmpfs is the size of a folder in memory of which none is said: that
+	// of /dev/shm elsewhere.
+	defaultTmpfs = 64 << 20
+	// defaultConnections is as many as a busy controller has tens of.
+	defaultConnections = 1024
+	// defaultKept is some thousand lines.
+	defaultKept = 1 << 20
+	// maxMounts and the rest go as descriptors in one message, which takes 253.
+	maxMounts = 200
+	// maxID is the greatest id in a Pod's range.
+	maxID = 65535
+)
+
+func (s Spec) validate() error {
+	switch {
+	case s.Name == "" || strings.ContainsAny(s.Name, "/\x00\n") || s.Name[0] == '.' || len(s.Name) > 255:
+		return fmt.Errorf("Name %q: want the name of a folder", s.Name)
+	case !s.Address.Is4() || s.Address.IsLoopback() || s.Address.IsUnspecified():
+		return fmt.Errorf("Address %s: want an address of version 4 that is not loopback", s.Address)
+	case len(s.Hostname) > 64:
+		return fmt.Errorf("Hostname %q: want at most 64 characters", s.Hostname)
+	case s.Memory < 0 || s.MilliCPU < 0 || s.PIDs < 0:
+		return fmt.Errorf("Memory %d, MilliCPU %d, PIDs %d: want 0 or more", s.Memory, s.MilliCPU, s.PIDs)
+	}
+	return nil
+}
+
+func (c Container) validate(rootless bool) error {
+	switch {
+	case c.Name == "" || strings.ContainsAny(c.Name, "/\x00\n") || c.Name[0] == '.' || len(c.Name) > 128:
+		return fmt.Errorf("Name %q: want the name of a folder", c.Name)
+	case !path.IsAbs(c.Root):
+		return fmt.Errorf("Root %q: want an absolute path", c.Root)
+	case len(c.Args) == 0 || c.Args[0] == "":
+		return fmt.Errorf("Args: want a program: set the container's command, or use an image with an entrypoint")
+	case c.User < 0 || c.User > maxID || c.Group < 0 || c.Group > maxID:
+		return fmt.Errorf("User %d, Group %d: want 0 to %d", c.User, c.Group, maxID)
+	case slices.ContainsFunc(c.Groups, func(g int64) bool { return g < 0 || g > maxID }):
+		return fmt.Errorf("Groups %v: want 0 to %d", c.Groups, maxID)
+	case rootless && slices.ContainsFunc(c.Groups, func(g int64) bool { return g != c.Group }):
+		return fmt.Errorf("Groups %v: a plane without root gives a process one group: run it as root, or leave out supplementalGroups and fsGroup", c.Groups)
+	case len(c.Mounts) > maxMounts:
+		return fmt.Errorf("Mounts: %d, want at most %d", len(c.Mounts), maxMounts)
+	case c.Memory < 0 || c.MilliCPU < 0 || c.Scratch < 0:
+		return fmt.Errorf("Memory %d, MilliCPU %d, Scratch %d: want 0 or more", c.Memory, c.MilliCPU, c.Scratch)
+	}
+	for _, s := range slices.Concat(c.Args, c.Env, []string{c.Dir}) {
+		if strings.ContainsRune(s, 0) {
+			return fmt.Errorf("Args, Env, Dir: one has a NUL byte: remove it")
+		}
+	}
+	for _, m := range c.Mounts {
+		if err := m.validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kernels are folders of a container that are the sandbox's to make.
+var kernels = []string{"/proc", "/dev", "/sys"}
+
+func (m Mount) validate() error {
+	target := path.Clean(m.Target)
+	switch {
+	case !path.IsAbs(m.Target) || target == "/" || strings.ContainsRune(m.Target, 0):
+		return fmt.Errorf("mount Target %q: want an absolute path below /", m.Target)
+	case slices.ContainsFunc(kernels, func(k string) bool {
+		return target == k || strings.HasPrefix(target, k+"/") && target != "/dev/shm"
+	}):
+		return fmt.Errorf("mount Target %q: /proc, /dev and /sys are made by the sandbox: mount it elsewhere", m.Target)
+	case m.Tmpfs && m.Limit < 0:
+		return fmt.Errorf("mount %s: Limit %d: want 0 or more", m.Target, m.Limit)
+	case !m.Tmpfs && !path.IsAbs(m.Source):
+		return fmt.Errorf("mount %s: Source %q: want an absolute path", m.Target, m.Source)
+	case m.SubPath != "" && (path.IsAbs(m.SubPath) || path.Clean("/"+m.SubPath) != "/"+path.Clean(m.SubPath)):
+		return fmt.Errorf("mount %s: SubPath %q: want a path that stays inside", m.Target, m.SubPath)
+	}
+	return nil
+}
+
+// inOrder sorts mounts so that none hides another: what is above comes first.
+func inOrder(mounts []Mount) []Mount {
+	sorted := slices.Clone(mounts)
+	slices.SortStableFunc(sorted, func(a, b Mount) int { return strings.Compare(path.Clean(a.Target)+"/", path.Clean(b.Target)+"/") })
+	return sorted
+}
