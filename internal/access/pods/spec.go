@@ -12,6 +12,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -32,11 +33,33 @@ type Options struct {
 
 // Network is what Pods reach.
 type Network interface {
-	// Connect takes over an accepted TCP connection that a Pod made to an
-	// address. It closes it; SetLinger(0) before that shows as a refusal.
-	Connect(ctx context.Context, from netip.Addr, to netip.AddrPort, c *net.TCPConn)
+	// Connect is given a connection that a Pod made to an address, which is none
+	// of loopback, link-local or multicast. It, or whom it hands the connection
+	// to, closes or refuses it. ctx ends with the sandbox.
+	Connect(ctx context.Context, from netip.Addr, to netip.AddrPort, c *Conn)
 	// Resolve answers a DNS message; an error answers nothing.
 	Resolve(ctx context.Context, from netip.Addr, query []byte) ([]byte, error)
+}
+
+// Conn is a connection that a Pod made. Until it is closed it counts among those
+// that the Pod may have.
+type Conn struct {
+	*net.TCPConn
+	once sync.Once
+	free func()
+}
+
+// Close closes it.
+func (c *Conn) Close() error {
+	c.once.Do(c.free)
+	return c.TCPConn.Close()
+}
+
+// Refuse closes it so that the Pod sees a reset: for the Pod, it was made before
+// anybody could be asked.
+func (c *Conn) Refuse() {
+	_ = c.SetLinger(0) // without, it sees an end
+	_ = c.Close()      // the Pod may have closed it
 }
 
 // Spec is the sandbox of one Pod.

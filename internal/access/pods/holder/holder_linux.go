@@ -178,8 +178,8 @@ func (h *holder) answer(r Request, fds []int) error {
 		}
 		return errors.Join(h.say(Event{ID: r.ID, Kind: Done}, fd), unix.Close(fd))
 	case Run, Exec:
-		if len(files) < 5 {
-			return refuse(fmt.Errorf("%d descriptors came, want 5 or more", len(files)))
+		if len(files) < treesAt || r.Kind == Exec && len(files) <= targetAt {
+			return refuse(fmt.Errorf("only %d descriptors came: is the limit of open files reached (ulimit -n)?", len(files)))
 		}
 		p, pidfd, err := h.start(r, files)
 		if err != nil {

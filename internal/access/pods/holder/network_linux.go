@@ -32,7 +32,7 @@ func network(address netip.Addr) (tcp, udp int, err error) {
 		return 0, 0, err
 	}
 	defer func() { _ = unix.Close(routes.fd) }() // all that was asked for was answered
-	lo, self := uint32(1), address.As4()          // lo is 1 in every network namespace
+	lo, self := uint32(1), address.As4()         // lo is 1 in every network namespace
 	up := request(unix.RTM_NEWLINK, unix.NLM_F_ACK)
 	up.raw(binary.NativeEndian.AppendUint32(append(make([]byte, 4), u32(lo)...), unix.IFF_UP), u32(unix.IFF_UP))
 	if err := routes.do(up); err != nil {

@@ -261,7 +261,7 @@ func proc(root, dev string) error {
 			continue
 		}
 		if err == nil && info.IsDir() {
-			err = unix.Mount("tmpfs", file, "tmpfs", flags|unix.MS_RDONLY, "size=0,mode=555")
+			err = unix.Mount("tmpfs", file, "tmpfs", flags|unix.MS_RDONLY, "size=4k,mode=555")
 		} else if err == nil {
 			err = unix.Mount(dev+"/null", file, "", unix.MS_BIND, "")
 		}

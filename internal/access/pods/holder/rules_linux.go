@@ -17,6 +17,8 @@ const (
 	// Offsets in the headers of IP and of both TCP and UDP.
 	destinationAt     = 16
 	destinationPortAt = 2
+	// What becomes of a packet that no rule decides, by the kernel's numbers.
+	drops, accepts = 0, 1
 	// The registers of the rules, of four bytes each; the first is the verdict's.
 	first, second = unix.NFT_REG_1, unix.NFT_REG_2
 )
@@ -42,8 +44,8 @@ func redirect(self [4]byte) error {
 	return c.do(
 		batch(unix.NFNL_MSG_BATCH_BEGIN),
 		nft(unix.NFT_MSG_NEWTABLE).attribute(unix.NFTA_TABLE_NAME, text(table)).attribute(unix.NFTA_TABLE_FLAGS, be32(0)),
-		chain(outChain, "nat", natPriority, unix.NF_ACCEPT),
-		chain(checkChain, "filter", 0, unix.NF_DROP),
+		chain(outChain, "nat", natPriority, accepts),
+		chain(checkChain, "filter", 0, drops),
 		rule(outChain, to([]byte{127, 0, 0, 0}, []byte{255, 0, 0, 0}), accept()),
 		rule(outChain, to(self[:], []byte{255, 255, 255, 255}), accept()),
 		rule(outChain, protocol(unix.IPPROTO_UDP), port(dnsPort), toRelay(dnsPort)),
@@ -66,7 +68,9 @@ func nft(kind uint16) *message {
 func text(s string) []byte { return append([]byte(s), 0) }
 
 // nested is the flag of attributes that hold others.
-func nested(kind uint16, values ...[]byte) []byte { return attribute(kind|unix.NLA_F_NESTED, values...) }
+func nested(kind uint16, values ...[]byte) []byte {
+	return attribute(kind|unix.NLA_F_NESTED, values...)
+}
 
 func list(parts ...[]byte) (all []byte) {
 	for _, p := range parts {
@@ -123,7 +127,7 @@ func port(p uint16) []byte {
 }
 
 func accept() []byte {
-	verdict := nested(unix.NFTA_DATA_VERDICT, attribute(unix.NFTA_VERDICT_CODE, be32(unix.NF_ACCEPT)))
+	verdict := nested(unix.NFTA_DATA_VERDICT, attribute(unix.NFTA_VERDICT_CODE, be32(accepts)))
 	return expression("immediate", attribute(unix.NFTA_IMMEDIATE_DREG, be32(unix.NFT_REG_VERDICT)), nested(unix.NFTA_IMMEDIATE_DATA, verdict))
 }
 

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/access/pods/holder"
+)
+
+// lingering is how long the output of a command is read after its end: what it
+// left running may hold it open for ever.
+const lingering = 2 * time.Second
+
+// Exec runs a command in a running container, with the container's variables,
+// folder, user and limits, and returns what it returned. The end of ctx kills it.
+// An error says that it did not begin or was not followed to its end.
+func (s *Sandbox) Exec(ctx context.Context, container string, args []string, streams Streams) (int, error) {
+	code, err := s.exec(ctx, container, args, streams)
+	if err != nil {
+		return 0, fmt.Errorf("exec in container %s of sandbox %s: %w", container, s.spec.Name, err)
+	}
+	return code, nil
+}
+
+func (s *Sandbox) exec(ctx context.Context, container string, args []string, streams Streams) (int, error) {
+	s.mu.Lock()
+	p := s.containers[container]
+	s.mu.Unlock()
+	if p == nil {
+		return 0, errors.New("it does not run")
+	}
+	if len(args) == 0 || args[0] == "" {
+		return 0, errors.New("no command is given")
+	}
+	target, err := p.duplicate()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = unix.Close(target) }() // only named
+	c := p.container
+	plan := holder.Plan{Args: args, Env: c.Env, Dir: c.Dir, UID: int(c.User), GID: int(c.Group), Nested: s.host.rootless, Terminal: streams.TTY, PIDs: uint64(s.spec.PIDs)}
+	for _, g := range c.Groups {
+		plan.Groups = append(plan.Groups, int(g))
+	}
+	st, err := openStreams(streams.TTY, streams.Stdin != nil, s.owner(c))
+	if err != nil {
+		return 0, err
+	}
+	defer st.close()
+	ended := make(chan holder.Event, 1)
+	pidfd, err := s.start(ctx, st, holder.Request{Kind: holder.Exec}, containerGroup(s, c.Name), plan, ended, target)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = pidfd.Close() }() // only named
+	kill := context.AfterFunc(ctx, func() { _ = send(pidfd, unix.SIGKILL) })
+	defer kill()
+	copied := carry(ctx, st, streams)
+	var e holder.Event
+	select {
+	case e = <-ended:
+	case <-s.ctx.Done():
+		return 0, s.Err()
+	}
+	timer := time.NewTimer(lingering)
+	defer timer.Stop()
+	select {
+	case <-copied:
+	case <-timer.C:
+	}
+	switch {
+	case ctx.Err() != nil:
+		return 0, context.Cause(ctx)
+	case e.Error != "":
+		return 0, errors.New(e.Error)
+	}
+	return e.Code, nil
+}
+
+// duplicate is another descriptor of the process, which may end meanwhile.
+func (p *Process) duplicate() (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pidfd == nil {
+		return 0, os.ErrProcessDone
+	}
+	return unix.FcntlInt(p.pidfd.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+}
+
+// carry copies between a command and who asked for it. What it returns is closed
+// when the command has said all.
+func carry(ctx context.Context, st *streams, streams Streams) <-chan struct{} {
+	var out sync.WaitGroup
+	copy := func(to io.Writer, from *os.File) {
+		if from == nil {
+			return
+		}
+		if to == nil {
+			to = io.Discard
+		}
+		out.Go(func() {
+			if _, err := io.Copy(to, from); err != nil {
+				drain(io.Discard, from) // the command does not wait for who listens no more
+			}
+		})
+	}
+	copy(streams.Stdout, st.stdout)
+	copy(streams.Stderr, st.stderr)
+	if streams.Stdin != nil {
+		go func() { // it may hang in a read, which is the caller's
+			_, _ = io.Copy(st.stdin, streams.Stdin) // the command may not read it
+			if st.terminal == nil {
+				_ = st.stdin.Close()
+			} else {
+				_, _ = st.terminal.Write([]byte{endOfText})
+			}
+		}()
+	}
+	done := make(chan struct{})
+	go func() {
+		out.Wait()
+		close(done)
+	}()
+	if streams.Resize != nil && st.terminal != nil {
+		go func() {
+			for {
+				select {
+				case size, ok := <-streams.Resize:
+					if !ok {
+						return
+					}
+					_ = resize(st.terminal, size) // it keeps the old one
+				case <-done:
+					return
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+	}
+	return done
+}
+
+// endOfText is what ends the input of a terminal.
+const endOfText = 4

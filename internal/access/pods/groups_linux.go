@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/capstan-dev/capstan/internal/access/containers/cgroups"
+)
+
+// The groups of a Pod: what it may use holds for its containers together, and
+// not for its holder, which is the plane's expense.
+//
+//	<group>/<name>/holder
+//	<group>/<name>/containers/<container>
+
+func (s *Sandbox) groupOf(parts ...string) string {
+	return path.Join(append([]string{s.host.group, "pod-" + s.spec.Name}, parts...)...)
+}
+
+func (s *Sandbox) containersGroup() string { return s.groupOf("containers") }
+
+func containerGroup(s *Sandbox, name string) string {
+	return s.groupOf("containers", "container-"+name)
+}
+
+// makeGroups makes those of the Pod and moves its holder into its own.
+func (s *Sandbox) makeGroups(pid int) error {
+	if s.host.rootless {
+		return nil
+	}
+	g := s.host.groups
+	for _, group := range []string{s.groupOf("holder"), s.containersGroup()} {
+		if err := g.Make("", group); err != nil {
+			return err
+		}
+	}
+	if err := g.Limit(s.containersGroup(), cgroups.Limits{Memory: s.spec.Memory, MilliCPU: s.spec.MilliCPU}); err != nil {
+		return err
+	}
+	if err := limitPIDs(g, s.containersGroup(), s.spec.PIDs); err != nil {
+		return err
+	}
+	return g.Enter(s.groupOf("holder"), pid)
+}
+
+func limitPIDs(g cgroups.Host, group string, n int64) error {
+	for _, t := range g.Hierarchies {
+		if t.Type == "cgroup2" && g.Unified || slices.Contains(t.Controllers, "pids") {
+			if err := os.WriteFile(path.Join(t.Dir, group, "pids.max"), strconv.AppendInt(nil, n, 10), 0); err != nil {
+				return fmt.Errorf("limit processes: %w", err)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("limit processes: the host has not mounted the controller pids: mount it below %s", cgroups.Mountpoint)
+}
+
+// killed is how many processes of a group were ended for want of memory.
+func killed(g cgroups.Host, group string) (int, error) {
+	for _, t := range g.Hierarchies {
+		file := "memory.oom_control"
+		switch {
+		case g.Unified:
+			file = "memory.events"
+		case !slices.Contains(t.Controllers, "memory"):
+			continue
+		}
+		text, err := os.ReadFile(path.Join(t.Dir, group, file))
+		if errors.Is(err, fs.ErrNotExist) {
+			return 0, nil
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read what was ended for want of memory: %w", err)
+		}
+		return oomKills(string(text)), nil
+	}
+	return 0, nil
+}
+
+// oomKills reads the count from either file of the kernel.
+func oomKills(text string) int {
+	for line := range strings.Lines(text) {
+		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "oom_kill "); ok {
+			if count, err := strconv.Atoi(n); err == nil {
+				return count
+			}
+		}
+	}
+	return 0
+}

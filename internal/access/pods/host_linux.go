@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/access/containers/cgroups"
+)
+
+// Host runs the sandboxes of one plane on this machine.
+type Host struct {
+	options  Options
+	rootless bool
+	lock     *os.File // held while it is open
+	group    string   // of all sandboxes; "" without root
+	groups   cgroups.Host
+	program  string // to be mounted read-only; "" with root
+
+	mu      sync.Mutex // guards what follows
+	closed  bool
+	running map[string]*Sandbox
+	taken   map[uint32]bool // ranges of ids
+	first   uint32          // the range that is tried first
+}
+
+const (
+	// A Pod's ids are a range of ids of the host: 65536, as images know them,
+	// from above those that others hand out, up to half of all.
+	idsPerPod, firstID, ranges = 1 << 16, 1 << 20, 1 << 15
+	// identityBytes keep the groups of planes apart.
+	identityBytes = 8
+)
+
+// Open opens a folder of the plane's, which is made if it is not there, and
+// removes what an earlier process left. One process has it at a time.
+func Open(dir string, o Options) (_ *Host, err error) {
+	o.Connections, o.Kept = cmp.Or(o.Connections, defaultConnections), cmp.Or(o.Kept, defaultKept)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	h := &Host{options: o, rootless: os.Geteuid() != 0, running: map[string]*Sandbox{}, taken: map[uint32]bool{}}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open the folder of sandboxes: %w", err)
+	}
+	h.lock, err = os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the folder of sandboxes: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, h.lock.Close())
+		}
+	}()
+	if err := unix.Flock(int(h.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, fmt.Errorf("lock %s: another plane runs there: stop it, or use another folder: %w", dir, err)
+	}
+	id, err := identity(filepath.Join(dir, "identity"))
+	if err != nil {
+		return nil, err
+	}
+	h.first = uint32(id[0])<<8 | uint32(id[1])
+	if h.rootless {
+		h.program, err = os.Executable()
+		return h, err
+	}
+	if h.groups, err = cgroups.Detect(); err != nil {
+		return nil, err
+	}
+	h.group = "/" + cgroups.Prefix + "-pods-" + hex.EncodeToString(id)
+	return h, h.sweep()
+}
+
+// identity tells the groups of this folder from those of others.
+func identity(file string) ([]byte, error) {
+	text, err := os.ReadFile(file)
+	if id, bad := hex.DecodeString(strings.TrimSpace(string(text))); err == nil && bad == nil && len(id) == identityBytes {
+		return id, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the identity of sandboxes: %w", err)
+	}
+	id := make([]byte, identityBytes)
+	if _, err := rand.Read(id); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(file, []byte(hex.EncodeToString(id)+"\n"), 0o600); err != nil {
+		return nil, fmt.Errorf("write the identity of sandboxes: %w", err)
+	}
+	return id, nil
+}
+
+// sweep ends what an earlier process left, and removes its groups.
+func (h *Host) sweep() error {
+	if h.group == "" {
+		return nil
+	}
+	if err := h.groups.Remove(h.group); err != nil {
+		return fmt.Errorf("remove what an earlier plane left: %w", err)
+	}
+	return nil
+}
+
+// Rootless says that sandboxes have one user id, and no limits of memory and
+// processors.
+func (h *Host) Rootless() bool { return h.rootless }
+
+// Find is a sandbox by its name; nil if it is not there.
+func (h *Host) Find(name string) *Sandbox {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.running[name]
+}
+
+// Close ends all sandboxes at once and releases the folder. It may be called
+// again.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	closed := h.closed
+	h.closed = true
+	var all []*Sandbox
+	for _, s := range h.running {
+		all = append(all, s)
+	}
+	h.mu.Unlock()
+	if closed {
+		return nil
+	}
+	var errs []error
+	for _, s := range all {
+		errs = append(errs, s.Stop(context.Background(), 0))
+	}
+	return errors.Join(errors.Join(errs...), h.sweep(), h.lock.Close())
+}
+
+// take reserves a name and a range of ids.
+func (h *Host) take(s *Sandbox) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return errors.New("the plane stops")
+	}
+	if h.running[s.spec.Name] != nil {
+		return errors.New("there is one of this name: stop it first")
+	}
+	n := h.first % ranges
+	for ; h.taken[n]; n = (n + 1) % ranges {
+		if len(h.taken) == ranges {
+			return fmt.Errorf("all %d ranges of user ids are taken", ranges)
+		}
+	}
+	h.taken[n], h.running[s.spec.Name], s.ids = true, s, n
+	return nil
+}
+
+func (h *Host) release(s *Sandbox) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.running, s.spec.Name)
+	delete(h.taken, s.ids)
+}

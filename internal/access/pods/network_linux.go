@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/access/pods/holder"
+)
+
+const (
+	dnsPort = 53
+	// questions is how many are asked for a Pod at once; more are lost, as
+	// datagrams are.
+	questions = 64
+	// longestQuestion is that of DNS over UDP, with its extension.
+	longestQuestion = 4096
+	// dnsIdle ends a connection to the resolver on which nothing is asked, and
+	// answering what takes longer than any client waits.
+	dnsIdle = 30 * time.Second
+	// exhausted is the wait until connections are accepted again after that
+	// failed for want of descriptors or memory.
+	exhausted = 50 * time.Millisecond
+)
+
+// serve takes the sockets that the holder made and answers on them.
+func (s *Sandbox) serve(fds []int) error {
+	if len(fds) != 2 {
+		closeAll(fds)
+		return fmt.Errorf("the holder sent %d sockets, want 2: is the limit of open files reached (ulimit -n)?", len(fds))
+	}
+	tcp, udp := os.NewFile(uintptr(fds[0]), "tcp"), os.NewFile(uintptr(fds[1]), "udp")
+	defer func() { _ = errors.Join(tcp.Close(), udp.Close()) }() // copies are used
+	var err error
+	if s.tcp, err = net.FileListener(tcp); err != nil {
+		return err
+	}
+	if s.udp, err = net.FilePacketConn(udp); err != nil {
+		return err
+	}
+	s.work.Go(s.relay)
+	s.work.Go(s.resolve)
+	return nil
+}
+
+// relay accepts what leaves the Pod. Above its number of connections they are
+// reset at once, so that they cost nothing that lasts.
+func (s *Sandbox) relay() {
+	open := make(chan struct{}, s.host.options.Connections)
+	for {
+		accepted, err := s.tcp.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			select {
+			case <-time.After(exhausted):
+				continue
+			case <-s.ctx.Done():
+				return
+			}
+		}
+		c := &Conn{TCPConn: accepted.(*net.TCPConn), free: func() {}}
+		select {
+		case open <- struct{}{}:
+			c.free = func() { <-open }
+		default:
+			c.Refuse()
+			continue
+		}
+		s.work.Go(func() { s.connect(c) })
+	}
+}
+
+// connect hands a connection to who answers for its address.
+func (s *Sandbox) connect(c *Conn) {
+	to, err := destination(c.TCPConn)
+	a := to.Addr()
+	switch {
+	// Whatever the plane may reach there, no Pod may: loopback is the plane's
+	// own, and link-local has the metadata of clouds.
+	case err != nil, a.IsLoopback(), a.IsUnspecified(), a.IsLinkLocalUnicast(), a.IsMulticast(), s.host.options.Network == nil:
+		c.Refuse()
+	case to.Port() == dnsPort:
+		s.resolveStream(c)
+	default:
+		s.host.options.Network.Connect(s.ctx, s.spec.Address, to, c)
+	}
+}
+
+// destination is where a connection wanted to go before it was led here.
+func destination(c *net.TCPConn) (netip.AddrPort, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	var to netip.AddrPort
+	var inner error
+	err = raw.Control(func(fd uintptr) {
+		// The answer is a sockaddr_in; this type has room for it.
+		const original = 80 // SO_ORIGINAL_DST, which x/sys does not name
+		var m *unix.IPv6Mreq
+		if m, inner = unix.GetsockoptIPv6Mreq(int(fd), unix.IPPROTO_IP, original); inner == nil {
+			to = netip.AddrPortFrom(netip.AddrFrom4([4]byte(m.Multiaddr[4:8])), binary.BigEndian.Uint16(m.Multiaddr[2:4]))
+		}
+	})
+	return to, errors.Join(err, inner)
+}
+
+// resolve answers DNS over UDP.
+func (s *Sandbox) resolve() {
+	asking := make(chan struct{}, questions)
+	b := make([]byte, longestQuestion)
+	for {
+		n, from, err := s.udp.ReadFrom(b)
+		if errors.Is(err, net.ErrClosed) || s.ctx.Err() != nil {
+			return
+		}
+		if err != nil || s.host.options.Network == nil {
+			continue // an answer that nobody took shows as an error here
+		}
+		select {
+		case asking <- struct{}{}:
+		default:
+			continue
+		}
+		query := append([]byte(nil), b[:n]...)
+		s.work.Go(func() {
+			defer func() { <-asking }()
+			ctx, stop := context.WithTimeout(s.ctx, dnsIdle)
+			defer stop()
+			if reply, err := s.host.options.Network.Resolve(ctx, s.spec.Address, query); err == nil {
+				_, _ = s.udp.WriteTo(reply, from) // who asked may be gone
+			}
+		})
+	}
+}
+
+// resolveStream answers DNS over TCP: messages with their length in front.
+func (s *Sandbox) resolveStream(c *Conn) {
+	defer func() { _ = c.Close() }() // all is answered
+	stop := context.AfterFunc(s.ctx, func() { _ = c.Close() })
+	defer stop()
+	for {
+		if err := c.SetDeadline(time.Now().Add(dnsIdle)); err != nil {
+			return
+		}
+		var size [2]byte
+		if _, err := io.ReadFull(c, size[:]); err != nil {
+			return
+		}
+		query := make([]byte, binary.BigEndian.Uint16(size[:]))
+		if _, err := io.ReadFull(c, query); err != nil {
+			return
+		}
+		ctx, done := context.WithTimeout(s.ctx, dnsIdle)
+		reply, err := s.host.options.Network.Resolve(ctx, s.spec.Address, query)
+		done()
+		if err != nil || len(reply) > 0xffff {
+			return
+		}
+		if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(reply))), reply...)); err != nil {
+			return
+		}
+	}
+}
+
+// Dial connects to a TCP port of the Pod, at its address.
+func (s *Sandbox) Dial(ctx context.Context, port int) (net.Conn, error) {
+	c, err := s.dial(ctx, port)
+	if err != nil {
+		return nil, fmt.Errorf("dial port %d of sandbox %s: %w", port, s.spec.Name, err)
+	}
+	return c, nil
+}
+
+func (s *Sandbox) dial(ctx context.Context, port int) (net.Conn, error) {
+	if port < 1 || port > 0xffff {
+		return nil, errors.New("want a port from 1 to 65535")
+	}
+	a, err := s.call(ctx, holder.Request{Kind: holder.MakeSocket}, nil)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(a.fds[0]), "connection")
+	defer func() { _ = f.Close() }() // a copy is returned
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = f.SetWriteDeadline(time.Unix(1, 0)) }) // a deadline that has passed
+	defer stop()
+	var failed error
+	begun := false
+	err = raw.Write(func(fd uintptr) bool {
+		if !begun {
+			begun = true
+			failed = unix.Connect(int(fd), &unix.SockaddrInet4{Port: port, Addr: s.spec.Address.As4()})
+			return !errors.Is(failed, unix.EINPROGRESS)
+		}
+		code, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
+		failed = err
+		if code != 0 {
+			failed = unix.Errno(code)
+		}
+		if _, err := unix.Getpeername(int(fd)); failed == nil && err != nil {
+			return false // not yet
+		}
+		return true
+	})
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if failed != nil {
+		return nil, os.NewSyscallError("connect", failed)
+	}
+	return net.FileConn(f)
+}

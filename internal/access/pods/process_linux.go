@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/access/pods/holder"
+)
+
+// Process is that of a container.
+type Process struct {
+	container Container
+	stdout    *output
+	stderr    *output
+	stdin     io.WriteCloser
+	terminal  *os.File // the plane's side; nil without
+	drained   sync.WaitGroup
+	done      chan struct{}
+
+	mu    sync.Mutex // guards what follows
+	pidfd *os.File   // nil when it has ended
+	exit  Exit
+}
+
+// Stdout is what it writes there, once: two readers would share it. A slow reader
+// does not stop the container, but loses what is oldest. io.EOF follows its end.
+func (p *Process) Stdout() io.ReadCloser { return p.stdout }
+
+// Stderr is the same for its errors; empty with a terminal.
+func (p *Process) Stderr() io.ReadCloser { return p.stderr }
+
+// Stdin is what it reads; nil without Stdin or TTY.
+func (p *Process) Stdin() io.WriteCloser { return p.stdin }
+
+// Done is closed when it has ended and all it wrote is kept.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Wait waits for its end.
+func (p *Process) Wait() Exit {
+	<-p.done
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.exit
+}
+
+// Signal sends it a signal; os.ErrProcessDone when it has ended. Being process 1,
+// it gets those alone that it handles, and SIGKILL.
+func (p *Process) Signal(s unix.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pidfd == nil {
+		return os.ErrProcessDone
+	}
+	return send(p.pidfd, s)
+}
+
+func send(pidfd *os.File, s unix.Signal) error {
+	err := unix.PidfdSendSignal(int(pidfd.Fd()), s, nil, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return os.ErrProcessDone
+	}
+	return os.NewSyscallError("pidfd_send_signal", err)
+}
+
+// Resize tells it the size of its terminal.
+func (p *Process) Resize(s Size) error {
+	if p.terminal == nil {
+		return fmt.Errorf("container %s has no terminal", p.container.Name)
+	}
+	return resize(p.terminal, s)
+}
+
+func resize(terminal *os.File, s Size) error {
+	raw, err := terminal.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	err = raw.Control(func(fd uintptr) {
+		inner = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: s.Rows, Col: s.Columns})
+	})
+	return errors.Join(err, inner)
+}
+
+// end notes how it ended.
+func (p *Process) end(e holder.Event, oom bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.exit = Exit{Code: e.Code, Signal: e.Signal, OOMKilled: oom, At: time.Now(), Message: e.Error}
+	if p.pidfd != nil {
+		_ = p.pidfd.Close() // nothing was written to it
+		p.pidfd = nil
+	}
+}
+
+// pidOf is the process of a pidfd, as this process sees it.
+func pidOf(pidfd int) (int, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if n, ok := strings.CutPrefix(line, "Pid:"); ok {
+			pid, err := strconv.Atoi(strings.TrimSpace(n))
+			if err == nil && pid <= 0 {
+				err = os.ErrProcessDone
+			}
+			return pid, err
+		}
+	}
+	return 0, fmt.Errorf("pidfd %d names no process", pidfd)
+}
+
+// streams are the files of a process that starts: ours are the plane's ends.
+type streams struct {
+	theirs                   [3]*os.File
+	stdin, stdout, stderr    *os.File
+	plan, planR, told, toldW *os.File
+	terminal                 *os.File
+}
+
+// openStreams makes them. With a terminal, stdin and stdout are that, and stderr
+// is nil; owner is its.
+func openStreams(tty, stdin bool, owner int) (s *streams, err error) {
+	s = &streams{}
+	defer func() {
+		if err != nil {
+			s.close()
+			s = nil
+		}
+	}()
+	pipe := func(r, w **os.File) {
+		if err == nil {
+			*r, *w, err = os.Pipe()
+		}
+	}
+	pipe(&s.planR, &s.plan)
+	pipe(&s.told, &s.toldW)
+	if tty {
+		if err == nil {
+			s.terminal, s.theirs[0], err = openTerminal(owner)
+		}
+		s.theirs[1], s.theirs[2] = s.theirs[0], s.theirs[0]
+		s.stdin, s.stdout = s.terminal, s.terminal
+	} else {
+		if stdin {
+			pipe(&s.theirs[0], &s.stdin)
+		} else if err == nil {
+			s.theirs[0], err = os.Open(os.DevNull)
+		}
+		pipe(&s.stdout, &s.theirs[1])
+		pipe(&s.stderr, &s.theirs[2])
+	}
+	if err != nil {
+		return s, fmt.Errorf("make its streams: %w", err)
+	}
+	return s, nil
+}
+
+// given closes what the other process has.
+func (s *streams) given() {
+	for _, f := range []*os.File{s.theirs[0], s.theirs[1], s.theirs[2], s.planR, s.toldW} {
+		_ = f.Close() // nil, twice, or its own: nothing was written
+	}
+}
+
+func (s *streams) close() {
+	s.given()
+	for _, f := range []*os.File{s.stdin, s.stdout, s.stderr, s.plan, s.told} {
+		_ = f.Close() // as above
+	}
+}
+
+// openTerminal makes a terminal, which a process can open again if it is its
+// owner's.
+func openTerminal(owner int) (ours, theirs *os.File, err error) {
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open /dev/ptmx: %w", err)
+	}
+	ours = os.NewFile(uintptr(fd), "terminal")
+	err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
+	if err == nil {
+		var n uint32
+		if n, err = unix.IoctlGetUint32(fd, unix.TIOCGPTN); err == nil {
+			theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+		}
+	}
+	if err == nil && owner >= 0 {
+		if err = theirs.Chown(owner, -1); err != nil {
+			err = errors.Join(err, theirs.Close())
+		}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, ours.Close())
+	}
+	return ours, theirs, nil
+}
+
+// drain reads all there is. A terminal fails when its other side is closed, which
+// is its end.
+func drain(to io.Writer, from *os.File) {
+	_, _ = io.Copy(to, from)
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command probe is what runs in the sandboxes of tests: each argument is a thing
+// to do.
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+var deeds = map[string]func(args []string) error{
+	"echo":   func(args []string) error { _, err := fmt.Println(strings.Join(args, " ")); return err },
+	"stderr": func(args []string) error { _, err := fmt.Fprintln(os.Stderr, strings.Join(args, " ")); return err },
+	"exit":   func([]string) error { os.Exit(7); return nil },
+	"sleep":  func([]string) error { time.Sleep(time.Hour); return nil },
+	"env":    func([]string) error { _, err := fmt.Println(strings.Join(os.Environ(), "\n")); return err },
+	"cat": func(args []string) error {
+		if len(args) == 0 {
+			_, err := io.Copy(os.Stdout, os.Stdin)
+			return err
+		}
+		for _, a := range args {
+			b, err := os.ReadFile(a)
+			if err != nil {
+				return err
+			}
+			if _, err := os.Stdout.Write(b); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+	"write": func(args []string) error { return os.WriteFile(args[0], []byte("written"), 0o600) },
+	"status": func([]string) error {
+		b, err := os.ReadFile("/proc/self/status")
+		fmt.Printf("Pid:\t%d\n%s", os.Getpid(), b)
+		return err
+	},
+	"ids": func([]string) error {
+		groups, err := os.Getgroups()
+		fmt.Println(os.Getpid(), os.Getuid(), os.Getgid(), groups)
+		return err
+	},
+	"owner": func(args []string) error {
+		var st syscall.Stat_t
+		err := syscall.Stat(args[0], &st)
+		fmt.Println(st.Uid, st.Gid)
+		return err
+	},
+	"size": func([]string) error {
+		b := bufio.NewScanner(os.Stdin)
+		for b.Scan() {
+			fmt.Println("read", b.Text())
+		}
+		return nil
+	},
+	"term": func([]string) error {
+		c := make(chan os.Signal, 1)
+		signal.Notify(c, syscall.SIGTERM)
+		fmt.Println("ready")
+		<-c
+		fmt.Println("asked to end")
+		return nil
+	},
+	"stubborn": func([]string) error {
+		signal.Ignore(syscall.SIGTERM)
+		fmt.Println("ready")
+		time.Sleep(time.Hour)
+		return nil
+	},
+	"flood": func([]string) error {
+		line := strings.Repeat("x", 1023) + "\n"
+		for range 8 << 10 {
+			if _, err := os.Stdout.WriteString(line); err != nil {
+				return err
+			}
+		}
+		_, err := fmt.Println("last")
+		return err
+	},
+	"memory": func([]string) error {
+		var all [][]byte
+		for range 1 << 10 {
+			b := make([]byte, 1<<20)
+			for i := range b {
+				b[i] = 1
+			}
+			all = append(all, b)
+		}
+		fmt.Println("kept", len(all))
+		return nil
+	},
+	"forks": func([]string) error {
+		for n := 0; ; n++ {
+			c := exec.Command("/proc/self/exe", "sleep")
+			if err := c.Start(); err != nil {
+				fmt.Println("stopped after", n, err)
+				return nil
+			}
+			if n > 5000 {
+				return fmt.Errorf("nothing stops it")
+			}
+		}
+	},
+	"serve": func(args []string) error {
+		l, err := net.Listen("tcp", args[0])
+		if err != nil {
+			return err
+		}
+		fmt.Println("listening")
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return err
+			}
+			go func() {
+				_, _ = io.Copy(c, c)
+				c.Close()
+			}()
+		}
+	},
+	"dial": func(args []string) error {
+		c, err := net.DialTimeout("tcp", args[0], 5*time.Second)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if _, err := fmt.Fprintln(c, "hello"); err != nil {
+			return err
+		}
+		_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+		line, err := bufio.NewReader(c).ReadString('\n')
+		fmt.Print(line)
+		return err
+	},
+	"dialmany": func(args []string) error {
+		reset, open := 0, 0
+		var all []net.Conn
+		for range 300 {
+			c, err := net.DialTimeout("tcp", args[0], 5*time.Second)
+			if err != nil {
+				reset++
+				continue
+			}
+			all = append(all, c)
+		}
+		for _, c := range all {
+			_ = c.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
+			_, err := c.Read(make([]byte, 1))
+			if e, ok := err.(net.Error); ok && e.Timeout() {
+				open++
+			} else {
+				reset++
+			}
+		}
+		fmt.Println("open", open, "reset", reset)
+		return nil
+	},
+	"lookup": func(args []string) error {
+		ips, err := net.LookupHost(args[0])
+		fmt.Println(ips)
+		return err
+	},
+	"follow": func(args []string) error { // prints a file each time that it changes
+		last := ""
+		for {
+			b, err := os.ReadFile(args[0])
+			if err != nil {
+				return err
+			}
+			if string(b) != last {
+				last = string(b)
+				fmt.Println(last)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	},
+	"escape": escape,
+}
+
+func main() {
+	deed := deeds[os.Args[1]]
+	if deed == nil {
+		fmt.Fprintln(os.Stderr, "no such deed:", os.Args[1])
+		os.Exit(2)
+	}
+	if err := deed(os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, os.Args[1]+":", err)
+		os.Exit(1)
+	}
+}
