@@ -18,11 +18,10 @@ import (
 
 // The descriptors of what becomes a container or a command, beside its own.
 const (
-	planAt    = 3 // its end says that the control groups are entered
-	toldAt    = 4 // an error; closed without one when all is done
-	treesAt   = 5 // of a container: its mounts
-	targetAt  = 5 // of a command: the container
-	programAt = 6 // of a command: this program, which the container has not
+	planAt   = 3 // its end says that the control groups are entered
+	toldAt   = 4 // an error; closed without one when all is done
+	treesAt  = 5 // of a container: its mounts
+	targetAt = 5 // of a command: the container
 )
 
 // longestPlan is far above all arguments and variables that a kernel takes.
@@ -36,17 +35,17 @@ func container() int {
 			return fmt.Errorf("hide the host's control groups: %w", err)
 		}
 		return makeRoot(p)
-	}, false)
+	})
 }
 
 // become does what a process does on its way to its program, in one thread, as
 // rights, filters and namespaces are a thread's.
-func become(prepare func(Plan) error, child bool) int {
+func become(prepare func(Plan) error) int {
 	runtime.LockOSThread()
 	for fd := planAt; fd < planAt+maxDescriptors; fd++ {
 		unix.CloseOnExec(fd)
 	}
-	err := toProgram(prepare, child)
+	err := toProgram(prepare)
 	if err == nil {
 		return 0 // a trial
 	}
@@ -54,7 +53,7 @@ func become(prepare func(Plan) error, child bool) int {
 	return notBegun
 }
 
-func toProgram(prepare func(Plan) error, child bool) error {
+func toProgram(prepare func(Plan) error) error {
 	p, err := readPlan()
 	if err != nil {
 		return err
@@ -79,12 +78,6 @@ func toProgram(prepare func(Plan) error, child bool) error {
 	}
 	if err := drop(p); err != nil {
 		return err
-	}
-	if child {
-		// After what forgets it: the command ends with who looks after it.
-		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
-			return fmt.Errorf("end with the parent: %w", err)
-		}
 	}
 	return explain(program, syscall.Exec(program, p.Args, p.Env))
 }

@@ -9,8 +9,8 @@
 //
 //	Name           holds the namespaces, makes sockets, starts the others
 //	ContainerName  makes the root of a container, drops all rights, becomes it
-//	EnterName      enters the namespaces of a container, for a command
-//	CommandName    drops all rights there and becomes the command
+//	EnterName      enters the namespaces of a container, and forks a process that
+//	               drops all rights and becomes a command there
 //
 // They talk to the plane by messages of JSON with descriptors over one pair of
 // sockets. When its other end is closed the holder ends, and the kernel ends all

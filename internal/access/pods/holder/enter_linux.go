@@ -3,97 +3,193 @@
 package holder
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path"
 	"runtime"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
 // enter goes into the namespaces of a container and starts a command there. It
-// stays, as what it starts has process ids of the container: its end is known
-// here alone.
+// stays, as the command has process ids of the container: its end is known here
+// alone.
 func enter() int {
-	for fd := planAt; fd <= programAt; fd++ {
+	for fd := planAt; fd <= targetAt; fd++ {
 		unix.CloseOnExec(fd)
 	}
-	code, err := entered()
+	told := os.NewFile(toldAt, "told")
+	c, err := entered()
 	if err != nil {
-		_, _ = os.NewFile(toldAt, "told").WriteString(bounded(err)) // or the plane is gone
+		_, _ = told.WriteString(bounded(err)) // or the plane is gone
 		return notBegun
 	}
+	// With these open, readers would not see the end of what the command has.
+	_ = errors.Join(os.Stdin.Close(), os.Stdout.Close(), os.Stderr.Close(), told.Close()) // nothing was written
+	state, err := c.Wait()
+	if err != nil {
+		return notBegun
+	}
+	code, _ := ending(state)
 	return code
 }
 
-func entered() (int, error) {
+// entered starts the command, and returns when it has become its program.
+func entered() (*os.Process, error) {
 	// The kernel ends the command with the thread that started it, and the
-	// runtime must make no thread from this one.
+	// runtime must make no thread from this one, which has other namespaces.
 	runtime.LockOSThread()
 	p, err := readPlan()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	plan, err := json.Marshal(p)
+	// Where it sees the command by the ids that it knows itself.
+	processes, err := os.OpenRoot("/proc")
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
+	defer func() { _ = processes.Close() }() // only read
 	// A thread that shares its root with others cannot change it.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
-		return 0, fmt.Errorf("part from the other threads: %w", err)
+		return nil, fmt.Errorf("part from the other threads: %w", err)
 	}
 	if err := unix.Setns(targetAt, unix.CLONE_NEWNS|unix.CLONE_NEWPID|unix.CLONE_NEWCGROUP); err != nil {
-		return 0, fmt.Errorf("enter the container (it may have ended): %w", err)
+		return nil, fmt.Errorf("enter the container (it may have ended): %w", err)
 	}
-	r, w, err := os.Pipe()
+	if err := unix.Chdir(path.Join("/", p.Dir)); err != nil {
+		return nil, fmt.Errorf("enter the working directory %s: %w", p.Dir, err)
+	}
+	program, err := lookUp(p.Args[0], p.Env)
 	if err != nil {
-		return 0, fmt.Errorf("make a pipe: %w", err)
+		return nil, err
 	}
-	attr := &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
-	if p.Nested {
-		// A process of more than one thread cannot enter the user namespace of
-		// the container, so the command makes its own, which is the same.
-		attr.Cloneflags, attr.AmbientCaps = unix.CLONE_NEWUSER, mounting
+	if _, err := os.Stat(program); err != nil {
+		return nil, fmt.Errorf("%q is not a program of the image: %w", program, err)
 	}
-	told := os.NewFile(toldAt, "told")
-	c, err := os.StartProcess(fmt.Sprintf("/proc/self/fd/%d", programAt), []string{CommandName}, &os.ProcAttr{
-		Dir: "/", Env: []string{}, Sys: attr,
-		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, r, told, nil, os.NewFile(programAt, "program")},
-	})
-	if err != nil {
-		return 0, fmt.Errorf("start a process in the container: %w", err)
-	}
-	// With these open, readers would not see the end of what the command has.
-	err = errors.Join(r.Close(), told.Close(), os.Stdin.Close(), os.Stdout.Close(), os.Stderr.Close())
-	_, werr := w.Write(plan)
-	if err = errors.Join(err, werr, w.Close()); err != nil {
-		return 0, errors.Join(fmt.Errorf("tell what to run: %w", err), c.Kill())
-	}
-	state, err := c.Wait()
-	if err != nil {
-		return 0, err
-	}
-	code, _ := ending(state)
-	return code, nil
+	return fork(p, program, processes)
 }
 
-// command gives up all rights and becomes the command.
-func command() int {
-	return become(func(p Plan) error {
-		if !p.Nested {
-			return nil
+// fork makes a process of one thread, which alone can have a user namespace of
+// its own. It has no Go runtime: see become in fork_linux.go. A plain user's
+// command gets a namespace that is the same as the container's, as that cannot
+// be entered by a process that has more threads.
+func fork(p Plan, program string, processes *os.Root) (*os.Process, error) {
+	b, err := newBirth(p, program)
+	if err != nil {
+		return nil, err
+	}
+	gateR, gate, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make a pipe: %w", err)
+	}
+	fault, faultW, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make a pipe: %w", err), gateR.Close(), gate.Close())
+	}
+	b.gate, b.fault = gateR.Fd(), faultW.Fd()
+	flags := uintptr(unix.SIGCHLD)
+	if p.Nested {
+		flags |= unix.CLONE_NEWUSER
+	}
+	pid, errno := b.begin(flags)
+	runtime.KeepAlive(b)
+	err = errors.Join(gateR.Close(), faultW.Close())
+	if errno != 0 {
+		return nil, errors.Join(fmt.Errorf("start a process: %w", errno), err, gate.Close(), fault.Close())
+	}
+	c, ferr := os.FindProcess(pid)
+	if ferr != nil {
+		return nil, errors.Join(ferr, unix.Kill(pid, unix.SIGKILL))
+	}
+	if p.Nested {
+		err = errors.Join(err, identifyNested(processes, pid, p))
+	}
+	if err == nil {
+		_, err = gate.Write([]byte{1})
+	}
+	err = errors.Join(err, gate.Close())
+	told, rerr := io.ReadAll(io.LimitReader(fault, 2)) // a step and an error number
+	_ = fault.Close()                                  // it was read
+	if len(told) == 2 && told[0] == toBecome {
+		err = explain(program, unix.Errno(told[1]))
+	} else if len(told) == 2 {
+		err = fmt.Errorf("give up rights, step %d: %w", told[0], unix.Errno(told[1]))
+	}
+	if err = errors.Join(err, rerr); err != nil {
+		_ = c.Kill() // it may have ended
+		_, _ = c.Wait()
+		return nil, err
+	}
+	return c, nil
+}
+
+// identifyNested gives the process the ids of the container.
+func identifyNested(processes *os.Root, pid int, p Plan) error {
+	for _, f := range []struct{ name, text string }{
+		{"setgroups", "deny"}, // or the map of groups is refused
+		{"uid_map", fmt.Sprintf("%d 0 1", p.UID)},
+		{"gid_map", fmt.Sprintf("%d 0 1", p.GID)},
+	} {
+		// In one write, and not as a new file.
+		file, err := processes.OpenFile(strconv.Itoa(pid)+"/"+f.name, os.O_WRONLY, 0)
+		if err == nil {
+			_, err = file.WriteString(f.text)
+			err = errors.Join(err, file.Close())
 		}
-		for _, f := range []struct{ name, text string }{
-			{"setgroups", "deny"}, // or the map of groups is refused
-			{"uid_map", fmt.Sprintf("%d 0 1", p.UID)},
-			{"gid_map", fmt.Sprintf("%d 0 1", p.GID)},
-		} {
-			if err := os.WriteFile("/proc/self/"+f.name, []byte(f.text), 0); err != nil {
-				return fmt.Errorf("take on the ids of the container: %w", err)
-			}
+		if err != nil {
+			return fmt.Errorf("take on the ids of the container: %w", err)
 		}
-		return nil
-	}, true)
+	}
+	return nil
+}
+
+// birth is all that a process without a runtime needs to become a command.
+type birth struct {
+	path         *byte
+	args, env    []*byte
+	groups       []uint32
+	uid, gid     uintptr
+	nested       bool
+	terminal     bool
+	limit        unix.Rlimit
+	head         unix.CapUserHeader
+	none         [2]unix.CapUserData
+	filter       []unix.SockFilter
+	program      unix.SockFprog
+	gate, fault  uintptr
+	byteRead     [1]byte
+	step         [2]byte
+	capabilities uintptr // how many the kernel knows
+}
+
+func newBirth(p Plan, program string) (*birth, error) {
+	b := &birth{uid: uintptr(p.UID), gid: uintptr(p.GID), nested: p.Nested, terminal: p.Terminal, limit: unix.Rlimit{Cur: p.PIDs, Max: p.PIDs},
+		head: unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, groups: []uint32{}}
+	for _, g := range p.Groups {
+		b.groups = append(b.groups, uint32(g))
+	}
+	var err error
+	if b.path, err = syscall.BytePtrFromString(program); err != nil {
+		return nil, err
+	}
+	if b.args, err = syscall.SlicePtrFromStrings(p.Args); err != nil {
+		return nil, err
+	}
+	if b.env, err = syscall.SlicePtrFromStrings(p.Env); err != nil {
+		return nil, err
+	}
+	if b.filter, err = rules(runtime.GOARCH); err != nil {
+		return nil, err
+	}
+	b.program = unix.SockFprog{Len: uint16(len(b.filter)), Filter: &b.filter[0]}
+	for b.capabilities = 0; b.capabilities < 64; b.capabilities++ {
+		if _, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, b.capabilities, 0, 0, 0); err != nil {
+			break // past its last one
+		}
+	}
+	return b, nil
 }

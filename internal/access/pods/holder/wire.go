@@ -10,7 +10,6 @@ const (
 	Name          = "capstan-pod"
 	ContainerName = "capstan-pod-container"
 	EnterName     = "capstan-pod-enter"
-	CommandName   = "capstan-pod-command"
 )
 
 // MaxMessage is the size of the longest message: the longest that is sent is an

@@ -6,6 +6,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 var deeds = map[string]func(args []string) error{
@@ -56,10 +58,79 @@ var deeds = map[string]func(args []string) error{
 		fmt.Println(st.Uid, st.Gid)
 		return err
 	},
-	"size": func([]string) error {
-		b := bufio.NewScanner(os.Stdin)
-		for b.Scan() {
-			fmt.Println("read", b.Text())
+	"size": func([]string) error { // of its terminal, until its input ends
+		ended := make(chan error, 1)
+		go func() {
+			_, err := io.Copy(io.Discard, os.Stdin)
+			ended <- err
+		}()
+		var last [4]uint16
+		for {
+			var now [4]uint16
+			if _, _, e := syscall.Syscall(syscall.SYS_IOCTL, 0, syscall.TIOCGWINSZ, uintptr(unsafe.Pointer(&now))); e != 0 {
+				return e
+			}
+			if now != last {
+				last = now
+				fmt.Println(now[0], now[1])
+			}
+			select {
+			case err := <-ended:
+				return err
+			case <-time.After(time.Millisecond):
+			}
+		}
+	},
+	"processes": func([]string) error {
+		all, err := os.ReadDir("/proc")
+		n := 0
+		for _, p := range all {
+			if strings.Trim(p.Name(), "0123456789") == "" {
+				n++
+			}
+		}
+		fmt.Println(n)
+		return err
+	},
+	"fill": func(args []string) error {
+		f, err := os.Create(args[0])
+		if err != nil {
+			return err
+		}
+		for range 64 {
+			if _, err := f.Write(make([]byte, 1<<20)); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+	"lookuptcp": func(args []string) error {
+		r := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, a string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "tcp", a)
+		}}
+		ips, err := r.LookupHost(context.Background(), args[0])
+		fmt.Println(ips)
+		return err
+	},
+	"datagram": func(args []string) error {
+		c, err := net.Dial("udp", args[0])
+		if err != nil {
+			return err
+		}
+		_, err = c.Write([]byte("hello"))
+		return err
+	},
+	"baddns": func([]string) error {
+		for _, network := range []string{"udp", "tcp"} {
+			c, err := net.Dial(network, "10.96.0.10:53")
+			if err != nil {
+				return err
+			}
+			for _, b := range []string{"\x00\x01x", "\xff\xff", "\x00\x00", strings.Repeat("x", 4000)} {
+				_, _ = c.Write([]byte(b))
+			}
+			c.Close()
 		}
 		return nil
 	},

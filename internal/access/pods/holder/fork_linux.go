@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package holder
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The steps of become, as its errors name them.
+const (
+	toTerminal byte = iota + 1
+	toBounding
+	toUser
+	toDrop
+	toFilter
+	toBecome
+)
+
+// begin forks; the child becomes the command or ends.
+//
+//go:norace
+//go:noinline
+func (b *birth) begin(flags uintptr) (int, unix.Errno) {
+	pid, _, e := unix.RawSyscall6(unix.SYS_CLONE, flags, 0, 0, 0, 0, 0)
+	if e == 0 && pid == 0 {
+		b.become()
+	}
+	return int(pid), e
+}
+
+// become runs in a copy of this process that has one thread and no runtime: it
+// may call the kernel, and nothing that allocates, grows its stack or waits for
+// another thread.
+//
+//go:norace
+//go:nosplit
+//go:noinline
+func (b *birth) become() {
+	var e unix.Errno
+	// The ids are given when the gate opens.
+	n, _, e := unix.RawSyscall(unix.SYS_READ, b.gate, uintptr(unsafe.Pointer(&b.byteRead)), 1)
+	if n != 1 {
+		b.fail(toUser, e)
+	}
+	if _, _, e = unix.RawSyscall(unix.SYS_SETSID, 0, 0, 0); e != 0 {
+		b.fail(toTerminal, e)
+	}
+	if b.terminal {
+		if _, _, e = unix.RawSyscall(unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 0); e != 0 {
+			b.fail(toTerminal, e)
+		}
+	}
+	for c := uintptr(0); c < b.capabilities; c++ {
+		if _, _, e = unix.RawSyscall6(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0, 0, 0, 0); e != 0 {
+			b.fail(toBounding, e)
+		}
+	}
+	if _, _, e = unix.RawSyscall6(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0, 0); e != 0 {
+		b.fail(toBounding, e)
+	}
+	if b.limit.Max > 0 {
+		if _, _, e = unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NPROC, uintptr(unsafe.Pointer(&b.limit)), 0, 0, 0); e != 0 {
+			b.fail(toUser, e)
+		}
+	}
+	if !b.nested {
+		if _, _, e = unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(b.groups)), uintptr(unsafe.Pointer(unsafe.SliceData(b.groups))), 0); e != 0 {
+			b.fail(toUser, e)
+		}
+		if _, _, e = unix.RawSyscall(unix.SYS_SETRESGID, b.gid, b.gid, b.gid); e != 0 {
+			b.fail(toUser, e)
+		}
+		if _, _, e = unix.RawSyscall(unix.SYS_SETRESUID, b.uid, b.uid, b.uid); e != 0 {
+			b.fail(toUser, e)
+		}
+	}
+	if _, _, e = unix.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&b.head)), uintptr(unsafe.Pointer(&b.none)), 0); e != 0 {
+		b.fail(toDrop, e)
+	}
+	// Now, as to change the user forgets it: the command ends with who waits.
+	if _, _, e = unix.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0); e != 0 {
+		b.fail(toDrop, e)
+	}
+	if _, _, e = unix.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); e != 0 {
+		b.fail(toDrop, e)
+	}
+	if _, _, e = unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&b.program))); e != 0 {
+		b.fail(toFilter, e)
+	}
+	_, _, e = unix.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(b.path)), uintptr(unsafe.Pointer(unsafe.SliceData(b.args))), uintptr(unsafe.Pointer(unsafe.SliceData(b.env))))
+	b.fail(toBecome, e)
+}
+
+// fail tells the parent and ends.
+//
+//go:norace
+//go:nosplit
+//go:noinline
+func (b *birth) fail(step byte, e unix.Errno) {
+	b.step[0], b.step[1] = step, byte(e)
+	for {
+		_, _, _ = unix.RawSyscall(unix.SYS_WRITE, b.fault, uintptr(unsafe.Pointer(&b.step)), 2)
+		_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, notBegun, 0, 0)
+	}
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// outside answers what leaves Pods.
+type outside struct {
+	mu   sync.Mutex
+	held []*Conn
+}
+
+func (o *outside) Connect(_ context.Context, from netip.Addr, to netip.AddrPort, c *Conn) {
+	switch to.Port() {
+	case 80:
+		_, _ = io.WriteString(c, from.String()+" to "+to.String()+"\n")
+		_ = c.Close()
+	case 81:
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.held = append(o.held, c)
+	default:
+		c.Refuse()
+	}
+}
+
+func (o *outside) Resolve(_ context.Context, _ netip.Addr, query []byte) ([]byte, error) {
+	var m dnsmessage.Message
+	if err := m.Unpack(query); err != nil || len(m.Questions) != 1 {
+		return nil, errors.New("not one question")
+	}
+	m.Response, m.Additionals = true, nil
+	if q := m.Questions[0]; q.Name.String() == "known.test." && q.Type == dnsmessage.TypeA {
+		m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 5}, Body: &dnsmessage.AResource{A: [4]byte{203, 0, 113, 9}}}}
+	} else if q.Name.String() != "known.test." {
+		m.RCode = dnsmessage.RCodeNameError
+	}
+	return m.Pack()
+}
+
+func TestWhatLeavesIsHandedOver(t *testing.T) {
+	s := start(t, open(t, Options{Network: &outside{}}))
+	tests := map[string]struct {
+		args []string
+		want string
+	}{
+		"a connection":             {[]string{"dial", "203.0.113.9:80"}, "10.244.0.7 to 203.0.113.9:80\n"},
+		"one to a Service":         {[]string{"dial", "10.96.0.1:80"}, "10.244.0.7 to 10.96.0.1:80\n"},
+		"one that is refused":      {[]string{"dial", "203.0.113.9:82"}, "connection reset by peer"},
+		"one to the metadata":      {[]string{"dial", "169.254.169.254:80"}, "connection reset by peer"},
+		"one to multicast":         {[]string{"dial", "224.0.0.1:80"}, "dial:"},
+		"one to its own loopback":  {[]string{"dial", "127.0.0.1:80"}, "connection refused"},
+		"one to itself":            {[]string{"dial", "10.244.0.7:80"}, "connection refused"},
+		"one to the relay":         {[]string{"dial", "127.99.99.99:1"}, "connection reset by peer"},
+		"a name":                   {[]string{"lookup", "known.test"}, "[203.0.113.9]\n"},
+		"a name that is not known": {[]string{"lookup", "unknown.test"}, "no such host"},
+		"a name by TCP":            {[]string{"lookuptcp", "known.test"}, "[203.0.113.9]\n"},
+		"another datagram":         {[]string{"datagram", "203.0.113.9:123"}, "operation not permitted"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			out, failed, e := outcome(t, s, container(t, tc.args...))
+			if !strings.Contains(out+failed, tc.want) {
+				t.Errorf("got %q, %+v, want %q", out+failed, e, tc.want)
+			}
+		})
+	}
+}
+
+func TestConnectionsHaveALimit(t *testing.T) {
+	o := &outside{}
+	s := start(t, open(t, Options{Network: o, Connections: 100}))
+	out, failed, e := outcome(t, s, container(t, "dialmany", "203.0.113.9:81"))
+	if e.Code != 0 || out != "open 100 reset 200\n" {
+		t.Errorf("got %q %q, %+v", out, failed, e)
+	}
+	o.mu.Lock()
+	for _, c := range o.held {
+		_ = c.Close()
+	}
+	o.mu.Unlock()
+	if out, failed, _ := outcome(t, s, container(t, "dial", "203.0.113.9:80")); !strings.Contains(out, "to 203.0.113.9:80") {
+		t.Errorf("when others are closed: got %q %q", out, failed)
+	}
+}
+
+func TestPodsAreDialled(t *testing.T) {
+	h := open(t, Options{})
+	s := start(t, h)
+	p, err := s.Run(t.Context(), container(t, "serve", ":9443"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, p.Stdout(), "listening\n")
+	for range 20 {
+		c, err := s.Dial(soon(t), 9443)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, "there and back"); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if got := all(t, c); got != "there and back" {
+			t.Errorf("got %q", got)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := s.Dial(soon(t), 9444); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Dial(ctx, 9443); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestPodsDoNotMeet(t *testing.T) {
+	h := open(t, Options{Network: &outside{}})
+	a := start(t, h)
+	b := start(t, h, func(s *Spec) { s.Name, s.Address = "default_other_2", netip.MustParseAddr("10.244.0.8") })
+	p, err := a.Run(t.Context(), container(t, "serve", ":9443"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, p.Stdout(), "listening\n")
+	for _, to := range []string{"10.244.0.7:9443", "127.0.0.1:9443"} {
+		if out, failed, e := outcome(t, b, container(t, "dial", to)); e.Code == 0 {
+			t.Errorf("%s answers: %q %q", to, out, failed)
+		}
+	}
+}
+
+func TestDamagedQuestionsHarmNobody(t *testing.T) {
+	s := start(t, open(t, Options{Network: &outside{}}))
+	p, err := s.Run(t.Context(), container(t, "baddns"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Wait()
+	if out, failed, _ := outcome(t, s, container(t, "lookup", "known.test")); out != "[203.0.113.9]\n" {
+		t.Errorf("got %q %q", out, failed)
+	}
+}
