@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podlogs keeps what containers of Pods write: in files of bounded size in
+// a folder of the plane's user alone, in the format of container runtimes, with
+// the time and the stream of each line.
+package podlogs
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// maxFile is how large a file gets before it is set aside for a new one; the one
+	// set aside before it is deleted then. So a run keeps at most twice as much.
+	maxFile = 10 << 20
+	// maxLine is how much of a line stands in one entry, as elsewhere.
+	maxLine = 16 << 10
+	format  = time.RFC3339Nano
+)
+
+// Store is the folder of all logs.
+type Store struct {
+	dir   string
+	limit int64
+	now   func() time.Time
+
+	mu   sync.Mutex // guards runs
+	runs map[string]*Log
+}
+
+// Open makes the folder, if need be, and forgets what an earlier process left in
+// it: its Pods have ended with it.
+func Open(dir string, now func() time.Time) (*Store, error) {
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, fmt.Errorf("clear the logs of Pods: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder for logs of Pods: %w", err)
+	}
+	return &Store{dir: dir, limit: maxFile, now: now, runs: map[string]*Log{}}, nil
+}
+
+// Log is that of one run of a container.
+type Log struct {
+	path  string
+	limit int64
+	now   func() time.Time
+
+	mu      sync.Mutex // guards what follows
+	file    *os.File
+	size    int64
+	rotated int           // how often it was
+	changed chan struct{} // closed by the next entry, or the end
+	ended   bool
+	last    []string // the latest lines, for who asks why it ended
+	lost    error    // why lines are not kept any more
+}
+
+func key(pod, container string, run int) string { return fmt.Sprintf("%s/%s/%d", pod, container, run) }
+
+// Begin makes the log of a run. The one before it is kept, and those before that
+// are deleted. A Pod is named by what is unique to it.
+func (s *Store) Begin(pod, container string, run int) (*Log, error) {
+	dir := filepath.Join(s.dir, pod, container)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make a folder for logs: %w", err)
+	}
+	name := filepath.Join(dir, fmt.Sprintf("%d.log", run))
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("begin a log: %w", err)
+	}
+	l := &Log{path: name, limit: s.limit, now: s.now, file: file, changed: make(chan struct{})}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runs[key(pod, container, run)] = l
+	if old, ok := s.runs[key(pod, container, run-2)]; ok {
+		delete(s.runs, key(pod, container, run-2))
+		return l, old.remove()
+	}
+	return l, nil
+}
+
+// Find returns the log of a run, nil if there is none.
+func (s *Store) Find(pod, container string, run int) *Log {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.runs[key(pod, container, run)]
+}
+
+// Remove deletes all logs of a Pod.
+func (s *Store) Remove(pod string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for k, l := range s.runs {
+		if strings.HasPrefix(k, pod+"/") {
+			errs = append(errs, l.End())
+			delete(s.runs, k)
+		}
+	}
+	return errors.Join(append(errs, os.RemoveAll(filepath.Join(s.dir, pod)))...)
+}
+
+func (l *Log) remove() error {
+	err := l.End()
+	return errors.Join(err, ignoreMissing(os.Remove(l.path)), ignoreMissing(os.Remove(l.aside())))
+}
+
+func (l *Log) aside() string { return l.path + ".1" }
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Copy takes all that a stream, stdout or stderr, says until it ends. It never
+// stops reading for want of space: the container would stop as well.
+func (l *Log) Copy(stream string, from io.Reader) {
+	r := bufio.NewReaderSize(from, maxLine)
+	for {
+		line, partial, err := r.ReadLine()
+		if len(line) > 0 || err == nil {
+			l.add(stream, line, partial)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (l *Log) add(stream string, line []byte, partial bool) {
+	tag := "F"
+	if partial {
+		tag = "P"
+	}
+	entry := fmt.Appendf(nil, "%s %s %s ", l.now().UTC().Format(format), stream, tag)
+	entry = append(append(entry, line...), '\n')
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return
+	}
+	l.remember(string(line))
+	if l.size > 0 && l.size+int64(len(entry)) > l.limit {
+		l.lost = l.rotate()
+	}
+	if l.lost == nil {
+		n, err := l.file.Write(entry)
+		l.size += int64(n)
+		l.lost = err
+	} else {
+		l.lost = l.rotate() // there may be space again
+	}
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// rotate sets the file aside, and begins a new one.
+func (l *Log) rotate() error {
+	if err := os.Rename(l.path, l.aside()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	file, err := os.OpenFile(l.path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_ = l.file.Close() // what it holds is written
+	l.file, l.size = file, 0
+	l.rotated++
+	return nil
+}
+
+// What a container wrote last is shown where there is no room for more.
+const (
+	lastLines = 5
+	lastBytes = 1 << 10
+)
+
+func (l *Log) remember(line string) {
+	if strings.TrimSpace(line) == "" {
+		return
+	}
+	l.last = append(l.last, line)
+	if len(l.last) > lastLines {
+		l.last = l.last[1:]
+	}
+}
+
+// Last are the latest lines, a kilobyte at most.
+func (l *Log) Last() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := strings.Join(l.last, "\n")
+	return text[max(0, len(text)-lastBytes):]
+}
+
+// End says that nothing more comes.
+func (l *Log) End() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return nil
+	}
+	l.ended = true
+	close(l.changed)
+	return l.file.Close()
+}
+
+// content is all that is kept, how often it was rotated, and a channel that is
+// closed by more; nil if there will be none.
+func (l *Log) content() (entries []byte, rotated int, more chan struct{}, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all bytes.Buffer
+	for _, name := range []string{l.aside(), l.path} {
+		b, err := os.ReadFile(name)
+		if ignoreMissing(err) != nil {
+			return nil, 0, nil, fmt.Errorf("read a log: %w", err)
+		}
+		all.Write(b)
+	}
+	if !l.ended {
+		more = l.changed
+	}
+	return all.Bytes(), l.rotated, more, nil
+}

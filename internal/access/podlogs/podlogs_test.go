@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podlogs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// ticking is a clock that moves on by a second with each look.
+func ticking() func() time.Time {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	return func() time.Time { now = now.Add(time.Second); return now }
+}
+
+func begin(t *testing.T) (*Store, *Log) {
+	t.Helper()
+	s, err := Open(filepath.Join(t.TempDir(), "logs"), ticking())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.Begin("pod", "a", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, l
+}
+
+func read(t *testing.T, l *Log, o Options) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := l.Read(t.Context(), o, &b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestALogIsReadAsItIsAskedFor(t *testing.T) {
+	t.Parallel()
+	_, l := begin(t)
+	l.Copy("stdout", strings.NewReader("one\ntwo\n"))   // at 1 s and 2 s
+	l.Copy("stderr", strings.NewReader("three\n\nend")) // at 3 to 5 s
+	tests := map[string]struct {
+		o    Options
+		want string
+	}{
+		"all":                {Options{}, "one\ntwo\nthree\n\nend\n"},
+		"the end":            {Options{Tail: new(int64(2))}, "\nend\n"},
+		"more than there is": {Options{Tail: new(int64(99))}, "one\ntwo\nthree\n\nend\n"},
+		"nothing of it":      {Options{Tail: new(int64(0))}, ""},
+		"since":              {Options{Since: time.Date(2026, 1, 1, 0, 0, 2, 0, time.UTC), Tail: new(int64(4))}, "two\nthree\n\nend\n"},
+		"one stream":         {Options{Stream: "stdout"}, "one\ntwo\n"},
+		"some bytes":         {Options{Limit: 5}, "one\nt"},
+		"with the time":      {Options{Tail: new(int64(1)), Timestamps: true}, "2026-01-01T00:00:05Z end\n"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := read(t, l, tc.o); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestALogIsFollowedToItsEnd(t *testing.T) {
+	t.Parallel()
+	_, l := begin(t)
+	l.limit = 100 // it is rotated meanwhile
+	l.Copy("stdout", strings.NewReader("first\n"))
+	r, w := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := l.Read(context.Background(), Options{Follow: true}, w)
+		_ = w.Close()
+		ended <- err
+	}()
+	lines, buf := "first\n", make([]byte, 64)
+	for i := range 10 {
+		if n, err := r.Read(buf); err != nil || string(buf[:n]) != lines {
+			t.Fatalf("%q, %v; want %q", buf[:n], err, lines)
+		}
+		lines = fmt.Sprintf("line %d\n", i)
+		l.Copy("stdout", strings.NewReader(lines))
+	}
+	if n, err := r.Read(buf); err != nil || string(buf[:n]) != lines {
+		t.Errorf("%q, %v; want %q", buf[:n], err, lines)
+	}
+	if err := l.End(); err != nil {
+		t.Error(err)
+	}
+	if rest, _ := io.ReadAll(r); len(rest) > 0 {
+		t.Errorf("after its end: %q", rest)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestALogIsBoundedAndForItsUserAlone(t *testing.T) {
+	t.Parallel()
+	s, l := begin(t)
+	l.limit = 1000
+	for i := range 500 {
+		l.Copy("stdout", strings.NewReader(fmt.Sprintf("line %d\n", i)))
+	}
+	total := int64(0)
+	for _, name := range []string{l.path, l.aside()} {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v", name, info.Mode())
+		}
+		total += info.Size()
+	}
+	if total > 2000 {
+		t.Errorf("%d bytes are kept, limit 2000", total)
+	}
+	if got := read(t, l, Options{Tail: new(int64(1))}); got != "line 499\n" {
+		t.Errorf("it ends in %q", got)
+	}
+	if info, err := os.Stat(s.dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the folder: %v, %v", info.Mode(), err)
+	}
+}
+
+func TestTheRunBeforeIsKeptAndNoOther(t *testing.T) {
+	t.Parallel()
+	s, l := begin(t)
+	l.Copy("stderr", strings.NewReader("boom\n"))
+	for run := 1; run <= 2; run++ {
+		if _, err := s.Begin("pod", "a", run); err != nil {
+			t.Fatal(err)
+		}
+		if kept := s.Find("pod", "a", 0) != nil; kept != (run == 1) {
+			t.Errorf("with run %d the first is kept: %v", run, kept)
+		}
+	}
+	if _, err := os.Stat(l.path); !os.IsNotExist(err) {
+		t.Errorf("its file is there: %v", err)
+	}
+	if err := s.Remove("pod"); err != nil || s.Find("pod", "a", 2) != nil {
+		t.Errorf("%v; the latest is there: %v", err, s.Find("pod", "a", 2) != nil)
+	}
+}
+
+func TestALongLineIsOneLineAgain(t *testing.T) {
+	t.Parallel()
+	_, l := begin(t)
+	long := strings.Repeat("x", 3*maxLine+7)
+	l.Copy("stdout", strings.NewReader(long+"\nend\n"))
+	if got := read(t, l, Options{Tail: new(int64(2))}); got != long+"\nend\n" {
+		t.Errorf("%d bytes, want %d", len(got), len(long)+5)
+	}
+}
+
+func TestWhatCannotBeKeptIsReadAllTheSame(t *testing.T) {
+	t.Parallel()
+	_, l := begin(t)
+	if err := l.file.Close(); err != nil { // as if the disk were broken
+		t.Fatal(err)
+	}
+	from := strings.NewReader("one\ntwo\nthree\n")
+	l.Copy("stdout", from)
+	if from.Len() != 0 {
+		t.Errorf("%d bytes are unread", from.Len())
+	}
+	if got := l.Last(); got != "one\ntwo\nthree" {
+		t.Errorf("last lines %q", got)
+	}
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podvolumes keeps the folders that are volumes of Pods. The files of a
+// volume that follows objects change all at once: they lie in a folder of their
+// generation, and a link that is renamed leads to it, so that a container sees
+// the old ones or the new ones and never some of each.
+package podvolumes
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/capstan-dev/capstan/internal/pure/podspec"
+)
+
+const (
+	// data is the link to the present generation, and temporary the one that is
+	// renamed to it.
+	data      = "..data"
+	temporary = "..data_tmp"
+)
+
+// Store is the folder of all volumes.
+type Store struct{ dir string }
+
+// Open makes the folder, of its user alone, and forgets what an earlier process
+// left in it: its Pods have ended with it.
+func Open(dir string) (*Store, error) {
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, fmt.Errorf("clear the volumes of Pods: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder for volumes of Pods: %w", err)
+	}
+	return &Store{dir}, nil
+}
+
+// Path is that of a volume.
+func (s *Store) Path(pod, volume string) string { return filepath.Join(s.dir, pod, volume) }
+
+// Empty makes one that containers of any user write to.
+func (s *Store) Empty(pod, volume string) error {
+	dir := s.Path(pod, volume)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make volume %s: %w", volume, err)
+	}
+	return os.Chmod(dir, 0o777) // whatever the umask: it lies in a folder of the plane's user alone
+}
+
+// Write makes the files of a volume these, if they are others.
+func (s *Store) Write(pod, volume string, files []podspec.File) (err error) {
+	dir := s.Path(pod, volume)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make volume %s: %w", volume, err)
+	}
+	if same(filepath.Join(dir, data), files) {
+		return nil
+	}
+	generation, err := os.MkdirTemp(dir, "..generation-")
+	if err != nil {
+		return fmt.Errorf("write volume %s: %w", volume, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("write volume %s: %w", volume, err), os.RemoveAll(generation))
+		}
+	}()
+	if err := os.Chmod(generation, 0o755); err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := write(generation, f); err != nil {
+			return err
+		}
+	}
+	old, _ := os.Readlink(filepath.Join(dir, data)) // "": there is none
+	_ = os.Remove(filepath.Join(dir, temporary))    // of one that was interrupted
+	if err := os.Symlink(filepath.Base(generation), filepath.Join(dir, temporary)); err != nil {
+		return err
+	}
+	if err := os.Rename(filepath.Join(dir, temporary), filepath.Join(dir, data)); err != nil {
+		return err
+	}
+	if err := link(dir, files); err != nil {
+		return err
+	}
+	if old != "" {
+		return os.RemoveAll(filepath.Join(dir, old))
+	}
+	return nil
+}
+
+func write(dir string, f podspec.File) error {
+	name := filepath.Join(dir, f.Path)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(name, f.Data, 0o600); err != nil {
+		return err
+	}
+	// Users of a Pod are not those of the host, and the folder above keeps everybody
+	// else out: who may read a file for its owner may read it for all.
+	mode := os.FileMode(f.Mode)
+	return os.Chmod(name, mode|mode>>3&0o070|mode>>6&0o007)
+}
+
+// link has each name at the top of a volume lead to the present generation, and
+// removes those that have none.
+func link(dir string, files []podspec.File) error {
+	want := map[string]bool{}
+	for _, f := range files {
+		top, _, _ := strings.Cut(f.Path, "/")
+		want[top] = true
+	}
+	there, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range there {
+		switch name := e.Name(); {
+		case want[name]:
+			delete(want, name)
+		case !strings.HasPrefix(name, ".."):
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	for name := range want {
+		if err := os.Symlink(filepath.Join(data, name), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// same reports whether a generation has these files, and no others.
+func same(generation string, files []podspec.File) bool {
+	root, err := filepath.EvalSymlinks(generation)
+	if err != nil {
+		return false
+	}
+	count := 0
+	if filepath.WalkDir(root, func(_ string, e os.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			count++
+		}
+		return err
+	}) != nil || count != len(files) {
+		return false
+	}
+	for _, f := range files {
+		if b, err := os.ReadFile(filepath.Join(root, f.Path)); err != nil || string(b) != string(f.Data) {
+			return false
+		}
+	}
+	return true
+}
+
+// Remove deletes all volumes of a Pod.
+func (s *Store) Remove(pod string) error {
+	if err := os.RemoveAll(filepath.Join(s.dir, pod)); err != nil {
+		return fmt.Errorf("delete the volumes of a Pod: %w", err)
+	}
+	return nil
+}

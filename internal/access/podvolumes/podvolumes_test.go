@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podvolumes
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/capstan-dev/capstan/internal/pure/podspec"
+)
+
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if name := e.Name(); name[:min(2, len(name))] != ".." {
+			if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.IsDir() {
+				for sub, text := range contents(t, filepath.Join(dir, name)) {
+					all[name+"/"+sub] = text
+				}
+				continue
+			}
+			b, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[name] = string(b)
+		}
+	}
+	return all
+}
+
+func TestFilesOfAVolumeChangeAllAtOnce(t *testing.T) {
+	t.Parallel()
+	s, err := Open(filepath.Join(t.TempDir(), "volumes"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(path, text string) podspec.File { return podspec.File{Path: path, Data: []byte(text), Mode: 0o400} }
+	var before string
+	for _, step := range []struct {
+		files []podspec.File
+		same  bool
+		want  map[string]string
+	}{
+		{[]podspec.File{file("a", "1"), file("d/b", "2")}, false, map[string]string{"a": "1", "d/b": "2"}},
+		{[]podspec.File{file("a", "1"), file("d/b", "2")}, true, map[string]string{"a": "1", "d/b": "2"}},
+		{[]podspec.File{file("a", "3"), file("c", "4")}, false, map[string]string{"a": "3", "c": "4"}},
+		{nil, false, map[string]string{}},
+	} {
+		if err := s.Write("pod", "v", step.files); err != nil {
+			t.Fatal(err)
+		}
+		dir := s.Path("pod", "v")
+		if diff := cmp.Diff(step.want, contents(t, dir)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		generation, err := os.Readlink(filepath.Join(dir, data))
+		if err != nil || (generation == before) != step.same {
+			t.Errorf("generation %q after %q: %v", generation, before, err)
+		}
+		if before != "" && !step.same {
+			if _, err := os.Stat(filepath.Join(dir, before)); !os.IsNotExist(err) {
+				t.Errorf("the old generation is there: %v", err)
+			}
+		}
+		before = generation
+	}
+}
+
+func TestWhatIsInAVolumeIsForThePodAlone(t *testing.T) {
+	t.Parallel()
+	s, err := Open(filepath.Join(t.TempDir(), "volumes"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Write("pod", "v", []podspec.File{{Path: "key", Data: []byte("secret"), Mode: 0o400}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Empty("pod", "e"); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]os.FileMode{s.dir: 0o700, s.Path("pod", "v"): 0o755, s.Path("pod", "v") + "/key": 0o444, s.Path("pod", "e"): 0o777} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v; want %v", path, info.Mode(), err, want)
+		}
+	}
+	if err := s.Remove("pod"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(s.Path("pod", "v")); !os.IsNotExist(err) {
+		t.Errorf("it is still there: %v", err)
+	}
+}
