@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/internal/pure/podspec"
+	"github.com/capstan-dev/capstan/internal/pure/podstatus"
+)
+
+// maxAccounts is how much of an image's /etc/passwd is read: it is the image's,
+// which may hold anything.
+const maxAccounts = 1 << 20
+
+// image finds a container's image, or fetches it, as its policy says.
+func (l *life) image(ctx context.Context, c podspec.Container) (Image, error) {
+	found, err := l.node.Images.Find(c.Image)
+	if err != nil && !errors.Is(err, ErrNoImage) {
+		return Image{}, &waitingError{podstatus.ImageInvalid, err}
+	}
+	policy := c.ImagePullPolicy
+	switch {
+	case policy == corev1.PullNever && err != nil:
+		return Image{}, &waitingError{podstatus.ImageNever, fmt.Errorf("%s.imagePullPolicy: image %s is not here, and is not to be pulled: import it, or set the policy to IfNotPresent", c.Field, c.Image)}
+	case err == nil && policy != corev1.PullAlways:
+		return found, nil
+	}
+	keys, err := l.pullKeys(ctx)
+	if err != nil {
+		return Image{}, err
+	}
+	l.event(corev1.EventTypeNormal, "Pulling", "Pulling", "Pulling image %q", c.Image)
+	pulled, err := l.node.Images.Pull(ctx, c.Image, keys)
+	if err != nil {
+		return Image{}, &waitingError{podstatus.ImagePull, fmt.Errorf("pull image %s: %w", c.Image, err)}
+	}
+	l.event(corev1.EventTypeNormal, "Pulled", "Pulling", "Successfully pulled image %q", c.Image)
+	return pulled, nil
+}
+
+// pullKeys are the contents of the Pod's Secrets of registries. One that is not
+// there is left out, as elsewhere: the image may need none.
+func (l *life) pullKeys(ctx context.Context) (keys [][]byte, err error) {
+	for _, ref := range l.current().Spec.ImagePullSecrets {
+		secret := &corev1.Secret{}
+		err := l.node.Live.Get(ctx, client.ObjectKey{Namespace: l.key.Namespace, Name: ref.Name}, secret)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("read Secret %s of a registry: %w", ref.Name, err)
+		}
+		if key := secret.Data[corev1.DockerConfigJsonKey]; len(key) > 0 {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
+}
+
+// known reads what environments and volumes are made from.
+func (l *life) known(ctx context.Context, services bool) (podspec.Facts, error) {
+	f := podspec.Facts{
+		Host: podspec.Host{Node: l.node.Object, Address: l.node.Address}, PodIP: l.address.String(),
+		Objects: podspec.Objects{Secrets: map[string]*corev1.Secret{}, ConfigMaps: map[string]*corev1.ConfigMap{}},
+	}
+	names := podspec.NamesOf(l.current())
+	for _, name := range names.Secrets {
+		secret := &corev1.Secret{}
+		if err := l.node.Live.Get(ctx, client.ObjectKey{Namespace: l.key.Namespace, Name: name}, secret); err == nil {
+			f.Objects.Secrets[name] = secret
+		} else if !apierrors.IsNotFound(err) {
+			return f, fmt.Errorf("read Secret %s: %w", name, err)
+		}
+	}
+	for _, name := range names.ConfigMaps {
+		m := &corev1.ConfigMap{}
+		if err := l.node.Live.Get(ctx, client.ObjectKey{Namespace: l.key.Namespace, Name: name}, m); err == nil {
+			f.Objects.ConfigMaps[name] = m
+		} else if !apierrors.IsNotFound(err) {
+			return f, fmt.Errorf("read ConfigMap %s: %w", name, err)
+		}
+	}
+	if services {
+		for _, namespace := range []string{l.key.Namespace, metaDefault} {
+			list := &corev1.ServiceList{}
+			if err := l.node.Live.List(ctx, list, client.InNamespace(namespace)); err != nil {
+				return f, fmt.Errorf("list Services: %w", err)
+			}
+			f.Services = append(f.Services, list.Items...)
+			if l.key.Namespace == metaDefault {
+				break
+			}
+		}
+	}
+	return f, nil
+}
+
+// metaDefault is the namespace of the API server's own Service.
+const metaDefault = "default"
+
+// describe says what a container is, to a sandbox.
+func (l *life) describe(ctx context.Context, c podspec.Container, image Image, root string) (Container, error) {
+	pod := l.current()
+	facts, err := l.known(ctx, true)
+	if err != nil {
+		return Container{}, err
+	}
+	d := Container{Name: c.Name, Root: root, Dir: podspec.Dir(c.Container, image.Image), Limits: podspec.LimitsOf(c.Container), TTY: c.TTY, Stdin: c.Stdin}
+	if d.Env, err = podspec.Env(pod, c, image.Image, facts); err != nil {
+		return Container{}, err
+	}
+	if d.Args, err = podspec.Command(c.Container, image.Image, d.Env); err != nil {
+		return Container{}, fmt.Errorf("%s.command: %w", c.Field, err)
+	}
+	accounts, err := accountsOf(root)
+	if err != nil {
+		return Container{}, fmt.Errorf("read the users of image %s: %w", c.Image, err)
+	}
+	if d.User, err = podspec.UserOf(pod, c, image.Image, accounts); err != nil {
+		return Container{}, &waitingError{podstatus.Config, err}
+	}
+	if l.node.Sandboxes.Rootless() {
+		d.User.Groups = nil
+	}
+	if s := c.SecurityContext; s != nil && s.ReadOnlyRootFilesystem != nil {
+		d.ReadOnlyRoot = *s.ReadOnlyRootFilesystem
+	}
+	mounts, err := podspec.MountsOf(c, d.Env)
+	if err != nil {
+		return Container{}, &waitingError{podstatus.Config, err}
+	}
+	for _, m := range mounts {
+		mount, err := l.mount(pod, m)
+		if err != nil {
+			return Container{}, err
+		}
+		d.Mounts = append(d.Mounts, mount)
+	}
+	return d, nil
+}
+
+// mount finds the folder of a volume. What is kept in memory is a container's
+// own, so a volume that several of them share is kept in a folder.
+func (l *life) mount(pod *corev1.Pod, m podspec.Mount) (Mount, error) {
+	mount := Mount{Source: l.node.Volumes.Path(l.name, m.Volume), SubPath: m.SubPath, Target: m.Target, ReadOnly: m.ReadOnly}
+	for _, v := range podspec.VolumesOf(pod) {
+		if v.Name != m.Volume {
+			continue
+		}
+		if v.Memory && m.SubPath == "" && users(pod, v.Name) == 1 {
+			return Mount{Target: m.Target, ReadOnly: m.ReadOnly, Memory: true, Limit: v.Limit}, nil
+		}
+		mount.ReadOnly = mount.ReadOnly || !v.Empty
+		if v.Empty && m.SubPath != "" {
+			return mount, makeInside(mount.Source, m.SubPath)
+		}
+		return mount, nil
+	}
+	return mount, &waitingError{podstatus.Config, fmt.Errorf("spec.volumes: there is none named %q", m.Volume)}
+}
+
+// users is how many containers mount a volume.
+func users(pod *corev1.Pod, volume string) (n int) {
+	for _, c := range podspec.Containers(pod) {
+		for _, m := range c.VolumeMounts {
+			if m.Name == volume {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// makeInside makes a folder in a volume, whatever links containers have put there.
+func makeInside(volume, sub string) error {
+	root, err := os.OpenRoot(volume)
+	if err != nil {
+		return fmt.Errorf("open a volume: %w", err)
+	}
+	defer func() { _ = root.Close() }() // only read
+	at := ""
+	for part := range strings.SplitSeq(path.Clean(sub), "/") {
+		at = path.Join(at, part)
+		if err := root.Mkdir(at, 0o777); err == nil {
+			err = root.Chmod(at, 0o777)
+			if err != nil {
+				return fmt.Errorf("make %s in a volume: %w", sub, err)
+			}
+		} else if !errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("make %s in a volume: %w", sub, err)
+		}
+	}
+	return nil
+}
+
+// accountsOf reads the users and groups of an image, if it has any. Links in it do
+// not lead out of it.
+func accountsOf(dir string) (a podspec.Accounts, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return a, err
+	}
+	defer func() { _ = root.Close() }() // only read
+	for name, to := range map[string]*[]byte{"etc/passwd": &a.Passwd, "etc/group": &a.Group} {
+		info, err := root.Stat(name)
+		if err != nil || !info.Mode().IsRegular() {
+			continue // it has none, or none that can be read
+		}
+		f, err := root.Open(name)
+		if err != nil {
+			return a, err
+		}
+		*to, err = io.ReadAll(io.LimitReader(f, maxAccounts))
+		if err = errors.Join(err, f.Close()); err != nil {
+			return a, err
+		}
+	}
+	return a, nil
+}
+
+// maxMessage is how much of a last message is told, as elsewhere.
+const maxMessage = 4 << 10
+
+// messageFile gives a container the file for its last message, unless that is to
+// lie where the kernel's own files do.
+func (l *life) messageFile(c podspec.Container, d *Container) (string, error) {
+	target := path.Clean("/" + c.TerminationMessagePath)
+	for _, kernel := range []string{"/dev", "/proc", "/sys"} {
+		if target == "/" || target == kernel || strings.HasPrefix(target, kernel+"/") {
+			return "", nil
+		}
+	}
+	name := filepath.Join(l.node.Volumes.Path(l.name, "..messages"), c.Name)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return "", fmt.Errorf("make the file of the last message: %w", err)
+	}
+	if err := errors.Join(os.WriteFile(name, nil, 0o600), os.Chmod(name, 0o666)); err != nil {
+		return "", fmt.Errorf("make the file of the last message: %w", err)
+	}
+	d.Mounts = append(d.Mounts, Mount{Source: name, Target: target})
+	return name, nil
+}
+
+// lastMessage is why a container ended: what it wrote to its file, what the sandbox
+// says, or its last lines where it ended badly and asks for them.
+func (l *life) lastMessage(c podspec.Container, p *prepared, end Exit) string {
+	if p.message != "" {
+		if f, err := os.Open(p.message); err == nil {
+			b, _ := io.ReadAll(io.LimitReader(f, maxMessage)) // what can be read is told
+			_ = f.Close()                                     // only read
+			if len(b) > 0 {
+				return string(b)
+			}
+		}
+	}
+	if end.Message != "" {
+		return end.Message
+	}
+	if end.Code != 0 && (c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError || p.message == "") {
+		return p.log.Last()
+	}
+	return ""
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runner
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/capstan-dev/capstan/internal/access/podlogs"
+	"github.com/capstan-dev/capstan/internal/access/podvolumes"
+	"github.com/capstan-dev/capstan/internal/builder"
+	"github.com/capstan-dev/capstan/internal/pure/podspec"
+
+	"net/netip"
+)
+
+// process is one that a test ends.
+type process struct {
+	container   Container
+	out         *io.PipeWriter
+	stdout      io.Reader
+	ended       chan Exit
+	once        sync.Once
+	ignoresTerm bool
+}
+
+func (p *process) Stdout() io.Reader { return p.stdout }
+func (p *process) Stderr() io.Reader { return strings.NewReader("") }
+func (p *process) Wait() Exit        { return <-p.ended }
+func (p *process) Signal(s os.Signal) error {
+	if s == syscall.SIGTERM && p.ignoresTerm {
+		return nil
+	}
+	p.end(Exit{Code: 128 + int(s.(syscall.Signal)), Signal: int(s.(syscall.Signal))})
+	return nil
+}
+
+func (p *process) end(e Exit) {
+	p.once.Do(func() {
+		_ = p.out.Close()
+		p.ended <- e
+	})
+}
+
+// sandboxes pretends to start them.
+type sandboxes struct {
+	mu        sync.Mutex
+	processes map[string][]*process // by container
+	execs     []string
+	started   []Sandbox
+	stopped   int
+	runErr    error
+	codes     map[string]int // of commands
+	dialled   chan net.Conn
+}
+
+func (s *sandboxes) Rootless() bool { return false }
+
+func (s *sandboxes) Start(_ context.Context, spec Sandbox) (Running, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.started = append(s.started, spec)
+	return s, nil
+}
+
+func (s *sandboxes) Run(_ context.Context, c Container) (Process, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.runErr != nil {
+		return nil, s.runErr
+	}
+	r, w := io.Pipe()
+	p := &process{container: c, out: w, stdout: r, ended: make(chan Exit, 1)}
+	s.processes[c.Name] = append(s.processes[c.Name], p)
+	return p, nil
+}
+
+func (s *sandboxes) Exec(_ context.Context, _ string, args []string, _ Streams) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.execs = append(s.execs, strings.Join(args, " "))
+	return s.codes[args[0]], nil
+}
+
+func (s *sandboxes) Dial(context.Context, int) (net.Conn, error) {
+	select {
+	case c := <-s.dialled:
+		return c, nil
+	default:
+		return nil, errors.New("refused")
+	}
+}
+
+func (s *sandboxes) Stop(context.Context, time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped++
+	for _, all := range s.processes {
+		for _, p := range all {
+			p.end(Exit{Code: 143, Signal: 15})
+		}
+	}
+	return nil
+}
+
+func (s *sandboxes) returns(command string, code int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.codes[command] = code
+}
+
+// latest is the run of a container that has begun last, nil if there is none.
+func (s *sandboxes) latest(container string) *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if all := s.processes[container]; len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return nil
+}
+
+func (s *sandboxes) runs(container string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.processes[container])
+}
+
+// images has one of each name but "gone".
+type images struct{ root string }
+
+func (i images) Find(ref string) (Image, error) {
+	if ref == "gone" || ref == "new" {
+		return Image{}, ErrNoImage
+	}
+	return Image{Digest: "sha256:" + ref, Image: podspec.Image{Entrypoint: []string{"/" + ref}, User: "65532"}}, nil
+}
+
+func (i images) Pull(_ context.Context, ref string, _ [][]byte) (Image, error) {
+	if ref == "gone" {
+		return Image{}, errors.New("manifest unknown")
+	}
+	return Image{Digest: "sha256:pulled", Image: podspec.Image{Entrypoint: []string{"/" + ref}}}, nil
+}
+
+func (i images) Root(string) (string, func(), error) { return i.root, func() {}, nil }
+
+// tokens are numbered, and good for an hour.
+type tokens struct {
+	mu    sync.Mutex
+	clock *testclock.FakeClock
+	given int
+}
+
+func (k *tokens) Token(context.Context, *corev1.Pod, podspec.Token) (string, time.Time, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.given++
+	return "token-" + string(rune('0'+k.given)), k.clock.Now().Add(time.Hour), nil
+}
+
+// noObjects watches nothing; tests poke instead.
+type noObjects struct{}
+
+func (noObjects) Start(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	return nil
+}
+func (noObjects) Follow(client.ObjectKey, ...client.ObjectKey) {}
+
+// world is a node with everything around it pretended.
+type world struct {
+	t         *testing.T
+	mgmt      client.Client
+	r         *Reconciler
+	sandboxes *sandboxes
+	clock     *testclock.FakeClock
+	tokens    *tokens
+	queue     workqueue.TypedRateLimitingInterface[reconcile.Request]
+	dir       string
+	writes    int
+}
+
+const podText = "metadata: {namespace: ns, name: p, uid: u1}\n"
+
+func newWorld(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, clock: testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), dir: t.TempDir()}
+	w.sandboxes = &sandboxes{processes: map[string][]*process{}, codes: map[string]int{}, dialled: make(chan net.Conn, 10)}
+	w.tokens = &tokens{clock: w.clock}
+	w.mgmt = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&corev1.Pod{}, &corev1.Node{}).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourceCreate: bind,
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, o ...client.SubResourcePatchOption) error {
+			w.writes++
+			return c.SubResource(sub).Patch(ctx, obj, p, o...)
+		},
+	}).Build()
+	logs, err := podlogs.Open(filepath.Join(w.dir, "logs"), w.clock.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	volumes, err := podvolumes.Open(filepath.Join(w.dir, "volumes"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := NewNode(Options{
+		Object:  builder.Parse[corev1.Node](t, "metadata: {name: plane, labels: {kubernetes.io/os: linux}}\nstatus: {conditions: [{type: Ready, status: 'True'}]}"),
+		Address: "10.0.0.1", DNS: netip.MustParseAddr("10.96.0.10"), Sandboxes: w.sandboxes, Images: images{t.TempDir()}, Tokens: w.tokens,
+		Logs: logs, Volumes: volumes, Live: w.mgmt, Recorder: quiet{}, Clock: w.clock,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	if err := (waker{node}).Start(t.Context(), w.queue); err != nil {
+		t.Fatal(err)
+	}
+	w.r = &Reconciler{Mgmt: w.mgmt, Node: node, Secrets: noObjects{}, ConfigMaps: noObjects{}}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = node.Start(ctx)
+		w.queue.ShutDown()
+	})
+	return w
+}
+
+type quiet struct{}
+
+func (quiet) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
+
+var _ events.EventRecorder = quiet{}
+
+// bind is what the API server does with a Binding.
+func bind(ctx context.Context, c client.Client, sub string, obj, by client.Object, _ ...client.SubResourceCreateOption) error {
+	if sub != "binding" {
+		return errors.New("not known: " + sub)
+	}
+	pod := obj.DeepCopyObject().(*corev1.Pod)
+	pod.Spec.NodeName = by.(*corev1.Binding).Target.Name
+	return c.Update(ctx, pod)
+}
+
+func (w *world) add(pod string) {
+	w.t.Helper()
+	if err := w.mgmt.Create(w.t.Context(), builder.Parse[corev1.Pod](w.t, podText+pod)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// reconcile reconciles the Pod, and returns it, nil if it has gone.
+func (w *world) reconcile() *corev1.Pod {
+	w.t.Helper()
+	pod, key := &corev1.Pod{}, client.ObjectKey{Namespace: "ns", Name: "p"}
+	if err := w.mgmt.Get(w.t.Context(), key, pod); apierrors.IsNotFound(err) {
+		return nil
+	}
+	if _, err := w.r.Reconcile(w.t.Context(), pod); err != nil && !apierrors.IsConflict(err) {
+		w.t.Fatal(err)
+	}
+	pod = &corev1.Pod{}
+	if err := w.mgmt.Get(w.t.Context(), key, pod); apierrors.IsNotFound(err) {
+		return nil
+	}
+	return pod
+}
+
+// until reconciles whenever the node asks for it, until the Pod is as it is to be.
+func (w *world) until(what string, is func(*corev1.Pod) bool) *corev1.Pod {
+	w.t.Helper()
+	woken := make(chan struct{}, 100)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		pod := w.reconcile()
+		if is(pod) {
+			return pod
+		}
+		go func() {
+			req, ended := w.queue.Get()
+			if !ended {
+				w.queue.Done(req)
+				w.queue.Forget(req)
+			}
+			woken <- struct{}{}
+		}()
+		timer := time.NewTimer(50 * time.Millisecond) // a fixture's change wakes nobody
+		select {
+		case <-woken:
+		case <-timer.C:
+			w.queue.Add(reconcile.Request{}) // ends the wait above
+			<-woken
+		case <-ctx.Done():
+			w.t.Fatalf("waiting for %s: %+v", what, pod)
+		}
+		timer.Stop()
+	}
+}
+
+// step moves the clock on once somebody waits for it.
+func (w *world) step(d time.Duration) {
+	w.t.Helper()
+	w.until("a timer", func(*corev1.Pod) bool { return w.clock.HasWaiters() })
+	w.clock.Step(d)
+}
+
+func (w *world) delete() {
+	w.t.Helper()
+	pod := &corev1.Pod{}
+	if err := w.mgmt.Get(w.t.Context(), client.ObjectKey{Namespace: "ns", Name: "p"}, pod); err != nil {
+		w.t.Fatal(err)
+	}
+	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = new(metav1.NewTime(w.clock.Now())), new(int64(5))
+	if err := w.r.end(w.t.Context(), pod, w.r.Node.life(pod.UID)); err != nil {
+		w.t.Fatal(err)
+	}
+	<-w.r.Node.life(pod.UID).ended
+	if err := w.r.end(w.t.Context(), pod, w.r.Node.life(pod.UID)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func ready(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/capstan-dev/capstan/internal/access/podlogs"
+	"github.com/capstan-dev/capstan/internal/access/podvolumes"
+	"github.com/capstan-dev/capstan/internal/pure/podspec"
+)
+
+// Pods is the range of their addresses.
+var podRange = netip.MustParsePrefix("10.244.0.0/16")
+
+// stopTimeout is how long the end of the plane waits for its Pods: they are told
+// at once, and what is left then ends with their sandboxes.
+const stopTimeout = 8 * time.Second
+
+// Tokens makes tokens of ServiceAccounts, and says when they end.
+type Tokens interface {
+	Token(ctx context.Context, pod *corev1.Pod, t podspec.Token) (token string, ends time.Time, err error)
+}
+
+// Options say what a Node works with. All are needed.
+type Options struct {
+	// Object is the Node as it is made; its name is that of Pods' spec.nodeName.
+	Object *corev1.Node
+	// Address is that of the host, as Pods are told.
+	Address string
+	// DNS is where Pods ask for names.
+	DNS netip.Addr
+
+	Sandboxes Sandboxes
+	Images    Images
+	Tokens    Tokens
+	Logs      *podlogs.Store
+	Volumes   *podvolumes.Store
+	// Live reads Secrets, ConfigMaps and Services.
+	Live     client.Reader
+	Recorder events.EventRecorder
+	Clock    clock.Clock
+}
+
+func (o Options) validate() error {
+	if o.Object == nil || o.Sandboxes == nil || o.Images == nil || o.Tokens == nil || o.Logs == nil || o.Volumes == nil || o.Live == nil || o.Recorder == nil || o.Clock == nil || !o.DNS.IsValid() {
+		return errors.New("set up the runner: an option is missing")
+	}
+	return nil
+}
+
+// Node has the Pods of a plane.
+type Node struct {
+	Options
+
+	ctx     context.Context // of all Pods
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu        sync.Mutex // guards what follows
+	queue     workqueue.TypedRateLimitingInterface[reconcile.Request]
+	pods      map[types.UID]*life
+	addresses map[netip.Addr]*life
+	last      netip.Addr
+	closed    bool
+}
+
+// NewNode makes one without Pods.
+func NewNode(o Options) (*Node, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Node{
+		Options: o, ctx: ctx, cancel: cancel,
+		pods: map[types.UID]*life{}, addresses: map[netip.Addr]*life{}, last: podRange.Addr().Next(), // .1 is left for a gateway
+	}, nil
+}
+
+// Start runs until ctx ends, and then ends all Pods. It is a Runnable of the
+// manager.
+func (n *Node) Start(ctx context.Context) error {
+	<-ctx.Done()
+	n.mu.Lock()
+	n.closed = true
+	all := make([]*life, 0, len(n.pods))
+	for _, l := range n.pods {
+		all = append(all, l)
+	}
+	n.mu.Unlock()
+	for _, l := range all {
+		l.stop(min(stopTimeout, l.grace()))
+	}
+	stopped := make(chan struct{})
+	n.running.Go(func() {
+		for _, l := range all {
+			<-l.ended
+		}
+		close(stopped)
+	})
+	timer := n.Clock.NewTimer(stopTimeout + time.Second)
+	defer timer.Stop()
+	select {
+	case <-stopped:
+	case <-timer.C():
+	}
+	n.cancel()
+	n.running.Wait()
+	return nil
+}
+
+// waker lets the node wake its controller.
+type waker struct{ n *Node }
+
+// Start implements source.Source.
+func (w waker) Start(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	w.n.mu.Lock()
+	defer w.n.mu.Unlock()
+	w.n.queue = q
+	return nil
+}
+
+func (n *Node) wake(key client.ObjectKey) {
+	n.mu.Lock()
+	q := n.queue
+	n.mu.Unlock()
+	if q != nil {
+		q.Add(reconcile.Request{NamespacedName: key})
+	}
+}
+
+// refreshing is the queue of a watch of objects that Pods name: their volumes are
+// looked at before the Pod is.
+type refreshing struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+	n *Node
+}
+
+// Add implements workqueue.TypedInterface.
+func (r refreshing) Add(req reconcile.Request) {
+	if l := r.n.named(req.NamespacedName); l != nil {
+		l.poke()
+	}
+	r.TypedRateLimitingInterface.Add(req)
+}
+
+// Objects is a watch of objects that Pods name.
+type Objects interface {
+	Start(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error
+	Follow(obj client.ObjectKey, named ...client.ObjectKey)
+}
+
+type objects struct {
+	Objects
+	n *Node
+}
+
+// Start implements source.Source.
+func (o objects) Start(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	return o.Objects.Start(ctx, refreshing{q, o.n})
+}
+
+func (n *Node) life(uid types.UID) *life {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.pods[uid]
+}
+
+// named is the latest Pod of a name, nil if there is none.
+func (n *Node) named(key client.ObjectKey) *life {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, l := range n.pods {
+		if l.key == key {
+			return l
+		}
+	}
+	return nil
+}
+
+// take begins to run a Pod, which has an address from now on.
+func (n *Node) take(pod *corev1.Pod) (*life, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil, errors.New("the plane ends")
+	}
+	address, err := n.free()
+	if err != nil {
+		return nil, err
+	}
+	l := newLife(n, pod, address)
+	n.pods[pod.UID], n.addresses[address] = l, l
+	n.running.Go(func() { l.run(n.ctx) })
+	return l, nil
+}
+
+// free is the next address that nobody has: one that was given back is not given
+// out at once, since others may still know it.
+func (n *Node) free() (netip.Addr, error) {
+	for range 1 << (32 - podRange.Bits()) {
+		if n.last = n.last.Next(); !podRange.Contains(n.last) {
+			n.last = podRange.Addr().Next().Next()
+		}
+		if n.addresses[n.last] == nil {
+			return n.last, nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("all addresses of %s are taken: delete Pods", podRange)
+}
+
+// forget lets go of a Pod that has ended.
+func (n *Node) forget(l *life) error {
+	n.mu.Lock()
+	delete(n.pods, l.uid)
+	delete(n.addresses, l.address)
+	n.mu.Unlock()
+	return errors.Join(n.Logs.Remove(l.name), n.Volumes.Remove(l.name))
+}
+
+// Dial connects to a port of the Pod with an address.
+func (n *Node) Dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+	n.mu.Lock()
+	l := n.addresses[to.Addr()]
+	n.mu.Unlock()
+	if l == nil {
+		return nil, fmt.Errorf("no Pod has the address %s", to.Addr())
+	}
+	return l.dial(ctx, int(to.Port()))
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runner
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/capstan-dev/capstan/internal/pure/podspec"
+	"github.com/capstan-dev/capstan/internal/pure/podstatus"
+)
+
+// maxAnswer is how much of an answer is read, and told if it is a bad one.
+const maxAnswer = 1 << 10
+
+// probe asks a container's probes, until ctx ends with it.
+func (l *life) probe(ctx context.Context, c podspec.Container, p *prepared, up func()) {
+	if c.StartupProbe != nil {
+		passed := false
+		l.ask(ctx, c, "Startup", c.StartupProbe, func(v podstatus.Verdict) bool {
+			passed = v == podstatus.Passed
+			return v == podstatus.Undecided
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		if !passed {
+			l.unhealthy(ctx, c, p, "startup")
+			return
+		}
+		l.change(c.Name, func(r *run) { r.Up = true })
+	}
+	up()
+	var probes sync.WaitGroup
+	if c.ReadinessProbe != nil {
+		probes.Go(func() {
+			l.ask(ctx, c, "Readiness", c.ReadinessProbe, func(v podstatus.Verdict) bool {
+				l.mu.Lock()
+				same := l.containers[c.Name].Ready == (v == podstatus.Passed)
+				l.mu.Unlock()
+				if v != podstatus.Undecided && !same {
+					l.change(c.Name, func(r *run) { r.Ready = v == podstatus.Passed })
+				}
+				return true
+			})
+		})
+	}
+	if c.LivenessProbe != nil {
+		probes.Go(func() {
+			l.ask(ctx, c, "Liveness", c.LivenessProbe, func(v podstatus.Verdict) bool { return v != podstatus.Failed })
+			if ctx.Err() == nil {
+				l.unhealthy(ctx, c, p, "liveness")
+			}
+		})
+	}
+	probes.Wait()
+}
+
+func (l *life) unhealthy(ctx context.Context, c podspec.Container, p *prepared, probe string) {
+	l.event(corev1.EventTypeNormal, "Killing", "Killing", "Container %s failed %s probe, will be restarted", c.Name, probe)
+	l.kill(ctx, c, p)
+}
+
+// ask asks one probe again and again, until told says that it is enough.
+func (l *life) ask(ctx context.Context, c podspec.Container, name string, p *corev1.Probe, told func(podstatus.Verdict) bool) {
+	timing, answers := podstatus.TimingOf(p), podstatus.NewProbe(p)
+	wait := timing.Delay
+	for {
+		if wait > 0 && !l.pause(ctx, wait, nil) {
+			return
+		}
+		err := l.answer(ctx, c, p.ProbeHandler, timing.Timeout)
+		if ctx.Err() != nil || l.stopping() {
+			return
+		}
+		if err != nil {
+			l.event(corev1.EventTypeWarning, "Unhealthy", "Probing", "%s probe of container %s failed: %v", name, c.Name, err)
+		}
+		if !told(answers.Answer(err == nil)) {
+			return
+		}
+		wait = timing.Period
+	}
+}
+
+// answer asks once.
+func (l *life) answer(ctx context.Context, c podspec.Container, h corev1.ProbeHandler, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	switch {
+	case h.HTTPGet != nil:
+		return l.get(ctx, c, h.HTTPGet)
+	case h.TCPSocket != nil:
+		port, err := podspec.Port(c.Container, h.TCPSocket.Port)
+		if err != nil {
+			return err
+		}
+		conn, err := l.dial(ctx, port)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	case h.Exec != nil:
+		return l.exec(ctx, c.Name, h.Exec.Command)
+	case h.GRPC != nil:
+		return l.health(ctx, h.GRPC)
+	}
+	return nil // the API server lets none be
+}
+
+// exec runs a command in a container, which has to return 0.
+func (l *life) exec(ctx context.Context, container string, command []string) error {
+	l.mu.Lock()
+	sandbox := l.sandbox
+	l.mu.Unlock()
+	var said bounded
+	code, err := sandbox.Exec(ctx, container, command, Streams{Stdout: &said, Stderr: &said})
+	if err != nil {
+		return fmt.Errorf("run %q: %w", command, err)
+	}
+	if code != 0 {
+		return fmt.Errorf("%q returned %d: %s", command, code, strings.TrimSpace(said.String()))
+	}
+	return nil
+}
+
+// bounded keeps the beginning of what is written to it.
+type bounded struct {
+	mu sync.Mutex // guards b
+	b  bytes.Buffer
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.b.Write(p[:min(len(p), maxAnswer-b.b.Len())])
+	return len(p), nil
+}
+
+func (b *bounded) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// get asks by HTTP, whoever vouches for the certificate: the Pod is known by where
+// it is dialled.
+func (l *life) get(ctx context.Context, c podspec.Container, h *corev1.HTTPGetAction) error {
+	port, err := podspec.Port(c.Container, h.Port)
+	if err != nil {
+		return err
+	}
+	at, err := url.Parse(h.Path)
+	if err != nil {
+		return fmt.Errorf("path %q: %w", h.Path, err)
+	}
+	at.Scheme, at.Host = "http", net.JoinHostPort(l.address.String(), strconv.Itoa(port))
+	if h.Scheme == corev1.URISchemeHTTPS {
+		at.Scheme = "https"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("User-Agent", "kube-probe/capstan")
+	for _, header := range h.HTTPHeaders {
+		if strings.EqualFold(header.Name, "Host") {
+			req.Host = header.Value
+			continue
+		}
+		req.Header.Add(header.Name, header.Value)
+	}
+	transport := &http.Transport{
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return l.dial(ctx, port) },
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
+		DisableKeepAlives: true,
+	}
+	asker := http.Client{Transport: transport, CheckRedirect: func(to *http.Request, _ []*http.Request) error {
+		if to.URL.Hostname() != l.address.String() {
+			return http.ErrUseLastResponse // elsewhere is not for a probe to go
+		}
+		return nil
+	}}
+	answer, err := asker.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }() // what was to be read is
+	body, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if answer.StatusCode < 200 || answer.StatusCode >= 400 {
+		return fmt.Errorf("HTTP probe failed with statuscode: %d: %s", answer.StatusCode, strings.TrimSpace(string(body)))
+	}
+	return nil
+}
+
+// health asks by gRPC's protocol for it.
+func (l *life) health(ctx context.Context, h *corev1.GRPCAction) error {
+	conn, err := grpc.NewClient("passthrough:///pod", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.dial(ctx, int(h.Port)) }))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // it is of no more use
+	ask := &grpc_health_v1.HealthCheckRequest{}
+	if h.Service != nil {
+		ask.Service = *h.Service
+	}
+	answer, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, ask)
+	if err != nil {
+		return err
+	}
+	if answer.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+		return fmt.Errorf("service %q is %s", ask.Service, answer.Status)
+	}
+	return nil
+}
+
+// hook runs what a container asks for after its start or before its end.
+func (l *life) hook(ctx context.Context, c podspec.Container, h *corev1.LifecycleHandler) error {
+	switch {
+	case h.Exec != nil:
+		return l.exec(ctx, c.Name, h.Exec.Command)
+	case h.HTTPGet != nil:
+		action := *h.HTTPGet
+		if action.Port == (intstr.IntOrString{}) {
+			action.Port = intstr.FromInt32(80)
+		}
+		return l.get(ctx, c, &action)
+	case h.Sleep != nil:
+		timer := l.node.Clock.NewTimer(time.Duration(h.Sleep.Seconds) * time.Second)
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// preStop runs the hooks of containers that are to end, for as long as they may
+// take, which is taken off what is left for them after it.
+func (l *life) preStop(ctx context.Context) {
+	began := l.node.Clock.Now()
+	l.mu.Lock()
+	var hooks []podspec.Container
+	for _, r := range l.containers {
+		if r.process != nil && r.spec.Lifecycle != nil && r.spec.Lifecycle.PreStop != nil {
+			hooks = append(hooks, r.spec)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.graceful)
+	l.mu.Unlock()
+	defer cancel()
+	var running sync.WaitGroup
+	for _, c := range hooks {
+		running.Go(func() {
+			if err := l.hook(ctx, c, c.Lifecycle.PreStop); err != nil {
+				l.event(corev1.EventTypeWarning, "FailedPreStopHook", "Killing", "container %s: %v", c.Name, err)
+			}
+		})
+	}
+	running.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// As elsewhere, two seconds are left to end in after a hook that took it all.
+	l.graceful = max(l.graceful-l.node.Clock.Since(began), min(l.graceful, 2*time.Second))
+}
