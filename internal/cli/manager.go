@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -24,6 +27,8 @@ import (
 type managerOptions struct {
 	kubeconfig string
 	install    bool
+	inventory  bool
+	service    string
 	manager    manager.Options
 }
 
@@ -59,6 +64,7 @@ kept up to date at start.`,
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the management cluster (default: $KUBECONFIG, then the pod's service account)")
 	f.BoolVar(&o.install, "install", true, "install the CRDs and roles, and keep them and the inventory up to date, at start")
+	f.BoolVar(&o.inventory, "inventory", false, "note in the inventory of clusterctl what runs, as --install does too")
 	f.StringSliceVar(&o.manager.Providers, "providers", controllers.Providers(), "providers whose controllers run")
 	f.Var(&o.manager.FeatureGates, "feature-gates", features.Usage)
 	f.Var(&o.manager.SkipMigration, "skip-crd-migration-phases", crdmigrator.Usage)
@@ -72,6 +78,8 @@ kept up to date at start.`,
 	f.BoolVar(&o.manager.InsecureDiagnostics, "insecure-diagnostics", false, "serve metrics and profiles in the clear and without authentication on any address")
 	f.StringVar(&o.manager.Webhooks.Listen, "webhook-address", "", "host:port to serve webhooks on (default: none)")
 	f.StringVar(&o.manager.Webhooks.Host, "webhook-host", "", "name or address by which the API server reaches the webhooks (default: the host of --webhook-address)")
+	f.StringVar(&o.service, "webhook-service", "", "NAMESPACE/NAME of the Service by which the API server reaches the webhooks of all replicas at port 443, instead of --webhook-host; with --install=false")
+	f.StringVar(&o.manager.Webhooks.CertDir, "webhook-cert-dir", "", "folder with tls.crt and tls.key for the webhooks, read again when they change, of who says also whom the API server trusts (default: the manager does both)")
 	f.StringVar(&o.manager.SimulatedDir, "simulated-dir", "", "where simulated machines keep their state (default: a temporary directory)")
 	f.StringVar(&o.manager.ContainersDir, "containers-dir", "", "where container machines and node images are kept, which needs root on a Linux host (default: none run)")
 	f.StringVar(&o.manager.ExtensionClientCertFile, "runtime-extension-client-cert-file", "", "client certificate for runtime extensions; read again when it changes")
@@ -82,6 +90,9 @@ kept up to date at start.`,
 }
 
 func runManager(ctx context.Context, env *Env, o managerOptions) error {
+	if err := o.byService(); err != nil {
+		return err
+	}
 	cfg, err := managerConfig(env, o.kubeconfig)
 	if err != nil {
 		return err
@@ -103,6 +114,23 @@ func runManager(ctx context.Context, env *Env, o managerOptions) error {
 	return errors.Join(o.run(ctx, cfg, m), m.Close())
 }
 
+// byService reads the Service of the webhooks. The definitions that name it come with
+// it, in the manifests.
+func (o *managerOptions) byService() error {
+	if o.service == "" {
+		return nil
+	}
+	namespace, name, ok := strings.Cut(o.service, "/")
+	if !ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1035Label(name)) > 0 {
+		return command.Misuse(fmt.Errorf("--webhook-service %q: give it as NAMESPACE/NAME", o.service))
+	}
+	if o.install {
+		return command.Misuse(errors.New("--webhook-service needs --install=false: the definitions that name the Service come with the manifests that have it; see capstan generate manager"))
+	}
+	o.manager.Webhooks.Service = types.NamespacedName{Namespace: namespace, Name: name}
+	return nil
+}
+
 // run installs definitions when the webhooks answer that they may name, and
 // runs the controllers of what they define.
 func (o *managerOptions) run(ctx context.Context, cfg *rest.Config, m *manager.Manager) error {
@@ -110,6 +138,8 @@ func (o *managerOptions) run(ctx context.Context, cfg *rest.Config, m *manager.M
 		if err := install.Install(ctx, cfg, m.Conversion()); err != nil {
 			return err
 		}
+	}
+	if o.install || o.inventory {
 		if err := install.Inventory(ctx, cfg, o.manager.Providers); err != nil {
 			return err
 		}

@@ -139,7 +139,7 @@ func (o Options) complete() (Options, error) {
 			*address = "0" // controller-runtime's word for "do not listen"
 		}
 	}
-	return o, o.checkProfiles()
+	return o, errors.Join(o.checkProfiles(), o.Webhooks.complete())
 }
 
 // lease names what managers take turns by: those that run the same controllers
@@ -165,6 +165,7 @@ type Manager struct {
 	webhooks *webhookServer // nil if none are served
 	stack    lifecycle.Stack
 	ready    chan struct{}
+	serving  chan struct{} // closed while somebody else may lead
 }
 
 // New connects to the API server and opens what the options choose. When it
@@ -184,7 +185,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect the controllers to the API server: %w", err)
 	}
-	m := &Manager{mgr: filtered{Manager: mgr, watchFilter: o.WatchFilter}, options: o, ready: make(chan struct{})}
+	m := &Manager{mgr: filtered{Manager: mgr, watchFilter: o.WatchFilter}, options: o, ready: make(chan struct{}), serving: make(chan struct{})}
 	if err := m.open(ctx); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
@@ -242,12 +243,15 @@ func (m *Manager) Setup(ctx context.Context) error {
 		return err
 	}
 	if m.webhooks != nil {
-		if err := m.webhooks.register(ctx, m.options.Providers); err != nil {
+		if err := m.webhooks.tell(ctx); err != nil {
 			return err
 		}
 		if err := m.mgr.Add(m.webhooks); err != nil {
 			return err
 		}
+	}
+	if err := m.mgr.Add(standby{m}); err != nil {
+		return err
 	}
 	return m.mgr.Add(announcer{m})
 }
@@ -276,6 +280,21 @@ func (a announcer) NeedLeaderElection() bool { return a.m.options.Leads == nil }
 func (a announcer) Start(ctx context.Context) error {
 	if a.m.mgr.GetCache().WaitForCacheSync(ctx) {
 		close(a.m.ready)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// standby closes serving once a manager that may not lead yet answers for its
+// webhooks: they ask the API server, or caches that are full.
+type standby struct{ m *Manager }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (standby) NeedLeaderElection() bool { return false }
+
+func (s standby) Start(ctx context.Context) error {
+	if s.m.options.LeaderElection && s.m.mgr.GetCache().WaitForCacheSync(ctx) {
+		close(s.m.serving)
 	}
 	<-ctx.Done()
 	return nil
@@ -319,7 +338,8 @@ func managerOptions(o Options) (ctrlmanager.Options, error) {
 		HealthProbeBindAddress:        o.HealthAddress,
 		PprofBindAddress:              o.PprofAddress,
 		GracefulShutdownTimeout:       new(lifecycle.StopTimeout / 2), // the rest is for what it works on
-		Controller:                    config.Controller{SkipNameValidation: new(true)},
+		// Who may have to take over fills its caches before.
+		Controller: config.Controller{SkipNameValidation: new(true), EnableWarmup: new(o.LeaderElection)},
 		Cache: cache.Options{
 			DefaultTransform: withoutStatusFields,
 			// Only what belongs to a Cluster: a management cluster may hold any
@@ -345,6 +365,8 @@ func managerOptions(o Options) (ctrlmanager.Options, error) {
 func (m *Manager) readyz(_ *http.Request) error {
 	select {
 	case <-m.ready:
+		return nil
+	case <-m.serving:
 		return nil
 	default:
 		return errors.New("the caches are being filled")

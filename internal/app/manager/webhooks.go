@@ -6,19 +6,21 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -28,10 +30,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/conversions"
 	"github.com/capstan-dev/capstan/internal/app/install"
 	"github.com/capstan-dev/capstan/internal/app/webhooks"
-	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/conversion"
 	"github.com/capstan-dev/capstan/internal/kit/webhook"
-	"github.com/capstan-dev/capstan/manifests"
 )
 
 const (
@@ -40,13 +40,9 @@ const (
 	// ones do not overwrite each other's.
 	registration = "capstan-"
 
-	// webhookSecret holds, in Capstan's namespace, the authority that signs what
-	// the webhook servers of all replicas show; the API server trusts it alone.
-	webhookSecret = "capstan-webhook-ca"
-
-	// webhookRenewal is the age at which a server certificate is renewed:
-	// two thirds of its life.
-	webhookRenewal = certs.LeafValidity * 2 / 3
+	// webhookPeriod is how often each replica looks at the authority. It is short
+	// beside rotationDelay.
+	webhookPeriod = time.Hour
 
 	// webhookReadTimeout bounds the header of a request, so that nobody holds
 	// connections by sending nothing.
@@ -67,6 +63,23 @@ type Webhooks struct {
 	Host string
 	// Port is that by which it does; 0 means the one that they listen on.
 	Port int
+	// Service leads to all replicas at port 443, and takes the place of Host; the
+	// zero value is none.
+	Service types.NamespacedName
+	// CertDir holds tls.crt and tls.key of somebody who also says whom the API
+	// server trusts, and are read again when they change; "" has the manager do both.
+	CertDir string
+}
+
+// complete refuses what contradicts itself.
+func (w Webhooks) complete() error {
+	switch byService := w.Service != (types.NamespacedName{}); {
+	case w.Listen == "" && (byService || w.CertDir != ""):
+		return errors.New("webhooks have a Service or a folder of certificates, and are not served: say where to serve them with --webhook-address")
+	case byService && w.Host != "":
+		return errors.New("webhooks are reached by a host and by a Service: give one of --webhook-host and --webhook-service")
+	}
+	return nil
 }
 
 // webhookServer serves admission reviews over TLS. It is a manager Runnable
@@ -75,109 +88,89 @@ type webhookServer struct {
 	live     client.Client
 	hooks    map[string][]webhook.Webhook // by provider
 	listener net.Listener
-	port     int // by which it is reached, unless that is the listener's
-	certs    *servingCert
-	ended    chan error // receives why it serves no longer, and is closed then
+	cert     certificate
+	at       Webhooks // whose Host is set unless there is a Service
+
+	providers []string // that run here
+	converts  bool
+	config    *rest.Config
+	clock     clock.WithTicker
+	log       logr.Logger
+
+	ended chan error // receives why it serves no longer, and is closed then
+}
+
+// certificate is what the webhook server shows.
+type certificate interface {
+	// get returns the certificate for a connection.
+	get(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// bundle is whom the API server is to trust, in PEM; nil if others say so.
+	bundle() []byte
+	// refresh looks whether there is a newer authority, or should be.
+	refresh(context.Context) error
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (s *webhookServer) NeedLeaderElection() bool { return false }
 
 // Start implements manager.Runnable. It serves already: that it does not any
-// more ends the manager.
+// more ends the manager. Until then it looks after whom the API server trusts.
 func (s *webhookServer) Start(ctx context.Context) error {
-	select {
-	case err := <-s.ended:
-		return fmt.Errorf("serve webhooks: %w", err)
-	case <-ctx.Done():
+	tick := s.clock.NewTicker(webhookPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-s.ended:
+			return fmt.Errorf("serve webhooks: %w", err)
+		case <-ctx.Done():
+			return nil
+		case <-tick.C():
+			if err := s.refresh(ctx); err != nil {
+				s.log.Error(err, "Looking after the certificates of webhooks", "again", webhookPeriod)
+			}
+		}
+	}
+}
+
+// refresh takes over an authority that another replica has made, or makes the next
+// one when it is time, and tells the API server whom to trust.
+func (s *webhookServer) refresh(ctx context.Context) error {
+	if err := s.cert.refresh(ctx); err != nil {
+		return err
+	}
+	return s.tell(ctx)
+}
+
+// tell tells the API server where the webhooks of the providers are, and whom to
+// trust there, also of those that convert.
+func (s *webhookServer) tell(ctx context.Context) error {
+	if err := s.register(ctx, s.providers); err != nil {
+		return err
+	}
+	if s.at.Service == (types.NamespacedName{}) || !s.converts {
 		return nil
 	}
+	return install.Trust(ctx, s.config, s.at.Service, s.cert.bundle(), s.providers)
 }
 
 // clientConfig is how the API server reaches a path.
 func (s *webhookServer) clientConfig(path string) admissionregistrationv1.WebhookClientConfig {
+	client := admissionregistrationv1.WebhookClientConfig{CABundle: s.cert.bundle()}
+	if s.at.Service != (types.NamespacedName{}) {
+		client.Service = &admissionregistrationv1.ServiceReference{Namespace: s.at.Service.Namespace, Name: s.at.Service.Name, Path: &path, Port: new(int32(443))}
+		return client
+	}
 	_, port, _ := net.SplitHostPort(s.listener.Addr().String()) // it is an address by construction
-	if s.port != 0 {
-		port = strconv.Itoa(s.port)
+	if s.at.Port != 0 {
+		port = strconv.Itoa(s.at.Port)
 	}
-	at := "https://" + net.JoinHostPort(s.certs.host, port) + path
-	return admissionregistrationv1.WebhookClientConfig{URL: &at, CABundle: s.certs.authority.Cert}
-}
-
-// servingCert issues the server's certificate, and again before it ends.
-type servingCert struct {
-	authority certs.Pair
-	host      string
-	clock     clock.PassiveClock
-
-	mu      sync.Mutex // guards what follows
-	current *tls.Certificate
-	issued  time.Time
-}
-
-func (c *servingCert) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.clock.Now()
-	if c.current != nil && now.Sub(c.issued) < webhookRenewal {
-		return c.current, nil
-	}
-	leaf := certs.Leaf{CommonName: c.host, Server: true, Now: now}
-	if ip := net.ParseIP(c.host); ip != nil {
-		leaf.IPs = []net.IP{ip}
-	} else {
-		leaf.DNSNames = []string{c.host}
-	}
-	pair, err := c.authority.Issue(leaf)
-	if err != nil {
-		return nil, fmt.Errorf("issue the webhooks' certificate: %w", err)
-	}
-	cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
-	if err != nil {
-		return nil, fmt.Errorf("issue the webhooks' certificate: %w", err)
-	}
-	c.current, c.issued = &cert, now
-	return c.current, nil
-}
-
-// webhookAuthority reads the authority of all replicas, or makes it. Who is
-// second takes what the first one made.
-func webhookAuthority(ctx context.Context, c client.Client, now time.Time) (certs.Pair, error) {
-	key := client.ObjectKey{Namespace: manifests.Namespace, Name: webhookSecret}
-	secret := &corev1.Secret{}
-	err := c.Get(ctx, key, secret)
-	if err == nil {
-		return certs.FromSecret(secret, certs.CA)
-	}
-	if !apierrors.IsNotFound(err) {
-		return certs.Pair{}, fmt.Errorf("read the webhooks' authority: %w", err)
-	}
-	pair, err := certs.NewCA(certs.ECDSAP256, "capstan-webhooks", now, certs.CAValidity)
-	if err != nil {
-		return certs.Pair{}, fmt.Errorf("make the webhooks' authority: %w", err)
-	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: manifests.Namespace}}
-	if err := c.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
-		return certs.Pair{}, fmt.Errorf("create namespace %s: %w", manifests.Namespace, err)
-	}
-	secret = &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
-		Type:       corev1.SecretTypeTLS,
-		Data:       map[string][]byte{certs.CertKey: pair.Cert, certs.PrivateKeyKey: pair.Key},
-	}
-	err = c.Create(ctx, secret)
-	if apierrors.IsAlreadyExists(err) {
-		return webhookAuthority(ctx, c, now)
-	}
-	if err != nil {
-		return certs.Pair{}, fmt.Errorf("store the webhooks' authority: %w", err)
-	}
-	return pair, nil
+	client.URL = new("https://" + net.JoinHostPort(s.at.Host, port) + path)
+	return client
 }
 
 // openWebhooks serves the webhooks of the chosen providers, of which the API
 // server is yet to be told.
-func (m *Manager) openWebhooks(ctx context.Context, c clock.PassiveClock) error {
+func (m *Manager) openWebhooks(ctx context.Context, c clock.WithTicker) error {
 	o := m.options
 	if o.Webhooks.Listen == "" {
 		return nil
@@ -186,7 +179,12 @@ func (m *Manager) openWebhooks(ctx context.Context, c clock.PassiveClock) error 
 	if err != nil {
 		return err
 	}
-	authority, err := webhookAuthority(ctx, live, c.Now())
+	listens, _, _ := net.SplitHostPort(o.Webhooks.Listen) // listening has it checked
+	at := o.Webhooks
+	if at.Service == (types.NamespacedName{}) {
+		at.Host = cmp.Or(at.Host, listens)
+	}
+	cert, err := at.certificate(ctx, live, c)
 	if err != nil {
 		return err
 	}
@@ -194,10 +192,9 @@ func (m *Manager) openWebhooks(ctx context.Context, c clock.PassiveClock) error 
 	if err != nil {
 		return err
 	}
-	listens, _, _ := net.SplitHostPort(o.Webhooks.Listen) // Listen has checked it
 	s := &webhookServer{
-		live: live, hooks: map[string][]webhook.Webhook{}, listener: listener, port: o.Webhooks.Port, ended: make(chan error, 1),
-		certs: &servingCert{authority: authority, host: cmp.Or(o.Webhooks.Host, listens), clock: c},
+		live: live, hooks: map[string][]webhook.Webhook{}, listener: listener, ended: make(chan error, 1),
+		cert: cert, at: at, providers: o.Providers, converts: o.Conversion, config: m.mgr.GetConfig(), clock: c, log: o.Log.WithName("webhooks"),
 	}
 	var all []webhook.Webhook
 	for _, provider := range o.Providers {
@@ -220,7 +217,7 @@ func (m *Manager) openWebhooks(ctx context.Context, c clock.PassiveClock) error 
 		Handler:           mux,
 		Protocols:         &protocols,
 		ReadHeaderTimeout: webhookReadTimeout,
-		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certs.get},
+		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.cert.get},
 	}
 	go func() {
 		defer close(s.ended)
@@ -258,6 +255,9 @@ func (m *Manager) Conversion() install.Conversion {
 		return install.Conversion{}
 	}
 	at := m.webhooks.clientConfig(conversion.Path)
+	if at.URL == nil {
+		return install.Conversion{} // definitions that name a Service come with it
+	}
 	return install.Conversion{URL: *at.URL, CABundle: at.CABundle, Providers: m.options.Providers}
 }
 
@@ -313,9 +313,12 @@ func ignoreUnknown(err error) error {
 	return err
 }
 
-// addressOf is the host and port at which a webhook is reached; "" if that is
-// by a Service, which has ports of its own.
+// addressOf is where a webhook is reached: a host and port, or the namespace and
+// name of a Service.
 func addressOf(c admissionregistrationv1.WebhookClientConfig) string {
+	if c.Service != nil {
+		return c.Service.Namespace + "/" + c.Service.Name
+	}
 	if c.URL == nil {
 		return ""
 	}
@@ -338,24 +341,60 @@ func (s *webhookServer) register(ctx context.Context, providers []string) error 
 			}
 			continue
 		}
-		mutating, validating := webhook.Configurations(registration+provider, s.hooks[provider], s.clientConfig)
-		liveMutating, liveValidating := mutating.DeepCopy(), validating.DeepCopy()
-		_, err := controllerutil.CreateOrUpdate(ctx, s.live, liveMutating, func() error {
-			liveMutating.Webhooks = mutating.Webhooks
-			return nil
+		// Replicas that start together write the same.
+		err := retry.OnError(retry.DefaultBackoff, func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }, func() error {
+			return s.write(ctx, provider)
 		})
 		if err != nil {
-			return fmt.Errorf("register defaulting webhooks: %w", err)
-		}
-		_, err = controllerutil.CreateOrUpdate(ctx, s.live, liveValidating, func() error {
-			liveValidating.Webhooks = validating.Webhooks
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("register validating webhooks: %w", err)
+			return err
 		}
 	}
 	return nil
+}
+
+// write brings the configurations of one provider up to date. Whom others have the
+// API server trust stays.
+func (s *webhookServer) write(ctx context.Context, provider string) error {
+	mutating, validating := webhook.Configurations(registration+provider, s.hooks[provider], s.clientConfig)
+	liveMutating, liveValidating := mutating.DeepCopy(), validating.DeepCopy()
+	ours := s.cert.bundle()
+	_, err := controllerutil.CreateOrUpdate(ctx, s.live, liveMutating, func() error {
+		trusted := map[string][]byte{}
+		for _, w := range liveMutating.Webhooks {
+			trusted[w.Name] = w.ClientConfig.CABundle
+		}
+		for i := range mutating.Webhooks {
+			mutating.Webhooks[i].ClientConfig.CABundle = whom(ours, trusted[mutating.Webhooks[i].Name])
+		}
+		liveMutating.Webhooks = mutating.Webhooks
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("register defaulting webhooks: %w", err)
+	}
+	_, err = controllerutil.CreateOrUpdate(ctx, s.live, liveValidating, func() error {
+		trusted := map[string][]byte{}
+		for _, w := range liveValidating.Webhooks {
+			trusted[w.Name] = w.ClientConfig.CABundle
+		}
+		for i := range validating.Webhooks {
+			validating.Webhooks[i].ClientConfig.CABundle = whom(ours, trusted[validating.Webhooks[i].Name])
+		}
+		liveValidating.Webhooks = validating.Webhooks
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("register validating webhooks: %w", err)
+	}
+	return nil
+}
+
+// whom the API server is to trust: what the manager says, or else what others say.
+func whom(ours, theirs []byte) []byte {
+	if ours != nil {
+		return ours
+	}
+	return theirs
 }
 
 // withdraw deletes the configurations of that name whose webhooks are reached

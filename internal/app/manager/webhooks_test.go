@@ -168,7 +168,7 @@ func serving(t *testing.T, c client.Client) (*webhookServer, string) {
 		t.Fatal(err)
 	}
 	listener, port := listen(t)
-	s := &webhookServer{live: c, listener: listener, certs: &servingCert{authority: authority, host: "127.0.0.1", clock: clock.RealClock{}}}
+	s := &webhookServer{live: c, listener: listener, at: Webhooks{Host: "127.0.0.1"}, cert: &servingCert{authority: authority, host: "127.0.0.1", clock: clock.RealClock{}}}
 	s.hooks = map[string][]webhook.Webhook{controllers.Core: webhooks.Of(webhooks.Clients{Live: c, Cache: c}, host.Backends{}, features.Gates{}, controllers.Core)}
 	return s, "https://127.0.0.1:" + port
 }
