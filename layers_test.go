@@ -17,7 +17,7 @@ const module = "github.com/capstan-dev/capstan/"
 // make a build pass; move the code.
 var layers = []layer{
 	{name: "api", dirs: []string{"api/"}, may: []string{"api"}},
-	{name: "leaf", dirs: []string{"contract", "conditions", "extension", "manifests", "internal/kit/"}, may: []string{"api", "leaf"}},
+	{name: "leaf", dirs: []string{"contract", "conditions", "extension", "manifests", "charts", "internal/kit/"}, may: []string{"api", "leaf"}},
 	{name: "pure", dirs: []string{"internal/pure/", "clusterctl/tree", "clusterctl/move/plan"}, may: []string{"api", "leaf", "pure"}, pure: true},
 	{name: "access", dirs: []string{"internal/access/", "internal/mgmtplane"}, may: []string{"api", "leaf", "pure", "access"}},
 	{name: "simulated", dirs: []string{"internal/simulated", "simulated"}, may: []string{"api", "leaf", "pure", "access", "simulated"}},

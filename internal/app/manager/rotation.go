@@ -46,7 +46,9 @@ func authorityOf(s *corev1.Secret) (a authority, err error) {
 			return a, fmt.Errorf("secret %s/%s: %s: %w; remove it and %s to have others made", s.Namespace, s.Name, nextCertKey, err, nextKeyKey)
 		}
 	}
-	a.trusted = s.Data[corev1.ServiceAccountRootCAKey]
+	if a.trusted = s.Data[corev1.ServiceAccountRootCAKey]; a.trusted == nil {
+		a.trusted = a.signer.Cert // as the first releases have written it
+	}
 	return a, nil
 }
 

@@ -21,7 +21,7 @@ func New(env *command.Env) *cobra.Command {
 		Use:   "generate",
 		Short: "Print objects made from templates",
 	}
-	cmd.AddCommand(newCluster(env), newProvider(env), newYAML(env))
+	cmd.AddCommand(newCluster(env), newManager(env), newProvider(env), newYAML(env))
 	return cmd
 }
 

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chart
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/manifests"
+)
+
+// all are values of which each is another than that of the chart.
+var all = map[string]any{
+	"image":            map[string]any{"repository": "registry.example.com:5000/m", "digest": "sha256:" + strings.Repeat("0", 64)},
+	"imagePullSecrets": []any{map[string]any{"name": "pull"}},
+	"replicas":         3, "providers": []any{"core", "kubeadm", "local"}, "featureGates": "MachinePool=false", "watchNamespace": "ns", "watchFilter": "a",
+	"verbosity": 4, "extraArgs": []any{"--tracing-endpoint=a:4317"}, "resources": map[string]any{"limits": map[string]any{"memory": "2Gi"}},
+	"priorityClassName": "system-node-critical", "nodeSelector": map[string]any{"a": "b"}, "tolerations": []any{map[string]any{"operator": "Exists"}},
+	"affinity": map[string]any{"nodeAffinity": map[string]any{}}, "createNamespace": true, "podDisruptionBudget": false, "networkPolicy": false, "certManager": true,
+}
+
+func files(t *testing.T) map[string][]byte {
+	t.Helper()
+	files, err := Files("v1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func render(t *testing.T, values map[string]any) []*unstructured.Unstructured {
+	t.Helper()
+	objects, err := Render(files(t), Release{Name: "capstan", Namespace: "elsewhere"}, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+func TestTheSameValuesGiveTheSameText(t *testing.T) {
+	t.Parallel()
+	var first []byte
+	for range 5 {
+		text, err := YAML(render(t, all))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = text
+		}
+		if !bytes.Equal(first, text) {
+			t.Fatal("rendered twice, they differ")
+		}
+	}
+	if strings.Contains(string(first), namespace) {
+		t.Errorf("%s is left in what is rendered", namespace)
+	}
+}
+
+func TestNothingOfTheManifestsIsLeftOut(t *testing.T) {
+	t.Parallel()
+	want, got := []string{}, []string{}
+	crds, err := manifests.CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, crd := range crds {
+		want = append(want, crd.Name)
+	}
+	roles, err := manifests.RBAC()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range roles {
+		want = append(want, role.Name)
+	}
+	want = append(want, "capstan-inventory", "capstan-metrics-reader", "capstan-core", "capstan-kubeadm", "capstan-core", "capstan-kubeadm")
+	for _, obj := range render(t, nil) {
+		if kind := obj.GetKind(); kind == "CustomResourceDefinition" || kind == "ClusterRole" || strings.HasSuffix(kind, "WebhookConfiguration") {
+			got = append(got, obj.GetName())
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("definitions, roles and registrations (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatValuesChange(t *testing.T) {
+	t.Parallel()
+	texts := func(values map[string]any) map[string]string {
+		found := map[string]string{}
+		for _, obj := range render(t, values) {
+			text, err := yaml.Marshal(obj.Object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found[obj.GetKind()+"/"+obj.GetName()] = string(text)
+		}
+		return found
+	}
+	const deployment = "Deployment/capstan-manager"
+	tests := map[string]struct {
+		values   map[string]any
+		in       string
+		has, not string // in the object; "" for has means that there is no such object
+	}{
+		"the image of the release":         {nil, deployment, "image: capstan-manager:v1.2.3\n", "digest"},
+		"an image with a digest":           {all, deployment, "image: registry.example.com:5000/m@sha256:000", "v1.2.3"},
+		"no namespace by default":          {nil, "Namespace/elsewhere", "", ""},
+		"a namespace on request":           {all, "Namespace/elsewhere", "pod-security.kubernetes.io/enforce: restricted", ""},
+		"a budget of several replicas":     {nil, "PodDisruptionBudget/capstan-manager", "minAvailable: 1", ""},
+		"no budget of one replica":         {map[string]any{"replicas": 1}, "PodDisruptionBudget/capstan-manager", "", ""},
+		"no network policy if not wanted":  {all, "NetworkPolicy/capstan-manager", "", ""},
+		"webhooks of the providers":        {nil, "ValidatingWebhookConfiguration/capstan-local", "", ""},
+		"webhooks by the Service":          {nil, "ValidatingWebhookConfiguration/capstan-core", "namespace: elsewhere", "cert-manager"},
+		"conversion by the Service":        {nil, "CustomResourceDefinition/clusters.cluster.x-k8s.io", "namespace: elsewhere", "cert-manager"},
+		"definitions stay":                 {nil, "CustomResourceDefinition/clusters.cluster.x-k8s.io", "helm.sh/resource-policy: keep", ""},
+		"cert-manager in the webhooks":     {all, "MutatingWebhookConfiguration/capstan-core", "cert-manager.io/inject-ca-from: elsewhere/capstan-webhooks", ""},
+		"cert-manager in the definitions":  {all, "CustomResourceDefinition/clusters.cluster.x-k8s.io", "cert-manager.io/inject-ca-from: elsewhere/capstan-webhooks", ""},
+		"cert-manager's folder is mounted": {all, deployment, "--webhook-cert-dir=/certificates", ""},
+		"more flags":                       {all, deployment, "--tracing-endpoint=a:4317", ""},
+		"the aggregated role has no rules": {nil, "ClusterRole/capstan-manager", "aggregationRule", "rules:"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, there := texts(tc.values)[tc.in]
+			if there != (tc.has != "") || !strings.Contains(text, tc.has) || tc.not != "" && strings.Contains(text, tc.not) {
+				t.Errorf("%s: want %q and not %q in:\n%.3000s", tc.in, tc.has, tc.not, text)
+			}
+		})
+	}
+}
+
+func TestValuesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		values map[string]any
+		want   string
+	}{
+		"one that the chart does not have": {map[string]any{"replica": 3}, "value replica: the chart has no such value"},
+		"one inside another":               {map[string]any{"image": map[string]any{"name": "a"}}, "value image.name: the chart has no such value: choose among digest, pullPolicy"},
+		"a provider that is not known":     {map[string]any{"providers": []any{"aws"}}, `provider "aws" is not known`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := Render(files(t), Release{Namespace: "a"}, tc.values); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestTheSourceOfTheChartSaysHowToGetTheWhole(t *testing.T) {
+	t.Parallel()
+	source := files(t)
+	for name := range source {
+		if strings.HasPrefix(name, "files/") {
+			delete(source, name)
+		}
+	}
+	if _, err := Render(source, Release{Namespace: "a"}, nil); err == nil || !strings.Contains(err.Error(), "--write-chart") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestEveryProviderHasItsWebhooksInTheChart(t *testing.T) {
+	t.Parallel()
+	for _, provider := range controllers.Providers() {
+		if text := string(files(t)["files/webhooks/"+provider+".yaml"]); !strings.Contains(text, "name: capstan-"+provider) {
+			t.Errorf("%s has none", provider)
+		}
+	}
+}
+
+func TestAFolderThatIsNotEmptyIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := Write(dir, map[string][]byte{"a/b": []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(dir, map[string][]byte{"c": nil}); err == nil || !strings.Contains(err.Error(), "not empty") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestHelmMakesTheSameObjects needs the program helm, which CAPSTAN_HELM names: its
+// library would be most of what this module requires.
+func TestHelmMakesTheSameObjects(t *testing.T) {
+	helm := os.Getenv("CAPSTAN_HELM")
+	if helm == "" {
+		t.Skip("CAPSTAN_HELM names no helm")
+	}
+	dir := filepath.Join(t.TempDir(), "capstan")
+	if err := Write(dir, files(t)); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), helm, "lint", "--strict", dir).CombinedOutput(); err != nil {
+		t.Errorf("helm lint: %v\n%s", err, out)
+	}
+	for name, values := range map[string]map[string]any{"the values of the chart": nil, "other values": all} {
+		text, err := yaml.Marshal(values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "values.yaml")
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.CommandContext(t.Context(), helm, "template", "capstan", dir, "--namespace=elsewhere", "--values="+file).Output()
+		if err != nil {
+			t.Fatalf("%s: helm template: %v", name, err)
+		}
+		theirs, err := split(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(byName(render(t, values)), byName(theirs)); diff != "" {
+			t.Errorf("%s (-ours +helm's):\n%.3000s", name, diff)
+		}
+	}
+}
+
+func byName(objects []*unstructured.Unstructured) map[string]any {
+	named := map[string]any{}
+	for _, obj := range objects {
+		named[obj.GetKind()+"/"+obj.GetName()] = obj.Object
+	}
+	return named
+}
+
+// TestTheReadmeTellsOfAllValues holds README.md of the chart against its values;
+// UPDATE_GOLDEN=1 writes it.
+func TestTheReadmeTellsOfAllValues(t *testing.T) {
+	t.Parallel()
+	const path = "../../../charts/capstan/README.md"
+	want, err := Readme(files(t)["values.yaml"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(path, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("README.md (-want +got), run with UPDATE_GOLDEN=1:\n%s", diff)
+	}
+}
