@@ -4,11 +4,13 @@ package chart
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,13 +31,16 @@ var all = map[string]any{
 	"affinity": map[string]any{"nodeAffinity": map[string]any{}}, "createNamespace": true, "podDisruptionBudget": false, "networkPolicy": false, "certManager": true,
 }
 
+// made once: the files are many and large.
+var made = sync.OnceValues(func() (map[string][]byte, error) { return Files("v1.2.3") })
+
 func files(t *testing.T) map[string][]byte {
 	t.Helper()
-	files, err := Files("v1.2.3")
+	files, err := made()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return files
+	return maps.Clone(files)
 }
 
 func render(t *testing.T, values map[string]any) []*unstructured.Unstructured {
@@ -50,7 +55,7 @@ func render(t *testing.T, values map[string]any) []*unstructured.Unstructured {
 func TestTheSameValuesGiveTheSameText(t *testing.T) {
 	t.Parallel()
 	var first []byte
-	for range 5 {
+	for range 2 {
 		text, err := YAML(render(t, all))
 		if err != nil {
 			t.Fatal(err)
@@ -99,49 +104,53 @@ func TestNothingOfTheManifestsIsLeftOut(t *testing.T) {
 
 func TestWhatValuesChange(t *testing.T) {
 	t.Parallel()
-	texts := func(values map[string]any) map[string]string {
-		found := map[string]string{}
-		for _, obj := range render(t, values) {
-			text, err := yaml.Marshal(obj.Object)
-			if err != nil {
-				t.Fatal(err)
-			}
-			found[obj.GetKind()+"/"+obj.GetName()] = string(text)
-		}
-		return found
-	}
+	byDefault, changed, alone := texts(t, nil), texts(t, all), texts(t, map[string]any{"replicas": 1})
 	const deployment = "Deployment/capstan-manager"
 	tests := map[string]struct {
-		values   map[string]any
+		made     map[string]string
 		in       string
 		has, not string // in the object; "" for has means that there is no such object
 	}{
-		"the image of the release":         {nil, deployment, "image: capstan-manager:v1.2.3\n", "digest"},
-		"an image with a digest":           {all, deployment, "image: registry.example.com:5000/m@sha256:000", "v1.2.3"},
-		"no namespace by default":          {nil, "Namespace/elsewhere", "", ""},
-		"a namespace on request":           {all, "Namespace/elsewhere", "pod-security.kubernetes.io/enforce: restricted", ""},
-		"a budget of several replicas":     {nil, "PodDisruptionBudget/capstan-manager", "minAvailable: 1", ""},
-		"no budget of one replica":         {map[string]any{"replicas": 1}, "PodDisruptionBudget/capstan-manager", "", ""},
-		"no network policy if not wanted":  {all, "NetworkPolicy/capstan-manager", "", ""},
-		"webhooks of the providers":        {nil, "ValidatingWebhookConfiguration/capstan-local", "", ""},
-		"webhooks by the Service":          {nil, "ValidatingWebhookConfiguration/capstan-core", "namespace: elsewhere", "cert-manager"},
-		"conversion by the Service":        {nil, "CustomResourceDefinition/clusters.cluster.x-k8s.io", "namespace: elsewhere", "cert-manager"},
-		"definitions stay":                 {nil, "CustomResourceDefinition/clusters.cluster.x-k8s.io", "helm.sh/resource-policy: keep", ""},
-		"cert-manager in the webhooks":     {all, "MutatingWebhookConfiguration/capstan-core", "cert-manager.io/inject-ca-from: elsewhere/capstan-webhooks", ""},
-		"cert-manager in the definitions":  {all, "CustomResourceDefinition/clusters.cluster.x-k8s.io", "cert-manager.io/inject-ca-from: elsewhere/capstan-webhooks", ""},
-		"cert-manager's folder is mounted": {all, deployment, "--webhook-cert-dir=/certificates", ""},
-		"more flags":                       {all, deployment, "--tracing-endpoint=a:4317", ""},
-		"the aggregated role has no rules": {nil, "ClusterRole/capstan-manager", "aggregationRule", "rules:"},
+		"the image of the release":         {byDefault, deployment, "image: capstan-manager:v1.2.3\n", "digest"},
+		"an image with a digest":           {changed, deployment, "image: registry.example.com:5000/m@sha256:000", "v1.2.3"},
+		"no namespace by default":          {byDefault, "Namespace/elsewhere", "", ""},
+		"a namespace on request":           {changed, "Namespace/elsewhere", "pod-security.kubernetes.io/enforce: restricted", ""},
+		"a budget of several replicas":     {byDefault, "PodDisruptionBudget/capstan-manager", "minAvailable: 1", ""},
+		"no budget of one replica":         {alone, "PodDisruptionBudget/capstan-manager", "", ""},
+		"no network policy if not wanted":  {changed, "NetworkPolicy/capstan-manager", "", ""},
+		"webhooks of the providers":        {byDefault, "ValidatingWebhookConfiguration/capstan-local", "", ""},
+		"webhooks by the Service":          {byDefault, "ValidatingWebhookConfiguration/capstan-core", "namespace: elsewhere", "cert-manager"},
+		"conversion by the Service":        {byDefault, "CustomResourceDefinition/clusters.cluster.x-k8s.io", "namespace: elsewhere", "cert-manager"},
+		"definitions stay":                 {byDefault, "CustomResourceDefinition/clusters.cluster.x-k8s.io", "helm.sh/resource-policy: keep", ""},
+		"cert-manager in the webhooks":     {changed, "MutatingWebhookConfiguration/capstan-core", "cert-manager.io/inject-ca-from: elsewhere/capstan-webhooks", ""},
+		"cert-manager in the definitions":  {changed, "CustomResourceDefinition/clusters.cluster.x-k8s.io", "cert-manager.io/inject-ca-from: elsewhere/capstan-webhooks", ""},
+		"cert-manager's folder is mounted": {changed, deployment, "--webhook-cert-dir=/certificates", ""},
+		"more flags":                       {changed, deployment, "--tracing-endpoint=a:4317", ""},
+		"the aggregated role has no rules": {byDefault, "ClusterRole/capstan-manager", "aggregationRule", "rules:"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text, there := texts(tc.values)[tc.in]
+			text, there := tc.made[tc.in]
 			if there != (tc.has != "") || !strings.Contains(text, tc.has) || tc.not != "" && strings.Contains(text, tc.not) {
 				t.Errorf("%s: want %q and not %q in:\n%.3000s", tc.in, tc.has, tc.not, text)
 			}
 		})
 	}
+}
+
+// texts are the objects that values make, by kind and name.
+func texts(t *testing.T, values map[string]any) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, obj := range render(t, values) {
+		text, err := yaml.Marshal(obj.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[obj.GetKind()+"/"+obj.GetName()] = string(text)
+	}
+	return found
 }
 
 func TestValuesThatAreRefused(t *testing.T) {
@@ -219,7 +228,7 @@ func TestHelmMakesTheSameObjects(t *testing.T) {
 		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, err := exec.CommandContext(t.Context(), helm, "template", "capstan", dir, "--namespace=elsewhere", "--values="+file).Output()
+		out, err := exec.CommandContext(t.Context(), helm, "template", "capstan", dir, "--namespace=elsewhere", "--kube-version=1.36.0", "--values="+file).Output()
 		if err != nil {
 			t.Fatalf("%s: helm template: %v", name, err)
 		}
