@@ -18,8 +18,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Options say what is baked.
@@ -147,11 +145,8 @@ func start(program, config, log string) (*daemon, error) {
 	d := &daemon{log: log, ended: make(chan struct{}), cmd: exec.Command(program, "--config", config)}
 	d.cmd.Stdout, d.cmd.Stderr = out, out
 	d.cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:   unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC,
-		Unshareflags: unix.CLONE_NEWNS, // of both ways, the one that keeps its mounts from the host
-		Setpgid:      true,             // Ctrl-C is for us, who end it in order
-		Pdeathsig:    syscall.SIGKILL,  // it does not outlive us
+	if d.cmd.SysProcAttr, err = apart(); err != nil {
+		return nil, err
 	}
 	started := make(chan error)
 	go func() {

@@ -57,7 +57,7 @@ func copyOne(from, to string, kind fs.FileMode, linked bool) error {
 	case isWhiteout(&st):
 		err = unix.Mknod(to, unix.S_IFCHR, 0)
 	default:
-		err = fmt.Errorf("%s is a %s: only folders, files and links can be copied", from, kindOf(st.Mode))
+		err = fmt.Errorf("%s is a %s: only folders, files and links can be copied", from, kindOf(uint32(st.Mode)))
 	}
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func takeAttributes(from, to string, st *unix.Stat_t) error {
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		return nil // a link has neither permissions nor a time that anyone asks for
 	}
-	if err := unix.Chmod(to, st.Mode&0o7777); err != nil {
+	if err := unix.Chmod(to, uint32(st.Mode&0o7777)); err != nil {
 		return &fs.PathError{Op: "chmod", Path: to, Err: err}
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {

@@ -63,7 +63,7 @@ func describe(dir, path string, e fs.DirEntry) (string, error) {
 	case fs.ModeDir:
 	default:
 		if !isWhiteout(&st) {
-			return "", fmt.Errorf("%s is a %s: only folders, files and links can be kept", path, kindOf(st.Mode))
+			return "", fmt.Errorf("%s is a %s: only folders, files and links can be kept", path, kindOf(uint32(st.Mode)))
 		}
 	}
 	if err != nil {

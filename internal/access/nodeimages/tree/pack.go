@@ -73,7 +73,7 @@ func (p *packer) add(path string, e fs.DirEntry) error {
 	case isWhiteout(&st):
 		h.Typeflag = tar.TypeChar
 	default:
-		return fmt.Errorf("%s is a %s: only folders, files and links can be packed", path, kindOf(st.Mode))
+		return fmt.Errorf("%s is a %s: only folders, files and links can be packed", path, kindOf(uint32(st.Mode)))
 	}
 	attributes, err := attributesOf(path)
 	if err != nil {

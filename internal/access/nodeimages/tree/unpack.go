@@ -168,7 +168,7 @@ func (u *Unpacker) whiteout(name string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(unix.Mknodat(int(dir.Fd()), path.Base(name), unix.S_IFCHR, 0), dir.Close())
+	return errors.Join(makeWhiteout(dir, path.Base(name)), dir.Close())
 }
 
 func (u *Unpacker) own(name string, h *tar.Header) error {
