@@ -62,9 +62,6 @@ type Store struct {
 	now      func() time.Time
 }
 
-// Folder is the one of a plane's data directory that is its store.
-const Folder = "images"
-
 // The names in a Store.
 const (
 	indexFile = "images.json"

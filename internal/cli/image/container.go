@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/ociimages"
 	"github.com/capstan-dev/capstan/internal/access/ociimages/registry"
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
 type pullOptions struct {
@@ -88,7 +88,7 @@ func (o *options) openContainers(with ociimages.Options) (*ociimages.Store, erro
 	if o.dataDir == "" {
 		return nil, command.Misuse(errors.New("--data-dir is needed: neither XDG_DATA_HOME nor HOME says where container images are kept"))
 	}
-	return ociimages.Open(filepath.Join(o.dataDir, ociimages.Folder), with)
+	return ociimages.Open(datadir.Dir(o.dataDir).Images(), with)
 }
 
 func (o *options) importContainer(ctx context.Context, file string) error {

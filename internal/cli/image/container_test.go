@@ -94,7 +94,7 @@ func TestContainerImagesArePulled(t *testing.T) {
 	if _, err := l.run("pull", ref.String()); err != nil {
 		t.Fatal(err)
 	}
-	s, err := ociimages.Open(filepath.Join(l.dir, "plane", ociimages.Folder), ociimages.Options{})
+	s, err := ociimages.Open(filepath.Join(l.dir, "plane", "images"), ociimages.Options{})
 	l.must(err)
 	if i, err := s.Find("org/manager:v1"); err != nil || !slices.Equal(i.Names, []string{ref.String(), "docker.io/org/manager:v1"}) {
 		t.Errorf("got %v, %v", i.Names, err)

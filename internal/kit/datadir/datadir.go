@@ -34,6 +34,9 @@ func (d Dir) Etcd() string { return filepath.Join(string(d), "etcd") }
 // What they lead to belongs to the host.
 func (d Dir) Simulated() string { return filepath.Join(string(d), "simulated") }
 
+// Images is the folder of the images of containers that the plane runs.
+func (d Dir) Images() string { return filepath.Join(string(d), "images") }
+
 // Log is the file that receives the log of a plane.
 func (d Dir) Log() string { return filepath.Join(string(d), "capstan.log") }
 

@@ -92,11 +92,18 @@ func (r *Repository) explain(c *connection, err error) error {
 	if at, ok := errors.AsType[*url.Error](err); ok {
 		err = fmt.Errorf("%s: %w", hostOf(at.URL), at.Err)
 	}
-	if text := err.Error(); len(text) > maxText {
-		err = errors.New(short(text))
+	if len(err.Error()) > maxText {
+		err = &abridged{err}
 	}
 	return fmt.Errorf("ask %s for image %s: %w", c.host, r.image, err)
 }
+
+// abridged is an error of which less is said than it says.
+type abridged struct{ error }
+
+func (a *abridged) Error() string { return short(a.error.Error()) }
+
+func (a *abridged) Unwrap() error { return a.error }
 
 func hostOf(address string) string {
 	u, err := url.Parse(address)

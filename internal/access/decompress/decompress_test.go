@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package decompress
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+func gzipped(t *testing.T, text string) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	w := gzip.NewWriter(&buf)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func zstandard(t *testing.T, text string) []byte {
+	t.Helper()
+	w, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.EncodeAll([]byte(text), nil)
+}
+
+func TestCompressionIsToldByContent(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		from       []byte
+		compressed bool
+	}{
+		"none":      {[]byte("an archive"), false},
+		"gzip":      {gzipped(t, "an archive"), true},
+		"Zstandard": {zstandard(t, "an archive"), true},
+	} {
+		compressed, err := Compressed(bytes.NewReader(tc.from))
+		if compressed != tc.compressed || err != nil {
+			t.Errorf("%s: compressed %v, %v; want %v", name, compressed, err, tc.compressed)
+		}
+		r, err := Reader(bytes.NewReader(tc.from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(r); string(text) != "an archive" || err != nil {
+			t.Errorf("%s: got %q, %v", name, text, err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWhatIsCutIsAnError(t *testing.T) {
+	t.Parallel()
+	for name, from := range map[string][]byte{"nothing": nil, "three bytes": []byte("abc"), "gzip": gzipped(t, "an archive")[:15], "Zstandard": zstandard(t, "an archive")[:10]} {
+		r, err := Reader(bytes.NewReader(from))
+		if err == nil {
+			_, err = io.ReadAll(r)
+		}
+		if err == nil {
+			t.Errorf("%s: got no error", name)
+		}
+	}
+}
