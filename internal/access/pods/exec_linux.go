@@ -61,8 +61,8 @@ func (s *Sandbox) exec(ctx context.Context, container string, args []string, str
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = pidfd.Close() }() // only named
-	kill := context.AfterFunc(ctx, func() { _ = send(pidfd, unix.SIGKILL) })
+	defer func() { _ = pidfd.Close() }()                                     // only named
+	kill := context.AfterFunc(ctx, func() { _ = send(pidfd, unix.SIGTERM) }) // it ends the command and waits for it
 	defer kill()
 	copied := carry(ctx, st, streams)
 	var e holder.Event

@@ -157,12 +157,12 @@ func TestACommandEndsWithItsContext(t *testing.T) {
 	}
 	// It and the container's own, and the one that asks.
 	for deadline := time.Now().Add(10 * time.Second); ; {
-		out, _ := command(t, s, "processes")
+		out, code := command(t, s, "processes")
 		if out == "2\n" {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s processes are left, want 2", out)
+			t.Fatalf("%q processes are left, want 2 (%d)", out, code)
 		}
 	}
 }

@@ -166,17 +166,21 @@ func all(t testing.TB, r io.Reader) string {
 // command runs the probe by Exec.
 func command(t testing.TB, s *Sandbox, args ...string) (string, int) {
 	t.Helper()
-	var out bytes.Buffer
-	code, err := s.Exec(t.Context(), "c", append([]string{"/bin/probe"}, args...), Streams{Stdout: &out, Stderr: &out})
+	var out, failed bytes.Buffer
+	code, err := s.Exec(t.Context(), "c", append([]string{"/bin/probe"}, args...), Streams{Stdout: &out, Stderr: &failed})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out.String(), code
+	return out.String() + failed.String(), code
 }
 
 // until waits for a line.
 func until(t testing.TB, r io.Reader, want string) {
 	t.Helper()
+	// A reader that hangs is the failure of the test, not of all tests.
+	if c, ok := r.(io.Closer); ok {
+		defer time.AfterFunc(30*time.Second, func() { _ = c.Close() }).Stop()
+	}
 	var got []byte
 	for b := make([]byte, 1); !strings.Contains(string(got), want); {
 		if _, err := r.Read(b); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path"
 	"runtime"
 	"strconv"
@@ -23,6 +24,10 @@ func enter() int {
 		unix.CloseOnExec(fd)
 	}
 	told := os.NewFile(toldAt, "told")
+	// Who ends it by SIGTERM has the command ended and waited for. Otherwise that
+	// falls to the container's first process, and few of those wait for others.
+	ending := make(chan os.Signal, 1)
+	signal.Notify(ending, unix.SIGTERM)
 	c, err := entered()
 	if err != nil {
 		_, _ = told.WriteString(bounded(err)) // or the plane is gone
@@ -30,11 +35,15 @@ func enter() int {
 	}
 	// With these open, readers would not see the end of what the command has.
 	_ = errors.Join(os.Stdin.Close(), os.Stdout.Close(), os.Stderr.Close(), told.Close()) // nothing was written
+	go func() {
+		<-ending
+		_ = c.Kill() // it may have ended
+	}()
 	state, err := c.Wait()
 	if err != nil {
 		return notBegun
 	}
-	code, _ := ending(state)
+	code, _ := howItEnded(state)
 	return code
 }
 

@@ -223,13 +223,13 @@ func (h *holder) wait(id uint64, p *os.Process) {
 	if err != nil {
 		e.Error = err.Error()
 	} else {
-		e.Code, e.Signal = ending(state)
+		e.Code, e.Signal = howItEnded(state)
 	}
 	_ = h.say(e) // or the plane is gone
 }
 
-// ending is what a process returned, or 128 and its signal.
-func ending(state *os.ProcessState) (code, signal int) {
+// howItEnded is what a process returned, or 128 and its signal.
+func howItEnded(state *os.ProcessState) (code, signal int) {
 	if how := state.Sys().(syscall.WaitStatus); how.Signaled() {
 		return 128 + int(how.Signal()), int(how.Signal())
 	}
