@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,8 +33,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/podvolumes"
 	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
-
-	"net/netip"
 )
 
 // process is one that a test ends.
@@ -335,12 +334,12 @@ func (w *world) delete() {
 		w.t.Fatal(err)
 	}
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = new(metav1.NewTime(w.clock.Now())), new(int64(5))
-	if err := w.r.end(w.t.Context(), pod, w.r.Node.life(pod.UID)); err != nil {
-		w.t.Fatal(err)
-	}
-	<-w.r.Node.life(pod.UID).ended
-	if err := w.r.end(w.t.Context(), pod, w.r.Node.life(pod.UID)); err != nil {
-		w.t.Fatal(err)
+	l := w.r.Node.life(pod.UID)
+	for range 2 { // the first has it end, and deletes one that has ended
+		if err := w.r.end(w.t.Context(), pod, w.r.Node.life(pod.UID)); err != nil {
+			w.t.Fatal(err)
+		}
+		<-l.ended
 	}
 }
 

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kubelet answers what the API server asks the kubelet of a plane for:
+// logs of containers, commands in them, and connections to ports of Pods. It is
+// for the API server alone, which is known by its client certificate and has asked
+// who may what.
+package kubelet
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"k8s.io/cri-streaming/pkg/streaming/portforward"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+
+	"github.com/capstan-dev/capstan/internal/access/podlogs"
+)
+
+const (
+	// idleTimeout is how long a command or a forwarded port may be silent.
+	idleTimeout = 4 * time.Hour
+	// creationTimeout is how long a client may take to open its streams.
+	creationTimeout = 30 * time.Second
+)
+
+// Pods are those of the node.
+type Pods interface {
+	// Log is that of the present run of a container, or of the one before it.
+	Log(namespace, pod, container string, previous bool) (*podlogs.Log, error)
+	// Exec runs a command in a container, and returns what that returned.
+	Exec(ctx context.Context, namespace, pod, container string, c Command) (int, error)
+	// Dial connects to a port of a Pod.
+	Dial(ctx context.Context, namespace, pod string, port int) (io.ReadWriteCloser, error)
+}
+
+// Command is what is to be run in a container, and its streams, of which any may
+// be nil.
+type Command struct {
+	Args           []string
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	TTY            bool
+	Resize         <-chan Size
+}
+
+// Size is that of a terminal, in characters.
+type Size struct{ Rows, Columns uint16 }
+
+// TLS has a listener show a certificate, and let in who is signed by an authority
+// as the one with this common name.
+func TLS(certificate func() (*tls.Certificate, error), authority *x509.CertPool, client string) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authority,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
+		// Streams take over their connections, which HTTP/2 does not let them.
+		NextProtos: []string{"http/1.1"},
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if name := s.PeerCertificates[0].Subject.CommonName; name != client {
+				return fmt.Errorf("%q is not %q, for whom alone this kubelet is", name, client)
+			}
+			return nil
+		},
+	}
+}
+
+// Handler answers for Pods.
+func Handler(pods Pods) http.Handler {
+	h := &handler{pods}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", h.logs)
+	for _, method := range []string{http.MethodGet, http.MethodPost} { // of websockets and of SPDY
+		mux.HandleFunc(method+" /exec/{namespace}/{pod}/{container}", h.exec)
+		mux.HandleFunc(method+" /attach/{namespace}/{pod}/{container}", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "a plane does not attach to containers: use kubectl logs -f, or kubectl exec", http.StatusNotImplemented)
+		})
+		mux.HandleFunc(method+" /portForward/{namespace}/{pod}", h.forward)
+	}
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+	return mux
+}
+
+type handler struct{ pods Pods }
+
+func (h *handler) logs(w http.ResponseWriter, req *http.Request) {
+	q := req.URL.Query()
+	o, err := logOptions(q, time.Now())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	log, err := h.pods.Log(req.PathValue("namespace"), req.PathValue("pod"), req.PathValue("container"), q.Get("previous") == "true")
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain")
+	flushing := &flushing{w, http.NewResponseController(w)}
+	if o.Follow {
+		_ = flushing.to.Flush() // who follows is told at once that there is a log
+	}
+	_ = log.Read(req.Context(), o, flushing) // whoever reads has gone, or is told by the end
+}
+
+// flushing sends what is written at once.
+type flushing struct {
+	w  io.Writer
+	to *http.ResponseController
+}
+
+// Write implements io.Writer.
+func (f *flushing) Write(p []byte) (int, error) {
+	n, err := f.w.Write(p)
+	if err == nil {
+		err = f.to.Flush()
+	}
+	return n, err
+}
+
+// logOptions reads the query of PodLogOptions.
+func logOptions(q url.Values, now time.Time) (o podlogs.Options, err error) {
+	o.Follow, o.Timestamps = q.Get("follow") == "true", q.Get("timestamps") == "true"
+	number := func(name string) (*int64, error) {
+		if q.Get(name) == "" {
+			return nil, nil
+		}
+		n, err := strconv.ParseInt(q.Get(name), 10, 64)
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("%s=%s is not a number from 0 on", name, q.Get(name))
+		}
+		return &n, nil
+	}
+	if o.Tail, err = number("tailLines"); err != nil {
+		return o, err
+	}
+	limit, err := number("limitBytes")
+	if err != nil {
+		return o, err
+	}
+	if limit != nil {
+		o.Limit = *limit
+	}
+	seconds, err := number("sinceSeconds")
+	if err != nil {
+		return o, err
+	}
+	if seconds != nil {
+		o.Since = now.Add(-time.Duration(*seconds) * time.Second)
+	}
+	if text := q.Get("sinceTime"); text != "" {
+		if o.Since, err = time.Parse(time.RFC3339, text); err != nil {
+			return o, fmt.Errorf("sinceTime=%s is no time as 2006-01-02T15:04:05Z", text)
+		}
+	}
+	switch s := q.Get("stream"); s {
+	case "", "All":
+	case "Stdout", "Stderr":
+		o.Stream = map[string]string{"Stdout": "stdout", "Stderr": "stderr"}[s]
+	default:
+		return o, fmt.Errorf("stream=%s is none of All, Stdout and Stderr", s)
+	}
+	return o, nil
+}
+
+func (h *handler) exec(w http.ResponseWriter, req *http.Request) {
+	options, err := remotecommand.NewOptions(req)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	run := &executor{h.pods, req.PathValue("namespace"), req.PathValue("pod")}
+	remotecommand.ServeExec(w, req, run, run.pod, "", req.PathValue("container"), req.URL.Query()["command"], options, idleTimeout, creationTimeout, remotecommand.SupportedStreamingProtocols)
+}
+
+// executor is what the library of streams runs commands by.
+type executor struct {
+	pods           Pods
+	namespace, pod string
+}
+
+// ExecInContainer implements remotecommand.Executor.
+func (e *executor) ExecInContainer(ctx context.Context, _, _, container string, args []string, in io.Reader, out, errs io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize, _ time.Duration) error {
+	c := Command{Args: args, Stdin: in, TTY: tty}
+	if out != nil {
+		c.Stdout = out
+	}
+	if errs != nil {
+		c.Stderr = errs
+	}
+	if resize != nil {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		c.Resize = sizes(ctx, resize)
+	}
+	code, err := e.pods.Exec(ctx, e.namespace, e.pod, container, c)
+	if err == nil && code != 0 {
+		err = exited(code)
+	}
+	return err
+}
+
+// sizes passes on the sizes of a terminal, until ctx ends.
+func sizes(ctx context.Context, from <-chan remotecommand.TerminalSize) <-chan Size {
+	to := make(chan Size)
+	go func() {
+		defer close(to)
+		for {
+			select {
+			case s, ok := <-from:
+				if !ok {
+					return
+				}
+				select {
+				case to <- Size{s.Height, s.Width}:
+				case <-ctx.Done():
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return to
+}
+
+// exited is the end of a command that did not return 0, as the library knows it.
+type exited int
+
+func (e exited) String() string { return fmt.Sprintf("command terminated with exit code %d", int(e)) }
+
+// Error implements error.
+func (e exited) Error() string { return e.String() }
+
+// Exited says that it ended.
+func (e exited) Exited() bool { return true }
+
+// ExitStatus is what it returned.
+func (e exited) ExitStatus() int { return int(e) }
+
+func (h *handler) forward(w http.ResponseWriter, req *http.Request) {
+	options, err := portforward.NewV4Options(req)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	f := &forwarder{h.pods, req.PathValue("namespace")}
+	portforward.ServePortForward(w, req, f, req.PathValue("pod"), "", options, idleTimeout, creationTimeout, portforward.SupportedProtocols)
+}
+
+// forwarder is what the library of streams forwards ports by.
+type forwarder struct {
+	pods      Pods
+	namespace string
+}
+
+// PortForward implements portforward.PortForwarder.
+func (f *forwarder) PortForward(ctx context.Context, pod, _ string, port int32, stream io.ReadWriteCloser) error {
+	conn, err := f.pods.Dial(ctx, f.namespace, pod, int(port))
+	if err != nil {
+		return fmt.Errorf("forward port %d of Pod %s/%s: %w", port, f.namespace, pod, err)
+	}
+	sent := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(conn, stream)
+		if half, ok := conn.(interface{ CloseWrite() error }); ok {
+			err = errors.Join(err, half.CloseWrite())
+		}
+		sent <- err
+	}()
+	_, err = io.Copy(stream, conn)
+	// The Pod has said all: what is still sent to it goes nowhere.
+	err = errors.Join(err, stream.Close(), conn.Close())
+	<-sent
+	return err
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podroutes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/dns/dnsmessage"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/internal/pure/podspec"
+)
+
+const (
+	// ttl is how long an answer holds, in seconds: Services come and go.
+	ttl = 5
+	// maxAnswers keeps an answer within what UDP carries without questions.
+	maxAnswers = 24
+)
+
+// Lookup asks for addresses of names that are not of the cluster.
+type Lookup interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// errNoName says that there is no such name.
+var errNoName = errors.New("there is no such name")
+
+// Resolve answers a question for a name, as a DNS message.
+func (r *Routes) Resolve(ctx context.Context, _ netip.Addr, query []byte) ([]byte, error) {
+	var p dnsmessage.Parser
+	header, err := p.Start(query)
+	if err != nil {
+		return nil, fmt.Errorf("read a question for a name: %w", err)
+	}
+	q, err := p.Question()
+	if err != nil || header.Response {
+		return nil, errors.New("read a question for a name: there is none")
+	}
+	answer := dnsmessage.Message{
+		Header:    dnsmessage.Header{ID: header.ID, Response: true, RecursionDesired: header.RecursionDesired, RecursionAvailable: true},
+		Questions: []dnsmessage.Question{q},
+	}
+	found, err := r.answers(ctx, q)
+	switch {
+	case errors.Is(err, errNoName):
+		answer.RCode = dnsmessage.RCodeNameError
+	case err != nil:
+		answer.RCode = dnsmessage.RCodeServerFailure
+	}
+	for _, body := range found[:min(len(found), maxAnswers)] {
+		answer.Answers = append(answer.Answers, dnsmessage.Resource{
+			Header: dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: ttl}, Body: body,
+		})
+	}
+	return answer.Pack()
+}
+
+func (r *Routes) answers(ctx context.Context, q dnsmessage.Question) ([]dnsmessage.ResourceBody, error) {
+	name := strings.TrimSuffix(strings.ToLower(q.Name.String()), ".")
+	if q.Class != dnsmessage.ClassINET {
+		return nil, nil
+	}
+	inside, ok := strings.CutSuffix(name, "."+podspec.Domain)
+	if !ok {
+		if name == podspec.Domain || strings.HasSuffix(name, ".local") || !strings.Contains(name, ".") {
+			return nil, errNoName
+		}
+		return r.outside(ctx, name, q.Type)
+	}
+	labels := strings.Split(inside, ".")
+	slices.Reverse(labels)
+	switch {
+	case labels[0] == "svc" && len(labels) >= 3:
+		return r.ofService(ctx, labels[1], labels[2], labels[3:], q.Type)
+	case labels[0] == "pod" && len(labels) == 3:
+		ip, err := netip.ParseAddr(strings.ReplaceAll(labels[2], "-", "."))
+		if err != nil || !r.Pods.Contains(ip) {
+			return nil, errNoName
+		}
+		return addresses(q.Type, ip), nil
+	}
+	return nil, errNoName
+}
+
+// outside asks the host's resolver.
+func (r *Routes) outside(ctx context.Context, name string, kind dnsmessage.Type) ([]dnsmessage.ResourceBody, error) {
+	network := map[dnsmessage.Type]string{dnsmessage.TypeA: "ip4", dnsmessage.TypeAAAA: "ip6"}[kind]
+	if network == "" {
+		return nil, nil // it asks for addresses alone
+	}
+	found, err := r.Lookup.LookupNetIP(ctx, network, name+".")
+	var dns *net.DNSError
+	if errors.As(err, &dns) && dns.IsNotFound {
+		if _, err := r.Lookup.LookupNetIP(ctx, "ip", name+"."); err == nil {
+			return nil, nil // it has addresses of the other kind
+		}
+		return nil, errNoName
+	}
+	if err != nil {
+		return nil, err
+	}
+	return addresses(kind, found...), nil
+}
+
+// ofService answers for a Service: its address, the addresses of its endpoints if
+// it has none, one of those by its hostname, or a port by name.
+func (r *Routes) ofService(ctx context.Context, namespace, name string, below []string, kind dnsmessage.Type) ([]dnsmessage.ResourceBody, error) {
+	service := &corev1.Service{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, service)
+	if apierrors.IsNotFound(err) {
+		return nil, errNoName
+	}
+	if err != nil {
+		return nil, err
+	}
+	if service.Spec.Type == corev1.ServiceTypeExternalName {
+		target, err := dnsmessage.NewName(strings.TrimSuffix(service.Spec.ExternalName, ".") + ".")
+		if err != nil || len(below) > 0 {
+			return nil, errNoName
+		}
+		return []dnsmessage.ResourceBody{&dnsmessage.CNAMEResource{CNAME: target}}, nil
+	}
+	if len(below) == 2 && strings.HasPrefix(below[0], "_") && strings.HasPrefix(below[1], "_") {
+		return ports(service, below[0][1:], below[1][1:], kind)
+	}
+	if len(below) > 1 {
+		return nil, errNoName
+	}
+	if ip, err := netip.ParseAddr(service.Spec.ClusterIP); err == nil && len(below) == 0 {
+		return addresses(kind, ip), nil
+	}
+	all := &discoveryv1.EndpointSliceList{}
+	if err := r.Live.List(ctx, all, client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: name}); err != nil {
+		return nil, err
+	}
+	found := endpoints(all.Items, below, service.Spec.PublishNotReadyAddresses)
+	if len(found) == 0 {
+		return nil, errNoName
+	}
+	return addresses(kind, found...), nil
+}
+
+// ports says by which number a Service has a port of a name.
+func ports(service *corev1.Service, protocol, port string, kind dnsmessage.Type) ([]dnsmessage.ResourceBody, error) {
+	target, err := dnsmessage.NewName(service.Name + "." + service.Namespace + ".svc." + podspec.Domain + ".")
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range service.Spec.Ports {
+		is := string(p.Protocol)
+		if is == "" {
+			is = string(corev1.ProtocolTCP)
+		}
+		if p.Name != port || !strings.EqualFold(is, protocol) {
+			continue
+		}
+		if kind != dnsmessage.TypeSRV {
+			return nil, nil
+		}
+		return []dnsmessage.ResourceBody{&dnsmessage.SRVResource{Weight: 100, Port: uint16(p.Port), Target: target}}, nil
+	}
+	return nil, errNoName
+}
+
+// endpoints are the addresses of those that are ready, or of the one of a hostname.
+func endpoints(all []discoveryv1.EndpointSlice, below []string, unready bool) (found []netip.Addr) {
+	for _, s := range all {
+		for _, e := range s.Endpoints {
+			ready := e.Conditions.Ready == nil || *e.Conditions.Ready
+			named := len(below) == 0 || e.Hostname != nil && *e.Hostname == below[0]
+			if !named || !ready && !unready || len(e.Addresses) == 0 {
+				continue
+			}
+			if ip, err := netip.ParseAddr(e.Addresses[0]); err == nil {
+				found = append(found, ip)
+			}
+		}
+	}
+	slices.SortFunc(found, netip.Addr.Compare)
+	return slices.Compact(found)
+}
+
+// addresses are those of the kind that is asked for.
+func addresses(kind dnsmessage.Type, all ...netip.Addr) (bodies []dnsmessage.ResourceBody) {
+	for _, ip := range all {
+		ip = ip.Unmap()
+		switch {
+		case kind == dnsmessage.TypeA && ip.Is4():
+			bodies = append(bodies, &dnsmessage.AResource{A: ip.As4()})
+		case kind == dnsmessage.TypeAAAA && ip.Is6():
+			bodies = append(bodies, &dnsmessage.AAAAResource{AAAA: ip.As16()})
+		}
+	}
+	return bodies
+}

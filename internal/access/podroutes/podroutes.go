@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podroutes leads connections of a plane's Pods to what they name, and
+// those of its API server to Pods: addresses of Services and Pods mean something
+// here alone. It answers Pods' questions for names, too.
+package podroutes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/internal/access/services"
+)
+
+// dialTimeout is how long a connection of a Pod may take to be made.
+const dialTimeout = 30 * time.Second
+
+// Routes knows where addresses lead. All fields are needed.
+type Routes struct {
+	// Live reads Services and EndpointSlices, best from a cache.
+	Live client.Reader
+	// Choose returns a number below n: which of n ready endpoints is taken.
+	Choose func(n int) int
+	// Pods are the addresses of Pods, and Services those of Services.
+	Pods, Services netip.Prefix
+	// DialPod connects to one.
+	DialPod func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
+	// APIServer is the address of its Service, and Serve has it answer on a
+	// connection.
+	APIServer netip.Addr
+	Serve     func(net.Conn)
+	// Kubelet connects to the kubelet of the node called Node.
+	Node    string
+	Kubelet func(ctx context.Context) (net.Conn, error)
+	// Outside dials what lies elsewhere, and Lookup asks for names of there.
+	Outside func(ctx context.Context, network, address string) (net.Conn, error)
+	Lookup  Lookup
+}
+
+// Dial connects the API server to an address in the cluster: of a Service, a Pod
+// or the node. Whatever else it names is dialled as the host does.
+func (r *Routes) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %q is no port", address, text)
+	}
+	if host == r.Node {
+		return r.Kubelet(ctx)
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil || !r.inside(ip) {
+		return r.Outside(ctx, network, address)
+	}
+	conn, err := r.dial(ctx, netip.AddrPortFrom(ip, uint16(port)))
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", address, err)
+	}
+	return conn, nil
+}
+
+func (r *Routes) inside(ip netip.Addr) bool { return r.Pods.Contains(ip) || r.Services.Contains(ip) }
+
+// dial connects to a Service or a Pod.
+func (r *Routes) dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+	if r.Pods.Contains(to.Addr()) {
+		return r.DialPod(ctx, to)
+	}
+	endpoint, err := r.endpoint(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	if at, err := netip.ParseAddrPort(endpoint); err == nil && r.Pods.Contains(at.Addr()) {
+		return r.DialPod(ctx, at)
+	}
+	return r.Outside(ctx, "tcp", endpoint)
+}
+
+// endpoint is where a port of a Service is served.
+func (r *Routes) endpoint(ctx context.Context, to netip.AddrPort) (string, error) {
+	service, err := r.service(ctx, to.Addr())
+	if err != nil {
+		return "", err
+	}
+	resolver := services.Resolver{Live: r.Live, Choose: r.Choose}
+	endpoint, err := resolver.Resolve(ctx, service.Namespace, service.Name, int32(to.Port()))
+	if err != nil {
+		return "", fmt.Errorf("service %s/%s: %w", service.Namespace, service.Name, err)
+	}
+	return endpoint, nil
+}
+
+// service is the one with an address.
+func (r *Routes) service(ctx context.Context, ip netip.Addr) (*corev1.Service, error) {
+	all := &corev1.ServiceList{}
+	if err := r.Live.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list Services: %w", err)
+	}
+	text := ip.String()
+	i := slices.IndexFunc(all.Items, func(s corev1.Service) bool {
+		return s.Spec.ClusterIP == text || slices.Contains(s.Spec.ClusterIPs, text)
+	})
+	if i < 0 {
+		return nil, fmt.Errorf("no Service has the address %s", ip)
+	}
+	return &all.Items[i], nil
+}
+
+// Connect takes over a connection that a Pod has made to an address, and closes it
+// when it is over; at once where there is nothing, or nothing for a Pod.
+func (r *Routes) Connect(ctx context.Context, _ netip.Addr, to netip.AddrPort, c *net.TCPConn) {
+	if to.Addr() == r.APIServer && to.Port() == 443 {
+		r.Serve(c)
+		return
+	}
+	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
+	far, err := r.forPod(dialing, to)
+	cancel()
+	if err != nil {
+		_ = c.SetLinger(0) // it shows as a refusal
+		_ = c.Close()      // nothing was sent
+		return
+	}
+	relay(ctx, c, far)
+}
+
+// errRefused is what a Pod gets that goes where it must not.
+var errRefused = errors.New("not for Pods: an address of this host alone")
+
+// forPod connects to what a Pod may reach: Services, Pods, and what lies beyond
+// this host. What is the host's alone, such as its loopback and the addresses of
+// a cloud's metadata, is not.
+func (r *Routes) forPod(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+	if r.inside(to.Addr()) {
+		return r.insideForPod(ctx, to)
+	}
+	if hosts(to.Addr()) {
+		return nil, errRefused
+	}
+	return r.Outside(ctx, "tcp", to.String())
+}
+
+// insideForPod is dial, but does not leave by an EndpointSlice that somebody has
+// written to where a Pod must not go.
+func (r *Routes) insideForPod(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+	if r.Pods.Contains(to.Addr()) {
+		return r.DialPod(ctx, to)
+	}
+	endpoint, err := r.endpoint(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	at, err := netip.ParseAddrPort(endpoint)
+	switch {
+	case err == nil && r.Pods.Contains(at.Addr()):
+		return r.DialPod(ctx, at)
+	case err == nil && hosts(at.Addr()):
+		return nil, errRefused
+	}
+	return r.Outside(ctx, "tcp", endpoint)
+}
+
+// hosts says that an address is this host's alone, or none that is dialled.
+func hosts(ip netip.Addr) bool {
+	ip = ip.Unmap()
+	return !ip.IsValid() || ip.IsUnspecified() || ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip == netip.AddrFrom4([4]byte{255, 255, 255, 255})
+}
+
+// halfCloser is a connection whose sending side can be closed alone.
+type halfCloser interface{ CloseWrite() error }
+
+// relay copies both ways until both have ended, or ctx has.
+func relay(ctx context.Context, a, b net.Conn) {
+	stop := context.AfterFunc(ctx, func() { _ = a.Close(); _ = b.Close() })
+	defer stop()
+	var both sync.WaitGroup
+	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {
+		both.Go(func() {
+			_, _ = io.Copy(way[0], way[1]) // its end is that of the connection
+			if half, ok := way[0].(halfCloser); ok {
+				_ = half.CloseWrite() // the other way may go on
+				return
+			}
+			_ = way[0].Close() // it knows no half
+		})
+	}
+	both.Wait()
+	_, _ = a.Close(), b.Close() // nothing is left to be sent
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podroutes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/capstan-dev/capstan/internal/builder"
+)
+
+// lookup knows some names of elsewhere.
+type lookup map[string]string
+
+func (l lookup) LookupNetIP(_ context.Context, network, host string) ([]netip.Addr, error) {
+	text, ok := l[host]
+	if !ok {
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
+	if text == "" {
+		return nil, errors.New("the resolver does not answer")
+	}
+	ip := netip.MustParseAddr(text)
+	if network == "ip4" && !ip.Is4() || network == "ip6" && !ip.Is6() {
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
+	return []netip.Addr{ip}, nil
+}
+
+// routes has each dialled place say its name.
+func routes(t *testing.T) *Routes {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	slice := func(service, endpoints string) client.Object {
+		return builder.Parse[discoveryv1.EndpointSlice](t, fmt.Sprintf("metadata: {namespace: ns, name: %s-1, labels: {kubernetes.io/service-name: %s}}\nendpoints: %s\nports: [{port: 9443}]", service, service, endpoints))
+	}
+	service := func(name, spec string) client.Object {
+		return builder.Parse[corev1.Service](t, fmt.Sprintf("metadata: {namespace: ns, name: %s}\nspec: {%s}", name, spec))
+	}
+	says := func(what string) net.Conn {
+		near, far := net.Pipe()
+		go func() { _, _ = io.WriteString(far, what); _ = far.Close() }()
+		return near
+	}
+	return &Routes{
+		Live: fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+			service("hooks", "clusterIP: 10.96.0.9, ports: [{name: https, port: 443, targetPort: 9443}]"), slice("hooks", "[{addresses: [10.244.0.2]}]"),
+			service("none", "clusterIP: 10.96.0.7, ports: [{port: 443, targetPort: 9443}]"),
+			service("away", "clusterIP: 10.96.0.8, ports: [{port: 443, targetPort: 9443}]"), slice("away", "[{addresses: [192.0.2.1]}]"),
+			service("trick", "clusterIP: 10.96.0.6, ports: [{port: 443, targetPort: 9443}]"), slice("trick", "[{addresses: [127.0.0.1]}]"),
+			service("headless", "clusterIP: None, ports: [{port: 1}]"), slice("headless", "[{addresses: [10.244.0.4], hostname: b}, {addresses: [10.244.0.3], hostname: a}, {addresses: [10.244.0.5], conditions: {ready: false}}]"),
+			service("alias", "type: ExternalName, externalName: example.com"),
+		).Build(),
+		Choose: func(int) int { return 0 }, Pods: netip.MustParsePrefix("10.244.0.0/16"), Services: netip.MustParsePrefix("10.96.0.0/16"),
+		DialPod:   func(_ context.Context, to netip.AddrPort) (net.Conn, error) { return says("pod " + to.String()), nil },
+		APIServer: netip.MustParseAddr("10.96.0.1"), Serve: func(c net.Conn) { _, _ = io.WriteString(c, "API server"); _ = c.Close() },
+		Node: "plane", Kubelet: func(context.Context) (net.Conn, error) { return says("kubelet"), nil },
+		Outside: func(_ context.Context, _, address string) (net.Conn, error) { return says("outside " + address), nil },
+		Lookup:  lookup{"example.com.": "192.0.2.1", "six.example.com.": "2001:db8::1", "slow.example.com.": ""},
+	}
+}
+
+func TestTheAPIServerReachesWhatIsInTheCluster(t *testing.T) {
+	t.Parallel()
+	r := routes(t)
+	for address, want := range map[string]string{
+		"10.96.0.9:443":    "pod 10.244.0.2:9443",
+		"10.96.0.8:443":    "outside 192.0.2.1:9443",
+		"10.96.0.6:443":    "outside 127.0.0.1:9443", // the API server is of this host
+		"10.244.0.7:8080":  "pod 10.244.0.7:8080",
+		"plane:10250":      "kubelet",
+		"192.0.2.9:80":     "outside 192.0.2.9:80",
+		"hook.example:443": "outside hook.example:443",
+		"10.96.0.9:80":     "dial 10.96.0.9:80: service ns/hooks: it has no port 80: it has 443 (https)",
+		"10.96.0.7:443":    "dial 10.96.0.7:443: service ns/none: it has no ready endpoint: no EndpointSlice has its name in the label kubernetes.io/service-name",
+		"10.96.9.9:443":    "dial 10.96.9.9:443: no Service has the address 10.96.9.9",
+	} {
+		conn, err := r.Dial(t.Context(), "tcp", address)
+		got := fmt.Sprint(err)
+		if err == nil {
+			b, _ := io.ReadAll(conn)
+			got = string(b)
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", address, got, want)
+		}
+	}
+}
+
+func TestAPodReachesServicesAndTheOutsideButNotTheHost(t *testing.T) {
+	t.Parallel()
+	r := routes(t)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	for to, want := range map[string]string{
+		"10.96.0.1:443":      "API server",
+		"10.96.0.9:443":      "pod 10.244.0.2:9443",
+		"10.244.0.3:80":      "pod 10.244.0.3:80",
+		"192.0.2.9:80":       "outside 192.0.2.9:80",
+		"127.0.0.1:22":       "reset",
+		"169.254.169.254:80": "reset",
+		"224.0.0.1:80":       "reset",
+		"0.0.0.0:80":         "reset",
+		"10.96.0.7:443":      "reset",
+		"10.96.0.6:443":      "reset", // by a slice that leads to the host's loopback
+	} {
+		pod, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		plane, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		go r.Connect(t.Context(), netip.MustParseAddr("10.244.0.2"), netip.MustParseAddrPort(to), plane.(*net.TCPConn))
+		b, err := io.ReadAll(pod)
+		got := string(b)
+		if err != nil {
+			got = "reset"
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", to, got, want)
+		}
+		_ = pod.Close()
+	}
+}
+
+func TestAPodIsToldWhereNamesLead(t *testing.T) {
+	t.Parallel()
+	r := routes(t)
+	tests := map[string]struct {
+		name string
+		kind dnsmessage.Type
+		want string
+	}{
+		"a Service":                    {"hooks.ns.svc.cluster.local.", dnsmessage.TypeA, "10.96.0.9"},
+		"in capitals":                  {"HOOKS.ns.SVC.cluster.local.", dnsmessage.TypeA, "10.96.0.9"},
+		"of the other kind":            {"hooks.ns.svc.cluster.local.", dnsmessage.TypeAAAA, ""},
+		"a port":                       {"_https._tcp.hooks.ns.svc.cluster.local.", dnsmessage.TypeSRV, "443 hooks.ns.svc.cluster.local."},
+		"no such port":                 {"_x._tcp.hooks.ns.svc.cluster.local.", dnsmessage.TypeSRV, "RCodeNameError"},
+		"no Service":                   {"gone.ns.svc.cluster.local.", dnsmessage.TypeA, "RCodeNameError"},
+		"ready endpoints":              {"headless.ns.svc.cluster.local.", dnsmessage.TypeA, "10.244.0.3 10.244.0.4"},
+		"one by its hostname":          {"b.headless.ns.svc.cluster.local.", dnsmessage.TypeA, "10.244.0.4"},
+		"no such hostname":             {"z.headless.ns.svc.cluster.local.", dnsmessage.TypeA, "RCodeNameError"},
+		"another name":                 {"alias.ns.svc.cluster.local.", dnsmessage.TypeA, "example.com."},
+		"a Pod":                        {"10-244-0-7.ns.pod.cluster.local.", dnsmessage.TypeA, "10.244.0.7"},
+		"no Pod":                       {"127-0-0-1.ns.pod.cluster.local.", dnsmessage.TypeA, "RCodeNameError"},
+		"elsewhere":                    {"example.com.", dnsmessage.TypeA, "192.0.2.1"},
+		"elsewhere, by six":            {"six.example.com.", dnsmessage.TypeAAAA, "2001:db8::1"},
+		"elsewhere, of the other kind": {"six.example.com.", dnsmessage.TypeA, ""},
+		"nowhere":                      {"gone.example.com.", dnsmessage.TypeA, "RCodeNameError"},
+		"a search that finds nothing":  {"example.com.ns.svc.cluster.local.", dnsmessage.TypeA, "RCodeNameError"},
+		"a resolver that fails":        {"slow.example.com.", dnsmessage.TypeA, "RCodeServerFailure"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := dnsmessage.Message{Header: dnsmessage.Header{ID: 7}, Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName(tc.name), Type: tc.kind, Class: dnsmessage.ClassINET}}}
+			b, err := q.Pack()
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err = r.Resolve(t.Context(), netip.MustParseAddr("10.244.0.2"), b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got dnsmessage.Message
+			if err := got.Unpack(b); err != nil || got.ID != 7 || !got.Response {
+				t.Fatalf("%v: %+v", err, got.Header)
+			}
+			if said := said(got); said != tc.want {
+				t.Errorf("%q, want %q", said, tc.want)
+			}
+		})
+	}
+	if _, err := r.Resolve(t.Context(), netip.Addr{}, []byte("no question")); err == nil {
+		t.Error("what is no question is answered")
+	}
+}
+
+func said(m dnsmessage.Message) string {
+	if m.RCode != dnsmessage.RCodeSuccess {
+		return m.RCode.GoString()[len("dnsmessage."):]
+	}
+	var all []string
+	for _, a := range m.Answers {
+		switch b := a.Body.(type) {
+		case *dnsmessage.AResource:
+			all = append(all, netip.AddrFrom4(b.A).String())
+		case *dnsmessage.AAAAResource:
+			all = append(all, netip.AddrFrom16(b.AAAA).String())
+		case *dnsmessage.CNAMEResource:
+			all = append(all, b.CNAME.String())
+		case *dnsmessage.SRVResource:
+			all = append(all, fmt.Sprintf("%d %s", b.Port, b.Target))
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
