@@ -76,7 +76,7 @@ func Handler(pods Pods) http.Handler {
 	h := &handler{pods}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", h.logs)
-	for _, method := range []string{http.MethodGet, http.MethodPost} { // of websockets and of SPDY
+	for _, method := range []string{http.MethodGet, http.MethodPost} { // the API server passes on that of its client
 		mux.HandleFunc(method+" /exec/{namespace}/{pod}/{container}", h.exec)
 		mux.HandleFunc(method+" /attach/{namespace}/{pod}/{container}", func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "a plane does not attach to containers: use kubectl logs -f, or kubectl exec", http.StatusNotImplemented)
