@@ -195,6 +195,7 @@ func (t *try) apply(ctx context.Context, out Outcome, precondition, value string
 	if err != nil {
 		return Outcome{}, err
 	}
+	var settled *intent.Settled
 	if t.in.Against(answer.Object, nil).Changed() {
 		again, err := t.send(ctx, "uid", string(answer.GetUID()))
 		if err != nil && !refused(err) {
@@ -203,8 +204,9 @@ func (t *try) apply(ctx context.Context, out Outcome, precondition, value string
 		if err == nil {
 			answer = again
 		}
+		settled = t.in.Settle(answer.Object)
 	}
-	t.record.settle(t.in.Settle(answer.Object), t.Clock.Now())
+	t.record.settle(settled, t.Clock.Now())
 	t.record.remains = out.Remains
 	out.Object = answer
 	return out, nil

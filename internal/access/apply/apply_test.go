@@ -226,14 +226,15 @@ func TestLostManagedFieldsAreWrittenAnew(t *testing.T) {
 	}
 }
 
-// TestWhatAWebhookChangesIsAppliedTwiceAtMost gives a version without its v,
-// which a webhook puts there.
+// unversioned is a MachineDeployment whose version lacks its v, which a webhook puts
+// there.
+const unversioned = `{"clusterName":"c","selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"clusterName":"c","version":"1.33.1",
+	"bootstrap":{"configRef":{"apiGroup":"example.com","kind":"ConfigTemplate","name":"x"}},"infrastructureRef":{"apiGroup":"example.com","kind":"HostTemplate","name":"x"}}}}`
+
 func TestWhatAWebhookChangesIsAppliedTwiceAtMost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ref := `{"apiGroup":"example.com","kind":"%s","name":"x"}`
-	wanted := w.object("MachineDeployment", `{"clusterName":"c","selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"clusterName":"c","version":"1.33.1",
-		"bootstrap":{"configRef":`+fmt.Sprintf(ref, "ConfigTemplate")+`},"infrastructureRef":`+fmt.Sprintf(ref, "HostTemplate")+`}}}`)
+	wanted := w.object("MachineDeployment", unversioned)
 	w.writes(wanted, apply.Created, 2)
 	w.writes(wanted, apply.Nothing, 0)
 	w.others(wanted, "status", `{"status":{"replicas":0}}`)
@@ -241,6 +242,32 @@ func TestWhatAWebhookChangesIsAppliedTwiceAtMost(t *testing.T) {
 	w.clock.SetTime(time.Unix(0, 0).Add(time.Hour)) // the webhook may be another one by now
 	w.writes(wanted, apply.Applied, 2)
 	w.writes(wanted, apply.Nothing, 0)
+}
+
+// TestWhetherASpecIsKeptIsTheSameWithAMemory, and without one.
+func TestWhetherASpecIsKeptIsTheSameWithAMemory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	keeps := func(wanted *unstructured.Unstructured, want bool) {
+		t.Helper()
+		for what, m := range map[string]*apply.Memory{"with": w.memory, "without": {}} {
+			got, err := w.writer.Keeps(t.Context(), wanted, w.live(wanted), m)
+			if err != nil || got != want {
+				t.Errorf("%s a memory: keeps %v, %v, want %v", what, got, err, want)
+			}
+		}
+	}
+	wanted := w.object("MachineHealthCheck", fmt.Sprintf(check, 600))
+	w.writes(wanted, apply.Created, 1)
+	keeps(wanted, true)
+	w.others(wanted, "", `{"spec":{"checks":{"nodeStartupTimeoutSeconds":700}}}`)
+	keeps(wanted, false)
+	w.writes(wanted, apply.Applied, 1)
+	keeps(wanted, true)
+	keeps(w.object("MachineHealthCheck", fmt.Sprintf(check, 800)), false)
+	changed := w.object("MachineDeployment", unversioned)
+	w.writes(changed, apply.Created, 2)
+	keeps(changed, false)
 }
 
 // TestAnEmptyMapIsWrittenByASecondApply is about a map that loses its last item:
