@@ -23,6 +23,7 @@ func (t *templateState) apply(o *operation) error {
 	if !o.stays {
 		before = runtime.DeepCopyJSON(t.document)
 	}
+	t.patched = true
 	if _, err := o.change(t.document, o.pointer, runtime.DeepCopyJSONValue(value)); err != nil {
 		return o.explain(err)
 	}

@@ -97,7 +97,7 @@ func (t *templateState) external(p *patch, item hooksv1.GeneratePatchesResponseI
 	if err != nil {
 		return fmt.Errorf("patch %q: what extension %s answered for item %q: %w", p.name, p.external.GeneratePatchesExtension, item.UID, err)
 	}
-	t.document = after
+	t.document, t.patched = after, true
 	return nil
 }
 

@@ -81,8 +81,12 @@ func trimmed(value any) any {
 	return out
 }
 
-// outcome copies what patches may change to what is desired.
+// outcome copies what patches may change to what is desired. Most templates of a
+// class have no patch: what is desired of them it is as well, and not copied.
 func (t *templateState) outcome() (*unstructured.Unstructured, error) {
+	if !t.patched {
+		return t.Desired, nil
+	}
 	patched, out := t.document, t.Desired.DeepCopy()
 	labels, annotations := stringsAt(patched, append(slices.Clone(inTemplate), "labels")), stringsAt(patched, append(slices.Clone(inTemplate), "annotations"))
 	if t.copied() {

@@ -36,6 +36,7 @@ type templateState struct {
 	values   map[string]any
 	made     map[string]any // values by their text, shared by the items of a Run
 	document map[string]any
+	patched  bool  // the document is not as it was at first
 	err      error // no patch follows on it
 }
 
