@@ -29,9 +29,10 @@ const Name = "capstan-container-machines"
 // again is after how many seconds it is asked again about an update.
 const again = 3
 
-// can is what changes without a new machine. kubeadm's feature gates change with some
-// versions, and are of use to machines that are made later.
-var can = mutation.InPlace{Machine: []string{"version"}, Bootstrap: []string{"clusterConfiguration.featureGates"}}
+// can is what changes without a new machine. What kubeadm knows of the whole cluster,
+// its feature gates and CoreDNS, the control plane sees to; here it is for machines
+// that are made later.
+var can = mutation.InPlace{Machine: []string{"version"}, Bootstrap: []string{"clusterConfiguration.featureGates", "clusterConfiguration.dns"}}
 
 // New is the extension, which listens on the loopback interface.
 func New(updater host.Updater, o server.Options) (*server.Server, error) {

@@ -36,7 +36,7 @@ type lab struct {
 	t                 *testing.T // the whole test, which the plane lives as long as
 	program           string
 	plane, containers string
-	version           string
+	version, dns      string // of Kubernetes, and of CoreDNS in its node image
 	kubectl           string // that of the node image
 	process           *testenv.Process
 	flags             []string
@@ -67,7 +67,7 @@ func newLab(t *testing.T, flags ...string) *lab {
 	}
 	l := &lab{
 		t: t, program: testenv.Binary(t), plane: filepath.Join(dir, "plane"), containers: filepath.Join(dir, "containers"),
-		version: version, kubectl: filepath.Join(image.Root[0], "usr/local/bin/kubectl"), flags: flags,
+		version: version, dns: image.Parts["coredns"], kubectl: filepath.Join(image.Root[0], "usr/local/bin/kubectl"), flags: flags,
 	}
 	if err := errors.Join(os.Mkdir(l.containers, 0o700), os.Symlink(images, filepath.Join(l.containers, "images"))); err != nil {
 		t.Fatal(err)

@@ -39,10 +39,11 @@ func toUpgrade(t *testing.T, l *lab, name string) *cluster {
 }
 
 // rollout asks for a version, and lets no machine come before another goes: a sixth
-// machine may have no inotify instances left, of which many hosts allow 128.
+// machine may have no inotify instances left, of which many hosts allow 128. No
+// registry is near, so CoreDNS has to become that of the new node image.
 const rollout = `{"spec": {"topology": {
 	"version": %q,
-	"variables": [{"name": "controlPlaneMaxSurge", "value": 0}],
+	"variables": [{"name": "controlPlaneMaxSurge", "value": 0}, {"name": "dnsImageTag", "value": %q}],
 	"workers": {"machineDeployments": [{"class": "default-worker", "name": "md-0", "replicas": 2,
 		"rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}}]}}}}`
 
@@ -55,7 +56,7 @@ func TestAnUpgradeReplacesMachines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.mgmt(t, "", "patch", "cluster", c.name, "--type", "merge", "--patch", fmt.Sprintf(rollout, l.version))
+	c.mgmt(t, "", "patch", "cluster", c.name, "--type", "merge", "--patch", fmt.Sprintf(rollout, l.version, l.dns))
 	c.upgraded(t)
 	now, err := c.nodes(t.Context(), l.version)
 	if err != nil {
@@ -79,7 +80,7 @@ func TestAnUpgradeInPlaceReplacesNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	supervisors, uids := c.supervisors(t), c.uids(t)
-	c.mgmt(t, "", "patch", "cluster", c.name, "--type", "merge", "--patch", fmt.Sprintf(rollout, l.version))
+	c.mgmt(t, "", "patch", "cluster", c.name, "--type", "merge", "--patch", fmt.Sprintf(rollout, l.version, l.dns))
 	c.interrupt(t)
 	c.upgraded(t)
 	now, err := c.nodes(t.Context(), l.version)
