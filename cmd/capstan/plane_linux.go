@@ -11,16 +11,15 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/app/plane"
 	"github.com/capstan-dev/capstan/internal/cli"
-	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
 // keep has the commands save and restore what planes keep.
 func keep(env *cli.Env) {
-	env.Backup = func(ctx context.Context, dir datadir.Dir, file string, recipients ...age.Recipient) (cli.Backup, error) {
+	env.Backup = func(ctx context.Context, dir, file string, recipients ...age.Recipient) (cli.Backup, error) {
 		b, err := plane.Backup(ctx, dir, file, recipients...)
 		return cli.Backup(b), err
 	}
-	env.Restore = func(file string, dir datadir.Dir, dryRun bool, identities ...age.Identity) (cli.Backup, error) {
+	env.Restore = func(file, dir string, dryRun bool, identities ...age.Identity) (cli.Backup, error) {
 		b, err := plane.Restore(file, dir, dryRun, identities...)
 		return cli.Backup(b), err
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
 // Backup says what a backup has.
@@ -128,7 +127,7 @@ func runBackup(ctx context.Context, env *Env, o backupOptions) error {
 		}
 		recipients = append(recipients, r)
 	}
-	b, err := env.Backup(ctx, datadir.Dir(o.dir), o.file, recipients...)
+	b, err := env.Backup(ctx, o.dir, o.file, recipients...)
 	if err != nil {
 		return err
 	}
@@ -145,7 +144,7 @@ func runRestore(_ context.Context, env *Env, o backupOptions) error {
 	if err != nil {
 		return err
 	}
-	b, err := env.Restore(o.file, datadir.Dir(o.dir), o.dryRun, identities...)
+	b, err := env.Restore(o.file, o.dir, o.dryRun, identities...)
 	if err != nil {
 		return err
 	}

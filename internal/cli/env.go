@@ -11,7 +11,6 @@ import (
 	"filippo.io/age"
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
-	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
 // Env is what a command may touch besides its flags.
@@ -23,8 +22,8 @@ type Env struct {
 	StartPlane func(context.Context, PlaneOptions) (Plane, error)
 	// Backup and Restore save what a plane keeps, and make a data directory of that;
 	// nil where none can be started.
-	Backup  func(ctx context.Context, dir datadir.Dir, file string, recipients ...age.Recipient) (Backup, error)
-	Restore func(file string, dir datadir.Dir, dryRun bool, identities ...age.Identity) (Backup, error)
+	Backup  func(ctx context.Context, dir, file string, recipients ...age.Recipient) (Backup, error)
+	Restore func(file, dir string, dryRun bool, identities ...age.Identity) (Backup, error)
 	// SetLog sends the logs of all libraries to w, up to the given level.
 	SetLog func(w io.Writer, level int)
 }

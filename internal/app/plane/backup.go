@@ -12,11 +12,11 @@ import (
 )
 
 // Backup saves the plane of a data directory; see backup.Save.
-func Backup(ctx context.Context, dir datadir.Dir, file string, recipients ...age.Recipient) (backup.Report, error) {
-	return backup.Save(ctx, dir, file, recipients...)
+func Backup(ctx context.Context, dir, file string, recipients ...age.Recipient) (backup.Report, error) {
+	return backup.Save(ctx, datadir.Dir(dir), file, recipients...)
 }
 
 // Restore makes a data directory of a backup; see backup.Restore.
-func Restore(file string, dir datadir.Dir, dryRun bool, identities ...age.Identity) (backup.Report, error) {
-	return backup.Restore(file, dir, dryRun, identities...)
+func Restore(file, dir string, dryRun bool, identities ...age.Identity) (backup.Report, error) {
+	return backup.Restore(file, datadir.Dir(dir), dryRun, identities...)
 }
