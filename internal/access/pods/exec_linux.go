@@ -57,7 +57,7 @@ func (s *Sandbox) exec(ctx context.Context, container string, args []string, str
 	}
 	defer st.close()
 	ended := make(chan holder.Event, 1)
-	pidfd, err := s.start(ctx, st, holder.Request{Kind: holder.Exec}, containerGroup(s, c.Name), plan, ended, target)
+	pidfd, err := s.start(ctx, st, beginning{holder.Request{Kind: holder.Exec}, containerGroup(s, c.Name), plan, ended}, target)
 	if err != nil {
 		return 0, err
 	}

@@ -19,6 +19,7 @@ import (
 )
 
 const (
+	// dnsPort is that of DNS everywhere.
 	dnsPort = 53
 	// questions is how many are asked for a Pod at once; more are lost, as
 	// datagrams are.
@@ -73,7 +74,12 @@ func (s *Sandbox) relay() {
 		c := &Conn{TCPConn: accepted.(*net.TCPConn), free: func() {}}
 		select {
 		case open <- struct{}{}:
-			c.free = func() { <-open }
+			// With the Pod its connections go, whoever has them.
+			stop := context.AfterFunc(s.ctx, func() { _ = c.TCPConn.Close() })
+			c.free = func() {
+				stop()
+				<-open
+			}
 		default:
 			c.Refuse()
 			continue

@@ -62,7 +62,7 @@ func (s *Sandbox) run(ctx context.Context, c Container, trial bool) (_ *Process,
 	}
 	ended := make(chan holder.Event, 1)
 	request := holder.Request{Kind: holder.Run, UID: plan.UID, GID: plan.GID, Nested: s.host.rootless}
-	if p.pidfd, err = s.start(ctx, st, request, containerGroup(s, c.Name), plan, ended, trees...); err != nil {
+	if p.pidfd, err = s.start(ctx, st, beginning{request, containerGroup(s, c.Name), plan, ended}, trees...); err != nil {
 		st.close()
 		return nil, err
 	}
@@ -152,22 +152,30 @@ func (s *Sandbox) mounts(c Container, plan *holder.Plan) (trees []int, err error
 	return trees, nil
 }
 
+// beginning is a process that is to start.
+type beginning struct {
+	request holder.Request
+	group   string // that it enters
+	plan    holder.Plan
+	ended   chan<- holder.Event
+}
+
 // start has the holder start a process, moves it into its group, and tells it
 // what to become. It returns when the process has become that.
-func (s *Sandbox) start(ctx context.Context, st *streams, r holder.Request, group string, plan holder.Plan, ended chan<- holder.Event, more ...int) (*os.File, error) {
-	text, err := json.Marshal(plan)
+func (s *Sandbox) start(ctx context.Context, st *streams, b beginning, more ...int) (*os.File, error) {
+	text, err := json.Marshal(b.plan)
 	if err != nil {
 		return nil, err
 	}
 	fds := []int{int(st.theirs[0].Fd()), int(st.theirs[1].Fd()), int(st.theirs[2].Fd()), int(st.planR.Fd()), int(st.toldW.Fd())}
-	a, err := s.call(ctx, r, func(e holder.Event) { ended <- e }, append(fds, more...)...)
+	a, err := s.call(ctx, b.request, func(e holder.Event) { b.ended <- e }, append(fds, more...)...)
 	if err != nil {
 		return nil, err
 	}
 	pidfd := os.NewFile(uintptr(a.fds[0]), "process")
 	st.given()
 	kill := context.AfterFunc(ctx, func() { _ = send(pidfd, unix.SIGKILL) }) // it may have ended
-	err = s.enter(group, a.fds[0])
+	err = s.enter(b.group, a.fds[0])
 	if err == nil {
 		_, werr := st.plan.Write(text)
 		err = errors.Join(werr, st.plan.Close())

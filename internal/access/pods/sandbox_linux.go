@@ -50,15 +50,16 @@ type answer struct {
 }
 
 const (
-	// beginning is how long a holder may take; milliseconds on an idle machine.
-	beginning = 30 * time.Second
+	// readyWithin is how long a holder may take; milliseconds on an idle machine.
+	readyWithin = 30 * time.Second
 	// saidBytes is room for a stack.
 	saidBytes = 4 << 10
 	// rights is room for as many descriptors as come with an answer.
 	rights = 64
 )
 
-// Start makes the sandbox of a Pod, with no container in it yet.
+// Start makes the sandbox of a Pod, with no container in it yet. Stop ends it,
+// also one that has ended by itself.
 func (h *Host) Start(ctx context.Context, spec Spec) (_ *Sandbox, err error) {
 	spec.PIDs = cmp.Or(spec.PIDs, defaultPIDs)
 	if err := spec.validate(); err != nil {
@@ -111,7 +112,7 @@ func (s *Sandbox) begin(ctx context.Context) error {
 	if err := s.send(pod); err != nil {
 		return err
 	}
-	ctx, stop := context.WithTimeoutCause(ctx, beginning, fmt.Errorf("the holder was not ready after %s: %w", beginning, os.ErrDeadlineExceeded))
+	ctx, stop := context.WithTimeoutCause(ctx, readyWithin, fmt.Errorf("the holder was not ready after %s: %w", readyWithin, os.ErrDeadlineExceeded))
 	defer stop()
 	a, err := s.await(ctx, 0, ready)
 	if err != nil {
@@ -189,7 +190,7 @@ func (s *Sandbox) send(v any, fds ...int) error {
 	if len(fds) > 0 {
 		oob = unix.UnixRights(fds...)
 	}
-	if err := s.ctl.SetWriteDeadline(time.Now().Add(beginning)); err != nil {
+	if err := s.ctl.SetWriteDeadline(time.Now().Add(readyWithin)); err != nil {
 		return err
 	}
 	if _, _, err := s.ctl.WriteMsgUnix(b, oob, nil); err != nil {
