@@ -81,6 +81,9 @@ func run(ctx context.Context, out, ldflags string) error {
 	if err := completions(ctx, dir); err != nil {
 		return err
 	}
+	if err := deployment(ctx, filepath.Join(dir, "capstan_"+runtime.GOOS+"_"+runtime.GOARCH), dir, release); err != nil {
+		return err
+	}
 	if err := fill(dir, release); err != nil {
 		return err
 	}
