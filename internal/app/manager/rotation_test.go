@@ -12,7 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	clocktesting "k8s.io/utils/clock/testing"
+	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -42,7 +42,7 @@ func chain(t *testing.T, shown, told *servingCert, now time.Time) error {
 func TestReplicasTrustEachOtherWhileTheirAuthorityIsRotated(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	clock := clocktesting.NewFakePassiveClock(now)
+	clock := testclock.NewFakePassiveClock(now)
 	c := fake.NewClientBuilder().Build()
 	replicas := []*servingCert{{host: "a.b.svc", clock: clock, live: c}, {host: "a.b.svc", clock: clock, live: c}}
 	for _, r := range replicas {
