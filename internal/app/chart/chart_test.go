@@ -14,9 +14,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
+	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
 	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/manifests"
 )
@@ -151,6 +155,31 @@ func texts(t *testing.T, values map[string]any) map[string]string {
 		found[obj.GetKind()+"/"+obj.GetName()] = string(text)
 	}
 	return found
+}
+
+// TestEveryFieldIsKnown reads what the chart makes as an API server does that refuses
+// fields it does not know.
+func TestEveryFieldIsKnown(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, apiextensionsv1.AddToScheme, certmanagerv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, obj := range render(t, all) {
+		typed, err := scheme.New(obj.GroupVersionKind())
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := yaml.Marshal(obj.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.UnmarshalStrict(text, typed); err != nil {
+			t.Errorf("%s %s: %v", obj.GetKind(), obj.GetName(), err)
+		}
+	}
 }
 
 func TestValuesThatAreRefused(t *testing.T) {
