@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package podrunner has the runner of Pods use the sandboxes and the images of this
+// host.
+package podrunner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+
+	"github.com/capstan-dev/capstan/internal/access/kubelet"
+	"github.com/capstan-dev/capstan/internal/access/ociimages"
+	"github.com/capstan-dev/capstan/internal/access/podlogs"
+	"github.com/capstan-dev/capstan/internal/access/pods"
+	"github.com/capstan-dev/capstan/internal/controller/runner"
+	"github.com/capstan-dev/capstan/internal/pure/podspec"
+)
+
+// Sandboxes are those of a host.
+type Sandboxes struct{ *pods.Host }
+
+// Start implements runner.Sandboxes.
+func (s Sandboxes) Start(ctx context.Context, spec runner.Sandbox) (runner.Running, error) {
+	started, err := s.Host.Start(ctx, pods.Spec{
+		Name: spec.Name, Hostname: spec.Hostname, Address: spec.Address,
+		Memory: spec.Limits.Memory, MilliCPU: spec.Limits.MilliCPU, Resolv: spec.Resolv, Hosts: spec.Hosts,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return running{started}, nil
+}
+
+type running struct{ *pods.Sandbox }
+
+// Run implements runner.Running.
+func (r running) Run(ctx context.Context, c runner.Container) (runner.Process, error) {
+	described := pods.Container{
+		Name: c.Name, Root: c.Root, Args: c.Args, Env: c.Env, Dir: c.Dir,
+		User: c.User.UID, Group: c.User.GID, Groups: c.User.Groups, ReadOnlyRoot: c.ReadOnlyRoot,
+		Memory: c.Limits.Memory, MilliCPU: c.Limits.MilliCPU, TTY: c.TTY, Stdin: c.Stdin,
+	}
+	for _, m := range c.Mounts {
+		described.Mounts = append(described.Mounts, pods.Mount{
+			Source: m.Source, SubPath: m.SubPath, Target: m.Target, ReadOnly: m.ReadOnly, Tmpfs: m.Memory, Limit: m.Limit,
+		})
+	}
+	p, err := r.Sandbox.Run(ctx, described)
+	if err != nil {
+		return nil, err
+	}
+	return process{p}, nil
+}
+
+// Exec implements runner.Running.
+func (r running) Exec(ctx context.Context, container string, args []string, s runner.Streams) (int, error) {
+	streams := pods.Streams{Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, TTY: s.TTY}
+	if s.Resize != nil {
+		sized := make(chan pods.Size)
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			defer close(sized)
+			for size := range s.Resize { // its sender ends it with the command
+				select {
+				case sized <- pods.Size(size):
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+		streams.Resize = sized
+	}
+	return r.Sandbox.Exec(ctx, container, args, streams)
+}
+
+type process struct{ *pods.Process }
+
+// Stdout implements runner.Process.
+func (p process) Stdout() io.Reader { return p.Process.Stdout() }
+
+// Stderr implements runner.Process.
+func (p process) Stderr() io.Reader { return p.Process.Stderr() }
+
+// Signal implements runner.Process.
+func (p process) Signal(s os.Signal) error {
+	number, ok := s.(syscall.Signal)
+	if !ok {
+		return fmt.Errorf("signal %v is not one of this system", s)
+	}
+	return p.Process.Signal(number)
+}
+
+// Wait implements runner.Process.
+func (p process) Wait() runner.Exit {
+	e := p.Process.Wait()
+	return runner.Exit{Code: e.Code, Signal: e.Signal, OOMKilled: e.OOMKilled, Message: e.Message}
+}
+
+// Images are those of a store.
+type Images struct{ *ociimages.Store }
+
+// Find implements runner.Images.
+func (i Images) Find(ref string) (runner.Image, error) {
+	found, err := i.Store.Find(ref)
+	var missing *ociimages.MissingError
+	if errors.As(err, &missing) {
+		return runner.Image{}, fmt.Errorf("%w: %w", runner.ErrNoImage, err)
+	}
+	if err != nil {
+		return runner.Image{}, err
+	}
+	return image(found), nil
+}
+
+// Pull implements runner.Images.
+func (i Images) Pull(ctx context.Context, ref string, keys [][]byte) (runner.Image, error) {
+	chain, err := keychain(keys)
+	if err != nil {
+		return runner.Image{}, err
+	}
+	pulled, err := i.Store.Pull(ctx, ref, ociimages.PullOptions{Keychain: chain})
+	if err != nil {
+		return runner.Image{}, err
+	}
+	return image(pulled), nil
+}
+
+// Root implements runner.Images.
+func (i Images) Root(digest string) (string, func(), error) { return i.Store.Root(digest) }
+
+func image(i ociimages.Image) runner.Image {
+	c := i.Config
+	return runner.Image{Digest: i.Digest, Image: podspec.Image{
+		Entrypoint: c.Entrypoint, Cmd: c.Cmd, Env: c.Env, User: c.User, Dir: c.WorkingDir, StopSignal: c.StopSignal,
+	}}
+}
+
+// keychain reads what Secrets of registries hold, nil if there are none.
+func keychain(keys [][]byte) (authn.Keychain, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	all := registries{}
+	for _, key := range keys {
+		if err := all.add(key); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// Kubelet answers for the Pods of a node.
+type Kubelet struct{ *runner.Node }
+
+// Log implements kubelet.Pods.
+func (k Kubelet) Log(namespace, pod, container string, previous bool) (*podlogs.Log, error) {
+	return k.Node.Log(namespace, pod, container, previous)
+}
+
+// Exec implements kubelet.Pods.
+func (k Kubelet) Exec(ctx context.Context, namespace, pod, container string, c kubelet.Command) (int, error) {
+	s := runner.Streams{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, TTY: c.TTY}
+	if c.Resize != nil {
+		sizes := make(chan runner.Size)
+		go func() {
+			defer close(sizes)
+			for size := range c.Resize { // the kubelet ends it with the command
+				select {
+				case sizes <- runner.Size(size):
+				case <-time.After(time.Second): // nobody takes it any more
+				}
+			}
+		}()
+		s.Resize = sizes
+	}
+	return k.Node.Exec(ctx, namespace, pod, container, c.Args, s)
+}
+
+// Dial implements kubelet.Pods.
+func (k Kubelet) Dial(ctx context.Context, namespace, pod string, port int) (io.ReadWriteCloser, error) {
+	return k.Node.DialNamed(ctx, namespace, pod, port)
+}

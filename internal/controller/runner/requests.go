@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runner
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/internal/access/podlogs"
+)
+
+// Log is that of the present run of a container, or of the one before it.
+func (n *Node) Log(namespace, pod, container string, previous bool) (*podlogs.Log, error) {
+	l, err := n.find(namespace, pod)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	r := l.containers[container]
+	restarts := 0
+	if r != nil {
+		restarts = int(r.Restarts)
+	}
+	l.mu.Unlock()
+	if r == nil {
+		return nil, fmt.Errorf("Pod %s has no container %q", l.key, container)
+	}
+	if !previous {
+		// One that waits to be started again shows what the run before has said.
+		for _, run := range []int{restarts, restarts - 1} {
+			if log := n.Logs.Find(l.name, container, run); log != nil {
+				return log, nil
+			}
+		}
+		return nil, fmt.Errorf("container %q of Pod %s has not started yet", container, l.key)
+	}
+	if log := n.Logs.Find(l.name, container, restarts-1); log != nil {
+		return log, nil
+	}
+	return nil, fmt.Errorf("previous terminated container %q in pod %q not found", container, pod)
+}
+
+// Exec runs a command in a container, and returns what that returned.
+func (n *Node) Exec(ctx context.Context, namespace, pod, container string, args []string, s Streams) (int, error) {
+	l, err := n.find(namespace, pod)
+	if err != nil {
+		return 0, err
+	}
+	l.mu.Lock()
+	sandbox, r := l.sandbox, l.containers[container]
+	runs := r != nil && r.process != nil
+	l.mu.Unlock()
+	if !runs {
+		return 0, fmt.Errorf("container %q of Pod %s does not run", container, l.key)
+	}
+	return sandbox.Exec(ctx, container, args, s)
+}
+
+// DialNamed connects to a port of a Pod.
+func (n *Node) DialNamed(ctx context.Context, namespace, pod string, port int) (net.Conn, error) {
+	l, err := n.find(namespace, pod)
+	if err != nil {
+		return nil, err
+	}
+	return l.dial(ctx, port)
+}
+
+func (n *Node) find(namespace, pod string) (*life, error) {
+	if l := n.named(client.ObjectKey{Namespace: namespace, Name: pod}); l != nil {
+		return l, nil
+	}
+	return nil, fmt.Errorf("Pod %s/%s does not run on Node %s", namespace, pod, n.Object.Name)
+}
