@@ -3,7 +3,6 @@
 package testenv
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -121,37 +120,4 @@ func Up(t testing.TB, flags ...string) (*Process, error) {
 	}
 	t.Cleanup(func() { p.Kill() })
 	return p, nil
-}
-
-// Manager starts capstan-manager with the flags, and returns what ends it, as a
-// signal does, and then tells what it has written. The test kills it at its end.
-func Manager(t testing.TB, flags ...string) (end func(os.Signal) string) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("needs the program, which -short leaves out")
-	}
-	binary, err := link("capstan-manager", "./cmd/capstan-manager")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var log bytes.Buffer
-	cmd := exec.Command(binary, flags...)
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	once := sync.OnceValue(func() string {
-		_ = cmd.Wait() // it was told to end, by whatever signal
-		return log.String()
-	})
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // unless it has ended
-		if text := once(); t.Failed() {
-			t.Logf("capstan-manager said:\n%s", text)
-		}
-	})
-	return func(s os.Signal) string {
-		_ = cmd.Process.Signal(s) // unless it has ended, which the caller sees by what it said
-		return once()
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -50,7 +51,10 @@ func Inventory(ctx context.Context, cfg *rest.Config, running []string) error {
 	if err != nil {
 		return err
 	}
-	return noteManager(ctx, c, running)
+	// Replicas that start together write the same.
+	return retry.OnError(retry.DefaultBackoff, func(err error) bool { return apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) }, func() error {
+		return noteManager(ctx, c, running)
+	})
 }
 
 // writeInventory has clusterctl find the providers that run, which it asks
