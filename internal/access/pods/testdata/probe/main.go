@@ -224,10 +224,17 @@ var deeds = map[string]func(args []string) error{
 			}
 			all = append(all, c)
 		}
+		answers := make(chan bool)
 		for _, c := range all {
-			_ = c.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
-			_, err := c.Read(make([]byte, 1))
-			if e, ok := err.(net.Error); ok && e.Timeout() {
+			go func() {
+				_ = c.SetReadDeadline(time.Now().Add(2 * time.Second))
+				_, err := c.Read(make([]byte, 1))
+				e, ok := err.(net.Error)
+				answers <- ok && e.Timeout()
+			}()
+		}
+		for range all {
+			if <-answers {
 				open++
 			} else {
 				reset++
