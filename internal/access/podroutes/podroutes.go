@@ -120,9 +120,15 @@ func (r *Routes) service(ctx context.Context, ip netip.Addr) (*corev1.Service, e
 	return &all.Items[i], nil
 }
 
+// Conn is a connection that a Pod has made.
+type Conn interface {
+	net.Conn
+	SetLinger(seconds int) error
+}
+
 // Connect takes over a connection that a Pod has made to an address, and closes it
 // when it is over; at once where there is nothing, or nothing for a Pod.
-func (r *Routes) Connect(ctx context.Context, _ netip.Addr, to netip.AddrPort, c *net.TCPConn) {
+func (r *Routes) Connect(ctx context.Context, _ netip.Addr, to netip.AddrPort, c Conn) {
 	if to.Addr() == r.APIServer && to.Port() == 443 {
 		r.Serve(c)
 		return

@@ -51,9 +51,13 @@ type Follower struct {
 }
 
 // New makes watches that are opened when they are needed.
-func New(c metadata.Interface) *Watches {
+func New(c metadata.Interface) *Watches { return Of(c, "secrets") }
+
+// Of makes watches of another kind of Kubernetes' own that is named as Secrets are,
+// such as configmaps.
+func Of(c metadata.Interface, resource string) *Watches {
 	return &Watches{
-		secrets: c.Resource(corev1.SchemeGroupVersion.WithResource("secrets")),
+		secrets: c.Resource(corev1.SchemeGroupVersion.WithResource(resource)),
 		named:   map[client.ObjectKey]map[name]bool{}, watched: map[client.ObjectKey]context.CancelFunc{},
 	}
 }

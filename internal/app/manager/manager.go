@@ -106,6 +106,8 @@ type Options struct {
 	// TracingEndpoint receives spans of calls to runtime extensions by OTLP
 	// over gRPC: host:port, or a URL; "" means not at all.
 	TracingEndpoint string
+	// Pods sets up what runs Pods; nil leaves them alone.
+	Pods func(context.Context, ctrl.Manager) error
 	// Log receives what the controllers say; the zero value drops it.
 	Log logr.Logger
 }
@@ -241,6 +243,11 @@ func (m *Manager) Setup(ctx context.Context) error {
 	}
 	if err := m.openHostUpdates(); err != nil {
 		return err
+	}
+	if m.options.Pods != nil {
+		if err := m.options.Pods(ctx, filtered{Manager: m.mgr}); err != nil {
+			return fmt.Errorf("set up the runner of Pods: %w", err)
+		}
 	}
 	if m.webhooks != nil {
 		if err := m.webhooks.tell(ctx); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
@@ -31,6 +32,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/app/install"
 	"github.com/capstan-dev/capstan/internal/app/manager"
+	"github.com/capstan-dev/capstan/internal/app/podrunner"
 	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/heap"
@@ -112,6 +114,7 @@ type Options struct {
 type Plane struct {
 	mgmt    *mgmtplane.Plane
 	manager *manager.Manager
+	pods    *podrunner.Plane
 	pages   manager.ExtensionPages
 	// definitions is asked when an object is converted to an old version.
 	definitions *definitions.Watch
@@ -183,6 +186,8 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	p.pods = podrunner.Open(ctx, o.Dir, o.Log.WithName("pods"))
+	p.stack.Push("sandboxes of Pods", func(context.Context) error { return p.pods.Close() })
 	var dial mgmtplane.Dial
 	if len(o.EtcdServers) > 0 {
 		p.leads, dial = make(chan struct{}), p.dialWebhooks
@@ -190,7 +195,8 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	mgmt, err := mgmtplane.Start(ctx, mgmtplane.Options{
 		DialURL: dial,
 		Dir:     o.Dir, Listen: o.Listen, Version: o.Version, Providers: o.Providers, Flags: o.Flags, Fatal: o.Fatal, Progress: o.Progress, Handlers: handlers,
-		Definitions: install.Definitions(o.Providers), Conversion: converter, Stored: p.expect, Workloads: true,
+		Definitions: install.Definitions(o.Providers), Conversion: converter, Stored: p.expect,
+		Workloads: true, Dial: p.pods.Dial, Kubelets: []string{p.pods.Name()},
 		Install: func(ctx context.Context, cfg *rest.Config) error { return p.install(ctx, cfg, o) },
 		Etcd:    mgmtplane.ExternalEtcd{Servers: o.EtcdServers, CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile, Prefix: o.EtcdPrefix},
 	})
@@ -301,7 +307,7 @@ func (p *Plane) install(ctx context.Context, cfg *rest.Config, o Options) error 
 		Plane: true, APIServerCA: authority, Providers: o.Providers, FeatureGates: o.FeatureGates, SkipMigration: o.SkipMigration, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics,
 		SimulatedDir: cmp.Or(o.SimulatedDir, datadir.Dir(o.Dir).Simulated()), SimulatedLinks: datadir.Dir(o.Dir).Simulated(), ContainersDir: o.ContainersDir, UpdateInPlace: o.UpdateInPlace, Name: "the plane on " + o.Dir, Webhooks: p.webhooksOf(), Log: o.Log, Leads: p.leads,
 		ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
-		ExtensionPages: &p.pages, ServicesByEndpoints: true,
+		ExtensionPages: &p.pages, ServicesByEndpoints: true, Pods: p.setupPods,
 	})
 	if err != nil {
 		return fmt.Errorf("set up controllers: %w", err)
@@ -310,6 +316,12 @@ func (p *Plane) install(ctx context.Context, cfg *rest.Config, o Options) error 
 	p.webhooks.Store(new(m.WebhooksAddr()))
 	p.stack.Push("webhooks and machines", func(context.Context) error { return m.Close() })
 	return install.Plane(ctx, cfg, o.Providers)
+}
+
+// setupPods has this host run Pods.
+func (p *Plane) setupPods(ctx context.Context, mgr ctrl.Manager) error {
+	cert, key, authority, client := p.mgmt.KubeletFiles()
+	return p.pods.Setup(ctx, mgr, podrunner.APIServer{Serve: p.mgmt.Serve, Cert: cert, Key: key, Authority: authority, Client: client})
 }
 
 // startControllers runs the manager and waits until its caches are filled.

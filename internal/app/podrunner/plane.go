@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podrunner
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/capstan-dev/capstan/internal/access/kubelet"
+	"github.com/capstan-dev/capstan/internal/access/ociimages"
+	"github.com/capstan-dev/capstan/internal/access/podlogs"
+	"github.com/capstan-dev/capstan/internal/access/podroutes"
+	"github.com/capstan-dev/capstan/internal/access/pods"
+	"github.com/capstan-dev/capstan/internal/access/podvolumes"
+	"github.com/capstan-dev/capstan/internal/access/secretwatch"
+	"github.com/capstan-dev/capstan/internal/controller/runner"
+	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
+	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/oneconn"
+	"github.com/capstan-dev/capstan/internal/pure/podspec"
+)
+
+var (
+	podRange     = netip.MustParsePrefix("10.244.0.0/16")
+	serviceRange = netip.MustParsePrefix("10.96.0.0/16")
+	apiService   = netip.MustParseAddr("10.96.0.1")
+	dnsService   = netip.MustParseAddr("10.96.0.10")
+)
+
+const (
+	kubeletPort = 10250
+	dialTimeout = 30 * time.Second
+	// maxPods is that of the kubelet's own default.
+	maxPods = "110"
+)
+
+// Plane runs the Pods of a plane on this host, from when it is set up.
+type Plane struct {
+	dir, name string
+	log       logr.Logger
+	host      *pods.Host // nil where this host runs no sandboxes
+	why       string     // it does not
+	routes    atomic.Pointer[podroutes.Routes]
+}
+
+// APIServer is that of the plane: who answers on a connection, and the files of
+// the kubelet and of whom it lets in.
+type APIServer struct {
+	Serve                        func(net.Conn)
+	Cert, Key, Authority, Client string
+}
+
+// Open opens the sandboxes in the data directory of a plane. A host that cannot
+// run any has the plane do all else.
+func Open(ctx context.Context, dir string, log logr.Logger) *Plane {
+	p := &Plane{dir: dir, name: nodeName(), log: log}
+	if report := pods.Check(ctx); report.Mode == pods.None {
+		p.why = fmt.Sprint(report.Missing)
+		return p
+	}
+	host, err := pods.Open(filepath.Join(dir, "pods"), pods.Options{Network: network{p}})
+	if err != nil {
+		p.why = err.Error()
+		return p
+	}
+	p.host = host
+	return p
+}
+
+// nodeName is that of the host, if it can be one of a Node.
+func nodeName() string {
+	name, err := os.Hostname()
+	name = strings.ToLower(name)
+	if err != nil || name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" || strings.Trim(name, "-.") != name {
+		return "capstan"
+	}
+	return name
+}
+
+// Name is that of the Node.
+func (p *Plane) Name() string { return p.name }
+
+// Close ends all sandboxes.
+func (p *Plane) Close() error {
+	if p.host == nil {
+		return nil
+	}
+	return p.host.Close()
+}
+
+// Dial connects the API server to an address in the cluster.
+func (p *Plane) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if r := p.routes.Load(); r != nil {
+		return r.Dial(ctx, network, address)
+	}
+	return outside(ctx, network, address)
+}
+
+func outside(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
+}
+
+// network leads what leaves Pods.
+type network struct{ p *Plane }
+
+// Connect implements pods.Network.
+func (n network) Connect(ctx context.Context, from netip.Addr, to netip.AddrPort, c *pods.Conn) {
+	if r := n.p.routes.Load(); r != nil {
+		r.Connect(ctx, from, to, c)
+		return
+	}
+	c.Refuse()
+}
+
+// Resolve implements pods.Network.
+func (n network) Resolve(ctx context.Context, from netip.Addr, query []byte) ([]byte, error) {
+	if r := n.p.routes.Load(); r != nil {
+		return r.Resolve(ctx, from, query)
+	}
+	return nil, errors.New("the plane starts")
+}
+
+// Setup has a manager run the Pods of its API server.
+func (p *Plane) Setup(ctx context.Context, mgr ctrl.Manager, api APIServer) error {
+	if p.host == nil {
+		p.log.V(2).Info("Running no Pods", "reason", p.why)
+		return nil
+	}
+	node, err := p.node(mgr)
+	if err != nil {
+		return err
+	}
+	answer, err := p.kubelet(node, api)
+	if err != nil {
+		return err
+	}
+	p.routes.Store(&podroutes.Routes{
+		Live: mgr.GetClient(), Choose: rand.IntN, Pods: podRange, Services: serviceRange,
+		DialPod: node.Dial, APIServer: apiService, Serve: api.Serve, Node: p.name, Kubelet: answer,
+		Outside: outside, Lookup: net.DefaultResolver,
+	})
+	meta, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("watch what Pods name: %w", err)
+	}
+	secrets, maps := secretwatch.New(meta), secretwatch.Of(meta, "configmaps")
+	for _, w := range []*secretwatch.Watches{secrets, maps} {
+		if err := mgr.Add(ctrlmanager.RunnableFunc(w.Wait)); err != nil {
+			return err
+		}
+	}
+	r := &runner.Reconciler{Mgmt: controller.Client(mgr), Node: node, Secrets: secrets.Follower(), ConfigMaps: maps.Follower()}
+	return r.Setup(ctx, mgr)
+}
+
+// node makes what runs the Pods.
+func (p *Plane) node(mgr ctrl.Manager) (*runner.Node, error) {
+	typed, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("make tokens for Pods: %w", err)
+	}
+	logs, err := podlogs.Open(filepath.Join(p.dir, "pods", "logs"), time.Now)
+	if err != nil {
+		return nil, err
+	}
+	volumes, err := podvolumes.Open(filepath.Join(p.dir, "pods", "volumes"))
+	if err != nil {
+		return nil, err
+	}
+	images, err := ociimages.Open(filepath.Join(p.dir, "images"), ociimages.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return runner.NewNode(runner.Options{
+		Object: nodeObject(p.name), Address: "127.0.0.1", DNS: dnsService,
+		Sandboxes: Sandboxes{p.host}, Images: Images{images}, Tokens: tokens{typed}, Logs: logs, Volumes: volumes,
+		Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("capstan-runner"), Clock: clock.RealClock{},
+	})
+}
+
+// nodeObject is the Node of a plane.
+func nodeObject(name string) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: podspec.NodeLabels(name, runtime.GOOS, runtime.GOARCH)},
+		Status: corev1.NodeStatus{
+			Capacity: capacity(), Allocatable: capacity(),
+			Addresses:       []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}, {Type: corev1.NodeInternalIP, Address: "127.0.0.1"}},
+			Conditions:      []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "PlaneRuns", Message: "the plane runs Pods"}},
+			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: kubeletPort}},
+			NodeInfo: corev1.NodeSystemInfo{
+				OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH, KubeletVersion: buildinfo.Read().Version, ContainerRuntimeVersion: "capstan://1",
+			},
+		},
+	}
+}
+
+// kubelet returns how the API server is connected to the kubelet, which has no
+// address but within this process.
+func (p *Plane) kubelet(node *runner.Node, api APIServer) (func(context.Context) (net.Conn, error), error) {
+	authority, err := os.ReadFile(api.Authority)
+	if err != nil {
+		return nil, fmt.Errorf("read whom the kubelet lets in: %w", err)
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(authority)
+	config := kubelet.TLS(func() (*tls.Certificate, error) {
+		c, err := tls.LoadX509KeyPair(api.Cert, api.Key) // it is renewed in its file
+		return &c, err
+	}, trusted, api.Client)
+	handler := kubelet.Handler(Kubelet{node})
+	return func(context.Context) (net.Conn, error) {
+		near, far := net.Pipe()
+		server := &http.Server{Handler: handler, ReadHeaderTimeout: dialTimeout}
+		go func() { _ = server.Serve(oneconn.Listen(tls.Server(far, config))) }() // it ends with its connection
+		return near, nil
+	}, nil
+}
+
+// tokens are those of ServiceAccounts, for Pods.
+type tokens struct{ typed kubernetes.Interface }
+
+// Token implements runner.Tokens.
+func (k tokens) Token(ctx context.Context, pod *corev1.Pod, t podspec.Token) (string, time.Time, error) {
+	ask := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		ExpirationSeconds: &t.Seconds,
+		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+	}}
+	if t.Audience != "" {
+		ask.Spec.Audiences = []string{t.Audience}
+	}
+	name := pod.Spec.ServiceAccountName
+	if name == "" {
+		name = "default"
+	}
+	given, err := k.typed.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(ctx, name, ask, metav1.CreateOptions{})
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	return given.Status.Token, given.Status.ExpirationTimestamp.Time, nil
+}
