@@ -6,12 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
@@ -37,10 +39,25 @@ func (r *Reconciler) Setup(_ context.Context, mgr ctrl.Manager) error {
 	}
 	return controller.For(mgr, "pod", &corev1.Pod{}).
 		Unfiltered().
+		Watches(&corev1.Node{}, r.waiting).
 		WatchesSource(waker{r.Node}).
 		WatchesSource(objects{r.Secrets, r.Node}).
 		WatchesSource(objects{r.ConfigMaps, r.Node}).
 		Complete(r)
+}
+
+// waiting are the Pods that nobody has bound: the Node may be one for them now.
+func (r *Reconciler) waiting(ctx context.Context, node client.Object) (keys []reconcile.Request) {
+	all := &corev1.PodList{}
+	if node.GetName() != r.Node.Object.Name || r.Mgmt.List(ctx, all) != nil { // a cache lists what it has
+		return nil
+	}
+	for _, pod := range all.Items {
+		if pod.Spec.NodeName == "" {
+			keys = append(keys, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pod)})
+		}
+	}
+	return keys
 }
 
 // Forget ends a Pod that was deleted behind our back.
@@ -154,6 +171,9 @@ func (r *Reconciler) report(ctx context.Context, node *corev1.Node) error {
 		return nil
 	}
 	commit := patch.Remember(r.Mgmt, node)
+	// The API server makes each Node with it, and others have a controller that
+	// takes it off when the Node is ready.
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
 	node.Status = *r.Node.Object.Status.DeepCopy()
 	now := metav1.NewTime(r.Node.Clock.Now())
 	for i := range node.Status.Conditions {

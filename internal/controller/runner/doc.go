@@ -3,7 +3,7 @@
 // Package runner is the node of a plane: it binds Pods to it, has a sandbox run
 // what they ask for, and says what becomes of them.
 //
-// Watches: Pod; Secrets and ConfigMaps that Pods of the node name; what happens in
+// Watches: Pod; the Node; Secrets and ConfigMaps that Pods of the node name; what happens in
 // sandboxes.
 // Writes: Node, when there is a first Pod; the binding and the status of Pods; a
 // Pod that has ended is deleted for good.

@@ -213,6 +213,12 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.tokens = &tokens{clock: w.clock}
 	w.mgmt = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&corev1.Pod{}, &corev1.Node{}).WithInterceptorFuncs(interceptor.Funcs{
 		SubResourceCreate: bind,
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, o ...client.CreateOption) error {
+			if node, ok := obj.(*corev1.Node); ok { // as the API server does
+				node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule})
+			}
+			return c.Create(ctx, obj, o...)
+		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, o ...client.SubResourcePatchOption) error {
 			w.writes++
 			return c.SubResource(sub).Patch(ctx, obj, p, o...)
