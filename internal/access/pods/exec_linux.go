@@ -61,9 +61,8 @@ func (s *Sandbox) exec(ctx context.Context, container string, args []string, str
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = pidfd.Close() }()                                     // only named
-	kill := context.AfterFunc(ctx, func() { _ = send(pidfd, unix.SIGTERM) }) // it ends the command and waits for it
-	defer kill()
+	defer func() { _ = pidfd.Close() }()      // only named
+	defer endWith(ctx, pidfd, unix.SIGTERM)() // which ends the command and waits for it
 	copied := carry(ctx, st, streams)
 	var e holder.Event
 	select {

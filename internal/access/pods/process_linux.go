@@ -3,6 +3,7 @@
 package pods
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -70,6 +71,26 @@ func send(pidfd *os.File, s unix.Signal) error {
 		return os.ErrProcessDone
 	}
 	return os.NewSyscallError("pidfd_send_signal", err)
+}
+
+// endWith sends a signal when ctx ends. After stop it does not, and the pidfd may
+// be closed.
+func endWith(ctx context.Context, pidfd *os.File, s unix.Signal) (stop func()) {
+	var mu sync.Mutex
+	stopped := false // guarded by mu
+	cancel := context.AfterFunc(ctx, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !stopped {
+			_ = send(pidfd, s) // it may have ended
+		}
+	})
+	return func() {
+		cancel()
+		mu.Lock()
+		defer mu.Unlock()
+		stopped = true
+	}
 }
 
 // Resize tells it the size of its terminal.

@@ -174,7 +174,7 @@ func (s *Sandbox) start(ctx context.Context, st *streams, b beginning, more ...i
 	}
 	pidfd := os.NewFile(uintptr(a.fds[0]), "process")
 	st.given()
-	kill := context.AfterFunc(ctx, func() { _ = send(pidfd, unix.SIGKILL) }) // it may have ended
+	stop := endWith(ctx, pidfd, unix.SIGKILL)
 	err = s.enter(b.group, a.fds[0])
 	if err == nil {
 		_, werr := st.plan.Write(text)
@@ -184,7 +184,7 @@ func (s *Sandbox) start(ctx context.Context, st *streams, b beginning, more ...i
 	// says is better than that it did not listen.
 	told, rerr := io.ReadAll(io.LimitReader(st.told, holder.MaxMessage))
 	_ = st.told.Close() // it was read
-	kill()
+	stop()
 	switch {
 	case len(told) > 0:
 		err = errors.New(string(told))
