@@ -4,7 +4,6 @@ package pods
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -86,7 +84,7 @@ func TestNothingOutlivesThePlane(t *testing.T) {
 			t.Fatal(err)
 		}
 		fmt.Println("holder", s.holder.Pid)
-		time.Sleep(time.Minute)
+		<-t.Context().Done() // it is killed before
 		return
 	}
 	dir := filepath.Join(t.TempDir(), "state")
@@ -114,14 +112,17 @@ func TestNothingOutlivesThePlane(t *testing.T) {
 	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "another plane runs there") {
 		t.Errorf("beside a running plane: got %v", err)
 	}
+	end, err := unix.PidfdOpen(holder, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Close(end) }()
 	if err := plane.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = plane.Wait() // it was killed
-	for deadline := time.Now().Add(20 * time.Second); !errors.Is(syscall.Kill(holder, 0), syscall.ESRCH); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the holder lives on")
-		}
+	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(end), Events: unix.POLLIN}}, int((20 * time.Second).Milliseconds())); n != 1 || err != nil {
+		t.Fatalf("the holder lives on: %v", err)
 	}
 	h, err := Open(dir, Options{})
 	if err != nil {
@@ -200,9 +201,10 @@ func BenchmarkRest(b *testing.B) {
 		return ticks
 	}
 	before := used()
-	seconds := 0
+	second, seconds := time.NewTicker(time.Second), 0
+	defer second.Stop()
 	for b.Loop() {
-		time.Sleep(time.Second)
+		<-second.C
 		seconds++
 	}
 	anonymous, pss := 0, 0

@@ -51,7 +51,10 @@ var (
 )
 
 const (
+	// kubeletPort is the kubelet's own.
 	kubeletPort = 10250
+	// dialTimeout is that of Go's own client, which Pods and the API server would
+	// have without us.
 	dialTimeout = 30 * time.Second
 	// maxPods is that of the kubelet's own default.
 	maxPods = "110"
