@@ -210,7 +210,8 @@ func nodeObject(name string) *corev1.Node {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: podspec.NodeLabels(name, runtime.GOOS, runtime.GOARCH)},
 		Status: corev1.NodeStatus{
 			Capacity: capacity(), Allocatable: capacity(),
-			Addresses:       []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}, {Type: corev1.NodeInternalIP, Address: "127.0.0.1"}},
+			// By its name alone: the API server would dial an address as the host does.
+			Addresses:       []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}},
 			Conditions:      []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "PlaneRuns", Message: "the plane runs Pods"}},
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: kubeletPort}},
 			NodeInfo: corev1.NodeSystemInfo{
