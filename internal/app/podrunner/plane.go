@@ -51,10 +51,9 @@ var (
 )
 
 const (
-	// kubeletPort is the kubelet's own.
+	// kubeletPort is that of all kubelets: nobody listens on it, but it is in URLs.
 	kubeletPort = 10250
-	// dialTimeout is that of Go's own client, which Pods and the API server would
-	// have without us.
+	// dialTimeout is how long the kernel's own retries are worth waiting for.
 	dialTimeout = 30 * time.Second
 	// maxPods is that of the kubelet's own default.
 	maxPods = "110"

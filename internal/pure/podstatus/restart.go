@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// firstDelay and lastDelay are those of the kubelet, which people know.
+	// firstDelay and lastDelay are those of kubelets, which operators know.
 	firstDelay = 10 * time.Second
 	lastDelay  = 5 * time.Minute
 	// settled is how long a run lasts after which nothing is held against it.
