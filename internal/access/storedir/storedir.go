@@ -134,7 +134,7 @@ func (d Dir) Publish(from, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(unix.Syncfs(int(f.Fd())), f.Close()); err != nil {
+	if err := errors.Join(syncFiles(f.Fd()), f.Close()); err != nil {
 		return err
 	}
 	return d.Locked(func() error {
