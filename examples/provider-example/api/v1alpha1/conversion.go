@@ -11,6 +11,7 @@ import (
 // ConvertTo and ConvertFrom translate to and from the version that is stored. What
 // differs is the name of one field, so nothing is lost either way.
 
+// ConvertTo implements conversion.Convertible.
 func (c *ExampleCluster) ConvertTo(hub conversion.Hub) error {
 	to := hub.(*v1beta1.ExampleCluster)
 	to.ObjectMeta = c.ObjectMeta
@@ -19,6 +20,7 @@ func (c *ExampleCluster) ConvertTo(hub conversion.Hub) error {
 	return nil
 }
 
+// ConvertFrom implements conversion.Convertible.
 func (c *ExampleCluster) ConvertFrom(hub conversion.Hub) error {
 	from := hub.(*v1beta1.ExampleCluster)
 	c.ObjectMeta = from.ObjectMeta
@@ -27,6 +29,7 @@ func (c *ExampleCluster) ConvertFrom(hub conversion.Hub) error {
 	return nil
 }
 
+// ConvertTo implements conversion.Convertible.
 func (m *ExampleMachine) ConvertTo(hub conversion.Hub) error {
 	to := hub.(*v1beta1.ExampleMachine)
 	to.ObjectMeta = m.ObjectMeta
@@ -35,6 +38,7 @@ func (m *ExampleMachine) ConvertTo(hub conversion.Hub) error {
 	return nil
 }
 
+// ConvertFrom implements conversion.Convertible.
 func (m *ExampleMachine) ConvertFrom(hub conversion.Hub) error {
 	from := hub.(*v1beta1.ExampleMachine)
 	m.ObjectMeta = from.ObjectMeta
@@ -43,6 +47,7 @@ func (m *ExampleMachine) ConvertFrom(hub conversion.Hub) error {
 	return nil
 }
 
+// ConvertTo implements conversion.Convertible.
 func (t *ExampleClusterTemplate) ConvertTo(hub conversion.Hub) error {
 	to := hub.(*v1beta1.ExampleClusterTemplate)
 	to.ObjectMeta = t.ObjectMeta
@@ -50,6 +55,7 @@ func (t *ExampleClusterTemplate) ConvertTo(hub conversion.Hub) error {
 	return nil
 }
 
+// ConvertFrom implements conversion.Convertible.
 func (t *ExampleClusterTemplate) ConvertFrom(hub conversion.Hub) error {
 	from := hub.(*v1beta1.ExampleClusterTemplate)
 	t.ObjectMeta = from.ObjectMeta
@@ -57,6 +63,7 @@ func (t *ExampleClusterTemplate) ConvertFrom(hub conversion.Hub) error {
 	return nil
 }
 
+// ConvertTo implements conversion.Convertible.
 func (t *ExampleMachineTemplate) ConvertTo(hub conversion.Hub) error {
 	to := hub.(*v1beta1.ExampleMachineTemplate)
 	to.ObjectMeta = t.ObjectMeta
@@ -64,6 +71,7 @@ func (t *ExampleMachineTemplate) ConvertTo(hub conversion.Hub) error {
 	return nil
 }
 
+// ConvertFrom implements conversion.Convertible.
 func (t *ExampleMachineTemplate) ConvertFrom(hub conversion.Hub) error {
 	from := hub.(*v1beta1.ExampleMachineTemplate)
 	t.ObjectMeta = from.ObjectMeta

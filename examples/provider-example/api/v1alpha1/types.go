@@ -63,6 +63,8 @@ type ExampleCluster struct {
 	Status            ExampleClusterStatus `json:"status,omitempty,omitzero"`
 }
 
+// ExampleClusterList is a list of ExampleClusters.
+//
 // +kubebuilder:object:root=true
 type ExampleClusterList struct {
 	metav1.TypeMeta `json:",inline"`
@@ -105,6 +107,8 @@ type ExampleMachine struct {
 	Status            ExampleMachineStatus `json:"status,omitempty,omitzero"`
 }
 
+// ExampleMachineList is a list of ExampleMachines.
+//
 // +kubebuilder:object:root=true
 type ExampleMachineList struct {
 	metav1.TypeMeta `json:",inline"`
@@ -121,16 +125,20 @@ type ExampleClusterTemplate struct {
 	Spec              ExampleClusterTemplateSpec `json:"spec,omitempty,omitzero"`
 }
 
+// ExampleClusterTemplateSpec holds what is made from the template.
 type ExampleClusterTemplateSpec struct {
 	Template ExampleClusterTemplateResource `json:"template,omitzero"`
 }
 
+// ExampleClusterTemplateResource is what ExampleClusters begin with.
 type ExampleClusterTemplateResource struct {
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 	Spec       ExampleClusterSpec   `json:"spec,omitzero"`
 }
 
+// ExampleClusterTemplateList is a list of ExampleClusterTemplates.
+//
 // +kubebuilder:object:root=true
 type ExampleClusterTemplateList struct {
 	metav1.TypeMeta `json:",inline"`
@@ -147,16 +155,20 @@ type ExampleMachineTemplate struct {
 	Spec              ExampleMachineTemplateSpec `json:"spec,omitempty,omitzero"`
 }
 
+// ExampleMachineTemplateSpec holds what is made from the template.
 type ExampleMachineTemplateSpec struct {
 	Template ExampleMachineTemplateResource `json:"template,omitzero"`
 }
 
+// ExampleMachineTemplateResource is what ExampleMachines begin with.
 type ExampleMachineTemplateResource struct {
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 	Spec       ExampleMachineSpec   `json:"spec,omitzero"`
 }
 
+// ExampleMachineTemplateList is a list of ExampleMachineTemplates.
+//
 // +kubebuilder:object:root=true
 type ExampleMachineTemplateList struct {
 	metav1.TypeMeta `json:",inline"`
@@ -164,10 +176,16 @@ type ExampleMachineTemplateList struct {
 	Items           []ExampleMachineTemplate `json:"items"`
 }
 
-// GetConditions and SetConditions are for the package conditions.
-func (c *ExampleCluster) GetConditions() []metav1.Condition    { return c.Status.Conditions }
+// GetConditions implements conditions.Getter.
+func (c *ExampleCluster) GetConditions() []metav1.Condition { return c.Status.Conditions }
+
+// SetConditions implements conditions.Setter.
 func (c *ExampleCluster) SetConditions(all []metav1.Condition) { c.Status.Conditions = all }
-func (m *ExampleMachine) GetConditions() []metav1.Condition    { return m.Status.Conditions }
+
+// GetConditions implements conditions.Getter.
+func (m *ExampleMachine) GetConditions() []metav1.Condition { return m.Status.Conditions }
+
+// SetConditions implements conditions.Setter.
 func (m *ExampleMachine) SetConditions(all []metav1.Condition) { m.Status.Conditions = all }
 
 // SetDefaultSize is what the webhook does.
