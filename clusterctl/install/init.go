@@ -104,7 +104,7 @@ func (i *Installer) Init(ctx context.Context, o InitOptions) (InitResult, error)
 	if err != nil {
 		return result, err
 	}
-	return result, i.wait(ctx, o, releases, result.BuiltIn)
+	return result, i.wait(ctx, o, releases)
 }
 
 // CheckCore refuses a cluster whose core stores its objects at another version than some.
@@ -231,7 +231,7 @@ func (i *Installer) install(ctx context.Context, inv inventory.Inventory, releas
 }
 
 // wait waits for the controllers of releases, if that is wanted and somebody runs them.
-func (i *Installer) wait(ctx context.Context, o InitOptions, releases []Release, builtIn inventory.Providers) error {
+func (i *Installer) wait(ctx context.Context, o InitOptions, releases []Release) error {
 	var managers []*unstructured.Unstructured
 	for _, r := range releases {
 		managers = append(managers, apply.Managers(r.Objects())...)
@@ -239,18 +239,12 @@ func (i *Installer) wait(ctx context.Context, o InitOptions, releases []Release,
 	if len(managers) == 0 {
 		return nil
 	}
-	return WaitForManagers(ctx, i.Cluster, managers, builtIn.Nodeless(), o.Wait, i.Progress)
+	return WaitForManagers(ctx, i.Cluster, managers, o.Wait, i.Progress)
 }
 
-// WaitForManagers waits for Deployments of controllers, unless the management cluster is
-// one that has no nodes to run them on, which is told.
-func WaitForManagers(ctx context.Context, c *apply.Cluster, managers []*unstructured.Unstructured, nodeless bool, limit time.Duration, progress func(string)) error {
-	if nodeless {
-		for _, m := range managers {
-			progress(fmt.Sprintf("%s is not run here, as this management cluster has no nodes: run its container %q with the kubeconfig of the plane", apply.Name(m), "manager"))
-		}
-		return nil
-	}
+// WaitForManagers waits for Deployments of controllers for at most limit; 0 does not
+// wait.
+func WaitForManagers(ctx context.Context, c *apply.Cluster, managers []*unstructured.Unstructured, limit time.Duration, progress func(string)) error {
 	if limit == 0 {
 		return nil
 	}

@@ -180,12 +180,6 @@ func BuiltIn(p clusterctlv1.Provider) bool {
 	return p.Namespace == manifests.Namespace
 }
 
-// Nodeless reports whether the management cluster is a plane of Capstan, which has no
-// nodes to run Deployments on. One in which capstan-manager runs has.
-func (l Providers) Nodeless() bool {
-	return slices.ContainsFunc(l.BuiltIn(), func(p clusterctlv1.Provider) bool { return !manifests.RunByManager(p.Annotations) })
-}
-
 // compare orders providers as they are installed, and instances of one by namespace.
 func compare(a, b clusterctlv1.Provider) int {
 	as := func(p clusterctlv1.Provider) config.Provider {

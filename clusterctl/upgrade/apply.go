@@ -121,7 +121,7 @@ func (u *Upgrader) Apply(ctx context.Context, plan Plan, wait time.Duration) (do
 	if len(releases) == 0 {
 		return nil, nil
 	}
-	return u.replace(ctx, releases, installed.Nodeless(), wait)
+	return u.replace(ctx, releases, wait)
 }
 
 // check finds what is wrong before anything is written.
@@ -161,7 +161,7 @@ func (u *Upgrader) check(ctx context.Context, releases []install.Release) error 
 
 // replace stops all controllers, then takes one provider after the other from its old
 // objects to the new ones. Definitions and Namespaces stay.
-func (u *Upgrader) replace(ctx context.Context, releases []install.Release, nodeless bool, wait time.Duration) (done inventory.Providers, err error) {
+func (u *Upgrader) replace(ctx context.Context, releases []install.Release, wait time.Duration) (done inventory.Providers, err error) {
 	inv := inventory.New(u.Cluster.Client())
 	var managers []*unstructured.Unstructured
 	for _, r := range releases {
@@ -169,7 +169,7 @@ func (u *Upgrader) replace(ctx context.Context, releases []install.Release, node
 			return nil, err
 		}
 	}
-	if err := u.stop(ctx, releases, nodeless); err != nil {
+	if err := u.stop(ctx, releases); err != nil {
 		return nil, err
 	}
 	for _, r := range releases {
@@ -181,7 +181,7 @@ func (u *Upgrader) replace(ctx context.Context, releases []install.Release, node
 		managers = append(managers, apply.Managers(r.Objects())...)
 	}
 	if len(managers) > 0 {
-		if err := install.WaitForManagers(ctx, u.Cluster, managers, nodeless, wait, u.Progress); err != nil {
+		if err := install.WaitForManagers(ctx, u.Cluster, managers, wait, u.Progress); err != nil {
 			return done, err
 		}
 	}
@@ -192,7 +192,7 @@ func (u *Upgrader) replace(ctx context.Context, releases []install.Release, node
 }
 
 // stop scales all Deployments of the providers to nothing.
-func (u *Upgrader) stop(ctx context.Context, releases []install.Release, nodeless bool) error {
+func (u *Upgrader) stop(ctx context.Context, releases []install.Release) error {
 	var deployments []*unstructured.Unstructured
 	for _, r := range releases {
 		found, err := u.Cluster.Find(ctx, install.Labels(*r.InventoryObject()), r.Namespace)
@@ -201,7 +201,7 @@ func (u *Upgrader) stop(ctx context.Context, releases []install.Release, nodeles
 		}
 		deployments = append(deployments, apply.Deployments(found.Objects)...)
 	}
-	if nodeless || len(deployments) == 0 {
+	if len(deployments) == 0 {
 		return nil
 	}
 	u.Progress("Stopping the controllers of the providers that are upgraded")

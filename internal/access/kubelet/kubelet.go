@@ -266,13 +266,13 @@ func (f *forwarder) PortForward(ctx context.Context, pod, _ string, port int32, 
 	if err != nil {
 		return fmt.Errorf("forward port %d of Pod %s/%s: %w", port, f.namespace, pod, err)
 	}
-	sent := make(chan error, 1)
+	sent := make(chan struct{})
 	go func() {
-		_, err := io.Copy(conn, stream)
+		defer close(sent)
+		_, _ = io.Copy(conn, stream) // a Pod that takes no more may still have something to say
 		if half, ok := conn.(interface{ CloseWrite() error }); ok {
-			err = errors.Join(err, half.CloseWrite())
+			_ = half.CloseWrite()
 		}
-		sent <- err
 	}()
 	_, err = io.Copy(stream, conn)
 	// The Pod has said all: what is still sent to it goes nowhere.
