@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/capstan-dev/capstan/internal/access/containers"
+	"github.com/capstan-dev/capstan/internal/access/pods"
 	"github.com/capstan-dev/capstan/internal/cli/chaos"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/cli/config"
@@ -52,7 +53,7 @@ func commands(env *Env) []*cobra.Command {
 		logs.New(&env.Env),
 		chaos.New(&env.Env),
 		config.New(&env.Env),
-		doctor.New(&env.Env, containers.Check),
+		doctor.New(&env.Env, doctor.Checks{Machines: containers.Check, Pods: pods.Check}),
 		extension.New(&env.Env),
 		generate.New(&env.Env),
 		image.New(&env.Env),

@@ -7,32 +7,47 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/capstan-dev/capstan/internal/access/containers"
+	"github.com/capstan-dev/capstan/internal/access/pods"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
-// New returns the command doctor. check tells what the host lacks.
-func New(env *command.Env, check func(context.Context) []containers.Problem) *cobra.Command {
+// Checks look at this host.
+type Checks struct {
+	Machines func(context.Context) []containers.Problem
+	Pods     func(context.Context) pods.Report
+}
+
+// New returns the command doctor.
+func New(env *command.Env, checks Checks) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Tell what this host lacks to run container machines",
-		Long: `Tell what this host lacks to run container machines, and what to do about each.
-It changes nothing. It fails if such machines cannot run; a warning is about what
-they do without.`,
+		Short: "Tell what this host lacks to run container machines and Pods of providers",
+		Long: `Tell what this host lacks to run container machines, and the Pods of providers in
+sandboxes, and what to do about each. It changes nothing. It fails if either cannot
+run; a warning is about what they do without.`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := command.CheckOutput(output, "json", "yaml"); err != nil {
 				return err
 			}
-			return report(env, output, check(cmd.Context()))
+			return report(env, output, []subject{ofMachines(checks.Machines(cmd.Context())), ofPods(checks.Pods(cmd.Context()))})
 		},
 	}
 	command.OutputFlag(cmd, &output, "sentences", "json", "yaml")
 	return cmd
+}
+
+// subject is what a host may be able to run.
+type subject struct {
+	name     string // as an error names it
+	able     string // the sentence that says that it can
+	problems []problem
 }
 
 // problem is one that the host has.
@@ -42,35 +57,56 @@ type problem struct {
 	Warning bool   `json:"warning,omitempty"`
 }
 
-func report(env *command.Env, output string, found []containers.Problem) error {
+func ofMachines(found []containers.Problem) subject {
 	if runtime.GOOS != "linux" {
 		found = []containers.Problem{{What: "this is no Linux", Remedy: "run the plane on a host that has it"}}
 	}
-	all, fatal := []problem{}, 0
+	s := subject{name: "container machines", able: "Container machines can run on this host."}
 	for _, p := range found {
-		if !p.Warning {
-			fatal++
+		s.problems = append(s.problems, problem{p.What, p.Remedy, p.Warning})
+	}
+	return s
+}
+
+func ofPods(r pods.Report) subject {
+	s := subject{name: "Pods of providers", able: "Pods of providers can run on this host, with full isolation."}
+	if r.Mode == pods.Rootless {
+		s.able = "Pods of providers can run on this host, in sandboxes of its user."
+	}
+	for _, m := range r.Missing {
+		s.problems = append(s.problems, problem{fmt.Sprintf("%s: %s", m.What, m.Why), m.Remedy, r.Mode != pods.None})
+	}
+	return s
+}
+
+func report(env *command.Env, output string, subjects []subject) error {
+	all, unable := []problem{}, []string(nil)
+	for _, s := range subjects {
+		all = append(all, s.problems...)
+		fatal := 0
+		for _, p := range s.problems {
+			kind := "warning"
+			if !p.Warning {
+				kind, fatal = "missing", fatal+1
+			}
+			if output == "" {
+				env.Print("%s: %s: %s", kind, p.Problem, p.Remedy)
+			}
 		}
-		all = append(all, problem{p.What, p.Remedy, p.Warning})
+		switch {
+		case fatal > 0:
+			unable = append(unable, fmt.Sprintf("%s cannot run on this host: %d of what they need is missing", s.name, fatal))
+		case output == "":
+			env.Print("%s", s.able)
+		}
 	}
 	if output != "" {
 		if err := env.PrintObject(all, output); err != nil {
 			return err
 		}
-	} else {
-		for _, p := range all {
-			kind := "missing"
-			if p.Warning {
-				kind = "warning"
-			}
-			env.Print("%s: %s: %s", kind, p.Problem, p.Remedy)
-		}
-		if fatal == 0 {
-			env.Print("Container machines can run on this host.")
-		}
 	}
-	if fatal > 0 {
-		return fmt.Errorf("container machines cannot run on this host: %d of what they need is missing", fatal)
+	if len(unable) > 0 {
+		return fmt.Errorf("%s", strings.Join(unable, "; "))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/capstan-dev/capstan/internal/access/containers"
+	"github.com/capstan-dev/capstan/internal/access/pods"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 )
 
@@ -17,26 +18,45 @@ func TestDoctorTellsWhatIsMissingAndFails(t *testing.T) {
 	t.Parallel()
 	lacks := containers.Problem{What: "no overlayfs", Remedy: "load its module"}
 	minor := containers.Problem{What: "no CAP_SYS_RESOURCE", Remedy: "grant it", Warning: true}
+	rootless := pods.Report{Mode: pods.Rootless, Missing: []pods.Missing{{What: "limits", Why: "no root", Remedy: "be root"}}}
+	none := pods.Report{Mode: pods.None, Missing: []pods.Missing{{What: "sandboxes", Why: "no namespaces", Remedy: "allow them"}}}
+	const machines, full = "Container machines can run on this host.\n", "Pods of providers can run on this host, with full isolation.\n"
 	for name, tc := range map[string]struct {
 		found []containers.Problem
+		pods  pods.Report
 		args  []string
 		want  string
-		fails bool
+		fails string
 	}{
-		"nothing":   {nil, nil, "Container machines can run on this host.\n", false},
-		"a warning": {[]containers.Problem{minor}, nil, "warning: no CAP_SYS_RESOURCE: grant it\nContainer machines can run on this host.\n", false},
-		"both":      {[]containers.Problem{lacks, minor}, nil, "missing: no overlayfs: load its module\nwarning: no CAP_SYS_RESOURCE: grant it\n", true},
-		"as data":   {[]containers.Problem{lacks}, []string{"-o", "yaml"}, "- problem: no overlayfs\n  remedy: load its module\n", true},
-		"no data":   {nil, []string{"-o", "json"}, "[]\n", false},
+		"nothing":   {nil, pods.Report{Mode: pods.Root}, nil, machines + full, ""},
+		"a warning": {[]containers.Problem{minor}, pods.Report{Mode: pods.Root}, nil, "warning: no CAP_SYS_RESOURCE: grant it\n" + machines + full, ""},
+		"both": {
+			[]containers.Problem{lacks, minor}, pods.Report{Mode: pods.Root}, nil, "missing: no overlayfs: load its module\nwarning: no CAP_SYS_RESOURCE: grant it\n" + full,
+			"container machines cannot run on this host: 1 of what they need is missing",
+		},
+		"no root for Pods": {nil, rootless, nil, machines + "warning: limits: no root: be root\nPods of providers can run on this host, in sandboxes of its user.\n", ""},
+		"no Pods":          {nil, none, nil, machines + "missing: sandboxes: no namespaces: allow them\n", "Pods of providers cannot run on this host: 1 of what they need is missing"},
+		"as data": {
+			[]containers.Problem{lacks}, none, []string{"-o", "yaml"}, "- problem: no overlayfs\n  remedy: load its module\n- problem: 'sandboxes: no namespaces'\n  remedy: allow them\n",
+			"container machines cannot run on this host: 1 of what they need is missing; Pods of providers cannot run on this host: 1 of what they need is missing",
+		},
+		"no data": {nil, pods.Report{Mode: pods.Root}, []string{"-o", "json"}, "[]\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			cmd := New(&command.Env{Out: &out, Err: &out, LookupEnv: func(string) (string, bool) { return "", false }}, func(context.Context) []containers.Problem { return tc.found })
+			cmd := New(&command.Env{Out: &out, Err: &out, LookupEnv: func(string) (string, bool) { return "", false }}, Checks{
+				Machines: func(context.Context) []containers.Problem { return tc.found },
+				Pods:     func(context.Context) pods.Report { return tc.pods },
+			})
 			cmd.SilenceErrors, cmd.SilenceUsage = true, true
 			cmd.SetArgs(tc.args)
 			err := cmd.ExecuteContext(t.Context())
-			if diff := cmp.Diff(tc.want, out.String()); diff != "" || (err != nil) != tc.fails {
+			told := ""
+			if err != nil {
+				told = err.Error()
+			}
+			if diff := cmp.Diff(tc.want, out.String()); diff != "" || told != tc.fails {
 				t.Errorf("error %v, output (-want +got):\n%s", err, diff)
 			}
 		})
