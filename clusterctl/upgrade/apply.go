@@ -94,9 +94,7 @@ func (u *Upgrader) read(ctx context.Context, p clusterctlv1.Provider) (r Release
 // keeps its version in the inventory until the new one is whole.
 func (u *Upgrader) Apply(ctx context.Context, plan Plan, wait time.Duration) (done inventory.Providers, err error) {
 	var releases []install.Release
-	var installed inventory.Providers
 	for _, item := range plan.Items {
-		installed = append(installed, item.Provider)
 		if item.Next == "" {
 			continue
 		}
