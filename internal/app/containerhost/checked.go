@@ -17,14 +17,20 @@ import (
 // the look takes a tenth of a second, and most planes run none. A host that lacks
 // something is looked at again each time, so that it may be mended meanwhile.
 type checked struct {
-	host.Backend
+	machines
 	check func(context.Context) []containers.Problem
 
 	mu  sync.Mutex // guards fit
 	fit bool       // is known
 }
 
-var _ host.Backend = (*checked)(nil)
+// machines is what container machines are run and updated by.
+type machines interface {
+	host.Backend
+	host.Updater
+}
+
+var _ machines = (*checked)(nil)
 
 // ready is an error as long as the host lacks what machines need.
 func (c *checked) ready(ctx context.Context) error {
@@ -59,7 +65,7 @@ func (c *checked) EnsureCluster(ctx context.Context, want host.Cluster) (cluster
 	if err := c.ready(ctx); err != nil {
 		return clusterv1.APIEndpoint{}, err
 	}
-	return c.Backend.EnsureCluster(ctx, want)
+	return c.machines.EnsureCluster(ctx, want)
 }
 
 // ResumeCluster implements host.Backend.
@@ -67,7 +73,7 @@ func (c *checked) ResumeCluster(ctx context.Context, want host.Cluster) error {
 	if err := c.ready(ctx); err != nil {
 		return err
 	}
-	return c.Backend.ResumeCluster(ctx, want)
+	return c.machines.ResumeCluster(ctx, want)
 }
 
 // EnsureMachine implements host.Backend.
@@ -75,5 +81,5 @@ func (c *checked) EnsureMachine(ctx context.Context, want host.Machine) (host.Ma
 	if err := c.ready(ctx); err != nil {
 		return host.MachineStatus{}, err
 	}
-	return c.Backend.EnsureMachine(ctx, want)
+	return c.machines.EnsureMachine(ctx, want)
 }

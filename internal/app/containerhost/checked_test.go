@@ -13,7 +13,7 @@ import (
 
 // counted is a backend that counts what reaches it.
 type counted struct {
-	host.Backend
+	machines
 	calls int
 }
 
@@ -61,7 +61,7 @@ func TestTheHostIsLookedAtWhenTheFirstMachineIsWanted(t *testing.T) {
 			t.Parallel()
 			looks, behind := 0, &counted{}
 			lacking := []containers.Problem{{What: "no overlayfs", Remedy: "load it"}, {What: "few files", Remedy: "raise it", Warning: true}, {What: "no bridges", Remedy: "load them"}}
-			c := &checked{Backend: behind, check: func(context.Context) []containers.Problem {
+			c := &checked{machines: behind, check: func(context.Context) []containers.Problem {
 				looks++
 				return lacking
 			}}
@@ -87,5 +87,23 @@ func TestTheHostIsLookedAtWhenTheFirstMachineIsWanted(t *testing.T) {
 				t.Errorf("looked %d times, want no more once it is fit; %d calls came through", looks, behind.calls)
 			}
 		})
+	}
+}
+
+func (c *counted) UpdateMachine(context.Context, host.Machine) (host.Progress, error) {
+	c.calls++
+	return host.Progress{Done: true}, nil
+}
+
+func TestMachinesThatRunAreUpdated(t *testing.T) {
+	t.Parallel()
+	behind := &counted{}
+	var backend host.Backend = &checked{machines: behind}
+	updater, can := backend.(host.Updater)
+	if !can {
+		t.Fatal("nobody updates machines")
+	}
+	if p, err := updater.UpdateMachine(t.Context(), host.Machine{}); err != nil || !p.Done || behind.calls != 1 {
+		t.Errorf("progress %+v, %v after %d calls", p, err, behind.calls)
 	}
 }

@@ -56,7 +56,7 @@ func Open(ctx context.Context, o Options) (backend host.Backend, stop func() err
 	if err != nil {
 		return nil, nil, errors.Join(err, launcher.Close())
 	}
-	return &checked{Backend: machines, check: o.check}, func() error { return errors.Join(machines.Close(), launcher.Close()) }, nil
+	return &checked{machines: machines, check: o.check}, func() error { return errors.Join(machines.Close(), launcher.Close()) }, nil
 }
 
 // images are the node images of a store.
