@@ -85,7 +85,6 @@ func TestImagesAreFoundByVersionAndByID(t *testing.T) {
 
 func TestAMissingImageSaysHowToGetIt(t *testing.T) {
 	t.Parallel()
-	s := openStore(t)
 	for name, tc := range map[string]struct {
 		have     []string
 		want, or string
@@ -93,6 +92,7 @@ func TestAMissingImageSaysHowToGetIt(t *testing.T) {
 		"in an empty store": {nil, "which has none", ""},
 		"beside others":     {[]string{"v1.34.1", "v1.36.3", "v1.36.3"}, "which has v1.36.3, v1.34.1", ", or ask for a version that is there"},
 	} {
+		s := openStore(t)
 		for i, version := range tc.have {
 			put(t, s, version, fmt.Sprint(i))
 		}
