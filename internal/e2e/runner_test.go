@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/clusterctl/template"
+	"github.com/capstan-dev/capstan/internal/access/ociimages/programs"
+	"github.com/capstan-dev/capstan/internal/access/pods"
+	"github.com/capstan-dev/capstan/internal/testenv"
+)
+
+// served is what a provider's release installs: a Deployment whose image nobody can
+// pull, a Service before it, and a webhook whose certificate the plane makes.
+const served = `
+apiVersion: cert-manager.io/v1
+kind: Issuer
+metadata: {name: served, namespace: default}
+spec: {selfSigned: {}}
+---
+apiVersion: cert-manager.io/v1
+kind: Certificate
+metadata: {name: served, namespace: default}
+spec: {secretName: served, dnsNames: [served.default.svc], issuerRef: {name: served}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: served, namespace: default}
+spec:
+  selector: {app: served}
+  ports: [{name: http, port: 80, targetPort: 8080}, {name: https, port: 443, targetPort: 8443}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: served, namespace: default}
+spec:
+  selector: {matchLabels: {app: served}}
+  template:
+    metadata: {labels: {app: served}}
+    spec:
+      containers:
+      - name: manager
+        image: example.com/served:v1
+        readinessProbe: {httpGet: {port: 8080, path: /api}, periodSeconds: 1}
+        securityContext: {runAsNonRoot: true, readOnlyRootFilesystem: true, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+        volumeMounts: [{name: certs, mountPath: /certs, readOnly: true}]
+      volumes: [{name: certs, secret: {secretName: served}}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: served, annotations: {cert-manager.io/inject-ca-from: default/served}}
+webhooks:
+- name: served.example.com
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  failurePolicy: Ignore
+  clientConfig: {service: {name: served, namespace: default, path: /review}}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+`
+
+// image writes an archive of the program of the test, as its release would be.
+func image(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "served"), "./testdata/served")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	i, err := programs.Image(runtime.GOARCH, []string{filepath.Join(dir, "served")}, programs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := programs.Write(filepath.Join(dir, "image"), "example.com/served:v1", i); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "image", runtime.GOARCH+".tar")
+}
+
+// TestAPlaneRunsAProvider: its Pod becomes Available, is answered by the API server
+// and called by it through its Service, shows its log, keeps serving while a newer
+// one crashes, and goes.
+func TestAPlaneRunsAProvider(t *testing.T) {
+	t.Parallel()
+	if r := pods.Check(t.Context()); r.Mode == pods.None {
+		t.Skipf("no sandbox can run here: %+v", r.Missing)
+	}
+	dir := t.TempDir()
+	if _, err := testenv.Up(t, "--data-dir="+dir, "--listen=127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	env, err := testenv.Connect(filepath.Join(dir, "kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed, err := kubernetes.NewForConfig(env.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), testenv.Binary(t), "image", "import", "--data-dir", dir, image(t)).CombinedOutput(); err != nil {
+		t.Fatalf("import: %v\n%s", err, out)
+	}
+	objects, err := template.Objects([]byte(served))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, obj := range objects {
+		if err := env.Client.Create(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "served", Namespace: "default"}}
+	testenv.Eventually(t, func() error {
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(d), d); err != nil {
+			return err
+		}
+		if d.Status.AvailableReplicas != 1 {
+			return fmt.Errorf("the Deployment has the status %+v", d.Status)
+		}
+		return nil
+	})
+	services, all := typed.CoreV1().Services("default"), typed.CoreV1().Pods("default")
+	testenv.Eventually(t, func() error {
+		if out, err := services.ProxyGet("http", "served", "http", "/api", nil).DoRaw(t.Context()); err != nil || string(out) != "403 Forbidden<nil>" {
+			return fmt.Errorf("the API server answers the Pod by %q, %w", out, err)
+		}
+		return nil
+	})
+	testenv.Eventually(t, func() error {
+		bad := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "bad", Namespace: "default"}}
+		if err := env.Client.Create(t.Context(), bad, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "it is bad") {
+			return fmt.Errorf("the webhook behind the Service refuses by %w", err)
+		}
+		return nil
+	})
+	first, err := all.List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(first.Items) != 1 {
+		t.Fatalf("Pods %v, %v, want one", first, err)
+	}
+	if log, err := all.GetLogs(first.Items[0].Name, &corev1.PodLogOptions{}).DoRaw(t.Context()); err != nil || !bytes.Contains(log, []byte("serving\n")) {
+		t.Errorf("log %q, %v", log, err)
+	}
+	patch := client.RawPatch("application/json-patch+json", []byte(`[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": ["crash"]}]`))
+	if err := env.Client.Patch(t.Context(), d, patch); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, func() error {
+		now, err := all.List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		ready, crashing := 0, ""
+		for _, p := range now.Items {
+			for _, c := range p.Status.ContainerStatuses {
+				switch w := c.State.Waiting; {
+				case c.Ready:
+					ready++
+				case w != nil && w.Reason == "CrashLoopBackOff":
+					crashing = w.Message
+				}
+			}
+		}
+		if ready != 1 || !strings.Contains(crashing, "panic: I was asked to") {
+			return fmt.Errorf("%d Pods are ready, and the newer one says %q", ready, crashing)
+		}
+		return nil
+	})
+	if err := env.Client.Delete(t.Context(), d, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, func() error {
+		if now, err := all.List(t.Context(), metav1.ListOptions{}); err != nil || len(now.Items) > 0 {
+			return fmt.Errorf("Pods %d, %w", len(now.Items), err)
+		}
+		return nil
+	})
+}
