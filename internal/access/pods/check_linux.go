@@ -24,7 +24,7 @@ func Check(ctx context.Context) Report {
 			Remedy: "run it as root if Pods need them; without, trust each provider with what the plane's user may do",
 		}}}
 	}
-	if err := try(ctx, nil); err != nil {
+	if err := Able(ctx); err != nil {
 		return Report{Mode: None, Missing: []Missing{{What: "sandboxes of Pods", Why: err.Error(), Remedy: remedyFor(err)}}}
 	}
 	if r.Mode == Root {
@@ -42,6 +42,9 @@ func Check(ctx context.Context) Report {
 	}
 	return r
 }
+
+// Able makes a sandbox, and says why that does not work. Nothing stays.
+func Able(ctx context.Context) error { return try(ctx, nil) }
 
 // try makes a sandbox and a container's root, and undoes it.
 func try(ctx context.Context, change func(*Spec)) (err error) {

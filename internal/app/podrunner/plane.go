@@ -79,8 +79,8 @@ type APIServer struct {
 // run any has the plane do all else.
 func Open(ctx context.Context, dir string, log logr.Logger) *Plane {
 	p := &Plane{dir: dir, name: nodeName(), log: log}
-	if report := pods.Check(ctx); report.Mode == pods.None {
-		p.why = fmt.Sprint(report.Missing)
+	if err := pods.Able(ctx); err != nil {
+		p.why = err.Error()
 		return p
 	}
 	host, err := pods.Open(filepath.Join(dir, "pods"), pods.Options{Network: network{p}})
