@@ -184,8 +184,11 @@ func normal(v any) any {
 	case map[string]any:
 		out := map[string]any{}
 		for key, value := range v {
-			if key == "columnDefinitions" {
+			switch key {
+			case "columnDefinitions":
 				value = normalColumns(value)
+			case "managedFields":
+				value = normalManagers(value)
 			}
 			if text, ok := value.(string); ok && slices.Contains(unlike, key) && text != "" {
 				out[key] = "..."
@@ -214,6 +217,21 @@ func normalColumns(v any) any {
 		delete(column.(map[string]any), "description")
 	}
 	return v
+}
+
+// normalManagers sorts the managers of an object by name. A server sorts them
+// by the second in which each wrote, and by name within one: which of two that
+// follow each other is first says when the requests came, not who answers.
+func normalManagers(v any) any {
+	list, ok := v.([]any)
+	if !ok {
+		return v
+	}
+	key := func(v any) string {
+		m, _ := v.(map[string]any)
+		return fmt.Sprint(m["operation"], m["subresource"], m["manager"], m["apiVersion"])
+	}
+	return slices.SortedFunc(slices.Values(list), func(a, b any) int { return strings.Compare(key(a), key(b)) })
 }
 
 // differences lists the paths at which b is not as a.
