@@ -122,7 +122,7 @@ func TestProbesDecideWhatIsReadyAndWhatIsRestarted(t *testing.T) {
 	w := newWorld(t)
 	w.sandboxes.returns("alive", 0)
 	w.sandboxes.returns("ready", 1)
-	w.add("spec: {restartPolicy: Always, terminationGracePeriodSeconds: 1, containers: [{name: a, image: x, readinessProbe: {exec: {command: [ready]}, periodSeconds: 1}, livenessProbe: {exec: {command: [alive]}, periodSeconds: 1, failureThreshold: 2}}]}")
+	w.add("spec: {restartPolicy: Always, terminationGracePeriodSeconds: 1, containers: [{name: a, image: x, readinessProbe: {exec: {command: [ready]}, periodSeconds: 3600}, livenessProbe: {exec: {command: [alive]}, periodSeconds: 1, failureThreshold: 2}}]}")
 	pod := w.until("it to run", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 	if ready(pod) {
 		t.Error("it is ready before its probe says so")

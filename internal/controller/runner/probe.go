@@ -29,6 +29,9 @@ import (
 // maxAnswer is how much of an answer is read, and told if it is a bad one.
 const maxAnswer = 1 << 10
 
+// readiness is the probe that is asked sooner until it has passed.
+const readiness = "Readiness"
+
 // probe asks a container's probes, until ctx ends with it.
 func (l *life) probe(ctx context.Context, c podspec.Container, p *prepared, up func()) {
 	if c.StartupProbe != nil {
@@ -50,7 +53,7 @@ func (l *life) probe(ctx context.Context, c podspec.Container, p *prepared, up f
 	var probes sync.WaitGroup
 	if c.ReadinessProbe != nil {
 		probes.Go(func() {
-			l.ask(ctx, c, "Readiness", c.ReadinessProbe, func(v podstatus.Verdict) bool {
+			l.ask(ctx, c, readiness, c.ReadinessProbe, func(v podstatus.Verdict) bool {
 				l.mu.Lock()
 				same := l.containers[c.Name].Ready == (v == podstatus.Passed)
 				l.mu.Unlock()
@@ -80,8 +83,8 @@ func (l *life) unhealthy(ctx context.Context, c podspec.Container, p *prepared, 
 // ask asks one probe again and again, until told says that it is enough.
 func (l *life) ask(ctx context.Context, c podspec.Container, name string, p *corev1.Probe, told func(podstatus.Verdict) bool) {
 	timing, answers := podstatus.TimingOf(p), podstatus.NewProbe(p)
-	wait := timing.Delay
-	for {
+	wait, soon := timing.Delay, name == readiness
+	for asked := 1; ; asked++ {
 		if wait > 0 && !l.pause(ctx, wait, nil) {
 			return
 		}
@@ -89,13 +92,16 @@ func (l *life) ask(ctx context.Context, c podspec.Container, name string, p *cor
 		if ctx.Err() != nil || l.stopping() {
 			return
 		}
-		if err != nil {
+		wait = timing.Period
+		if soon = soon && err != nil; soon {
+			wait = timing.Soon(asked)
+		}
+		if err != nil && wait == timing.Period {
 			l.event(corev1.EventTypeWarning, "Unhealthy", "Probing", "%s probe of container %s failed: %v", name, c.Name, err)
 		}
 		if !told(answers.Answer(err == nil)) {
 			return
 		}
-		wait = timing.Period
 	}
 }
 

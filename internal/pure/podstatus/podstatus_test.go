@@ -210,6 +210,30 @@ func TestWhoIsStartedAgain(t *testing.T) {
 	}
 }
 
+func TestAReadinessProbeIsAskedSoonUntilItHasPassed(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		period  int32
+		answers []int
+		want    []time.Duration
+	}{
+		"doubling":           {10, []int{1, 2, 3, 7}, []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond, 6400 * time.Millisecond}},
+		"to its period":      {10, []int{8, 1000}, []time.Duration{10 * time.Second, 10 * time.Second}},
+		"of a short one":     {1, []int{1, 4, 5}, []time.Duration{100 * time.Millisecond, 800 * time.Millisecond, time.Second}},
+		"of a very long one": {3600, []int{1, 1000}, []time.Duration{100 * time.Millisecond, 409600 * time.Millisecond}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			timing := TimingOf(&corev1.Probe{PeriodSeconds: tc.period})
+			for i, n := range tc.answers {
+				if got := timing.Soon(n); got != tc.want[i] {
+					t.Errorf("after %d answers it waits %s, want %s", n, got, tc.want[i])
+				}
+			}
+		})
+	}
+}
+
 func TestAProbeDecidesAtItsThreshold(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

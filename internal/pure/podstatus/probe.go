@@ -58,6 +58,14 @@ func TimingOf(p *corev1.Probe) Timing {
 	}
 }
 
+// Soon is how long a readiness probe that has never passed waits after so many
+// answers: what is ready shows it within moments then, and not a period later, and
+// until then its failures say nothing.
+func (t Timing) Soon(answers int) time.Duration {
+	const first, doublings = 100 * time.Millisecond, 12 // past every period that is usual
+	return min(t.Period, first<<min(answers-1, doublings))
+}
+
 func or(n int32, fallback int) int {
 	if n > 0 {
 		return int(n)
