@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/pure/podstatus"
 )
 
 const (
@@ -25,6 +27,9 @@ const (
 	// lookPeriod is between two looks at Deployments: they are few, and come up within
 	// seconds.
 	lookPeriod = 100 * time.Millisecond
+	// lastLook is how long a look at Pods may take when there is nothing to wait for any
+	// more.
+	lastLook = 5 * time.Second
 )
 
 // Deployments are those of objects that are.
@@ -52,9 +57,9 @@ func Managers(objects []*unstructured.Unstructured) (managers []*unstructured.Un
 }
 
 // WaitAvailable returns when all of the Deployments are Available. It ends with ctx; the
-// error then says what is awaited.
+// error then says what is awaited, and what their Pods have to say.
 func (c *Cluster) WaitAvailable(ctx context.Context, deployments []*unstructured.Unstructured) error {
-	return c.wait(ctx, deployments, func(live *unstructured.Unstructured, found bool) (waitsFor string) {
+	err := c.wait(ctx, deployments, func(live *unstructured.Unstructured, found bool) (waitsFor string) {
 		if !found {
 			return "it is not there"
 		}
@@ -67,6 +72,31 @@ func (c *Cluster) WaitAvailable(ctx context.Context, deployments []*unstructured
 		}
 		return "no controller of Deployments has looked at it"
 	})
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+	defer cancel()
+	return errors.Join(err, c.troubles(ctx, deployments))
+}
+
+// troubles is what Pods of Deployments have to say that are not ready. It adds to an
+// error: what cannot be read is left out.
+func (c *Cluster) troubles(ctx context.Context, deployments []*unstructured.Unstructured) error {
+	var all []error
+	for _, d := range deployments {
+		labels, _, _ := unstructured.NestedStringMap(d.Object, "spec", "selector", "matchLabels")
+		list := &corev1.PodList{}
+		if len(labels) == 0 || c.mgmt.List(ctx, list, client.InNamespace(d.GetNamespace()), client.MatchingLabels(labels)) != nil {
+			continue
+		}
+		for i := range list.Items {
+			if trouble := podstatus.Trouble(&list.Items[i]); trouble != "" {
+				all = append(all, fmt.Errorf("Pod %s/%s: %s", list.Items[i].Namespace, list.Items[i].Name, trouble))
+			}
+		}
+	}
+	return errors.Join(all...)
 }
 
 // Stop scales Deployments to nothing and returns when none of their Pods is left.

@@ -56,6 +56,25 @@ func TestDeploymentsAreAwaited(t *testing.T) {
 	}
 }
 
+func TestPodsOfADeploymentThatIsAwaitedSayWhy(t *testing.T) {
+	t.Parallel()
+	const selecting = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: m, namespace: a}, spec: {selector: {matchLabels: {app: m}}}, status: {conditions: [{type: Available, status: 'False', reason: Down, message: minimum not met}]}}"
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, selecting,
+			"{apiVersion: v1, kind: Pod, metadata: {name: new, namespace: a, labels: {app: m}}, status: {containerStatuses: [{name: manager, state: {waiting: {reason: CrashLoopBackOff, message: 'it wrote last: no key'}}}]}}",
+			"{apiVersion: v1, kind: Pod, metadata: {name: old, namespace: a, labels: {app: m}}, status: {conditions: [{type: Ready, status: 'True'}]}}",
+			"{apiVersion: v1, kind: Pod, metadata: {name: other, namespace: a, labels: {app: other}}}",
+			"{apiVersion: v1, kind: Pod, metadata: {name: elsewhere, namespace: b, labels: {app: m}}}",
+		)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("waited long enough"))
+		defer cancel()
+		const want = "waited long enough\nstill waiting for:\n* Deployment a/m: minimum not met\nPod a/new: container manager: CrashLoopBackOff: it wrote last: no key"
+		if err := w.WaitAvailable(ctx, readAll(t, selecting)); err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	})
+}
+
 func TestControllersAreStoppedAndTheirPodsAwaited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
