@@ -65,7 +65,9 @@ type planeStatus struct {
 
 	Kubernetes string `json:"kubernetes,omitempty"`
 	Clusters   *int64 `json:"clusters,omitempty"`
-	Problem    string `json:"problem,omitempty"`
+	// Pods are those of providers, nil if there are none.
+	Pods    *podsStatus `json:"pods,omitempty"`
+	Problem string      `json:"problem,omitempty"`
 }
 
 // sharingPlane is one of the planes that share a store.
@@ -198,7 +200,8 @@ func (s *planeStatus) ask(ctx context.Context) error {
 		n += *more
 	}
 	s.Clusters = &n
-	return nil
+	s.Pods, err = askPods(ctx, cfg)
+	return err
 }
 
 // askPlanes asks the API server which planes share its store.
@@ -280,7 +283,7 @@ func (s *planeStatus) table(now time.Time) [][2]string {
 	if s.Clusters != nil {
 		add("Clusters", fmt.Sprint(*s.Clusters))
 	}
-	return lines
+	return append(lines, s.Pods.lines()...)
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", (n+1<<19)>>20) }
