@@ -92,6 +92,37 @@ func (r *Routes) answers(ctx context.Context, q dnsmessage.Question) ([]dnsmessa
 	return nil, errNoName
 }
 
+// named is an address of a Service, or of what is behind it, by a name that ends in
+// svc or in the domain after that; false for other names.
+func (r *Routes) named(ctx context.Context, name string) (netip.Addr, bool, error) {
+	labels := strings.Split(strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(name), "."), "."+podspec.Domain), ".")
+	slices.Reverse(labels)
+	if labels[0] != "svc" || len(labels) < 3 {
+		return netip.Addr{}, false, nil
+	}
+	found, err := r.ofService(ctx, labels[1], labels[2], labels[3:], dnsmessage.TypeA)
+	if err != nil {
+		return netip.Addr{}, true, fmt.Errorf("service %s/%s: %w", labels[1], labels[2], err)
+	}
+	var all []netip.Addr
+	for _, body := range found {
+		switch body := body.(type) {
+		case *dnsmessage.AResource:
+			all = append(all, netip.AddrFrom4(body.A))
+		case *dnsmessage.CNAMEResource:
+			outside, err := r.Lookup.LookupNetIP(ctx, "ip", body.CNAME.String())
+			if err != nil {
+				return netip.Addr{}, true, err
+			}
+			all = append(all, outside...)
+		}
+	}
+	if len(all) == 0 {
+		return netip.Addr{}, true, fmt.Errorf("service %s/%s has no address", labels[1], labels[2])
+	}
+	return all[r.Choose(len(all))].Unmap(), true, nil
+}
+
 // outside asks the host's resolver.
 func (r *Routes) outside(ctx context.Context, name string, kind dnsmessage.Type) ([]dnsmessage.ResourceBody, error) {
 	network := map[dnsmessage.Type]string{dnsmessage.TypeA: "ip4", dnsmessage.TypeAAAA: "ip6"}[kind]

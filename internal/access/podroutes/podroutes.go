@@ -48,8 +48,8 @@ type Routes struct {
 	Lookup  Lookup
 }
 
-// Dial connects the API server to an address in the cluster: of a Service, a Pod
-// or the node. Whatever else it names is dialled as the host does.
+// Dial connects the plane to what it names in the cluster: a Service or a Pod, by
+// name or address, or the node. Whatever else it names is dialled as the host does.
 func (r *Routes) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
@@ -63,8 +63,16 @@ func (r *Routes) Dial(ctx context.Context, network, address string) (net.Conn, e
 		return r.Kubelet(ctx)
 	}
 	ip, err := netip.ParseAddr(host)
-	if err != nil || !r.inside(ip) {
-		return r.Outside(ctx, network, address)
+	if err != nil {
+		var inside bool
+		if ip, inside, err = r.named(ctx, host); err != nil {
+			return nil, fmt.Errorf("dial %s: %w", address, err)
+		} else if !inside {
+			return r.Outside(ctx, network, address)
+		}
+	}
+	if !r.inside(ip) {
+		return r.Outside(ctx, network, net.JoinHostPort(ip.String(), text))
 	}
 	conn, err := r.dial(ctx, netip.AddrPortFrom(ip, uint16(port)))
 	if err != nil {
@@ -77,6 +85,11 @@ func (r *Routes) inside(ip netip.Addr) bool { return r.Pods.Contains(ip) || r.Se
 
 // dial connects to a Service or a Pod.
 func (r *Routes) dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+	if to.Addr() == r.APIServer && to.Port() == 443 {
+		near, far := net.Pipe()
+		go r.Serve(far) // it ends with the connection
+		return near, nil
+	}
 	if r.Pods.Contains(to.Addr()) {
 		return r.DialPod(ctx, to)
 	}

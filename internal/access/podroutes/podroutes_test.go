@@ -81,16 +81,24 @@ func TestTheAPIServerReachesWhatIsInTheCluster(t *testing.T) {
 	t.Parallel()
 	r := routes(t)
 	for address, want := range map[string]string{
-		"10.96.0.9:443":    "pod 10.244.0.2:9443",
-		"10.96.0.8:443":    "outside 192.0.2.1:9443",
-		"10.96.0.6:443":    "outside 127.0.0.1:9443", // the API server is of this host
-		"10.244.0.7:8080":  "pod 10.244.0.7:8080",
-		"plane:10250":      "kubelet",
-		"192.0.2.9:80":     "outside 192.0.2.9:80",
-		"hook.example:443": "outside hook.example:443",
-		"10.96.0.9:80":     "dial 10.96.0.9:80: service ns/hooks: it has no port 80: it has 443 (https)",
-		"10.96.0.7:443":    "dial 10.96.0.7:443: service ns/none: it has no ready endpoint: no EndpointSlice has its name in the label kubernetes.io/service-name",
-		"10.96.9.9:443":    "dial 10.96.9.9:443: no Service has the address 10.96.9.9",
+		"10.96.0.9:443":                      "pod 10.244.0.2:9443",
+		"10.96.0.8:443":                      "outside 192.0.2.1:9443",
+		"10.96.0.6:443":                      "outside 127.0.0.1:9443", // the API server is of this host
+		"10.244.0.7:8080":                    "pod 10.244.0.7:8080",
+		"plane:10250":                        "kubelet",
+		"192.0.2.9:80":                       "outside 192.0.2.9:80",
+		"hook.example:443":                   "outside hook.example:443",
+		"10.96.0.9:80":                       "dial 10.96.0.9:80: service ns/hooks: it has no port 80: it has 443 (https)",
+		"10.96.0.7:443":                      "dial 10.96.0.7:443: service ns/none: it has no ready endpoint: no EndpointSlice has its name in the label kubernetes.io/service-name",
+		"10.96.0.1:443":                      "API server",
+		"hooks.ns.svc:443":                   "pod 10.244.0.2:9443",
+		"hooks.ns.svc.cluster.local.:443":    "pod 10.244.0.2:9443",
+		"headless.ns.svc.cluster.local:7777": "pod 10.244.0.3:7777",
+		"b.headless.ns.svc:7777":             "pod 10.244.0.4:7777",
+		"alias.ns.svc:443":                   "outside 192.0.2.1:443",
+		"gone.ns.svc:443":                    "dial gone.ns.svc:443: service ns/gone: there is no such name",
+		"ns.svc:443":                         "outside ns.svc:443",
+		"10.96.9.9:443":                      "dial 10.96.9.9:443: no Service has the address 10.96.9.9",
 	} {
 		conn, err := r.Dial(t.Context(), "tcp", address)
 		got := fmt.Sprint(err)

@@ -35,7 +35,7 @@ type Options struct {
 	Mgmt    client.Reader // Clusters of the management cluster, from its cache
 	Secrets client.Reader // kubeconfig Secrets, from its cache
 	Clock   clock.PassiveClock
-	// Dial connects to an API server; nil means TCP. Tests use it.
+	// Dial connects to an API server; nil means as this host does.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 

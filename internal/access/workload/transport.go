@@ -3,6 +3,7 @@
 package workload
 
 import (
+	"context"
 	"errors"
 	"mime"
 	"net"
@@ -34,11 +35,15 @@ func newTransport(cfg *rest.Config, g *guard) (http.RoundTripper, error) {
 	}
 	dial := cfg.Dial
 	if dial == nil {
-		dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
+		dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
 	}
 	base := &http.Transport{
-		Proxy:               cfg.Proxy,
-		DialContext:         dial,
+		Proxy: cfg.Proxy,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+			defer cancel()
+			return dial(ctx, network, address)
+		},
 		TLSClientConfig:     tls,
 		TLSHandshakeTimeout: dialTimeout,
 		ForceAttemptHTTP2:   true,

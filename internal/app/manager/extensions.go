@@ -40,7 +40,7 @@ func (s *shared) openExtensions(ctx context.Context) (x controllers.Extensions, 
 		return x, err
 	}
 	opts := transport.Options{
-		ClientCertFile: s.options.ExtensionClientCertFile, ClientKeyFile: s.options.ExtensionClientKeyFile, Clock: clock.RealClock{},
+		ClientCertFile: s.options.ExtensionClientCertFile, ClientKeyFile: s.options.ExtensionClientKeyFile, Clock: clock.RealClock{}, Dial: s.options.Dial,
 		OnCertificateError: func(err error) { log.Error(err, "Reading the client certificate for extensions again") },
 	}
 	if s.options.ServicesByEndpoints {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -100,6 +101,8 @@ type Options struct {
 	// ServicesByEndpoints finds Services of runtime extensions by their
 	// EndpointSlices, for where there is no cluster DNS.
 	ServicesByEndpoints bool
+	// Dial connects to clusters and runtime extensions; nil is as this host does.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// ExtensionPages describe runtime extensions; nil serves them on
 	// MetricsAddress only.
 	ExtensionPages *ExtensionPages
@@ -209,7 +212,7 @@ func (m *Manager) open(ctx context.Context) error {
 	}
 	m.openContainers(ctx)
 	mgmt := controller.Client(m.mgr)
-	m.workload = workload.New(workload.Options{Mgmt: mgmt, Secrets: mgmt, Clock: clock.RealClock{}})
+	m.workload = workload.New(workload.Options{Mgmt: mgmt, Secrets: mgmt, Clock: clock.RealClock{}, Dial: m.options.Dial})
 	return m.openWebhooks(ctx, clock.RealClock{})
 }
 

@@ -307,7 +307,7 @@ func (p *Plane) install(ctx context.Context, cfg *rest.Config, o Options) error 
 		Plane: true, APIServerCA: authority, Providers: o.Providers, FeatureGates: o.FeatureGates, SkipMigration: o.SkipMigration, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics,
 		SimulatedDir: cmp.Or(o.SimulatedDir, datadir.Dir(o.Dir).Simulated()), SimulatedLinks: datadir.Dir(o.Dir).Simulated(), ContainersDir: o.ContainersDir, UpdateInPlace: o.UpdateInPlace, Name: "the plane on " + o.Dir, Webhooks: p.webhooksOf(), Log: o.Log, Leads: p.leads,
 		ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
-		ExtensionPages: &p.pages, ServicesByEndpoints: true, Pods: p.setupPods,
+		ExtensionPages: &p.pages, ServicesByEndpoints: true, Dial: p.pods.Dial, Pods: p.setupPods,
 	})
 	if err != nil {
 		return fmt.Errorf("set up controllers: %w", err)

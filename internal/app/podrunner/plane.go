@@ -113,7 +113,7 @@ func (p *Plane) Close() error {
 	return p.host.Close()
 }
 
-// Dial connects the API server to an address in the cluster.
+// Dial connects the plane to an address or a name in the cluster, or anywhere.
 func (p *Plane) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if r := p.routes.Load(); r != nil {
 		return r.Dial(ctx, network, address)

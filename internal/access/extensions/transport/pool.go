@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -38,6 +39,8 @@ type Options struct {
 	OnCertificateError func(error)
 	// Services says where Services are; nil: at their DNS name.
 	Services Resolver
+	// Dial connects to an address; nil: as this host does.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// MaxResponseBytes bounds an answer; 0: DefaultMaxResponseBytes.
 	MaxResponseBytes int64
 	// Clock is for backoff and the client certificate; nil: the real one.
@@ -61,6 +64,9 @@ type Pool struct {
 func New(o Options) (*Pool, error) {
 	if o.MaxResponseBytes == 0 {
 		o.MaxResponseBytes = DefaultMaxResponseBytes
+	}
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{}).DialContext
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

@@ -42,7 +42,8 @@ type server struct {
 	host      string
 	service   *Service // nil: a URL
 	services  Resolver // nil: DNS
-	bundled   bool     // there is a CA bundle
+	dial      func(ctx context.Context, network, address string) (net.Conn, error)
+	bundled   bool // there is a CA bundle
 	base      *url.URL
 	limit     int64
 	cert      *keypair.Files
@@ -81,7 +82,7 @@ func newServer(e Endpoint, o Options, cert *keypair.Files) (*server, error) {
 		return nil, err
 	}
 	s := &server{
-		host: e.Host(), bundled: roots != nil, base: base, services: o.Services, limit: o.MaxResponseBytes,
+		host: e.Host(), bundled: roots != nil, base: base, services: o.Services, dial: o.Dial, limit: o.MaxResponseBytes,
 		cert: cert, certFile: o.ClientCertFile, clock: o.Clock, gate: gate{clock: o.Clock},
 		slots: make(chan struct{}, MaxInFlight), done: make(chan struct{}), used: o.Clock.Now(),
 		targets: map[string]*url.URL{}, conns: map[*conn]struct{}{},
@@ -209,7 +210,7 @@ func (s *server) connect(ctx context.Context, network, address string) (net.Conn
 			return nil, &connectError{fmt.Errorf("find Service %s/%s: %w", s.service.Namespace, s.service.Name, err)}
 		}
 	}
-	raw, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	raw, err := s.dial(ctx, network, address)
 	if err != nil {
 		return nil, &connectError{err}
 	}
