@@ -6,7 +6,7 @@ SHELL := /bin/bash
 LDFLAGS = -s -w -X github.com/capstan-dev/capstan/internal/cli/command.goProxy=$(shell env -u GOPROXY GOENV=off go env GOPROXY)
 TOOL := go tool -modfile=go.tools.mod
 
-.PHONY: build image release release-check quickstart run-sample-extension test fmt vet lint unit peer examples generate verify bench gobench differ kills moves chaos e2e clean
+.PHONY: build image release release-check quickstart run-sample-extension test fmt vet lint unit peer charts examples generate verify bench gobench differ kills moves chaos e2e clean
 
 # What runs in a container image of its own has no libraries there.
 build: ; go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/capstan-network
@@ -26,7 +26,7 @@ quickstart: build ; build/quickstart.sh
 run-sample-extension: build ; build/run-sample-extension.sh
 
 # Everything CI runs. The order lets a fault that is cheap to find show first.
-test: fmt build vet lint verify unit peer examples
+test: fmt build vet lint verify unit peer charts examples
 
 fmt: ; @test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)" || { echo 'gofmt the files above'; exit 1; }
 
@@ -38,6 +38,9 @@ unit: ; go test ./...
 
 # Round trips against upstream's API module, and our conversions against its, in a module of their own.
 peer: ; cd peer && go vet ./... && go test ./...
+
+# The chart and the base for kustomize, held against helm and kustomize themselves, which go.charts.mod pins.
+charts: ; go build -modfile=go.charts.mod -o bin/ helm.sh/helm/v3/cmd/helm sigs.k8s.io/kustomize/kustomize/v5 && CAPSTAN_HELM=$(CURDIR)/bin/helm CAPSTAN_KUSTOMIZE=$(CURDIR)/bin/kustomize go test -count 1 -run 'Helm|Kustomize' ./internal/app/chart
 
 # Modules for others to copy.
 examples: ; cd examples/provider-example && $(MAKE) test

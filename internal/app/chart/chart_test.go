@@ -6,8 +6,6 @@ import (
 	"bytes"
 	"maps"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -115,7 +113,7 @@ func TestWhatValuesChange(t *testing.T) {
 		in       string
 		has, not string // in the object; "" for has means that there is no such object
 	}{
-		"the image of the release":         {byDefault, deployment, "image: capstan-manager:v1.2.3\n", "digest"},
+		"the image of the release":         {byDefault, deployment, "image: ghcr.io/capstan-dev/capstan-manager:v1.2.3\n", "digest"},
 		"an image with a digest":           {changed, deployment, "image: registry.example.com:5000/m@sha256:000", "v1.2.3"},
 		"no namespace by default":          {byDefault, "Namespace/elsewhere", "", ""},
 		"a namespace on request":           {changed, "Namespace/elsewhere", "pod-security.kubernetes.io/enforce: restricted", ""},
@@ -232,51 +230,6 @@ func TestAFolderThatIsNotEmptyIsLeftAlone(t *testing.T) {
 	if err := Write(dir, map[string][]byte{"c": nil}); err == nil || !strings.Contains(err.Error(), "not empty") {
 		t.Errorf("got %v", err)
 	}
-}
-
-// TestHelmMakesTheSameObjects needs the program helm, which CAPSTAN_HELM names: its
-// library would be most of what this module requires.
-func TestHelmMakesTheSameObjects(t *testing.T) {
-	helm := os.Getenv("CAPSTAN_HELM")
-	if helm == "" {
-		t.Skip("CAPSTAN_HELM names no helm")
-	}
-	dir := filepath.Join(t.TempDir(), "capstan")
-	if err := Write(dir, files(t)); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.CommandContext(t.Context(), helm, "lint", "--strict", dir).CombinedOutput(); err != nil {
-		t.Errorf("helm lint: %v\n%s", err, out)
-	}
-	for name, values := range map[string]map[string]any{"the values of the chart": nil, "other values": all} {
-		text, err := yaml.Marshal(values)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file := filepath.Join(t.TempDir(), "values.yaml")
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		out, err := exec.CommandContext(t.Context(), helm, "template", "capstan", dir, "--namespace=elsewhere", "--kube-version=1.36.0", "--values="+file).Output()
-		if err != nil {
-			t.Fatalf("%s: helm template: %v", name, err)
-		}
-		theirs, err := split(out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(byName(render(t, values)), byName(theirs)); diff != "" {
-			t.Errorf("%s (-ours +helm's):\n%.3000s", name, diff)
-		}
-	}
-}
-
-func byName(objects []*unstructured.Unstructured) map[string]any {
-	named := map[string]any{}
-	for _, obj := range objects {
-		named[obj.GetKind()+"/"+obj.GetName()] = obj.Object
-	}
-	return named
 }
 
 // TestTheReadmeTellsOfAllValues holds README.md of the chart against its values;

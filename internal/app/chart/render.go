@@ -66,7 +66,7 @@ func Render(files map[string][]byte, release Release, values map[string]any) ([]
 // order is that of the kinds: what others need comes first, and webhooks, without
 // which nothing is written any more, last.
 var order = []string{
-	"Namespace", "NetworkPolicy", "PodDisruptionBudget", "ServiceAccount", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Service",
+	"Namespace", "NetworkPolicy", "PodDisruptionBudget", "ServiceAccount", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Service",
 	"Issuer", "Certificate", "Deployment", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
 }
 

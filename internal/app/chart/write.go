@@ -38,7 +38,7 @@ func Kustomization(objects []*unstructured.Unstructured) (map[string][]byte, err
 		switch kind := obj.GetKind(); {
 		case kind == "CustomResourceDefinition":
 			file = "crds.yaml"
-		case strings.HasPrefix(kind, "ClusterRole"):
+		case strings.HasSuffix(kind, "Role"), strings.HasSuffix(kind, "RoleBinding"):
 			file = "rbac.yaml"
 		case strings.HasSuffix(kind, "WebhookConfiguration"):
 			file = "webhooks.yaml"

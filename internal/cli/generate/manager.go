@@ -47,7 +47,7 @@ the chart, or a base for kustomize, into a folder instead.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.namespace, "namespace", "n", manifests.Namespace, "namespace of the manager")
-	f.StringVar(&o.image, "image", "", "image of capstan-manager, with a tag or digest (default: capstan-manager of this release)")
+	f.StringVar(&o.image, "image", "", "image of capstan-manager, with a tag or digest (default: that of this release)")
 	f.IntVar(&o.replicas, "replicas", 2, "how many managers run; one leads")
 	f.StringSliceVar(&o.providers, "providers", []string{controllers.Core, controllers.Kubeadm}, "providers whose controllers run")
 	f.Var(&o.gates, "feature-gates", features.Usage)

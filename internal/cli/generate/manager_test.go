@@ -36,7 +36,7 @@ func TestTheManagerIsPrintedAsTheFlagsSay(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"nothing":               {nil, []string{"kind: Namespace", "name: capstan-system", "image: capstan-manager:", "replicas: 2", "--providers=core,kubeadm"}},
+		"nothing":               {nil, []string{"kind: Namespace", "name: capstan-system", "image: ghcr.io/capstan-dev/capstan-manager:", "replicas: 2", "--providers=core,kubeadm"}},
 		"a namespace":           {[]string{"-n", "mine"}, []string{"name: mine", "--webhook-service=mine/capstan-webhooks"}},
 		"an image with a tag":   {[]string{"--image=host:5000/m:v1"}, []string{"image: host:5000/m:v1\n"}},
 		"an image of a port":    {[]string{"--image=host:5000/m"}, []string{"image: host:5000/m:"}},
