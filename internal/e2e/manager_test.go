@@ -197,6 +197,9 @@ func (f fleet) account(name, role string) string {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: account.Namespace, Name: name}},
 	}))
+	if role == manifests.ManagerRole {
+		f.takesTurns(account)
+	}
 	set, err := kubernetes.NewForConfig(f.Config)
 	f.must(err)
 	token, err := set.CoreV1().ServiceAccounts(f.Namespace).CreateToken(f.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
@@ -204,11 +207,33 @@ func (f fleet) account(name, role string) string {
 	return token.Status.Token
 }
 
+// takesTurns lets an account have Leases in its namespace, which is where a manager
+// has its own.
+func (f fleet) takesTurns(account *corev1.ServiceAccount) {
+	f.Helper()
+	meta := metav1.ObjectMeta{Namespace: account.Namespace, Name: account.Name}
+	f.must(f.Client.Create(f.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "create", "update"}},
+	}}))
+	f.must(f.Client.Create(f.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: account.Namespace, Name: account.Name}},
+	}))
+}
+
 // kubeconfig writes one for a token and returns its path.
 func (f fleet) kubeconfig(token string) string {
 	f.Helper()
+	return f.kubeconfigAt(f.Config.Host, f.Config.CAData, token)
+}
+
+// kubeconfigAt is kubeconfig for an API server that is reached by another URL, and
+// shows a certificate of another authority.
+func (f fleet) kubeconfigAt(server string, ca []byte, token string) string {
+	f.Helper()
 	config := clientcmdapi.NewConfig()
-	config.Clusters["c"] = &clientcmdapi.Cluster{Server: f.Config.Host, CertificateAuthorityData: f.Config.CAData}
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: ca}
 	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: token}
 	config.Contexts["x"], config.CurrentContext = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}, "x"
 	path := filepath.Join(f.TempDir(), "kubeconfig")
