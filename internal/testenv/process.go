@@ -5,6 +5,7 @@ package testenv
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -66,7 +67,13 @@ func link(name, pkg string) (string, error) {
 	return path, nil
 }
 
-// Foreign starts an API server that knows nothing of Capstan, until the test ends.
+// ServiceEndpoints is the annotation by which a Service of a Foreign API server leads
+// to processes of this host: for each port NAME=HOST:PORT,HOST:PORT, with semicolons
+// between.
+const ServiceEndpoints = "capstan.dev/test-endpoints"
+
+// Foreign starts an API server that knows nothing of Capstan, until the test ends. It
+// asks webhooks of Services whose endpoints are annotated.
 func Foreign(t testing.TB) *Env {
 	t.Helper()
 	if testing.Short() {
@@ -89,6 +96,26 @@ func Foreign(t testing.TB) *Env {
 		t.Fatal(err)
 	}
 	return env
+}
+
+// Manager starts capstan-manager with nothing but the given environment, and does not
+// wait until it is ready. What it logs goes to log. The test kills it at its end if it
+// has not ended it.
+func Manager(t testing.TB, env []string, log io.Writer, flags ...string) *Process {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs the program, which -short leaves out")
+	}
+	binary, err := link("capstan-manager", "./cmd/capstan-manager")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := process.Run(binary, env, log, flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Kill() })
+	return p
 }
 
 // ownMachines keeps the simulated machines of a plane in its data directory, unless

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package process runs a management plane as a process of its own.
+// Package process runs a management plane, or a manager, as a process of its own.
 package process
 
 import (
@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -36,11 +37,44 @@ func Up(ctx context.Context, binary string, flags ...string) (*Process, error) {
 	p := &Process{exited: make(chan struct{}), stderr: &bytes.Buffer{}}
 	p.cmd = exec.Command(binary, append([]string{"up"}, flags...)...)
 	p.cmd.Stderr = p.stderr
-	stdout, err := p.cmd.StdoutPipe()
-	if err != nil {
+	ready := make(chan string, 1)
+	if err := p.start(func(line string) {
+		select {
+		case ready <- line:
+		default: // only the first line is awaited
+		}
+	}); err != nil {
 		return nil, err
 	}
-	ready, started := make(chan string, 1), make(chan error, 1)
+	select {
+	case p.Ready = <-ready:
+		return p, nil
+	case <-p.exited:
+		return nil, fmt.Errorf("%s", strings.TrimSpace(p.stderr.String()))
+	case <-ctx.Done():
+		p.Kill()
+		return nil, fmt.Errorf("not ready in time: %s", strings.TrimSpace(p.stderr.String()))
+	}
+}
+
+// Run starts a program with nothing but the given environment and does not wait
+// until it is ready. What it says goes to log. It is killed with this process.
+func Run(binary string, env []string, log io.Writer, args ...string) (*Process, error) {
+	p := &Process{exited: make(chan struct{}), stderr: &bytes.Buffer{}, cmd: exec.Command(binary, args...)}
+	p.cmd.Env, p.cmd.Stderr = append([]string{}, env...), log
+	if err := p.start(func(line string) { _, _ = fmt.Fprintln(log, line) }); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// start starts the process, and tells of each line that it prints.
+func (p *Process) start(printed func(string)) error {
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	started := make(chan error, 1)
 	go func() {
 		// A plane must not outlive a program that is killed. The kernel
 		// ties that to the thread that started it, so the thread must stay.
@@ -53,26 +87,15 @@ func Up(ctx context.Context, binary string, flags ...string) (*Process, error) {
 		}
 		lines := bufio.NewScanner(stdout)
 		for lines.Scan() {
-			select {
-			case ready <- lines.Text():
-			default: // only the first line is awaited
-			}
+			printed(lines.Text())
 		}
 		p.err = p.cmd.Wait()
 		close(p.exited)
 	}()
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("start %s: %w", binary, err)
+		return fmt.Errorf("start %s: %w", p.cmd.Path, err)
 	}
-	select {
-	case p.Ready = <-ready:
-		return p, nil
-	case <-p.exited:
-		return nil, fmt.Errorf("%s", strings.TrimSpace(p.stderr.String()))
-	case <-ctx.Done():
-		p.Kill()
-		return nil, fmt.Errorf("not ready in time: %s", strings.TrimSpace(p.stderr.String()))
-	}
+	return nil
 }
 
 // PID is the id of the process.

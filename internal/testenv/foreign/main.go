@@ -27,10 +27,12 @@ func main() {
 
 // run keeps everything under dir, and says when it is ready.
 func run(ctx context.Context, dir string) error {
-	p, err := mgmtplane.Start(ctx, mgmtplane.Options{Dir: dir, Listen: "127.0.0.1:0"})
+	s := &services{}
+	p, err := mgmtplane.Start(ctx, mgmtplane.Options{Dir: dir, Listen: "127.0.0.1:0", Dial: s.dial})
 	if err != nil {
 		return err
 	}
+	s.config.Store(p.Config())
 	fmt.Println("ready")
 	<-ctx.Done()
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.StopTimeout)
