@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command release builds what a release consists of: programs, a list of the
-// modules in each, completion files, a systemd unit, an installer, a Homebrew
-// formula, and the checksums of all. Of one commit, one Go version and the same
+// Command release builds what a release consists of: programs and their images, a
+// list of the modules in each program, the chart and the objects of the manager,
+// completion files, a systemd unit, an installer, a Homebrew formula, and the
+// checksums of all. Of one commit, one Go version and the same
 // flags it makes the same files byte for byte: nothing in them is the time, the
 // place or the machine of the build.
 package main
@@ -82,6 +83,9 @@ func run(ctx context.Context, out, ldflags string) error {
 		return err
 	}
 	if err := deployment(ctx, filepath.Join(dir, "capstan_"+runtime.GOOS+"_"+runtime.GOARCH), dir, release); err != nil {
+		return err
+	}
+	if err := addImages(ctx, dir, ldflags); err != nil {
 		return err
 	}
 	if err := fill(dir, release); err != nil {
