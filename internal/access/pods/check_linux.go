@@ -24,8 +24,9 @@ func Check(ctx context.Context) Report {
 			Remedy: "run it as root if Pods need them; without, trust each provider with what the plane's user may do",
 		}}}
 	}
-	if err := Able(ctx); err != nil {
-		return Report{Mode: None, Missing: []Missing{{What: "sandboxes of Pods", Why: err.Error(), Remedy: remedyFor(err)}}}
+	if err := try(ctx, nil); err != nil {
+		why := strings.TrimSuffix(err.Error(), remedy(err))
+		return Report{Mode: None, Missing: []Missing{{What: "sandboxes of Pods", Why: why, Remedy: remedyFor(err)}}}
 	}
 	if r.Mode == Root {
 		for _, l := range []struct {
@@ -42,9 +43,6 @@ func Check(ctx context.Context) Report {
 	}
 	return r
 }
-
-// Able makes a sandbox, and says why that does not work. Nothing stays.
-func Able(ctx context.Context) error { return try(ctx, nil) }
 
 // try makes a sandbox and a container's root, and undoes it.
 func try(ctx context.Context, change func(*Spec)) (err error) {

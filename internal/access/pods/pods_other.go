@@ -33,9 +33,6 @@ func Check(context.Context) Report {
 	return Report{Mode: None, Missing: []Missing{{What: "sandboxes of Pods", Why: errLinux.Error(), Remedy: "run the plane on Linux"}}}
 }
 
-// Able fails.
-func Able(context.Context) error { return errLinux }
-
 // Rootless is never asked.
 func (*Host) Rootless() bool { return true }
 

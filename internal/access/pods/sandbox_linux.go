@@ -71,7 +71,7 @@ func (h *Host) Start(ctx context.Context, spec Spec) (_ *Sandbox, err error) {
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if err := s.begin(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("start sandbox %s: %w", spec.Name, err), s.Stop(context.WithoutCancel(ctx), 0))
+		return nil, errors.Join(fmt.Errorf("start sandbox %s: %w%s", spec.Name, err, remedy(err)), s.Stop(context.WithoutCancel(ctx), 0))
 	}
 	return s, nil
 }
@@ -146,7 +146,7 @@ func (s *Sandbox) launch(control *os.File) error {
 	_ = w.Close() // the holder has its own
 	if err != nil {
 		_ = r.Close() // nothing was written
-		return fmt.Errorf("make namespaces: %w%s", err, remedy(err))
+		return fmt.Errorf("make namespaces: %w", err)
 	}
 	s.work.Go(func() {
 		_, _ = io.Copy(s.said, r) // its end is all that matters

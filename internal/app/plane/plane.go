@@ -186,7 +186,7 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	p.pods = podrunner.Open(ctx, o.Dir, o.Log.WithName("pods"))
+	p.pods = podrunner.Open(o.Dir, o.Log.WithName("pods"))
 	p.stack.Push("sandboxes of Pods", func(context.Context) error { return p.pods.Close() })
 	var dial mgmtplane.Dial
 	if len(o.EtcdServers) > 0 {
