@@ -103,7 +103,7 @@ func (s *Sandbox) begin(ctx context.Context) error {
 	if err := s.makeGroups(s.holder.Pid); err != nil {
 		return err
 	}
-	pod := holder.Pod{Hostname: s.spec.Hostname, Address: s.spec.Address, Program: s.host.program, PIDs: uint64(s.spec.PIDs)}
+	pod := holder.Pod{Hostname: s.spec.Hostname, Address: s.spec.Address.As4(), Program: s.host.program, PIDs: uint64(s.spec.PIDs)}
 	ready := make(chan answer, 1)
 	s.mu.Lock()
 	s.answers[0] = ready
@@ -141,7 +141,7 @@ func (s *Sandbox) launch(control *os.File) error {
 		return fmt.Errorf("make a pipe: %w", err)
 	}
 	s.holder, err = os.StartProcess("/proc/self/exe", []string{holder.Name}, &os.ProcAttr{
-		Dir: "/", Env: []string{}, Sys: attr, Files: []*os.File{nil, nil, w, control},
+		Dir: "/", Env: holder.Environment, Sys: attr, Files: []*os.File{nil, nil, w, control},
 	})
 	_ = w.Close() // the holder has its own
 	if err != nil {

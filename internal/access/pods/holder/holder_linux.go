@@ -8,13 +8,16 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
+// A process starts with what all packages of the program want at their start, in an
+// order by their names among those whose imports are ready, and has that memory for
+// as long as it lives. So this package imports nothing that is ready late, such as
+// net/netip and runtime/debug: with those it came after tables of megabytes.
 func init() {
 	if len(os.Args) == 0 {
 		return
@@ -39,8 +42,6 @@ const notBegun = 125
 // hold is process 1 of a Pod.
 func hold() int {
 	runtime.GOMAXPROCS(1)
-	// It has next to no heap: let it not grow to twice that of a start.
-	debug.SetGCPercent(20)
 	unix.CloseOnExec(control)
 	h := &holder{self: self}
 	if err := h.serve(); err != nil {
@@ -210,7 +211,7 @@ func (h *holder) start(r Request, files []*os.File) (*os.Process, int, error) {
 	} else {
 		name, files = EnterName, files[:targetAt+1]
 	}
-	p, err := os.StartProcess(h.self, []string{name}, &os.ProcAttr{Dir: "/", Env: []string{}, Files: files, Sys: attr})
+	p, err := os.StartProcess(h.self, []string{name}, &os.ProcAttr{Dir: "/", Env: Environment, Files: files, Sys: attr})
 	if err != nil {
 		return nil, 0, fmt.Errorf("start a process: %w", err)
 	}

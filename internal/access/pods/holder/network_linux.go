@@ -6,18 +6,19 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// Relay is where the plane accepts inside a Pod what leaves it, and DNSPort
-// where it answers. They are ports below 1024 of an odd loopback address, which
-// no container without capabilities can take.
-var Relay = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 99, 99, 99}), 1)
+// relay is where the plane accepts inside a Pod what leaves it, and answers DNS.
+// The ports are below 1024 of an odd loopback address, which no container without
+// capabilities can take.
+var relay = [4]byte{127, 99, 99, 99}
 
 const (
+	// relayPort is that of all but DNS.
+	relayPort = 1
 	// dnsPort is that of DNS everywhere.
 	dnsPort = 53
 	// backlog is how many connections wait while the plane is busy.
@@ -26,13 +27,13 @@ const (
 
 // network makes a network of lo alone, in which the Pod has its address, all
 // other addresses have a route, and what leaves is led to two sockets.
-func network(address netip.Addr) (tcp, udp int, err error) {
+func network(self [4]byte) (tcp, udp int, err error) {
 	routes, err := dial(unix.NETLINK_ROUTE)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer func() { _ = unix.Close(routes.fd) }() // all that was asked for was answered
-	lo, self := uint32(1), address.As4()         // lo is 1 in every network namespace
+	lo := uint32(1)                              // it is 1 in every network namespace
 	up := request(unix.RTM_NEWLINK, unix.NLM_F_ACK)
 	up.raw(binary.NativeEndian.AppendUint32(append(make([]byte, 4), u32(lo)...), unix.IFF_UP), u32(unix.IFF_UP))
 	if err := routes.do(up); err != nil {
@@ -43,7 +44,7 @@ func network(address netip.Addr) (tcp, udp int, err error) {
 	add.attribute(unix.IFA_LOCAL, self[:])
 	add.attribute(unix.IFA_ADDRESS, self[:])
 	if err := routes.do(add); err != nil {
-		return 0, 0, fmt.Errorf("give lo the address %s: %w", address, err)
+		return 0, 0, fmt.Errorf("give lo the address %v: %w", self, err)
 	}
 	// Without a route a connection would not come as far as the rules.
 	route := request(unix.RTM_NEWROUTE, unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL)
@@ -56,7 +57,7 @@ func network(address netip.Addr) (tcp, udp int, err error) {
 	if err := redirect(self); err != nil {
 		return 0, 0, fmt.Errorf("redirect what leaves (the kernel needs nf_tables and nft_nat): %w", err)
 	}
-	tcp, err = socket(unix.SOCK_STREAM, int(Relay.Port()))
+	tcp, err = socket(unix.SOCK_STREAM, relayPort)
 	if err == nil {
 		err = os.NewSyscallError("listen", unix.Listen(tcp, backlog))
 	}
@@ -75,7 +76,7 @@ func socket(kind, port int) (int, error) {
 	if err != nil {
 		return 0, os.NewSyscallError("socket", err)
 	}
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: port, Addr: Relay.Addr().As4()}); err != nil {
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: port, Addr: relay}); err != nil {
 		return 0, errors.Join(os.NewSyscallError("bind", err), unix.Close(fd))
 	}
 	return fd, nil

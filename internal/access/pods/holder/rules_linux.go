@@ -37,7 +37,6 @@ func redirect(self [4]byte) error {
 		return err
 	}
 	defer func() { _ = unix.Close(c.fd) }() // all was answered
-	relay := Relay.Addr().As4()
 	toRelay := func(port uint16) []byte {
 		return list(immediate(first, relay[:]), immediate(second, []byte{byte(port >> 8), byte(port)}), translate())
 	}
@@ -49,7 +48,7 @@ func redirect(self [4]byte) error {
 		rule(outChain, to([]byte{127, 0, 0, 0}, []byte{255, 0, 0, 0}), accept()),
 		rule(outChain, to(self[:], []byte{255, 255, 255, 255}), accept()),
 		rule(outChain, protocol(unix.IPPROTO_UDP), port(dnsPort), toRelay(dnsPort)),
-		rule(outChain, protocol(unix.IPPROTO_TCP), toRelay(Relay.Port())),
+		rule(outChain, protocol(unix.IPPROTO_TCP), toRelay(relayPort)),
 		rule(checkChain, to([]byte{127, 0, 0, 0}, []byte{255, 0, 0, 0}), accept()),
 		rule(checkChain, to(self[:], []byte{255, 255, 255, 255}), accept()),
 		batch(unix.NFNL_MSG_BATCH_END),

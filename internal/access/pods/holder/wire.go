@@ -2,8 +2,6 @@
 
 package holder
 
-import "net/netip"
-
 // The names under which this program is started again. Tools such as ps show
 // them.
 const (
@@ -11,6 +9,11 @@ const (
 	ContainerName = "capstan-pod-container"
 	EnterName     = "capstan-pod-enter"
 )
+
+// Environment is that of this program when it is started under these names, and not
+// of what it becomes. It has next to no heap, which is not to grow to twice that of a
+// start.
+var Environment = []string{"GOGC=20"}
 
 // MaxMessage is the size of the longest message: the longest that is sent is an
 // error, and all that has no bound goes through a pipe.
@@ -20,7 +23,7 @@ const MaxMessage = 16 << 10
 // namespaces.
 type Pod struct {
 	Hostname string
-	Address  netip.Addr
+	Address  [4]byte
 	// Program is the path of this program, which is mounted again read-only;
 	// "" starts it as it is.
 	Program string
