@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/bench/counters"
+	"github.com/capstan-dev/capstan/bench/providers"
 )
 
 // Result is what a run has cost.
@@ -36,19 +37,20 @@ type Result struct {
 	MachinesCreated    int     `json:"machinesCreated"`
 	MachinesReplaced   int     `json:"machinesReplaced"`
 
-	Plain      Plain      `json:"plain"`
-	ClassEdit  Edit       `json:"classEdit"`
-	Extensions Warmth     `json:"extensions"`
-	Addons     Addons     `json:"addons"`
-	Install    Install    `json:"install"`
-	Idle       Window     `json:"idle"`
-	Containers Containers `json:"containers"`
-	Health     Health     `json:"health"`
-	InPlace    InPlace    `json:"inPlace"`
-	Restart    Restart    `json:"restart"`
-	Deletion   Deletion   `json:"deletion"`
-	Move       Move       `json:"move"`
-	Looks      []Look     `json:"looks"`
+	Plain      Plain           `json:"plain"`
+	ClassEdit  Edit            `json:"classEdit"`
+	Extensions Warmth          `json:"extensions"`
+	Addons     Addons          `json:"addons"`
+	Install    Install         `json:"install"`
+	Idle       Window          `json:"idle"`
+	Containers Containers      `json:"containers"`
+	Providers  *providers.Cost `json:"providers,omitempty"`
+	Health     Health          `json:"health"`
+	InPlace    InPlace         `json:"inPlace"`
+	Restart    Restart         `json:"restart"`
+	Deletion   Deletion        `json:"deletion"`
+	Move       Move            `json:"move"`
+	Looks      []Look          `json:"looks"`
 
 	ByVerbAndResource []counters.Count `json:"byVerbAndResource"`
 }
@@ -250,6 +252,13 @@ func (r *Result) check(l Limits) error {
 	over("memory of a control plane machine in MiB", float64(r.Containers.ControlPlaneMiB), float64(l.ControlPlaneMiB))
 	over("disk of all machines in MiB", float64(r.Containers.DiskMiB), float64(l.MachinesDiskMiB))
 	over("seconds to remove a machine", r.Containers.RemovalSeconds, l.RemovalSeconds)
+	if p := r.Providers; p != nil {
+		over("seconds to a provider Available", p.Slowest(), l.ProviderSeconds)
+		over("memory of the first provider beyond its own in MiB", p.FirstMiB, l.ProviderMiB)
+		over("memory of a further provider beyond its own in MiB", p.EachMiB, l.ProviderMiB)
+		over("cores that idle providers cost", p.IdleCores, l.ProvidersIdleCores)
+		over("milliseconds that a Service adds to a webhook", p.ServiceAdds(), l.ServiceMilliseconds)
+	}
 	over("seconds to move all clusters", r.Move.Seconds, l.MoveSeconds)
 	over("API requests to move an object", r.Move.RequestsPerObject, l.RequestsPerMoved)
 	for _, look := range r.Looks {
@@ -263,6 +272,13 @@ func (r *Result) check(l Limits) error {
 	over("seconds to all extensions discovered", r.Extensions.DiscoveredSeconds, l.ExtensionWarmUp)
 	over("seconds from start to all extensions asked", r.Extensions.WarmUpSeconds, l.ExtensionWarmUp)
 	return errors.Join(errs...)
+}
+
+// tableLooks prints the commands that were looked at.
+func (r *Result) tableLooks(row func(what, format string, args ...any)) {
+	for _, l := range r.Looks {
+		row(l.Command, "%.3f s, CPU %.3f s and %.3f s of the plane, %.1f requests, %d bytes", l.Seconds, l.CPUSeconds, l.PlaneCPUSeconds, l.Requests, l.Bytes)
+	}
 }
 
 // table prints the result for people.
@@ -309,9 +325,8 @@ func (r *Result) table(out io.Writer) error {
 	if s.Containers {
 		r.Containers.table(row)
 	}
-	for _, l := range r.Looks {
-		row(l.Command, "%.3f s, CPU %.3f s and %.3f s of the plane, %.1f requests, %d bytes", l.Seconds, l.CPUSeconds, l.PlaneCPUSeconds, l.Requests, l.Bytes)
-	}
+	r.Providers.Table(row)
+	r.tableLooks(row)
 	if h := r.Health; h.Machines > 0 {
 		row("unhealthy", "%d machines, found at most %.1f s after their deadlines; %.1f requests each until deleted", h.Machines, h.LateSeconds, h.RequestsPerMachine)
 		lines(h.ByVerbAndResource)

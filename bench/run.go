@@ -23,6 +23,7 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/bench/counters"
 	"github.com/capstan-dev/capstan/bench/planes"
+	"github.com/capstan-dev/capstan/bench/providers"
 )
 
 // bench is one run of a scenario.
@@ -70,7 +71,7 @@ func (b *bench) run(ctx context.Context) (_ *Result, err error) {
 			return nil, err
 		}
 	}
-	steps := []func(context.Context, *Result) error{b.addons, b.definitions, b.idle, b.footprint, b.look, b.fail, b.updateInPlace, b.editClass}
+	steps := []func(context.Context, *Result) error{b.addons, b.definitions, b.idle, b.footprint, b.providers, b.look, b.fail, b.updateInPlace, b.editClass}
 	if b.scenario.Restart {
 		steps = append(steps, b.restart)
 	}
@@ -89,7 +90,11 @@ func (b *bench) run(ctx context.Context) (_ *Result, err error) {
 // up starts the plane on the run's data directory and connects to it.
 func (b *bench) up(ctx context.Context) (err error) {
 	var flags []string
-	if b.profiled, flags, err = b.profiler.Flags(); err != nil {
+	profiler := b.profiler
+	if b.scenario.Providers > 0 && profiler.Dir == "" {
+		profiler.Dir = b.dir // nothing is written: what collects garbage is served there, too
+	}
+	if b.profiled, flags, err = profiler.Flags(); err != nil {
 		return err
 	}
 	if b.plane, err = planes.Start(ctx, b.binary, b.dir, slices.Concat(b.flags, flags)); err != nil {
@@ -194,6 +199,19 @@ func (b *bench) idle(ctx context.Context, r *Result) error {
 		w.MiB = now >> 20
 	}
 	return nil
+}
+
+// providers measures what providers cost that the plane runs.
+func (b *bench) providers(ctx context.Context, r *Result) (err error) {
+	if b.scenario.Providers == 0 {
+		return nil
+	}
+	p := providers.Bench{
+		Capstan: b.binary, Dir: b.dir, PID: b.plane.PID(), Profiles: b.profiled, Config: b.config,
+		Count: b.scenario.Providers, Settle: seconds(b.scenario.SettleSeconds), Window: seconds(b.scenario.IdleSeconds),
+	}
+	r.Providers, err = p.Run(ctx)
+	return err
 }
 
 // restart counts what a plane writes when it finds everything as it should be.

@@ -60,6 +60,9 @@ type Scenario struct {
 	SettleSeconds int `json:"settleSeconds"`
 	// IdleSeconds is the window of idleness; 0 leaves it out.
 	IdleSeconds int `json:"idleSeconds"`
+	// Providers is how many are run by the plane in the end: what the first costs and
+	// what each of the others does is measured, and what all do when idle.
+	Providers int `json:"providers"`
 	// Restart stops the plane, starts it again and counts what it writes.
 	Restart bool `json:"restart"`
 	// Delete takes all clusters away at the end.
@@ -103,6 +106,10 @@ type Limits struct {
 	ControlPlaneMiB          int64   `json:"controlPlaneMiB"`
 	MachinesDiskMiB          int64   `json:"machinesDiskMiB"`
 	RemovalSeconds           float64 `json:"removalSeconds"`
+	ProviderSeconds          float64 `json:"providerSeconds"`
+	ProviderMiB              float64 `json:"providerMiB"`
+	ProvidersIdleCores       float64 `json:"providersIdleCores"`
+	ServiceMilliseconds      float64 `json:"serviceMilliseconds"`
 	NoRestartWrites          bool    `json:"noRestartWrites"`
 	NoneReplaced             bool    `json:"noneReplaced"`
 }
@@ -133,6 +140,9 @@ func load(path string) (*Scenario, error) {
 	}
 	if s.Move && (s.Restart || s.Delete || s.Class) {
 		return nil, fmt.Errorf("scenario %s: after a move nothing is left to restart with or to delete, and only plain clusters move: leave restart, delete and class out", path)
+	}
+	if s.Providers < 0 || s.Providers > 0 && s.IdleSeconds <= 0 {
+		return nil, fmt.Errorf("scenario %s: providers must be at least 0, and need idleSeconds", path)
 	}
 	if s.HangingExtensions < 0 || s.Extensions < s.HangingExtensions {
 		return nil, fmt.Errorf("scenario %s: hangingExtensions must be from 0 to extensions", path)

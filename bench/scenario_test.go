@@ -5,6 +5,8 @@ package main
 import (
 	"testing"
 	"time"
+
+	"github.com/capstan-dev/capstan/bench/providers"
 )
 
 func TestALimitFailsTheRun(t *testing.T) {
@@ -21,6 +23,28 @@ func TestALimitFailsTheRun(t *testing.T) {
 	}
 }
 
+func TestAProviderThatCostsTooMuchFailsTheRun(t *testing.T) {
+	t.Parallel()
+	limits := Limits{ProviderSeconds: 2, ProviderMiB: 10, ProvidersIdleCores: 0.02, ServiceMilliseconds: 0.25}
+	good := providers.Cost{AvailableSeconds: []float64{1, 2}, FirstMiB: 10, EachMiB: 3, IdleCores: 0.02, ServiceMilliseconds: 1.25, DirectMilliseconds: 1}
+	if err := (&Result{Providers: &good}).check(limits); err != nil {
+		t.Error(err)
+	}
+	for want, change := range map[string]func(*providers.Cost){
+		"seconds to a provider Available: 3, limit 2":                      func(c *providers.Cost) { c.AvailableSeconds = []float64{3, 1} },
+		"memory of the first provider beyond its own in MiB: 11, limit 10": func(c *providers.Cost) { c.FirstMiB = 11 },
+		"memory of a further provider beyond its own in MiB: 12, limit 10": func(c *providers.Cost) { c.EachMiB = 12 },
+		"cores that idle providers cost: 0.03, limit 0.02":                 func(c *providers.Cost) { c.IdleCores = 0.03 },
+		"milliseconds that a Service adds to a webhook: 0.5, limit 0.25":   func(c *providers.Cost) { c.ServiceMilliseconds = 1.5 },
+	} {
+		c := good
+		change(&c)
+		if err := (&Result{Providers: &c}).check(limits); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
 func TestPlainClustersStayAsMany(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ plain, want int }{{200, 60}, {5, 5}, {0, 0}} {
@@ -33,7 +57,7 @@ func TestPlainClustersStayAsMany(t *testing.T) {
 
 func TestScenariosAreSound(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"one", "demo", "ten", "hundred", "twohundred", "wide", "pool", "containers"} {
+	for _, name := range []string{"one", "demo", "ten", "hundred", "twohundred", "wide", "pool", "containers", "providers"} {
 		if s, err := load("scenarios/" + name + ".yaml"); err != nil || s.Name != name {
 			t.Errorf("scenario %s: %+v, %v", name, s, err)
 		}

@@ -113,23 +113,33 @@ func (p *Process) sample(ctx context.Context) {
 	}
 }
 
-// Resident is the memory that the process occupies now.
-func (p *Process) Resident() (int64, error) {
-	b, err := os.ReadFile(p.proc("statm"))
+// PID is the number of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Resident is the memory that the process occupies now, in bytes.
+func (p *Process) Resident() (int64, error) { return Resident(p.PID()) }
+
+// CPU is the processor time that the process has used, in seconds.
+func (p *Process) CPU() (float64, error) { return CPU(p.PID()) }
+
+// Resident is the memory that a process occupies now, in bytes.
+func Resident(pid int) (int64, error) {
+	file := proc(pid, "statm")
+	b, err := os.ReadFile(file)
 	if err != nil {
 		return 0, err
 	}
 	f := strings.Fields(string(b))
 	if len(f) < 2 {
-		return 0, fmt.Errorf("read %s: %q", p.proc("statm"), b)
+		return 0, fmt.Errorf("read %s: %q", file, b)
 	}
 	pages, err := strconv.ParseInt(f[1], 10, 64)
 	return pages * int64(os.Getpagesize()), err
 }
 
-// CPU is the processor time that the process has used, in seconds.
-func (p *Process) CPU() (float64, error) {
-	b, err := os.ReadFile(p.proc("stat"))
+// CPU is the processor time that a process has used, in seconds.
+func CPU(pid int) (float64, error) {
+	b, err := os.ReadFile(proc(pid, "stat"))
 	if err != nil {
 		return 0, err
 	}
@@ -137,13 +147,11 @@ func (p *Process) CPU() (float64, error) {
 	_, rest, _ := strings.Cut(string(b), ") ")
 	f := strings.Fields(rest)
 	if len(f) < 13 {
-		return 0, fmt.Errorf("read %s: %q", p.proc("stat"), b)
+		return 0, fmt.Errorf("read %s: %q", proc(pid, "stat"), b)
 	}
 	user, err1 := strconv.ParseFloat(f[11], 64)
 	system, err2 := strconv.ParseFloat(f[12], 64)
 	return (user + system) / clockTicks, errors.Join(err1, err2)
 }
 
-func (p *Process) proc(file string) string {
-	return filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), file)
-}
+func proc(pid int, file string) string { return filepath.Join("/proc", strconv.Itoa(pid), file) }
