@@ -25,7 +25,7 @@ type PlatformError struct {
 }
 
 func (e *PlatformError) Error() string {
-	return fmt.Sprintf("the image is not for %s, but for %s", e.Wanted, strings.Join(e.Have, ", "))
+	return fmt.Sprintf("the image is not for %s, but for %s: use one that is, or build it for that, too", e.Wanted, strings.Join(e.Have, ", "))
 }
 
 // source is where an image comes from.
@@ -184,20 +184,20 @@ func (d described) check(l Limits) error {
 		return fmt.Errorf("its manifest has %d layers, and its configuration %d", len(d.manifest.Layers), len(d.config.RootFS.DiffIDs))
 	}
 	if len(d.manifest.Layers) > l.Layers {
-		return fmt.Errorf("it has %d layers: %d are accepted", len(d.manifest.Layers), l.Layers)
+		return fmt.Errorf("it has %d layers: %d are accepted: make the image smaller", len(d.manifest.Layers), l.Layers)
 	}
 	var bytes int64
 	for n, layer := range d.manifest.Layers {
 		switch diff := d.config.RootFS.DiffIDs[n]; {
 		case layer.Size <= 0 || layer.Size > l.Compressed:
-			return fmt.Errorf("its layer %s has %d bytes: up to %d are accepted", layer.Digest, layer.Size, l.Compressed)
+			return fmt.Errorf("its layer %s has %d bytes: up to %d are accepted: make the image smaller", layer.Digest, layer.Size, l.Compressed)
 		case !isSHA256(layer.Digest) || !isSHA256(diff):
 			return fmt.Errorf("its layer %s has no SHA-256 digest", layer.Digest)
 		case !isTar(layer.MediaType):
 			return fmt.Errorf("its layer %s is of %.200q: archives are accepted, plain or compressed by gzip or zstd", layer.Digest, layer.MediaType)
 		}
 		if bytes += layer.Size; bytes > l.Compressed {
-			return fmt.Errorf("its layers have more than %d bytes", l.Compressed)
+			return fmt.Errorf("its layers have more than %d bytes: make the image smaller", l.Compressed)
 		}
 	}
 	return nil

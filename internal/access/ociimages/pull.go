@@ -26,6 +26,9 @@ import (
 type PullOptions struct {
 	// Keychain knows credentials that go before those of the store; nil is none.
 	Keychain authn.Keychain
+	// Registries is a file that says more of how registries are asked, as
+	// registry.Options.Read does; "" is none. It is read for each image.
+	Registries string
 	// Progress is told how much of each layer is there; nil is nobody. It may be called
 	// by several goroutines at a time.
 	Progress func(Progress)
@@ -55,7 +58,17 @@ func (s *Store) Pull(ctx context.Context, ref string, o PullOptions) (Image, err
 }
 
 func (s *Store) pull(ctx context.Context, full string, o PullOptions) (Image, error) {
-	repo, err := s.registry.Open(full, o.Keychain)
+	client := s.registry
+	if o.Registries != "" {
+		with, err := s.asked.Read(o.Registries)
+		if err != nil {
+			return Image{}, err
+		}
+		if client, err = registry.New(with); err != nil {
+			return Image{}, fmt.Errorf("%s: %w", o.Registries, err)
+		}
+	}
+	repo, err := client.Open(full, o.Keychain)
 	if err != nil {
 		return Image{}, err
 	}
@@ -152,7 +165,7 @@ func (s *Store) take(ctx context.Context, src source, raw []byte, tell func(Prog
 	for _, digest := range m.Layers {
 		bytes, _ := s.sizeOf(digest)
 		if m.Size += bytes; m.Size > s.limits.Bytes {
-			return Image{}, fmt.Errorf("its layers unfold to more than %d bytes", s.limits.Bytes)
+			return Image{}, fmt.Errorf("its layers unfold to more than %d bytes: make the image smaller", s.limits.Bytes)
 		}
 	}
 	if err := s.compose(ctx, m); err != nil {
@@ -210,7 +223,7 @@ func (s *Store) unpack(ctx context.Context, r io.Reader, diff string) error {
 		return err
 	}
 	if l.Digest != diff {
-		return fmt.Errorf("it unfolds to what has digest %s, and the configuration of the image says %s", l.Digest, diff)
+		return fmt.Errorf("it unfolds to what has digest %s, and the configuration of the image says %s: build the image anew", l.Digest, diff)
 	}
 	text, err := json.Marshal(layerInfo{l.Bytes})
 	if err != nil {

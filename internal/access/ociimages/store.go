@@ -55,6 +55,7 @@ var defaultLimits = Limits{Layers: 256, Files: 200_000, Bytes: 8 << 30, Compress
 // Store keeps images in a folder.
 type Store struct {
 	dir      storedir.Dir
+	asked    registry.Options
 	registry *registry.Client
 	platform v1.Platform
 	limits   Limits
@@ -81,7 +82,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: d, registry: client, platform: o.Platform, limits: o.Limits, tokens: make(chan struct{}, cmp.Or(o.Concurrent, 4)), now: o.Now}
+	s := &Store{dir: d, asked: o.Registry, registry: client, platform: o.Platform, limits: o.Limits, tokens: make(chan struct{}, cmp.Or(o.Concurrent, 4)), now: o.Now}
 	if s.platform.Architecture == "" {
 		s.platform = v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
 	}

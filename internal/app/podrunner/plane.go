@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/google/go-containerregistry/pkg/authn"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +32,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/kubelet"
 	"github.com/capstan-dev/capstan/internal/access/ociimages"
+	"github.com/capstan-dev/capstan/internal/access/ociimages/registry"
 	"github.com/capstan-dev/capstan/internal/access/podlogs"
 	"github.com/capstan-dev/capstan/internal/access/podroutes"
 	"github.com/capstan-dev/capstan/internal/access/pods"
@@ -39,6 +41,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/runner"
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/oneconn"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
@@ -190,13 +193,13 @@ func (p *Plane) node(mgr ctrl.Manager) (*runner.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	images, err := ociimages.Open(filepath.Join(p.dir, "images"), ociimages.Options{})
+	images, err := ociimages.Open(filepath.Join(p.dir, "images"), ociimages.Options{Registry: registry.Options{Keychain: authn.DefaultKeychain}})
 	if err != nil {
 		return nil, err
 	}
 	return runner.NewNode(runner.Options{
 		Object: nodeObject(p.name), Address: "127.0.0.1", DNS: dnsService,
-		Sandboxes: Sandboxes{p.host}, Images: Images{images}, Tokens: tokens{typed}, Logs: logs, Volumes: volumes,
+		Sandboxes: Sandboxes{p.host}, Images: Images{images, datadir.Dir(p.dir).Registries()}, Tokens: tokens{typed}, Logs: logs, Volumes: volumes,
 		Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("capstan-runner"), Clock: clock.RealClock{},
 	})
 }

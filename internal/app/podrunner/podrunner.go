@@ -104,8 +104,12 @@ func (p process) Wait() runner.Exit {
 	return runner.Exit{Code: e.Code, Signal: e.Signal, OOMKilled: e.OOMKilled, Message: e.Message}
 }
 
-// Images are those of a store.
-type Images struct{ *ociimages.Store }
+// Images are those of a store. Registries is the file that says how registries are
+// asked; "" is none.
+type Images struct {
+	*ociimages.Store
+	Registries string
+}
 
 // Find implements runner.Images.
 func (i Images) Find(ref string) (runner.Image, error) {
@@ -126,7 +130,7 @@ func (i Images) Pull(ctx context.Context, ref string, keys [][]byte) (runner.Ima
 	if err != nil {
 		return runner.Image{}, err
 	}
-	pulled, err := i.Store.Pull(ctx, ref, ociimages.PullOptions{Keychain: chain})
+	pulled, err := i.Store.Pull(ctx, ref, ociimages.PullOptions{Keychain: chain, Registries: i.Registries})
 	if err != nil {
 		return runner.Image{}, err
 	}

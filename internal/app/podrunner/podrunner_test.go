@@ -169,7 +169,7 @@ func newWorld(t *testing.T) *world {
 	}
 	node, err := runner.NewNode(runner.Options{
 		Object:  builder.Parse[corev1.Node](t, "metadata: {name: plane}\nstatus: {conditions: [{type: Ready, status: 'True'}]}"),
-		Address: "127.0.0.1", DNS: netip.MustParseAddr("10.96.0.10"), Sandboxes: Sandboxes{host}, Images: Images{server(t)}, Tokens: noTokens{},
+		Address: "127.0.0.1", DNS: netip.MustParseAddr("10.96.0.10"), Sandboxes: Sandboxes{host}, Images: Images{Store: server(t)}, Tokens: noTokens{},
 		Logs: logs, Volumes: volumes, Live: mgmt, Recorder: quiet{t}, Clock: clock.RealClock{},
 	})
 	if err != nil {

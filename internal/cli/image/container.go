@@ -28,8 +28,9 @@ func (o *options) newPull() *cobra.Command {
 		Use:   "pull NAME...",
 		Short: "Fetch container images from registries",
 		Long: `Fetch container images from registries, for the processor of this host. Credentials are
-those of Docker: what "docker login" has written down, and its credential helpers. What was
-interrupted goes on where it stopped.`,
+those of Docker: what "docker login" has written down, and its credential helpers. What
+registries.yaml in the data directory says of mirrors and authorities holds here, too. What
+was interrupted goes on where it stopped.`,
 		Example: `  capstan image pull registry.example.com/org/provider:v1.2.3
   capstan image pull busybox --mirror docker.io=https://mirror.example.com`,
 		Args: cobra.MinimumNArgs(1),
@@ -61,7 +62,7 @@ func (o *options) runPull(ctx context.Context, names []string) error {
 		return err
 	}
 	for _, name := range names {
-		i, err := s.Pull(ctx, name, ociimages.PullOptions{Progress: o.progress()})
+		i, err := s.Pull(ctx, name, ociimages.PullOptions{Progress: o.progress(), Registries: datadir.Dir(o.dataDir).Registries()})
 		if err != nil {
 			return err
 		}

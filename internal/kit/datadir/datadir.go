@@ -37,6 +37,10 @@ func (d Dir) Simulated() string { return filepath.Join(string(d), "simulated") }
 // Images is the folder of the images of containers that the plane runs.
 func (d Dir) Images() string { return filepath.Join(string(d), "images") }
 
+// Registries is the file that says how registries of images are asked, if there is
+// one: it is the user's, and nothing writes it.
+func (d Dir) Registries() string { return filepath.Join(string(d), "registries.yaml") }
+
 // Log is the file that receives the log of a plane.
 func (d Dir) Log() string { return filepath.Join(string(d), "capstan.log") }
 

@@ -8,6 +8,8 @@ package registry
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -41,14 +43,18 @@ type Options struct {
 	// PlainHTTP are registries that speak no TLS, as HOST or HOST:PORT. Those of this
 	// host may speak none without being listed.
 	PlainHTTP []string
+	// Authorities are those by which registries and mirrors are trusted, as HOST or
+	// HOST:PORT; the others are trusted by those of the host.
+	Authorities map[string]*x509.CertPool
 	// Pause is between two attempts, and longer each time; 0 is a second.
 	Pause time.Duration
 }
 
 // Client asks registries.
 type Client struct {
-	o       Options
-	mirrors map[string][]endpoint
+	o          Options
+	mirrors    map[string][]endpoint
+	transports map[string]http.RoundTripper // of those that have authorities of their own
 }
 
 // endpoint is where an image may be had.
@@ -74,7 +80,16 @@ func New(o Options) (*Client, error) {
 	if o.Pause == 0 {
 		o.Pause = time.Second
 	}
-	c := &Client{o: o, mirrors: map[string][]endpoint{}}
+	c := &Client{o: o, mirrors: map[string][]endpoint{}, transports: map[string]http.RoundTripper{}}
+	for host, authorities := range o.Authorities {
+		own, ok := o.Transport.(*http.Transport)
+		if !ok {
+			return nil, fmt.Errorf("trust %s: a transport of %T knows no authorities", host, o.Transport)
+		}
+		own = own.Clone()
+		own.TLSClientConfig = &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}
+		c.transports[host] = own
+	}
 	for host, mirrors := range o.Mirrors {
 		for _, m := range mirrors {
 			u, err := url.Parse(m)
@@ -100,7 +115,7 @@ func Name(image string) (string, error) {
 type NotFoundError struct{ Image, Host string }
 
 func (e *NotFoundError) Error() string {
-	return fmt.Sprintf("%s has no image %s", e.Host, e.Image)
+	return fmt.Sprintf("%s has no image %s: push it there, import it with \"capstan image import\", or correct its name", e.Host, e.Image)
 }
 
 // DeniedError says that a registry wants to know who asks, or does not like who does.
@@ -155,7 +170,7 @@ func (c *Client) Open(image string, keys authn.Keychain) (*Repository, error) {
 
 // mayBePlain reports whether a registry may be asked without TLS.
 func (c *Client) mayBePlain(host string) bool {
-	return slices.Contains(c.o.PlainHTTP, host) || isLoopback(host)
+	return slices.Contains(c.o.PlainHTTP, host) || isLoopback(host) && c.o.Authorities[host] == nil
 }
 
 func isLoopback(host string) bool {
@@ -240,7 +255,10 @@ func (r *Repository) connect(ctx context.Context, c *connection) (err error) {
 	if err != nil {
 		return fmt.Errorf("credentials: %w", err)
 	}
-	inner := &guard{inner: r.client.o.Transport}
+	inner := &guard{inner: r.client.transports[c.host]}
+	if inner.inner == nil {
+		inner.inner = r.client.o.Transport
+	}
 	if c.plain {
 		inner.plain = func(host string) bool { return host == c.host || r.client.mayBePlain(host) }
 	}

@@ -34,8 +34,15 @@ type fake struct {
 
 func newFake(t *testing.T, challenge string, may func(r *http.Request) bool) *fake {
 	t.Helper()
+	f := unstarted(challenge, may)
+	f.Start()
+	t.Cleanup(f.Close)
+	return f
+}
+
+func unstarted(challenge string, may func(r *http.Request) bool) *fake {
 	f := &fake{}
-	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	f.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		f.asked = append(f.asked, strings.TrimSpace(r.Method+" "+r.URL.Path+" "+r.Header.Get("Authorization")))
 		status := f.status
@@ -59,11 +66,10 @@ func newFake(t *testing.T, challenge string, may func(r *http.Request) bool) *fa
 			_, _ = fmt.Fprint(w, manifest)
 		}
 	}))
-	t.Cleanup(f.Close)
 	return f
 }
 
-func (f *fake) host() string { return strings.TrimPrefix(f.URL, "http://") }
+func (f *fake) host() string { return f.Listener.Addr().String() }
 
 func (f *fake) requests() []string {
 	f.mu.Lock()
