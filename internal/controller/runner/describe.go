@@ -44,7 +44,7 @@ func (l *life) image(ctx context.Context, c podspec.Container) (Image, error) {
 	l.event(corev1.EventTypeNormal, "Pulling", "Pulling", "Pulling image %q", c.Image)
 	pulled, err := l.node.Images.Pull(ctx, c.Image, keys)
 	if err != nil {
-		return Image{}, &waitingError{podstatus.ImagePull, fmt.Errorf("pull image %s: %w", c.Image, err)}
+		return Image{}, &waitingError{podstatus.ImagePull, err}
 	}
 	l.event(corev1.EventTypeNormal, "Pulled", "Pulling", "Successfully pulled image %q", c.Image)
 	return pulled, nil

@@ -5,6 +5,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -158,7 +159,7 @@ func (i images) Find(ref string) (Image, error) {
 
 func (i images) Pull(_ context.Context, ref string, _ [][]byte) (Image, error) {
 	if ref == "gone" {
-		return Image{}, errors.New("manifest unknown")
+		return Image{}, fmt.Errorf("pull image %s: manifest unknown", ref)
 	}
 	return Image{Digest: "sha256:pulled", Image: podspec.Image{Entrypoint: []string{"/" + ref}}}, nil
 }

@@ -100,7 +100,8 @@ var ErrNoImage = errors.New("the image is not here")
 type Images interface {
 	// Find returns an image that is kept, or an error that is ErrNoImage.
 	Find(ref string) (Image, error)
-	// Pull fetches it; keys are the contents of Secrets of registries.
+	// Pull fetches it; keys are the contents of Secrets of registries. Its error
+	// names the image.
 	Pull(ctx context.Context, ref string, keys [][]byte) (Image, error)
 	// Root is the folder of its files, which stay until release is called.
 	Root(digest string) (dir string, release func(), err error)

@@ -98,11 +98,16 @@ func readPlan() (p Plan, err error) {
 
 // explain says of a program that does not run what may be meant.
 func explain(program string, err error) error {
-	if _, there := os.Stat(program); errors.Is(err, unix.ENOENT) && there == nil {
+	_, there := os.Stat(program)
+	switch {
+	case errors.Is(err, unix.ENOENT) && there == nil:
 		return fmt.Errorf("exec %s: its interpreter is not in the image: build the program with CGO_ENABLED=0, or use an image that has it: %w", program, err)
-	}
-	if errors.Is(err, unix.ENOEXEC) {
-		return fmt.Errorf("exec %s: it is for another architecture or is no program: %w", program, err)
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
+		return fmt.Errorf("exec %s: the image has no such file: correct the command: %w", program, err)
+	case errors.Is(err, unix.EACCES):
+		return fmt.Errorf("exec %s: the user of the container may not execute it: give it mode 0755 in the image, or correct the command: %w", program, err)
+	case errors.Is(err, unix.ENOEXEC):
+		return fmt.Errorf("exec %s: it is for another architecture or is no program: use an image for %s, or correct the command: %w", program, runtime.GOARCH, err)
 	}
 	return fmt.Errorf("exec %s: %w", program, err)
 }
@@ -127,7 +132,7 @@ func lookUp(name string, env []string) (string, error) {
 			return file, nil
 		}
 	}
-	return "", fmt.Errorf("%q is not a program of the image: it is in none of %s", name, dirs)
+	return "", fmt.Errorf("%q is not a program of the image: it is in none of %s, or may not be executed: correct the command, or PATH", name, dirs)
 }
 
 // drop gives up every right, each while that is still allowed.
