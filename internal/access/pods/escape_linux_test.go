@@ -32,6 +32,11 @@ func TestNothingOfTheHostIsReached(t *testing.T) {
 	if err := os.WriteFile(file, []byte("secret"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	plane, err := net.Listen("unix", filepath.Join(filepath.Dir(file), "plane.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = plane.Close() }()
 	neighbour := start(t, h, func(s *Spec) { s.Name, s.Address = "default_other_2", netip.MustParseAddr("10.244.0.8") })
 	p, err := neighbour.Run(t.Context(), container(t, "serve", ":9443"))
 	if err != nil {

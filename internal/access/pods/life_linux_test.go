@@ -78,7 +78,7 @@ func TestWhatCannotBeginSaysWhy(t *testing.T) {
 		want   string
 	}{
 		"no such program":      {func(c *Container) { c.Args = []string{"nothing"} }, `"nothing" is not a program of the image: it is in none of /bin`},
-		"no such path":         {func(c *Container) { c.Args = []string{"/nothing"} }, "exec /nothing: no such file"},
+		"no such path":         {func(c *Container) { c.Args = []string{"/nothing"} }, "exec /nothing: the image has no such file: correct the command"},
 		"no such folder":       {func(c *Container) { c.Dir = "/nowhere" }, "enter the working directory /nowhere"},
 		"no such image":        {func(c *Container) { c.Root += "-gone" }, "take the image"},
 		"no such source":       {func(c *Container) { c.Mounts = []Mount{{Source: "/gone", Target: "/x"}} }, "mount /x"},

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -175,6 +176,7 @@ func attempts(loopback, abstract, file, process string) map[string]func() error 
 	for _, f := range []string{"sys/kernel/core_pattern", "sys/kernel/hostname", "sys/net/ipv4/ip_forward", "sys/vm/overcommit_memory", "sysrq-trigger", "sys/kernel/modprobe"} {
 		all["write /proc/"+f] = func() error { return open("/proc/" + f) }
 	}
+	maps.Copy(all, more(file))
 	all["another id by a map"] = func() error { return rewrite("/proc/self/uid_map", "0 0 1") }
 	all["groups by a map"] = func() error { return rewrite("/proc/self/setgroups", "allow") }
 	return all
