@@ -79,6 +79,9 @@ type sharingPlane struct {
 	Version string    `json:"version,omitempty"`
 	Since   time.Time `json:"since"`
 	Leads   bool      `json:"leads"`
+	// LeadsSince is when it began to, and Gone whether it was lost within a day.
+	LeadsSince time.Time `json:"leadsSince,omitzero"`
+	Gone       bool      `json:"gone,omitempty"`
 }
 
 func newStatus(env *Env, run func(context.Context, *Env, statusOptions) error) *cobra.Command {
@@ -268,14 +271,11 @@ func (s *planeStatus) table(now time.Time) [][2]string {
 	}
 	add("Etcd", etcd)
 	for i, p := range s.Planes {
-		name, leads := "", ""
+		name := ""
 		if i == 0 {
 			name = "Planes"
 		}
-		if p.Leads {
-			leads = ", leads"
-		}
-		lines = append(lines, [2]string{name, fmt.Sprintf("https://%s on %s in %s%s", p.Address, p.Host, p.Dir, leads)})
+		lines = append(lines, [2]string{name, p.line(now)})
 	}
 	if s.MemoryBytes > 0 {
 		add("Memory", mebibytes(s.MemoryBytes))
@@ -284,6 +284,19 @@ func (s *planeStatus) table(now time.Time) [][2]string {
 		add("Clusters", fmt.Sprint(*s.Clusters))
 	}
 	return append(lines, s.Pods.lines()...)
+}
+
+func (p sharingPlane) line(now time.Time) string {
+	text := fmt.Sprintf("https://%s on %s in %s", p.Address, p.Host, p.Dir)
+	switch {
+	case p.Gone:
+		text += ", gone"
+	case p.Leads && !p.LeadsSince.IsZero():
+		text += fmt.Sprintf(", leads since %s (%s)", p.LeadsSince.Format(time.RFC3339), now.Sub(p.LeadsSince).Round(time.Second))
+	case p.Leads:
+		text += ", leads"
+	}
+	return text
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", (n+1<<19)>>20) }

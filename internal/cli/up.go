@@ -30,16 +30,18 @@ type PlaneOptions struct {
 	Dir, SimulatedDir, ContainersDir, Listen          string
 	EtcdServers                                       []string
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile, EtcdPrefix string
-	Providers                                         []string
-	FeatureGates                                      features.Gates
-	SkipMigration                                     crdmigrator.Phases
-	MetricsAddress, PprofAddress                      string
-	InsecureDiagnostics, UpdateInPlace                bool
-	ExtensionClientCertFile, ExtensionClientKeyFile   string
-	TracingEndpoint                                   string
-	Version                                           string
-	Flags                                             map[string]string
-	Progress                                          func(string)
+	// AwaitEtcd has the start wait for EtcdServers that do not answer.
+	AwaitEtcd                                       bool
+	Providers                                       []string
+	FeatureGates                                    features.Gates
+	SkipMigration                                   crdmigrator.Phases
+	MetricsAddress, PprofAddress                    string
+	InsecureDiagnostics, UpdateInPlace              bool
+	ExtensionClientCertFile, ExtensionClientKeyFile string
+	TracingEndpoint                                 string
+	Version                                         string
+	Flags                                           map[string]string
+	Progress                                        func(string)
 }
 
 // Plane is a management plane that runs in this process.
@@ -183,7 +185,8 @@ func (o *upOptions) runOnce(ctx context.Context, env *Env, report reporter) (aga
 	case <-ctx.Done():
 		env.Say("Stopping the management plane")
 	}
-	o.Listen = p.Addr()
+	// Who led and was deposed was cut off from etcd, and may be for long.
+	o.Listen, o.AwaitEtcd = p.Addr(), true
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.StopTimeout)
 	defer cancel()
 	stopped := p.Stop(stopping)

@@ -60,6 +60,10 @@ func TestStatusShowsWhatIsKnown(t *testing.T) {
 		"unreachable": {planeStatus{State: "Unreachable", DataDir: "/data", PID: 42, Since: since, Address: "127.0.0.1:1", EtcdServers: []string{"https://a"}, Problem: "refused"},
 			[][2]string{{"State", "Unreachable"}, {"Data directory", "/data"}, {"On disk", "0 MiB"}, {"Problem", "refused"}, {"Process", "42"},
 				{"Since", "2026-01-02T03:04:05Z (1m30s)"}, {"API server", "https://127.0.0.1:1"}, {"Etcd", "https://a"}}},
+		"one of several": {planeStatus{State: "Running", DataDir: "/data", PID: 42, Since: since, EtcdServers: []string{"https://a"}, Planes: []sharingPlane{
+			{Host: "one", Dir: "/a", Address: "10.0.0.1:6443", Leads: true, LeadsSince: since}, {Host: "two", Dir: "/b", Address: "10.0.0.2:6443"}, {Host: "three", Dir: "/c", Address: "10.0.0.3:6443", Gone: true}}},
+			[][2]string{{"State", "Running"}, {"Data directory", "/data"}, {"On disk", "0 MiB"}, {"Process", "42"}, {"Since", "2026-01-02T03:04:05Z (1m30s)"}, {"Etcd", "https://a"},
+				{"Planes", "https://10.0.0.1:6443 on one in /a, leads since 2026-01-02T03:04:05Z (1m30s)"}, {"", "https://10.0.0.2:6443 on two in /b"}, {"", "https://10.0.0.3:6443 on three in /c, gone"}}},
 		"running": {planeStatus{State: "Running", DataDir: "/data", PID: 42, Since: since, Providers: []string{"core", "local"}, FeatureGates: "MachinePool=false", MemoryBytes: 5 << 20, Clusters: &two},
 			[][2]string{{"State", "Running"}, {"Data directory", "/data"}, {"On disk", "0 MiB"}, {"Process", "42"}, {"Since", "2026-01-02T03:04:05Z (1m30s)"},
 				{"Providers", "core, local"}, {"Feature gates", "MachinePool=false"}, {"Etcd", "embedded"}, {"Memory", "5 MiB"}, {"Clusters", "2"}}},

@@ -17,6 +17,7 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/rest"
@@ -157,6 +158,9 @@ func (c *completed) startAPIServer(ctx context.Context, p *Plane, config app.Com
 		}
 	})
 	p.config = inProcess(server.GenericAPIServer)
+	if p.others.client != nil {
+		p.config.Transport = fence{p.config.Transport, p.others.mayAct}
+	}
 	return waitReady(ctx, p)
 }
 
@@ -203,6 +207,9 @@ func (c *completed) configure(ctx context.Context, in apiServerInput) (config ap
 	openapi.Defer(&cfg.ApiExtensions.GenericConfig.Config)
 	if c.Conversion != nil {
 		versions.Convert(cfg.ApiExtensions, c.Conversion)
+	}
+	for _, generic := range []*genericapiserver.Config{&cfg.Aggregator.GenericConfig.Config, cfg.KubeAPIs.ControlPlane.Generic, &cfg.ApiExtensions.GenericConfig.Config} {
+		generic.AdmissionControl = admission.NewChainHandler(generic.AdmissionControl, gate{}) // the last one
 	}
 	if err := in.own.replace(cfg.KubeAPIs.ControlPlane.Generic); err != nil {
 		return config, err

@@ -11,11 +11,40 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strings"
 	"time"
+
+	"github.com/capstan-dev/capstan/internal/mgmtplane/members"
 )
 
 // dialTimeout is for each server in turn, before a start that a user waits for.
 const dialTimeout = 3 * time.Second
+
+// awaitEvery is how often a start looks whether an etcd answers that it awaits.
+const awaitEvery = time.Second
+
+// reach returns when the external etcd answers, or with an error at once unless it
+// is to be awaited.
+func (c *completed) reach(ctx context.Context, p *Plane) error {
+	if !c.Etcd.Await {
+		return c.Etcd.reach(ctx)
+	}
+	for {
+		// What answers a connection may be an etcd that hangs.
+		asking, cancel := context.WithTimeout(ctx, dialTimeout)
+		_, err := p.others.client.Get(asking, members.Folder(c.Etcd.Prefix)+"/authorities")
+		cancel()
+		if err == nil {
+			return nil
+		}
+		c.Progress("waiting for etcd")
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for etcd at %s: %w", strings.Join(c.Etcd.Servers, ", "), err)
+		case <-time.After(awaitEvery):
+		}
+	}
+}
 
 // reach returns an error unless one of the servers of an external etcd takes
 // connections. The API server would say only that a deadline has passed.

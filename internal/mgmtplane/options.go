@@ -84,6 +84,9 @@ type ExternalEtcd struct {
 	// Prefix of all keys, /registry if empty. Planes with the same one share what
 	// they keep, and one of them at a time acts; others need another.
 	Prefix string
+	// Await has a start wait for servers that do not answer, as long as its context
+	// lasts. Otherwise it fails, for somebody who may have named the wrong ones.
+	Await bool
 }
 
 // completed is options in which nothing is left to choose. Only it can run.

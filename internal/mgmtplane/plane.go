@@ -136,7 +136,7 @@ func (c *completed) run(ctx context.Context, p *Plane) error {
 // what waits until they answer.
 func (c *completed) etcd(p *Plane) (servers []string, await func(context.Context) error, err error) {
 	if len(c.Etcd.Servers) > 0 {
-		return c.Etcd.Servers, c.Etcd.reach, nil
+		return c.Etcd.Servers, func(ctx context.Context) error { return c.reach(ctx, p) }, nil
 	}
 	c.Progress("starting etcd")
 	m, server, err := c.startEtcd(p)

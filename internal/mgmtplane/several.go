@@ -90,11 +90,38 @@ func (c *completed) meet(ctx context.Context, p *Plane, keys pki.Folder) error {
 	if !res.Succeeded && string(res.Responses[0].GetResponseRange().Kvs[0].Value) != ours {
 		return fmt.Errorf("planes with other certificates and keys use this etcd and prefix: start this one with --join and the file \"join\" of a data directory of theirs, or choose another --etcd-prefix; if theirs are lost, remove the key %s from etcd, which ends all that the old ones made", key)
 	}
+	if err := c.fit(ctx, p); err != nil {
+		return err
+	}
 	store := joinfile.Store{Servers: c.Etcd.Servers, Prefix: c.Etcd.Prefix, CAFile: c.Etcd.CAFile, CertFile: c.Etcd.CertFile, KeyFile: c.Etcd.KeyFile}
 	if err := joinfile.Write(c.dir.Join(), store, keys, c.now()); err != nil {
 		return fmt.Errorf("write what other planes join by: %w", err)
 	}
 	return nil
+}
+
+// fit refuses a plane that must not join the others, before it changes what they
+// have in common.
+func (c *completed) fit(ctx context.Context, p *Plane) error {
+	self, err := c.self(p)
+	if err != nil {
+		return err
+	}
+	there, err := members.List(ctx, p.others.client, c.Etcd.Prefix)
+	if err != nil {
+		return err
+	}
+	return members.Fit(self, there)
+}
+
+// self is what this plane says of itself to the others.
+func (c *completed) self(p *Plane) (m members.Member, err error) {
+	m = members.Member{Dir: string(c.dir), Address: c.reachedAt(p.addr), Version: c.Version, Since: c.now()}
+	if m.Name, err = c.memberName(); err != nil {
+		return m, err
+	}
+	m.Host, err = os.Hostname()
+	return m, err
 }
 
 // join makes it one of the planes of an external etcd. Its controllers wait until
@@ -103,17 +130,11 @@ func (c *completed) join(ctx context.Context, p *Plane) error {
 	if p.others.client == nil {
 		return nil
 	}
-	name, err := c.memberName()
+	self, err := c.self(p)
 	if err != nil {
 		return err
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		return err
-	}
-	m, err := members.Join(ctx, p.others.client, c.Etcd.Prefix, members.Member{
-		Name: name, Host: host, Dir: string(c.dir), Address: c.reachedAt(p.addr), Version: c.Version, Since: c.now(),
-	})
+	m, err := members.Join(ctx, p.others.client, c.Etcd.Prefix, self)
 	if err != nil {
 		return err
 	}
@@ -190,7 +211,7 @@ func (o *others) leader(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(all) == 0 {
+	if len(all) == 0 || all[0].Gone {
 		return "", errors.New("no plane leads")
 	}
 	return all[0].Address, nil
@@ -258,6 +279,17 @@ func (o *others) list(ctx context.Context) ([]members.Member, error) {
 		return nil, errors.New("the plane is starting: try again")
 	}
 	return m.List(ctx)
+}
+
+// mayAct returns an error once this plane has led and another one may.
+func (o *others) mayAct() error {
+	o.mu.Lock()
+	m := o.membership
+	o.mu.Unlock()
+	if m == nil {
+		return nil // it has not joined: what it writes now each plane writes at its start
+	}
+	return m.MayAct()
 }
 
 // ServeHTTP lists the planes that share the store.

@@ -34,6 +34,7 @@ type member struct {
 	Dir     string `json:"dir"`
 	Address string `json:"address"`
 	Leads   bool   `json:"leads"`
+	Gone    bool   `json:"gone"`
 }
 
 // fleet is planes that share a store, by their data directories.
@@ -92,6 +93,9 @@ func (f *fleet) members(ctx context.Context, asked string) (names []string, err 
 		return nil, err
 	}
 	for i, m := range all {
+		if m.Gone {
+			continue
+		}
 		if m.Leads != (i == 0) {
 			return nil, fmt.Errorf("the %dth of %s", i, b)
 		}
@@ -118,7 +122,7 @@ func (f *fleet) status(asked, leads string) {
 	if err != nil {
 		f.Fatalf("status of %s: %v\n%s", asked, err, out)
 	}
-	if got := strings.Count(string(out), ", leads\n"); got != 1 || !strings.Contains(string(out), " in "+f.dirs[leads]+", leads\n") {
+	if got := strings.Count(string(out), ", leads"); got != 1 || !strings.Contains(string(out), " in "+f.dirs[leads]+", leads") {
 		f.Errorf("status of %s does not tell that %s leads:\n%s", asked, leads, out)
 	}
 	for _, dir := range f.dirs {

@@ -74,6 +74,8 @@ type Options struct {
 	EtcdServers []string
 	// EtcdCAFile, EtcdCertFile, EtcdKeyFile and EtcdPrefix belong to it.
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile, EtcdPrefix string
+	// AwaitEtcd has the start wait for an external etcd that does not answer.
+	AwaitEtcd bool
 	// SimulatedDir keeps the state of simulated machines, for all planes of this
 	// host; "" means a folder in Dir.
 	SimulatedDir string
@@ -198,7 +200,7 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 		Definitions: install.Definitions(o.Providers), Conversion: converter, Stored: p.expect,
 		Workloads: true, Dial: p.pods.Dial, Kubelets: []string{p.pods.Name()},
 		Install: func(ctx context.Context, cfg *rest.Config) error { return p.install(ctx, cfg, o) },
-		Etcd:    mgmtplane.ExternalEtcd{Servers: o.EtcdServers, CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile, Prefix: o.EtcdPrefix},
+		Etcd:    mgmtplane.ExternalEtcd{Servers: o.EtcdServers, CAFile: o.EtcdCAFile, CertFile: o.EtcdCertFile, KeyFile: o.EtcdKeyFile, Prefix: o.EtcdPrefix, Await: o.AwaitEtcd},
 	})
 	if err != nil {
 		return err

@@ -19,8 +19,12 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sys/unix"
 	"k8s.io/klog/v2"
+
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
 const (
@@ -33,6 +37,9 @@ const (
 	// so much before ttl that what it is about to write is written before another
 	// one leads.
 	lostAfter = 6 * time.Second
+	// signEvery is how often a member gives a sign of life, and signTimeout for how
+	// long it waits for the answer to one before it gives another.
+	signEvery, signTimeout = ttl / 3, ttl / 3
 	// againAfter is how long a member that was lost waits before it tries again.
 	againAfter = time.Second
 	// callTimeout is for one call of etcd, in all that a start waits for.
@@ -52,8 +59,12 @@ type Member struct {
 	Version string `json:"version,omitempty"`
 	// Since is when it joined.
 	Since time.Time `json:"since"`
-	// Leads is whether its controllers act. Join does not read it.
-	Leads bool `json:"leads"`
+	// Leads is whether its controllers act, LeadsSince when they began, as its own
+	// clock has it; and Gone whether it was lost, within a day: one that was stopped
+	// is none any more. Join reads none of these.
+	Leads      bool      `json:"leads"`
+	LeadsSince time.Time `json:"leadsSince,omitzero"`
+	Gone       bool      `json:"gone,omitempty"`
 }
 
 // Membership is that of one plane, from Join to Leave.
@@ -67,8 +78,12 @@ type Membership struct {
 	elected chan struct{} // closed when it leads
 	lost    chan struct{} // closed when it has led, and another one may
 
-	mu    sync.Mutex // guards lease
+	mu    sync.Mutex // guards what follows
 	lease clientv3.LeaseID
+	led   bool
+	sign  time.Duration // when the last sign of life was given that etcd has answered; see uptime
+	since time.Time     // when it began to lead
+	memo  memo
 }
 
 // Join makes self a member of the planes whose keys in etcd have a prefix. A
@@ -82,12 +97,11 @@ func Join(ctx context.Context, client *clientv3.Client, prefix string, self Memb
 		stop()
 		return nil, fmt.Errorf("end the former membership of %s: %w", self.Name, err)
 	}
-	t, err := m.enter(ctx, run)
-	if err != nil {
+	if err := m.enter(ctx); err != nil {
 		stop()
 		return nil, fmt.Errorf("join the planes of the store: %w", err)
 	}
-	go m.keep(run, t)
+	go m.keep(run)
 	return m, nil
 }
 
@@ -102,42 +116,90 @@ func (m *Membership) Elected() <-chan struct{} { return m.elected }
 // is no member then.
 func (m *Membership) Lost() <-chan struct{} { return m.lost }
 
+// MayAct returns an error once this member has led and cannot be sure of it any
+// more. Unlike Lost it is never late: a process that was stopped for a while, or a
+// host that slept, finds it at its first question. One that has not led has nothing
+// to be sure of.
+func (m *Membership) MayAct() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.led && uptime()-m.sign >= lostAfter {
+		return lifecycle.ErrDeposed
+	}
+	return nil
+}
+
+// uptime is the time since the host was started, also while it slept, which Go's
+// own clock leaves out.
+func uptime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		panic(err) // no Linux that runs Go lacks it
+	}
+	return time.Duration(t.Nano())
+}
+
 // Leave ends the membership: if it led, another one does at once.
 func (m *Membership) Leave(ctx context.Context) error {
 	m.stop()
 	<-m.ended
 	m.mu.Lock()
-	lease := m.lease
+	lease, memo := m.lease, m.memo.lease
 	m.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if _, err := m.client.Revoke(ctx, lease); err != nil {
-		return fmt.Errorf("leave the planes of the store: %w", err)
+	var errs []error
+	for _, id := range []clientv3.LeaseID{lease, memo} {
+		if id == clientv3.NoLease {
+			continue // it was lost before it could be remembered
+		}
+		if _, err := m.client.Revoke(ctx, id); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			errs = append(errs, fmt.Errorf("leave the planes of the store: %w", err))
+		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // List returns the members, the one who leads first.
 func (m *Membership) List(ctx context.Context) ([]Member, error) {
-	res, err := m.get(ctx)
+	return list(ctx, m.client, m.folder)
+}
+
+// List returns the members of a prefix, the one who leads first, to who is not one
+// of them yet.
+func List(ctx context.Context, client *clientv3.Client, prefix string) ([]Member, error) {
+	return list(ctx, client, Folder(prefix)+"/members")
+}
+
+func list(ctx context.Context, client *clientv3.Client, folder string) ([]Member, error) {
+	res, err := get(ctx, client, folder)
+	var all, remembered []Member
+	if err == nil {
+		if all, err = parse(res.Kvs); err == nil {
+			remembered, err = memos(ctx, client, folder, res.Header.Revision)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list the planes of the store: %w", err)
 	}
-	all := make([]Member, len(res.Kvs))
-	for i, kv := range res.Kvs {
+	return merge(all, remembered), nil
+}
+
+func parse(kvs []*mvccpb.KeyValue) ([]Member, error) {
+	all := make([]Member, len(kvs))
+	for i, kv := range kvs {
 		if err := json.Unmarshal(kv.Value, &all[i]); err != nil {
-			return nil, fmt.Errorf("list the planes of the store: %s: %w", kv.Key, err)
+			return nil, fmt.Errorf("%s: %w", kv.Key, err)
 		}
-		all[i].Leads = i == 0
 	}
 	return all, nil
 }
 
 // get reads the keys of all members, the oldest first.
-func (m *Membership) get(ctx context.Context) (*clientv3.GetResponse, error) {
+func get(ctx context.Context, client *clientv3.Client, folder string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return m.client.Get(ctx, m.folder+"/", clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	return client.Get(ctx, folder+"/", append(opts, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))...)
 }
 
 // dropFormer ends what a process has left that was killed: the data directory has
@@ -162,41 +224,72 @@ func (m *Membership) dropFormer(ctx context.Context) error {
 
 func (m *Membership) key() string { return m.folder + "/" + m.self.Name }
 
-// term is a membership that goes with one lease.
-type term struct {
-	alive <-chan *clientv3.LeaseKeepAliveResponse
-	since time.Time // the last sign of life
-}
-
-// enter takes a lease that is kept until run ends, and puts the key.
-func (m *Membership) enter(ctx, run context.Context) (*term, error) {
+// enter takes a lease and puts the key.
+func (m *Membership) enter(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	began := time.Now()
+	began := uptime()
 	lease, err := m.client.Grant(ctx, int64(ttl/time.Second))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	m.mu.Lock()
-	m.lease = lease.ID
+	m.lease, m.sign = lease.ID, began
 	m.mu.Unlock()
 	value, err := json.Marshal(m.self)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if _, err := m.client.Put(ctx, m.key(), string(value), clientv3.WithLease(lease.ID)); err != nil {
-		return nil, err
+	_, err = m.client.Put(ctx, m.key(), string(value), clientv3.WithLease(lease.ID))
+	return err
+}
+
+// live gives signs of life until etcd has forgotten the lease, or ctx ends. What
+// counts is when a sign was given, not when its answer was read: that may have
+// waited for a process that was stopped for longer than the lease lasts.
+func (m *Membership) live(ctx context.Context, lease clientv3.LeaseID) {
+	tick := time.NewTicker(signEvery)
+	defer tick.Stop()
+	for {
+		begun := uptime()
+		if err := m.signal(ctx, lease); err == nil {
+			m.mu.Lock()
+			m.sign = begun
+			m.mu.Unlock()
+			if err := m.remember(ctx); err != nil && ctx.Err() == nil {
+				klog.ErrorS(err, "Having the store remember this plane", "member", m.self.Name)
+			}
+		} else if errors.Is(err, rpctypes.ErrLeaseNotFound) || ctx.Err() != nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
 	}
-	alive, err := m.client.KeepAlive(run, lease.ID)
-	return &term{alive, began}, err
+}
+
+func (m *Membership) signal(ctx context.Context, lease clientv3.LeaseID) error {
+	ctx, cancel := context.WithTimeout(ctx, signTimeout)
+	defer cancel()
+	_, err := m.client.KeepAliveOnce(ctx, lease)
+	return err
+}
+
+// silent is how long it may be silent yet before it counts as lost.
+func (m *Membership) silent() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.sign + lostAfter - uptime()
 }
 
 // keep stays a member until run ends. Who led and was lost does not come back by
 // itself: what acted on its behalf has to end first.
-func (m *Membership) keep(run context.Context, t *term) {
+func (m *Membership) keep(run context.Context) {
 	defer close(m.ended)
 	for {
-		led := m.hold(run, t)
+		led := m.hold(run)
 		if run.Err() != nil {
 			return
 		}
@@ -204,38 +297,44 @@ func (m *Membership) keep(run context.Context, t *term) {
 			close(m.lost)
 			return
 		}
-		for t = nil; t == nil; {
+		for entered := false; !entered; {
 			select {
 			case <-run.Done():
 				return
 			case <-time.After(againAfter):
 			}
-			var err error
-			if t, err = m.enter(run, run); err != nil {
-				t = nil
+			err := m.enter(run)
+			if entered = err == nil; !entered {
 				klog.ErrorS(err, "Joining the planes of the store again", "member", m.self.Name)
 			}
 		}
 	}
 }
 
-// hold returns when the term ends, and whether this member led then.
-func (m *Membership) hold(run context.Context, t *term) (led bool) {
+// hold returns when the membership that goes with a lease ends, and whether this
+// member led then.
+func (m *Membership) hold(run context.Context) (led bool) {
 	ctx, cancel := context.WithCancel(run)
 	defer cancel()
-	first, gone := make(chan struct{}), make(chan error, 1)
+	first, gone, dead := make(chan struct{}), make(chan error, 1), make(chan struct{})
 	go func() { gone <- m.watch(ctx, first) }()
-	silence := time.NewTimer(time.Until(t.since.Add(lostAfter)))
+	m.mu.Lock()
+	lease := m.lease
+	m.mu.Unlock()
+	go func() { defer close(dead); m.live(ctx, lease) }()
+	defer func() { cancel(); <-dead }() // a later sign would be one of the next lease
+	silence := time.NewTimer(m.silent())
 	defer silence.Stop()
 	for {
 		select {
-		case _, ok := <-t.alive:
-			if !ok {
+		case <-dead:
+			return led
+		case <-silence.C:
+			left := m.silent()
+			if left <= 0 {
 				return led
 			}
-			silence.Reset(lostAfter)
-		case <-silence.C:
-			return led
+			silence.Reset(left)
 		case err := <-gone:
 			if run.Err() == nil {
 				klog.ErrorS(err, "Watching the planes of the store", "member", m.self.Name)
@@ -243,19 +342,27 @@ func (m *Membership) hold(run context.Context, t *term) (led bool) {
 			return led
 		case <-first:
 			first, led = nil, true
-			close(m.elected)
-			klog.InfoS("Leading the planes of the store", "member", m.self.Name)
+			m.lead()
 		case <-run.Done():
 			return led
 		}
 	}
 }
 
+// lead says that this member leads from now on.
+func (m *Membership) lead() {
+	m.mu.Lock()
+	m.led, m.since = true, time.Now()
+	m.mu.Unlock()
+	close(m.elected)
+	klog.InfoS("Leading the planes of the store", "member", m.self.Name)
+}
+
 // watch closes first once no member is older. It returns once it cannot tell who
 // is any more, or once the key of this member was touched by others.
 func (m *Membership) watch(ctx context.Context, first chan<- struct{}) error {
 	for {
-		res, err := m.get(ctx)
+		res, err := get(ctx, m.client, m.folder)
 		if err != nil {
 			return err
 		}

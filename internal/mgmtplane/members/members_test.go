@@ -87,6 +87,9 @@ func listed(t *testing.T, m *Membership, want ...string) {
 	}
 	var got []string
 	for i, other := range all {
+		if other.Gone {
+			continue
+		}
 		if got = append(got, other.Name); other.Leads != (i == 0) || other.Address != other.Name+":6443" {
 			t.Errorf("the %dth is %+v", i, other)
 		}
@@ -206,7 +209,7 @@ func remain(t *testing.T, m *Membership, want int) {
 	t.Helper()
 	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		all, err := m.List(ctx)
-		return len(all) == want, err
+		return len(slices.DeleteFunc(all, func(m Member) bool { return m.Gone })) == want, err
 	}); err != nil {
 		t.Fatalf("wait for %d members: %v", want, err)
 	}

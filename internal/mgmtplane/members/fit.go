@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package members
+
+import (
+	"fmt"
+	"net"
+
+	"github.com/blang/semver/v4"
+)
+
+// Fit returns an error if a plane must not join those that are there: none may be
+// reached at the address of another, or only by its own host where there are others,
+// and none may be older than another one, whose definitions it does not know.
+// Versions that are none, as those of a program in the making, fit all others.
+func Fit(self Member, others []Member) error {
+	for _, m := range others {
+		if m.Name == self.Name || m.Gone {
+			continue // what its data directory ran before, or what runs no more
+		}
+		theirs := fmt.Sprintf("the plane at %s on %s in %s", m.Address, m.Host, m.Dir)
+		switch {
+		case m.Address == self.Address:
+			return fmt.Errorf("address %s is that of %s: choose another one with --listen, or wait for %s after that one was lost", self.Address, theirs, ttl)
+		case m.Host != self.Host && onlyLocal(self.Address):
+			return fmt.Errorf("address %s is of use on this host alone, and %s has to reach it: choose an address of the network with --listen", self.Address, theirs)
+		case m.Host != self.Host && onlyLocal(m.Address):
+			return fmt.Errorf("%s has an address that is of use on its own host alone: start it again with an address of the network as its --listen", theirs)
+		case older(self.Version, m.Version):
+			return fmt.Errorf("this program is version %s, and %s is of %s: start one that is as new; update the planes that wait first, and the one that leads last", self.Version, theirs, m.Version)
+		}
+	}
+	return nil
+}
+
+func onlyLocal(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+func older(a, b string) bool {
+	one, err1 := semver.ParseTolerant(a)
+	other, err2 := semver.ParseTolerant(b)
+	return err1 == nil && err2 == nil && one.LT(other)
+}
