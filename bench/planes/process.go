@@ -97,6 +97,16 @@ func (p *Process) Stop() error {
 	}
 }
 
+// Kill ends the process as a crash would, and waits for its end.
+func (p *Process) Kill() error {
+	defer p.watch()
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-p.Gone
+	return nil
+}
+
 // sample keeps the peak of the resident memory.
 func (p *Process) sample(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)

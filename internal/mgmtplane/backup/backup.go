@@ -28,6 +28,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/joinfile"
 	"github.com/capstan-dev/capstan/internal/kit/parcel"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 	"github.com/capstan-dev/capstan/internal/mgmtplane"
 )
 
@@ -56,7 +57,13 @@ func Save(ctx context.Context, dir datadir.Dir, file string, recipients ...age.R
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 		return Report{}, fmt.Errorf("%s is there already: choose another name, or remove it", file)
 	}
-	spool, err := os.CreateTemp(filepath.Dir(file), ".capstan-backup-*")
+	if err := tidy(filepath.Dir(file), saving); err != nil {
+		return Report{}, err
+	}
+	spool, err := os.CreateTemp(filepath.Dir(file), saving)
+	if err == nil {
+		err = hold(spool)
+	}
 	if err != nil {
 		return Report{}, fmt.Errorf("make a file for the snapshot of etcd: %w", err)
 	}
@@ -172,16 +179,22 @@ func pack(dir datadir.Dir, file string, spool *os.File, recipients []age.Recipie
 		h.Contents = append(h.Contents, parcel.Bytes(name, b))
 	}
 	slices.SortFunc(h.Contents[1:], func(a, b parcel.Content) int { return strings.Compare(a.Name, b.Name) })
-	out, err := os.CreateTemp(filepath.Dir(file), ".capstan-backup-*") // 0600
+	out, err := os.CreateTemp(filepath.Dir(file), saving) // 0600
 	if err != nil {
 		return Report{}, err
 	}
-	err = parcel.Write(out, kind, h, recipients...)
+	if err = hold(out); err == nil {
+		err = parcel.Write(out, kind, h, recipients...)
+	}
 	if err == nil {
 		err = out.Sync()
 	}
 	if err = errors.Join(err, out.Close()); err == nil {
 		err = os.Link(out.Name(), file) // unlike a rename, it replaces nothing
 	}
-	return Report{h.Created, size}, errors.Join(err, os.Remove(out.Name()))
+	err = errors.Join(err, os.Remove(out.Name()))
+	if err == nil {
+		err = wholefile.SyncDir(filepath.Dir(file))
+	}
+	return Report{h.Created, size}, err
 }

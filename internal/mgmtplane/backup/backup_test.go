@@ -101,16 +101,20 @@ func TestWhatIsSavedIsRestored(t *testing.T) {
 func restored(t *testing.T, how, file string, keys pki.Folder, revision int64, secret age.Identity) {
 	t.Helper()
 	dir := datadir.Dir(filepath.Join(t.TempDir(), "new"))
-	if _, err := Restore(file, dir, true, secret); err != nil {
+	var identities []age.Identity
+	if secret != nil {
+		identities = append(identities, secret)
+	}
+	if _, err := Restore(file, dir, true, identities...); err != nil {
 		t.Errorf("%s: a dry run: %v", how, err)
 	}
 	if _, err := os.Stat(string(dir)); err == nil {
 		t.Errorf("%s: a dry run leaves something", how)
 	}
-	if _, err := Restore(file, dir, false, secret); err != nil {
+	if _, err := Restore(file, dir, false, identities...); err != nil {
 		t.Fatalf("%s: %v", how, err)
 	}
-	if _, err := Restore(file, dir, false, secret); err == nil || !strings.Contains(err.Error(), "is not empty, and a backup replaces nothing") {
+	if _, err := Restore(file, dir, false, identities...); err == nil || !strings.Contains(err.Error(), "is not empty, and a backup replaces nothing") {
 		t.Errorf("%s: restored twice: %v", how, err)
 	}
 	want, err := keys.Fingerprint()

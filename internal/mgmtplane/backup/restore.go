@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/parcel"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 	"github.com/capstan-dev/capstan/internal/mgmtplane"
 )
 
@@ -52,16 +53,30 @@ func restore(file string, dir datadir.Dir, dryRun bool, identities []age.Identit
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return r, err
 	}
-	made, err := os.MkdirTemp(parent, ".capstan-restore-*") // 0700
+	if err := tidy(parent, restoring); err != nil {
+		return r, err
+	}
+	made, err := os.MkdirTemp(parent, restoring) // 0700
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(made)) }()
+	mark, err := os.Open(made)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, mark.Close()) }()
+	if err := hold(mark); err != nil {
+		return r, err
+	}
 	if r, err = unpack(file, datadir.Dir(made), identities); err != nil || dryRun {
 		return r, err
 	}
 	// A folder may take the place of an empty one, and of no other.
-	return r, os.Rename(made, string(dir))
+	if err := os.Rename(made, string(dir)); err != nil {
+		return r, err
+	}
+	return r, wholefile.SyncDir(parent)
 }
 
 func read(file string, identities []age.Identity, take func(string, io.Reader) error) (parcel.Header, error) {

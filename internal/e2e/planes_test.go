@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/pki"
+	"github.com/capstan-dev/capstan/internal/testenv"
+)
+
+// store is an etcd that wants certificates, and what has been created in it.
+type store struct {
+	*testing.T
+	keys   pki.Folder
+	config *embed.Config
+	etcd   *embed.Etcd
+	flags  []string // by which the first plane uses it
+
+	mu      sync.Mutex // guards created
+	created map[string]int
+}
+
+// newStore runs it at the test's own end of the network.
+func newStore(t *testing.T) *store {
+	t.Helper()
+	dir := t.TempDir()
+	s := &store{T: t, keys: pki.Folder{Dir: filepath.Join(dir, "pki"), Now: time.Now}, created: map[string]int{}}
+	if err := s.keys.Ensure([]string{network + "1"}); err != nil {
+		t.Fatal(err)
+	}
+	cfg := embed.NewConfig()
+	cfg.Dir, cfg.ZapLoggerBuilder = filepath.Join(dir, "etcd"), embed.NewZapLoggerBuilder(zap.NewNop())
+	cfg.ListenClientUrls = []url.URL{{Scheme: "https", Host: network + "1:2379"}}
+	cfg.ListenPeerUrls = []url.URL{{Scheme: "unix", Host: filepath.Join(dir, "peer.sock")}}
+	cfg.ClientTLSInfo.CertFile, cfg.ClientTLSInfo.KeyFile = s.keys.Cert("apiserver"), s.keys.Key("apiserver")
+	cfg.ClientTLSInfo.TrustedCAFile, cfg.ClientTLSInfo.ClientCertAuth = s.keys.Cert("ca"), true
+	cfg.EnableGRPCGateway = false // it would be a client without a certificate
+	s.config = cfg
+	s.start()
+	t.Cleanup(func() { s.etcd.Close() })
+	s.flags = []string{"--etcd-servers=https://" + network + "1:2379", "--etcd-cafile=" + s.keys.Cert("ca"), "--etcd-certfile=" + s.keys.Cert("admin"), "--etcd-keyfile=" + s.keys.Key("admin")}
+	s.count()
+	return s
+}
+
+func (s *store) start() {
+	s.Helper()
+	e, err := embed.StartEtcd(s.config)
+	if err != nil {
+		s.Fatal(err)
+	}
+	<-e.Server.ReadyNotify()
+	s.etcd = e
+}
+
+// count counts for ever which machines were created, and in the cloud that is
+// simulated. A watch of etcd goes on after etcd was away.
+func (s *store) count() {
+	s.Helper()
+	pair, err := tls.LoadX509KeyPair(s.keys.Cert("admin"), s.keys.Key("admin"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	ca, err := os.ReadFile(s.keys.Cert("ca"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	cfg := &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: x509.NewCertPool()}
+	cfg.RootCAs.AppendCertsFromPEM(ca)
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{"https://" + network + "1:2379"}, TLS: cfg, Logger: zap.NewNop()})
+	if err != nil {
+		s.Fatal(err)
+	}
+	ended := make(chan struct{})
+	s.Cleanup(func() { _ = c.Close(); <-ended }) // nothing is asked of it any more
+	events := c.Watch(s.Context(), "/registry/", clientv3.WithPrefix(), clientv3.WithFilterDelete())
+	go func() {
+		defer close(ended)
+		for res := range events {
+			for _, e := range res.Events {
+				if kind := strings.Split(strings.TrimPrefix(string(e.Kv.Key), "/registry/"), "/"); e.IsCreate() && len(kind) > 1 && strings.HasSuffix(kind[1], "machines") {
+					s.mu.Lock()
+					s.created[kind[1]]++
+					s.mu.Unlock()
+				}
+			}
+		}
+	}()
+}
+
+// has wants so many machines to have been created, ever, of each kind.
+func (s *store) has(want int) {
+	s.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, kind := range []string{"machines", "localmachines"} {
+		if s.created[kind] != want {
+			s.Errorf("%d %s were created, want %d", s.created[kind], kind, want)
+		}
+	}
+}
+
+// sharing is planes on hosts, with one store, that share a simulated cloud.
+type sharing struct {
+	*hosts
+	store *store
+	cloud string
+}
+
+// newSharing starts them one after the other, on hosts that begin with a.
+func newSharing(t *testing.T, more ...string) *sharing {
+	t.Helper()
+	s := &sharing{hosts: newHosts(t, append([]string{"a"}, more...)...), cloud: "--simulated-dir=" + t.TempDir()}
+	s.store = newStore(t)
+	s.all["a"].up(append(s.store.flags, s.cloud)...)
+	for _, name := range more {
+		s.join(name)
+	}
+	return s
+}
+
+// join starts a plane by the file that the first one wrote.
+func (s *sharing) join(name string) {
+	s.Helper()
+	s.all[name].up("--join="+filepath.Join(s.all["a"].dir, "join"), s.cloud)
+}
+
+// at reaches the API server of a host.
+func (s *sharing) at(name string) fleet {
+	s.Helper()
+	env, err := testenv.Connect(filepath.Join(s.all[name].dir, "kubeconfig"))
+	s.must(err)
+	env.Namespace = metav1.NamespaceDefault
+	return fleet{s.T, env}
+}
+
+// sees waits until the plane of a host knows these, who leads first, those that
+// were lost in parentheses.
+func (s *sharing) sees(asked string, want ...string) {
+	s.Helper()
+	c, err := kubernetes.NewForConfig(s.at(asked).Config)
+	s.must(err)
+	begun := time.Now()
+	testenv.Within(s.T, stepTimeout, func() error {
+		b, err := c.RESTClient().Get().AbsPath("/capstan/members").DoRaw(s.Context())
+		if err != nil {
+			return err
+		}
+		var all []struct {
+			Dir         string
+			Leads, Gone bool
+			LeadsSince  time.Time
+		}
+		if err := json.Unmarshal(b, &all); err != nil {
+			return err
+		}
+		var got []string
+		for i, m := range all {
+			if name := filepath.Base(m.Dir); m.Gone {
+				got = append(got, "("+name+")")
+			} else {
+				got = append(got, name)
+			}
+			if m.Leads != (i == 0) || m.Leads && m.LeadsSince.IsZero() {
+				return fmt.Errorf("the %dth of %s", i, b)
+			}
+		}
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("%s sees %v, want %v", asked, got, want)
+		}
+		return nil
+	})
+	s.Logf("%s sees %v after %s", asked, want, time.Since(begun).Round(time.Millisecond))
+}
+
+// scale asks for more workers, and waits until the first of them is there.
+func (f fleet) scale(name string, workers, first int) {
+	f.Helper()
+	modify(f, name+"-workers", &clusterv1.MachineDeployment{}, func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = new(int32(workers)) })
+	f.atLeast(name, first)
+}
+
+func (f fleet) atLeast(name string, machines int) {
+	f.Helper()
+	f.eventually(func() error {
+		if have := len(f.uids(name, every)); have < machines {
+			return fmt.Errorf("%d Machines, want %d", have, machines)
+		}
+		return nil
+	})
+}
+
+// keeps wants the machines that there were, after a cluster is all that was asked.
+func (f fleet) keeps(name string, before []string) {
+	f.Helper()
+	f.becomes(name)
+	after := f.uids(name, every)
+	for _, uid := range before {
+		if !slices.Contains(after, uid) {
+			f.Errorf("Machine %s was replaced; there are %v", uid, after)
+		}
+	}
+}
+
+// TestPlanesOnThreeHostsLoseOneAfterTheOther has a cluster come up and grow while
+// the plane that leads is killed, stopped for a while, cut off, and left without its
+// store: each time another one goes on, and no machine is made twice or replaced.
+func TestPlanesOnThreeHostsLoseOneAfterTheOther(t *testing.T) {
+	s := newSharing(t, "b", "c")
+	s.sees("c", "a", "b", "c")
+	c := s.at("c")
+	c.create("prod", shape{controlPlane: 3, workers: 2})
+	c.atLeast("prod", 2)
+	before := c.uids("prod", every)
+	s.all["a"].kill()
+	s.sees("c", "b", "c", "(a)")
+	if out, err := s.all["c"].capstan(t.Context(), "status"); err != nil || !strings.Contains(out, s.all["b"].dir+", leads since ") || !strings.Contains(out, s.all["a"].dir+", gone\n") {
+		t.Errorf("status at c: %v\n%s", err, out)
+	}
+	c.keeps("prod", before)
+	s.store.has(5)
+	s.join("a")
+	s.sees("a", "b", "c", "a")
+
+	t.Log("b is stopped for a while")
+	c.scale("prod", 6, 6)
+	before = c.uids("prod", every)
+	s.all["b"].signal(syscall.SIGSTOP)
+	s.sees("c", "c", "a", "(b)")
+	s.all["b"].signal(syscall.SIGCONT)
+	s.sees("a", "c", "a", "b")
+	c.keeps("prod", before)
+	s.store.has(9)
+
+	t.Log("c is cut off")
+	a := s.at("a")
+	a.scale("prod", 9, 10)
+	before = a.uids("prod", every)
+	s.all["c"].connect(false)
+	s.sees("a", "a", "b", "(c)")
+	a.keeps("prod", before)
+	s.all["c"].connect(true)
+	s.sees("c", "a", "b", "c")
+	a.keeps("prod", before)
+	s.store.has(12)
+	for name, h := range s.all {
+		if !h.runs() {
+			t.Errorf("plane %s has ended", name)
+		}
+	}
+}
+
+// TestPlanesOutliveTheirStore stops etcd for an instant, and for so long that who
+// leads cannot be sure of it.
+func TestPlanesOutliveTheirStore(t *testing.T) {
+	s := newSharing(t, "b", "c")
+	s.sees("c", "a", "b", "c")
+	b := s.at("b")
+	b.create("prod", shape{controlPlane: 3, workers: 2})
+	b.atLeast("prod", 2)
+	before := b.uids("prod", every)
+	s.store.etcd.Close()
+	s.store.start()
+	b.keeps("prod", before)
+	s.store.has(5)
+	b.scale("prod", 6, 6)
+	s.store.etcd.Close()
+	testenv.Within(t, stepTimeout, func() error {
+		if !strings.Contains(s.all["a"].says(), "Starting the management plane again") {
+			return fmt.Errorf("a leads yet")
+		}
+		return nil
+	})
+	s.store.start()
+	b = s.at("b")
+	b.keeps("prod", before)
+	s.store.has(9)
+	for name, h := range s.all {
+		if !h.runs() {
+			t.Errorf("plane %s has ended: %s", name, h.says())
+		}
+	}
+}
+
+// TestABackupOfPlanesWithAStoreGoesOnByItself saves what two planes share, by the one
+// that does not lead and while a cluster grows, and has a plane of its own go on.
+func TestABackupOfPlanesWithAStoreGoesOnByItself(t *testing.T) {
+	s := newSharing(t, "b")
+	b := s.at("b")
+	b.create("prod", shape{controlPlane: 3, workers: 1})
+	b.becomes("prod")
+	before := b.uids("prod", every)
+	b.scale("prod", 5, 5)
+	file := filepath.Join(t.TempDir(), "backup")
+	if out, err := s.all["b"].capstan(t.Context(), "backup", file); err != nil {
+		t.Fatalf("backup: %v\n%s", err, out)
+	}
+	for _, h := range s.all {
+		h.kill()
+	}
+	s.store.etcd.Close()
+	s.all["a"].dir = filepath.Join(t.TempDir(), "restored")
+	if out, err := s.all["a"].capstan(t.Context(), "restore", file); err != nil {
+		t.Fatalf("restore: %v\n%s", err, out)
+	}
+	s.all["a"].up(s.cloud)
+	restored := s.at("a")
+	restored.keeps("prod", before)
+	if have := len(restored.uids("prod", every)); have != 8 {
+		t.Errorf("%d Machines, want 8", have)
+	}
+}
