@@ -57,7 +57,7 @@ func newStore(t *testing.T) *store {
 	cfg.EnableGRPCGateway = false // it would be a client without a certificate
 	s.config = cfg
 	s.start()
-	t.Cleanup(func() { s.etcd.Close() })
+	t.Cleanup(s.stop)
 	s.flags = []string{"--etcd-servers=https://" + network + "1:2379", "--etcd-cafile=" + s.keys.Cert("ca"), "--etcd-certfile=" + s.keys.Cert("admin"), "--etcd-keyfile=" + s.keys.Key("admin")}
 	s.count()
 	return s
@@ -71,6 +71,14 @@ func (s *store) start() {
 	}
 	<-e.Server.ReadyNotify()
 	s.etcd = e
+}
+
+// stop stops it, unless it is stopped.
+func (s *store) stop() {
+	if s.etcd != nil {
+		s.etcd.Close()
+		s.etcd = nil
+	}
 }
 
 // count counts for ever which machines were created, and in the cloud that is
@@ -279,12 +287,12 @@ func TestPlanesOutliveTheirStore(t *testing.T) {
 	b.create("prod", shape{controlPlane: 3, workers: 2})
 	b.atLeast("prod", 2)
 	before := b.uids("prod", every)
-	s.store.etcd.Close()
+	s.store.stop()
 	s.store.start()
 	b.keeps("prod", before)
 	s.store.has(5)
 	b.scale("prod", 6, 6)
-	s.store.etcd.Close()
+	s.store.stop()
 	testenv.Within(t, stepTimeout, func() error {
 		if !strings.Contains(s.all["a"].says(), "Starting the management plane again") {
 			return fmt.Errorf("a leads yet")
@@ -318,7 +326,7 @@ func TestABackupOfPlanesWithAStoreGoesOnByItself(t *testing.T) {
 	for _, h := range s.all {
 		h.kill()
 	}
-	s.store.etcd.Close()
+	s.store.stop()
 	s.all["a"].dir = filepath.Join(t.TempDir(), "restored")
 	if out, err := s.all["a"].capstan(t.Context(), "restore", file); err != nil {
 		t.Fatalf("restore: %v\n%s", err, out)
