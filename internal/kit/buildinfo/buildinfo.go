@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+
+	"github.com/blang/semver/v4"
 )
 
 // Info is what version -o json prints: a contract.
@@ -75,6 +77,14 @@ func of(info *debug.BuildInfo) Info {
 	major, minor := split(v.Version)
 	v.Clusterctl = Clusterctl{Major: major, Minor: minor, GitVersion: v.Version, GitCommit: v.Commit, GitTreeState: state, BuildDate: v.CommitDate, GoVersion: v.Go, Compiler: runtime.Compiler, Platform: v.Platform}
 	return v
+}
+
+// Older reports whether one version is older than another one. Those that are none,
+// as of a program in the making, are neither.
+func Older(one, other string) bool {
+	a, err1 := semver.ParseTolerant(one)
+	b, err2 := semver.ParseTolerant(other)
+	return err1 == nil && err2 == nil && a.LT(b)
 }
 
 // split returns the first two numbers of a version, empty if it has none.

@@ -30,7 +30,9 @@ import (
 )
 
 const (
-	magic = "capstan parcel 1 "
+	// name begins a parcel of any format, and magic one of this.
+	name  = "capstan parcel "
+	magic = name + "1 "
 	// The first line has a word after magic, and the header a dozen names.
 	maxFirst, maxHeader = 64, 64 << 10
 	// encrypted is how what age has written begins.
@@ -50,7 +52,9 @@ type Content struct {
 
 // Header is what a parcel says of itself.
 type Header struct {
-	Created  time.Time `json:"created"`
+	Created time.Time `json:"created"`
+	// Version is that of the program that packed it; "" if it does not matter.
+	Version  string    `json:"version,omitempty"`
 	Contents []Content `json:"contents"`
 }
 
@@ -125,6 +129,10 @@ func Read(r io.Reader, kind string, may map[string]int64, take func(name string,
 	var h Header
 	in := bufio.NewReader(r)
 	first, err := readLine(in, maxFirst)
+	if other, ok := strings.CutPrefix(first, name); ok && !strings.HasPrefix(first, magic) {
+		format, _, _ := strings.Cut(other, " ")
+		return h, fmt.Errorf("it has the format %q, which this program does not know: use the newer one that has written it", strings.TrimSpace(format))
+	}
 	if err != nil || !strings.HasPrefix(first, magic) {
 		return h, errors.New("it is not a file of capstan's, or its beginning is damaged")
 	}

@@ -113,6 +113,9 @@ func TestWhatIsNotExpectedIsRefused(t *testing.T) {
 	if _, err := unpack([]byte("#!/bin/sh\n")); err == nil || !strings.Contains(err.Error(), "it is not a file of capstan's") {
 		t.Errorf("a script: %v", err)
 	}
+	if _, err := unpack([]byte("capstan parcel 2 backup\n")); err == nil || !strings.Contains(err.Error(), `it has the format "2", which this program does not know`) {
+		t.Errorf("one of a format to come: %v", err)
+	}
 	if _, err := unpack(bytes.Repeat([]byte("x"), 1<<20)); err == nil {
 		t.Error("a line without end is taken")
 	}

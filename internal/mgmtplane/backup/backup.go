@@ -24,6 +24,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/joinfile"
 	"github.com/capstan-dev/capstan/internal/kit/parcel"
@@ -172,7 +173,7 @@ func pack(dir datadir.Dir, file string, spool *os.File, recipients []age.Recipie
 	if err != nil {
 		return Report{}, err
 	}
-	h := parcel.Header{Created: time.Now().UTC().Truncate(time.Second), Contents: []parcel.Content{{Name: snapshotName, Size: size, Open: func() (io.ReadCloser, error) {
+	h := parcel.Header{Created: time.Now().UTC().Truncate(time.Second), Version: buildinfo.Read().Version, Contents: []parcel.Content{{Name: snapshotName, Size: size, Open: func() (io.ReadCloser, error) {
 		return os.Open(spool.Name())
 	}}}}
 	for name, b := range keys {

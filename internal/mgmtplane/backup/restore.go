@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/parcel"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
@@ -90,10 +91,22 @@ func read(file string, identities []age.Identity, take func(string, io.Reader) e
 		may[name] = maxKey
 	}
 	h, err := parcel.Read(f, kind, may, take, identities...)
+	if err == nil {
+		err = knows(buildinfo.Read().Version, h.Version)
+	}
 	if errors.Is(err, parcel.ErrEncrypted) {
 		err = fmt.Errorf("%w: say how to decrypt it, with --identity or --passphrase-file", err)
 	}
 	return h, err
+}
+
+// knows refuses what a newer program has saved: it may have kept what this one would
+// lose.
+func knows(ours, theirs string) error {
+	if buildinfo.Older(ours, theirs) {
+		return fmt.Errorf("a program of version %s has saved it, and this one is %s: restore it with one that is as new", theirs, ours)
+	}
+	return nil
 }
 
 // unpack makes a data directory in an empty folder.

@@ -113,3 +113,21 @@ func TestWhatIsForgedLeavesNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestABackupOfANewerProgramIsRefused(t *testing.T) {
+	tests := map[string]struct{ ours, theirs, want string }{
+		"a newer one":         {"v1.2.0", "v1.3.0", "a program of version v1.3.0 has saved it, and this one is v1.2.0: restore it with one that is as new"},
+		"an older one":        {"v1.3.0", "v1.2.0", ""},
+		"the same":            {"v1.2.0", "v1.2.0", ""},
+		"before it was noted": {"v1.2.0", "", ""},
+	}
+	for name, tc := range tests {
+		got := ""
+		if err := knows(tc.ours, tc.theirs); err != nil {
+			got = err.Error()
+		}
+		if got != tc.want {
+			t.Errorf("%s: error %q, want %q", name, got, tc.want)
+		}
+	}
+}

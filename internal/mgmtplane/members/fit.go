@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/blang/semver/v4"
+	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 )
 
 // Fit returns an error if a plane must not join those that are there: none may be
@@ -26,7 +26,7 @@ func Fit(self Member, others []Member) error {
 			return fmt.Errorf("address %s is of use on this host alone, and %s has to reach it: choose an address of the network with --listen", self.Address, theirs)
 		case m.Host != self.Host && onlyLocal(m.Address):
 			return fmt.Errorf("%s has an address that is of use on its own host alone: start it again with an address of the network as its --listen", theirs)
-		case older(self.Version, m.Version):
+		case buildinfo.Older(self.Version, m.Version):
 			return fmt.Errorf("this program is version %s, and %s is of %s: start one that is as new; update the planes that wait first, and the one that leads last", self.Version, theirs, m.Version)
 		}
 	}
@@ -37,10 +37,4 @@ func onlyLocal(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	ip := net.ParseIP(host)
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
-}
-
-func older(a, b string) bool {
-	one, err1 := semver.ParseTolerant(a)
-	other, err2 := semver.ParseTolerant(b)
-	return err1 == nil && err2 == nil && one.LT(other)
 }
