@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -292,6 +293,23 @@ func TestACallSurvivesAServerThatClosesIdleConnections(t *testing.T) {
 	}
 	if n := served.Load(); n != 5 {
 		t.Errorf("%d answers, want 5", n)
+	}
+}
+
+func TestAnAddressIsDialledAsTheOptionsSay(t *testing.T) {
+	t.Parallel()
+	e := serve(t, answer(`{}`), func(*httptest.Server, *authority) {})
+	at, _ := url.Parse(e.URL)
+	var dialled []string
+	p := newPool(t, Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		dialled = append(dialled, address)
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}})
+	if _, err := p.Post(within(t), e, path, []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	if len(dialled) != 1 || dialled[0] != at.Host {
+		t.Errorf("dialled %v, want %s", dialled, at.Host)
 	}
 }
 
