@@ -190,6 +190,13 @@ func (r *Reconciler) remember(cluster *clusterv1.Cluster, how ...patch.Option) p
 	return patch.Remember(r.Mgmt, cluster, append(how, patch.Locked)...)
 }
 
+// rememberToTell is remember for what only says what was done: nobody waits for it,
+// and a Cluster that comes up changes once more at once, by its own controller, which
+// then tells this too.
+func (r *Reconciler) rememberToTell(cluster *clusterv1.Cluster) patch.Commit {
+	return r.remember(cluster, patch.Debounced(r.Debounce), patch.Carried(r.carry))
+}
+
 // writer applies what is wanted.
 func (r *Reconciler) writer() *apply.Writer {
 	return &apply.Writer{Mgmt: r.Mgmt, Live: r.Live, Schemas: r.Schemas, Manager: manager, Clock: r.Clock}

@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
-	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
 )
@@ -57,7 +56,7 @@ func (r *Reconciler) rests(ctx context.Context, s *state) (phase.Next, error) {
 	}
 	s.memory.rest = last
 	s.facts.Plan, s.notes = last.plan, last.notes
-	s.commit = r.remember(s.cluster, patch.Debounced(r.Debounce))
+	s.commit = r.rememberToTell(s.cluster)
 	return phase.Wait(0), nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
@@ -59,18 +60,21 @@ func (r *Reconciler) condition(s *state) {
 
 // plans tells of what is ahead. The counters beside it are another controller's.
 func (s *state) plans() {
-	st, plan := &s.cluster.Status, s.facts.Plan
-	if st.ControlPlane == nil && len(plan.ControlPlaneUpgrades) > 0 {
+	setPlans(&s.cluster.Status, listed(s.facts.Plan.ControlPlaneUpgrades), listed(s.facts.Plan.WorkersUpgrades))
+}
+
+func setPlans(st *clusterv1.ClusterStatus, plane, workers []clusterv1.StatusUpgradePlanVersion) {
+	if st.ControlPlane == nil && len(plane) > 0 {
 		st.ControlPlane = &clusterv1.ClusterControlPlaneStatus{}
 	}
 	if st.ControlPlane != nil {
-		st.ControlPlane.UpgradePlan = listed(plan.ControlPlaneUpgrades)
+		st.ControlPlane.UpgradePlan = plane
 	}
-	if st.Workers == nil && len(plan.WorkersUpgrades) > 0 {
+	if st.Workers == nil && len(workers) > 0 {
 		st.Workers = &clusterv1.WorkersStatus{}
 	}
 	if st.Workers != nil {
-		st.Workers.UpgradePlan = listed(plan.WorkersUpgrades)
+		st.Workers.UpgradePlan = workers
 	}
 }
 
@@ -79,4 +83,25 @@ func listed(versions []string) (out []clusterv1.StatusUpgradePlanVersion) {
 		out = append(out, clusterv1.StatusUpgradePlanVersion{Version: v})
 	}
 	return out
+}
+
+// carry tells in another copy of a Cluster what one tells of its topology.
+func (r *Reconciler) carry(from, to client.Object) {
+	was, is := from.(*clusterv1.Cluster), to.(*clusterv1.Cluster)
+	c := conditions.Get(was, clusterv1.ClusterTopologyReconciledCondition)
+	if c == nil || !is.DeletionTimestamp.IsZero() {
+		return // what is said of a deletion comes with it
+	}
+	conditions.Set(is, c.LastTransitionTime.Time, *c)
+	if r.Legacy {
+		clusterstatus.SetLegacy(is, c.LastTransitionTime.Time, status.Legacy(*c))
+	}
+	var plane, workers []clusterv1.StatusUpgradePlanVersion
+	if was.Status.ControlPlane != nil {
+		plane = was.Status.ControlPlane.UpgradePlan
+	}
+	if was.Status.Workers != nil {
+		workers = was.Status.Workers.UpgradePlan
+	}
+	setPlans(&is.Status, plane, workers)
 }

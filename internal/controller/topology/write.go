@@ -19,7 +19,6 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/apply"
-	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
 	"github.com/capstan-dev/capstan/internal/pure/topology/desired"
@@ -82,9 +81,7 @@ func (r *Reconciler) writeCluster(ctx context.Context, s *state) (phase.Next, er
 	}
 	c.Spec.ControlPlaneRef = s.desired.ControlPlaneRef
 	err := s.commit(ctx)
-	// What follows only says what was done: nobody waits for it, and a Cluster that
-	// comes up changes once more at once.
-	s.commit = r.remember(c, patch.Debounced(r.Debounce))
+	s.commit = r.rememberToTell(c)
 	return phase.Continue(), err
 }
 

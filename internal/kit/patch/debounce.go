@@ -33,23 +33,41 @@ import (
 type StatusDebounce struct {
 	length time.Duration
 	clock  clock.PassiveClock
+	writer int // of those who share waiting
+	*waiting
+}
 
-	mu    sync.Mutex // guards since
-	since map[types.UID]time.Time
+// waiting are the objects that have a write put off, by whichever writer.
+type waiting struct {
+	mu      sync.Mutex // guards all below
+	writers int
+	of      map[types.UID][]postponed
+}
+
+// postponed is what one writer has put off.
+type postponed struct {
+	writer       int
+	since, until time.Time
+	carry        func(to client.Object) // tells it in a copy of the object; may be nil
 }
 
 // NewStatusDebounce makes a StatusDebounce that puts writes off for at most that long.
 func NewStatusDebounce(length time.Duration, c clock.PassiveClock) *StatusDebounce {
-	return &StatusDebounce{length: length, clock: c, since: map[types.UID]time.Time{}}
+	return &StatusDebounce{length: length, clock: c, waiting: &waiting{writers: 1, of: map[types.UID][]postponed{}}}
 }
 
 // Beside makes one that is as long, for another writer of the same objects: what
-// one of them writes takes nothing along that the other has put off.
+// one of them writes does not make the other begin to wait anew, and takes along
+// only what the other has Carried.
 func (d *StatusDebounce) Beside() *StatusDebounce {
 	if d == nil {
 		return nil
 	}
-	return NewStatusDebounce(d.length, d.clock)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	beside := *d
+	beside.writer, d.writers = d.writers, d.writers+1
+	return &beside
 }
 
 // Debounced lets a commit put off the status write. It then returns a
@@ -57,6 +75,14 @@ func (d *StatusDebounce) Beside() *StatusDebounce {
 // are those that for this kind only inform as well; see informative.
 func Debounced(d *StatusDebounce, fields ...string) Option {
 	return func(c *commit) { c.debounce, c.informs = d, fields }
+}
+
+// Carried lets other writers of the object take along what this one has put off,
+// instead of a request of its own: carry tells in their copy, to, what from tells of
+// it. It may be called until the next commit of this writer, and changes no other field
+// than those that are this writer's.
+func Carried(carry func(from, to client.Object)) Option {
+	return func(c *commit) { c.carry = carry }
 }
 
 // PostponedError says that a status was not written yet, and when to come again.
@@ -81,31 +107,72 @@ const (
 // were deleted while their write was put off.
 const maxPostponed = 10_000
 
-// postpone returns how long a write may still wait; 0 means that it is due.
-func (d *StatusDebounce) postpone(uid types.UID) time.Duration {
+// postpone returns how long a write may still wait; 0 means that it is due. What
+// was once to wait for long does so when others have come to rest, too: what comes
+// in until then is news of the same kind.
+func (d *StatusDebounce) postpone(uid types.UID, carry func(to client.Object)) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.clock.Now()
-	since, ok := d.since[uid]
-	others := len(d.since)
-	if ok {
+	others := len(d.of)
+	if others > 0 && d.of[uid] != nil {
 		others--
 	}
 	length := max(d.length, min(longest, d.length+d.length*time.Duration(others)/loadFactor))
-	if !ok {
-		if len(d.since) >= maxPostponed {
-			maps.DeleteFunc(d.since, func(_ types.UID, t time.Time) bool { return now.Sub(t) > time.Minute }) // longer than any write waits
-		}
-		d.since[uid] = now
+	if others >= maxPostponed {
+		maps.DeleteFunc(d.of, func(_ types.UID, all []postponed) bool { // waits longer than any write does
+			return now.Sub(all[0].since) > time.Minute
+		})
+	}
+	all, n := d.find(uid)
+	if n < 0 {
+		d.of[uid] = append(all, postponed{d.writer, now, now.Add(length), carry})
 		return length
 	}
-	return max(0, length-now.Sub(since))
+	p := &all[n]
+	p.carry = carry
+	if until := p.since.Add(length); until.After(p.until) {
+		p.until = until
+	}
+	return max(0, p.until.Sub(now))
+}
+
+// find is what is put off of an object, and which of it this writer has; -1 for
+// nothing. It needs the lock.
+func (d *StatusDebounce) find(uid types.UID) ([]postponed, int) {
+	all := d.of[uid]
+	return all, slices.IndexFunc(all, func(p postponed) bool { return p.writer == d.writer })
+}
+
+// takeAlong tells in an object what other writers have put off to tell of it.
+func (d *StatusDebounce) takeAlong(obj client.Object) {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	var carry []func(to client.Object)
+	for _, p := range d.of[obj.GetUID()] {
+		if p.writer != d.writer && p.carry != nil {
+			carry = append(carry, p.carry)
+		}
+	}
+	d.mu.Unlock()
+	for _, tell := range carry {
+		tell(obj)
+	}
 }
 
 func (d *StatusDebounce) done(uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.since, uid)
+	all, n := d.find(uid)
+	switch {
+	case n < 0:
+	case len(all) == 1:
+		delete(d.of, uid)
+	default:
+		d.of[uid] = slices.Delete(all, n, n+1)
+	}
 }
 
 // informative are the fields of a status that only inform: nothing waits for them.
@@ -171,7 +238,12 @@ func (p *commit) putOff(fields []string) error {
 	if !p.mayWait(fields) {
 		return nil
 	}
-	if after := p.debounce.postpone(p.obj.GetUID()); after > 0 {
+	var carry func(to client.Object)
+	if p.carry != nil {
+		from := p.obj
+		carry = func(to client.Object) { p.carry(from, to) }
+	}
+	if after := p.debounce.postpone(p.obj.GetUID(), carry); after > 0 {
 		return &PostponedError{after}
 	}
 	return nil

@@ -121,18 +121,43 @@ func TestUnderLoadWritesWaitLonger(t *testing.T) {
 		want   time.Duration
 	}{{0, time.Second}, {20, 2 * time.Second}, {60, 4 * time.Second}, {5000, time.Minute}}
 	for _, tc := range tests {
-		for i := len(d.since); i < tc.others; i++ {
-			d.postpone(types.UID(fmt.Sprint(i)))
+		for i := len(d.of); i < tc.others; i++ {
+			d.postpone(types.UID(fmt.Sprint(i)), nil)
 		}
-		if got := d.postpone("one"); got != tc.want {
+		if got := d.postpone("one", nil); got != tc.want {
 			t.Errorf("with %d others: wait %s, want %s", tc.others, got, tc.want)
 		}
 		d.done("one")
 	}
-	d.postpone("one")
+	d.postpone("one", nil)
 	clock.SetTime(time.Unix(60, 0))
-	if got := d.postpone("one"); got != 0 {
+	if got := d.postpone("one", nil); got != 0 {
 		t.Errorf("after a minute: wait %s, want none", got)
+	}
+}
+
+func TestAWriteWaitsAsLongAsItWasOnceToWait(t *testing.T) {
+	clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
+	d := NewStatusDebounce(time.Second, clock)
+	d.postpone("one", nil)
+	for i := range 40 {
+		d.postpone(types.UID(fmt.Sprint(i)), nil)
+	}
+	steps := []struct {
+		at   int64
+		rest bool // of the others
+		want time.Duration
+	}{{at: 1, want: 2 * time.Second}, {at: 2, rest: true, want: time.Second}, {at: 3}}
+	for _, step := range steps {
+		clock.SetTime(time.Unix(step.at, 0))
+		if step.rest {
+			for i := range 40 {
+				d.done(types.UID(fmt.Sprint(i)))
+			}
+		}
+		if got := d.postpone("one", nil); got != step.want {
+			t.Errorf("after %d s: wait %s more, want %s", step.at, got, step.want)
+		}
 	}
 }
 
@@ -164,4 +189,64 @@ func TestTwoWritersPutOffEachItsOwn(t *testing.T) {
 	if none.Beside() != nil {
 		t.Error("who puts nothing off has another that does")
 	}
+}
+
+// TestAnotherWriterTakesAlongWhatIsCarried: one request tells what both have to tell,
+// and the one whose part it was has nothing left to write.
+func TestAnotherWriterTakesAlongWhatIsCarried(t *testing.T) {
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
+	c, writes := counting(t, m)
+	clock := testclock.NewFakePassiveClock(time.Unix(0, 0))
+	one := NewStatusDebounce(time.Second, clock)
+	other := one.Beside()
+	carry := func(from, to client.Object) {
+		to.(*clusterv1.Machine).Status.Phase = from.(*clusterv1.Machine).Status.Phase
+	}
+	reconcile := func(change func(*clusterv1.Machine), opts ...Option) error {
+		live := &clusterv1.Machine{}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(m), live); err != nil {
+			t.Fatal(err)
+		}
+		commit := Remember(c, live, opts...)
+		change(live)
+		return commit(t.Context())
+	}
+	phase := func(is string) error {
+		return reconcile(func(m *clusterv1.Machine) { m.Status.Phase = is }, Debounced(other), Carried(carry))
+	}
+	node := func(name string) error {
+		return reconcile(func(m *clusterv1.Machine) { m.Status.NodeRef.Name = name }, Debounced(one))
+	}
+	look := func(wantPhase string, wantWrites int) {
+		t.Helper()
+		live := &clusterv1.Machine{}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(m), live); err != nil {
+			t.Fatal(err)
+		}
+		if live.Status.Phase != wantPhase || *writes != wantWrites {
+			t.Errorf("phase %q after %d writes, want %q after %d", live.Status.Phase, *writes, wantPhase, wantWrites)
+		}
+	}
+	for _, is := range []string{"Pending", "Running"} { // the last of what is put off counts
+		if _, later := errors.AsType[*PostponedError](phase(is)); !later {
+			t.Fatal("it is not put off")
+		}
+	}
+	if err := node("n"); err != nil {
+		t.Fatal(err)
+	}
+	look("Running", 1)
+	clock.SetTime(time.Unix(1, 0))
+	if err := phase("Running"); err != nil {
+		t.Fatal(err)
+	}
+	look("Running", 1)
+	// What was told is nobody's to take along any more.
+	if err := reconcile(func(m *clusterv1.Machine) { m.Status.Phase = "Failed" }); err != nil {
+		t.Fatal(err)
+	}
+	if err := node("other"); err != nil {
+		t.Fatal(err)
+	}
+	look("Failed", 3)
 }

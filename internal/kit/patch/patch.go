@@ -37,6 +37,7 @@ type commit struct {
 	lockStatus bool
 	informs    []string // status fields beside those that always only inform
 	debounce   *StatusDebounce
+	carry      func(from, to client.Object)
 }
 
 // Commit writes what a reconcile has changed on an object.
@@ -46,12 +47,14 @@ type Commit func(context.Context) error
 // changed on it since. Metadata and spec go first; if that fails, status is
 // not sent. An object that has gone meanwhile is not an error. Lists are
 // replaced whole by a merge patch, so a patch of metadata or spec that
-// contains one is sent with the resourceVersion.
+// contains one is sent with the resourceVersion. What other writers have put off
+// to tell of obj is told in it, see Carried.
 func Remember(c client.Client, obj client.Object, opts ...Option) Commit {
 	p := &commit{mgmt: c, obj: obj, before: obj.DeepCopyObject().(client.Object)}
 	for _, o := range opts {
 		o(p)
 	}
+	p.debounce.takeAlong(obj)
 	return p.write
 }
 
