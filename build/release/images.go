@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // registry is where the images of a release are found by those who run it.
@@ -20,13 +21,15 @@ var images = []struct{ program, arch string }{
 }
 
 // addImages writes the image of each program as an archive for each architecture, of
-// the kind that registries' tools and "capstan image import" read.
-func addImages(ctx context.Context, dir, ldflags string) error {
+// the kind that registries' tools and "capstan image import" read. Its tag is what the
+// chart of the version asks for.
+func addImages(ctx context.Context, dir, version, ldflags string) error {
 	part := filepath.Join(dir, "images.part")
 	for _, i := range images {
 		made := filepath.Join(part, i.program)
 		if _, err := os.Stat(made); errors.Is(err, os.ErrNotExist) {
-			cmd := exec.CommandContext(ctx, "go", "run", "./build/image", "-ldflags", ldflags, "-name", registry+i.program, "-out", made, "./cmd/"+i.program)
+			cmd := exec.CommandContext(ctx, "go", "run", "./build/image", "-ldflags", ldflags, "-name", imageName(i.program, version), "-out", made, "./cmd/"+i.program)
+			cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=true") // as build has it
 			cmd.Stderr = os.Stderr
 			if err := cmd.Run(); err != nil {
 				return fmt.Errorf("make the image of %s: %w", i.program, err)
@@ -41,3 +44,8 @@ func addImages(ctx context.Context, dir, ldflags string) error {
 
 // imageFile is what the image of a program is called in a release.
 func imageFile(program, arch string) string { return program + "-image_linux_" + arch + ".tar" }
+
+// imageName is what it is called where it is run; a tag has no +.
+func imageName(program, version string) string {
+	return registry + program + ":" + strings.ReplaceAll(version, "+", "_")
+}

@@ -85,7 +85,7 @@ func run(ctx context.Context, out, ldflags string) error {
 	if err := deployment(ctx, filepath.Join(dir, "capstan_"+runtime.GOOS+"_"+runtime.GOARCH), dir, release); err != nil {
 		return err
 	}
-	if err := addImages(ctx, dir, ldflags); err != nil {
+	if err := addImages(ctx, dir, release, ldflags); err != nil {
 		return err
 	}
 	if err := fill(dir, release); err != nil {
