@@ -7,6 +7,7 @@ import (
 	"io"
 	"log"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -98,5 +99,9 @@ func TestContainerImagesArePulled(t *testing.T) {
 	l.must(err)
 	if i, err := s.Find("org/manager:v1"); err != nil || !slices.Equal(i.Names, []string{ref.String(), "docker.io/org/manager:v1"}) {
 		t.Errorf("got %v, %v", i.Names, err)
+	}
+	l.must(os.WriteFile(filepath.Join(l.dir, "plane", "registries.yaml"), []byte("registries: {quay.io: {mirrors: ['"+server.URL+"/hub']}}"), 0o600))
+	if _, err := l.run("pull", "quay.io/org/manager:v1"); err != nil {
+		t.Errorf("by a mirror of the file: %v", err)
 	}
 }

@@ -57,7 +57,7 @@ images, from registries or from files of "docker save" or in the layout of OCI.`
 	f.StringVar(&o.dataDir, "data-dir", env.DefaultDataDir(), "data directory of the plane that keeps container images")
 	_ = cmd.MarkPersistentFlagDirname("containers-dir")
 	_ = cmd.MarkPersistentFlagDirname("data-dir")
-	cmd.AddCommand(o.newBuild(), o.newList(), o.newPull(), o.newExport(), o.newImport(), o.newRemove())
+	cmd.AddCommand(o.newBuild(), o.newList(), o.newPull(), o.newExport(), o.newImport(), o.newRemove(), o.newPrune())
 	return cmd
 }
 
