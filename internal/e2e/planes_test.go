@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
@@ -37,14 +38,14 @@ type store struct {
 	flags  []string // by which the first plane uses it
 
 	mu      sync.Mutex // guards created
-	created map[string]int
+	created int
 }
 
 // newStore runs it at the test's own end of the network.
 func newStore(t *testing.T) *store {
 	t.Helper()
 	dir := t.TempDir()
-	s := &store{T: t, keys: pki.Folder{Dir: filepath.Join(dir, "pki"), Now: time.Now}, created: map[string]int{}}
+	s := &store{T: t, keys: pki.Folder{Dir: filepath.Join(dir, "pki"), Now: time.Now}}
 	if err := s.keys.Ensure([]string{network + "1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -81,8 +82,7 @@ func (s *store) stop() {
 	}
 }
 
-// count counts for ever which machines were created, and in the cloud that is
-// simulated. A watch of etcd goes on after etcd was away.
+// count counts for ever how many Machines were created. A watch of etcd goes on after etcd was away.
 func (s *store) count() {
 	s.Helper()
 	pair, err := tls.LoadX509KeyPair(s.keys.Cert("admin"), s.keys.Key("admin"))
@@ -106,26 +106,36 @@ func (s *store) count() {
 		defer close(ended)
 		for res := range events {
 			for _, e := range res.Events {
-				if kind := strings.Split(strings.TrimPrefix(string(e.Kv.Key), "/registry/"), "/"); e.IsCreate() && len(kind) > 1 && strings.HasSuffix(kind[1], "machines") {
-					s.mu.Lock()
-					s.created[kind[1]]++
-					s.mu.Unlock()
-				}
+				s.note(e)
 			}
 		}
 	}()
 }
 
-// has wants so many machines to have been created, ever, of each kind.
-func (s *store) has(want int) {
-	s.Helper()
+// note counts a Machine when it is created. What was made for one that then was not,
+// because the plane was lost, has no host and is deleted again; see keeps.
+func (s *store) note(e *clientv3.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, kind := range []string{"machines", "localmachines"} {
-		if s.created[kind] != want {
-			s.Errorf("%d %s were created, want %d", s.created[kind], kind, want)
-		}
+	if path := strings.Split(string(e.Kv.Key), "/"); len(path) > 3 && path[3] == "machines" && e.IsCreate() {
+		s.created++
 	}
+}
+
+// has wants so many Machines to have been created, ever.
+func (s *store) has(want int) {
+	s.Helper()
+	testenv.Within(s.T, stepTimeout, func() error { // the watch may be behind
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.created < want {
+			return fmt.Errorf("%d Machines were created, want %d", s.created, want)
+		}
+		if s.created > want {
+			s.Errorf("%d Machines were created, want %d", s.created, want)
+		}
+		return nil
+	})
 }
 
 // sharing is planes on hosts, with one store, that share a simulated cloud.
@@ -228,6 +238,13 @@ func (f fleet) keeps(name string, before []string) {
 			f.Errorf("Machine %s was replaced; there are %v", uid, after)
 		}
 	}
+	f.eventually(func() error { // what a plane that was killed has begun is swept
+		var all infrav1.LocalMachineList
+		if err := f.list(name, &all); err != nil || len(all.Items) != len(after) {
+			return fmt.Errorf("%d LocalMachines for %d Machines, %w", len(all.Items), len(after), err)
+		}
+		return nil
+	})
 }
 
 // TestPlanesOnThreeHostsLoseOneAfterTheOther has a cluster come up and grow while

@@ -9,6 +9,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
+
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
 // fence keeps the controllers of this process from writing once they have led and
@@ -17,7 +19,8 @@ import (
 // all else that may take time is behind it: its turn, webhooks, a conflict. What is
 // left is the time between that and etcd.
 //
-// Who comes by a socket writes for himself, at any plane.
+// What was made by a write that came late has to be taken back, and may be: nobody
+// else knows of it. Who comes by a socket writes for himself, at any plane.
 type fence struct {
 	http.RoundTripper
 	mayAct func() error
@@ -28,7 +31,7 @@ type fenced struct{}
 
 // RoundTrip implements http.RoundTripper.
 func (f fence) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || lifecycle.TakesBack(r.Context()) {
 		return f.RoundTripper.RoundTrip(r)
 	}
 	if err := f.mayAct(); err != nil {

@@ -3,6 +3,7 @@
 package mgmtplane
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -62,6 +63,21 @@ func TestWhoMayNotActReadsAndWritesNothing(t *testing.T) {
 		if passes, err := send(method); passes == writes || writes != (err != nil) {
 			t.Errorf("%s after: passes %t, error %v", method, passes, err)
 		}
+	}
+	var made lifecycle.Stack
+	made.Push("creation", func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodDelete, "http://in-process/api/v1/namespaces/n", nil)
+		if err != nil {
+			return err
+		}
+		res, err := f.RoundTrip(req)
+		if err != nil {
+			return err
+		}
+		return res.Body.Close()
+	})
+	if err := made.Unwind(t.Context()); err != nil {
+		t.Errorf("what came late cannot be taken back: %v", err)
 	}
 	if err := (gate{}).Validate(t.Context(), create, nil); err != nil {
 		t.Errorf("a user is refused: %v", err)

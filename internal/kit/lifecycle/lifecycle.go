@@ -17,6 +17,12 @@ const StopTimeout = 20 * time.Second
 // sure that it still does. It may be started again at once, and waits for its turn.
 var ErrDeposed = errors.New("this plane heard nothing of etcd for so long that another one may lead now")
 
+// takingBack is the key by which a context says that something is undone.
+type takingBack struct{}
+
+// TakesBack reports whether a context is that of an undo step of a Stack.
+func TakesBack(ctx context.Context) bool { return ctx.Value(takingBack{}) != nil }
+
 // Stack holds named undo steps. The zero value is ready to use.
 type Stack struct{ steps []step }
 
@@ -33,6 +39,7 @@ func (s *Stack) Push(name string, undo func(context.Context) error) {
 // Unwind runs every step, last pushed first, and empties the stack, so that a
 // second call does nothing. A failing step does not stop the others.
 func (s *Stack) Unwind(ctx context.Context) error {
+	ctx = context.WithValue(ctx, takingBack{}, true)
 	var errs []error
 	for i := len(s.steps) - 1; i >= 0; i-- {
 		if err := s.steps[i].undo(ctx); err != nil {
