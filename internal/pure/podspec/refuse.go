@@ -51,6 +51,8 @@ func (c *checker) pod(pod *corev1.Pod) {
 	c.refuse(len(pod.Spec.EphemeralContainers) > 0, "spec.ephemeralContainers", "a plane has no ephemeral containers: use kubectl exec")
 	c.refuse(len(s.ResourceClaims) > 0, "spec.resourceClaims", "a plane has no devices to claim: leave it out")
 	c.refuse(s.OS != nil && s.OS.Name != corev1.Linux, "spec.os.name", "a plane runs linux only")
+	c.refuse(s.Resources != nil, "spec.resources", "a plane limits containers each by their own: set the resources of the containers")
+	c.refuse(s.HostnameOverride != nil, "spec.hostnameOverride", "the hostname is that of the Pod: use spec.hostname")
 	if s.SetHostnameAsFQDN != nil {
 		c.refuse(*s.SetHostnameAsFQDN, "spec.setHostnameAsFQDN", "the hostname is that of the Pod: set it to false")
 	}
@@ -97,6 +99,10 @@ func (c *checker) container(t Container) {
 		c.refuse(p.HostPort != 0, at+".hostPort", "a Pod of a plane has no port of the host: use a Service")
 		c.refuse(p.Protocol == corev1.ProtocolSCTP, at+".protocol", "only TCP reaches a Pod of a plane")
 	}
+	c.refuse(len(t.RestartPolicyRules) > 0, t.Field+".restartPolicyRules", "a plane starts containers again by restartPolicy alone: leave it out")
+	for i, e := range t.Env {
+		c.refuse(e.ValueFrom != nil && e.ValueFrom.FileKeyRef != nil, fmt.Sprintf("%s.env[%d].valueFrom.fileKeyRef", t.Field, i), "a plane has values of fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef: use one of them")
+	}
 	c.refuse(len(t.VolumeDevices) > 0, t.Field+".volumeDevices", "a plane has no block devices: leave it out")
 	for i, m := range t.VolumeMounts {
 		at := fmt.Sprintf("%s.volumeMounts[%d]", t.Field, i)
@@ -121,7 +127,25 @@ func (c *checker) container(t Container) {
 			c.port(fmt.Sprintf("%s.%s.tcpSocket.port", t.Field, name), t, p.TCPSocket.Port)
 		}
 	}
+	if l := t.Lifecycle; l != nil {
+		c.hook(t.Field+".lifecycle.postStart", t, l.PostStart)
+		c.hook(t.Field+".lifecycle.preStop", t, l.PreStop)
+		c.refuse(l.StopSignal != nil && *l.StopSignal != corev1.SIGTERM, t.Field+".lifecycle.stopSignal", "a plane ends containers by SIGTERM: leave it out, and use preStop")
+	}
 	c.security(t.Field+".securityContext", t.SecurityContext)
+}
+
+func (c *checker) hook(at string, t Container, h *corev1.LifecycleHandler) {
+	if h == nil {
+		return
+	}
+	c.refuse(h.TCPSocket != nil, at+".tcpSocket", "a hook does not connect to ports: use exec, httpGet or sleep")
+	if h.HTTPGet != nil {
+		c.refuse(h.HTTPGet.Host != "", at+".httpGet.host", "a hook asks the Pod itself: leave it out")
+		if h.HTTPGet.Port != (intstr.IntOrString{}) { // without one it is 80
+			c.port(at+".httpGet.port", t, h.HTTPGet.Port)
+		}
+	}
 }
 
 // probes are those of a container by their fields, in order.
