@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
@@ -158,6 +159,46 @@ func same(generation string, files []podspec.File) bool {
 		}
 	}
 	return true
+}
+
+// Size is how many bytes the files of a volume take on the disk, each once however
+// many names it has. It follows no links.
+func (s *Store) Size(pod, volume string) (int64, error) {
+	var total int64
+	linked := map[uint64]bool{}
+	err := filepath.WalkDir(s.Path(pod, volume), func(_ string, e os.DirEntry, err error) error {
+		if err != nil {
+			return ignoreGone(err)
+		}
+		info, err := e.Info()
+		if err != nil {
+			return ignoreGone(err)
+		}
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		if !ok || e.IsDir() {
+			return nil
+		}
+		if stat.Nlink > 1 {
+			if linked[stat.Ino] {
+				return nil
+			}
+			linked[stat.Ino] = true
+		}
+		total += stat.Blocks * 512 // the unit of the kernel, whatever the file system's
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("measure volume %s: %w", volume, err)
+	}
+	return total, nil
+}
+
+// ignoreGone passes over what containers delete meanwhile, or keep from us.
+func ignoreGone(err error) error {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+		return nil
+	}
+	return err
 }
 
 // Remove deletes all volumes of a Pod.

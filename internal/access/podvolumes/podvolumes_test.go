@@ -99,3 +99,44 @@ func TestWhatIsInAVolumeIsForThePodAlone(t *testing.T) {
 		t.Errorf("it is still there: %v", err)
 	}
 }
+
+func TestAVolumeTakesWhatItsFilesTake(t *testing.T) {
+	t.Parallel()
+	s, err := Open(filepath.Join(t.TempDir(), "volumes"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Empty("p", "v"); err != nil {
+		t.Fatal(err)
+	}
+	dir, large := s.Path("p", "v"), make([]byte, 1<<20)
+	for i := range large {
+		large[i] = byte(i * 7 >> 3)
+	}
+	outside := filepath.Join(t.TempDir(), "outside")
+	for name, do := range map[string]func() error{
+		"a file outside":     func() error { return os.WriteFile(outside, large, 0o600) },
+		"a link to it":       func() error { return os.Symlink(outside, filepath.Join(dir, "out")) },
+		"a folder":           func() error { return os.Mkdir(filepath.Join(dir, "sub"), 0o700) },
+		"a file without any": func() error { return os.WriteFile(filepath.Join(dir, "empty"), nil, 0o600) },
+	} {
+		if err := do(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	if size, err := s.Size("p", "v"); err != nil || size >= 1<<20 {
+		t.Errorf("without a large file: %d, %v", size, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "sub", "large"), large, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(filepath.Join(dir, "sub", "large"), filepath.Join(dir, "again")); err != nil {
+		t.Fatal(err)
+	}
+	if size, err := s.Size("p", "v"); err != nil || size < 1<<20 || size >= 2<<20 {
+		t.Errorf("with one of 1 MiB that has two names: %d, %v", size, err)
+	}
+	if size, err := s.Size("p", "none"); err != nil || size != 0 {
+		t.Errorf("of one that is gone: %d, %v", size, err)
+	}
+}

@@ -183,23 +183,21 @@ func (l *life) attend(ctx context.Context, c podspec.Container, p *prepared, up 
 	if c.Lifecycle != nil && c.Lifecycle.PostStart != nil {
 		if err := l.hook(ctx, c, c.Lifecycle.PostStart); err != nil && ctx.Err() == nil {
 			l.event(corev1.EventTypeWarning, "FailedPostStartHook", "Killing", "container %s: %v", c.Name, err)
-			l.kill(ctx, c, p)
+			l.kill(ctx, c, p, podstatus.GraceOf(l.current(), nil))
 			return
 		}
 	}
 	l.probe(ctx, c, p, up)
 }
 
-// kill ends a container, which is started again as its Pod says.
-func (l *life) kill(ctx context.Context, c podspec.Container, p *prepared) {
-	grace := time.Duration(corev1.DefaultTerminationGracePeriodSeconds) * time.Second
-	if s := l.current().Spec.TerminationGracePeriodSeconds; s != nil {
-		grace = time.Duration(*s) * time.Second
-	}
+// kill ends a container within a time, which is started again as its Pod says.
+func (l *life) kill(ctx context.Context, c podspec.Container, p *prepared, grace time.Duration) {
 	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
+		began := l.node.Clock.Now()
 		bounded, cancel := context.WithTimeout(ctx, grace)
 		_ = l.hook(bounded, c, c.Lifecycle.PreStop) // it ends in any case
 		cancel()
+		grace = max(grace-l.node.Clock.Since(began), min(grace, afterHook))
 	}
 	_ = p.process.Signal(syscall.SIGTERM) // it may have ended
 	timer := l.node.Clock.NewTimer(grace)

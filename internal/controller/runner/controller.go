@@ -103,15 +103,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, pod *corev1.Pod) (_ ctrl.Res
 			}
 		}
 	}
+	var result ctrl.Result
 	commit := patch.Remember(r.Mgmt, pod, patch.Locked) // others write conditions, too
 	if l != nil {
 		l.update(pod)
+		result.RequeueAfter = l.expire() // nothing else happens then that would wake us
 		facts = l.facts(pod)
 	} else {
 		r.refused(pod, facts.Unscheduled)
 	}
 	pod.Status = podstatus.Compute(facts)
-	return ctrl.Result{}, commit(ctx)
+	if err := commit(ctx); err != nil {
+		return ctrl.Result{}, err
+	}
+	return result, nil
 }
 
 // refused tells of a Pod that is not run, once.

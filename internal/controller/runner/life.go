@@ -42,6 +42,8 @@ type life struct {
 	containers map[string]*run
 	poked      chan struct{} // closed when objects that it names have changed
 	renew      map[string]tokenOf
+	failed     string // the reason for which it is never to run again, "" if it may
+	failure    string // says more of it
 }
 
 // run is what is known of a container.
@@ -112,7 +114,20 @@ func (l *life) facts(pod *corev1.Pod) podstatus.Facts {
 	for _, name := range slices.Sorted(maps.Keys(l.containers)) {
 		f.Containers = append(f.Containers, l.containers[name].Container)
 	}
+	if l.over() { // until then it shows how it ends
+		f.Failed, f.FailedMessage = l.failed, l.failure
+	}
 	return f
+}
+
+// over says that nothing of it runs any more.
+func (l *life) over() bool {
+	select {
+	case <-l.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // change changes what is known of a container, and has its status written.
@@ -201,6 +216,7 @@ func (l *life) run(ctx context.Context) {
 	}
 	done := make(chan struct{})
 	l.parts.Go(func() { l.keepVolumes(running) })
+	l.parts.Go(func() { l.keepLimits(running) })
 	var containers sync.WaitGroup
 	l.parts.Go(func() {
 		defer close(done)

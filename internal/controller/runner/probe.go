@@ -32,6 +32,10 @@ const maxAnswer = 1 << 10
 // readiness is the probe that is asked sooner until it has passed.
 const readiness = "Readiness"
 
+// afterHook is what is left to end in after a hook that took all the time there
+// was, as elsewhere.
+const afterHook = 2 * time.Second
+
 // probe asks a container's probes, until ctx ends with it.
 func (l *life) probe(ctx context.Context, c podspec.Container, p *prepared, up func()) {
 	if c.StartupProbe != nil {
@@ -44,7 +48,7 @@ func (l *life) probe(ctx context.Context, c podspec.Container, p *prepared, up f
 			return
 		}
 		if !passed {
-			l.unhealthy(ctx, c, p, "startup")
+			l.unhealthy(ctx, c, p, "startup", c.StartupProbe)
 			return
 		}
 		l.change(c.Name, func(r *run) { r.Up = true })
@@ -68,16 +72,16 @@ func (l *life) probe(ctx context.Context, c podspec.Container, p *prepared, up f
 		probes.Go(func() {
 			l.ask(ctx, c, "Liveness", c.LivenessProbe, func(v podstatus.Verdict) bool { return v != podstatus.Failed })
 			if ctx.Err() == nil {
-				l.unhealthy(ctx, c, p, "liveness")
+				l.unhealthy(ctx, c, p, "liveness", c.LivenessProbe)
 			}
 		})
 	}
 	probes.Wait()
 }
 
-func (l *life) unhealthy(ctx context.Context, c podspec.Container, p *prepared, probe string) {
-	l.event(corev1.EventTypeNormal, "Killing", "Killing", "Container %s failed %s probe, will be restarted", c.Name, probe)
-	l.kill(ctx, c, p)
+func (l *life) unhealthy(ctx context.Context, c podspec.Container, p *prepared, name string, probe *corev1.Probe) {
+	l.event(corev1.EventTypeNormal, "Killing", "Killing", "Container %s failed %s probe, will be restarted", c.Name, name)
+	l.kill(ctx, c, p, podstatus.GraceOf(l.current(), probe))
 }
 
 // ask asks one probe again and again, until told says that it is enough.
@@ -284,6 +288,5 @@ func (l *life) preStop(ctx context.Context) {
 	running.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// As elsewhere, two seconds are left to end in after a hook that took it all.
-	l.graceful = max(l.graceful-l.node.Clock.Since(began), min(l.graceful, 2*time.Second))
+	l.graceful = max(l.graceful-l.node.Clock.Since(began), min(l.graceful, afterHook))
 }

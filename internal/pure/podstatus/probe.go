@@ -66,6 +66,18 @@ func (t Timing) Soon(answers int) time.Duration {
 	return min(t.Period, first<<min(answers-1, doublings))
 }
 
+// GraceOf is how long a container has to end after a probe has failed: what the
+// probe says, or its Pod. Without a probe it is what the Pod says.
+func GraceOf(pod *corev1.Pod, p *corev1.Probe) time.Duration {
+	if p != nil && p.TerminationGracePeriodSeconds != nil {
+		return time.Duration(*p.TerminationGracePeriodSeconds) * time.Second
+	}
+	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
+		return time.Duration(*s) * time.Second
+	}
+	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
+}
+
 func or(n int32, fallback int) int {
 	if n > 0 {
 		return int(n)

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/capstan-dev/capstan/internal/pure/podspec"
+)
+
+const (
+	// measureEvery is how often volumes that have a limit are measured, as
+	// elsewhere: a walk through their files is not free.
+	measureEvery = 10 * time.Second
+	// evictionGrace is how long a Pod that takes more than it may has to end.
+	evictionGrace = time.Second
+)
+
+// fail has the Pod end for good, whatever its restart policy says.
+func (l *life) fail(grace time.Duration, reason, message string) {
+	l.mu.Lock()
+	first := l.failed == ""
+	if first {
+		l.failed, l.failure = reason, message
+	}
+	l.mu.Unlock()
+	if !first {
+		return
+	}
+	l.event(corev1.EventTypeWarning, reason, "Killing", "%s", message)
+	l.stop(grace)
+}
+
+// expire ends a Pod whose time is over, and returns how long it has until then;
+// 0 if that does not matter.
+func (l *life) expire() time.Duration {
+	seconds := l.current().Spec.ActiveDeadlineSeconds
+	if seconds == nil || l.stopping() {
+		return 0
+	}
+	left := time.Duration(*seconds)*time.Second - l.node.Clock.Since(l.accepted)
+	if left > 0 {
+		return left
+	}
+	l.fail(l.grace(), "DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+	return 0
+}
+
+// keepLimits ends the Pod when one of its volumes holds more than it may.
+func (l *life) keepLimits(ctx context.Context) {
+	var limited []podspec.Volume
+	for _, v := range podspec.VolumesOf(l.current()) {
+		if v.Empty && v.Limit > 0 {
+			limited = append(limited, v)
+		}
+	}
+	for len(limited) > 0 && l.pause(ctx, measureEvery, nil) {
+		for _, v := range limited {
+			size, err := l.node.Volumes.Size(l.name, v.Name)
+			if err != nil {
+				l.event(corev1.EventTypeWarning, "FailedMount", "Measuring", "%v", err)
+				continue
+			}
+			if size > v.Limit {
+				l.fail(evictionGrace, "Evicted", fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit of %d bytes: raise its sizeLimit, or have it hold less", v.Name, v.Limit))
+				return
+			}
+		}
+	}
+}
