@@ -6,7 +6,7 @@ SHELL := /bin/bash
 LDFLAGS = -s -w -X github.com/capstan-dev/capstan/internal/cli/command.goProxy=$(shell env -u GOPROXY GOENV=off go env GOPROXY)
 TOOL := go tool -modfile=go.tools.mod
 
-.PHONY: build image release release-check quickstart run-sample-extension test fmt vet lint unit peer charts examples generate verify bench gobench differ kills moves chaos e2e clean
+.PHONY: build image release release-check quickstart run-sample-extension test fmt vet lint unit peer charts examples generate verify bench gobench differ kills moves hosts chaos e2e clean
 
 # What runs in a container image of its own has no libraries there.
 build: ; go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/capstan-network
@@ -62,6 +62,9 @@ moves: ; CAPSTAN_MOVES=20 go test -count 1 -timeout 0 -v -run TestClustersMoveBe
 
 # The plane is killed after each write of a topology, not after one of them.
 kills: ; CAPSTAN_KILLS=all go test -count 1 -timeout 0 -v -run TestATopologySurvivesKills ./internal/e2e
+
+# Planes of three hosts, which are network namespaces, are stopped and cut off, not only killed: needs root.
+hosts: ; CAPSTAN_HOSTS=all go test -count 1 -timeout 0 -v -run 'TestPlanesOnThreeHosts' ./internal/e2e
 
 # A fleet goes through many hours of chaos, not through a few.
 chaos: ; CAPSTAN_CHAOS_SEEDS=$${SEEDS:-100} CAPSTAN_CHAOS_SEED=$${SEED:-$$RANDOM} go test -count 1 -timeout 0 -v -run TestAFleetOutlivesChaos ./internal/sim

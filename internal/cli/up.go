@@ -179,15 +179,18 @@ func (o *upOptions) runOnce(ctx context.Context, env *Env, report reporter) (aga
 		return false, err
 	}
 	report.ready(fmt.Sprintf("Management plane ready after %s at https://%s, kubeconfig %s", time.Since(begin).Round(100*time.Millisecond), p.Addr(), p.Kubeconfig()))
+	timeout := lifecycle.StopTimeout
 	select {
 	case err = <-p.Err():
-		again = errors.Is(err, lifecycle.ErrDeposed)
+		if again = errors.Is(err, lifecycle.ErrDeposed); again {
+			timeout = lifecycle.DeposedTimeout
+		}
 	case <-ctx.Done():
 		env.Say("Stopping the management plane")
 	}
 	// Who led and was deposed was cut off from etcd, and may be for long.
 	o.Listen, o.AwaitEtcd = p.Addr(), true
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.StopTimeout)
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	stopped := p.Stop(stopping)
 	return again && stopped == nil, errors.Join(err, stopped)

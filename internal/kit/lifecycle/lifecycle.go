@@ -13,6 +13,11 @@ import (
 // StopTimeout is how long a plane may take to stop; it needs about a second.
 const StopTimeout = 20 * time.Second
 
+// DeposedTimeout is how long one may take that was cut off from etcd: calls to it
+// hang until their own time is over, which the API server gives a minute. Nobody
+// waits for it, and only what has ended can be started again.
+const DeposedTimeout = 2 * time.Minute
+
 // ErrDeposed ends a plane that has led those that share its store, and cannot be
 // sure that it still does. It may be started again at once, and waits for its turn.
 var ErrDeposed = errors.New("this plane heard nothing of etcd for so long that another one may lead now")
