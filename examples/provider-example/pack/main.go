@@ -72,7 +72,7 @@ func (r release) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := r.fill("config/cluster-template.yaml")
+	clusters, err := filepath.Glob("config/cluster-template*.yaml")
 	if err != nil {
 		return err
 	}
@@ -83,9 +83,17 @@ func (r release) write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	for _, file := range clusters { // one for each flavor
+		cluster, err := r.fill(file)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(file)), cluster, 0o644); err != nil {
+			return err
+		}
+	}
 	return errors.Join(
 		os.WriteFile(filepath.Join(dir, "infrastructure-components.yaml"), append(definitions, components...), 0o644),
-		os.WriteFile(filepath.Join(dir, "cluster-template.yaml"), cluster, 0o644),
 		os.WriteFile(filepath.Join(dir, "metadata.yaml"), metadata, 0o644),
 	)
 }

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/access/ociimages/programs"
+	"github.com/capstan-dev/capstan/internal/access/pods"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
+	"github.com/capstan-dev/capstan/internal/simulated"
+	"github.com/capstan-dev/capstan/internal/testenv"
+)
+
+// exampleDir is the module of the provider to copy.
+const exampleDir = "../../examples/provider-example"
+
+var exampleMachines = schema.GroupVersionKind{Group: "infrastructure.example.com", Version: "v1alpha1", Kind: "ExampleMachineList"}
+
+// TestAProviderInAPlaneBringsUpAClusterThatMoves: the provider to copy, installed in
+// two planes as its releases, has machines of a yard become a cluster with Nodes. The
+// provider is upgraded, the cluster moved, grown and deleted, and no machine replaced.
+func TestAProviderInAPlaneBringsUpAClusterThatMoves(t *testing.T) {
+	t.Parallel()
+	if r := pods.Check(t.Context()); r.Mode == pods.None {
+		t.Skipf("no sandbox can run here: %+v", r.Missing)
+	}
+	x := packExample(t)
+	a := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
+	b := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
+	flags := []string{"--providers=core,kubeadm,certificates", "--simulated-dir=" + t.TempDir()}
+	atA, atB := a.start(flags...), b.start(flags...)
+	x.provide(atA, a.dir, "v0.1.0")
+	x.provide(atB, b.dir, "v0.2.0")
+	y := newYard(t, atA.named("c"))
+
+	out := x.run(atA, "generate", "cluster", "c", "--infrastructure", "example:v0.1.0", "--flavor", "kubeadm", "--kubernetes-version", "v1.36.3",
+		"--worker-machine-count", "2", "--var", "EXAMPLE_ADDRESS="+y.reserve())
+	atA.apply(out)
+	y.has(atA, 3)
+	before, uids := atA.inside([]string{"c"}), atA.uids("c", every)
+
+	x.load(atA, a.dir, "v0.2.0")
+	x.run(atA, "upgrade", "apply", "--infrastructure", "example:v0.2.0", "--wait-providers")
+	y.has(atA, 3)
+	if diff := cmp.Diff(uids, atA.uids("c", every)); diff != "" {
+		t.Errorf("Machines after the upgrade (-before +after):\n%s", diff)
+	}
+
+	x.run(atA, "move", "--to-kubeconfig", atB.Kubeconfig)
+	y.has(atB, 3)
+	if diff := cmp.Diff(before, atB.inside([]string{"c"})); diff != "" {
+		t.Errorf("in the cluster after the move (-before +after):\n%s", diff)
+	}
+	if left := atA.uids("c", every); len(left) > 0 {
+		t.Errorf("Machines where the cluster was: %v", left)
+	}
+
+	modify(atB, "c-md-0", &clusterv1.MachineDeployment{}, func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = new(int32(3)) })
+	y.has(atB, 4)
+	after := atB.inside([]string{"c"})
+	for key, uid := range before {
+		if after[key] != uid {
+			t.Errorf("%s has become %q, want %q", key, after[key], uid)
+		}
+	}
+	atB.remove("c")
+	if err := y.tend(atB); err != nil || len(y.booted) > 0 {
+		t.Errorf("the yard runs %v, %v, want nothing", y.booted, err)
+	}
+}
+
+// example is the provider to copy, as its author publishes it.
+type example struct{ dir string }
+
+// packExample makes both releases, and an image of each for this host.
+func packExample(t *testing.T) example {
+	t.Helper()
+	x := example{t.TempDir()}
+	run := func(name string, args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), name, args...)
+		cmd.Dir, cmd.Env = exampleDir, append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	run("go", "run", "./pack", "-images=false", "-out", filepath.Join(x.dir, "dist"))
+	for version, tags := range map[string]string{"v0.1.0": "first", "v0.2.0": ""} {
+		program := filepath.Join(x.dir, version, "provider-example")
+		run("go", "build", "-ldflags=-s -w", "-tags="+tags, "-o", program, ".")
+		i, err := programs.Image(runtime.GOARCH, []string{program}, programs.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := programs.Write(x.image(version), "example.com/provider-example:"+version, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := fmt.Sprintf("providers:\n- {name: example, type: InfrastructureProvider, url: %q}\n", filepath.Join(x.dir, "dist/infrastructure-example/v0.1.0/infrastructure-components.yaml"))
+	if err := os.WriteFile(x.config(), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func (x example) config() string              { return filepath.Join(x.dir, "clusterctl.yaml") }
+func (x example) image(version string) string { return filepath.Join(x.dir, version, "image") }
+
+// run runs a command of capstan for a plane, and returns what it prints.
+func (x example) run(f fleet, args ...string) string {
+	f.Helper()
+	cmd := exec.CommandContext(f.Context(), testenv.Binary(f), append(args, "--config", x.config(), "--kubeconfig", f.Kubeconfig)...)
+	out, err := cmd.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		f.Fatalf("capstan %v: %v\n%s%s", args, err, out, exit.Stderr)
+	}
+	f.must(err)
+	return string(out)
+}
+
+// load gives a plane the image of a release.
+func (x example) load(f fleet, dir, version string) {
+	f.Helper()
+	archive := filepath.Join(x.image(version), runtime.GOARCH+".tar")
+	if out, err := exec.CommandContext(f.Context(), testenv.Binary(f), "image", "import", "--data-dir", dir, archive).CombinedOutput(); err != nil {
+		f.Fatalf("import: %v\n%s", err, out)
+	}
+}
+
+// provide installs a release in a plane, and waits for it.
+func (x example) provide(f fleet, dir, version string) {
+	f.Helper()
+	x.load(f, dir, version)
+	x.run(f, "init", "--infrastructure", "example:"+version, "--wait-providers")
+}
+
+// yard is where the machines of a cluster stand of which the provider keeps records:
+// what boots them with their bootstrap data is no part of the provider.
+type yard struct {
+	*testing.T
+	cluster host.Cluster
+	backend *simulated.Backend
+	booted  map[string]host.Machine // by name
+}
+
+func newYard(t *testing.T, cluster types.NamespacedName) *yard {
+	t.Helper()
+	backend, err := simulated.New(simulated.Options{Dir: t.TempDir(), Unsynced: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := &yard{T: t, backend: backend, booted: map[string]host.Machine{}}
+	y.cluster = host.Cluster{NamespacedName: cluster, ID: "yard", Spec: infrav1.LocalClusterSpec{Simulated: &infrav1.LocalClusterSimulated{}}}
+	t.Cleanup(func() {
+		if err := backend.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return y
+}
+
+// reserve returns the address at which the cluster's API server will answer.
+func (y *yard) reserve() string {
+	y.Helper()
+	at, err := y.backend.EnsureCluster(y.Context(), y.cluster)
+	if err != nil {
+		y.Fatal(err)
+	}
+	return at.Host
+}
+
+// has waits until the cluster is all that it should be, with so many Nodes.
+func (y *yard) has(f fleet, nodes int) {
+	f.Helper()
+	f.eventually(func() error {
+		if err := errors.Join(y.tend(f), f.settled(y.cluster.Name)); err != nil {
+			return err
+		}
+		have, err := f.nodes(y.cluster.Name)
+		if err != nil || len(have) != nodes {
+			return errors.Join(err, fmt.Errorf("%d Nodes, want %d", len(have), nodes))
+		}
+		for _, n := range have {
+			if m, ok := y.booted[n.Name]; !ok || n.Spec.ProviderID != m.Spec.ProviderID {
+				return fmt.Errorf("Node %s has the provider ID %q, which is not that of a machine of the yard", n.Name, n.Spec.ProviderID)
+			}
+		}
+		return nil
+	})
+}
+
+// tend boots what the provider has a provider ID for, and switches off the others.
+func (y *yard) tend(f fleet) error {
+	records := &unstructured.UnstructuredList{}
+	records.SetGroupVersionKind(exampleMachines)
+	if err := f.Client.List(f.Context(), records, client.InNamespace(f.Namespace)); err != nil {
+		return err
+	}
+	var errs []error
+	for i := range records.Items {
+		errs = append(errs, y.boot(f, &records.Items[i]))
+	}
+	for name, m := range y.booted {
+		if slices.ContainsFunc(records.Items, func(r unstructured.Unstructured) bool { return r.GetName() == name }) {
+			continue
+		}
+		errs = append(errs, y.backend.DeleteMachine(f.Context(), m))
+		delete(y.booted, name)
+	}
+	return errors.Join(errs...)
+}
+
+// boot starts the machine of a record with the bootstrap data of its Machine, once.
+func (y *yard) boot(f fleet, record *unstructured.Unstructured) error {
+	id, _, err := unstructured.NestedString(record.Object, "spec", "providerID")
+	if _, booted := y.booted[record.GetName()]; booted || err != nil || id == "" {
+		return err
+	}
+	of := &clusterv1.Machine{}
+	if err := f.Client.Get(f.Context(), f.key(owner.Name(record, schema.GroupKind{Group: clusterv1.GroupVersion().Group, Kind: "Machine"})), of); err != nil {
+		return err
+	}
+	secret := &corev1.Secret{}
+	if err := f.Client.Get(f.Context(), f.key(*of.Spec.Bootstrap.DataSecretName), secret); err != nil {
+		return err
+	}
+	m := host.Machine{
+		NamespacedName: f.named(record.GetName()), ID: host.ID(record.GetUID()), Cluster: y.cluster.Name, ClusterID: y.cluster.ID,
+		Version: of.Spec.Version, BootstrapData: secret.Data["value"],
+		Spec: infrav1.LocalMachineSpec{ProviderID: id, Simulated: &infrav1.LocalMachineSimulated{}},
+	}
+	if _, err := y.backend.EnsureMachine(context.WithoutCancel(f.Context()), m); err != nil {
+		return err
+	}
+	y.booted[record.GetName()] = m
+	return nil
+}
