@@ -5,6 +5,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -64,7 +65,9 @@ func (s *podsStatus) lines() [][2]string {
 	}
 	lines := [][2]string{{"Pods", count}}
 	for _, p := range s.NotReady {
-		lines = append(lines, [2]string{"", fmt.Sprintf("%s/%s: %s", p.Namespace, p.Name, p.Problem)})
+		for text := range strings.Lines(fmt.Sprintf("%s/%s: %s", p.Namespace, p.Name, p.Problem)) {
+			lines = append(lines, [2]string{"", text}) // what a program wrote last says most
+		}
 	}
 	return lines
 }
