@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,6 +62,9 @@ func TestAProviderInAPlaneBringsUpAClusterThatMoves(t *testing.T) {
 	x.load(atA, a.dir, "v0.2.0")
 	x.run(atA, "upgrade", "apply", "--infrastructure", "example:v0.2.0", "--wait-providers")
 	y.has(atA, 3)
+	if log := x.run(atA, "logs", "provider", "example"); !strings.Contains(log, "Serving webhook server") {
+		t.Errorf("the provider wrote %q, want that its webhooks serve", log)
+	}
 	if diff := cmp.Diff(uids, atA.uids("c", every)); diff != "" {
 		t.Errorf("Machines after the upgrade (-before +after):\n%s", diff)
 	}

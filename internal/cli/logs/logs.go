@@ -67,7 +67,7 @@ name of a cluster, only what the controllers logged about that is shown.`,
 	f.DurationVar(&o.since, "since", 0, "show only what is not older, such as 10m")
 	f.IntVar(&o.tail, "tail", -1, "show at most so many entries of what there is")
 	command.OutputFlag(cmd, &o.output, "the lines as they are", "json")
-	cmd.AddCommand(newMachine(env))
+	cmd.AddCommand(newMachine(env), newProvider(env))
 	return cmd
 }
 
