@@ -285,6 +285,10 @@ func (o *Object) PausedByCluster(ctx context.Context) error {
 	if err := o.awaitSeen(ctx); err != nil {
 		return err
 	}
+	// A provider whose cache lags behind says it once more; what never ends shows below.
+	if err := o.Resting(ctx); ctx.Err() != nil {
+		return err
+	}
 	all, _ := o.World.History(o.Main)
 	o.mark = len(all)
 	if err := o.World.ChangeStatus(ctx, o.Main, func(obj *unstructured.Unstructured) { delete(obj.Object, "status") }); err != nil {
