@@ -49,6 +49,9 @@ const network = "198.51.100."
 // newHosts makes them, with the test's own end at network+"1".
 func newHosts(t *testing.T, names ...string) *hosts {
 	t.Helper()
+	if os.Getenv("CAPSTAN_HOSTS") == "" {
+		t.Skip("a bridge between network namespaces is made by make hosts; TestPlanesShareAStore has planes of one host")
+	}
 	if os.Geteuid() != 0 {
 		t.Skip("network namespaces are made by root alone")
 	}
