@@ -59,10 +59,7 @@ type podLab struct {
 
 func newPodLab(t *testing.T) *podLab {
 	t.Helper()
-	report := pods.Check(t.Context())
-	if report.Mode == pods.None {
-		t.Skipf("no sandbox can run here: %+v", report.Missing)
-	}
+	report := needSandboxes(t)
 	b := &podLab{T: t, dir: t.TempDir(), rootless: report.Mode == pods.Rootless, spoilt: map[string]func([]byte) []byte{}}
 	if b.program = os.Getenv(programVariable); b.program == "" {
 		b.program = misbehaves(t, t.TempDir())
@@ -312,10 +309,7 @@ var badPods = map[string]struct {
 		mend: func(b *podLab, _ *appsv1.Deployment, image string) {
 			archive := filepath.Join(b.TempDir(), "image")
 			b.must(programs.Write(archive, image, b.image()))
-			out, err := exec.CommandContext(b.Context(), testenv.Binary(b), "image", "import", "--data-dir", b.dir, filepath.Join(archive, runtime.GOARCH+".tar")).CombinedOutput()
-			if err != nil {
-				b.Fatalf("import: %v\n%s", err, out)
-			}
+			importImage(b.T, b.dir, filepath.Join(archive, runtime.GOARCH+".tar"))
 		},
 	},
 	"an image for another architecture": {

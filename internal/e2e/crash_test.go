@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capstan-dev/capstan/internal/access/pods"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
@@ -26,9 +25,7 @@ const lastWords = "provider-example: it crashes because --crash-after says so"
 // definition.
 func TestAProviderThatCrashesIsToldOfAndGoes(t *testing.T) {
 	t.Parallel()
-	if r := pods.Check(t.Context()); r.Mode == pods.None {
-		t.Skipf("no sandbox can run here: %+v", r.Missing)
-	}
+	needSandboxes(t)
 	x := packExample(t)
 	plane := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
 	f := plane.start("--providers=core,kubeadm,certificates")

@@ -14,16 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/clusterctl/template"
-	"github.com/capstan-dev/capstan/internal/access/pods"
 )
 
 // TestAProviderOfOnePlaneIsReachedThroughAll: its Pod runs on the host that leads,
 // and the API server of another host calls its webhook, also when that host is lost
 // and the Pod runs on the other one.
 func TestAProviderOfOnePlaneIsReachedThroughAll(t *testing.T) {
-	if r := pods.Check(t.Context()); r.Mode == pods.None {
-		t.Skipf("no sandbox can run here: %+v", r.Missing)
-	}
+	needSandboxes(t)
 	s := newSharing(t, "b")
 	archive := image(t)
 	for _, h := range s.all {

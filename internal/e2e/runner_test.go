@@ -91,14 +91,30 @@ func image(t *testing.T) string {
 	return filepath.Join(dir, "image", runtime.GOARCH+".tar")
 }
 
+// needSandboxes skips a test where no sandbox can run, and tells how they run here.
+func needSandboxes(t *testing.T) pods.Report {
+	t.Helper()
+	r := pods.Check(t.Context())
+	if r.Mode == pods.None {
+		t.Skipf("no sandbox can run here: %+v", r.Missing)
+	}
+	return r
+}
+
+// importImage gives a plane the image of an archive.
+func importImage(t *testing.T, dir, archive string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), testenv.Binary(t), "image", "import", "--data-dir", dir, archive).CombinedOutput(); err != nil {
+		t.Fatalf("import: %v\n%s", err, out)
+	}
+}
+
 // TestAPlaneRunsAProvider: its Pod becomes Available, is answered by the API server
 // and called by it through its Service, shows its log, keeps serving while a newer
 // one crashes, and goes.
 func TestAPlaneRunsAProvider(t *testing.T) {
 	t.Parallel()
-	if r := pods.Check(t.Context()); r.Mode == pods.None {
-		t.Skipf("no sandbox can run here: %+v", r.Missing)
-	}
+	needSandboxes(t)
 	dir := t.TempDir()
 	if _, err := testenv.Up(t, "--data-dir="+dir, "--listen=127.0.0.1:0"); err != nil {
 		t.Fatal(err)
@@ -111,9 +127,7 @@ func TestAPlaneRunsAProvider(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), testenv.Binary(t), "image", "import", "--data-dir", dir, image(t)).CombinedOutput(); err != nil {
-		t.Fatalf("import: %v\n%s", err, out)
-	}
+	importImage(t, dir, image(t))
 	objects, err := template.Objects([]byte(served))
 	if err != nil {
 		t.Fatal(err)

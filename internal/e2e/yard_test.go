@@ -25,7 +25,6 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/access/ociimages/programs"
-	"github.com/capstan-dev/capstan/internal/access/pods"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/simulated"
 	"github.com/capstan-dev/capstan/internal/testenv"
@@ -41,9 +40,7 @@ var exampleMachines = schema.GroupVersionKind{Group: "infrastructure.example.com
 // provider is upgraded, the cluster moved, grown and deleted, and no machine replaced.
 func TestAProviderInAPlaneBringsUpAClusterThatMoves(t *testing.T) {
 	t.Parallel()
-	if r := pods.Check(t.Context()); r.Mode == pods.None {
-		t.Skipf("no sandbox can run here: %+v", r.Missing)
-	}
+	needSandboxes(t)
 	x := packExample(t)
 	a := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
 	b := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
@@ -144,10 +141,7 @@ func (x example) run(f fleet, args ...string) string {
 // load gives a plane the image of a release.
 func (x example) load(f fleet, dir, version string) {
 	f.Helper()
-	archive := filepath.Join(x.image(version), runtime.GOARCH+".tar")
-	if out, err := exec.CommandContext(f.Context(), testenv.Binary(f), "image", "import", "--data-dir", dir, archive).CombinedOutput(); err != nil {
-		f.Fatalf("import: %v\n%s", err, out)
-	}
+	importImage(f.T, dir, filepath.Join(x.image(version), runtime.GOARCH+".tar"))
 }
 
 // provide installs a release in a plane, and waits for it.
