@@ -7,8 +7,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -90,6 +92,44 @@ func TestPortForwardPrefersAWebsocket(t *testing.T) {
 	}
 	if got := websockets.Load(); got != 1 {
 		t.Errorf("got %d websockets, want one for all calls", got)
+	}
+}
+
+// TestPortForwardDialsAsTheConfigurationSays reaches an API server that only its
+// dialer finds, as one behind a Service of the plane.
+func TestPortForwardDialsAsTheConfigurationSays(t *testing.T) {
+	t.Parallel()
+	ca := newCA(t)
+	cluster, _ := start(t, ca, "a")
+	today, _ := newServer(t, cluster, "etcd-a")
+	for name, config := range map[string]*rest.Config{"a websocket": today, "bare SPDY": oldServer(t, cluster)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := rest.CopyConfig(config)
+			at, err := url.Parse(config.Host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config.Host = at.Scheme + "://c1.clusters.svc:6443"
+			var dialled atomic.Int32
+			config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				if address != "c1.clusters.svc:6443" {
+					t.Errorf("dialled %s", address)
+				}
+				dialled.Add(1)
+				return new(net.Dialer).DialContext(ctx, network, at.Host)
+			}
+			c, err := new(Dialer).Connect(t.Context(), Target{Cluster: "ns/prod", Config: config, CA: ca, Nodes: []string{"a"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if members, err := c.Members(t.Context()); err != nil || len(members) != 1 || dialled.Load() == 0 {
+				t.Errorf("got %v, %v after %d connections, want one member", members, err, dialled.Load())
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

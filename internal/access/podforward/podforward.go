@@ -17,13 +17,13 @@ import (
 	"sync"
 	"time"
 
+	gwebsocket "github.com/gorilla/websocket"
 	corev1 "k8s.io/api/core/v1"
 	pfconst "k8s.io/apimachinery/pkg/util/portforward"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
-	"k8s.io/client-go/transport/spdy"
-	"k8s.io/client-go/transport/websocket"
 	"k8s.io/streaming/pkg/httpstream"
+	httpspdy "k8s.io/streaming/pkg/httpstream/spdy"
 
 	spdyconn "github.com/capstan-dev/capstan/internal/kit/spdy"
 )
@@ -74,7 +74,16 @@ func podURL(config *rest.Config, pod string) (*url.URL, error) {
 }
 
 func overWebsocket(ctx context.Context, config *rest.Config, u *url.URL) (link, error) {
-	transport, holder, err := websocket.RoundTripperFor(config)
+	security, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("prepare a websocket: %w", err)
+	}
+	up := &upgrade{dialer: gwebsocket.Dialer{
+		NetDialContext: config.Dial, Proxy: config.Proxy, TLSClientConfig: security,
+		Subprotocols:   []string{pfconst.WebsocketsSPDYTunnelingPrefix + portforward.PortForwardProtocolV1Name},
+		ReadBufferSize: buffer, WriteBufferSize: buffer,
+	}}
+	transport, err := rest.HTTPWrappersForConfig(config, up)
 	if err != nil {
 		return nil, fmt.Errorf("prepare a websocket: %w", err)
 	}
@@ -82,15 +91,67 @@ func overWebsocket(ctx context.Context, config *rest.Config, u *url.URL) (link, 
 	if err != nil {
 		return nil, fmt.Errorf("prepare a websocket: %w", err)
 	}
-	conn, err := websocket.Negotiate(transport, holder, req, pfconst.WebsocketsSPDYTunnelingPrefix+portforward.PortForwardProtocolV1Name)
+	resp, err := transport.RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}
-	return spdyconn.Client(portforward.NewTunnelingConnection(u.Path, conn)), nil
+	_ = resp.Body.Close() // It has none: the connection is the websocket's now.
+	return spdyconn.Client(portforward.NewTunnelingConnection(u.Path, up.conn)), nil
+}
+
+// buffer is how much of a websocket is read and written at once, in bytes:
+// client-go's, 32 KiB and the byte that says which channel they are of.
+const buffer = 32<<10 + 1024
+
+// upgrade is a round trip that makes a websocket. Client-go's goes neither the
+// way that the configuration dials nor without a proxy of the environment, both
+// of which every other request of the same configuration does.
+type upgrade struct {
+	dialer gwebsocket.Dialer
+	conn   *gwebsocket.Conn
+}
+
+// RoundTrip implements http.RoundTripper.
+func (u *upgrade) RoundTrip(req *http.Request) (*http.Response, error) {
+	at := *req.URL
+	at.Scheme = strings.Replace(at.Scheme, "http", "ws", 1)
+	conn, resp, err := u.dialer.DialContext(req.Context(), at.String(), req.Header)
+	switch {
+	case errors.Is(err, gwebsocket.ErrBadHandshake):
+		return nil, &httpstream.UpgradeFailureError{Cause: refused(resp)}
+	case err != nil:
+		return nil, err
+	case conn.Subprotocol() != u.dialer.Subprotocols[0]:
+		cause := fmt.Errorf("the API server speaks the protocol %q in websockets, wanted %q", conn.Subprotocol(), u.dialer.Subprotocols[0])
+		return nil, &httpstream.UpgradeFailureError{Cause: errors.Join(cause, conn.Close())}
+	}
+	u.conn = conn
+	return resp, nil
+}
+
+// refused says why no websocket was made, in the server's words.
+func refused(resp *http.Response) error {
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxReport)) // what there is of it; the status is enough
+	_ = resp.Body.Close()
+	return fmt.Errorf("no websocket: %s: %s", resp.Status, said)
 }
 
 func overSPDY(ctx context.Context, config *rest.Config, u *url.URL) (link, error) {
-	transport, upgrader, err := spdy.RoundTripperFor(config)
+	security, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("prepare a SPDY connection: %w", err)
+	}
+	way := httpspdy.RoundTripperConfig{PingPeriod: 5 * time.Second}
+	if config.Proxy != nil {
+		way.TLS, way.Proxier = security, config.Proxy
+	} else {
+		way.UpgradeTransport = &http.Transport{DialContext: config.Dial, TLSClientConfig: security}
+	}
+	upgrader, err := httpspdy.NewRoundTripperWithConfig(way)
+	if err != nil {
+		return nil, fmt.Errorf("prepare a SPDY connection: %w", err)
+	}
+	transport, err := rest.HTTPWrappersForConfig(config, upgrader)
 	if err != nil {
 		return nil, fmt.Errorf("prepare a SPDY connection: %w", err)
 	}
@@ -98,11 +159,16 @@ func overSPDY(ctx context.Context, config *rest.Config, u *url.URL) (link, error
 	if err != nil {
 		return nil, fmt.Errorf("prepare a SPDY connection: %w", err)
 	}
-	carried, protocol, err := spdy.NegotiateStreaming(upgrader, &http.Client{Transport: refusals{transport}}, req, portforward.PortForwardProtocolV1Name)
+	req.Header.Set(httpstream.HeaderProtocolVersion, portforward.PortForwardProtocolV1Name)
+	resp, err := refusals{transport}.RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}
-	if protocol != portforward.PortForwardProtocolV1Name {
+	carried, err := upgrader.NewConnection(resp) // which reads of a refusal what it says
+	if err != nil {
+		return nil, err
+	}
+	if protocol := resp.Header.Get(httpstream.HeaderProtocolVersion); protocol != portforward.PortForwardProtocolV1Name {
 		return nil, errors.Join(fmt.Errorf("the API server speaks the port-forward protocol %q, wanted %q", protocol, portforward.PortForwardProtocolV1Name), carried.Close())
 	}
 	return carried, nil
