@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
@@ -195,6 +196,9 @@ func (s *planeStatus) ask(ctx context.Context) error {
 		return err
 	}
 	list, err := m.Resource(clusterv1.GroupVersion().WithResource("clusters")).List(ctx, metav1.ListOptions{Limit: 1})
+	if apierrors.IsNotFound(err) {
+		list, err = &metav1.PartialObjectMetadataList{}, nil // nobody runs Cluster API, here or in a Pod
+	}
 	if err != nil {
 		return fmt.Errorf("count clusters: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -85,6 +86,12 @@ func Providers() []string { return []string{Core, Kubeadm, Local} }
 
 // PlaneProviders are the same for a management plane.
 func PlaneProviders() []string { return append(Providers(), Certificates) }
+
+// ClusterAPI reports whether any of the providers is one of Cluster API: a plane may
+// run none, and leave that to Pods.
+func ClusterAPI(providers []string) bool {
+	return slices.ContainsFunc(providers, func(p string) bool { return slices.Contains(Providers(), p) })
+}
 
 // Outside is what the controllers reach beyond their own decisions. What only
 // the controllers of one provider need may be missing if it is not chosen.

@@ -23,11 +23,17 @@ func Definitions(providers []string) func(now time.Time) ([]*apiextensionsv1.Cus
 	}
 }
 
-// ofPlane are the definitions of a plane that runs providers.
-func ofPlane(providers []string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	crds, err := manifests.CRDs()
-	if err != nil || !slices.Contains(providers, controllers.Certificates) {
-		return crds, err
+// ofPlane are the definitions of a plane that runs providers. One that runs none of
+// Cluster API leaves its definitions to whoever does, as any other API server does:
+// they say who converts, which is then not this process.
+func ofPlane(providers []string) (crds []*apiextensionsv1.CustomResourceDefinition, err error) {
+	if controllers.ClusterAPI(providers) {
+		if crds, err = manifests.CRDs(); err != nil {
+			return nil, err
+		}
+	}
+	if !slices.Contains(providers, controllers.Certificates) {
+		return crds, nil
 	}
 	more, err := manifests.Certificates()
 	return append(crds, more...), err

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
+	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/manifests"
 )
 
@@ -48,11 +49,15 @@ func Install(ctx context.Context, cfg *rest.Config, by Conversion) error {
 	if err != nil {
 		return err
 	}
-	return install(ctx, cfg, crds, by.choose, func(*apiextensionsv1.CustomResourceDefinition) error { return nil })
+	if err := install(ctx, cfg, crds, by.choose, func(*apiextensionsv1.CustomResourceDefinition) error { return nil }); err != nil {
+		return err
+	}
+	return installRoles(ctx, cfg)
 }
 
 // Plane brings a management plane up to date that runs providers: definitions
-// and roles as for an API server alone, and the inventory.
+// and roles as for an API server alone, and the inventory. One that runs none of
+// Cluster API gets none of that.
 func Plane(ctx context.Context, cfg *rest.Config, providers []string) error {
 	crds, err := ofPlane(providers)
 	if err != nil {
@@ -60,6 +65,11 @@ func Plane(ctx context.Context, cfg *rest.Config, providers []string) error {
 	}
 	if err := alone(ctx, cfg, crds); err != nil {
 		return err
+	}
+	if controllers.ClusterAPI(providers) {
+		if err := installRoles(ctx, cfg); err != nil {
+			return err
+		}
 	}
 	return writeInventory(ctx, cfg, providers)
 }
@@ -150,14 +160,7 @@ func install(ctx context.Context, cfg *rest.Config, crds []*apiextensionsv1.Cust
 	if err != nil {
 		return err
 	}
-	if err := each(established, fresh); err != nil {
-		return err
-	}
-	access, err := rbac.NewForConfig(cfg)
-	if err != nil {
-		return err
-	}
-	return installRoles(ctx, access.ClusterRoles())
+	return each(established, fresh)
 }
 
 // installCRDs returns those that it has newly established.
@@ -284,13 +287,17 @@ func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	})
 }
 
-func installRoles(ctx context.Context, c rbac.ClusterRoleInterface) error {
+func installRoles(ctx context.Context, cfg *rest.Config) error {
+	access, err := rbac.NewForConfig(asInstaller(cfg))
+	if err != nil {
+		return err
+	}
 	roles, err := manifests.RBAC()
 	if err != nil {
 		return err
 	}
 	return each(roles, func(want *rbacv1.ClusterRole) error {
-		if err := writeRole(ctx, c, want); err != nil {
+		if err := writeRole(ctx, access.ClusterRoles(), want); err != nil {
 			return fmt.Errorf("install ClusterRole %s: %w", want.Name, err)
 		}
 		return nil

@@ -18,6 +18,7 @@ import (
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/manifests"
 )
 
@@ -70,11 +71,14 @@ func writeInventory(ctx context.Context, cfg *rest.Config, running []string) err
 func syncInventory(ctx context.Context, c dynamic.Interface, running []string) error {
 	objects := c.Resource(providersResource).Namespace(manifests.Namespace)
 	list, err := objects.List(ctx, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) && !controllers.ClusterAPI(running) {
+		return nil // the definition of Providers is not this plane's either
+	}
 	if err != nil {
 		return fmt.Errorf("list Providers: %w", err)
 	}
 	live := byName(list.Items)
-	if len(list.Items) == 0 {
+	if len(list.Items) == 0 && controllers.ClusterAPI(running) {
 		if err := ensureNamespace(ctx, c); err != nil {
 			return err
 		}

@@ -53,13 +53,15 @@ type shared struct {
 
 // setupControllers sets up the controllers of the chosen providers.
 func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends host.Backends, connections *workload.Cache, c clock.PassiveClock) error {
-	if err := index.Register(ctx, mgr.GetFieldIndexer()); err != nil {
-		return err
-	}
 	mgmt := controller.Client(mgr)
 	s := &shared{mgr: mgr, options: o, clock: c}
-	if err := connections.Setup(mgr); err != nil {
-		return fmt.Errorf("set up connections to workload clusters: %w", err)
+	if controllers.ClusterAPI(o.Providers) { // else the kinds may not be there
+		if err := index.Register(ctx, mgr.GetFieldIndexer()); err != nil {
+			return err
+		}
+		if err := connections.Setup(mgr); err != nil {
+			return fmt.Errorf("set up connections to workload clusters: %w", err)
+		}
 	}
 	secrets, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
