@@ -41,7 +41,7 @@ unit: ; go test -timeout 20m ./...
 peer: ; cd peer && go vet ./... && go test ./...
 
 # The chart and the base for kustomize, held against helm and kustomize themselves, which go.charts.mod pins.
-charts: ; go build -modfile=go.charts.mod -o bin/ helm.sh/helm/v3/cmd/helm sigs.k8s.io/kustomize/kustomize/v5 && CAPSTAN_HELM=$(CURDIR)/bin/helm CAPSTAN_KUSTOMIZE=$(CURDIR)/bin/kustomize go test -count 1 -run 'Helm|Kustomize' ./internal/app/chart
+charts: ; go build -modfile=go.charts.mod -o bin/ helm.sh/helm/v3/cmd/helm sigs.k8s.io/kustomize/kustomize/v5 && CAPSTAN_HELM=$(CURDIR)/bin/helm CAPSTAN_KUSTOMIZE=$(CURDIR)/bin/kustomize go test -count 1 -run 'Helm|Kustomize' ./internal/app/chart ./internal/e2e
 
 # Modules for others to copy.
 examples: ; cd examples/provider-example && $(MAKE) test

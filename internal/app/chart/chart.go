@@ -11,6 +11,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -30,6 +31,8 @@ const (
 	namespace = "RELEASE-NAMESPACE"
 	// service leads to the webhooks of all replicas.
 	service = "capstan-webhooks"
+	// keep is the annotation by which helm leaves an object when it uninstalls others.
+	keep = "helm.sh/resource-policy"
 	// header of a file that nobody is to write in.
 	header = "# Made by capstan generate manager: do not edit.\n"
 )
@@ -62,10 +65,7 @@ func addDefinitions(all map[string][]byte) error {
 	}
 	for _, crd := range crds {
 		crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-		if crd.Annotations == nil {
-			crd.Annotations = map[string]string{}
-		}
-		crd.Annotations["helm.sh/resource-policy"] = "keep"
+		metav1.SetMetaDataAnnotation(&crd.ObjectMeta, keep, "keep")
 		if len(crd.Spec.Versions) > 1 {
 			crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
 				Strategy: apiextensionsv1.WebhookConverter,
@@ -85,7 +85,9 @@ func addDefinitions(all map[string][]byte) error {
 }
 
 // addRoles adds the roles. That which others are aggregated to says nothing of its
-// rules, as the API server fills them in.
+// rules, as they are filled in. It stays when the release is uninstalled, without
+// rules: with the others gone, who fills it in would make it anew, of nobody's release,
+// and helm would refuse to install it again.
 func addRoles(all map[string][]byte) error {
 	roles, err := manifests.RBAC()
 	if err != nil {
@@ -95,6 +97,7 @@ func addRoles(all map[string][]byte) error {
 		drop := []string{}
 		if role.AggregationRule != nil {
 			drop = append(drop, "rules")
+			metav1.SetMetaDataAnnotation(&role.ObjectMeta, keep, "keep")
 		}
 		if all["files/roles/"+role.Name+".yaml"], err = document(role, drop...); err != nil {
 			return err

@@ -129,6 +129,7 @@ func TestWhatValuesChange(t *testing.T) {
 		"cert-manager's folder is mounted": {changed, deployment, "--webhook-cert-dir=/certificates", ""},
 		"more flags":                       {changed, deployment, "--tracing-endpoint=a:4317", ""},
 		"the aggregated role has no rules": {byDefault, "ClusterRole/capstan-manager", "aggregationRule", "rules:"},
+		"the aggregated role stays":        {byDefault, "ClusterRole/capstan-manager", "helm.sh/resource-policy: keep", ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
