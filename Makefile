@@ -19,7 +19,7 @@ IMAGES ?= ghcr.io/capstan-dev
 image: ; rm -rf dist/images && mkdir -p dist/images && for p in capstan-manager capstan; do go run ./build/image -ldflags '$(LDFLAGS)' -name $(IMAGES)/$$p -out dist/images/$$p ./cmd/$$p; done
 
 # Two releases are the same, byte for byte, also when nothing of the first is cached.
-release-check: ; rm -rf dist.one dist.two && go run ./build/release -ldflags '$(LDFLAGS)' -out dist.one && GOCACHE=$$(mktemp -d) go run ./build/release -ldflags '$(LDFLAGS)' -out dist.two && diff -r dist.one dist.two && rm -rf dist.one dist.two
+release-check: ; rm -rf dist.one dist.two && go run ./build/release -ldflags '$(LDFLAGS)' -out dist.one && cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && GOCACHE=$$cache go run ./build/release -ldflags '$(LDFLAGS)' -out dist.two && diff -r dist.one dist.two && rm -rf dist.one dist.two
 
 quickstart: build ; build/quickstart.sh
 

@@ -101,7 +101,7 @@ func run(ctx context.Context, out, ldflags string) error {
 // for it nowhere, and nobody could tell it from others.
 func mayBeReleased(built string) error {
 	if _, err := version.ParseSemantic(built); err != nil {
-		return fmt.Errorf("its version is %q: build it in a clone of the repository, with git at hand", built)
+		return fmt.Errorf("its version is %q: build it in a clone of the repository, not in a worktree of one, with git at hand", built)
 	}
 	return nil
 }

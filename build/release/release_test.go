@@ -76,7 +76,7 @@ func TestWhatDoesNotKnowItsVersionIsNoRelease(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]string{
 		"v1.2.3": "", "v1.2.3-rc.1": "", "v0.0.0-20260102030405-abcdefabcdef": "", "v1.2.3+dirty": "",
-		"(devel)": `its version is "(devel)": build it in a clone of the repository, with git at hand`, "": `its version is ""`,
+		"(devel)": `its version is "(devel)": build it in a clone of the repository, not in a worktree of one, with git at hand`, "": `its version is ""`,
 	} {
 		if err := mayBeReleased(version); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: got %v, want %q", version, err, want)
