@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/capstan-dev/capstan/internal/app/controllers"
 	"github.com/capstan-dev/capstan/manifests"
 )
 
@@ -42,6 +43,8 @@ func TestInventoryListsWhatRunsAndIsWrittenOnce(t *testing.T) {
 		{"another one", []string{"core", "kubeadm", "local"}, []map[string]any{bootstrap, core, controlPlane, local}, nil},
 		{"one with less", []string{"core"}, []map[string]any{core}, []string{"delete providers", "delete providers", "delete providers"}},
 		{"one with other", []string{"core", "local"}, []map[string]any{core, local}, []string{"create providers"}},
+		{"one without any of Cluster API", []string{"certificates"}, nil, []string{"delete providers", "delete providers"}},
+		{"the same again", []string{"certificates"}, nil, nil}, // no namespace for what it does not run
 	} {
 		c.ClearActions()
 		if err := syncInventory(t.Context(), c, start.running); err != nil {
@@ -61,6 +64,33 @@ func TestInventoryListsWhatRunsAndIsWrittenOnce(t *testing.T) {
 		if diff := cmp.Diff(start.want, got); diff != "" {
 			t.Errorf("%s: inventory (-want +got):\n%s", start.what, diff)
 		}
+	}
+}
+
+func TestAPlaneLeavesTheDefinitionsOfWhatItDoesNotRun(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		providers              []string
+		clusters, certificates bool
+	}{
+		"all":               {controllers.PlaneProviders(), true, true},
+		"core alone":        {[]string{controllers.Core}, true, false},
+		"certificates only": {[]string{controllers.Certificates}, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			crds, err := ofPlane(tc.providers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			there := map[string]bool{}
+			for _, crd := range crds {
+				there[crd.Name] = true
+			}
+			if there["clusters.cluster.x-k8s.io"] != tc.clusters || there["certificates.cert-manager.io"] != tc.certificates {
+				t.Errorf("definitions %v, want those of Clusters: %t, of Certificates: %t", there, tc.clusters, tc.certificates)
+			}
+		})
 	}
 }
 
