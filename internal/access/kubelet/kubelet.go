@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package kubelet answers what the API server asks the kubelet of a plane for:
-// logs of containers, commands in them, and connections to ports of Pods. It is
-// for the API server alone, which is known by its client certificate and has asked
-// who may what.
+// logs of containers, commands in them, taking part in them, and connections to
+// ports of Pods. It is for the API server alone, which is known by its client
+// certificate and has asked who may what.
 package kubelet
 
 import (
@@ -37,12 +37,14 @@ type Pods interface {
 	Log(namespace, pod, container string, previous bool) (*podlogs.Log, error)
 	// Exec runs a command in a container, and returns what that returned.
 	Exec(ctx context.Context, namespace, pod, container string, c Command) (int, error)
+	// Attach has a client take part in a container that runs; c has no Args.
+	Attach(ctx context.Context, namespace, pod, container string, c Command) error
 	// Dial connects to a port of a Pod.
 	Dial(ctx context.Context, namespace, pod string, port int) (io.ReadWriteCloser, error)
 }
 
-// Command is what is to be run in a container, and its streams, of which any may
-// be nil.
+// Command is what is to be run in a container, and the streams of who asks, of which
+// any may be nil.
 type Command struct {
 	Args           []string
 	Stdin          io.Reader
@@ -78,9 +80,7 @@ func Handler(pods Pods) http.Handler {
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", h.logs)
 	for _, method := range []string{http.MethodGet, http.MethodPost} { // the API server passes on that of its client
 		mux.HandleFunc(method+" /exec/{namespace}/{pod}/{container}", h.exec)
-		mux.HandleFunc(method+" /attach/{namespace}/{pod}/{container}", func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, "a plane does not attach to containers: use kubectl logs -f, or kubectl exec", http.StatusNotImplemented)
-		})
+		mux.HandleFunc(method+" /attach/{namespace}/{pod}/{container}", h.attach)
 		mux.HandleFunc(method+" /portForward/{namespace}/{pod}", h.forward)
 	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
@@ -179,7 +179,17 @@ func (h *handler) exec(w http.ResponseWriter, req *http.Request) {
 	remotecommand.ServeExec(w, req, run, run.pod, "", req.PathValue("container"), req.URL.Query()["command"], options, idleTimeout, creationTimeout, remotecommand.SupportedStreamingProtocols)
 }
 
-// executor is what the library of streams runs commands by.
+func (h *handler) attach(w http.ResponseWriter, req *http.Request) {
+	options, err := remotecommand.NewOptions(req)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	run := &executor{h.pods, req.PathValue("namespace"), req.PathValue("pod")}
+	remotecommand.ServeAttach(w, req, run, run.pod, "", req.PathValue("container"), options, idleTimeout, creationTimeout, remotecommand.SupportedStreamingProtocols)
+}
+
+// executor is what the library of streams runs commands by, and attaches clients.
 type executor struct {
 	pods           Pods
 	namespace, pod string
@@ -187,7 +197,28 @@ type executor struct {
 
 // ExecInContainer implements remotecommand.Executor.
 func (e *executor) ExecInContainer(ctx context.Context, _, _, container string, args []string, in io.Reader, out, errs io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize, _ time.Duration) error {
-	c := Command{Args: args, Stdin: in, TTY: tty}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c := command(ctx, in, out, errs, tty, resize)
+	c.Args = args
+	code, err := e.pods.Exec(ctx, e.namespace, e.pod, container, c)
+	if err == nil && code != 0 {
+		err = exited(code)
+	}
+	return err
+}
+
+// AttachContainer implements remotecommand.Attacher.
+func (e *executor) AttachContainer(ctx context.Context, _, _, container string, in io.Reader, out, errs io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return e.pods.Attach(ctx, e.namespace, e.pod, container, command(ctx, in, out, errs, tty, resize))
+}
+
+// command has the streams of a request, without those that were not asked for. Sizes
+// are passed on until ctx ends.
+func command(ctx context.Context, in io.Reader, out, errs io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize) Command {
+	c := Command{Stdin: in, TTY: tty}
 	if out != nil {
 		c.Stdout = out
 	}
@@ -195,15 +226,9 @@ func (e *executor) ExecInContainer(ctx context.Context, _, _, container string, 
 		c.Stderr = errs
 	}
 	if resize != nil {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
 		c.Resize = sizes(ctx, resize)
 	}
-	code, err := e.pods.Exec(ctx, e.namespace, e.pod, container, c)
-	if err == nil && code != 0 {
-		err = exited(code)
-	}
-	return err
+	return c
 }
 
 // sizes passes on the sizes of a terminal, until ctx ends.
@@ -250,7 +275,7 @@ func (h *handler) forward(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	f := &forwarder{h.pods, req.PathValue("namespace")}
+	f := &forwarder{h.pods, req.PathValue("namespace"), req.Context()}
 	portforward.ServePortForward(w, req, f, req.PathValue("pod"), "", options, idleTimeout, creationTimeout, portforward.SupportedProtocols)
 }
 
@@ -258,14 +283,17 @@ func (h *handler) forward(w http.ResponseWriter, req *http.Request) {
 type forwarder struct {
 	pods      Pods
 	namespace string
+	asking    context.Context // which ends with the client; the library gives none
 }
 
 // PortForward implements portforward.PortForwarder.
-func (f *forwarder) PortForward(ctx context.Context, pod, _ string, port int32, stream io.ReadWriteCloser) error {
-	conn, err := f.pods.Dial(ctx, f.namespace, pod, int(port))
+func (f *forwarder) PortForward(_ context.Context, pod, _ string, port int32, stream io.ReadWriteCloser) error {
+	conn, err := f.pods.Dial(f.asking, f.namespace, pod, int(port))
 	if err != nil {
 		return fmt.Errorf("forward port %d of Pod %s/%s: %w", port, f.namespace, pod, err)
 	}
+	// A Pod may keep a connection for ever whose client is gone.
+	defer context.AfterFunc(f.asking, func() { _ = conn.Close() })()
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)

@@ -62,6 +62,15 @@ func (p pods) Exec(_ context.Context, namespace, pod, container string, c Comman
 	return 0, nil
 }
 
+func (p pods) Attach(_ context.Context, namespace, pod, container string, c Command) error {
+	if container == "gone" {
+		return errors.New("it does not run")
+	}
+	_, _ = fmt.Fprintf(c.Stdout, "%s/%s/%s tty=%v ", namespace, pod, container, c.TTY)
+	_, err := io.Copy(c.Stdout, c.Stdin)
+	return err
+}
+
 func (p pods) Dial(_ context.Context, _, _ string, port int) (io.ReadWriteCloser, error) {
 	if port != 80 {
 		return nil, errors.New("refused")
@@ -167,6 +176,30 @@ func TestCommandsAreRun(t *testing.T) {
 	}
 }
 
+func TestClientsAreAttached(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	attach := func(container string) (string, error) {
+		u, err := url.Parse(s.URL + "/attach/ns/p/" + container + "?input=1&output=1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := remotecommand.NewSPDYExecutor(&rest.Config{Host: s.URL}, http.MethodPost, u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		err = run.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: strings.NewReader("hello"), Stdout: &out})
+		return out.String(), err
+	}
+	if out, err := attach("a"); err != nil || out != "ns/p/a tty=false hello" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if _, err := attach("gone"); err == nil || !strings.Contains(err.Error(), "it does not run") {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
 func TestPortsAreForwarded(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -213,7 +246,7 @@ func TestPortsAreForwarded(t *testing.T) {
 func TestWhatIsNotHadIsSaid(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	for path, want := range map[string]int{"/attach/ns/p/a": http.StatusNotImplemented, "/exec/ns/p/a?command=x": http.StatusBadRequest, "/pods": http.StatusNotFound, "/healthz": http.StatusOK} {
+	for path, want := range map[string]int{"/attach/ns/p/a": http.StatusBadRequest, "/exec/ns/p/a?command=x": http.StatusBadRequest, "/pods": http.StatusNotFound, "/healthz": http.StatusOK} {
 		answer, err := http.Get(s.URL + path)
 		if err != nil {
 			t.Fatal(err)

@@ -20,6 +20,7 @@ type output struct {
 	lost   int64
 	ended  bool // no more is written
 	closed bool // nobody reads
+	others map[*output]struct{}
 }
 
 func newOutput(max int) *output {
@@ -32,6 +33,9 @@ func newOutput(max int) *output {
 func (o *output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	for other := range o.others {
+		_, _ = other.Write(b) // as this one
+	}
 	if o.closed {
 		return len(b), nil
 	}
@@ -54,7 +58,32 @@ func (o *output) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ended = true
+	for other := range o.others {
+		other.end()
+	}
 	o.more.Broadcast()
+}
+
+// also returns what is written from now on, for another reader, who leaves when
+// no more is wanted, and can still read what was written until then.
+func (o *output) also() (other *output, leave func()) {
+	other = newOutput(o.max)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended {
+		other.end()
+		return other, func() {}
+	}
+	if o.others == nil {
+		o.others = map[*output]struct{}{}
+	}
+	o.others[other] = struct{}{}
+	return other, func() {
+		o.mu.Lock()
+		delete(o.others, other)
+		o.mu.Unlock()
+		other.end()
+	}
 }
 
 // Read waits for what is written next; io.EOF when there will be none.

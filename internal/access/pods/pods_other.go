@@ -81,6 +81,9 @@ func (*Process) Done() <-chan struct{} { return nil }
 // Wait is never asked.
 func (*Process) Wait() Exit { return Exit{} }
 
+// Attach fails.
+func (*Process) Attach(context.Context, Streams) error { return errLinux }
+
 // Signal fails.
 func (*Process) Signal(syscall.Signal) error { return errLinux }
 

@@ -24,7 +24,8 @@ type Process struct {
 	stdout    *output
 	stderr    *output
 	stdin     io.WriteCloser
-	terminal  *os.File // the plane's side; nil without
+	input     chan []byte // what clients say; nil is the end of it
+	terminal  *os.File    // the plane's side; nil without
 	drained   sync.WaitGroup
 	done      chan struct{}
 

@@ -234,6 +234,10 @@ func (s *Sandbox) follow(p *Process, st *streams, ended <-chan holder.Event) {
 	if st.stdin != nil {
 		p.stdin = st.stdin
 	}
+	if p.container.Stdin {
+		p.input = make(chan []byte)
+		s.work.Go(p.listen)
+	}
 	keep := func(o *output, from *os.File) {
 		if from == nil {
 			o.end()

@@ -101,6 +101,9 @@ type Container struct {
 	// TTY gives it a terminal, and all its output is in Stdout. Stdin keeps its
 	// standard input open; without, it is at its end.
 	TTY, Stdin bool
+	// StdinOnce ends its standard input with that of the first who is attached to it
+	// and has one. Otherwise it stays open for the next.
+	StdinOnce bool
 }
 
 // Mount is a folder or file that a container sees.

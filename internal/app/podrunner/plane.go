@@ -235,12 +235,33 @@ func (p *Plane) kubelet(node *runner.Node, api APIServer) (func(context.Context)
 		return &c, err
 	}, trusted, api.Client)
 	handler := kubelet.Handler(Kubelet{node})
-	return func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) {
 		near, far := net.Pipe()
-		server := &http.Server{Handler: handler, ReadHeaderTimeout: dialTimeout}
-		go func() { _ = server.Serve(oneconn.Listen(tls.Server(far, config))) }() // it ends with its connection
+		connected, gone := context.WithCancel(context.WithoutCancel(ctx))
+		server := &http.Server{Handler: handler, ReadHeaderTimeout: dialTimeout, BaseContext: func(net.Listener) context.Context { return connected }}
+		go func() {
+			defer gone()
+			_ = server.Serve(oneconn.Listen(tls.Server(&ending{far, gone}, config))) // it ends with its connection
+		}()
 		return near, nil
 	}, nil
+}
+
+// ending tells that the other end of a connection is closed. A server that has handed
+// one over to streams does not look for that any more, and what it does for the other
+// end would go on.
+type ending struct {
+	net.Conn
+	closed func()
+}
+
+// Read implements net.Conn.
+func (e *ending) Read(b []byte) (int, error) {
+	n, err := e.Conn.Read(b)
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		e.closed()
+	}
+	return n, err
 }
 
 // tokens are those of ServiceAccounts, for Pods.

@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"syscall"
-	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 
@@ -45,7 +44,7 @@ func (r running) Run(ctx context.Context, c runner.Container) (runner.Process, e
 	described := pods.Container{
 		Name: c.Name, Root: c.Root, Args: c.Args, Env: c.Env, Dir: c.Dir,
 		User: c.User.UID, Group: c.User.GID, Groups: c.User.Groups, ReadOnlyRoot: c.ReadOnlyRoot,
-		Memory: c.Limits.Memory, MilliCPU: c.Limits.MilliCPU, TTY: c.TTY, Stdin: c.Stdin,
+		Memory: c.Limits.Memory, MilliCPU: c.Limits.MilliCPU, TTY: c.TTY, Stdin: c.Stdin, StdinOnce: c.StdinOnce,
 	}
 	for _, m := range c.Mounts {
 		described.Mounts = append(described.Mounts, pods.Mount{
@@ -61,24 +60,41 @@ func (r running) Run(ctx context.Context, c runner.Container) (runner.Process, e
 
 // Exec implements runner.Running.
 func (r running) Exec(ctx context.Context, container string, args []string, s runner.Streams) (int, error) {
-	streams := pods.Streams{Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, TTY: s.TTY}
-	if s.Resize != nil {
-		sized := make(chan pods.Size)
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		go func() {
-			defer close(sized)
-			for size := range s.Resize { // its sender ends it with the command
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return r.Sandbox.Exec(ctx, container, args, streams(ctx, s))
+}
+
+// streams are those of a client, whose sizes are passed on until ctx ends.
+func streams(ctx context.Context, s runner.Streams) pods.Streams {
+	return pods.Streams{Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, TTY: s.TTY, Resize: sizes[pods.Size](ctx, s.Resize)}
+}
+
+// sizes are those of a terminal as another package calls them; nil if from is.
+func sizes[T, F ~struct{ Rows, Columns uint16 }](ctx context.Context, from <-chan F) <-chan T {
+	if from == nil {
+		return nil
+	}
+	to := make(chan T)
+	go func() {
+		defer close(to)
+		for {
+			select {
+			case size, ok := <-from:
+				if !ok {
+					return
+				}
 				select {
-				case sized <- pods.Size(size):
+				case to <- T(size):
 				case <-ctx.Done():
 					return
 				}
+			case <-ctx.Done():
+				return
 			}
-		}()
-		streams.Resize = sized
-	}
-	return r.Sandbox.Exec(ctx, container, args, streams)
+		}
+	}()
+	return to
 }
 
 type process struct{ *pods.Process }
@@ -88,6 +104,13 @@ func (p process) Stdout() io.Reader { return p.Process.Stdout() }
 
 // Stderr implements runner.Process.
 func (p process) Stderr() io.Reader { return p.Process.Stderr() }
+
+// Attach implements runner.Process.
+func (p process) Attach(ctx context.Context, s runner.Streams) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return p.Process.Attach(ctx, streams(ctx, s))
+}
 
 // Signal implements runner.Process.
 func (p process) Signal(s os.Signal) error {
@@ -171,21 +194,21 @@ func (k Kubelet) Log(namespace, pod, container string, previous bool) (*podlogs.
 
 // Exec implements kubelet.Pods.
 func (k Kubelet) Exec(ctx context.Context, namespace, pod, container string, c kubelet.Command) (int, error) {
-	s := runner.Streams{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, TTY: c.TTY}
-	if c.Resize != nil {
-		sizes := make(chan runner.Size)
-		go func() {
-			defer close(sizes)
-			for size := range c.Resize { // the kubelet ends it with the command
-				select {
-				case sizes <- runner.Size(size):
-				case <-time.After(time.Second): // nobody takes it any more
-				}
-			}
-		}()
-		s.Resize = sizes
-	}
-	return k.Node.Exec(ctx, namespace, pod, container, c.Args, s)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return k.Node.Exec(ctx, namespace, pod, container, c.Args, asked(ctx, c))
+}
+
+// Attach implements kubelet.Pods.
+func (k Kubelet) Attach(ctx context.Context, namespace, pod, container string, c kubelet.Command) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return k.Node.Attach(ctx, namespace, pod, container, asked(ctx, c))
+}
+
+// asked are the streams of a request, whose sizes are passed on until ctx ends.
+func asked(ctx context.Context, c kubelet.Command) runner.Streams {
+	return runner.Streams{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, TTY: c.TTY, Resize: sizes[runner.Size](ctx, c.Resize)}
 }
 
 // Dial implements kubelet.Pods.

@@ -114,7 +114,7 @@ func (l *life) describe(ctx context.Context, c podspec.Container, image Image, r
 	if err != nil {
 		return Container{}, err
 	}
-	d := Container{Name: c.Name, Root: root, Dir: podspec.Dir(c.Container, image.Image), Limits: podspec.LimitsOf(c.Container), TTY: c.TTY, Stdin: c.Stdin}
+	d := Container{Name: c.Name, Root: root, Dir: podspec.Dir(c.Container, image.Image), Limits: podspec.LimitsOf(c.Container), TTY: c.TTY, Stdin: c.Stdin, StdinOnce: c.StdinOnce}
 	if d.Env, err = podspec.Env(pod, c, image.Image, facts); err != nil {
 		return Container{}, err
 	}

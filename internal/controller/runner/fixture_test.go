@@ -49,6 +49,10 @@ type process struct {
 func (p *process) Stdout() io.Reader { return p.stdout }
 func (p *process) Stderr() io.Reader { return strings.NewReader("") }
 func (p *process) Wait() Exit        { return <-p.ended }
+func (p *process) Attach(_ context.Context, s Streams) error {
+	_, err := io.WriteString(s.Stdout, "attached to "+p.container.Name)
+	return err
+}
 func (p *process) Signal(s os.Signal) error {
 	if s == syscall.SIGTERM && p.ignoresTerm {
 		return nil

@@ -59,6 +59,29 @@ func (n *Node) Exec(ctx context.Context, namespace, pod, container string, args 
 	return sandbox.Exec(ctx, container, args, s)
 }
 
+// Attach has a client take part in a container that runs.
+func (n *Node) Attach(ctx context.Context, namespace, pod, container string, s Streams) error {
+	l, err := n.find(namespace, pod)
+	if err != nil {
+		return err
+	}
+	process := l.process(container)
+	if process == nil {
+		return fmt.Errorf("container %q of Pod %s does not run", container, l.key)
+	}
+	return process.Attach(ctx, s)
+}
+
+// process is that of a container, nil if it does not run.
+func (l *life) process(container string) Process {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.containers[container]; r != nil {
+		return r.process
+	}
+	return nil
+}
+
 // DialNamed connects to a port of a Pod.
 func (n *Node) DialNamed(ctx context.Context, namespace, pod string, port int) (net.Conn, error) {
 	l, err := n.find(namespace, pod)

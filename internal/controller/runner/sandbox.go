@@ -54,6 +54,8 @@ type Container struct {
 	Mounts       []Mount
 	Limits       podspec.Limits
 	TTY, Stdin   bool
+	// StdinOnce ends its input with that of the first client that is attached.
+	StdinOnce bool
 }
 
 // Mount is a volume in a container: a folder of the host, or one in memory of at
@@ -69,6 +71,8 @@ type Process interface {
 	// Stdout and Stderr end with it.
 	Stdout() io.Reader
 	Stderr() io.Reader
+	// Attach has a client take part in it, until it ends or the client has said all.
+	Attach(ctx context.Context, s Streams) error
 	Signal(os.Signal) error
 	// Wait returns when it has ended.
 	Wait() Exit

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// errDetached is why Attach returns before the container ends.
+var errDetached = errors.New("its client has said all")
+
+// Attach has a client take part in a container: it is told what the container writes
+// from now on, and what it says is the container's input, if that has one. It returns
+// when the container has ended and all it wrote is passed on; when the client's input
+// ends, unless the container's ends with it; or with ctx. A client that is slow to read
+// stops nobody, but loses what is oldest. Whether there is a terminal is the
+// container's to say.
+func (p *Process) Attach(ctx context.Context, streams Streams) error {
+	select {
+	case <-p.done:
+		return fmt.Errorf("attach to container %s: %w", p.container.Name, os.ErrProcessDone)
+	default:
+	}
+	ctx, detach := context.WithCancelCause(ctx)
+	defer detach(nil)
+	var out sync.WaitGroup
+	for from, to := range map[*output]io.Writer{p.stdout: streams.Stdout, p.stderr: streams.Stderr} {
+		if to == nil {
+			continue
+		}
+		heard, leave := from.also()
+		defer leave()
+		context.AfterFunc(ctx, leave)
+		out.Go(func() {
+			if _, err := io.Copy(to, heard); err != nil {
+				detach(err) // nobody is there any more
+			}
+		})
+	}
+	if p.input != nil && streams.Stdin != nil {
+		go p.hear(ctx, streams.Stdin, detach) // it may hang in a read, which is the caller's
+	}
+	if streams.Resize != nil && p.terminal != nil {
+		go p.follow(ctx, streams.Resize)
+	}
+	passed := make(chan struct{})
+	go func() {
+		out.Wait()
+		close(passed)
+	}()
+	select {
+	case <-p.done:
+		select {
+		case <-passed:
+		case <-ctx.Done():
+		}
+	case <-ctx.Done():
+	}
+	switch err := context.Cause(ctx); {
+	case err == nil:
+		return nil
+	case errors.Is(err, errDetached):
+		linger(passed)
+		return nil
+	default:
+		return fmt.Errorf("attach to container %s: %w", p.container.Name, err)
+	}
+}
+
+// linger waits for what was written already, which a client may not take.
+func linger(passed <-chan struct{}) {
+	timer := time.NewTimer(lingering)
+	defer timer.Stop()
+	select {
+	case <-passed:
+	case <-timer.C:
+	}
+}
+
+// hear passes on what a client says.
+func (p *Process) hear(ctx context.Context, from io.Reader, detach context.CancelCauseFunc) {
+	say := func(b []byte) bool {
+		select {
+		case p.input <- b:
+			return true
+		case <-p.done:
+		case <-ctx.Done():
+		}
+		return false
+	}
+	for {
+		b := make([]byte, 4<<10)
+		n, err := from.Read(b)
+		if n > 0 && !say(b[:n]) {
+			return
+		}
+		if err == nil {
+			continue
+		}
+		if !p.container.StdinOnce {
+			detach(errDetached)
+			return
+		}
+		say(nil)
+		return
+	}
+}
+
+// listen gives a container its input, in the order in which clients say it.
+func (p *Process) listen() {
+	for ended := false; ; {
+		select {
+		case b := <-p.input:
+			switch {
+			case ended:
+			case b != nil:
+				_, _ = p.stdin.Write(b) // it may not read it
+			case p.terminal != nil:
+				ended = true
+				_, _ = p.stdin.Write([]byte{endOfText}) // as above
+			default:
+				ended = true
+				_ = p.stdin.Close() // as above
+			}
+		case <-p.done:
+			return
+		}
+	}
+}
+
+// follow tells the sizes of a client's terminal.
+func (p *Process) follow(ctx context.Context, sizes <-chan Size) {
+	for {
+		select {
+		case size, ok := <-sizes:
+			if !ok {
+				return
+			}
+			_ = p.Resize(size) // it keeps the old one
+		case <-p.done:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
