@@ -208,6 +208,10 @@ func (c *completed) configure(ctx context.Context, in apiServerInput) (config ap
 	if c.Conversion != nil {
 		versions.Convert(cfg.ApiExtensions, c.Conversion)
 	}
+	if c.Workloads {
+		core := cfg.KubeAPIs.ControlPlane.Generic
+		core.AdmissionControl = admission.NewChainHandler(core.AdmissionControl, noEphemeral{})
+	}
 	for _, generic := range []*genericapiserver.Config{&cfg.Aggregator.GenericConfig.Config, cfg.KubeAPIs.ControlPlane.Generic, &cfg.ApiExtensions.GenericConfig.Config} {
 		generic.AdmissionControl = admission.NewChainHandler(generic.AdmissionControl, gate{}) // the last one
 	}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mgmtplane
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// noEphemeral refuses containers that are added to a Pod that runs, as kubectl debug
+// does: a plane that runs Pods itself would never start them, and kubectl would wait.
+type noEphemeral struct{}
+
+// Handles implements admission.Interface.
+func (noEphemeral) Handles(o admission.Operation) bool { return o == admission.Update }
+
+// Validate implements admission.ValidationInterface.
+func (noEphemeral) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().Group != "" || a.GetResource().Resource != "pods" || a.GetSubresource() != "ephemeralcontainers" {
+		return nil
+	}
+	return admission.NewForbidden(a, errors.New("spec.ephemeralContainers: a plane has no ephemeral containers: use kubectl exec, or kubectl debug with --copy-to and --share-processes=false"))
+}
