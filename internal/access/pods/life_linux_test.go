@@ -220,6 +220,13 @@ func TestStopAsksAndThenEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	special := container(t, "term")
+	special.Name, special.StopSignal = "e", unix.SIGUSR1
+	other, err := s.Run(t.Context(), special)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, other.Stdout(), "ready\n")
 	b, err := s.Run(t.Context(), stubborn)
 	if err != nil {
 		t.Fatal(err)
@@ -231,6 +238,9 @@ func TestStopAsksAndThenEnds(t *testing.T) {
 	}
 	if e := a.Wait(); e.Code != 0 || e.Message != "" {
 		t.Errorf("what listens: got %+v", e)
+	}
+	if e := other.Wait(); e.Code != 0 || all(t, other.Stdout()) != "asked by another signal\n" {
+		t.Errorf("what has a signal of its own: got %+v", e)
 	}
 	if e := b.Wait(); e.Signal != int(unix.SIGKILL) {
 		t.Errorf("what does not: got %+v", e)

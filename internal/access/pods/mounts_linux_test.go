@@ -57,6 +57,8 @@ func TestMountsAreInPlace(t *testing.T) {
 		starts   string // why it does not begin
 	}{
 		"a folder":                            {mounts: []Mount{{Source: dir, Target: "/v"}}, args: []string{"cat", "/v/sub/f"}, want: "of sub"},
+		"a file in /dev":                      {mounts: []Mount{{Source: filepath.Join(dir, "sub/f"), Target: "/dev/termination-log"}}, args: []string{"cat", "/dev/termination-log"}, want: "of sub"},
+		"a file in /dev of a read-only root":  {mounts: []Mount{{Source: filepath.Join(dir, "sub/f"), Target: "/dev/a/b"}}, readOnly: true, args: []string{"cat", "/dev/a/b"}, want: "of sub"},
 		"a file":                              {mounts: []Mount{{Source: filepath.Join(dir, "sub/f"), Target: "/a/b"}}, args: []string{"cat", "/a/b"}, want: "of sub"},
 		"what is below a folder":              {mounts: []Mount{{Source: dir, SubPath: "sub", Target: "/v"}}, args: []string{"cat", "/v/f"}, want: "of sub"},
 		"no link out of a folder":             {mounts: []Mount{{Source: dir, SubPath: "away", Target: "/v"}}, starts: "mount /v"},

@@ -183,14 +183,23 @@ func (s *Sandbox) resolveStream(c *Conn) {
 
 // Dial connects to a TCP port of the Pod, at its address.
 func (s *Sandbox) Dial(ctx context.Context, port int) (net.Conn, error) {
-	c, err := s.dial(ctx, port)
+	c, err := s.dial(ctx, s.spec.Address, port)
 	if err != nil {
 		return nil, fmt.Errorf("dial port %d of sandbox %s: %w", port, s.spec.Name, err)
 	}
 	return c, nil
 }
 
-func (s *Sandbox) dial(ctx context.Context, port int) (net.Conn, error) {
+// DialLoopback is Dial for what listens at the Pod's loopback.
+func (s *Sandbox) DialLoopback(ctx context.Context, port int) (net.Conn, error) {
+	c, err := s.dial(ctx, netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
+	if err != nil {
+		return nil, fmt.Errorf("dial port %d at the loopback of sandbox %s: %w", port, s.spec.Name, err)
+	}
+	return c, nil
+}
+
+func (s *Sandbox) dial(ctx context.Context, to netip.Addr, port int) (net.Conn, error) {
 	if port < 1 || port > 0xffff {
 		return nil, errors.New("want a port from 1 to 65535")
 	}
@@ -211,7 +220,7 @@ func (s *Sandbox) dial(ctx context.Context, port int) (net.Conn, error) {
 	err = raw.Write(func(fd uintptr) bool {
 		if !begun {
 			begun = true
-			failed = unix.Connect(int(fd), &unix.SockaddrInet4{Port: port, Addr: s.spec.Address.As4()})
+			failed = unix.Connect(int(fd), &unix.SockaddrInet4{Port: port, Addr: to.As4()})
 			return !errors.Is(failed, unix.EINPROGRESS)
 		}
 		code, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)

@@ -131,6 +131,28 @@ func TestPodsAreDialled(t *testing.T) {
 	}
 }
 
+func TestTheLoopbackOfAPodIsReached(t *testing.T) {
+	s := start(t, open(t, Options{}))
+	p, err := s.Run(t.Context(), container(t, "serve", "127.0.0.1:6060"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, p.Stdout(), "listening\n")
+	c, err := s.DialLoopback(soon(t), 6060)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Dial(soon(t), 6060); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("at its address: %v", err)
+	}
+	if _, err := s.DialLoopback(soon(t), 6061); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("another port: %v", err)
+	}
+}
+
 func TestPodsDoNotMeet(t *testing.T) {
 	h := open(t, Options{Network: &outside{}})
 	a := start(t, h)

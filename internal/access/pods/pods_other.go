@@ -63,6 +63,9 @@ func (*Sandbox) Exec(context.Context, string, []string, Streams) (int, error) { 
 // Dial fails.
 func (*Sandbox) Dial(context.Context, int) (net.Conn, error) { return nil, errLinux }
 
+// DialLoopback fails.
+func (*Sandbox) DialLoopback(context.Context, int) (net.Conn, error) { return nil, errLinux }
+
 // Stop has nothing to stop.
 func (*Sandbox) Stop(context.Context, time.Duration) error { return nil }
 

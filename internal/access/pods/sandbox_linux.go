@@ -309,8 +309,8 @@ func (s *Sandbox) await(ctx context.Context, id uint64, ch chan answer) (a answe
 	return a, nil
 }
 
-// Stop asks all containers to end by SIGTERM, ends what is left after grace or
-// with ctx, and undoes all that Start made. It may be called again.
+// Stop asks all containers to end by their signals, ends what is left after grace
+// or with ctx, and undoes all that Start made. It may be called again.
 func (s *Sandbox) Stop(ctx context.Context, grace time.Duration) error {
 	s.mu.Lock()
 	var all []*Process
@@ -369,7 +369,7 @@ func wait(ctx, gone context.Context, all []*Process, grace time.Duration) {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	for _, p := range all {
-		_ = p.Signal(unix.SIGTERM) // it may have ended
+		_ = p.Signal(cmp.Or(p.container.StopSignal, unix.SIGTERM)) // it may have ended
 	}
 	for _, p := range all {
 		select {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -101,6 +102,8 @@ type Container struct {
 	// TTY gives it a terminal, and all its output is in Stdout. Stdin keeps its
 	// standard input open; without, it is at its end.
 	TTY, Stdin bool
+	// StopSignal asks it to end; 0 is SIGTERM.
+	StopSignal syscall.Signal
 	// StdinOnce ends its standard input with that of the first who is attached to it
 	// and has one. Otherwise it stays open for the next.
 	StdinOnce bool
@@ -211,18 +214,32 @@ func (c Container) validate(rootless bool) error {
 	return nil
 }
 
-// kernels are folders of a container that are the sandbox's to make.
-var kernels = []string{"/proc", "/dev", "/sys"}
+// kernels are folders of a container that are the sandbox's to make, and devices what
+// is in the one that others may add to.
+var (
+	kernels = []string{"/proc", "/dev", "/sys"}
+	devices = []string{"fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"}
+)
+
+// ofKernel says that a path is none to mount at.
+func ofKernel(target string) bool {
+	if target == "/dev/shm" {
+		return false
+	}
+	if name, inside := strings.CutPrefix(target, "/dev/"); inside {
+		first, _, _ := strings.Cut(name, "/")
+		return slices.Contains(devices, first)
+	}
+	return slices.ContainsFunc(kernels, func(k string) bool { return target == k || strings.HasPrefix(target, k+"/") })
+}
 
 func (m Mount) validate() error {
 	target := path.Clean(m.Target)
 	switch {
 	case !path.IsAbs(m.Target) || target == "/" || strings.ContainsRune(m.Target, 0):
 		return fmt.Errorf("mount Target %q: want an absolute path below /", m.Target)
-	case slices.ContainsFunc(kernels, func(k string) bool {
-		return target == k || strings.HasPrefix(target, k+"/") && target != "/dev/shm"
-	}):
-		return fmt.Errorf("mount Target %q: /proc, /dev and /sys are made by the sandbox: mount it elsewhere", m.Target)
+	case ofKernel(target):
+		return fmt.Errorf("mount Target %q: /proc, /sys and the devices in /dev are made by the sandbox: mount it elsewhere", m.Target)
 	case m.Tmpfs && m.Limit < 0:
 		return fmt.Errorf("mount %s: Limit %d: want 0 or more", m.Target, m.Limit)
 	case !m.Tmpfs && !path.IsAbs(m.Source):

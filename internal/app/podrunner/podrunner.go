@@ -45,6 +45,7 @@ func (r running) Run(ctx context.Context, c runner.Container) (runner.Process, e
 		Name: c.Name, Root: c.Root, Args: c.Args, Env: c.Env, Dir: c.Dir,
 		User: c.User.UID, Group: c.User.GID, Groups: c.User.Groups, ReadOnlyRoot: c.ReadOnlyRoot,
 		Memory: c.Limits.Memory, MilliCPU: c.Limits.MilliCPU, TTY: c.TTY, Stdin: c.Stdin, StdinOnce: c.StdinOnce,
+		StopSignal: syscall.Signal(c.StopSignal),
 	}
 	for _, m := range c.Mounts {
 		described.Mounts = append(described.Mounts, pods.Mount{

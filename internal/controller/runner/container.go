@@ -167,13 +167,13 @@ func (l *life) watch(ctx context.Context, c podspec.Container, p *prepared, up f
 	besides.Wait()
 	exit := &podstatus.Exit{
 		Code: end.Code, Signal: end.Signal, OOMKilled: end.OOMKilled, Started: p.started, Finished: l.node.Clock.Now(), ID: p.id,
-		Message: l.lastMessage(c, p, end),
+		Message: l.lastMessage(p, end),
 	}
 	_ = p.log.End() // what it wrote is in the file
 	l.change(c.Name, func(r *run) {
 		r.process, r.Started, r.ID = nil, time.Time{}, ""
 		r.Up, r.Ready = false, false
-		r.Before, r.Ended = r.Ended, exit
+		r.Before, r.Ended, r.endedRun = r.Ended, exit, r.Restarts
 	})
 	return exit
 }
@@ -199,7 +199,7 @@ func (l *life) kill(ctx context.Context, c podspec.Container, p *prepared, grace
 		cancel()
 		grace = max(grace-l.node.Clock.Since(began), min(grace, afterHook))
 	}
-	_ = p.process.Signal(syscall.SIGTERM) // it may have ended
+	_ = p.process.Signal(syscall.Signal(p.container.StopSignal)) // it may have ended
 	timer := l.node.Clock.NewTimer(grace)
 	defer timer.Stop()
 	select {

@@ -114,7 +114,7 @@ func (l *life) describe(ctx context.Context, c podspec.Container, image Image, r
 	if err != nil {
 		return Container{}, err
 	}
-	d := Container{Name: c.Name, Root: root, Dir: podspec.Dir(c.Container, image.Image), Limits: podspec.LimitsOf(c.Container), TTY: c.TTY, Stdin: c.Stdin, StdinOnce: c.StdinOnce}
+	d := Container{Name: c.Name, Root: root, Dir: podspec.Dir(c.Container, image.Image), Limits: podspec.LimitsOf(c.Container), TTY: c.TTY, Stdin: c.Stdin, StdinOnce: c.StdinOnce, StopSignal: podspec.StopSignal(c.Container, image.Image)}
 	if d.Env, err = podspec.Env(pod, c, image.Image, facts); err != nil {
 		return Container{}, err
 	}
@@ -230,16 +230,20 @@ func accountsOf(dir string) (a podspec.Accounts, err error) {
 // maxMessage is how much of a last message is told, as elsewhere.
 const maxMessage = 4 << 10
 
+// messages is where the files of last messages lie among the volumes of a Pod, which
+// have no such name.
+const messages = "..messages"
+
 // messageFile gives a container the file for its last message, unless that is to
 // lie where the kernel's own files do.
 func (l *life) messageFile(c podspec.Container, d *Container) (string, error) {
 	target := path.Clean("/" + c.TerminationMessagePath)
-	for _, kernel := range []string{"/dev", "/proc", "/sys"} {
-		if target == "/" || target == kernel || strings.HasPrefix(target, kernel+"/") {
+	for _, kernel := range []string{"/proc", "/sys"} {
+		if target == "/" || target == "/dev" || target == kernel || strings.HasPrefix(target, kernel+"/") {
 			return "", nil
 		}
 	}
-	name := filepath.Join(l.node.Volumes.Path(l.name, "..messages"), c.Name)
+	name := filepath.Join(l.node.Volumes.Path(l.name, messages), c.Name)
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return "", fmt.Errorf("make the file of the last message: %w", err)
 	}
@@ -251,8 +255,9 @@ func (l *life) messageFile(c podspec.Container, d *Container) (string, error) {
 }
 
 // lastMessage is why a container ended: what it wrote to its file, what the sandbox
-// says, or its last lines where it ended badly and asks for them.
-func (l *life) lastMessage(c podspec.Container, p *prepared, end Exit) string {
+// says, or its last lines where it ended badly. Elsewhere it has to ask for those, and
+// whoever looks for the reason finds none.
+func (l *life) lastMessage(p *prepared, end Exit) string {
 	if p.message != "" {
 		if f, err := os.Open(p.message); err == nil {
 			b, _ := io.ReadAll(io.LimitReader(f, maxMessage)) // what can be read is told
@@ -265,7 +270,7 @@ func (l *life) lastMessage(c podspec.Container, p *prepared, end Exit) string {
 	if end.Message != "" {
 		return end.Message
 	}
-	if end.Code != 0 && (c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError || p.message == "") {
+	if end.Code != 0 {
 		return p.log.Last()
 	}
 	return ""

@@ -18,6 +18,9 @@ const (
 	measureEvery = 10 * time.Second
 	// evictionGrace is how long a Pod that takes more than it may has to end.
 	evictionGrace = time.Second
+	// maxMessages is how much the files of last messages may hold together, of which 4
+	// KiB each are read: every container can write to one.
+	maxMessages = 1 << 20
 )
 
 // fail has the Pod end for good, whatever its restart policy says.
@@ -52,18 +55,22 @@ func (l *life) expire() time.Duration {
 
 // keepLimits ends the Pod when one of its volumes holds more than it may.
 func (l *life) keepLimits(ctx context.Context) {
-	var limited []podspec.Volume
+	limited := []podspec.Volume{{Name: messages, Limit: maxMessages}}
 	for _, v := range podspec.VolumesOf(l.current()) {
 		if v.Empty && v.Limit > 0 {
 			limited = append(limited, v)
 		}
 	}
-	for len(limited) > 0 && l.pause(ctx, measureEvery, nil) {
+	for l.pause(ctx, measureEvery, nil) {
 		for _, v := range limited {
 			size, err := l.node.Volumes.Size(l.name, v.Name)
 			if err != nil {
 				l.event(corev1.EventTypeWarning, "FailedMount", "Measuring", "%v", err)
 				continue
+			}
+			if size > v.Limit && v.Name == messages {
+				l.fail(evictionGrace, "Evicted", fmt.Sprintf("The files at terminationMessagePath of its containers hold more than %d bytes: write %d there at most", maxMessages, maxMessage))
+				return
 			}
 			if size > v.Limit {
 				l.fail(evictionGrace, "Evicted", fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit of %d bytes: raise its sizeLimit, or have it hold less", v.Name, v.Limit))

@@ -108,6 +108,10 @@ func (s *sandboxes) Exec(_ context.Context, _ string, args []string, _ Streams) 
 	return s.codes[args[0]], nil
 }
 
+func (s *sandboxes) DialLoopback(ctx context.Context, port int) (net.Conn, error) {
+	return s.Dial(ctx, port)
+}
+
 func (s *sandboxes) Dial(context.Context, int) (net.Conn, error) {
 	select {
 	case c := <-s.dialled:

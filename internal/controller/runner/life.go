@@ -49,8 +49,9 @@ type life struct {
 // run is what is known of a container.
 type run struct {
 	podstatus.Container
-	process Process
-	spec    podspec.Container
+	process  Process
+	spec     podspec.Container
+	endedRun int32 // the number of the run that has Ended
 }
 
 // tokenOf is a token in a volume.
@@ -317,11 +318,19 @@ func (l *life) begin(ctx context.Context) error {
 }
 
 func (l *life) dial(ctx context.Context, port int) (net.Conn, error) {
-	l.mu.Lock()
-	s := l.sandbox
-	l.mu.Unlock()
-	if s == nil || l.stopping() {
-		return nil, fmt.Errorf("Pod %s has no sandbox that runs", l.key)
+	s, err := l.runs()
+	if err != nil {
+		return nil, err
 	}
 	return s.Dial(ctx, port)
+}
+
+// runs is its sandbox, if that is there and is not to end.
+func (l *life) runs() (Running, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sandbox == nil || l.stopping() {
+		return nil, fmt.Errorf("Pod %s has no sandbox that runs", l.key)
+	}
+	return l.sandbox, nil
 }

@@ -3,6 +3,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/internal/access/podlogs"
+	"github.com/capstan-dev/capstan/internal/pure/podstatus"
 )
 
 // Log is that of the present run of a container, or of the one before it.
@@ -20,27 +22,30 @@ func (n *Node) Log(namespace, pod, container string, previous bool) (*podlogs.Lo
 	}
 	l.mu.Lock()
 	r := l.containers[container]
-	restarts := 0
-	if r != nil {
-		restarts = int(r.Restarts)
-	}
-	l.mu.Unlock()
 	if r == nil {
+		l.mu.Unlock()
 		return nil, fmt.Errorf("Pod %s has no container %q", l.key, container)
 	}
-	if !previous {
-		// One that waits to be started again shows what the run before has said.
-		for _, run := range []int{restarts, restarts - 1} {
-			if log := n.Logs.Find(l.name, container, run); log != nil {
-				return log, nil
-			}
+	restarts, waits := int(r.Restarts), cmp.Or(r.Waiting, podstatus.Creating)
+	before := restarts - 1
+	if r.process == nil && !r.Over && r.Ended != nil {
+		before = int(r.endedRun) // it waits to be started again
+	}
+	l.mu.Unlock()
+	// The words are a kubelet's, which people and programs know.
+	if previous {
+		if log := n.Logs.Find(l.name, container, before); log != nil {
+			return log, nil
 		}
-		return nil, fmt.Errorf("container %q of Pod %s has not started yet", container, l.key)
+		return nil, fmt.Errorf("previous terminated container %q in pod %q not found", container, pod)
 	}
-	if log := n.Logs.Find(l.name, container, restarts-1); log != nil {
-		return log, nil
+	// One that waits to be started again shows what the run before has said.
+	for _, run := range []int{restarts, restarts - 1} {
+		if log := n.Logs.Find(l.name, container, run); log != nil {
+			return log, nil
+		}
 	}
-	return nil, fmt.Errorf("previous terminated container %q in pod %q not found", container, pod)
+	return nil, fmt.Errorf("container %q in pod %q is waiting to start: %s", container, pod, waits)
 }
 
 // Exec runs a command in a container, and returns what that returned.
@@ -82,13 +87,21 @@ func (l *life) process(container string) Process {
 	return nil
 }
 
-// DialNamed connects to a port of a Pod.
+// DialNamed connects to a port of a Pod: at its loopback, as elsewhere, where many a
+// server listens that is for its operators alone; or else at its address.
 func (n *Node) DialNamed(ctx context.Context, namespace, pod string, port int) (net.Conn, error) {
 	l, err := n.find(namespace, pod)
 	if err != nil {
 		return nil, err
 	}
-	return l.dial(ctx, port)
+	s, err := l.runs()
+	if err != nil {
+		return nil, err
+	}
+	if conn, err := s.DialLoopback(ctx, port); err == nil {
+		return conn, nil
+	}
+	return s.Dial(ctx, port)
 }
 
 func (n *Node) find(namespace, pod string) (*life, error) {

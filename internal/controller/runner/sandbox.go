@@ -36,8 +36,10 @@ type Running interface {
 	Run(ctx context.Context, c Container) (Process, error)
 	// Exec runs a command beside a container, and returns what that returned.
 	Exec(ctx context.Context, container string, args []string, s Streams) (int, error)
-	// Dial connects to a TCP port of the Pod.
+	// Dial connects to a TCP port of the Pod, at its address, and DialLoopback at its
+	// loopback.
 	Dial(ctx context.Context, port int) (net.Conn, error)
+	DialLoopback(ctx context.Context, port int) (net.Conn, error)
 	// Stop ends all containers, those that are left after the grace period by
 	// force, and undoes the sandbox.
 	Stop(ctx context.Context, grace time.Duration) error
@@ -54,6 +56,8 @@ type Container struct {
 	Mounts       []Mount
 	Limits       podspec.Limits
 	TTY, Stdin   bool
+	// StopSignal is the number of the one that asks it to end.
+	StopSignal int
 	// StdinOnce ends its input with that of the first client that is attached.
 	StdinOnce bool
 }

@@ -40,10 +40,8 @@ var fates = map[reflect.Type]struct {
 		},
 	},
 	reflect.TypeFor[corev1.Container](): {
-		"name image command args workingDir ports envFrom env resources restartPolicy volumeMounts livenessProbe readinessProbe startupProbe lifecycle terminationMessagePath terminationMessagePolicy imagePullPolicy securityContext tty",
-		// A Pod is resized by another one in its place; stdin is there and ends at
-		// once, since nobody attaches to it.
-		"resizePolicy stdin stdinOnce",
+		"name image command args workingDir ports envFrom env resources restartPolicy volumeMounts livenessProbe readinessProbe startupProbe lifecycle terminationMessagePath terminationMessagePolicy imagePullPolicy securityContext stdin stdinOnce tty",
+		"resizePolicy", // a Pod is resized by another one in its place
 		map[string]string{
 			"restartPolicyRules": "containers: [{name: a, restartPolicyRules: [{action: Restart}]}]",
 			"volumeDevices":      "containers: [{name: a, volumeDevices: [{name: x}]}]",
@@ -82,8 +80,7 @@ var fates = map[reflect.Type]struct {
 		refused:  map[string]string{"host": "containers: [{name: a, lifecycle: {preStop: {httpGet: {host: x, port: 1}}}}]"},
 	},
 	reflect.TypeFor[corev1.Lifecycle](): {
-		honoured: "postStart preStop",
-		refused:  map[string]string{"stopSignal": "containers: [{name: a, lifecycle: {stopSignal: SIGUSR1}}]"},
+		honoured: "postStart preStop stopSignal",
 	},
 	reflect.TypeFor[corev1.LifecycleHandler](): {
 		honoured: "exec httpGet sleep",

@@ -130,7 +130,6 @@ func (c *checker) container(t Container) {
 	if l := t.Lifecycle; l != nil {
 		c.hook(t.Field+".lifecycle.postStart", t, l.PostStart)
 		c.hook(t.Field+".lifecycle.preStop", t, l.PreStop)
-		c.refuse(l.StopSignal != nil && *l.StopSignal != corev1.SIGTERM, t.Field+".lifecycle.stopSignal", "a plane ends containers by SIGTERM: leave it out, and use preStop")
 	}
 	c.security(t.Field+".securityContext", t.SecurityContext)
 }

@@ -136,9 +136,12 @@ var deeds = map[string]func(args []string) error{
 	},
 	"term": func([]string) error {
 		c := make(chan os.Signal, 1)
-		signal.Notify(c, syscall.SIGTERM)
+		signal.Notify(c, syscall.SIGTERM, syscall.SIGUSR1)
 		fmt.Println("ready")
-		<-c
+		if <-c == syscall.SIGUSR1 {
+			fmt.Println("asked by another signal")
+			return nil
+		}
 		fmt.Println("asked to end")
 		return nil
 	},

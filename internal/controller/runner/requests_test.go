@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runner
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/capstan-dev/capstan/internal/access/podlogs"
+)
+
+func TestLogsAreThoseOfTheRunThatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	says := func(previous bool) string {
+		l, err := w.r.Node.Log("ns", "p", "a", previous)
+		if err != nil {
+			return err.Error()
+		}
+		var b bytes.Buffer
+		if err := l.Read(t.Context(), podlogs.Options{}, &b); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	ends := func(run string) {
+		t.Helper()
+		p := w.sandboxes.latest("a")
+		if _, err := p.out.Write([]byte("run " + run + "\n")); err != nil {
+			t.Fatal(err)
+		}
+		p.end(Exit{Code: 1})
+	}
+	const none = `previous terminated container "a" in pod "p" not found`
+	w.add("spec: {restartPolicy: Always, containers: [{name: a, image: x}]}")
+	w.until("it to run", ready)
+	if got := says(true); got != none {
+		t.Errorf("before its first restart: %q", got)
+	}
+	ends("0")
+	w.until("the second run", func(*corev1.Pod) bool { return w.sandboxes.runs("a") == 2 })
+	if now, before := says(false), says(true); now != "" || before != "run 0\n" {
+		t.Errorf("in the second run: %q, before %q", now, before)
+	}
+	ends("1")
+	w.until("the back-off", func(p *corev1.Pod) bool {
+		s := p.Status.ContainerStatuses
+		return len(s) == 1 && s[0].State.Waiting != nil && s[0].State.Waiting.Reason == "CrashLoopBackOff"
+	})
+	// What has ended last is what its status tells of as its last state.
+	if now, before := says(false), says(true); now != "run 1\n" || before != "run 1\n" {
+		t.Errorf("while it waits: %q, before %q", now, before)
+	}
+}
+
+func TestAContainerThatHasNotBegunHasNoLog(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add("spec: {containers: [{name: a, image: gone}]}")
+	w.until("it to wait", func(p *corev1.Pod) bool {
+		s := p.Status.ContainerStatuses
+		return len(s) == 1 && s[0].State.Waiting != nil && strings.Contains(s[0].State.Waiting.Reason, "ImagePull")
+	})
+	for container, want := range map[string]string{
+		"a": `container "a" in pod "p" is waiting to start: ErrImagePull`,
+		"b": `Pod ns/p has no container "b"`,
+	} {
+		if _, err := w.r.Node.Log("ns", "p", container, false); err == nil || err.Error() != want {
+			t.Errorf("container %s: %v, want %q", container, err, want)
+		}
+	}
+}
+
+func TestClientsAreAttachedToWhatRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add("spec: {restartPolicy: Never, containers: [{name: a, image: x}]}")
+	w.until("it to run", ready)
+	var out bytes.Buffer
+	if err := w.r.Node.Attach(t.Context(), "ns", "p", "a", Streams{Stdout: &out}); err != nil || out.String() != "attached to a" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	w.sandboxes.latest("a").end(Exit{})
+	w.until("its end", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
+	for container, want := range map[string]string{"a": `container "a" of Pod ns/p does not run`, "b": `container "b" of Pod ns/p does not run`} {
+		if err := w.r.Node.Attach(t.Context(), "ns", "p", container, Streams{}); err == nil || err.Error() != want {
+			t.Errorf("container %s: %v, want %q", container, err, want)
+		}
+	}
+}
+
+func TestTheLastMessageIsThatOfItsFile(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		path, file, want string
+		code             int
+	}{
+		"in its file":               {"/dev/termination-log", "farewell", "farewell", 1},
+		"in its file of a good end": {"/dev/termination-log", "farewell", "farewell", 0},
+		"elsewhere":                 {"/tmp/last", "farewell", "farewell", 1},
+		"none, after a bad end":     {"/dev/termination-log", "", "the last line", 1},
+		"none, after a good end":    {"/dev/termination-log", "", "", 0},
+		"more than is told":         {"/dev/termination-log", strings.Repeat("x", 5<<10), strings.Repeat("x", 4<<10), 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.add("spec: {restartPolicy: Never, containers: [{name: a, image: x, terminationMessagePath: " + tc.path + "}]}")
+			w.until("it to run", ready)
+			p := w.sandboxes.latest("a")
+			mount := p.container.Mounts[len(p.container.Mounts)-1]
+			if mount.Target != tc.path || mount.Source != filepath.Join(w.dir, "volumes", "ns_p_u1", "..messages", "a") {
+				t.Errorf("its file is %+v", mount)
+			}
+			if err := os.WriteFile(mount.Source, []byte(tc.file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.out.Write([]byte("the last line\n")); err != nil {
+				t.Fatal(err)
+			}
+			p.end(Exit{Code: tc.code})
+			pod := w.until("its end", func(p *corev1.Pod) bool {
+				return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+			})
+			if got := pod.Status.ContainerStatuses[0].State.Terminated.Message; got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAPodThatWritesTooMuchOfAMessageIsEvicted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add("spec: {restartPolicy: Never, containers: [{name: a, image: x, terminationMessagePath: /dev/termination-log}]}")
+	w.until("it to run", ready)
+	if err := os.WriteFile(w.sandboxes.latest("a").container.Mounts[0].Source, make([]byte, 2<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pod := w.until("its end", func(p *corev1.Pod) bool {
+		w.clock.Step(measureEvery)
+		return p.Status.Phase == corev1.PodFailed
+	})
+	if pod.Status.Reason != "Evicted" || !strings.Contains(pod.Status.Message, "terminationMessagePath") {
+		t.Errorf("%s: %s", pod.Status.Reason, pod.Status.Message)
+	}
+}
