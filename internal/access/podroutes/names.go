@@ -3,6 +3,7 @@
 package podroutes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ const (
 	ttl = 5
 	// maxAnswers keeps an answer within what UDP carries without questions.
 	maxAnswers = 24
+	// maxAliases is how many names are asked for that others stand for.
+	maxAliases = 8
 )
 
 // Lookup asks for addresses of names that are not of the cluster.
@@ -50,17 +53,28 @@ func (r *Routes) Resolve(ctx context.Context, _ netip.Addr, query []byte) ([]byt
 		Header:    dnsmessage.Header{ID: header.ID, Response: true, RecursionDesired: header.RecursionDesired, RecursionAvailable: true},
 		Questions: []dnsmessage.Question{q},
 	}
-	found, err := r.answers(ctx, q)
-	switch {
-	case errors.Is(err, errNoName):
-		answer.RCode = dnsmessage.RCodeNameError
-	case err != nil:
-		answer.RCode = dnsmessage.RCodeServerFailure
-	}
-	for _, body := range found[:min(len(found), maxAnswers)] {
-		answer.Answers = append(answer.Answers, dnsmessage.Resource{
-			Header: dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: ttl}, Body: body,
-		})
+	for range maxAliases {
+		found, err := r.answers(ctx, q)
+		switch {
+		case errors.Is(err, errNoName):
+			answer.RCode = dnsmessage.RCodeNameError
+		case err != nil:
+			answer.RCode = dnsmessage.RCodeServerFailure
+		}
+		for _, body := range found[:min(len(found), maxAnswers)] {
+			answer.Answers = append(answer.Answers, dnsmessage.Resource{
+				Header: dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: ttl}, Body: body,
+			})
+		}
+		// Who asks expects that another name is followed: it does not ask again.
+		if len(found) != 1 || q.Type == dnsmessage.TypeCNAME {
+			break
+		}
+		alias, is := found[0].(*dnsmessage.CNAMEResource)
+		if !is {
+			break
+		}
+		q.Name = alias.CNAME
 	}
 	return answer.Pack()
 }
@@ -161,18 +175,23 @@ func (r *Routes) ofService(ctx context.Context, namespace, name string, below []
 		}
 		return []dnsmessage.ResourceBody{&dnsmessage.CNAMEResource{CNAME: target}}, nil
 	}
-	if len(below) == 2 && strings.HasPrefix(below[0], "_") && strings.HasPrefix(below[1], "_") {
+	ip, err := netip.ParseAddr(service.Spec.ClusterIP)
+	headless := err != nil
+	ofPort := len(below) == 2 && strings.HasPrefix(below[0], "_") && strings.HasPrefix(below[1], "_")
+	switch {
+	case ofPort && !headless:
 		return ports(service, below[0][1:], below[1][1:], kind)
-	}
-	if len(below) > 1 {
+	case len(below) > 1 && !ofPort:
 		return nil, errNoName
-	}
-	if ip, err := netip.ParseAddr(service.Spec.ClusterIP); err == nil && len(below) == 0 {
+	case len(below) == 0 && !headless:
 		return addresses(kind, ip), nil
 	}
 	all := &discoveryv1.EndpointSliceList{}
 	if err := r.Live.List(ctx, all, client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: name}); err != nil {
 		return nil, err
+	}
+	if ofPort {
+		return endpointPorts(all.Items, service, below[0][1:], below[1][1:], kind)
 	}
 	found := endpoints(all.Items, below, service.Spec.PublishNotReadyAddresses)
 	if len(found) == 0 {
@@ -203,13 +222,53 @@ func ports(service *corev1.Service, protocol, port string, kind dnsmessage.Type)
 	return nil, errNoName
 }
 
+// endpointPorts says where a port of a name is of each endpoint of a Service that has
+// no address.
+func endpointPorts(all []discoveryv1.EndpointSlice, service *corev1.Service, protocol, port string, kind dnsmessage.Type) (found []dnsmessage.ResourceBody, err error) {
+	known := false
+	for _, s := range all {
+		for _, p := range s.Ports {
+			if p.Name == nil || *p.Name != port || p.Port == nil || !strings.EqualFold(string(*cmp.Or(p.Protocol, new(corev1.ProtocolTCP))), protocol) {
+				continue
+			}
+			known = true
+			for _, e := range s.Endpoints {
+				if kind != dnsmessage.TypeSRV || !answers(e, service.Spec.PublishNotReadyAddresses) {
+					continue
+				}
+				target, err := dnsmessage.NewName(hostname(e) + "." + service.Name + "." + service.Namespace + ".svc." + podspec.Domain + ".")
+				if err != nil {
+					return nil, err
+				}
+				found = append(found, &dnsmessage.SRVResource{Weight: 100, Port: uint16(*p.Port), Target: target})
+			}
+		}
+	}
+	if !known {
+		return nil, errNoName
+	}
+	return found, nil
+}
+
+// answers says that an endpoint is told of.
+func answers(e discoveryv1.Endpoint, unready bool) bool {
+	return len(e.Addresses) > 0 && (unready || e.Conditions.Ready == nil || *e.Conditions.Ready)
+}
+
+// hostname is the name of an endpoint below its Service: that of its Pod, or its
+// address with dashes, as elsewhere.
+func hostname(e discoveryv1.Endpoint) string {
+	if e.Hostname != nil && *e.Hostname != "" {
+		return *e.Hostname
+	}
+	return strings.NewReplacer(".", "-", ":", "-").Replace(e.Addresses[0])
+}
+
 // endpoints are the addresses of those that are ready, or of the one of a hostname.
 func endpoints(all []discoveryv1.EndpointSlice, below []string, unready bool) (found []netip.Addr) {
 	for _, s := range all {
 		for _, e := range s.Endpoints {
-			ready := e.Conditions.Ready == nil || *e.Conditions.Ready
-			named := len(below) == 0 || e.Hostname != nil && *e.Hostname == below[0]
-			if !named || !ready && !unready || len(e.Addresses) == 0 {
+			if !answers(e, unready) || len(below) > 0 && hostname(e) != below[0] {
 				continue
 			}
 			if ip, err := netip.ParseAddr(e.Addresses[0]); err == nil {
