@@ -41,6 +41,7 @@ type life struct {
 	sandbox    Running
 	containers map[string]*run
 	poked      chan struct{} // closed when objects that it names have changed
+	looked     chan struct{} // poked, when volumes were looked at last
 	renew      map[string]tokenOf
 	failed     string // the reason for which it is never to run again, "" if it may
 	failure    string // says more of it

@@ -23,8 +23,12 @@ const (
 	idle = 24 * time.Hour
 )
 
-// volumes makes the Pod's volumes hold what they are to hold now.
+// volumes makes the Pod's volumes hold what they are to hold now. What changes from
+// here on closes looked, also while they are made.
 func (l *life) volumes(ctx context.Context) error {
+	l.mu.Lock()
+	l.looked = l.poked
+	l.mu.Unlock()
 	pod := l.current()
 	all := podspec.VolumesOf(pod)
 	if len(all) == 0 {
@@ -87,7 +91,10 @@ func (l *life) tokens(ctx context.Context, pod *corev1.Pod) (map[string][]podspe
 func (l *life) keepVolumes(ctx context.Context) {
 	failed := false
 	for {
-		changes, wait := l.changes(), l.untilRenewal()
+		l.mu.Lock()
+		changes := l.looked
+		l.mu.Unlock()
+		wait := l.untilRenewal()
 		if failed {
 			wait = min(wait, retryVolumes)
 		}
