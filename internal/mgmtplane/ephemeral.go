@@ -21,5 +21,5 @@ func (noEphemeral) Validate(_ context.Context, a admission.Attributes, _ admissi
 	if a.GetResource().Group != "" || a.GetResource().Resource != "pods" || a.GetSubresource() != "ephemeralcontainers" {
 		return nil
 	}
-	return admission.NewForbidden(a, errors.New("spec.ephemeralContainers: a plane has no ephemeral containers: use kubectl exec, or kubectl debug with --copy-to and --share-processes=false"))
+	return admission.NewForbidden(a, errors.New("spec.ephemeralContainers: a plane has no ephemeral containers: use kubectl exec, or kubectl debug with --copy-to, --share-processes=false and --profile=baseline"))
 }
