@@ -31,6 +31,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/mgmtplane/openapi"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/relay"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/versions"
+	"github.com/capstan-dev/capstan/internal/mgmtplane/workloads"
 )
 
 const (
@@ -208,9 +209,8 @@ func (c *completed) configure(ctx context.Context, in apiServerInput) (config ap
 	if c.Conversion != nil {
 		versions.Convert(cfg.ApiExtensions, c.Conversion)
 	}
-	if c.Workloads {
-		core := cfg.KubeAPIs.ControlPlane.Generic
-		core.AdmissionControl = admission.NewChainHandler(core.AdmissionControl, noEphemeral{})
+	if core := cfg.KubeAPIs.ControlPlane.Generic; c.Workloads {
+		core.AdmissionControl = admission.NewChainHandler(core.AdmissionControl, workloads.NoEphemeral{})
 	}
 	for _, generic := range []*genericapiserver.Config{&cfg.Aggregator.GenericConfig.Config, cfg.KubeAPIs.ControlPlane.Generic, &cfg.ApiExtensions.GenericConfig.Config} {
 		generic.AdmissionControl = admission.NewChainHandler(generic.AdmissionControl, gate{}) // the last one

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package mgmtplane
+package workloads
 
 import (
 	"context"
@@ -9,15 +9,15 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// noEphemeral refuses containers that are added to a Pod that runs, as kubectl debug
+// NoEphemeral refuses containers that are added to a Pod that runs, as kubectl debug
 // does: a plane that runs Pods itself would never start them, and kubectl would wait.
-type noEphemeral struct{}
+type NoEphemeral struct{}
 
 // Handles implements admission.Interface.
-func (noEphemeral) Handles(o admission.Operation) bool { return o == admission.Update }
+func (NoEphemeral) Handles(o admission.Operation) bool { return o == admission.Update }
 
 // Validate implements admission.ValidationInterface.
-func (noEphemeral) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (NoEphemeral) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().Group != "" || a.GetResource().Resource != "pods" || a.GetSubresource() != "ephemeralcontainers" {
 		return nil
 	}
