@@ -209,11 +209,8 @@ func (c *completed) configure(ctx context.Context, in apiServerInput) (config ap
 	if c.Conversion != nil {
 		versions.Convert(cfg.ApiExtensions, c.Conversion)
 	}
-	if core := cfg.KubeAPIs.ControlPlane.Generic; c.Workloads {
-		core.AdmissionControl = admission.NewChainHandler(core.AdmissionControl, workloads.NoEphemeral{})
-	}
 	for _, generic := range []*genericapiserver.Config{&cfg.Aggregator.GenericConfig.Config, cfg.KubeAPIs.ControlPlane.Generic, &cfg.ApiExtensions.GenericConfig.Config} {
-		generic.AdmissionControl = admission.NewChainHandler(generic.AdmissionControl, gate{}) // the last one
+		generic.AdmissionControl = admission.NewChainHandler(generic.AdmissionControl, workloads.NoEphemeral(c.Workloads), gate{}) // which is the last one
 	}
 	if err := in.own.replace(cfg.KubeAPIs.ControlPlane.Generic); err != nil {
 		return config, err

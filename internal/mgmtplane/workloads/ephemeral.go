@@ -10,11 +10,11 @@ import (
 )
 
 // NoEphemeral refuses containers that are added to a Pod that runs, as kubectl debug
-// does: a plane that runs Pods itself would never start them, and kubectl would wait.
-type NoEphemeral struct{}
+// does: a plane that runs Pods itself would never start them, and kubectl would wait. Where it is false, others run Pods.
+type NoEphemeral bool
 
 // Handles implements admission.Interface.
-func (NoEphemeral) Handles(o admission.Operation) bool { return o == admission.Update }
+func (n NoEphemeral) Handles(o admission.Operation) bool { return bool(n) && o == admission.Update }
 
 // Validate implements admission.ValidationInterface.
 func (NoEphemeral) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
