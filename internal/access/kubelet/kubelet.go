@@ -93,12 +93,12 @@ func (h *handler) logs(w http.ResponseWriter, req *http.Request) {
 	q := req.URL.Query()
 	o, err := logOptions(q, time.Now())
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		refuse(w, err)
 		return
 	}
 	log, err := h.pods.Log(req.PathValue("namespace"), req.PathValue("pod"), req.PathValue("container"), q.Get("previous") == "true")
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		refuse(w, err)
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain")
@@ -107,6 +107,14 @@ func (h *handler) logs(w http.ResponseWriter, req *http.Request) {
 		_ = flushing.to.Flush() // who follows is told at once that there is a log
 	}
 	_ = log.Read(req.Context(), o, flushing) // whoever reads has gone, or is told by the end
+}
+
+// refuse says why a request is not served. The API server makes an error of all that
+// it reads, so no line is ended.
+func refuse(w http.ResponseWriter, err error) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(http.StatusBadRequest)
+	_, _ = io.WriteString(w, err.Error()) // or whoever asks has gone
 }
 
 // flushing sends what is written at once.
@@ -172,7 +180,7 @@ func logOptions(q url.Values, now time.Time) (o podlogs.Options, err error) {
 func (h *handler) exec(w http.ResponseWriter, req *http.Request) {
 	options, err := remotecommand.NewOptions(req)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		refuse(w, err)
 		return
 	}
 	run := &executor{h.pods, req.PathValue("namespace"), req.PathValue("pod")}
@@ -182,7 +190,7 @@ func (h *handler) exec(w http.ResponseWriter, req *http.Request) {
 func (h *handler) attach(w http.ResponseWriter, req *http.Request) {
 	options, err := remotecommand.NewOptions(req)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		refuse(w, err)
 		return
 	}
 	run := &executor{h.pods, req.PathValue("namespace"), req.PathValue("pod")}
@@ -272,7 +280,7 @@ func (e exited) ExitStatus() int { return int(e) }
 func (h *handler) forward(w http.ResponseWriter, req *http.Request) {
 	options, err := portforward.NewV4Options(req)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		refuse(w, err)
 		return
 	}
 	f := &forwarder{h.pods, req.PathValue("namespace"), req.Context()}

@@ -118,10 +118,10 @@ func TestLogsAreAnswered(t *testing.T) {
 		"ns/p/a?sinceSeconds=600":               "200 one\ntwo\n",
 		"ns/p/a?sinceTime=2999-01-01T00:00:00Z": "200 ",
 		"ns/p/a?stream=Stderr":                  "200 ",
-		"ns/p/a?tailLines=x":                    "400 tailLines=x is not a number from 0 on\n",
-		"ns/p/a?sinceTime=today":                "400 sinceTime=today is no time as 2006-01-02T15:04:05Z\n",
-		"ns/p/a?stream=x":                       "400 stream=x is none of All, Stdout and Stderr\n",
-		"ns/p/b":                                "400 container b of Pod ns/p has no log\n",
+		"ns/p/a?tailLines=x":                    "400 tailLines=x is not a number from 0 on",
+		"ns/p/a?sinceTime=today":                "400 sinceTime=today is no time as 2006-01-02T15:04:05Z",
+		"ns/p/a?stream=x":                       "400 stream=x is none of All, Stdout and Stderr",
+		"ns/p/b":                                "400 container b of Pod ns/p has no log",
 	} {
 		answer, err := http.Get(s.URL + "/containerLogs/" + query)
 		if err != nil {
