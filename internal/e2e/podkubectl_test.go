@@ -241,6 +241,7 @@ func TestKubectlWorksOnPodsOfAPlane(t *testing.T) {
 	t.Run("debug", b.debugs)
 	t.Run("names", b.names)
 	t.Run("the last message", b.lastMessage)
+	t.Run("capstan logs", b.provides)
 }
 
 func (b *boxLab) execs(t *testing.T) {
@@ -352,6 +353,39 @@ func (b *boxLab) logs(t *testing.T) {
 	out.until(t, "line 4\n")
 	cancel()
 	_ = follow.Wait() // it was killed
+}
+
+// provides compares what is shown of a provider with what kubectl shows of its Pod.
+func (b *boxLab) provides(t *testing.T) {
+	b.create(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: box, namespace: default, labels: {cluster.x-k8s.io/provider: infrastructure-box}}
+spec:
+  selector: {matchLabels: {app: provider}}
+  template:
+    metadata: {labels: {app: provider}}
+    spec: {containers: [{name: counter, image: IMAGE, args: [count, "3"]}]}
+`)
+	if out, code := b.does("wait", "deployment/box", "--for=condition=Available", "--timeout=50s"); code != 0 {
+		t.Fatal(out)
+	}
+	for _, args := range [][]string{nil, {"--since", "1h"}, {"--tail", "1"}, {"--tail", "0"}, {"--previous"}} {
+		testenv.Eventually(t, func() error { // it may have said half
+			want, failed := b.does(append([]string{"logs", "-l", "app=provider", "--tail=-1"}, args...)...)
+			cmd := exec.CommandContext(t.Context(), testenv.Binary(t), append([]string{"logs", "provider", "box"}, args...)...)
+			cmd.Env = b.kubectl(t.Context()).Env
+			got, _ := cmd.CombinedOutput() // its code is compared
+			said, is := strings.CutPrefix(string(got), "capstan: read the log of Pod default/")
+			if _, words, found := strings.Cut(said, ": "); is && found {
+				got = []byte("Error from server (BadRequest): " + words)
+			}
+			if code := cmd.ProcessState.ExitCode(); code != failed || string(got) != want {
+				return fmt.Errorf("%q: got %d, %q; kubectl %d, %q", args, code, got, failed, want)
+			}
+			return nil
+		})
+	}
 }
 
 func (b *boxLab) attaches(t *testing.T) {

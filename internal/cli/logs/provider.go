@@ -172,7 +172,7 @@ type sharedOutput struct {
 func (s *sharedOutput) copy(ctx context.Context, c kubernetes.Interface, o providerOptions, from source) error {
 	ask := &corev1.PodLogOptions{Container: from.container, Follow: o.follow, Previous: o.previous}
 	if o.since > 0 {
-		ask.SinceSeconds = new(max(1, int64(o.since/time.Second)))
+		ask.SinceSeconds = new(int64((o.since + time.Second - 1) / time.Second)) // rather more than asked
 	}
 	if o.tail >= 0 {
 		ask.TailLines = &o.tail
