@@ -67,13 +67,11 @@ func newBoxLab(t *testing.T) *boxLab {
 func toolbox(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	program := filepath.Join(dir, "toolbox")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./testdata/toolbox")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	program := os.Getenv(toolboxVariable)
+	if program == "" {
+		program = buildToolbox(t, dir)
 	}
-	if err := os.Link(program, filepath.Join(dir, "tar")); err != nil {
+	if err := os.Symlink(program, filepath.Join(dir, "tar")); err != nil {
 		t.Fatal(err)
 	}
 	i, err := programs.Image(runtime.GOARCH, []string{program, filepath.Join(dir, "tar")}, programs.Options{})
@@ -93,6 +91,21 @@ func toolbox(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, "image", runtime.GOARCH+".tar")
+}
+
+// toolboxVariable is the program of the tests that run again as a plain user.
+const toolboxVariable = "CAPSTAN_TEST_TOOLBOX"
+
+// buildToolbox builds the program that its containers run.
+func buildToolbox(t *testing.T, dir string) string {
+	t.Helper()
+	program := filepath.Join(dir, "toolbox")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./testdata/toolbox")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return program
 }
 
 // create makes objects.
