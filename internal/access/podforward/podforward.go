@@ -17,15 +17,15 @@ import (
 	"sync"
 	"time"
 
-	gwebsocket "github.com/gorilla/websocket"
+	"github.com/gorilla/websocket"
 	corev1 "k8s.io/api/core/v1"
 	pfconst "k8s.io/apimachinery/pkg/util/portforward"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/streaming/pkg/httpstream"
-	httpspdy "k8s.io/streaming/pkg/httpstream/spdy"
+	library "k8s.io/streaming/pkg/httpstream/spdy"
 
-	spdyconn "github.com/capstan-dev/capstan/internal/kit/spdy"
+	"github.com/capstan-dev/capstan/internal/kit/spdy"
 )
 
 // link is a connection that streams are opened over.
@@ -78,7 +78,7 @@ func overWebsocket(ctx context.Context, config *rest.Config, u *url.URL) (link, 
 	if err != nil {
 		return nil, fmt.Errorf("prepare a websocket: %w", err)
 	}
-	up := &upgrade{dialer: gwebsocket.Dialer{
+	up := &upgrade{dialer: websocket.Dialer{
 		NetDialContext: config.Dial, Proxy: config.Proxy, TLSClientConfig: security,
 		Subprotocols:   []string{pfconst.WebsocketsSPDYTunnelingPrefix + portforward.PortForwardProtocolV1Name},
 		ReadBufferSize: buffer, WriteBufferSize: buffer,
@@ -96,7 +96,7 @@ func overWebsocket(ctx context.Context, config *rest.Config, u *url.URL) (link, 
 		return nil, err
 	}
 	_ = resp.Body.Close() // It has none: the connection is the websocket's now.
-	return spdyconn.Client(portforward.NewTunnelingConnection(u.Path, up.conn)), nil
+	return spdy.Client(portforward.NewTunnelingConnection(u.Path, up.conn)), nil
 }
 
 // buffer is how much of a websocket is read and written at once, in bytes:
@@ -107,8 +107,8 @@ const buffer = 32<<10 + 1024
 // way that the configuration dials nor without a proxy of the environment, both
 // of which every other request of the same configuration does.
 type upgrade struct {
-	dialer gwebsocket.Dialer
-	conn   *gwebsocket.Conn
+	dialer websocket.Dialer
+	conn   *websocket.Conn
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -117,7 +117,7 @@ func (u *upgrade) RoundTrip(req *http.Request) (*http.Response, error) {
 	at.Scheme = strings.Replace(at.Scheme, "http", "ws", 1)
 	conn, resp, err := u.dialer.DialContext(req.Context(), at.String(), req.Header)
 	switch {
-	case errors.Is(err, gwebsocket.ErrBadHandshake):
+	case errors.Is(err, websocket.ErrBadHandshake):
 		return nil, &httpstream.UpgradeFailureError{Cause: refused(resp)}
 	case err != nil:
 		return nil, err
@@ -141,13 +141,13 @@ func overSPDY(ctx context.Context, config *rest.Config, u *url.URL) (link, error
 	if err != nil {
 		return nil, fmt.Errorf("prepare a SPDY connection: %w", err)
 	}
-	way := httpspdy.RoundTripperConfig{PingPeriod: 5 * time.Second}
+	way := library.RoundTripperConfig{PingPeriod: 5 * time.Second}
 	if config.Proxy != nil {
 		way.TLS, way.Proxier = security, config.Proxy
 	} else {
 		way.UpgradeTransport = &http.Transport{DialContext: config.Dial, TLSClientConfig: security}
 	}
-	upgrader, err := httpspdy.NewRoundTripperWithConfig(way)
+	upgrader, err := library.NewRoundTripperWithConfig(way)
 	if err != nil {
 		return nil, fmt.Errorf("prepare a SPDY connection: %w", err)
 	}
