@@ -14,6 +14,7 @@ import (
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/bench/counters"
+	"github.com/capstan-dev/capstan/bench/planes"
 )
 
 // groupLabel says which add-ons a cluster gets.
@@ -103,7 +104,7 @@ func (b *bench) allApplied(ctx context.Context, want int) error {
 		if have == want {
 			return nil
 		}
-		if err := pause(ctx, 10*lookAgain); err != nil {
+		if err := planes.Pause(ctx, 10*lookAgain); err != nil {
 			return fmt.Errorf("%d of %d resources are applied: %w", have, want, err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
+	"github.com/capstan-dev/capstan/bench/planes"
 	"github.com/capstan-dev/capstan/extension/server"
 )
 
@@ -135,7 +136,7 @@ func until(ctx context.Context, done func() (bool, error)) error {
 		if ok, err := done(); ok || err != nil {
 			return err
 		}
-		if err := pause(ctx, lookAgain); err != nil {
+		if err := planes.Pause(ctx, lookAgain); err != nil {
 			return err
 		}
 	}

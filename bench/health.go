@@ -17,6 +17,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/bench/counters"
+	"github.com/capstan-dev/capstan/bench/planes"
 	"github.com/capstan-dev/capstan/conditions"
 )
 
@@ -181,7 +182,7 @@ func (b *bench) until(ctx context.Context, lacking func() (int, error)) error {
 		if err == nil && n <= 0 {
 			return nil
 		}
-		if waited := pause(ctx, time.Second); waited != nil {
+		if waited := planes.Pause(ctx, time.Second); waited != nil {
 			return errors.Join(fmt.Errorf("%d are lacking: %w", n, waited), err)
 		}
 	}

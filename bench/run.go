@@ -136,7 +136,7 @@ func (b *bench) snap(ctx context.Context) (snapshot, error) {
 
 // settled is a snapshot once the things under way have come to rest.
 func (b *bench) settled(ctx context.Context) (snapshot, error) {
-	if err := pause(ctx, seconds(b.scenario.SettleSeconds)); err != nil {
+	if err := planes.Pause(ctx, seconds(b.scenario.SettleSeconds)); err != nil {
 		return snapshot{}, err
 	}
 	return b.snap(ctx)
@@ -185,7 +185,7 @@ func (b *bench) idle(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	if err := pause(ctx, d); err != nil {
+	if err := planes.Pause(ctx, d); err != nil {
 		return err
 	}
 	after, err := b.snap(ctx)
@@ -234,7 +234,7 @@ func (b *bench) restart(ctx context.Context, r *Result) error {
 		return err
 	}
 	r.Restart.ReadySeconds = round(b.plane.Ready.Seconds())
-	if err := pause(ctx, seconds(cmp.Or(b.scenario.SettleSeconds, 5))); err != nil {
+	if err := planes.Pause(ctx, seconds(cmp.Or(b.scenario.SettleSeconds, 5))); err != nil {
 		return err
 	}
 	after, err := b.snap(ctx) // counters began at zero with the process
@@ -245,15 +245,4 @@ func (b *bench) restart(ctx context.Context, r *Result) error {
 	r.Restart.Writes = after.requests.Counts(counters.IsWrite)
 	r.Restart.PeakMiB = b.plane.Peak.Load() >> 20
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/capstan-dev/capstan/bench/planes"
 	"github.com/capstan-dev/capstan/internal/access/pods/holder"
@@ -33,7 +32,7 @@ type cores struct{ plane, holders float64 }
 // settled is the memory in use when things have come to rest. The first collection
 // finds what the second one frees: caches that hold on to things once.
 func (b *Bench) settled(ctx context.Context) (u usage, err error) {
-	if err := pause(ctx, b.Settle); err != nil {
+	if err := planes.Pause(ctx, b.Settle); err != nil {
 		return u, err
 	}
 	for range 2 {
@@ -166,14 +165,14 @@ func private(pid int) (sum int64, err error) {
 
 // idle measures over the window what processors do when nothing is asked for.
 func (b *Bench) idle(ctx context.Context) (cores, error) {
-	if err := pause(ctx, b.Settle); err != nil {
+	if err := planes.Pause(ctx, b.Settle); err != nil {
 		return cores{}, err
 	}
 	before, err := b.cpu()
 	if err != nil {
 		return cores{}, err
 	}
-	if err := pause(ctx, b.Window); err != nil {
+	if err := planes.Pause(ctx, b.Window); err != nil {
 		return cores{}, err
 	}
 	after, err := b.cpu()
@@ -198,15 +197,4 @@ func (b *Bench) cpu() (c cores, err error) {
 		c.holders += used
 	}
 	return c, nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

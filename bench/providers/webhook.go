@@ -15,6 +15,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/bench/planes"
 )
 
 const (
@@ -127,7 +129,7 @@ func (b *Bench) awaitCalls(ctx context.Context, made *admissionregistrationv1.Va
 		if strings.Contains(string(metrics), `apiserver_admission_webhook_request_total{code="200",name="`+name+`"`) {
 			return nil
 		}
-		if err := pause(ctx, known/100); err != nil {
+		if err := planes.Pause(ctx, known/100); err != nil {
 			return fmt.Errorf("the API server does not call %s: %w", name, err)
 		}
 	}
