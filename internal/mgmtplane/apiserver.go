@@ -340,12 +340,14 @@ func inProcess(server *genericapiserver.GenericAPIServer) *rest.Config {
 // of. They are for clusters with nodes and are rare or absent in a management
 // cluster, where nobody but the garbage collector watches them; each cache wakes
 // the process once a second to see whether a watch needs a bookmark. They are
-// served from etcd, as Events are everywhere.
+// served from etcd, as Events are everywhere. Leases are not among them: each
+// provider renews one every two seconds, and a renewal without a cache reads from
+// etcd first what it is to replace.
 var uncached = []string{
 	"controllerrevisions.apps", "daemonsets.apps", "deployments.apps", "replicasets.apps", "statefulsets.apps",
 	"endpoints", "limitranges", "nodes", "persistentvolumeclaims", "persistentvolumes", "pods", "podtemplates", "replicationcontrollers", "resourcequotas",
 	"cronjobs.batch", "horizontalpodautoscalers.autoscaling", "jobs.batch", "poddisruptionbudgets.policy",
-	"certificatesigningrequests.certificates.k8s.io", "leases.coordination.k8s.io",
+	"certificatesigningrequests.certificates.k8s.io",
 	"flowschemas.flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
 	"ingressclasses.networking.k8s.io", "ingresses.networking.k8s.io", "ipaddresses.networking.k8s.io", "networkpolicies.networking.k8s.io", "servicecidrs.networking.k8s.io",
 	"deviceclasses.resource.k8s.io", "resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io", "resourceslices.resource.k8s.io",
