@@ -340,9 +340,8 @@ func inProcess(server *genericapiserver.GenericAPIServer) *rest.Config {
 // of. They are for clusters with nodes and are rare or absent in a management
 // cluster, where nobody but the garbage collector watches them; each cache wakes
 // the process once a second to see whether a watch needs a bookmark. They are
-// served from etcd, as Events are everywhere. Leases are not among them: each
-// provider renews one every two seconds, and a renewal without a cache reads from
-// etcd first what it is to replace.
+// served from etcd, as Events are everywhere. Leases are not among them: providers
+// renew theirs every two seconds, which would read from etcd what it replaces.
 var uncached = []string{
 	"controllerrevisions.apps", "daemonsets.apps", "deployments.apps", "replicasets.apps", "statefulsets.apps",
 	"endpoints", "limitranges", "nodes", "persistentvolumeclaims", "persistentvolumes", "pods", "podtemplates", "replicationcontrollers", "resourcequotas",
