@@ -65,7 +65,7 @@ func (s *Store) importFile(ctx context.Context, file string, names []string) (al
 		if err := compare("the manifest of "+full[0], raw, i.Manifest); err != nil {
 			return nil, err
 		}
-		m, err := s.take(ctx, a, raw, func(Progress) {}, full...)
+		m, err := s.take(ctx, a, raw, true, func(Progress) {}, full...)
 		if err != nil {
 			return nil, fmt.Errorf("image %s: %w", full[0], err)
 		}

@@ -79,7 +79,7 @@ func (s *Store) pull(ctx context.Context, full string, o PullOptions) (Image, er
 	if o.Progress == nil {
 		o.Progress = func(Progress) {}
 	}
-	return s.take(ctx, &upstream{store: s, repo: repo, progress: o.Progress}, top.Manifest, o.Progress, full)
+	return s.take(ctx, &upstream{store: s, repo: repo, progress: o.Progress}, top.Manifest, false, o.Progress, full)
 }
 
 // upstream is an image in a registry.
@@ -140,7 +140,7 @@ func (p part) Close() error {
 }
 
 // take makes an image of a source one of the store, under names.
-func (s *Store) take(ctx context.Context, src source, raw []byte, tell func(Progress), names ...string) (Image, error) {
+func (s *Store) take(ctx context.Context, src source, raw []byte, imported bool, tell func(Progress), names ...string) (Image, error) {
 	d, err := describe(ctx, src, raw, s.platform)
 	if err != nil {
 		return Image{}, err
@@ -149,6 +149,7 @@ func (s *Store) take(ctx context.Context, src source, raw []byte, tell func(Prog
 		return Image{}, err
 	}
 	m := d.image()
+	m.Imported = imported
 	// Nobody removes layers that no image has yet.
 	busy, err := s.holdLayers()
 	if err != nil {

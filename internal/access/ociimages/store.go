@@ -60,6 +60,7 @@ type Store struct {
 	platform v1.Platform
 	limits   Limits
 	tokens   chan struct{} // one for each layer that may be worked on
+	disk     func(dir string) (space, error)
 	now      func() time.Time
 }
 
@@ -82,7 +83,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: d, asked: o.Registry, registry: client, platform: o.Platform, limits: o.Limits, tokens: make(chan struct{}, cmp.Or(o.Concurrent, 4)), now: o.Now}
+	s := &Store{dir: d, asked: o.Registry, registry: client, platform: o.Platform, limits: o.Limits, tokens: make(chan struct{}, cmp.Or(o.Concurrent, 4)), disk: spaceOf, now: o.Now}
 	if s.platform.Architecture == "" {
 		s.platform = v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
 	}
@@ -111,6 +112,8 @@ type Image struct {
 	Config   Config `json:"config"`
 	// Layers are the digests of what they unpack to, lowest first.
 	Layers []string `json:"layers"`
+	// Imported says that a file brought it: no registry may have it.
+	Imported bool `json:"imported,omitempty"`
 	// Size is how many bytes its files have, those shared with other images included.
 	Size int64 `json:"size"`
 	// Added and Used are when it came, and when its root was last asked for or
@@ -256,6 +259,7 @@ func (s *Store) put(m Image, names ...string) (Image, error) {
 			i.Images = append(i.Images, m)
 			n = len(i.Images) - 1
 		}
+		i.Images[n].Imported = i.Images[n].Imported || m.Imported
 		all := append(i.Images[n].Names, names...)
 		slices.Sort(all)
 		i.Images[n].Names = slices.Compact(all)

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/google/go-containerregistry/pkg/authn"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/capstan-dev/capstan/internal/access/kubelet"
 	"github.com/capstan-dev/capstan/internal/access/ociimages"
@@ -153,6 +154,13 @@ func (i Images) Pull(ctx context.Context, ref string, keys [][]byte) (runner.Ima
 	chain, err := keychain(keys)
 	if err != nil {
 		return runner.Image{}, err
+	}
+	gone, err := i.Relieve(ctx)
+	for _, g := range gone {
+		ctrl.LoggerFrom(ctx).Info("Removed an image that no Pod runs: the disk is nearly full", "digest", g.Digest, "names", g.Names)
+	}
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Look for images that could go") // there may be room all the same
 	}
 	pulled, err := i.Store.Pull(ctx, ref, ociimages.PullOptions{Keychain: chain, Registries: i.Registries})
 	if err != nil {

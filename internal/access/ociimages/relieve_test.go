@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ociimages
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestADiskThatIsNearlyFullIsRelieved has a store of three images with 100 bytes in
+// common and 10 of each, on a disk of 1,000 bytes.
+func TestADiskThatIsNearlyFullIsRelieved(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		free     int64
+		imported string // stays
+		hold     string // is in use
+		want     []string
+	}{
+		"enough is free":        {151, "", "", []string{"middle", "old", "young"}},
+		"at its threshold":      {150, "", "", nil},
+		"one in use stays":      {150, "", "middle", []string{"middle"}},
+		"an imported one stays": {150, "old", "", []string{"old"}},
+		"all others go":         {0, "old", "young", []string{"old", "young"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			must(t, w.store.change(func(i *index) error {
+				for n := range i.Images {
+					i.Images[n].Imported = slices.Contains(i.Images[n].Names, "docker.io/library/"+tc.imported+":v1")
+				}
+				return nil
+			}))
+			if tc.hold != "" {
+				defer w.root(tc.hold)()
+			}
+			w.store.disk = func(string) (space, error) { return space{1000, tc.free}, nil }
+			_, err := w.store.Relieve(t.Context())
+			must(t, err)
+			if got := w.names(); !slices.Equal(got, tc.want) {
+				t.Errorf("there are %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestOnlyAsManyImagesGoAsTheDiskNeeds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	must(t, w.store.change(func(i *index) error {
+		for n := range i.Images {
+			i.Images[n].Imported = false
+		}
+		return nil
+	}))
+	w.store.disk = func(string) (space, error) { return space{100, 15}, nil } // 5 bytes above enough
+	gone, err := w.store.Relieve(t.Context())
+	must(t, err)
+	if got, want := w.names(), []string{"middle", "young"}; len(gone) != 1 || !slices.Equal(got, want) {
+		t.Errorf("%d images went, there are %v, want %v", len(gone), got, want)
+	}
+}
+
+func TestAnImportedImageIsKnownAsOne(t *testing.T) {
+	t.Parallel()
+	s, r := openStore(t), newServer(t)
+	_, err := s.Import(t.Context(), savedImage(t, imageFor(t, amd64), "brought:v1"))
+	must(t, err)
+	ref := r.push(t, "org/pulled:v1", imageOf(t, amd64, layerWith(t, map[string]string{"a": "b"})))
+	_, err = s.Pull(t.Context(), ref, PullOptions{})
+	must(t, err)
+	for name, want := range map[string]bool{"brought:v1": true, ref: false} {
+		if m, err := s.Find(name); err != nil || m.Imported != want {
+			t.Errorf("%s: imported is %v, %v, want %v", name, m.Imported, err, want)
+		}
+	}
+}
