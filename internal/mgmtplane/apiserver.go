@@ -210,7 +210,7 @@ func (c *completed) configure(ctx context.Context, in apiServerInput) (config ap
 		versions.Convert(cfg.ApiExtensions, c.Conversion)
 	}
 	for _, generic := range []*genericapiserver.Config{&cfg.Aggregator.GenericConfig.Config, cfg.KubeAPIs.ControlPlane.Generic, &cfg.ApiExtensions.GenericConfig.Config} {
-		generic.AdmissionControl = admission.NewChainHandler(generic.AdmissionControl, workloads.NoEphemeral(c.Workloads), gate{}) // which is the last one
+		generic.AdmissionControl = admission.NewChainHandler(generic.AdmissionControl, workloads.Asked(c.Workloads), gate{}) // which is the last one
 	}
 	if err := in.own.replace(cfg.KubeAPIs.ControlPlane.Generic); err != nil {
 		return config, err

@@ -5,21 +5,45 @@ package workloads
 import (
 	"context"
 	"errors"
+	"fmt"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/warning"
 )
 
-// NoEphemeral refuses containers that are added to a Pod that runs, as kubectl debug
-// does: a plane that runs Pods itself would never start them, and kubectl would wait. Where it is false, others run Pods.
-type NoEphemeral bool
+// unrun are the kinds that nobody makes Pods of here, by their plural.
+var unrun = map[schema.GroupResource]string{
+	{Group: "apps", Resource: "daemonsets"}:                      "DaemonSets",
+	{Group: "apps", Resource: "statefulsets"}:                    "StatefulSets",
+	{Group: "batch", Resource: "jobs"}:                           "Jobs",
+	{Group: "batch", Resource: "cronjobs"}:                       "CronJobs",
+	{Resource: "replicationcontrollers"}:                         "ReplicationControllers",
+	{Resource: "persistentvolumeclaims"}:                         "PersistentVolumeClaims",
+	{Group: "autoscaling", Resource: "horizontalpodautoscalers"}: "HorizontalPodAutoscalers",
+}
+
+// Asked judges what is asked of a plane that runs Pods itself and cannot be had. Where
+// it is false, others run Pods.
+//
+// Containers that are added to a Pod that runs, as kubectl debug does, are refused:
+// nobody would start them, and kubectl would wait. Of an object that nothing comes of
+// its author is warned: components of a provider may have some, and be of use without.
+type Asked bool
 
 // Handles implements admission.Interface.
-func (n NoEphemeral) Handles(o admission.Operation) bool { return bool(n) && o == admission.Update }
+func (n Asked) Handles(o admission.Operation) bool {
+	return bool(n) && (o == admission.Create || o == admission.Update)
+}
 
 // Validate implements admission.ValidationInterface.
-func (NoEphemeral) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if a.GetResource().Group != "" || a.GetResource().Resource != "pods" || a.GetSubresource() != "ephemeralcontainers" {
-		return nil
+func (Asked) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	kind := a.GetResource().GroupResource()
+	switch {
+	case kind == schema.GroupResource{Resource: "pods"} && a.GetSubresource() == "ephemeralcontainers":
+		return admission.NewForbidden(a, errors.New("spec.ephemeralContainers: a plane has no ephemeral containers: use kubectl exec, or kubectl debug with --copy-to, --share-processes=false and --profile=baseline"))
+	case unrun[kind] != "" && a.GetSubresource() == "" && a.GetOperation() == admission.Create:
+		warning.AddWarning(ctx, "", fmt.Sprintf("a plane has no controller of %s: nothing will come of %s/%s; Deployments are run, others belong in a cluster", unrun[kind], a.GetNamespace(), a.GetName()))
 	}
-	return admission.NewForbidden(a, errors.New("spec.ephemeralContainers: a plane has no ephemeral containers: use kubectl exec, or kubectl debug with --copy-to, --share-processes=false and --profile=baseline"))
+	return nil
 }
