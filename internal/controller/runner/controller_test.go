@@ -163,12 +163,15 @@ func TestWhatIsMissingIsAwaitedByName(t *testing.T) {
 
 func TestAnImageIsHadAsItsPolicySays(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct{ container, reason, id string }{
-		"kept":                {"image: x", "", "sha256:x"},
-		"fetched":             {"image: new", "", "sha256:pulled"},
-		"fetched again":       {"image: x, imagePullPolicy: Always", "", "sha256:pulled"},
-		"never":               {"image: new, imagePullPolicy: Never", "ErrImageNeverPull", ""},
-		"one that is nowhere": {"image: gone", "ErrImagePull", ""},
+	tests := map[string]struct{ container, reason, id, says string }{
+		"kept":                {"image: x", "", "sha256:x", ""},
+		"fetched":             {"image: new", "", "sha256:pulled", ""},
+		"fetched again":       {"image: x, imagePullPolicy: Always", "", "sha256:pulled", ""},
+		"never":               {"image: new, imagePullPolicy: Never", "ErrImageNeverPull", "", "import it"},
+		"one that is nowhere": {"image: gone", "ErrImagePull", "", "manifest unknown"},
+		"one that is only here": {
+			"image: brought, imagePullPolicy: Always", "ErrImagePull", "", "an image of this name is here, which spec.containers[0].imagePullPolicy IfNotPresent runs",
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +184,7 @@ func TestAnImageIsHadAsItsPolicySays(t *testing.T) {
 					return false
 				}
 				if tc.reason != "" {
-					return all[0].State.Waiting != nil && all[0].State.Waiting.Reason == tc.reason && strings.Contains(all[0].State.Waiting.Message, "image")
+					return all[0].State.Waiting != nil && all[0].State.Waiting.Reason == tc.reason && strings.Contains(all[0].State.Waiting.Message, tc.says)
 				}
 				return ready(p) && all[0].ImageID == tc.id
 			})

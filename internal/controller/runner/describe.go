@@ -42,9 +42,12 @@ func (l *life) image(ctx context.Context, c podspec.Container) (Image, error) {
 		return Image{}, err
 	}
 	l.event(corev1.EventTypeNormal, "Pulling", "Pulling", "Pulling image %q", c.Image)
-	pulled, err := l.node.Images.Pull(ctx, c.Image, keys)
-	if err != nil {
-		return Image{}, &waitingError{podstatus.ImagePull, err}
+	pulled, failed := l.node.Images.Pull(ctx, c.Image, keys)
+	if failed != nil && err == nil {
+		failed = fmt.Errorf("%w; an image of this name is here, which %s.imagePullPolicy IfNotPresent runs", failed, c.Field)
+	}
+	if failed != nil {
+		return Image{}, &waitingError{podstatus.ImagePull, failed}
 	}
 	l.event(corev1.EventTypeNormal, "Pulled", "Pulling", "Successfully pulled image %q", c.Image)
 	return pulled, nil
