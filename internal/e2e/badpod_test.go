@@ -62,7 +62,7 @@ func newPodLab(t *testing.T) *podLab {
 	report := needSandboxes(t)
 	b := &podLab{T: t, dir: t.TempDir(), rootless: report.Mode == pods.Rootless, spoilt: map[string]func([]byte) []byte{}}
 	if b.program = os.Getenv(programVariable); b.program == "" {
-		b.program = misbehaves(t, t.TempDir())
+		b.program = buildStatic(t, t.TempDir(), "./testdata/misbehaves")
 	}
 	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -88,18 +88,6 @@ func newPodLab(t *testing.T) *podLab {
 		t.Fatal(err)
 	}
 	return b
-}
-
-// misbehaves builds the program whose containers do wrong.
-func misbehaves(t *testing.T, dir string) string {
-	t.Helper()
-	program := filepath.Join(dir, "misbehaves")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./testdata/misbehaves")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	return program
 }
 
 func (b *podLab) must(err error) {
@@ -565,7 +553,7 @@ func TestBadPodsOfAPlainUser(t *testing.T) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	self, capstan, program := own("/proc/self/exe", "e2e.test"), own(testenv.Binary(t), "capstan"), own(misbehaves(t, t.TempDir()), "misbehaves")
+	self, capstan, program := own("/proc/self/exe", "e2e.test"), own(testenv.Binary(t), "capstan"), own(buildStatic(t, t.TempDir(), "./testdata/misbehaves"), "misbehaves")
 	home := filepath.Join(dir, "home")
 	if err := os.Mkdir(home, 0o700); err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 func TestAProviderOfOnePlaneIsReachedThroughAll(t *testing.T) {
 	needSandboxes(t)
 	s := newSharing(t, "b")
-	archive := image(t)
+	archive := programImage(t, "example.com/served:v1", "./testdata/served")
 	for _, h := range s.all {
 		if out, err := h.capstan(t.Context(), "image", "import", archive); err != nil {
 			t.Fatalf("import at %s: %v\n%s", h.name, err, out)

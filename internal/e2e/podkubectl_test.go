@@ -69,7 +69,7 @@ func toolbox(t *testing.T) string {
 	dir := t.TempDir()
 	program := os.Getenv(toolboxVariable)
 	if program == "" {
-		program = buildToolbox(t, dir)
+		program = buildStatic(t, dir, "./testdata/toolbox")
 	}
 	if err := os.Symlink(program, filepath.Join(dir, "tar")); err != nil {
 		t.Fatal(err)
@@ -95,18 +95,6 @@ func toolbox(t *testing.T) string {
 
 // toolboxVariable is the program of the tests that run again as a plain user.
 const toolboxVariable = "CAPSTAN_TEST_TOOLBOX"
-
-// buildToolbox builds the program that its containers run.
-func buildToolbox(t *testing.T, dir string) string {
-	t.Helper()
-	program := filepath.Join(dir, "toolbox")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./testdata/toolbox")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	return program
-}
 
 // create makes objects.
 func (b *boxLab) create(text string) {

@@ -261,7 +261,7 @@ func TestKubectlAndProbesOfAPlainUser(t *testing.T) {
 	cmd.Dir = home
 	cmd.Env = []string{
 		"HOME=" + home, "TMPDIR=" + home, "PATH=" + os.Getenv("PATH"),
-		"CAPSTAN_TEST_BINARY=" + own(testenv.Binary(t), "capstan"), toolboxVariable + "=" + own(buildToolbox(t, t.TempDir()), "toolbox"),
+		"CAPSTAN_TEST_BINARY=" + own(testenv.Binary(t), "capstan"), toolboxVariable + "=" + own(buildStatic(t, t.TempDir(), "./testdata/toolbox"), "toolbox"),
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	out, err := cmd.CombinedOutput()

@@ -72,23 +72,31 @@ webhooks:
   rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
 `
 
-// image writes an archive of the program of the test, as its release would be.
-func image(t *testing.T) string {
+// programImage writes an archive of an image of one program of this module, as its release
+// would be.
+func programImage(t *testing.T, name, pkg string) string {
 	t.Helper()
 	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "served"), "./testdata/served")
+	i, err := programs.Image(runtime.GOARCH, []string{buildStatic(t, dir, pkg)}, programs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := programs.Write(filepath.Join(dir, "image"), name, i); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "image", runtime.GOARCH+".tar")
+}
+
+// buildStatic builds a program that needs no file of its image, and returns where it is.
+func buildStatic(t *testing.T, dir, pkg string) string {
+	t.Helper()
+	program := filepath.Join(dir, filepath.Base(pkg))
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, pkg)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	i, err := programs.Image(runtime.GOARCH, []string{filepath.Join(dir, "served")}, programs.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := programs.Write(filepath.Join(dir, "image"), "example.com/served:v1", i); err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(dir, "image", runtime.GOARCH+".tar")
+	return program
 }
 
 // needSandboxes skips a test where no sandbox can run, and tells how they run here.
@@ -127,7 +135,7 @@ func TestAPlaneRunsAProvider(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	importImage(t, dir, image(t))
+	importImage(t, dir, programImage(t, "example.com/served:v1", "./testdata/served"))
 	objects, err := template.Objects([]byte(served))
 	if err != nil {
 		t.Fatal(err)
