@@ -5,6 +5,7 @@ package ociimages
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,11 +14,13 @@ import (
 const (
 	fullPercent   = 85
 	enoughPercent = 80
+	// young is an image that somebody may be about to use.
+	young = 2 * time.Minute
 )
 
 // Relieve removes images if the disk that they are on is full to 85 % and more, until
 // it is to 80 %: those that are not in use, the longest unused first. Imported ones
-// stay, for no registry may have them. It returns the images that went.
+// stay, for no registry may have them, and those that came or were used just now. It returns the images that went.
 func (s *Store) Relieve(ctx context.Context) ([]Image, error) {
 	disk, err := s.disk(s.Dir())
 	if err != nil {
@@ -31,7 +34,7 @@ func (s *Store) Relieve(ctx context.Context) ([]Image, error) {
 		return nil, err
 	}
 	return s.Collect(ctx, CollectOptions{
-		Keep:     func(m Image) bool { return m.Imported },
+		Keep:     func(m Image) bool { return m.Imported || s.now().Sub(m.Used) < young },
 		MaxBytes: max(1, have-(disk.used()-enoughPercent*disk.total/100)),
 	})
 }

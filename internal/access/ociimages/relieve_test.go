@@ -3,6 +3,7 @@
 package ociimages
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 )
@@ -15,17 +16,20 @@ func TestADiskThatIsNearlyFullIsRelieved(t *testing.T) {
 		free     int64
 		imported string // stays
 		hold     string // is in use
+		hour     int64  // it is; 0 is 30
 		want     []string
 	}{
-		"enough is free":        {151, "", "", []string{"middle", "old", "young"}},
-		"at its threshold":      {150, "", "", nil},
-		"one in use stays":      {150, "", "middle", []string{"middle"}},
-		"an imported one stays": {150, "old", "", []string{"old"}},
-		"all others go":         {0, "old", "young", []string{"old", "young"}},
+		"enough is free":         {free: 151, want: []string{"middle", "old", "young"}},
+		"at its threshold":       {free: 150},
+		"one in use stays":       {free: 150, hold: "middle", want: []string{"middle"}},
+		"an imported one stays":  {free: 150, imported: "old", want: []string{"old"}},
+		"one that has just come": {free: 150, hour: 20, want: []string{"young"}},
+		"all others go":          {imported: "old", hold: "young", want: []string{"old", "young"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
+			w.now.Store(cmp.Or(tc.hour, 30))
 			must(t, w.store.change(func(i *index) error {
 				for n := range i.Images {
 					i.Images[n].Imported = slices.Contains(i.Images[n].Names, "docker.io/library/"+tc.imported+":v1")

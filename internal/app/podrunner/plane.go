@@ -199,7 +199,7 @@ func (p *Plane) node(mgr ctrl.Manager) (*runner.Node, error) {
 	}
 	return runner.NewNode(runner.Options{
 		Object: nodeObject(p.name), Address: "127.0.0.1", DNS: dnsService,
-		Sandboxes: Sandboxes{p.host}, Images: Images{images, datadir.Dir(p.dir).Registries()}, Tokens: tokens{typed}, Logs: logs, Volumes: volumes,
+		Sandboxes: Sandboxes{p.host}, Unlimited: p.host.Rootless(), Images: Images{images, datadir.Dir(p.dir).Registries()}, Tokens: tokens{typed}, Logs: logs, Volumes: volumes,
 		Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("capstan-runner"), Clock: clock.RealClock{},
 	})
 }

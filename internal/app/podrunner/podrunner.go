@@ -45,7 +45,7 @@ func (r running) Run(ctx context.Context, c runner.Container) (runner.Process, e
 	described := pods.Container{
 		Name: c.Name, Root: c.Root, Args: c.Args, Env: c.Env, Dir: c.Dir,
 		User: c.User.UID, Group: c.User.GID, Groups: c.User.Groups, ReadOnlyRoot: c.ReadOnlyRoot,
-		Memory: c.Limits.Memory, MilliCPU: c.Limits.MilliCPU, TTY: c.TTY, Stdin: c.Stdin, StdinOnce: c.StdinOnce,
+		Memory: c.Limits.Memory, MilliCPU: c.Limits.MilliCPU, Scratch: c.Scratch, TTY: c.TTY, Stdin: c.Stdin, StdinOnce: c.StdinOnce,
 		StopSignal: syscall.Signal(c.StopSignal),
 	}
 	for _, m := range c.Mounts {
@@ -174,7 +174,7 @@ func (i Images) Root(digest string) (string, func(), error) { return i.Store.Roo
 
 func image(i ociimages.Image) runner.Image {
 	c := i.Config
-	return runner.Image{Digest: i.Digest, Image: podspec.Image{
+	return runner.Image{Digest: i.Digest, Imported: i.Imported, Image: podspec.Image{
 		Entrypoint: c.Entrypoint, Cmd: c.Cmd, Env: c.Env, User: c.User, Dir: c.WorkingDir, StopSignal: c.StopSignal,
 	}}
 }

@@ -169,6 +169,7 @@ func TestAnImageIsHadAsItsPolicySays(t *testing.T) {
 		"fetched again":       {"image: x, imagePullPolicy: Always", "", "sha256:pulled", ""},
 		"never":               {"image: new, imagePullPolicy: Never", "ErrImageNeverPull", "", "import it"},
 		"one that is nowhere": {"image: gone", "ErrImagePull", "", "manifest unknown"},
+		"imported":            {"image: imported, imagePullPolicy: Always", "", "sha256:imported", ""},
 		"one that is only here": {
 			"image: brought, imagePullPolicy: Always", "ErrImagePull", "", "an image of this name is here, which spec.containers[0].imagePullPolicy IfNotPresent runs",
 		},
@@ -188,7 +189,22 @@ func TestAnImageIsHadAsItsPolicySays(t *testing.T) {
 				}
 				return ready(p) && all[0].ImageID == tc.id
 			})
+			if want := strings.Count(name, "imported"); w.told.of("PullFailed") != want {
+				t.Errorf("got %d events of it, want %d", w.told.of("PullFailed"), want)
+			}
 		})
+	}
+}
+
+func TestLimitsThatAreNotHeldAreToldOf(t *testing.T) {
+	t.Parallel()
+	for limits, want := range map[string]int{"{}": 0, "{ephemeral-storage: 1Gi}": 0, "{memory: 64Mi}": 1, "{cpu: 1}": 1} {
+		w := newWorld(t)
+		w.add("spec: {containers: [{name: a, image: x, resources: {limits: " + limits + "}}]}")
+		w.until("it to be ready", ready)
+		if got := w.told.of("LimitsNotHeld"); got != want {
+			t.Errorf("limits %s: got %d events, want %d", limits, got, want)
+		}
 	}
 }
 

@@ -43,7 +43,11 @@ func (l *life) image(ctx context.Context, c podspec.Container) (Image, error) {
 	}
 	l.event(corev1.EventTypeNormal, "Pulling", "Pulling", "Pulling image %q", c.Image)
 	pulled, failed := l.node.Images.Pull(ctx, c.Image, keys)
-	if failed != nil && err == nil {
+	switch {
+	case failed != nil && err == nil && found.Imported:
+		l.event(corev1.EventTypeWarning, "PullFailed", "Pulling", "Running image %q as it was imported: %v", c.Image, failed)
+		return found, nil
+	case failed != nil && err == nil:
 		failed = fmt.Errorf("%w; an image of this name is here, which %s.imagePullPolicy IfNotPresent runs", failed, c.Field)
 	}
 	if failed != nil {
@@ -117,7 +121,7 @@ func (l *life) describe(ctx context.Context, c podspec.Container, image Image, r
 	if err != nil {
 		return Container{}, err
 	}
-	d := Container{Name: c.Name, Root: root, Dir: podspec.Dir(c.Container, image.Image), Limits: podspec.LimitsOf(c.Container), TTY: c.TTY, Stdin: c.Stdin, StdinOnce: c.StdinOnce, StopSignal: podspec.StopSignal(c.Container, image.Image)}
+	d := Container{Name: c.Name, Root: root, Dir: podspec.Dir(c.Container, image.Image), Limits: podspec.LimitsOf(c.Container), Scratch: podspec.Scratch(c.Container), TTY: c.TTY, Stdin: c.Stdin, StdinOnce: c.StdinOnce, StopSignal: podspec.StopSignal(c.Container, image.Image)}
 	if d.Env, err = podspec.Env(pod, c, image.Image, facts); err != nil {
 		return Container{}, err
 	}

@@ -162,11 +162,11 @@ func (i images) Find(ref string) (Image, error) {
 	if ref == "gone" || ref == "new" {
 		return Image{}, ErrNoImage
 	}
-	return Image{Digest: "sha256:" + ref, Image: podspec.Image{Entrypoint: []string{"/" + ref}, User: "65532"}}, nil
+	return Image{Digest: "sha256:" + ref, Imported: ref == "imported", Image: podspec.Image{Entrypoint: []string{"/" + ref}, User: "65532"}}, nil
 }
 
 func (i images) Pull(_ context.Context, ref string, _ [][]byte) (Image, error) {
-	if ref == "gone" || ref == "brought" {
+	if ref == "gone" || ref == "brought" || ref == "imported" {
 		return Image{}, fmt.Errorf("pull image %s: manifest unknown", ref)
 	}
 	return Image{Digest: "sha256:pulled", Image: podspec.Image{Entrypoint: []string{"/" + ref}}}, nil
@@ -207,6 +207,7 @@ type world struct {
 	queue     workqueue.TypedRateLimitingInterface[reconcile.Request]
 	dir       string
 	writes    int
+	told      told
 }
 
 const podText = "metadata: {namespace: ns, name: p, uid: u1}\n"
@@ -244,7 +245,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	node, err := NewNode(Options{
 		Object:  builder.Parse[corev1.Node](t, "metadata: {name: plane, labels: {kubernetes.io/os: linux}}\nstatus: {conditions: [{type: Ready, status: 'True'}]}"),
 		Address: "10.0.0.1", DNS: netip.MustParseAddr("10.96.0.10"), Sandboxes: w.sandboxes, Images: images{t.TempDir()}, Tokens: w.tokens,
-		Logs: logs, Volumes: volumes, Live: w.mgmt, Recorder: quiet{}, Clock: w.clock,
+		Logs: logs, Volumes: volumes, Live: w.mgmt, Recorder: &w.told, Unlimited: true, Clock: w.clock,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -263,11 +264,32 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-type quiet struct{}
+// told are the events that there were, each as its reason and its text.
+type told struct {
+	mu  sync.Mutex
+	all []string
+}
 
-func (quiet) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
+// Eventf implements events.EventRecorder.
+func (t *told) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all = append(t.all, reason+": "+fmt.Sprintf(note, args...))
+}
 
-var _ events.EventRecorder = quiet{}
+// of is how many events of a reason there were.
+func (t *told) of(reason string) (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range t.all {
+		if strings.HasPrefix(e, reason+": ") {
+			n++
+		}
+	}
+	return n
+}
+
+var _ events.EventRecorder = (*told)(nil)
 
 // bind is what the API server does with a Binding.
 func bind(ctx context.Context, c client.Client, sub string, obj, by client.Object, _ ...client.SubResourceCreateOption) error {

@@ -309,6 +309,10 @@ func (l *life) begin(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start the sandbox: %w", err)
 	}
+	limited := func(c podspec.Container) bool { return podspec.LimitsOf(c.Container) != podspec.Limits{} }
+	if l.node.Unlimited && slices.ContainsFunc(podspec.Containers(pod), limited) {
+		l.event(corev1.EventTypeWarning, "LimitsNotHeld", "Starting", "resources.limits of cpu and memory are not held: run the plane as root for that")
+	}
 	l.mu.Lock()
 	l.sandbox = s
 	for _, r := range l.containers {

@@ -46,6 +46,8 @@ type Options struct {
 	DNS netip.Addr
 
 	Sandboxes Sandboxes
+	// Unlimited says that sandboxes hold no limits of memory and processors.
+	Unlimited bool
 	Images    Images
 	Tokens    Tokens
 	Logs      *podlogs.Store

@@ -55,7 +55,9 @@ type Container struct {
 	ReadOnlyRoot bool
 	Mounts       []Mount
 	Limits       podspec.Limits
-	TTY, Stdin   bool
+	// Scratch is how many bytes it may write to its root; 0 is what the sandbox lets.
+	Scratch    int64
+	TTY, Stdin bool
 	// StopSignal is the number of the one that asks it to end.
 	StopSignal int
 	// StdinOnce ends its input with that of the first client that is attached.
@@ -118,5 +120,7 @@ type Images interface {
 // Image is one that is kept.
 type Image struct {
 	Digest string
+	// Imported says that a file brought it: no registry may have it.
+	Imported bool
 	podspec.Image
 }

@@ -19,6 +19,12 @@ func LimitsOf(c *corev1.Container) Limits {
 	return l
 }
 
+// Scratch is how many bytes a container may write to its root; 0 is what others may.
+func Scratch(c *corev1.Container) int64 {
+	q := c.Resources.Limits[corev1.ResourceEphemeralStorage]
+	return q.Value()
+}
+
 // PodLimits are those of all of a Pod: the sum of those that run beside each
 // other, or of what starts before them where that is more. It has none of what
 // one of its containers has no limit of.

@@ -71,6 +71,16 @@ func TestOuterMountsComeFirst(t *testing.T) {
 	}
 }
 
+func TestAContainerWritesAsMuchAsItsLimitOfStorage(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{"{}": 0, "{limits: {memory: 1Gi}}": 0, "{limits: {ephemeral-storage: 1Gi}}": 1 << 30} {
+		pod := builder.Parse[corev1.Pod](t, "spec: {containers: [{name: a, resources: "+text+"}]}")
+		if got := Scratch(&pod.Spec.Containers[0]); got != want {
+			t.Errorf("%s: got %d, want %d", text, got, want)
+		}
+	}
+}
+
 func TestAPodIsLimitedByWhatRunsBesideEachOther(t *testing.T) {
 	t.Parallel()
 	const limits = "resources: {limits: {cpu: 100m, memory: 10Mi}}"
