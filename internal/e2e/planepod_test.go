@@ -99,9 +99,10 @@ func (f fleet) execs(pod string, args ...string) (string, error) {
 		VersionedParams(&corev1.PodExecOptions{Command: args, Stdout: true, Stderr: true}, scheme.ParameterCodec)
 	run, err := remotecommand.NewWebSocketExecutor(f.Config, "GET", req.URL().String())
 	f.must(err)
-	var out bytes.Buffer
-	if err := run.StreamWithContext(f.Context(), remotecommand.StreamOptions{Stdout: &out, Stderr: &out}); err != nil {
-		return out.String(), fmt.Errorf("%s in Pod %s: %w: %s", strings.Join(args, " "), pod, err, out.String())
+	var out, told bytes.Buffer
+	err = run.StreamWithContext(f.Context(), remotecommand.StreamOptions{Stdout: &out, Stderr: &told})
+	if err != nil {
+		err = fmt.Errorf("%s in Pod %s: %w", strings.Join(args, " "), pod, err)
 	}
-	return out.String(), nil
+	return out.String() + told.String(), err
 }
