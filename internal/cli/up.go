@@ -193,7 +193,9 @@ func (o *upOptions) runOnce(ctx context.Context, env *Env, report reporter) (aga
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	stopped := p.Stop(stopping)
-	return again && stopped == nil, errors.Join(err, stopped)
+	// Controllers of one that was cut off hang in their calls, and end by an error. What
+	// matters is that all has ended.
+	return again && stopping.Err() == nil, errors.Join(err, stopped)
 }
 
 func startPlane(ctx context.Context, env *Env, o upOptions, report reporter) (Plane, error) {

@@ -4,13 +4,16 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
+	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
 func parseUp(t *testing.T, args []string) upOptions {
@@ -43,6 +46,58 @@ func TestTheBackgroundProcessGetsTheSameOptions(t *testing.T) {
 			if diff := cmp.Diff(want, got, cmp.AllowUnexported(upOptions{})); diff != "" {
 				t.Errorf("options (-want +got):\n%s", diff)
 			}
+		})
+	}
+}
+
+// ending is a plane that ends by itself.
+type ending struct {
+	err  chan error
+	stop func(context.Context) error
+}
+
+func (ending) Addr() string                     { return "127.0.0.1:7443" }
+func (ending) Kubeconfig() string               { return "kubeconfig" }
+func (p ending) Err() <-chan error              { return p.err }
+func (p ending) Stop(ctx context.Context) error { return p.stop(ctx) }
+
+func TestAPlaneThatWasDeposedWaitsForItsTurn(t *testing.T) {
+	t.Parallel()
+	hung := errors.New("the controllers did not end in time")
+	for name, tc := range map[string]struct {
+		why    error
+		stop   func(context.Context) error
+		starts int
+	}{
+		"when it has stopped":              {lifecycle.ErrDeposed, func(context.Context) error { return nil }, 2},
+		"when its calls hung for a while":  {lifecycle.ErrDeposed, func(context.Context) error { time.Sleep(time.Minute); return hung }, 2},
+		"not while something of it runs":   {lifecycle.ErrDeposed, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, 1},
+		"nor when it ended for other ills": {hung, func(context.Context) error { return nil }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				var starts []PlaneOptions
+				env := &Env{Env: command.Env{Name: "capstan", Out: io.Discard, Err: io.Discard}, SetLog: func(io.Writer, int) {}}
+				env.StartPlane = func(_ context.Context, o PlaneOptions) (Plane, error) {
+					starts = append(starts, o)
+					p := ending{make(chan error, 1), tc.stop}
+					p.err <- tc.why
+					if len(starts) == 2 {
+						return nil, hung
+					}
+					return p, nil
+				}
+				o := upOptions{logFile: "-"}
+				o.Dir, o.Listen = dir, "127.0.0.1:0"
+				if err := runUp(t.Context(), env, o); err == nil || len(starts) != tc.starts {
+					t.Fatalf("started %d times, want %d; then %v", len(starts), tc.starts, err)
+				}
+				if last := starts[tc.starts-1]; tc.starts > 1 && (last.Listen != "127.0.0.1:7443" || !last.AwaitEtcd) {
+					t.Errorf("started again by %+v, want the same address, and to wait for etcd", last)
+				}
+			})
 		})
 	}
 }
