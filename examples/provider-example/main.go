@@ -73,15 +73,18 @@ func run(ctx context.Context, o options) error {
 			return err
 		}
 	}
+	var crash <-chan time.Time // never, unless it is told to
 	if o.crashAfter > 0 {
-		ctx, cancel := context.WithTimeout(ctx, o.crashAfter)
-		defer cancel()
-		if err := mgr.Start(ctx); err != nil {
-			return err
-		}
+		crash = time.After(o.crashAfter)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-crash: // as it is: a manager that has only begun to start may not be told to stop
 		return errors.New("it crashes because --crash-after says so")
 	}
-	return mgr.Start(ctx)
 }
 
 // setupDefaults serves the webhook that completes ExampleMachines.
