@@ -167,8 +167,8 @@ func TestAnImageIsHadAsItsPolicySays(t *testing.T) {
 		"kept":                {"image: x", "", "sha256:x", ""},
 		"fetched":             {"image: new", "", "sha256:pulled", ""},
 		"fetched again":       {"image: x, imagePullPolicy: Always", "", "sha256:pulled", ""},
-		"never":               {"image: new, imagePullPolicy: Never", "ErrImageNeverPull", "", "import it"},
-		"one that is nowhere": {"image: gone", "ErrImagePull", "", "manifest unknown"},
+		"never":               {"image: new, imagePullPolicy: Never", "ErrImageNeverPull", "", "import it, or set the policy to IfNotPresent"},
+		"one that is nowhere": {"image: gone", "ErrImagePull", "", "pull image gone: manifest unknown"},
 		"imported":            {"image: imported, imagePullPolicy: Always", "", "sha256:imported", ""},
 		"one that is only here": {
 			"image: brought, imagePullPolicy: Always", "ErrImagePull", "", "an image of this name is here, which spec.containers[0].imagePullPolicy IfNotPresent runs",
@@ -185,7 +185,7 @@ func TestAnImageIsHadAsItsPolicySays(t *testing.T) {
 					return false
 				}
 				if tc.reason != "" {
-					return all[0].State.Waiting != nil && all[0].State.Waiting.Reason == tc.reason && strings.Contains(all[0].State.Waiting.Message, tc.says)
+					return all[0].State.Waiting != nil && all[0].State.Waiting.Reason == tc.reason && strings.HasSuffix(all[0].State.Waiting.Message, tc.says)
 				}
 				return ready(p) && all[0].ImageID == tc.id
 			})

@@ -27,14 +27,15 @@ const maxAccounts = 1 << 20
 // image finds a container's image, or fetches it, as its policy says.
 func (l *life) image(ctx context.Context, c podspec.Container) (Image, error) {
 	found, err := l.node.Images.Find(c.Image)
+	here := err == nil
 	if err != nil && !errors.Is(err, ErrNoImage) {
 		return Image{}, &waitingError{podstatus.ImageInvalid, err}
 	}
 	policy := c.ImagePullPolicy
 	switch {
-	case policy == corev1.PullNever && err != nil:
+	case policy == corev1.PullNever && !here:
 		return Image{}, &waitingError{podstatus.ImageNever, fmt.Errorf("%s.imagePullPolicy: image %s is not here, and is not to be pulled: import it, or set the policy to IfNotPresent", c.Field, c.Image)}
-	case err == nil && policy != corev1.PullAlways:
+	case here && policy != corev1.PullAlways:
 		return found, nil
 	}
 	keys, err := l.pullKeys(ctx)
@@ -44,10 +45,10 @@ func (l *life) image(ctx context.Context, c podspec.Container) (Image, error) {
 	l.event(corev1.EventTypeNormal, "Pulling", "Pulling", "Pulling image %q", c.Image)
 	pulled, failed := l.node.Images.Pull(ctx, c.Image, keys)
 	switch {
-	case failed != nil && err == nil && found.Imported:
+	case failed != nil && here && found.Imported:
 		l.event(corev1.EventTypeWarning, "PullFailed", "Pulling", "Running image %q as it was imported: %v", c.Image, failed)
 		return found, nil
-	case failed != nil && err == nil:
+	case failed != nil && here:
 		failed = fmt.Errorf("%w; an image of this name is here, which %s.imagePullPolicy IfNotPresent runs", failed, c.Field)
 	}
 	if failed != nil {
