@@ -102,7 +102,7 @@ func buildStatic(t *testing.T, dir, pkg string) string {
 // needSandboxes skips a test where no sandbox can run, and tells how they run here.
 func needSandboxes(t *testing.T) pods.Report {
 	t.Helper()
-	r := pods.Check(t.Context())
+	r := pods.Check(t.Context(), t.TempDir())
 	if r.Mode == pods.None {
 		t.Skipf("no sandbox can run here: %+v", r.Missing)
 	}

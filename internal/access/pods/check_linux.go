@@ -8,14 +8,15 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// Check makes a sandbox with a container that begins nothing, and tells what of
-// that works. Nothing stays.
-func Check(ctx context.Context) Report {
+// Check makes a sandbox with a container that begins nothing, on the disk of a data
+// directory, which need not be there yet, and tells what of that works. Nothing stays.
+func Check(ctx context.Context, dir string) Report {
 	r := Report{Mode: Root}
 	if os.Geteuid() != 0 {
 		r = Report{Mode: Rootless, Missing: []Missing{{
@@ -24,7 +25,12 @@ func Check(ctx context.Context) Report {
 			Remedy: "run it as root if Pods need them; without, trust each provider with what the plane's user may do",
 		}}}
 	}
-	if err := try(ctx, nil); err != nil {
+	dir, err := os.MkdirTemp(above(dir), "capstan-check-")
+	if err != nil {
+		return Report{Mode: None, Missing: []Missing{{What: "sandboxes of Pods", Why: err.Error(), Remedy: "choose a data directory that this user can write to"}}}
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // nothing is in it
+	if err := try(ctx, dir, nil); err != nil {
 		why := strings.TrimSuffix(err.Error(), remedy(err))
 		return Report{Mode: None, Missing: []Missing{{What: "sandboxes of Pods", Why: why, Remedy: remedyFor(err)}}}
 	}
@@ -36,7 +42,7 @@ func Check(ctx context.Context) Report {
 			{"limits of memory", func(s *Spec) { s.Memory = 64 << 20 }},
 			{"limits of processors", func(s *Spec) { s.MilliCPU = 500 }},
 		} {
-			if err := try(ctx, l.set); err != nil {
+			if err := try(ctx, dir, l.set); err != nil {
 				r.Missing = append(r.Missing, Missing{What: l.what, Why: err.Error(), Remedy: "give the plane's control group the controllers memory, cpu and pids, or leave the limits out"})
 			}
 		}
@@ -44,9 +50,20 @@ func Check(ctx context.Context) Report {
 	return r
 }
 
-// try makes a sandbox and a container's root, and undoes it.
-func try(ctx context.Context, change func(*Spec)) (err error) {
-	dir, err := os.MkdirTemp("", "capstan-check-")
+// above is a folder, or the nearest above it that is there.
+func above(dir string) string {
+	for dir != "" && dir != filepath.Dir(dir) {
+		if _, err := os.Stat(dir); err == nil {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	return dir
+}
+
+// try makes a sandbox and a container's root in a folder, and undoes it.
+func try(ctx context.Context, dir string, change func(*Spec)) (err error) {
+	dir, err = os.MkdirTemp(dir, "try-")
 	if err != nil {
 		return err
 	}
@@ -88,6 +105,9 @@ func remedy(err error) string {
 }
 
 func remedyFor(err error) string {
+	if _, ok := errors.AsType[*ownersError](err); ok {
+		return "put the data directory on a file system that can, as ext4, xfs and btrfs can, or run the plane as a plain user"
+	}
 	switch {
 	case strings.Contains(err.Error(), "nf_tables"):
 		return "load the kernel's modules nf_tables, nft_chain_nat and nft_nat (modprobe), or use a kernel that has them"

@@ -17,7 +17,7 @@ import (
 )
 
 func TestCheckTellsHowSandboxesRun(t *testing.T) {
-	r := Check(soon(t))
+	r := Check(soon(t), t.TempDir())
 	want := Root
 	if os.Geteuid() != 0 {
 		want = Rootless

@@ -29,7 +29,7 @@ type Process struct{}
 func Open(string, Options) (*Host, error) { return nil, errLinux }
 
 // Check says that there is None.
-func Check(context.Context) Report {
+func Check(context.Context, string) Report {
 	return Report{Mode: None, Missing: []Missing{{What: "sandboxes of Pods", Why: errLinux.Error(), Remedy: "run the plane on Linux"}}}
 }
 

@@ -3,12 +3,15 @@
 package pods
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // withoutVariable has this program start a sandbox where no namespace can be made.
@@ -30,7 +33,7 @@ func TestASandboxThatTheHostRefusesSaysWhatToDo(t *testing.T) {
 		if err == nil || strings.Count(err.Error(), "sysctl user.max_user_namespaces") != 1 {
 			t.Errorf("the start says %v", err)
 		}
-		r := Check(soon(t))
+		r := Check(soon(t), t.TempDir())
 		if r.Mode != None || len(r.Missing) != 1 || strings.Contains(r.Missing[0].Why, "sysctl") || !strings.Contains(r.Missing[0].Remedy, "sysctl") {
 			t.Errorf("the check says %+v", r)
 		}
@@ -45,6 +48,44 @@ func TestASandboxThatTheHostRefusesSaysWhatToDo(t *testing.T) {
 		Cloneflags:  syscall.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
 	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestAFileSystemThatCannotMapOwnersIsNamed: a Pod of such would find its own files to
+// be nobody's.
+func TestAFileSystemThatCannotMapOwnersIsNamed(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("without root the files of a Pod are its own")
+	}
+	if dir := os.Getenv(withoutVariable); dir != "" {
+		if err := errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("ramfs", dir, "ramfs", 0, "")); err != nil {
+			t.Fatal(err)
+		}
+		h := open(t, Options{})
+		c := container(t, "sleep")
+		root := filepath.Join(dir, "root")
+		if err := os.CopyFS(root, os.DirFS(c.Root)); err != nil {
+			t.Fatal(err)
+		}
+		for name, c := range map[string]Container{
+			"image": {Name: "a", Root: root, Args: c.Args}, "volume": {Name: "b", Root: c.Root, Args: c.Args, Mounts: []Mount{{Source: dir, Target: "/v"}}},
+		} {
+			_, err := start(t, h, func(s *Spec) { s.Name = name }).Run(soon(t), c)
+			if err == nil || !strings.Contains(err.Error(), dir) || strings.Count(err.Error(), "as ext4") != 1 {
+				t.Errorf("the %s: got %v, want the folder and a remedy", name, err)
+			}
+		}
+		r := Check(soon(t), filepath.Join(dir, "is/not/there"))
+		if r.Mode != None || len(r.Missing) != 1 || strings.Contains(r.Missing[0].Why, "as ext4") || !strings.Contains(r.Missing[0].Remedy, "as ext4") {
+			t.Errorf("the check says %+v", r)
+		}
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), withoutVariable+"="+t.TempDir(), rootlessVariable+"="+probe)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -123,6 +123,7 @@ func (s *Sandbox) mounts(c Container, plan *holder.Plan) (trees []int, err error
 		if s.host.rootless {
 			return m, nil
 		}
+		source := m.Source
 		fd, err := holder.OpenTree(m.Source, m.SubPath)
 		if err != nil {
 			return m, err
@@ -130,12 +131,13 @@ func (s *Sandbox) mounts(c Container, plan *holder.Plan) (trees []int, err error
 		trees = append(trees, fd)
 		m.Descriptor, m.Source = len(trees)-1, ""
 		err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(s.users.Fd())})
-		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) {
-			// Its file system cannot: all is nobody's, and what all may read can
-			// be read.
-			err = nil
+		if err != nil {
+			// Without it all would be nobody's: a Pod could write nothing, nor read
+			// a Secret of its own.
+			err = &ownersError{source, err}
+			err = fmt.Errorf("%w%s", err, remedy(err))
 		}
-		return m, os.NewSyscallError("mount_setattr", err)
+		return m, err
 	}
 	if plan.Root, err = take(holder.Mount{Source: c.Root}); err != nil {
 		return trees, fmt.Errorf("take the image: %w", err)
@@ -150,6 +152,17 @@ func (s *Sandbox) mounts(c Container, plan *holder.Plan) (trees []int, err error
 		plan.Mounts = append(plan.Mounts, h)
 	}
 	return trees, nil
+}
+
+// ownersError tells that the owners of files cannot be told in the ids of a Pod, for
+// their file system does not do that.
+type ownersError struct {
+	dir string
+	err error
+}
+
+func (e *ownersError) Error() string {
+	return fmt.Sprintf("give a Pod the files of %s: their file system cannot map owners: %v", e.dir, e.err)
 }
 
 // beginning is a process that is to start.

@@ -145,7 +145,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	if report := pods.Check(t.Context()); report.Mode == pods.None {
+	if report := pods.Check(t.Context(), t.TempDir()); report.Mode == pods.None {
 		t.Skipf("this host runs no sandboxes: %+v", report.Missing)
 	}
 	scheme := runtime.NewScheme()

@@ -19,12 +19,12 @@ import (
 // Checks look at this host.
 type Checks struct {
 	Machines func(context.Context) []containers.Problem
-	Pods     func(context.Context) pods.Report
+	Pods     func(ctx context.Context, dataDir string) pods.Report
 }
 
 // New returns the command doctor.
 func New(env *command.Env, checks Checks) *cobra.Command {
-	var output string
+	var output, dir string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Tell what this host lacks to run container machines and Pods of providers",
@@ -36,9 +36,11 @@ run; a warning is about what they do without.`,
 			if err := command.CheckOutput(output, "json", "yaml"); err != nil {
 				return err
 			}
-			return report(env, output, []subject{ofMachines(checks.Machines(cmd.Context())), ofPods(checks.Pods(cmd.Context()))})
+			return report(env, output, []subject{ofMachines(checks.Machines(cmd.Context())), ofPods(checks.Pods(cmd.Context(), dir))})
 		},
 	}
+	cmd.Flags().StringVar(&dir, "data-dir", env.DefaultDataDir(), "data directory of the plane, on whose disk Pods would have their files; it need not be there")
+	_ = cmd.MarkFlagDirname("data-dir")
 	command.OutputFlag(cmd, &output, "sentences", "json", "yaml")
 	return cmd
 }

@@ -47,7 +47,7 @@ func TestDoctorTellsWhatIsMissingAndFails(t *testing.T) {
 			var out bytes.Buffer
 			cmd := New(&command.Env{Out: &out, Err: &out, LookupEnv: func(string) (string, bool) { return "", false }}, Checks{
 				Machines: func(context.Context) []containers.Problem { return tc.found },
-				Pods:     func(context.Context) pods.Report { return tc.pods },
+				Pods:     func(context.Context, string) pods.Report { return tc.pods },
 			})
 			cmd.SilenceErrors, cmd.SilenceUsage = true, true
 			cmd.SetArgs(tc.args)
