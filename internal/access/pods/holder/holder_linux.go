@@ -137,9 +137,15 @@ func (h *holder) readOnly(program string) error {
 	if program == "" {
 		return nil
 	}
-	fd, err := unix.OpenTree(unix.AT_FDCWD, program, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	low, err := unix.OpenTree(unix.AT_FDCWD, program, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
 		return fmt.Errorf("mount %s read-only: %w", program, err)
+	}
+	// A process that starts has its own descriptors in place before it becomes what
+	// this one leads to.
+	fd, err := unix.FcntlInt(uintptr(low), unix.F_DUPFD_CLOEXEC, maxDescriptors)
+	if err = errors.Join(err, unix.Close(low)); err != nil {
+		return fmt.Errorf("keep %s at hand (is the limit of open files below %d?): %w", program, maxDescriptors+1, err)
 	}
 	h.file = os.NewFile(uintptr(fd), program)
 	var there, running unix.Stat_t
