@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -179,6 +180,7 @@ func (r *Reconciler) report(ctx context.Context, node *corev1.Node) error {
 	// The API server makes each Node with it, and others have a controller that
 	// takes it off when the Node is ready.
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
+	node.Labels = labels.Merge(node.Labels, r.Node.Object.Labels)
 	node.Status = *r.Node.Object.Status.DeepCopy()
 	now := metav1.NewTime(r.Node.Clock.Now())
 	for i := range node.Status.Conditions {

@@ -48,6 +48,35 @@ func TestAPodIsBoundAndRun(t *testing.T) {
 	}
 }
 
+// TestALaterVersionTellsItsNodeAgain: what is told of a Node is that of the program that
+// runs, and what its owner has labelled stays.
+func TestALaterVersionTellsItsNodeAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add("spec: {containers: [{name: a, image: manager}]}")
+	w.until("it to be ready", ready)
+	node := &corev1.Node{}
+	key := client.ObjectKey{Name: "plane"}
+	if err := w.mgmt.Get(t.Context(), key, node); err != nil {
+		t.Fatal(err)
+	}
+	node.Labels = map[string]string{"disk": "ssd"}
+	if err := w.mgmt.Update(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	w.r.Node.Object.Status.NodeInfo.KubeletVersion = "v2"
+	w.delete()
+	w.reconcile()
+	w.add("spec: {containers: [{name: a, image: manager}]}")
+	w.until("it to be ready", ready)
+	if err := w.mgmt.Get(t.Context(), key, node); err != nil {
+		t.Fatal(err)
+	}
+	if want := map[string]string{"disk": "ssd", "kubernetes.io/os": "linux"}; !cmp.Equal(node.Labels, want) || node.Status.NodeInfo.KubeletVersion != "v2" {
+		t.Errorf("its labels are %v and its version %q", node.Labels, node.Status.NodeInfo.KubeletVersion)
+	}
+}
+
 func TestAPodThatCannotBeRunIsToldWhy(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ pod, want string }{

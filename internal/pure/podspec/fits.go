@@ -116,9 +116,11 @@ func tolerated(by []corev1.Toleration, taint corev1.Taint) bool {
 	return false
 }
 
-// NodeLabels are those that each Node of a plane has.
+// NodeLabels are those that each Node of a plane has. Providers may ask for a Node of
+// the control plane, as that of a management cluster of one Node is.
 func NodeLabels(name, os, arch string) labels.Set {
 	return labels.Set{
 		corev1.LabelHostname: name, corev1.LabelOSStable: os, corev1.LabelArchStable: arch,
+		"node-role.kubernetes.io/control-plane": "",
 	}
 }

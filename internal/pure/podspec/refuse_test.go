@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/capstan-dev/capstan/internal/builder"
 )
@@ -55,7 +56,7 @@ func TestWhatAPodMayNotHaveIsRefusedByItsField(t *testing.T) {
 
 func TestAPodWaitsUntilTheNodeIsOneForIt(t *testing.T) {
 	t.Parallel()
-	const plain = "metadata: {name: plane, labels: {kubernetes.io/os: linux, size: '3'}}"
+	const plain = "metadata: {name: plane, labels: {size: '3'}}"
 	tests := map[string]struct {
 		pod, node string
 		want      string
@@ -64,6 +65,7 @@ func TestAPodWaitsUntilTheNodeIsOneForIt(t *testing.T) {
 		"another scheduler":         {pod: "spec: {schedulerName: mine}", want: `spec.schedulerName: a plane has no scheduler "mine": leave it out`},
 		"a gate":                    {pod: "spec: {schedulingGates: [{name: g}]}", want: `spec.schedulingGates: the Pod waits until "g" is removed`},
 		"a label that it has":       {pod: "spec: {nodeSelector: {kubernetes.io/os: linux}}"},
+		"the control plane":         {pod: "spec: {nodeSelector: {node-role.kubernetes.io/control-plane: ''}}"},
 		"a label that it has not":   {pod: "spec: {nodeSelector: {disk: ssd}}", want: "spec.nodeSelector: node plane has no label disk=ssd: set the label, or leave the selector out"},
 		"affinity that holds":       {pod: "spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: x, operator: Exists}]}, {matchExpressions: [{key: size, operator: Gt, values: ['2']}, {key: size, operator: In, values: ['3']}, {key: disk, operator: DoesNotExist}, {key: disk, operator: NotIn, values: [hdd]}], matchFields: [{key: metadata.name, operator: In, values: [plane]}]}]}}}}"},
 		"affinity that does not":    {pod: "spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: size, operator: Lt, values: ['3']}]}]}}}}", want: "spec.affinity.nodeAffinity: node plane has none of the required labels: set them, or leave the affinity out"},
@@ -78,7 +80,9 @@ func TestAPodWaitsUntilTheNodeIsOneForIt(t *testing.T) {
 			if tc.node == "" {
 				tc.node = plain
 			}
-			if got := Describe(Fits(builder.Parse[corev1.Pod](t, tc.pod), builder.Parse[corev1.Node](t, tc.node))); got != tc.want {
+			node := builder.Parse[corev1.Node](t, tc.node)
+			node.Labels = labels.Merge(NodeLabels("plane", "linux", "amd64"), node.Labels)
+			if got := Describe(Fits(builder.Parse[corev1.Pod](t, tc.pod), node)); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})
