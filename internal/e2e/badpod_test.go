@@ -17,7 +17,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -525,49 +524,4 @@ func TestAPlaneServesWhilePodsMisbehave(t *testing.T) {
 			return nil
 		})
 	}
-}
-
-// TestBadPodsOfAPlainUser runs the tests of this file again, with a plane that has
-// no rights.
-func TestBadPodsOfAPlainUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("these are they")
-	}
-	const nobody = 65534
-	dir, err := os.MkdirTemp("", "capstan-bad-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	own := func(from, name string) string {
-		content, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		to := filepath.Join(dir, name)
-		if err := os.WriteFile(to, content, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		return to
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	self, capstan, program := own("/proc/self/exe", "e2e.test"), own(testenv.Binary(t), "capstan"), own(buildStatic(t, t.TempDir(), "./testdata/misbehaves"), "misbehaves")
-	home := filepath.Join(dir, "home")
-	if err := os.Mkdir(home, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(home, nobody, nobody); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), self, "-test.run=^(TestPodsThatCannotRun|TestImagesThatComeDamaged|TestAPlaneServesWhilePods)", "-test.v="+fmt.Sprint(testing.Verbose()), "-test.timeout=9m")
-	cmd.Dir = home
-	cmd.Env = []string{"HOME=" + home, "TMPDIR=" + home, "PATH=" + os.Getenv("PATH"), "CAPSTAN_TEST_BINARY=" + capstan, programVariable + "=" + program}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("as user %d: %v\n%s", nobody, err, out)
-	}
-	t.Logf("%s", out)
 }

@@ -31,7 +31,7 @@ func TestAProviderThatCrashesIsToldOfAndGoes(t *testing.T) {
 	f := plane.start("--providers=core,kubeadm,certificates")
 	x.load(f, plane.dir, "v0.2.0")
 	install := exec.CommandContext(t.Context(), testenv.Binary(t), "init", "--infrastructure", "example:v0.2.0", "--wait-providers", "--wait-provider-timeout", "10",
-		"--config", x.config(), "--kubeconfig", f.Kubeconfig)
+		"--config", x.config, "--kubeconfig", f.Kubeconfig)
 	install.Env = append(os.Environ(), "EXAMPLE_CRASH_AFTER=1ms")
 	if out, err := install.CombinedOutput(); err == nil || !strings.Contains(string(out), "container manager: CrashLoopBackOff: ") || !strings.Contains(string(out), lastWords) {
 		t.Errorf("init says %v\n%s", err, out)

@@ -4,11 +4,7 @@ package e2e_test
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -227,46 +223,4 @@ spec:
 		})
 	}
 	b.is("reader", "never restarted", func(_ *corev1.Pod, c corev1.ContainerStatus) bool { return c.RestartCount == 0 })
-}
-
-// TestKubectlAndProbesOfAPlainUser runs these tests again, with a plane that has no
-// rights.
-func TestKubectlAndProbesOfAPlainUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("these are they")
-	}
-	const nobody = 65534
-	dir, err := os.MkdirTemp("", "capstan-box-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	for _, err := range []error{os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "home"), 0o700), os.Chown(filepath.Join(dir, "home"), nobody, nobody)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	own := func(from, name string) string { // that it can reach and run
-		content, err := os.ReadFile(from)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), content, 0o755)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return filepath.Join(dir, name)
-	}
-	home := filepath.Join(dir, "home")
-	cmd := exec.CommandContext(t.Context(), own("/proc/self/exe", "e2e.test"), "-test.run=^(TestKubectlWorks|TestProbesDecide|TestVolumesOfAPod)", "-test.v="+fmt.Sprint(testing.Verbose()), "-test.timeout=9m")
-	cmd.Dir = home
-	cmd.Env = []string{
-		"HOME=" + home, "TMPDIR=" + home, "PATH=" + os.Getenv("PATH"),
-		"CAPSTAN_TEST_BINARY=" + own(testenv.Binary(t), "capstan"), toolboxVariable + "=" + own(buildStatic(t, t.TempDir(), "./testdata/toolbox"), "toolbox"),
-	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("as user %d: %v\n%s", nobody, err, out)
-	}
-	t.Logf("%s", out)
 }

@@ -89,13 +89,30 @@ func TestAProviderInAPlaneBringsUpAClusterThatMoves(t *testing.T) {
 	}
 }
 
-// example is the provider to copy, as its author publishes it.
-type example struct{ dir string }
+// example is the provider to copy, as its author publishes it, and the configuration of
+// who installs it.
+type example struct{ dir, config string }
+
+// exampleVariable is the folder of tests that run again as a plain user.
+const exampleVariable = "CAPSTAN_TEST_EXAMPLE"
 
 // packExample makes both releases, and an image of each for this host.
 func packExample(t *testing.T) example {
 	t.Helper()
-	x := example{t.TempDir()}
+	x := example{os.Getenv(exampleVariable), filepath.Join(t.TempDir(), "clusterctl.yaml")}
+	if x.dir == "" {
+		x.dir = t.TempDir()
+		x.pack(t)
+	}
+	config := fmt.Sprintf("providers:\n- {name: example, type: InfrastructureProvider, url: %q}\n", filepath.Join(x.dir, "dist/infrastructure-example/v0.1.0/infrastructure-components.yaml"))
+	if err := os.WriteFile(x.config, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func (x example) pack(t *testing.T) {
+	t.Helper()
 	run := func(name string, args ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), name, args...)
@@ -116,20 +133,14 @@ func packExample(t *testing.T) example {
 			t.Fatal(err)
 		}
 	}
-	config := fmt.Sprintf("providers:\n- {name: example, type: InfrastructureProvider, url: %q}\n", filepath.Join(x.dir, "dist/infrastructure-example/v0.1.0/infrastructure-components.yaml"))
-	if err := os.WriteFile(x.config(), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return x
 }
 
-func (x example) config() string              { return filepath.Join(x.dir, "clusterctl.yaml") }
 func (x example) image(version string) string { return filepath.Join(x.dir, version, "image") }
 
 // run runs a command of capstan for a plane, and returns what it prints.
 func (x example) run(f fleet, args ...string) string {
 	f.Helper()
-	cmd := exec.CommandContext(f.Context(), testenv.Binary(f), append(args, "--config", x.config(), "--kubeconfig", f.Kubeconfig)...)
+	cmd := exec.CommandContext(f.Context(), testenv.Binary(f), append(args, "--config", x.config, "--kubeconfig", f.Kubeconfig)...)
 	out, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		f.Fatalf("capstan %v: %v\n%s%s", args, err, out, exit.Stderr)
