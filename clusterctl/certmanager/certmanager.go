@@ -147,7 +147,7 @@ func (m *Manager) load(ctx context.Context, how config.CertManager) ([]*unstruct
 	}
 	raw, err := r.File(ctx, how.Version, r.ComponentsFile())
 	if err != nil {
-		return nil, fmt.Errorf("read the manifest of cert-manager: %w", err)
+		return nil, fmt.Errorf("read the manifest of cert-manager: %w: correct cert-manager.url of the configuration; a plane of capstan needs none with certificates among its --providers", err)
 	}
 	objects, err := template.Objects(raw)
 	if err != nil {

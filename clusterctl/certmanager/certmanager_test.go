@@ -213,6 +213,16 @@ func TestCertManagerIsInstalledWhereItIsMissing(t *testing.T) {
 	}
 }
 
+// TestAManifestThatCannotBeReadSaysWhatElseCanBeDone: a plane that honours no
+// Certificates would have it fetched, and could honour them.
+func TestAManifestThatCannotBeReadSaysWhatElseCanBeDone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false, "cert-manager: {url: URLx/v1.21.1/none.yaml}")
+	if err := w.Ensure(t.Context()); err == nil || !strings.Contains(err.Error(), "certificates among its --providers") || len(w.written) > 0 {
+		t.Errorf("%v, written: %v", err, w.written)
+	}
+}
+
 func TestCertManagerIsLeftToOthers(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
