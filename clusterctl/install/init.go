@@ -54,7 +54,8 @@ type InitOptions struct {
 	Namespace string
 	// Lenient only tells what Validate finds, and goes on.
 	Lenient bool
-	// Wait waits that long for the controllers to be available; 0 does not wait.
+	// Wait waits that long for the controllers to be available, also for those that
+	// are installed already; 0 does not wait.
 	Wait time.Duration
 }
 
@@ -85,26 +86,32 @@ func (i *Installer) Init(ctx context.Context, o InitOptions) (InitResult, error)
 		return InitResult{}, err
 	}
 	result := InitResult{First: len(installed.OfType(clusterctlv1.CoreProviderType)) == 0, BuiltIn: installed.BuiltIn()}
-	releases, err := i.releases(ctx, o, installed, result.First)
-	if err != nil || len(releases) == 0 {
-		return result, err
-	}
-	if err := i.check(ctx, o, installed, releases); err != nil {
-		return result, err
-	}
-	if err := inv.Ensure(ctx); err != nil {
-		return result, err
-	}
-	if i.Certificates != nil {
-		if err := i.Certificates.Ensure(ctx); err != nil {
-			return result, err
-		}
-	}
-	result.Installed, err = i.install(ctx, inv, releases, result.First)
+	releases, there, err := i.releases(ctx, o, installed, result.First)
 	if err != nil {
 		return result, err
 	}
-	return result, i.wait(ctx, o, releases)
+	if len(releases) > 0 {
+		if result.Installed, err = i.add(ctx, inv, o, installed, releases); err != nil {
+			return result, err
+		}
+	}
+	return result, i.wait(ctx, o, append(there, releases...))
+}
+
+// add checks and installs releases.
+func (i *Installer) add(ctx context.Context, inv inventory.Inventory, o InitOptions, installed inventory.Providers, releases []Release) ([]clusterctlv1.Provider, error) {
+	if err := i.check(ctx, o, installed, releases); err != nil {
+		return nil, err
+	}
+	if err := inv.Ensure(ctx); err != nil {
+		return nil, err
+	}
+	if i.Certificates != nil {
+		if err := i.Certificates.Ensure(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return i.install(ctx, inv, releases, len(installed.OfType(clusterctlv1.CoreProviderType)) == 0)
 }
 
 // CheckCore refuses a cluster whose core stores its objects at another version than some.
@@ -138,18 +145,19 @@ func storedAt(crd *unstructured.Unstructured) (string, error) {
 	return "", err
 }
 
-// releases are what is wanted and not there, read from where it is released.
-func (i *Installer) releases(ctx context.Context, o InitOptions, installed inventory.Providers, first bool) (all []Release, err error) {
+// releases are what is wanted, read from where it is released: what is not there, and
+// what is.
+func (i *Installer) releases(ctx context.Context, o InitOptions, installed inventory.Providers, first bool) (all, present []Release, err error) {
 	selection := o.Selection
 	if first {
 		selection = selection.withDefaults(installed)
 	}
 	wanted, err := selection.Wanted()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if o.Namespace == manifests.Namespace {
-		return nil, fmt.Errorf("namespace %s is for what a management cluster has built in: choose another", manifests.Namespace)
+		return nil, nil, fmt.Errorf("namespace %s is for what a management cluster has built in: choose another", manifests.Namespace)
 	}
 	for _, w := range wanted {
 		there := installed.Named(w.Name, w.Type)
@@ -162,15 +170,16 @@ func (i *Installer) releases(ctx context.Context, o InitOptions, installed inven
 		}
 		r, err := i.Source.Release(ctx, w, o.Namespace)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if len(there) == 1 && there[0].Version == r.Version && there[0].Namespace == r.Namespace {
 			i.Progress(fmt.Sprintf("%s is installed already", r))
+			present = append(present, r)
 			continue
 		}
 		all = append(all, r)
 	}
-	return all, nil
+	return all, present, nil
 }
 
 // check finds what is wrong before anything is written.
