@@ -56,7 +56,8 @@ func run(ctx context.Context, o options) error {
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, HealthProbeBindAddress: o.health,
 		LeaderElection: true, LeaderElectionID: "provider-example", LeaderElectionNamespace: o.namespace,
-		WebhookServer: webhook.NewServer(webhook.Options{CertDir: o.certificates}),
+		LeaderElectionReleaseOnCancel: true, // the process ends with the manager, so that its successor need not wait
+		WebhookServer:                 webhook.NewServer(webhook.Options{CertDir: o.certificates}),
 	})
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -65,6 +66,8 @@ func TestAProviderInAPlaneBringsUpAClusterThatMoves(t *testing.T) {
 	if diff := cmp.Diff(uids, atA.uids("c", every)); diff != "" {
 		t.Errorf("Machines after the upgrade (-before +after):\n%s", diff)
 	}
+	atA.storesExamplesAnew()
+	atA.convertsExamples()
 
 	x.run(atA, "move", "--to-kubeconfig", atB.Kubeconfig)
 	y.has(atB, 3)
@@ -86,6 +89,52 @@ func TestAProviderInAPlaneBringsUpAClusterThatMoves(t *testing.T) {
 	atB.remove("c")
 	if err := y.tend(atB); err != nil || len(y.booted) > 0 {
 		t.Errorf("the yard runs %v, %v, want nothing", y.booted, err)
+	}
+	x.run(atB, "delete", "--infrastructure", "example")
+	atB.must(atB.Client.Get(t.Context(), client.ObjectKey{Name: "example-system"}, &corev1.Namespace{}))
+	atB.storesExamplesAnew() // they are still defined
+}
+
+// storesExamplesAnew checks that all definitions of the provider to copy store the version
+// of its second release alone.
+func (f fleet) storesExamplesAnew() {
+	f.Helper()
+	var all apiextensionsv1.CustomResourceDefinitionList
+	f.must(f.Client.List(f.Context(), &all, client.MatchingLabels{"cluster.x-k8s.io/provider": "infrastructure-example"}))
+	if len(all.Items) != 4 {
+		f.Errorf("there are %d definitions, want 4", len(all.Items))
+	}
+	for _, d := range all.Items {
+		if diff := cmp.Diff([]string{"v1beta1"}, d.Status.StoredVersions); diff != "" {
+			f.Errorf("%s stores (-want +got):\n%s", d.Name, diff)
+		}
+	}
+}
+
+// convertsExamples writes objects of the provider to copy in each of its versions, and
+// reads them in the other one.
+func (f fleet) convertsExamples() {
+	f.Helper()
+	sizes := map[string]string{"v1alpha1": "size", "v1beta1": "machineSize"}
+	records := map[string]*unstructured.UnstructuredList{}
+	for version := range sizes {
+		records[version] = &unstructured.UnstructuredList{}
+		records[version].SetGroupVersionKind(exampleMachines.GroupKind().WithVersion(version))
+		f.must(f.Client.List(f.Context(), records[version], client.InNamespace(f.Namespace)))
+		if len(records[version].Items) != 3 {
+			f.Fatalf("there are %d records of version %s, want 3", len(records[version].Items), version)
+		}
+	}
+	for i, to := range []string{"v1alpha1", "v1beta1"} {
+		from, size := []string{"v1beta1", "v1alpha1"}[i], []string{"large", "small"}[i]
+		written := &records[from].Items[0]
+		change := fmt.Appendf(nil, `{"spec": {%q: %q}}`, sizes[from], size)
+		f.must(f.Client.Patch(f.Context(), written, client.RawPatch(types.MergePatchType, change)))
+		read := &records[to].Items[0]
+		f.must(f.Client.Get(f.Context(), client.ObjectKeyFromObject(written), read))
+		if got, _, err := unstructured.NestedString(read.Object, "spec", sizes[to]); err != nil || got != size {
+			f.Errorf("what was written as %s is read as %s: %q, %v", from, to, got, err)
+		}
 	}
 }
 
