@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -27,6 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/containermachines/addresses"
 	"github.com/capstan-dev/capstan/internal/containermachines/seed"
+	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 )
 
 // providerIDScheme begins the provider ID of machines of this provider.
@@ -129,7 +129,7 @@ func (b *Backend) ensureMachine(ctx context.Context, want host.Machine) (host.Ma
 
 // full adds to an error what can be done if it is that the disk is full.
 func (b *Backend) full(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if diskspace.Full(err) {
 		return fmt.Errorf("%w: free space on the disk of %s, such as by removing node images that no machine uses (\"capstan image list\"): it is tried again by itself", err, b.o.Dir)
 	}
 	return err

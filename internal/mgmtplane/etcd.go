@@ -26,10 +26,10 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	"golang.org/x/sys/unix"
 	"k8s.io/klog/v2"
 
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 )
 
@@ -296,7 +296,7 @@ func (m *member) fail(err error) {
 	select {
 	case <-m.ready:
 	default:
-		if m.old && !errors.Is(err, fs.ErrPermission) && !diskFull(err) {
+		if m.old && !errors.Is(err, fs.ErrPermission) && !diskspace.Full(err) {
 			err = fmt.Errorf("%w (if its data is damaged, put a copy in its place, or remove it to start empty)", err)
 		}
 	}
@@ -361,22 +361,19 @@ func (c *completed) checkDisk() error {
 	if err := os.Chmod(c.dir.Etcd(), 0o700); err != nil {
 		return fmt.Errorf("close folder of etcd to others: %w", err)
 	}
-	var st unix.Statfs_t
-	if err := unix.Statfs(c.dir.Etcd(), &st); err != nil {
-		return fmt.Errorf("look at the disk of %s: %w", c.dir, err)
+	disk, err := diskspace.Of(c.dir.Etcd())
+	if err != nil {
+		return err
 	}
-	free, need := st.Bavail*uint64(st.Bsize), uint64(minFreeBytes)
+	need := int64(minFreeBytes)
 	if exists(filepath.Join(c.dir.Etcd(), "member")) {
 		need = minFreeAgain
 	}
-	if free < need {
-		return fmt.Errorf("disk of %s is full: %d MiB free, %d needed; make room, then start again", c.dir, free>>20, need>>20)
+	if disk.Free < need {
+		return fmt.Errorf("disk of %s is full: %d MiB free, %d needed; make room, then start again", c.dir, disk.Free>>20, need>>20)
 	}
 	return nil
 }
-
-// diskFull reports whether err comes of a disk, or a quota on it, that is full.
-func diskFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 func exists(path string) bool {
 	_, err := os.Lstat(path)

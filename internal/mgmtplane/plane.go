@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 	"github.com/capstan-dev/capstan/internal/kit/handed"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
@@ -286,7 +287,7 @@ func (p *Plane) fail(err error) {
 
 // explain says what to do about a full disk, if that is the cause.
 func (p *Plane) explain(err error) error {
-	if _, done := errors.AsType[*fullDiskError](err); done || !diskFull(err) {
+	if _, done := errors.AsType[*fullDiskError](err); done || !diskspace.Full(err) {
 		return err
 	}
 	return &fullDiskError{p.dir, err}

@@ -15,10 +15,10 @@ import (
 	"strings"
 
 	"github.com/blang/semver/v4"
-	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/tree"
 	"github.com/capstan-dev/capstan/internal/access/storedir"
+	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 )
 
 // Store keeps the images of a host in a folder. Several processes may use one at the
@@ -301,7 +301,7 @@ func (s *Store) publish(ctx context.Context, dir string, m manifest) (Image, err
 
 // full adds to an error what can be done if it is that the disk is full.
 func (s *Store) full(err error) error {
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+	if diskspace.Full(err) {
 		return fmt.Errorf("%w: free space on the disk of %s, where an image takes about 1 GiB, such as by \"capstan image remove --cache\" or by removing images that no machine uses", err, s.dir)
 	}
 	return err

@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/ociimages/layers"
 	"github.com/capstan-dev/capstan/internal/access/ociimages/registry"
 	"github.com/capstan-dev/capstan/internal/access/storedir"
+	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 )
 
 // PullOptions say how one image is fetched. The zero value is good.
@@ -115,7 +116,7 @@ func (r *upstream) Config(ctx context.Context, d v1.Descriptor) ([]byte, error) 
 func (r *upstream) Layer(ctx context.Context, d v1.Descriptor) (io.ReadCloser, error) {
 	file := r.store.dir.Join(partsDir, d.Digest.Hex)
 	err := r.repo.Blob(ctx, d.Digest, d.Size, file, func(have int64) { r.progress(Progress{d.Digest.String(), have, d.Size}) })
-	if errors.Is(err, unix.ENOSPC) {
+	if diskspace.Full(err) {
 		err = errors.Join(err, os.Remove(file+".part")) // it would be in the way of all others
 	}
 	if err != nil {

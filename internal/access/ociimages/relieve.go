@@ -4,10 +4,7 @@ package ociimages
 
 import (
 	"context"
-	"fmt"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // The thresholds of a kubelet's own collection of images, in percent of the disk.
@@ -26,7 +23,7 @@ func (s *Store) Relieve(ctx context.Context) ([]Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	if disk.used < fullPercent*disk.total()/100 {
+	if disk.Used < fullPercent*disk.Total()/100 {
 		return nil, nil
 	}
 	have, err := s.Bytes()
@@ -35,20 +32,6 @@ func (s *Store) Relieve(ctx context.Context) ([]Image, error) {
 	}
 	return s.Collect(ctx, CollectOptions{
 		Keep:     func(m Image) bool { return m.Imported || s.now().Sub(m.Used) < young },
-		MaxBytes: max(1, have-(disk.used-enoughPercent*disk.total()/100)),
+		MaxBytes: max(1, have-(disk.Used-enoughPercent*disk.Total()/100)),
 	})
-}
-
-// space is what of a disk is used, and free for this user, in bytes. What is kept for
-// others, of which there may be more than of both, is no part of it.
-type space struct{ used, free int64 }
-
-func (d space) total() int64 { return d.used + d.free }
-
-func spaceOf(dir string) (space, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return space{}, fmt.Errorf("look at the disk of %s: %w", dir, err)
-	}
-	return space{int64(st.Blocks-st.Bfree) * int64(st.Bsize), int64(st.Bavail) * int64(st.Bsize)}, nil
 }

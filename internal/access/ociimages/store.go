@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/ociimages/layers"
 	"github.com/capstan-dev/capstan/internal/access/ociimages/registry"
 	"github.com/capstan-dev/capstan/internal/access/storedir"
+	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 )
 
 // Options say how a Store works. The zero value is good.
@@ -60,7 +61,7 @@ type Store struct {
 	platform v1.Platform
 	limits   Limits
 	tokens   chan struct{} // one for each layer that may be worked on
-	disk     func(dir string) (space, error)
+	disk     func(dir string) (diskspace.Space, error)
 	now      func() time.Time
 }
 
@@ -83,7 +84,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: d, asked: o.Registry, registry: client, platform: o.Platform, limits: o.Limits, tokens: make(chan struct{}, cmp.Or(o.Concurrent, 4)), disk: spaceOf, now: o.Now}
+	s := &Store{dir: d, asked: o.Registry, registry: client, platform: o.Platform, limits: o.Limits, tokens: make(chan struct{}, cmp.Or(o.Concurrent, 4)), disk: diskspace.Of, now: o.Now}
 	if s.platform.Architecture == "" {
 		s.platform = v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
 	}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package diskspace tells how full a disk is.
+package diskspace
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Space is what of a disk is used, and free for this user, in bytes. What is kept for
+// others, of which there may be more than of both, is no part of it.
+type Space struct{ Used, Free int64 }
+
+// Total is how much there is of the disk for this user, in bytes.
+func (s Space) Total() int64 { return s.Used + s.Free }
+
+// Of looks at the disk that a folder is on.
+func Of(dir string) (Space, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return Space{}, fmt.Errorf("look at the disk of %s: %w", dir, err)
+	}
+	return Space{int64(st.Blocks-st.Bfree) * int64(st.Bsize), int64(st.Bavail) * int64(st.Bsize)}, nil
+}
+
+// Full says that an error comes of a disk, or a quota on it, that is full.
+func Full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }

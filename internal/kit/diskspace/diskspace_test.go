@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package diskspace
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestWhatIsKeptForOthersIsNotUsed compares with what statfs says of a disk that may
+// keep blocks for root.
+func TestWhatIsKeptForOthersIsNotUsed(t *testing.T) {
+	t.Parallel()
+	var st unix.Statfs_t
+	if err := unix.Statfs(t.TempDir(), &st); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Of(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, kept := int64(st.Blocks)*int64(st.Bsize), int64(st.Bfree-st.Bavail)*int64(st.Bsize)
+	if got.Total()+kept > all+1<<30 || got.Total()+kept < all-1<<30 {
+		t.Errorf("used %d and free %d are not all but the %d that are kept", got.Used, got.Free, kept)
+	}
+}
+
+func TestAFolderThatIsNotThereIsNamed(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "none")
+	if _, err := Of(dir); !os.IsNotExist(err) && (err == nil || !strings.Contains(err.Error(), dir)) {
+		t.Errorf("got %v", err)
+	}
+}
