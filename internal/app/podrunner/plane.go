@@ -42,6 +42,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 	"github.com/capstan-dev/capstan/internal/kit/oneconn"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
@@ -189,7 +190,8 @@ func (p *Plane) node(mgr ctrl.Manager) (*runner.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	volumes, err := podvolumes.Open(filepath.Join(p.dir, "pods", "volumes"))
+	dir := filepath.Join(p.dir, "pods", "volumes")
+	volumes, err := podvolumes.Open(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +202,8 @@ func (p *Plane) node(mgr ctrl.Manager) (*runner.Node, error) {
 	return runner.NewNode(runner.Options{
 		Object: nodeObject(p.name), Address: "127.0.0.1", DNS: dnsService,
 		Sandboxes: Sandboxes{p.host}, Unlimited: p.host.Rootless(), Images: Images{images, datadir.Dir(p.dir).Registries()}, Tokens: tokens{typed}, Logs: logs, Volumes: volumes,
-		Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("capstan-runner"), Clock: clock.RealClock{},
+		Space: func() (diskspace.Space, error) { return diskspace.Of(dir) },
+		Live:  mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("capstan-runner"), Clock: clock.RealClock{},
 	})
 }
 

@@ -87,6 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, pod *corev1.Pod) (_ ctrl.Res
 		return ctrl.Result{}, nil
 	}
 	facts := podstatus.Facts{Pod: pod, Now: r.Node.Clock.Now()}
+	var result ctrl.Result
 	if l == nil {
 		problems := podspec.Check(pod)
 		if pod.Spec.NodeName == "" {
@@ -95,6 +96,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, pod *corev1.Pod) (_ ctrl.Res
 				return ctrl.Result{}, err
 			}
 			if problems = append(problems, podspec.Fits(pod, node)...); len(problems) == 0 {
+				problems, result.RequeueAfter = r.Node.waits(pod)
+			}
+			if len(problems) == 0 {
 				return ctrl.Result{}, r.bind(ctx, pod)
 			}
 		}
@@ -104,7 +108,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, pod *corev1.Pod) (_ ctrl.Res
 			}
 		}
 	}
-	var result ctrl.Result
 	commit := patch.Remember(r.Mgmt, pod, patch.Locked) // others write conditions, too
 	if l != nil {
 		l.update(pod)

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -33,6 +34,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/podlogs"
 	"github.com/capstan-dev/capstan/internal/access/podvolumes"
 	"github.com/capstan-dev/capstan/internal/builder"
+	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
@@ -208,7 +210,11 @@ type world struct {
 	dir       string
 	writes    int
 	told      told
+	free      atomic.Int64 // of the diskBytes
 }
+
+// diskBytes are those of the disk that volumes are on.
+const diskBytes = 100 << 20
 
 const podText = "metadata: {namespace: ns, name: p, uid: u1}\n"
 
@@ -219,6 +225,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, clock: testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), dir: t.TempDir()}
+	w.free.Store(diskBytes)
 	w.sandboxes = &sandboxes{processes: map[string][]*process{}, codes: map[string]int{}, dialled: make(chan net.Conn, 10)}
 	w.tokens = &tokens{clock: w.clock}
 	w.mgmt = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&corev1.Pod{}, &corev1.Node{}).WithInterceptorFuncs(interceptor.Funcs{
@@ -245,7 +252,9 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	node, err := NewNode(Options{
 		Object:  builder.Parse[corev1.Node](t, "metadata: {name: plane, labels: {kubernetes.io/os: linux}}\nstatus: {conditions: [{type: Ready, status: 'True'}]}"),
 		Address: "10.0.0.1", DNS: netip.MustParseAddr("10.96.0.10"), Sandboxes: w.sandboxes, Images: images{t.TempDir()}, Tokens: w.tokens,
-		Logs: logs, Volumes: volumes, Live: w.mgmt, Recorder: &w.told, Unlimited: true, Clock: w.clock,
+		Logs: logs, Volumes: volumes, Space: func() (diskspace.Space, error) {
+			return diskspace.Space{Used: diskBytes - w.free.Load(), Free: w.free.Load()}, nil
+		}, Live: w.mgmt, Recorder: &w.told, Unlimited: true, Clock: w.clock,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -116,7 +116,8 @@ func (l *life) facts(pod *corev1.Pod) podstatus.Facts {
 	for _, name := range slices.Sorted(maps.Keys(l.containers)) {
 		f.Containers = append(f.Containers, l.containers[name].Container)
 	}
-	if l.over() { // until then it shows how it ends
+	runs := func(c podstatus.Container) bool { return !c.Started.IsZero() }
+	if l.over() || !slices.ContainsFunc(f.Containers, runs) { // until then it shows how it ends
 		f.Failed, f.FailedMessage = l.failed, l.failure
 	}
 	return f
@@ -208,6 +209,10 @@ func (l *life) pause(ctx context.Context, d time.Duration, changes chan struct{}
 // run runs the Pod until it has ended or is to end.
 func (l *life) run(ctx context.Context) {
 	defer func() {
+		// The Pod may stay for long, so that its owner sees how it ended.
+		if err := l.node.Volumes.Remove(l.name); err != nil {
+			l.event(corev1.EventTypeWarning, "FailedUnmount", "Killing", "%v", err)
+		}
 		close(l.ended)
 		l.node.wake(l.key)
 	}()
@@ -219,6 +224,7 @@ func (l *life) run(ctx context.Context) {
 	done := make(chan struct{})
 	l.parts.Go(func() { l.keepVolumes(running) })
 	l.parts.Go(func() { l.keepLimits(running) })
+	l.parts.Go(func() { l.keepRoom(running) })
 	var containers sync.WaitGroup
 	l.parts.Go(func() {
 		defer close(done)

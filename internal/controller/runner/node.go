@@ -21,6 +21,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/podlogs"
 	"github.com/capstan-dev/capstan/internal/access/podvolumes"
+	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
@@ -52,6 +53,8 @@ type Options struct {
 	Tokens    Tokens
 	Logs      *podlogs.Store
 	Volumes   *podvolumes.Store
+	// Space is that of the disk that volumes are on.
+	Space func() (diskspace.Space, error)
 	// Live reads Secrets, ConfigMaps and Services.
 	Live     client.Reader
 	Recorder events.EventRecorder
@@ -59,7 +62,7 @@ type Options struct {
 }
 
 func (o Options) validate() error {
-	if o.Object == nil || o.Sandboxes == nil || o.Images == nil || o.Tokens == nil || o.Logs == nil || o.Volumes == nil || o.Live == nil || o.Recorder == nil || o.Clock == nil || !o.DNS.IsValid() {
+	if o.Object == nil || o.Sandboxes == nil || o.Images == nil || o.Tokens == nil || o.Logs == nil || o.Volumes == nil || o.Space == nil || o.Live == nil || o.Recorder == nil || o.Clock == nil || !o.DNS.IsValid() {
 		return errors.New("set up the runner: an option is missing")
 	}
 	return nil
@@ -73,12 +76,15 @@ type Node struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
+	relieving sync.Mutex // one looks at the disk at a time
+
 	mu        sync.Mutex // guards what follows
 	queue     workqueue.TypedRateLimitingInterface[reconcile.Request]
 	pods      map[types.UID]*life
 	addresses map[netip.Addr]*life
 	last      netip.Addr
 	closed    bool
+	filled    time.Time // when Pods had filled the disk last
 }
 
 // NewNode makes one without Pods.
@@ -99,11 +105,8 @@ func (n *Node) Start(ctx context.Context) error {
 	<-ctx.Done()
 	n.mu.Lock()
 	n.closed = true
-	all := make([]*life, 0, len(n.pods))
-	for _, l := range n.pods {
-		all = append(all, l)
-	}
 	n.mu.Unlock()
+	all := n.lives()
 	for _, l := range all {
 		l.stop(min(stopTimeout, l.grace()))
 	}

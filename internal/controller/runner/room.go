@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runner
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/capstan-dev/capstan/internal/kit/diskspace"
+	"github.com/capstan-dev/capstan/internal/pure/podspec"
+)
+
+const (
+	// While a Pod can write to the disk, that is looked at again before a writer so fast,
+	// in bytes a second, could have taken what may be taken; that is one call to the
+	// kernel. Other Pods take part of it.
+	fastest                 = 4 << 30
+	lookSoonest, lookLatest = 50 * time.Millisecond, measureEvery
+	// Pods leave as much of a disk as a kubelet has them leave (nodefs.available), but
+	// no more than the store of a plane can need.
+	roomPercent, maxRoom = 10, 1 << 30
+	// filledFor is for how long after Pods have filled the disk no others come that
+	// could, as a kubelet's node is under pressure.
+	filledFor = 5 * time.Minute
+)
+
+// room is how many bytes Pods leave free of a disk.
+func room(s diskspace.Space) int64 { return min(s.Total()*roomPercent/100, maxRoom) }
+
+// onDisk are the volumes of a Pod that its containers write to the disk.
+func onDisk(pod *corev1.Pod) []podspec.Volume {
+	return slices.DeleteFunc(podspec.VolumesOf(pod), func(v podspec.Volume) bool { return !v.Empty || v.Memory })
+}
+
+// keepRoom sees to it, while the Pod can write to the disk, that there is room.
+func (l *life) keepRoom(ctx context.Context) {
+	if len(onDisk(l.current())) == 0 {
+		return
+	}
+	for l.pause(ctx, l.node.relieve(), nil) {
+	}
+}
+
+// relieve ends the Pods whose volumes hold the most when the disk is nearly full, until
+// what they hold is as much as is missing. Those that hold little stay: it is somebody
+// else who fills the disk. It returns when to look again.
+func (n *Node) relieve() time.Duration {
+	n.relieving.Lock()
+	defer n.relieving.Unlock()
+	disk, err := n.Space()
+	if err != nil {
+		return lookLatest // who writes is told of it
+	}
+	if more := disk.Free - room(disk); more > 0 {
+		return min(lookLatest, max(lookSoonest, time.Duration(float64(more)/fastest*float64(time.Second))))
+	}
+	missing := room(disk) - disk.Free
+	type holds struct {
+		*life
+		bytes int64
+	}
+	var all []holds
+	for _, l := range n.lives() {
+		h := holds{life: l}
+		for _, v := range onDisk(l.current()) {
+			size, _ := n.Volumes.Size(l.name, v.Name) // what cannot be measured may be gone
+			h.bytes += size
+		}
+		if l.stopping() {
+			missing -= h.bytes // it goes already
+			continue
+		}
+		all = append(all, h)
+	}
+	slices.SortFunc(all, func(a, b holds) int { return cmp.Compare(b.bytes, a.bytes) })
+	for _, h := range all {
+		if missing <= 0 || h.bytes < room(disk)/10 {
+			break
+		}
+		missing -= h.bytes
+		n.mu.Lock()
+		n.filled = n.Clock.Now()
+		n.mu.Unlock()
+		h.fail(0, "Evicted", fmt.Sprintf("The disk of the plane has %d MiB left, and EmptyDir volumes of the Pod hold %d MiB: give them a sizeLimit, or the plane a larger disk", disk.Free>>20, h.bytes>>20))
+	}
+	return time.Second
+}
+
+func (n *Node) lives() (all []*life) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, l := range n.pods {
+		all = append(all, l)
+	}
+	return all
+}
+
+// waits says why a Pod that could fill the disk does not come yet, and for how long;
+// nothing and 0 if it may.
+func (n *Node) waits(pod *corev1.Pod) ([]podspec.Problem, time.Duration) {
+	n.mu.Lock()
+	until := n.filled.Add(filledFor)
+	n.mu.Unlock()
+	left := until.Sub(n.Clock.Now())
+	if left <= 0 {
+		return nil, 0
+	}
+	for i, v := range pod.Spec.Volumes {
+		if e := v.EmptyDir; e != nil && e.Medium != corev1.StorageMediumMemory && (e.SizeLimit == nil || e.SizeLimit.IsZero()) {
+			return []podspec.Problem{{
+				Field:  fmt.Sprintf("spec.volumes[%d].emptyDir.sizeLimit", i),
+				Detail: "Pods have filled the disk of the plane: set it, or wait until " + until.UTC().Format(time.RFC3339),
+			}}, left
+		}
+	}
+	return nil, 0
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package runner
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/capstan-dev/capstan/internal/builder"
+	"github.com/capstan-dev/capstan/internal/kit/diskspace"
+)
+
+// filling is a Pod that may fill the disk.
+const filling = "spec: {restartPolicy: Always, containers: [{name: a, image: x, volumeMounts: [{name: v, mountPath: /v}]}], volumes: [{name: v, emptyDir: {}}]}"
+
+// holds has a Pod's volume hold so many bytes.
+func (w *world) holds(pod string, bytes int) (file string) {
+	w.t.Helper()
+	file = filepath.Join(w.dir, "volumes", pod, "v", "large")
+	if err := os.WriteFile(file, make([]byte, bytes), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	return file
+}
+
+// TestPodsThatFillTheDiskAreEvicted: first that which holds the most, as many as it
+// takes; those that hold next to nothing never.
+func TestPodsThatFillTheDiskAreEvicted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add(filling)
+	w.until("it to be ready", ready)
+	others := map[string]*life{}
+	for name, bytes := range map[string]int{"middle": 2 << 20, "small": 64 << 10} {
+		l, err := w.r.Node.take(builder.Parse[corev1.Pod](t, fmt.Sprintf("metadata: {namespace: ns, name: %[1]s, uid: %[1]s}\n%s", name, filling)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.until(name+" to run", func(*corev1.Pod) bool { _, err := l.runs(); return err == nil })
+		w.holds(l.name, bytes)
+		others[name] = l
+	}
+	file := w.holds("ns_p_u1", 4<<20)
+	w.free.Store(10<<20 + 1)
+	w.r.Node.relieve()
+	if w.r.Node.life("u1").stopping() {
+		t.Fatal("it is evicted while there is room")
+	}
+	w.free.Store(9 << 20)
+	pod := w.until("its eviction", func(p *corev1.Pod) bool {
+		w.clock.Step(lookLatest)
+		return p.Status.Phase == corev1.PodFailed
+	})
+	const want = "The disk of the plane has 9 MiB left, and EmptyDir volumes of the Pod hold 4 MiB: give them a sizeLimit, or the plane a larger disk"
+	if pod.Status.Reason != "Evicted" || pod.Status.Message != want {
+		t.Errorf("it is %s: %s", pod.Status.Reason, pod.Status.Message)
+	}
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Errorf("what it wrote: %v, want that it is gone", err)
+	}
+	w.r.Node.relieve()
+	if !others["middle"].stopping() || others["small"].stopping() {
+		t.Errorf("the next one is evicted: %t, the small one: %t; want true and false", others["middle"].stopping(), others["small"].stopping())
+	}
+}
+
+// TestPodsWaitWhileOthersHaveFilledTheDisk: a Deployment would have it filled again at
+// once.
+func TestPodsWaitWhileOthersHaveFilledTheDisk(t *testing.T) {
+	t.Parallel()
+	const waits = "spec.volumes[1].emptyDir.sizeLimit: Pods have filled the disk of the plane: set it, or wait until 2026-01-01T00:05:00Z"
+	for name, tc := range map[string]struct{ volumes, says string }{
+		"without a limit": {"[{name: c, emptyDir: {sizeLimit: 1Mi}}, {name: v, emptyDir: {}}]", waits},
+		"a limit of zero": {"[{name: c, emptyDir: {sizeLimit: 1Mi}}, {name: v, emptyDir: {sizeLimit: 0}}]", waits},
+		"with a limit":    {"[{name: v, emptyDir: {sizeLimit: 1Mi}}]", ""},
+		"of memory":       {"[{name: v, emptyDir: {medium: Memory}}]", ""},
+		"none":            {"[]", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.r.Node.filled = w.clock.Now()
+			w.add("spec: {containers: [{name: a, image: x}], volumes: " + tc.volumes + "}")
+			if tc.says != "" {
+				pod := w.reconcile()
+				if c := pod.Status.Conditions; len(c) != 1 || c[0].Message != tc.says || pod.Spec.NodeName != "" {
+					t.Errorf("bound to %q, it has %+v", pod.Spec.NodeName, c)
+				}
+				if res, err := w.r.Reconcile(t.Context(), pod); err != nil || res.RequeueAfter != filledFor {
+					t.Errorf("it is looked at again after %s, %v", res.RequeueAfter, err)
+				}
+				w.clock.Step(filledFor)
+			}
+			w.until("it to be ready", ready)
+		})
+	}
+}
+
+// TestAWriterIsNotFasterThanWhoLooks: the less room there is, the sooner it is looked at.
+func TestAWriterIsNotFasterThanWhoLooks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for free, want := range map[int64]time.Duration{
+		diskBytes:      lookSoonest, // all of this disk is written sooner
+		9 << 20:        time.Second, // nobody holds anything
+		1000 << 30:     lookLatest,
+		10<<20 + 8<<30: 2 * time.Second,
+	} {
+		w.free.Store(free)
+		if got := w.r.Node.relieve(); got != want {
+			t.Errorf("with %d MiB free it is looked at after %s, want %s", free>>20, got, want)
+		}
+	}
+	if got := room(diskspace.Space{Used: 1 << 40, Free: 1 << 40}); got != 1<<30 {
+		t.Errorf("of a large disk %d bytes are left", got)
+	}
+}
