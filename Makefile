@@ -6,7 +6,7 @@ SHELL := /bin/bash
 LDFLAGS = -s -w -X github.com/capstan-dev/capstan/internal/cli/command.goProxy=$(shell env -u GOPROXY GOENV=off go env GOPROXY)
 TOOL := go tool -modfile=go.tools.mod
 
-.PHONY: build image release release-check quickstart run-sample-extension test fmt vet lint unit peer charts examples generate verify bench gobench differ kills moves hosts chaos e2e clean
+.PHONY: build image release release-check quickstart run-sample-extension test fmt vet lint unit peer charts examples generate verify bench gobench differ kills moves hosts kernel chaos e2e clean
 
 # What runs in a container image of its own has no libraries there.
 build: ; go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/capstan-network
@@ -66,6 +66,10 @@ kills: ; CAPSTAN_KILLS=all go test -count 1 -timeout 0 -v -run TestATopologySurv
 
 # Planes of several hosts, which are network namespaces, share a store: needs root.
 hosts: ; CAPSTAN_HOSTS=1 go test -count 1 -timeout 0 -v -run 'TestPlanesO|TestAProviderOfOnePlane|TestABackupOfPlanes' ./internal/e2e
+
+# Sandboxes on another kernel than that of this host, in an emulated machine:
+# KERNEL=FILE MODULES=FOLDER, of a package of a distribution.
+kernel: ; build/on-kernel.sh "$(KERNEL)" "$(MODULES)"
 
 # A fleet goes through many hours of chaos, not through a few.
 chaos: ; CAPSTAN_CHAOS_SEEDS=$${SEEDS:-100} CAPSTAN_CHAOS_SEED=$${SEED:-$$RANDOM} go test -count 1 -timeout 0 -v -run TestAFleetOutlivesChaos ./internal/sim
