@@ -3,7 +3,6 @@
 package e2e_test
 
 import (
-	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -14,6 +13,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -35,34 +36,33 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
 
-// release is what a real provider has published, but for most of its definitions.
-func release(t *testing.T, provider string) []byte {
+// unpackRelease has the files of a release of a real provider in a folder.
+func unpackRelease(t *testing.T, provider, version, dir string) {
 	t.Helper()
-	file, err := os.Open("testdata/release-" + provider + ".yaml.gz")
-	if err != nil {
-		t.Fatal(err)
+	file := fmt.Sprintf("../../clusterctl/testdata/releases/infrastructure-%s-%s.tar.gz", provider, version)
+	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", file, "-C", dir).CombinedOutput(); err != nil {
+		t.Fatalf("unpack %s: %v\n%s", file, err, out)
 	}
-	defer func() { _ = file.Close() }()
-	r, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return doc
 }
 
-// certified are the Certificates and Issuers of a release, and what wants their authority.
+// certified are the Certificates and Issuers of a release, and what wants their
+// authority: of its definitions, one.
 func certified(t *testing.T, provider string) []*unstructured.Unstructured {
 	t.Helper()
-	objects, err := template.Objects(release(t, provider))
+	dir := t.TempDir()
+	unpackRelease(t, provider, published[provider].version, dir)
+	doc, err := os.ReadFile(filepath.Join(dir, "infrastructure-components.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := []string{"Namespace", "Certificate", "Issuer", "CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
-	return slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return !slices.Contains(kinds, o.GetKind()) })
+	objects, err := template.Objects(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := []string{"Namespace", "Certificate", "Issuer", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+	return slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
+		return !slices.Contains(kinds, o.GetKind()) && o.GetName() != provider+"clustertemplates.infrastructure.cluster.x-k8s.io"
+	})
 }
 
 func TestCertificatesOfProvidersAreIssuedAndInjected(t *testing.T) {

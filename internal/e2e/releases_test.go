@@ -17,20 +17,18 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// published are releases of real providers, and an object of a definition that has been
-// left in each.
+// published are releases of real providers, and an object of each.
 var published = map[string]struct {
 	version, namespace, image string
-	series                    string
-	group                     schema.GroupVersionKind
+	kind                      schema.GroupVersionKind
 	spec                      map[string]any
 }{
 	"aws": {
-		"v2.11.1", "capa-system", "gcr.io/k8s-staging-cluster-api-aws/cluster-api-aws-controller:latest", "{major: 2, minor: 11, contract: v1beta1}",
+		"v2.11.1", "capa-system", "gcr.io/k8s-staging-cluster-api-aws/cluster-api-aws-controller:latest",
 		schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta2", Kind: "AWSClusterTemplate"}, map[string]any{},
 	},
 	"openstack": {
-		"v0.14.0", "capo-system", "gcr.io/k8s-staging-capi-openstack/capi-openstack-controller:dev", "{major: 0, minor: 14, contract: v1beta1}",
+		"v0.14.0", "capo-system", "gcr.io/k8s-staging-capi-openstack/capi-openstack-controller:dev",
 		// It is stored as another version, into which the provider converts it.
 		schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1", Kind: "OpenStackClusterTemplate"},
 		map[string]any{"identityRef": map[string]any{"name": "a", "cloudName": "b"}},
@@ -51,8 +49,7 @@ func TestReleasesOfProvidersRunAsTheyArePublished(t *testing.T) {
 	for name, r := range published {
 		folder := filepath.Join(dir, "infrastructure-"+name, r.version)
 		f.must(os.MkdirAll(folder, 0o755))
-		f.must(os.WriteFile(filepath.Join(folder, "infrastructure-components.yaml"), release(t, name), 0o644))
-		f.must(os.WriteFile(filepath.Join(folder, "metadata.yaml"), fmt.Appendf(nil, "apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3\nkind: Metadata\nreleaseSeries: [%s]\n", r.series), 0o644))
+		unpackRelease(t, name, r.version, folder)
 		config += fmt.Sprintf("- {name: %s, type: InfrastructureProvider, url: %q}\n", name, filepath.Join(folder, "infrastructure-components.yaml"))
 		importImage(t, plane.dir, programImage(t, r.image, "./testdata/manager"))
 	}
@@ -65,11 +62,11 @@ func TestReleasesOfProvidersRunAsTheyArePublished(t *testing.T) {
 			t.Errorf("%s wrote %q", name, log)
 		}
 		obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": r.spec}}}}
-		obj.SetGroupVersionKind(r.group)
+		obj.SetGroupVersionKind(r.kind)
 		obj.SetNamespace("default")
 		obj.SetName("bad")
 		if err := f.Client.Create(t.Context(), obj); err == nil || !strings.Contains(err.Error(), "it is bad") {
-			t.Errorf("%s: a bad %s is answered %v, want that a webhook of the provider refuses it", name, r.group.Kind, err)
+			t.Errorf("%s: a bad %s is answered %v, want that a webhook of the provider refuses it", name, r.kind.Kind, err)
 		}
 		obj.SetName("good")
 		f.must(f.Client.Create(t.Context(), obj))
