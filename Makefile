@@ -6,7 +6,7 @@ SHELL := /bin/bash
 LDFLAGS = -s -w -X github.com/capstan-dev/capstan/internal/cli/command.goProxy=$(shell env -u GOPROXY GOENV=off go env GOPROXY)
 TOOL := go tool -modfile=go.tools.mod
 
-.PHONY: build image release release-check quickstart run-sample-extension test fmt vet lint unit peer charts examples generate verify bench gobench differ kills moves hosts kernel chaos e2e clean
+.PHONY: build image release release-check quickstart run-sample-extension test fmt vet lint unit peer charts examples generate verify bench failover gobench differ kills moves hosts kernel chaos e2e clean
 
 # What runs in a container image of its own has no libraries there.
 build: ; go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/capstan-network
@@ -52,6 +52,9 @@ generate: ; go generate ./...
 verify: ; @sums() { git ls-files -co --exclude-standard api manifests extension | sort | xargs sha256sum; }; before=$$(sums); $(MAKE) -s generate; diff <(echo "$$before") <(sums) || { echo 'these were stale: commit what "make generate" made'; exit 1; }
 
 bench: build ; go run ./bench -capstan bin/capstan -scenario bench/scenarios/one.yaml
+
+# How long nobody acts when the plane that leads is killed.
+failover: build ; go run ./bench/failover -capstan bin/capstan
 
 gobench: ; go test -run '^$$' -bench . ./internal/... ./bench
 
