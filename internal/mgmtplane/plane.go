@@ -247,6 +247,9 @@ func (p *Plane) KubeletFiles() (cert, key, authority, client string) {
 	return keys.Cert(pki.Kubelet), keys.Key(pki.Kubelet), keys.Cert("ca"), pki.KubeletClient
 }
 
+// MayAct returns lifecycle.ErrDeposed once this plane has led and another one may.
+func (p *Plane) MayAct() error { return p.others.mayAct() }
+
 // Err receives what ended the plane from within. The owner then calls Stop.
 func (p *Plane) Err() <-chan error { return p.errs }
 

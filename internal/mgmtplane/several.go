@@ -284,12 +284,11 @@ func (o *others) list(ctx context.Context) ([]members.Member, error) {
 // mayAct returns an error once this plane has led and another one may.
 func (o *others) mayAct() error {
 	o.mu.Lock()
-	m := o.membership
-	o.mu.Unlock()
-	if m == nil {
+	defer o.mu.Unlock()
+	if o.membership == nil {
 		return nil // it has not joined: what it writes now each plane writes at its start
 	}
-	return m.MayAct()
+	return o.membership.MayAct()
 }
 
 // ServeHTTP lists the planes that share the store.

@@ -340,7 +340,8 @@ func (p *Plane) startControllers(ctx context.Context) error {
 			err = errors.New("stopped by themselves")
 		}
 		if err != nil {
-			p.fail(fmt.Errorf("controllers: %w", err))
+			// Who may act no more is refused what it writes, and may hear of that first.
+			p.fail(fmt.Errorf("controllers: %w", errors.Join(p.mgmt.MayAct(), err)))
 		}
 		ended <- err
 	}()
