@@ -41,7 +41,9 @@ func TestADiskThatIsNearlyFullIsRelieved(t *testing.T) {
 			if tc.hold != "" {
 				defer w.root(tc.hold)()
 			}
-			w.store.disk = func(string) (diskspace.Space, error) { return diskspace.Space{Used: 1000 - tc.free, Free: tc.free}, nil }
+			w.store.disk = func(string) (diskspace.Space, error) {
+				return diskspace.Space{Used: 1000 - tc.free, Free: tc.free}, nil
+			}
 			_, err := w.store.Relieve(t.Context())
 			must(t, err)
 			if got := w.names(); !slices.Equal(got, tc.want) {
