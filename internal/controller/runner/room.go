@@ -6,10 +6,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
@@ -24,8 +27,9 @@ const (
 	// Pods leave as much of a disk as a kubelet has them leave (nodefs.available), but
 	// no more than the store of a plane can need.
 	roomPercent, maxRoom = 10, 1 << 30
-	// filledFor is for how long after Pods have filled the disk no others come that
-	// could, as a kubelet's node is under pressure.
+	// filledFor is for how long after a Pod has filled the disk no other of its owner
+	// comes, which would do the same and leave a Pod that has failed each time. For so
+	// long a kubelet takes none at all.
 	filledFor = 5 * time.Minute
 )
 
@@ -83,9 +87,7 @@ func (n *Node) relieve() time.Duration {
 			break
 		}
 		missing -= h.bytes
-		n.mu.Lock()
-		n.filled = n.Clock.Now()
-		n.mu.Unlock()
+		n.noteFilled(h.current())
 		h.fail(0, "Evicted", fmt.Sprintf("The disk of the plane has %d MiB left, and EmptyDir volumes of the Pod hold %d MiB: give them a sizeLimit, or the plane a larger disk", disk.Free>>20, h.bytes>>20))
 	}
 	return time.Second
@@ -100,23 +102,29 @@ func (n *Node) lives() (all []*life) {
 	return all
 }
 
-// waits says why a Pod that could fill the disk does not come yet, and for how long;
-// nothing and 0 if it may.
-func (n *Node) waits(pod *corev1.Pod) ([]podspec.Problem, time.Duration) {
+// noteFilled keeps who owns a Pod that has filled the disk.
+func (n *Node) noteFilled(pod *corev1.Pod) {
 	n.mu.Lock()
-	until := n.filled.Add(filledFor)
+	defer n.mu.Unlock()
+	maps.DeleteFunc(n.filled, func(_ types.UID, at time.Time) bool { return n.Clock.Since(at) >= filledFor })
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		n.filled[owner.UID] = n.Clock.Now()
+	}
+}
+
+// waits says why a Pod does not come yet, and for how long; nothing and 0 if it may.
+func (n *Node) waits(pod *corev1.Pod) ([]podspec.Problem, time.Duration) {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil {
+		return nil, 0
+	}
+	n.mu.Lock()
+	until := n.filled[owner.UID].Add(filledFor)
 	n.mu.Unlock()
 	left := until.Sub(n.Clock.Now())
 	if left <= 0 {
 		return nil, 0
 	}
-	for i, v := range pod.Spec.Volumes {
-		if e := v.EmptyDir; e != nil && e.Medium != corev1.StorageMediumMemory && (e.SizeLimit == nil || e.SizeLimit.IsZero()) {
-			return []podspec.Problem{{
-				Field:  fmt.Sprintf("spec.volumes[%d].emptyDir.sizeLimit", i),
-				Detail: "Pods have filled the disk of the plane: set it, or wait until " + until.UTC().Format(time.RFC3339),
-			}}, left
-		}
-	}
-	return nil, 0
+	const detail = "another Pod of %s %s has filled the disk of the plane: set the sizeLimit of each emptyDir, or wait until %s"
+	return []podspec.Problem{{Field: "spec.volumes", Detail: fmt.Sprintf(detail, owner.Kind, owner.Name, until.UTC().Format(time.RFC3339))}}, left
 }

@@ -69,23 +69,23 @@ func TestPodsThatFillTheDiskAreEvicted(t *testing.T) {
 	}
 }
 
-// TestPodsWaitWhileOthersHaveFilledTheDisk: a Deployment would have it filled again at
-// once.
-func TestPodsWaitWhileOthersHaveFilledTheDisk(t *testing.T) {
+// TestAPodWaitsAfterOneOfItsOwnerHasFilledTheDisk: it would do the same. Others do not
+// wait.
+func TestAPodWaitsAfterOneOfItsOwnerHasFilledTheDisk(t *testing.T) {
 	t.Parallel()
-	const waits = "spec.volumes[1].emptyDir.sizeLimit: Pods have filled the disk of the plane: set it, or wait until 2026-01-01T00:05:00Z"
-	for name, tc := range map[string]struct{ volumes, says string }{
-		"without a limit": {"[{name: c, emptyDir: {sizeLimit: 1Mi}}, {name: v, emptyDir: {}}]", waits},
-		"a limit of zero": {"[{name: c, emptyDir: {sizeLimit: 1Mi}}, {name: v, emptyDir: {sizeLimit: 0}}]", waits},
-		"with a limit":    {"[{name: v, emptyDir: {sizeLimit: 1Mi}}]", ""},
-		"of memory":       {"[{name: v, emptyDir: {medium: Memory}}]", ""},
-		"none":            {"[]", ""},
-	} {
+	const waits = "spec.volumes: another Pod of ReplicaSet full has filled the disk of the plane: set the sizeLimit of each emptyDir, or wait until 2026-01-01T00:05:00Z"
+	owned := func(uid string) string {
+		return fmt.Sprintf("  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: full, uid: %s, controller: true}]\n", uid)
+	}
+	for name, tc := range map[string]struct{ meta, says string }{"of the same": {owned("r1"), waits}, "of another": {owned("r2"), ""}, "of nobody": {"", ""}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.r.Node.filled = w.clock.Now()
-			w.add("spec: {containers: [{name: a, image: x}], volumes: " + tc.volumes + "}")
+			w.r.Node.noteFilled(builder.Parse[corev1.Pod](t, "metadata:\n"+owned("r1")))
+			pod := builder.Parse[corev1.Pod](t, "metadata:\n  namespace: ns\n  name: p\n  uid: u1\n"+tc.meta+filling)
+			if err := w.mgmt.Create(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
 			if tc.says != "" {
 				pod := w.reconcile()
 				if c := pod.Status.Conditions; len(c) != 1 || c[0].Message != tc.says || pod.Spec.NodeName != "" {
