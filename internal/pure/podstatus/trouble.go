@@ -45,6 +45,8 @@ func trouble(c corev1.ContainerStatus) string {
 		return join(waiting.Reason, waiting.Message) + "; " + lastRun(last)
 	case waiting != nil && waiting.Reason == Initializing && waiting.Message == "":
 		return "" // another one says more
+	case waiting != nil && waiting.Reason == Creating && waiting.Message == "" && c.Image != "":
+		return waiting.Reason + ", of image " + c.Image // which a slow registry may be asked for all the while
 	case waiting != nil:
 		return join(waiting.Reason, waiting.Message)
 	case c.State.Terminated != nil && c.State.Terminated.ExitCode != 0:
