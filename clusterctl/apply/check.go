@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -62,7 +63,12 @@ func (c *Cluster) Check(ctx context.Context, p Plan) error {
 		if p.Later != nil && p.Later(obj) {
 			return
 		}
-		if err := c.try(ctx, obj, there, p.Replaced); err != nil && (!meta.IsNoMatchError(err) || !coming(obj)) {
+		err := c.try(ctx, obj, there, p.Replaced)
+		switch {
+		case err == nil, meta.IsNoMatchError(err) && coming(obj):
+		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) && brings(p.Objects, obj.GetNamespace()):
+			// It is said of the Namespace; once for each object in it helps nobody.
+		default:
 			errs[i] = fmt.Errorf("%s: %w", Name(obj), err)
 		}
 	})
@@ -98,11 +104,16 @@ func (c *Cluster) namespaces(ctx context.Context, objects []*unstructured.Unstru
 			return nil, fmt.Errorf("get Namespace %s: %w", name, err)
 		}
 		there[name] = !apierrors.IsNotFound(err)
-		if !there[name] && !slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return is(o, namespaceKind()) && o.GetName() == name }) {
+		if !there[name] && !brings(objects, name) {
 			return nil, fmt.Errorf("%s: Namespace %s does not exist, and no component brings it: create it first (kubectl create namespace %s)", Name(obj), name, name)
 		}
 	}
 	return there, nil
+}
+
+// brings reports whether a Namespace is among objects.
+func brings(objects []*unstructured.Unstructured, name string) bool {
+	return slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return is(o, namespaceKind()) && o.GetName() == name })
 }
 
 // definitions reports of an object whether its kind comes with the plan.

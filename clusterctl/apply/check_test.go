@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -136,6 +138,32 @@ func TestAllIsCheckedBeforeAnythingIsWritten(t *testing.T) {
 			}
 			if diff := cmp.Diff(want, seen); diff != "" {
 				t.Errorf("done (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestANamespaceThatIsBeingDeletedIsToldOfOnce, and not again for each object in it.
+func TestANamespaceThatIsBeingDeletedIsToldOfOnce(t *testing.T) {
+	t.Parallel()
+	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts"}, "one", errors.New("namespace a is being terminated"))
+	terminating.ErrStatus.Details.Causes = append(terminating.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace"})
+	for name, tc := range map[string]struct {
+		objects []string
+		want    string
+	}{
+		"that the plan brings": {[]string{namespace, account}, "Namespace a: one of that name is still being deleted: say the same again when it is gone"},
+		"that others bring":    {[]string{account}, `ServiceAccount a/one: serviceaccounts "one" is forbidden: namespace a is being terminated`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, namespace)
+			w.allow(t)
+			w.refuse = func(what string) error {
+				return map[string]error{"try patch Namespace a": errGoing, "try create ServiceAccount a/one": terminating}[what]
+			}
+			if err := w.Check(t.Context(), Plan{Objects: readAll(t, tc.objects...)}); err == nil || err.Error() != tc.want {
+				t.Errorf("got %v, want %s", err, tc.want)
 			}
 		})
 	}
