@@ -1,54 +1,117 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command manager is what runs in place of the controllers of a real provider in the
-// test of releases: it does nothing for their objects, but is probed and asked where they
-// would be. It refuses what is named bad, and takes all versions of an object for alike.
+// Command manager stands in for the controllers of other providers, whose images no
+// test can have. It takes their arguments, refuses any that it does not know, serves
+// the ports that they serve, and answers as their webhooks and conversions do to
+// objects that need no change; one whose name begins with "bad" it refuses.
 package main
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
+	"strings"
 )
 
-// certificates is where controller-runtime has those of webhooks.
-const certificates = "/tmp/k8s-webhook-server/serving-certs/"
-
-type object = map[string]any
+// serving is where a provider of Kubebuilder's making looks for its certificate.
+const serving = "/tmp/k8s-webhook-server/serving-certs"
 
 func main() {
-	fmt.Println("in place of", os.Args)
-	well := func(http.ResponseWriter, *http.Request) {}
-	probed := http.NewServeMux()
-	probed.HandleFunc("/healthz", well)
-	probed.HandleFunc("/readyz", well)
-	go func() { panic(http.ListenAndServe(":9440", probed)) }()
-	panic(http.ListenAndServeTLS(":9443", certificates+"tls.crt", certificates+"tls.key", http.HandlerFunc(review)))
+	diagnostics := flag.String("diagnostics-address", "", "where metrics are")
+	insecure := flag.Bool("insecure-diagnostics", false, "whether they are in the clear")
+	elect := flag.Bool("leader-elect", false, "whether one of several leads")
+	gates := flag.String("feature-gates", "", "what is on")
+	level := flag.Int("v", -1, "level of the log")
+	flag.Parse()
+	groups, err := os.Getgroups()
+	fmt.Println("manager", "elect", *elect, "level", *level, "insecure", *insecure, "arguments", flag.Args())
+	fmt.Println("gates", *gates)
+	fmt.Println("user", os.Getuid(), "group", os.Getgid(), "groups", groups, err)
+	if err := credentials(); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	pair := []string{filepath.Join(serving, "tls.crt"), filepath.Join(serving, "tls.key")}
+
+	health := http.NewServeMux()
+	for _, path := range []string{"/healthz", "/readyz"} {
+		health.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
+	}
+	metrics := http.NewServeMux()
+	metrics.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "stand_in 1") })
+	hooks := http.NewServeMux()
+	hooks.HandleFunc("/convert", convert)
+	hooks.HandleFunc("/", review)
+
+	failed := make(chan error)
+	go func() { failed <- http.ListenAndServe(":9440", health) }()
+	go func() { failed <- http.ListenAndServeTLS(":9443", pair[0], pair[1], hooks) }()
+	go func() {
+		if *insecure {
+			failed <- http.ListenAndServe(*diagnostics, metrics)
+		} else {
+			failed <- http.ListenAndServeTLS(*diagnostics, pair[0], pair[1], metrics)
+		}
+	}()
+	fmt.Println(<-failed)
+	os.Exit(1)
 }
 
-// review answers both reviews of the API server.
+// credentials says how large the file is that a provider for AWS has its credentials
+// in, where it is told of one.
+func credentials() error {
+	name := os.Getenv("AWS_SHARED_CREDENTIALS_FILE")
+	if name == "" {
+		return nil
+	}
+	content, err := os.ReadFile(name)
+	fmt.Println("credentials", len(content), "bytes")
+	return err
+}
+
+// review answers an AdmissionReview of the version that it is of.
 func review(w http.ResponseWriter, r *http.Request) {
 	var asked struct {
-		APIVersion, Kind string
-		Request          struct {
-			UID, Name         string
-			DesiredAPIVersion string
-			Objects           []object
-		}
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Request    struct{ UID, Name, Operation string }
 	}
-	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || asked.Kind != "AdmissionReview" {
+		http.Error(w, fmt.Sprintf("%s is no AdmissionReview: %v", asked.Kind, err), http.StatusBadRequest)
 		return
 	}
-	response := object{"uid": asked.Request.UID}
-	if asked.Kind == "ConversionReview" {
-		for _, o := range asked.Request.Objects {
-			o["apiVersion"] = asked.Request.DesiredAPIVersion
+	fmt.Println("review", r.URL.Path, asked.APIVersion, asked.Request.Operation, asked.Request.Name)
+	response := map[string]any{"uid": asked.Request.UID, "allowed": !strings.HasPrefix(asked.Request.Name, "bad"), "status": map[string]any{"message": r.URL.Path + " finds it bad"}}
+	answer(w, map[string]any{"apiVersion": asked.APIVersion, "kind": asked.Kind, "response": response})
+}
+
+// convert has each object be of the version that is asked for, and changes nothing else.
+func convert(w http.ResponseWriter, r *http.Request) {
+	var asked struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Request    struct {
+			UID               string           `json:"uid"`
+			DesiredAPIVersion string           `json:"desiredAPIVersion"`
+			Objects           []map[string]any `json:"objects"`
 		}
-		response["convertedObjects"], response["result"] = asked.Request.Objects, object{"status": "Success"}
-	} else {
-		response["allowed"], response["status"] = asked.Request.Name != "bad", object{"message": "it is bad"}
 	}
-	_ = json.NewEncoder(w).Encode(object{"apiVersion": asked.APIVersion, "kind": asked.Kind, "response": response})
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || asked.Kind != "ConversionReview" {
+		http.Error(w, fmt.Sprintf("%s is no ConversionReview: %v", asked.Kind, err), http.StatusBadRequest)
+		return
+	}
+	for _, obj := range asked.Request.Objects {
+		fmt.Println("convert", obj["kind"], "from", obj["apiVersion"], "to", asked.Request.DesiredAPIVersion)
+		obj["apiVersion"] = asked.Request.DesiredAPIVersion
+	}
+	response := map[string]any{"uid": asked.Request.UID, "convertedObjects": asked.Request.Objects, "result": map[string]any{"status": "Success"}}
+	answer(w, map[string]any{"apiVersion": asked.APIVersion, "kind": asked.Kind, "response": response})
+}
+
+func answer(w http.ResponseWriter, review any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(review)
 }
