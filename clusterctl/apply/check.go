@@ -72,6 +72,9 @@ func (c *Cluster) Check(ctx context.Context, p Plan) error {
 			errs[i] = fmt.Errorf("%s: %w", Name(obj), err)
 		}
 	})
+	if ctx.Err() != nil { // which says nothing of the objects, and would be said of each
+		return fmt.Errorf("check what is to be written: %w", context.Cause(ctx))
+	}
 	return errors.Join(errs...)
 }
 

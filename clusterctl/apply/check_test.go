@@ -169,6 +169,20 @@ func TestANamespaceThatIsBeingDeletedIsToldOfOnce(t *testing.T) {
 	}
 }
 
+func TestAnInterruptedCheckIsToldOfOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, namespace)
+	w.allow(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	w.refuse = func(string) error {
+		cancel()
+		return ctx.Err()
+	}
+	if err := w.Check(ctx, Plan{Objects: readAll(t, namespace, account, manager)}); err == nil || err.Error() != "check what is to be written: context canceled" || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want that it was interrupted, once", err)
+	}
+}
+
 func TestMissingRightsAreNamedAndNothingIsTried(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, namespace)
