@@ -129,10 +129,7 @@ func (b *Backend) ensureMachine(ctx context.Context, want host.Machine) (host.Ma
 
 // full adds to an error what can be done if it is that the disk is full.
 func (b *Backend) full(err error) error {
-	if diskspace.Full(err) {
-		return fmt.Errorf("%w: free space on the disk of %s, such as by removing node images that no machine uses (\"capstan image list\"): it is tried again by itself", err, b.o.Dir)
-	}
-	return err
+	return diskspace.Explain(err, b.o.Dir, "such as by removing node images that no machine uses (\"capstan image list\"): it is tried again by itself")
 }
 
 const (

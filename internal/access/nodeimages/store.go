@@ -19,6 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/nodeimages/tree"
 	"github.com/capstan-dev/capstan/internal/access/storedir"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // Store keeps the images of a host in a folder. Several processes may use one at the
@@ -289,7 +290,7 @@ func (s *Store) publish(ctx context.Context, dir string, m manifest) (Image, err
 	if err != nil {
 		return Image{}, err
 	}
-	if err := storedir.WriteFile(filepath.Join(dir, manifestFile), text); err != nil {
+	if err := wholefile.Write(filepath.Join(dir, manifestFile), text); err != nil {
 		return Image{}, err
 	}
 	place := s.dir.Join(imagesDir, strings.TrimPrefix(id, "sha256:"))
@@ -301,10 +302,7 @@ func (s *Store) publish(ctx context.Context, dir string, m manifest) (Image, err
 
 // full adds to an error what can be done if it is that the disk is full.
 func (s *Store) full(err error) error {
-	if diskspace.Full(err) {
-		return fmt.Errorf("%w: free space on the disk of %s, where an image takes about 1 GiB, such as by \"capstan image remove --cache\" or by removing images that no machine uses", err, s.dir)
-	}
-	return err
+	return diskspace.Explain(err, string(s.dir), "where an image takes about 1 GiB, such as by \"capstan image remove --cache\" or by removing images that no machine uses")
 }
 
 // parseVersion reads a version of Kubernetes as it is written in full.

@@ -232,9 +232,9 @@ func TestAFullDiskKeepsNothingHalf(t *testing.T) {
 	must(t, err)
 	r := newServer(t)
 	for name, content := range map[string]string{"when it is fetched": string(noise), "when it is unpacked": strings.Repeat("0123456789", 100_000)} {
-		ref := r.push(t, "org/bad:v1", imageOf(t, amd64, layerWith(t, map[string]string{"large": content})))
-		if _, err := s.Pull(t.Context(), ref, PullOptions{}); !errors.Is(err, unix.ENOSPC) {
-			t.Errorf("%s: got %v, want that the disk is full", name, err)
+		ref := r.push(t, "org/bad:v1", imageOf(t, amd64, layerWith(t, map[string]string{"fits": name}), layerWith(t, map[string]string{"large": content})))
+		if _, err := s.Pull(t.Context(), ref, PullOptions{}); !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "free space on the disk of "+s.Dir()) {
+			t.Errorf("%s: got %v, want that the disk is full, and a remedy", name, err)
 		}
 		if left := leftovers(t, s); !slices.Equal(left, before) {
 			t.Errorf("%s: there are %v, want %v", name, left, before)

@@ -18,7 +18,7 @@ import (
 func (s *Store) Import(ctx context.Context, file string, names ...string) ([]Image, error) {
 	all, err := s.importFile(ctx, file, names)
 	if err != nil {
-		return nil, fmt.Errorf("import %s: %w", file, err)
+		return nil, fmt.Errorf("import %s: %w", file, s.full(ctx, err))
 	}
 	return all, nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/ociimages/registry"
 	"github.com/capstan-dev/capstan/internal/access/storedir"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // PullOptions say how one image is fetched. The zero value is good.
@@ -53,7 +54,7 @@ func (s *Store) Pull(ctx context.Context, ref string, o PullOptions) (Image, err
 	}
 	m, err := s.pull(ctx, full, o)
 	if err != nil {
-		return Image{}, fmt.Errorf("pull image %s: %w", full, err)
+		return Image{}, fmt.Errorf("pull image %s: %w", full, s.full(ctx, err))
 	}
 	return m, nil
 }
@@ -231,7 +232,7 @@ func (s *Store) unpack(ctx context.Context, r io.Reader, diff string) error {
 	if err != nil {
 		return err
 	}
-	if err := storedir.WriteFile(filepath.Join(dir, infoFile), text); err != nil {
+	if err := wholefile.Write(filepath.Join(dir, infoFile), text); err != nil {
 		return err
 	}
 	return s.dir.Publish(dir, s.layerOf(diff))

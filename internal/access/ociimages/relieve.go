@@ -5,6 +5,8 @@ package ociimages
 import (
 	"context"
 	"time"
+
+	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 )
 
 // The thresholds of a kubelet's own collection of images, in percent of the disk.
@@ -34,4 +36,14 @@ func (s *Store) Relieve(ctx context.Context) ([]Image, error) {
 		Keep:     func(m Image) bool { return m.Imported || s.now().Sub(m.Used) < young },
 		MaxBytes: max(1, have-(disk.Used-enoughPercent*disk.Total()/100)),
 	})
+}
+
+// full adds to an error what can be done if it is that the disk is full, and removes what
+// is of no image, such as the layers that did fit of one: it would be in the way of all
+// others. Where even that fails, whoever collects or removes next does it.
+func (s *Store) full(ctx context.Context, err error) error {
+	if diskspace.Full(err) {
+		_ = s.sweep(ctx)
+	}
+	return diskspace.Explain(err, s.Dir(), `such as by removing images that no Pod uses ("capstan image remove")`)
 }

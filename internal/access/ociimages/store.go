@@ -22,6 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/ociimages/registry"
 	"github.com/capstan-dev/capstan/internal/access/storedir"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // Options say how a Store works. The zero value is good.
@@ -185,11 +186,7 @@ func (s *Store) change(f func(i *index) error) error {
 		if err != nil {
 			return err
 		}
-		fresh := s.dir.Join(indexFile + ".new") // one at a time writes it
-		if err := storedir.WriteFile(fresh, text); err != nil {
-			return errors.Join(err, os.Remove(fresh))
-		}
-		return os.Rename(fresh, s.dir.Join(indexFile))
+		return wholefile.Write(s.dir.Join(indexFile), text)
 	})
 }
 

@@ -115,17 +115,6 @@ func (d Dir) sweep() error {
 	return nil
 }
 
-// WriteFile writes a file that only its owner may read, and waits until it is on
-// disk.
-func WriteFile(file string, text []byte) error {
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
 // Publish moves what is finished to its place, unless something is there already.
 // All of its file system is on disk before: what is unfinished must not look whole
 // after a power cut.

@@ -94,7 +94,7 @@ func TestTheFirstThatIsPublishedStays(t *testing.T) {
 	place := d.Join("things", "one")
 	for _, name := range []string{"first", "second"} {
 		from := filepath.Join(tmp, name)
-		if err := errors.Join(os.Mkdir(from, 0o700), WriteFile(filepath.Join(from, "name"), []byte(name)), d.Publish(from, place)); err != nil {
+		if err := errors.Join(os.Mkdir(from, 0o700), os.WriteFile(filepath.Join(from, "name"), []byte(name), 0o600), d.Publish(from, place)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -28,3 +28,12 @@ func Of(dir string) (Space, error) {
 
 // Full says that an error comes of a disk, or a quota on it, that is full.
 func Full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// Explain adds to an error what can be done if it is that the disk of a folder is full:
+// to free space, and how.
+func Explain(err error, dir, how string) error {
+	if !Full(err) {
+		return err
+	}
+	return fmt.Errorf("%w: free space on the disk of %s, %s", err, dir, how)
+}

@@ -3,6 +3,9 @@
 package diskspace
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,5 +37,25 @@ func TestAFolderThatIsNotThereIsNamed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
 	if _, err := Of(dir); !os.IsNotExist(err) && (err == nil || !strings.Contains(err.Error(), dir)) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestADiskThatIsFullIsToldOfWithWhatHelps(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		err  error
+		want string
+	}{
+		"nothing":        {nil, "<nil>"},
+		"something else": {fs.ErrNotExist, "file does not exist"},
+		"a full disk":    {fmt.Errorf("write x: %w", unix.ENOSPC), "write x: no space left on device: free space on the disk of /d, so"},
+		"a full quota":   {fmt.Errorf("write x: %w", unix.EDQUOT), "write x: disk quota exceeded: free space on the disk of /d, so"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := Explain(tc.err, "/d", "so"); fmt.Sprint(got) != tc.want || !errors.Is(got, tc.err) {
+				t.Errorf("got %v, want %s", got, tc.want)
+			}
+		})
 	}
 }
