@@ -48,6 +48,7 @@ type podLab struct {
 	env      *testenv.Env
 	typed    *kubernetes.Clientset
 	dir      string
+	process  *testenv.Process
 	host     string // of the registry
 	program  string
 	rootless bool
@@ -76,10 +77,10 @@ func newPodLab(t *testing.T) *podLab {
 	}))
 	t.Cleanup(server.Close)
 	b.host = strings.TrimPrefix(server.URL, "http://")
-	if _, err := testenv.Up(t, "--data-dir="+b.dir, "--listen=127.0.0.1:0"); err != nil {
+	var err error
+	if b.process, err = testenv.Up(t, "--data-dir="+b.dir, "--listen=127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	var err error
 	if b.env, err = testenv.Connect(filepath.Join(b.dir, "kubeconfig")); err != nil {
 		t.Fatal(err)
 	}

@@ -79,4 +79,20 @@ func TestAPodThatFillsTheDiskGoes(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(b.dir, "pods/volumes/*full*")); err != nil || len(left) > 0 {
 		t.Errorf("of the Pods that have gone there is %v, %v", left, err)
 	}
+
+	// A Pod that was faster than the plane has left no room for it to start again.
+	b.process.Kill()
+	left := filepath.Join(b.dir, "pods/volumes/killed/v")
+	b.must(os.MkdirAll(left, 0o755))
+	f, err := os.Create(filepath.Join(left, "filled"))
+	b.must(err)
+	for err == nil {
+		_, err = f.Write(make([]byte, 1<<20))
+	}
+	if !diskspace.Full(err) {
+		t.Fatal(err)
+	}
+	b.must(f.Close())
+	_, err = testenv.Up(t, "--data-dir="+b.dir, "--listen=127.0.0.1:0")
+	b.must(err)
 }

@@ -188,7 +188,9 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	p.pods = podrunner.Open(o.Dir, o.Log.WithName("pods"))
+	if p.pods, err = podrunner.Open(o.Dir, o.Log.WithName("pods")); err != nil {
+		return err
+	}
 	p.stack.Push("sandboxes of Pods", func(context.Context) error { return p.pods.Close() })
 	var dial mgmtplane.Dial
 	if len(o.EtcdServers) > 0 {

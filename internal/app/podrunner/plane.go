@@ -68,7 +68,8 @@ type Plane struct {
 	dir, name string
 	log       logr.Logger
 	host      *pods.Host // nil where this host runs no sandboxes
-	why       string     // it does not
+	volumes   *podvolumes.Store
+	why       string // it does not
 	routes    atomic.Pointer[podroutes.Routes]
 }
 
@@ -83,16 +84,23 @@ type APIServer struct {
 // have any has the plane do all else. Whether one can be started shows with the
 // first Pod, which says what is missing: to try it here would cost each start of a
 // plane a sandbox, and most planes run no Pod.
-func Open(dir string, log logr.Logger) *Plane {
+func Open(dir string, log logr.Logger) (*Plane, error) {
 	p := &Plane{dir: dir, name: nodeName(), log: log}
 	host, err := pods.Open(filepath.Join(dir, "pods"), pods.Options{Network: network{p}})
 	if err != nil {
 		p.why = err.Error()
-		return p
+		return p, nil
 	}
 	p.host = host
-	return p
+	// What Pods of an earlier process have left goes before the store is opened, which
+	// needs room on the same disk.
+	if p.volumes, err = podvolumes.Open(p.volumesDir()); err != nil {
+		return nil, errors.Join(err, host.Close())
+	}
+	return p, nil
 }
+
+func (p *Plane) volumesDir() string { return filepath.Join(p.dir, "pods", "volumes") }
 
 // nodeName is that of the host, if it can be one of a Node.
 func nodeName() string {
@@ -190,19 +198,14 @@ func (p *Plane) node(mgr ctrl.Manager) (*runner.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(p.dir, "pods", "volumes")
-	volumes, err := podvolumes.Open(dir)
-	if err != nil {
-		return nil, err
-	}
 	images, err := ociimages.Open(filepath.Join(p.dir, "images"), ociimages.Options{Registry: registry.Options{Keychain: authn.DefaultKeychain}})
 	if err != nil {
 		return nil, err
 	}
 	return runner.NewNode(runner.Options{
 		Object: nodeObject(p.name), Address: "127.0.0.1", DNS: dnsService,
-		Sandboxes: Sandboxes{p.host}, Unlimited: p.host.Rootless(), Images: Images{images, datadir.Dir(p.dir).Registries()}, Tokens: tokens{typed}, Logs: logs, Volumes: volumes,
-		Space: func() (diskspace.Space, error) { return diskspace.Of(dir) },
+		Sandboxes: Sandboxes{p.host}, Unlimited: p.host.Rootless(), Images: Images{images, datadir.Dir(p.dir).Registries()}, Tokens: tokens{typed}, Logs: logs, Volumes: p.volumes,
+		Space: func() (diskspace.Space, error) { return diskspace.Of(p.volumesDir()) },
 		Live:  mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("capstan-runner"), Clock: clock.RealClock{},
 	})
 }

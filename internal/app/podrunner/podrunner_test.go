@@ -40,6 +40,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/podvolumes"
 	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/controller/runner"
+	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
@@ -170,7 +171,7 @@ func newWorld(t *testing.T) *world {
 	node, err := runner.NewNode(runner.Options{
 		Object:  builder.Parse[corev1.Node](t, "metadata: {name: plane}\nstatus: {conditions: [{type: Ready, status: 'True'}]}"),
 		Address: "127.0.0.1", DNS: netip.MustParseAddr("10.96.0.10"), Sandboxes: Sandboxes{host}, Images: Images{Store: server(t)}, Tokens: noTokens{},
-		Logs: logs, Volumes: volumes, Live: mgmt, Recorder: quiet{t}, Clock: clock.RealClock{},
+		Logs: logs, Volumes: volumes, Space: func() (diskspace.Space, error) { return diskspace.Of(dir) }, Live: mgmt, Recorder: quiet{t}, Clock: clock.RealClock{},
 	})
 	if err != nil {
 		t.Fatal(err)
