@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/contract"
 )
 
@@ -116,6 +117,31 @@ func TestOfTwoPoolsThatNotedANodeTheOlderHasIt(t *testing.T) {
 				t.Errorf("holder %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestMachinesAreCountedByTheVersionThatIsWantedNow: what they say of themselves may be of
+// the version before.
+func TestMachinesAreCountedByTheVersionThatIsWantedNow(t *testing.T) {
+	t.Parallel()
+	p := &clusterv1.MachinePool{}
+	p.Spec.Template.Spec.Version = "v1.36.0"
+	f := Facts{Pool: p, Cluster: &clusterv1.Cluster{}}
+	for i, kubelet := range []string{"v1.35.0", "v1.36.0"} {
+		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: kubelet}}
+		m.Status.NodeInfo = &corev1.NodeSystemInfo{KubeletVersion: kubelet}
+		conditions.Set(m, f.Now, metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionTrue})
+		f.Machines = append(f.Machines, m)
+		Tell(f)
+		if n := *p.Status.UpToDateReplicas; int(n) != i {
+			t.Errorf("of %d Machines %d are up to date, want %d", i+1, n, i)
+		}
+	}
+	if !conditions.IsTrue(p, clusterv1.RollingOutCondition) {
+		t.Errorf("got %+v", conditions.Get(p, clusterv1.RollingOutCondition))
+	}
+	if !conditions.IsTrue(f.Machines[0], clusterv1.MachineUpToDateCondition) {
+		t.Error("the Machine itself was changed, which is of the cache")
 	}
 }
 

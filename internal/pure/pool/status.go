@@ -44,6 +44,7 @@ type Facts struct {
 // Tell fills the status of the pool.
 func Tell(f Facts) {
 	p := f.Pool
+	f.Machines = scaling.Judged(f.Machines, f.Now, func(m *clusterv1.Machine) *metav1.Condition { return new(UpToDate(p, m)) })
 	if p.Status.Replicas == nil {
 		p.Status.Replicas = new(int32(len(f.Machines)))
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
@@ -33,14 +34,26 @@ func TestReport(t *testing.T) {
 	}
 	blocked := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "md-1"}}
 	conditions.Set(blocked, noon, metav1.Condition{Type: clusterv1.MachineSetScalingUpCondition, Status: metav1.ConditionTrue, Reason: "ScalingUp", Message: "Scaling up from 0 to 2 replicas is blocked because:\n* cp is upgrading"})
+	current := func(m *clusterv1.Machine, set string) *clusterv1.Machine {
+		m.OwnerReferences = []metav1.OwnerReference{{UID: types.UID(set), Controller: new(true)}}
+		conditions.Set(m, noon, metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionTrue, Reason: "UpToDate"})
+		return m
+	}
+	setOf := func(version string) *clusterv1.MachineSet {
+		set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: version, UID: types.UID(version)}}
+		set.Spec.Template.Spec.Version = version
+		return set
+	}
+	before, after := current(machine("a", metav1.ConditionTrue), "v1"), current(machine("b", metav1.ConditionTrue), "v2")
 	unset := deployment(0)
 	unset.Spec.Replicas = nil
 	deletingOne := deployment(1)
 	deletingOne.DeletionTimestamp = new(metav1.NewTime(noon))
 	tests := map[string]struct {
-		s         Status
-		wantPhase string
-		want      map[string]string // condition to status, reason and message
+		s            Status
+		wantPhase    string
+		wantUpToDate int32
+		want         map[string]string // condition to status, reason and message
 	}{
 		"all is well": {
 			s:         Status{Deployment: deployment(1), Machines: []*clusterv1.Machine{machine("a", metav1.ConditionTrue)}},
@@ -75,6 +88,18 @@ func TestReport(t *testing.T) {
 				"RollingOut":       "True RollingOut Rolling out 2 not up-to-date replicas\n* Version v1.35.0, v1.36.0 required",
 				"ScalingDown":      "True ScalingDown Scaling down from 2 to 1 replicas",
 				"MachinesUpToDate": "False NotUpToDate * Machines a, b:\n  * Version v1.35.0, v1.36.0 required",
+			},
+		},
+		"another version is wanted, which the Machines have not heard of": {
+			s: Status{
+				Deployment: deployment(2), Machines: []*clusterv1.Machine{before, after}, Sets: []*clusterv1.MachineSet{setOf("v1"), setOf("v2")},
+				BySet: map[types.UID][]*clusterv1.Machine{"v1": {before}, "v2": {after}},
+			},
+			wantPhase:    "Running",
+			wantUpToDate: 1,
+			want: map[string]string{
+				"RollingOut":       "True RollingOut Rolling out 1 not up-to-date replicas\n* Version v1, v2 required",
+				"MachinesUpToDate": "False NotUpToDate * Machine a:\n  * Version v1, v2 required",
 			},
 		},
 		"a template is missing": {
@@ -126,6 +151,9 @@ func TestReport(t *testing.T) {
 			}
 			if tc.s.Deployment.Status.Phase != tc.wantPhase {
 				t.Errorf("got phase %s, want %s", tc.s.Deployment.Status.Phase, tc.wantPhase)
+			}
+			if got := *tc.s.Deployment.Status.UpToDateReplicas; got != tc.wantUpToDate {
+				t.Errorf("%d are up to date, want %d", got, tc.wantUpToDate)
 			}
 		})
 	}

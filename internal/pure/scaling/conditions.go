@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -22,6 +23,33 @@ type Group struct {
 	Replicas *int32 // spec.replicas
 	Deleting bool
 	Blocked  string // what keeps it from growing, to be added to "Scaling up …"
+}
+
+// Judged are Machines, those of them that are to be up to date corrected by what is wanted
+// now: their own controller judges them a moment later, and who waits for
+// status.observedGeneration would believe what they say of what was wanted before. judge
+// returns nil for those that are right.
+func Judged(machines []*clusterv1.Machine, now time.Time, judge func(*clusterv1.Machine) *metav1.Condition) []*clusterv1.Machine {
+	var out []*clusterv1.Machine
+	for i, m := range machines {
+		if !conditions.IsTrue(m, clusterv1.MachineUpToDateCondition) {
+			continue
+		}
+		c := judge(m)
+		if c == nil || c.Status == metav1.ConditionTrue {
+			continue
+		}
+		if out == nil {
+			out = slices.Clone(machines)
+		}
+		again := *m
+		conditions.Set(&again, now, *c)
+		out[i] = &again
+	}
+	if out == nil {
+		return machines // as nearly always
+	}
+	return out
 }
 
 // BlockedBecause is what a condition adds to what it would do; nothing if nothing
