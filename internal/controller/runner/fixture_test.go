@@ -88,19 +88,41 @@ func (s *sandboxes) Start(_ context.Context, spec Sandbox) (Running, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.started = append(s.started, spec)
-	return s, nil
+	return &sandbox{sandboxes: s}, nil
 }
 
-func (s *sandboxes) Run(_ context.Context, c Container) (Process, error) {
+// sandbox is that of one Pod.
+type sandbox struct {
+	*sandboxes
+	own   []*process
+	ended bool
+}
+
+func (s *sandbox) Run(_ context.Context, c Container) (Process, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.runErr != nil {
 		return nil, s.runErr
 	}
+	if s.ended {
+		return nil, errors.New("the sandbox has ended")
+	}
 	r, w := io.Pipe()
 	p := &process{container: c, out: w, stdout: r, ended: make(chan Exit, 1)}
+	s.own = append(s.own, p)
 	s.processes[c.Name] = append(s.processes[c.Name], p)
 	return p, nil
+}
+
+func (s *sandbox) Stop(context.Context, time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped++
+	s.ended = true
+	for _, p := range s.own {
+		p.end(Exit{Code: 143, Signal: 15})
+	}
+	return nil
 }
 
 func (s *sandboxes) Exec(_ context.Context, _ string, args []string, _ Streams) (int, error) {
@@ -121,18 +143,6 @@ func (s *sandboxes) Dial(context.Context, int) (net.Conn, error) {
 	default:
 		return nil, errors.New("refused")
 	}
-}
-
-func (s *sandboxes) Stop(context.Context, time.Duration) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stopped++
-	for _, all := range s.processes {
-		for _, p := range all {
-			p.end(Exit{Code: 143, Signal: 15})
-		}
-	}
-	return nil
 }
 
 func (s *sandboxes) returns(command string, code int) {
@@ -216,6 +226,10 @@ type world struct {
 // diskBytes are those of the disk that volumes are on.
 const diskBytes = 100 << 20
 
+func (w *world) space() (diskspace.Space, error) {
+	return diskspace.Space{Used: diskBytes - w.free.Load(), Free: w.free.Load()}, nil
+}
+
 const podText = "metadata: {namespace: ns, name: p, uid: u1}\n"
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
@@ -252,9 +266,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	node, err := NewNode(Options{
 		Object:  builder.Parse[corev1.Node](t, "metadata: {name: plane, labels: {kubernetes.io/os: linux}}\nstatus: {conditions: [{type: Ready, status: 'True'}]}"),
 		Address: "10.0.0.1", DNS: netip.MustParseAddr("10.96.0.10"), Sandboxes: w.sandboxes, Images: images{t.TempDir()}, Tokens: w.tokens,
-		Logs: logs, Volumes: volumes, Space: func() (diskspace.Space, error) {
-			return diskspace.Space{Used: diskBytes - w.free.Load(), Free: w.free.Load()}, nil
-		}, Live: w.mgmt, Recorder: &w.told, Unlimited: true, Clock: w.clock,
+		Logs: logs, Volumes: volumes, Space: w.space, Live: w.mgmt, Recorder: &w.told, Unlimited: true, Clock: w.clock,
 	})
 	if err != nil {
 		t.Fatal(err)

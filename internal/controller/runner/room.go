@@ -24,6 +24,8 @@ const (
 	// kernel. Other Pods take part of it.
 	fastest                 = 4 << 30
 	lookSoonest, lookLatest = 50 * time.Millisecond, measureEvery
+	// lookFull is how often it is while it is full: to measure all volumes costs more.
+	lookFull = time.Second
 	// Pods leave as much of a disk as a kubelet has them leave (nodefs.available), but
 	// no more than the store of a plane can need.
 	roomPercent, maxRoom = 10, 1 << 30
@@ -60,10 +62,11 @@ func (n *Node) relieve() time.Duration {
 	if err != nil {
 		return lookLatest // who writes is told of it
 	}
-	if more := disk.Free - room(disk); more > 0 {
-		return min(lookLatest, max(lookSoonest, time.Duration(float64(more)/fastest*float64(time.Second))))
+	kept := room(disk)
+	missing := kept - disk.Free
+	if missing < 0 {
+		return min(lookLatest, max(lookSoonest, time.Duration(float64(-missing)/fastest*float64(time.Second))))
 	}
-	missing := room(disk) - disk.Free
 	type holds struct {
 		*life
 		bytes int64
@@ -83,14 +86,14 @@ func (n *Node) relieve() time.Duration {
 	}
 	slices.SortFunc(all, func(a, b holds) int { return cmp.Compare(b.bytes, a.bytes) })
 	for _, h := range all {
-		if missing <= 0 || h.bytes < room(disk)/10 {
+		if missing <= 0 || h.bytes < kept/10 {
 			break
 		}
 		missing -= h.bytes
 		n.noteFilled(h.current())
 		h.fail(0, "Evicted", fmt.Sprintf("The disk of the plane has %d MiB left, and EmptyDir volumes of the Pod hold %d MiB: give them a sizeLimit, or the plane a larger disk", disk.Free>>20, h.bytes>>20))
 	}
-	return time.Second
+	return lookFull
 }
 
 func (n *Node) lives() (all []*life) {

@@ -54,7 +54,7 @@ func TestPodsThatFillTheDiskAreEvicted(t *testing.T) {
 	w.free.Store(9 << 20)
 	pod := w.until("its eviction", func(p *corev1.Pod) bool {
 		w.clock.Step(lookLatest)
-		return p.Status.Phase == corev1.PodFailed
+		return p.Status.Phase == corev1.PodFailed && w.r.Node.life("u1").over()
 	})
 	const want = "The disk of the plane has 9 MiB left, and EmptyDir volumes of the Pod hold 4 MiB: give them a sizeLimit, or the plane a larger disk"
 	if pod.Status.Reason != "Evicted" || pod.Status.Message != want {
@@ -107,7 +107,7 @@ func TestAWriterIsNotFasterThanWhoLooks(t *testing.T) {
 	w := newWorld(t)
 	for free, want := range map[int64]time.Duration{
 		diskBytes:      lookSoonest, // all of this disk is written sooner
-		9 << 20:        time.Second, // nobody holds anything
+		9 << 20:        lookFull,    // nobody holds anything
 		1000 << 30:     lookLatest,
 		10<<20 + 8<<30: 2 * time.Second,
 	} {
