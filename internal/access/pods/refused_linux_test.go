@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withoutVariable has this program start a sandbox where no namespace can be made.
+// withoutVariable has this program start a sandbox on a host that lacks something: where no
+// namespace can be made, or in a folder that is to be a disk without owners.
 const withoutVariable = "CAPSTAN_TEST_PODS_WITHOUT"
 
 // TestASandboxThatTheHostRefusesSaysWhatToDo: nothing tries one before the first Pod,
@@ -42,12 +43,18 @@ func TestASandboxThatTheHostRefusesSaysWhatToDo(t *testing.T) {
 		}
 		return
 	}
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$")
-	cmd.Env = append(os.Environ(), withoutVariable+"=1", rootlessVariable+"="+probe)
-	cmd.SysProcAttr = &syscall.SysProcAttr{
+	again(t, "1", &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
-	}
+	})
+}
+
+// again runs a test in another process, which is told what it does without.
+func again(t *testing.T, without string, attr *syscall.SysProcAttr) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), withoutVariable+"="+without, rootlessVariable+"="+probe)
+	cmd.SysProcAttr = attr
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -83,10 +90,5 @@ func TestAFileSystemThatCannotMapOwnersIsNamed(t *testing.T) {
 		}
 		return
 	}
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$")
-	cmd.Env = append(os.Environ(), withoutVariable+"="+t.TempDir(), rootlessVariable+"="+probe)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	again(t, t.TempDir(), &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS})
 }

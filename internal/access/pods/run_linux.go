@@ -131,13 +131,13 @@ func (s *Sandbox) mounts(c Container, plan *holder.Plan) (trees []int, err error
 		trees = append(trees, fd)
 		m.Descriptor, m.Source = len(trees)-1, ""
 		err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(s.users.Fd())})
-		if err != nil {
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) {
 			// Without it all would be nobody's: a Pod could write nothing, nor read
 			// a Secret of its own.
 			err = &ownersError{source, err}
-			err = fmt.Errorf("%w%s", err, remedy(err))
+			return m, fmt.Errorf("%w%s", err, remedy(err))
 		}
-		return m, err
+		return m, os.NewSyscallError("mount_setattr", err)
 	}
 	if plan.Root, err = take(holder.Mount{Source: c.Root}); err != nil {
 		return trees, fmt.Errorf("take the image: %w", err)
