@@ -91,27 +91,28 @@ func (i *Installer) Init(ctx context.Context, o InitOptions) (InitResult, error)
 		return result, err
 	}
 	if len(releases) > 0 {
-		if result.Installed, err = i.add(ctx, inv, o, installed, releases); err != nil {
+		if err := i.prepare(ctx, inv, o, installed, releases); err != nil {
+			return result, err
+		}
+		if result.Installed, err = i.install(ctx, inv, releases, result.First); err != nil {
 			return result, err
 		}
 	}
 	return result, i.wait(ctx, o, append(there, releases...))
 }
 
-// add checks and installs releases.
-func (i *Installer) add(ctx context.Context, inv inventory.Inventory, o InitOptions, installed inventory.Providers, releases []Release) ([]clusterctlv1.Provider, error) {
+// prepare checks releases, and brings what all of them need.
+func (i *Installer) prepare(ctx context.Context, inv inventory.Inventory, o InitOptions, installed inventory.Providers, releases []Release) error {
 	if err := i.check(ctx, o, installed, releases); err != nil {
-		return nil, err
+		return err
 	}
 	if err := inv.Ensure(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	if i.Certificates != nil {
-		if err := i.Certificates.Ensure(ctx); err != nil {
-			return nil, err
-		}
+	if i.Certificates == nil {
+		return nil
 	}
-	return i.install(ctx, inv, releases, len(installed.OfType(clusterctlv1.CoreProviderType)) == 0)
+	return i.Certificates.Ensure(ctx)
 }
 
 // CheckCore refuses a cluster whose core stores its objects at another version than some.
