@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,7 +34,7 @@ func TestWhatIsKeptForOthersIsNotUsed(t *testing.T) {
 func TestAFolderThatIsNotThereIsNamed(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "none")
-	if _, err := Of(dir); !os.IsNotExist(err) && (err == nil || !strings.Contains(err.Error(), dir)) {
+	if _, err := Of(dir); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("got %v", err)
 	}
 }
