@@ -4,7 +4,6 @@ package e2e_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,7 +14,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capstan-dev/capstan/clusterctl/template"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
@@ -65,28 +63,12 @@ spec: {group: things.example.com, version: v1, groupPriorityMinimum: 100, versio
 func TestAnAggregatedAPIIsServedByAPod(t *testing.T) {
 	t.Parallel()
 	needSandboxes(t)
-	dir := t.TempDir()
-	if _, err := testenv.Up(t, "--data-dir="+dir, "--listen=127.0.0.1:0", "--providers=certificates"); err != nil {
-		t.Fatal(err)
-	}
-	env, err := testenv.Connect(filepath.Join(dir, "kubeconfig"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	importImage(t, dir, programImage(t, "example.com/things:v1", "./testdata/aggregated"))
-	objects, err := template.Objects([]byte(aggregated))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, obj := range objects {
-		if err := env.Client.Create(t.Context(), obj); err != nil {
-			t.Fatal(err)
-		}
-	}
-	typed, err := kubernetes.NewForConfig(env.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plane := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
+	f := plane.start("--providers=certificates")
+	importImage(t, plane.dir, programImage(t, "example.com/things:v1", "./testdata/aggregated"))
+	f.apply(aggregated)
+	typed, err := kubernetes.NewForConfig(f.Config)
+	f.must(err)
 	serves := func(serial string) error {
 		out, err := typed.RESTClient().Get().AbsPath("/apis/things.example.com/v1/namespaces/default/things").DoRaw(t.Context())
 		if err == nil && !strings.Contains(string(out), `"serial":"`+serial+`"`) {
@@ -95,9 +77,9 @@ func TestAnAggregatedAPIIsServedByAPod(t *testing.T) {
 		return err
 	}
 	issued := func(but string) (serial string) {
-		testenv.Eventually(t, func() error {
+		f.eventually(func() error {
 			secret := &corev1.Secret{}
-			if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "things"}, secret); err != nil {
+			if err := f.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "things"}, secret); err != nil {
 				return err
 			}
 			c, err := certs.ParseCertificate(secret.Data["tls.crt"])
@@ -112,22 +94,20 @@ func TestAnAggregatedAPIIsServedByAPod(t *testing.T) {
 		return serial
 	}
 	first := issued("")
-	testenv.Eventually(t, func() error { return serves(first) })
+	f.eventually(func() error { return serves(first) })
 	for path, want := range map[string]string{"/apis": `"things.example.com"`, "/apis/things.example.com/v1": `"things"`} {
 		if out, err := typed.RESTClient().Get().AbsPath(path).DoRaw(t.Context()); err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("%s: %v: it does not tell of %s", path, err, want)
 		}
 	}
 
-	if err := env.Client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "things"}}); err != nil {
-		t.Fatal(err)
-	}
+	f.must(f.Client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "things"}}))
 	second := issued(first)
-	testenv.Eventually(t, func() error { return serves(second) })
+	f.eventually(func() error { return serves(second) })
 	registration := &unstructured.Unstructured{}
 	registration.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"})
-	testenv.Eventually(t, func() error {
-		if err := env.Client.Get(t.Context(), client.ObjectKey{Name: "v1.things.example.com"}, registration); err != nil {
+	f.eventually(func() error {
+		if err := f.Client.Get(t.Context(), client.ObjectKey{Name: "v1.things.example.com"}, registration); err != nil {
 			return err
 		}
 		conditions, _, _ := unstructured.NestedSlice(registration.Object, "status", "conditions")

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -35,15 +34,6 @@ import (
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
-
-// unpackRelease has the files of a release of a real provider in a folder.
-func unpackRelease(t *testing.T, provider, version, dir string) {
-	t.Helper()
-	file := fmt.Sprintf("../../clusterctl/testdata/releases/infrastructure-%s-%s.tar.gz", provider, version)
-	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", file, "-C", dir).CombinedOutput(); err != nil {
-		t.Fatalf("unpack %s: %v\n%s", file, err, out)
-	}
-}
 
 // certified are the Certificates and Issuers of a release, and what wants their
 // authority: of its definitions, one.

@@ -44,23 +44,16 @@ func TestAProviderThatCrashesIsToldOfAndGoes(t *testing.T) {
 		return nil
 	})
 	x.run(f, "delete", "--infrastructure", "example", "--include-crd", "--include-namespace")
-	f.gone("example", "example-system")
-}
-
-// gone waits until nothing is left of an infrastructure provider that was deleted with
-// all that it brought.
-func (f fleet) gone(provider, namespace string) {
-	f.Helper()
 	f.eventually(func() error {
 		var all corev1.PodList
 		var definitions apiextensionsv1.CustomResourceDefinitionList
-		if err := f.Client.List(f.Context(), &all, client.InNamespace(namespace)); err != nil || len(all.Items) > 0 {
+		if err := f.Client.List(t.Context(), &all); err != nil || len(all.Items) > 0 {
 			return fmt.Errorf("%d Pods, %w", len(all.Items), err)
 		}
-		if err := f.Client.List(f.Context(), &definitions, client.MatchingLabels{"cluster.x-k8s.io/provider": "infrastructure-" + provider}); err != nil || len(definitions.Items) > 0 {
+		if err := f.Client.List(t.Context(), &definitions, client.MatchingLabels{"cluster.x-k8s.io/provider": "infrastructure-example"}); err != nil || len(definitions.Items) > 0 {
 			return fmt.Errorf("%d definitions, %w", len(definitions.Items), err)
 		}
-		if err := f.Client.Get(f.Context(), client.ObjectKey{Name: namespace}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
+		if err := f.Client.Get(t.Context(), client.ObjectKey{Name: "example-system"}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("its namespace is there: %w", err)
 		}
 		return nil

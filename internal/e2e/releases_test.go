@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +25,6 @@ import (
 	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	"github.com/capstan-dev/capstan/clusterctl/template"
-	"github.com/capstan-dev/capstan/internal/access/ociimages/programs"
 	"github.com/capstan-dev/capstan/internal/access/pods"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
@@ -124,14 +122,19 @@ func (r releases) publish() {
 	r.must(os.WriteFile(r.config(), []byte(config), 0o600))
 }
 
+// unpackRelease has the files of a release of a real provider in a folder.
+func unpackRelease(t *testing.T, provider, version, dir string) {
+	t.Helper()
+	file := fmt.Sprintf("../../clusterctl/testdata/releases/infrastructure-%s-%s.tar.gz", provider, version)
+	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", file, "-C", dir).CombinedOutput(); err != nil {
+		t.Fatalf("unpack %s: %v\n%s", file, err, out)
+	}
+}
+
 // supply gives the plane the image of a release.
 func (r releases) supply(plane, name string) {
 	r.Helper()
-	dir := filepath.Join(r.dir, name)
-	image, err := programs.Image(runtime.GOARCH, []string{buildStatic(r.T, r.dir, "./testdata/manager")}, programs.Options{Labels: map[string]string{"for": name}})
-	r.must(err)
-	r.must(programs.Write(dir, published[name].image, image))
-	importImage(r.T, plane, filepath.Join(dir, runtime.GOARCH+".tar"))
+	importImage(r.T, plane, programImage(r.T, published[name].image, "./testdata/manager"))
 }
 
 func (r releases) config() string { return filepath.Join(r.dir, "clusterctl.yaml") }

@@ -125,15 +125,14 @@ func (f fleet) convertsExamples() {
 			f.Fatalf("there are %d records of version %s, want 3", len(records[version].Items), version)
 		}
 	}
-	for i, to := range []string{"v1alpha1", "v1beta1"} {
-		from, size := []string{"v1beta1", "v1alpha1"}[i], []string{"large", "small"}[i]
-		written := &records[from].Items[0]
-		change := fmt.Appendf(nil, `{"spec": {%q: %q}}`, sizes[from], size)
+	for _, tc := range []struct{ from, to, size string }{{"v1beta1", "v1alpha1", "large"}, {"v1alpha1", "v1beta1", "small"}} {
+		written := &records[tc.from].Items[0]
+		change := fmt.Appendf(nil, `{"spec": {%q: %q}}`, sizes[tc.from], tc.size)
 		f.must(f.Client.Patch(f.Context(), written, client.RawPatch(types.MergePatchType, change)))
-		read := &records[to].Items[0]
+		read := &records[tc.to].Items[0]
 		f.must(f.Client.Get(f.Context(), client.ObjectKeyFromObject(written), read))
-		if got, _, err := unstructured.NestedString(read.Object, "spec", sizes[to]); err != nil || got != size {
-			f.Errorf("what was written as %s is read as %s: %q, %v", from, to, got, err)
+		if got, _, err := unstructured.NestedString(read.Object, "spec", sizes[tc.to]); err != nil || got != tc.size {
+			f.Errorf("what was written as %s is read as %s: %q, %v", tc.from, tc.to, got, err)
 		}
 	}
 }
