@@ -8,6 +8,8 @@
 #   build/on-kernel.sh VMLINUZ MODULES     as of a package of a distribution, such as
 #                                          boot/vmlinuz-6.1.0-56-cloud-amd64 and
 #                                          lib/modules/6.1.0-56-cloud-amd64
+#
+# ACCEL=kvm is faster where the host has it.
 set -euo pipefail
 kernel=${1:?the file of a kernel} modules=${2:?the folder of its modules}
 busybox=$(command -v busybox)

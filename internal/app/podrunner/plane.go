@@ -83,7 +83,8 @@ type APIServer struct {
 // Open opens the sandboxes in the data directory of a plane. A host that cannot
 // have any has the plane do all else. Whether one can be started shows with the
 // first Pod, which says what is missing: to try it here would cost each start of a
-// plane a sandbox, and most planes run no Pod.
+// plane a sandbox, and most planes run no Pod. It fails where what Pods have left cannot
+// be removed.
 func Open(dir string, log logr.Logger) (*Plane, error) {
 	p := &Plane{dir: dir, name: nodeName(), log: log}
 	host, err := pods.Open(filepath.Join(dir, "pods"), pods.Options{Network: network{p}})
