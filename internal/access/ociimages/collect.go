@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/access/ociimages/registry"
+	"github.com/capstan-dev/capstan/internal/access/storedir"
 )
 
 // CollectOptions say what is collected. The zero value takes what is of no image.
@@ -147,7 +148,7 @@ func (s *Store) sweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, f.Close()) }()
+		defer func() { err = errors.Join(err, storedir.Unlock(f)) }()
 		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 			return nil
 		} else if err != nil {

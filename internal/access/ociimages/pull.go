@@ -157,7 +157,7 @@ func (s *Store) take(ctx context.Context, src source, raw []byte, imported bool,
 	if err != nil {
 		return Image{}, err
 	}
-	defer func() { _ = busy.Close() }() // only locked
+	defer func() { _ = storedir.Unlock(busy) }() // it was only locked
 	group, inner := errgroup.WithContext(ctx)
 	for n, layer := range d.manifest.Layers {
 		group.Go(func() error { return s.layer(inner, src, layer, m.Layers[n], tell) })
@@ -190,7 +190,7 @@ func (s *Store) layer(ctx context.Context, src source, d v1.Descriptor, diff str
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lock.Close() }() // only locked
+	defer func() { _ = storedir.Unlock(lock) }() // it was only locked
 	if _, there := s.sizeOf(diff); there {
 		tell(Progress{Layer: d.Digest.String()})
 		return nil
@@ -255,7 +255,7 @@ func lockWhile(ctx context.Context, file string) (*os.File, error) {
 	case <-ctx.Done():
 		go func() { // it is given back when it comes, and nobody waits for that
 			if o := <-got; o.err == nil {
-				_ = o.lock.Close()
+				_ = storedir.Unlock(o.lock)
 			}
 		}()
 		return nil, context.Cause(ctx)
@@ -264,7 +264,7 @@ func lockWhile(ctx context.Context, file string) (*os.File, error) {
 
 const layersLock = "layers.lock"
 
-// holdLayers keeps layers from being removed until what it returns is closed.
+// holdLayers keeps layers from being removed until what it returns is unlocked.
 func (s *Store) holdLayers() (*os.File, error) {
 	var f *os.File
 	err := s.dir.Locked(func() (err error) { // who removes layers does so locked
@@ -274,7 +274,7 @@ func (s *Store) holdLayers() (*os.File, error) {
 		return unix.Flock(int(f.Fd()), unix.LOCK_SH)
 	})
 	if err != nil && f != nil {
-		_ = f.Close()
+		_ = storedir.Unlock(f)
 	}
 	return f, err
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/access/ociimages/layers"
+	"github.com/capstan-dev/capstan/internal/access/storedir"
 )
 
 // Root returns the root folder of an image, which is read-only for whoever uses it:
@@ -32,14 +33,14 @@ func (s *Store) Root(digest string) (dir string, release func(), err error) {
 	})
 	if err != nil {
 		if held != nil {
-			_ = held.Close() // only locked
+			_ = storedir.Unlock(held) // it was only locked
 		}
 		return "", nil, err
 	}
 	var once sync.Once
 	return dir, func() {
 		once.Do(func() {
-			_ = held.Close() // only locked
+			_ = storedir.Unlock(held) // it was only locked
 			// How long it is unused counts from now. If that cannot be noted, it counts
 			// from when it was asked for.
 			_ = s.change(func(i *index) error { return i.used(s, digest) })
@@ -82,7 +83,7 @@ func free(dir string) (bool, error) {
 	if busy {
 		err = nil
 	}
-	return !busy, errors.Join(err, f.Close())
+	return !busy, errors.Join(err, storedir.Unlock(f))
 }
 
 // compose makes the root folder of an image whose layers are there, unless it is

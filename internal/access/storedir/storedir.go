@@ -47,11 +47,11 @@ func (d Dir) Locked(f func() error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
+	defer func() { err = errors.Join(err, Unlock(lock)) }()
 	return f()
 }
 
-// Lock waits until a file is locked by nobody else, and locks it until it is closed.
+// Lock waits until a file is locked by nobody else, and locks it until Unlock.
 // The file is made if it is not there.
 func Lock(file string) (*os.File, error) {
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
@@ -66,6 +66,12 @@ func Lock(file string) (*os.File, error) {
 			return f, nil
 		}
 	}
+}
+
+// Unlock gives a lock back, and closes the file. Closed alone it would stay locked while a
+// process is started, which has all descriptors until it runs its program.
+func Unlock(f *os.File) error {
+	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
 }
 
 // Temp makes a folder for what is not finished yet, or no more. It is locked by this
@@ -89,7 +95,7 @@ func (d Dir) Temp() (dir string, done func(), err error) {
 	}
 	return dir, func() {
 		_ = os.RemoveAll(dir) // what stays is swept by the next
-		_ = f.Close()         // only locked
+		_ = Unlock(f)         // it was only locked
 	}, nil
 }
 
@@ -108,7 +114,7 @@ func (d Dir) sweep() error {
 		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			err = os.RemoveAll(dir)
 		}
-		if err = errors.Join(err, f.Close()); err != nil {
+		if err = errors.Join(err, Unlock(f)); err != nil {
 			return err
 		}
 	}
