@@ -211,3 +211,33 @@ func TestAPlaneRunsAProvider(t *testing.T) {
 		return nil
 	})
 }
+
+// TestAPlaneThatCanRunNoPodsSaysWhy: of each Pod, and of the Node.
+func TestAPlaneThatCanRunNoPodsSaysWhy(t *testing.T) {
+	t.Parallel()
+	plane := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
+	lock := filepath.Join(plane.dir, "pods", "lock") // a folder, where sandboxes need a file
+	if err := os.MkdirAll(lock, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f := plane.start()
+	f.apply("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: a, image: example.com/a:v1}]}\n")
+	f.eventually(func() error {
+		pod := &corev1.Pod{}
+		if err := f.Client.Get(t.Context(), client.ObjectKey{Namespace: f.Namespace, Name: "p"}, pod); err != nil {
+			return err
+		}
+		const want = "start the sandbox: this host can run no Pods, as capstan doctor shows: "
+		if s := pod.Status.ContainerStatuses; len(s) != 1 || s[0].State.Waiting == nil || !strings.HasPrefix(s[0].State.Waiting.Message, want) || !strings.Contains(s[0].State.Waiting.Message, lock) {
+			return fmt.Errorf("the Pod has %+v", pod.Status)
+		}
+		nodes := &corev1.NodeList{}
+		if err := f.Client.List(t.Context(), nodes); err != nil || len(nodes.Items) != 1 {
+			return fmt.Errorf("%d Nodes, %w", len(nodes.Items), err)
+		}
+		if c := nodes.Items[0].Status.Conditions; len(c) != 1 || c[0].Status != corev1.ConditionFalse || !strings.Contains(c[0].Message, lock) {
+			return fmt.Errorf("the Node has %+v", c)
+		}
+		return nil
+	})
+}

@@ -19,7 +19,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/google/go-containerregistry/pkg/authn"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -66,10 +65,9 @@ const (
 // Plane runs the Pods of a plane on this host, from when it is set up.
 type Plane struct {
 	dir, name string
-	log       logr.Logger
 	host      *pods.Host // nil where this host runs no sandboxes
+	sandboxes runner.Sandboxes
 	volumes   *podvolumes.Store
-	why       string // it does not
 	routes    atomic.Pointer[podroutes.Routes]
 }
 
@@ -85,18 +83,16 @@ type APIServer struct {
 // first Pod, which says what is missing: to try it here would cost each start of a
 // plane a sandbox, and most planes run no Pod. It fails where what Pods have left cannot
 // be removed.
-func Open(dir string, log logr.Logger) (*Plane, error) {
-	p := &Plane{dir: dir, name: nodeName(), log: log}
+func Open(dir string) (*Plane, error) {
+	p := &Plane{dir: dir, name: nodeName()}
 	host, err := pods.Open(filepath.Join(dir, "pods"), pods.Options{Network: network{p}})
-	if err != nil {
-		p.why = err.Error()
-		return p, nil
+	if p.host, p.sandboxes = host, (Sandboxes{host}); err != nil {
+		p.host, p.sandboxes = nil, none{err}
 	}
-	p.host = host
 	// What Pods of an earlier process have left goes before the store is opened, which
 	// needs room on the same disk.
 	if p.volumes, err = podvolumes.Open(p.volumesDir()); err != nil {
-		return nil, errors.Join(err, host.Close())
+		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
 }
@@ -136,6 +132,17 @@ func outside(ctx context.Context, network, address string) (net.Conn, error) {
 	return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
 }
 
+// none has no sandbox for any Pod, and says why.
+type none struct{ error }
+
+// Start implements runner.Sandboxes.
+func (n none) Start(context.Context, runner.Sandbox) (runner.Running, error) {
+	return nil, fmt.Errorf("this host can run no Pods, as capstan doctor shows: %w", n.error)
+}
+
+// Rootless implements runner.Sandboxes.
+func (none) Rootless() bool { return false }
+
 // network leads what leaves Pods.
 type network struct{ p *Plane }
 
@@ -158,10 +165,6 @@ func (n network) Resolve(ctx context.Context, from netip.Addr, query []byte) ([]
 
 // Setup has a manager run the Pods of its API server.
 func (p *Plane) Setup(ctx context.Context, mgr ctrl.Manager, api APIServer) error {
-	if p.host == nil {
-		p.log.V(2).Info("Running no Pods", "reason", p.why)
-		return nil
-	}
 	node, err := p.node(mgr)
 	if err != nil {
 		return err
@@ -204,22 +207,30 @@ func (p *Plane) node(mgr ctrl.Manager) (*runner.Node, error) {
 		return nil, err
 	}
 	return runner.NewNode(runner.Options{
-		Object: nodeObject(p.name), Address: "127.0.0.1", DNS: dnsService,
-		Sandboxes: Sandboxes{p.host}, Unlimited: p.host.Rootless(), Images: Images{images, datadir.Dir(p.dir).Registries()}, Tokens: tokens{typed}, Logs: logs, Volumes: p.volumes,
+		Object: nodeObject(p.name, p.ready()), Address: "127.0.0.1", DNS: dnsService,
+		Sandboxes: p.sandboxes, Unlimited: p.sandboxes.Rootless(), Images: Images{images, datadir.Dir(p.dir).Registries()}, Tokens: tokens{typed}, Logs: logs, Volumes: p.volumes,
 		Space: func() (diskspace.Space, error) { return diskspace.Of(p.volumesDir()) },
 		Live:  mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("capstan-runner"), Clock: clock.RealClock{},
 	})
 }
 
+// ready tells whether the Node can run any Pod.
+func (p *Plane) ready() corev1.NodeCondition {
+	if missing, ok := p.sandboxes.(none); ok {
+		return corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "NoSandboxes", Message: missing.Error()}
+	}
+	return corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "PlaneRuns", Message: "the plane runs Pods"}
+}
+
 // nodeObject is the Node of a plane.
-func nodeObject(name string) *corev1.Node {
+func nodeObject(name string, ready corev1.NodeCondition) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: podspec.NodeLabels(name, runtime.GOOS, runtime.GOARCH)},
 		Status: corev1.NodeStatus{
 			Capacity: capacity(), Allocatable: capacity(),
 			// By its name alone: the API server would dial an address as the host does.
 			Addresses:       []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}},
-			Conditions:      []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "PlaneRuns", Message: "the plane runs Pods"}},
+			Conditions:      []corev1.NodeCondition{ready},
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: kubeletPort}},
 			NodeInfo: corev1.NodeSystemInfo{
 				OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH, KubeletVersion: buildinfo.Read().Version, ContainerRuntimeVersion: "capstan://1",

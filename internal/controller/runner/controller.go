@@ -174,9 +174,10 @@ func (r *Reconciler) node(ctx context.Context) (*corev1.Node, error) {
 	return node, r.report(ctx, node)
 }
 
-// report says that the Node is ready, and what it has.
+// report says whether the Node is ready, and what it has.
 func (r *Reconciler) report(ctx context.Context, node *corev1.Node) error {
-	if len(node.Status.Conditions) > 0 && node.Status.NodeInfo == r.Node.Object.Status.NodeInfo {
+	is, told := r.Node.Object.Status, node.Status
+	if len(told.Conditions) > 0 && told.Conditions[0].Message == is.Conditions[0].Message && told.NodeInfo == is.NodeInfo {
 		return nil
 	}
 	commit := patch.Remember(r.Mgmt, node)
@@ -184,7 +185,7 @@ func (r *Reconciler) report(ctx context.Context, node *corev1.Node) error {
 	// takes it off when the Node is ready.
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
 	node.Labels = labels.Merge(node.Labels, r.Node.Object.Labels)
-	node.Status = *r.Node.Object.Status.DeepCopy()
+	node.Status = *is.DeepCopy()
 	now := metav1.NewTime(r.Node.Clock.Now())
 	for i := range node.Status.Conditions {
 		node.Status.Conditions[i].LastTransitionTime, node.Status.Conditions[i].LastHeartbeatTime = now, now

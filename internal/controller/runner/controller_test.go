@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/internal/access/podlogs"
@@ -48,32 +49,46 @@ func TestAPodIsBoundAndRun(t *testing.T) {
 	}
 }
 
-// TestALaterVersionTellsItsNodeAgain: what is told of a Node is that of the program that
-// runs, and what its owner has labelled stays.
-func TestALaterVersionTellsItsNodeAgain(t *testing.T) {
+// TestANodeIsToldOfAgain: what is told of it is what the program that runs now says, and
+// what its owner has labelled stays.
+func TestANodeIsToldOfAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.add("spec: {containers: [{name: a, image: manager}]}")
-	w.until("it to be ready", ready)
-	node := &corev1.Node{}
-	key := client.ObjectKey{Name: "plane"}
-	if err := w.mgmt.Get(t.Context(), key, node); err != nil {
-		t.Fatal(err)
-	}
-	node.Labels = map[string]string{"disk": "ssd"}
-	if err := w.mgmt.Update(t.Context(), node); err != nil {
-		t.Fatal(err)
-	}
-	w.r.Node.Object.Status.NodeInfo.KubeletVersion = "v2"
-	w.delete()
-	w.reconcile()
-	w.add("spec: {containers: [{name: a, image: manager}]}")
-	w.until("it to be ready", ready)
-	if err := w.mgmt.Get(t.Context(), key, node); err != nil {
-		t.Fatal(err)
-	}
-	if want := map[string]string{"disk": "ssd", "kubernetes.io/os": "linux"}; !cmp.Equal(node.Labels, want) || node.Status.NodeInfo.KubeletVersion != "v2" {
-		t.Errorf("its labels are %v and its version %q", node.Labels, node.Status.NodeInfo.KubeletVersion)
+	for name, change := range map[string]func(*corev1.NodeStatus){
+		"by a later version":            func(s *corev1.NodeStatus) { s.NodeInfo.KubeletVersion = "v2" },
+		"where it can run Pods no more": func(s *corev1.NodeStatus) { s.Conditions[0].Status, s.Conditions[0].Message = "False", "no more" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.add("spec: {containers: [{name: a, image: manager}]}")
+			w.until("it to be ready", ready)
+			node := &corev1.Node{}
+			key := client.ObjectKey{Name: "plane"}
+			if err := w.mgmt.Get(t.Context(), key, node); err != nil {
+				t.Fatal(err)
+			}
+			node.Labels = map[string]string{"disk": "ssd"}
+			if err := w.mgmt.Update(t.Context(), node); err != nil {
+				t.Fatal(err)
+			}
+			want := &w.r.Node.Object.Status
+			change(want)
+			w.delete()
+			w.reconcile()
+			w.add("spec: {containers: [{name: a, image: manager}]}")
+			w.until("it to be ready", ready)
+			if err := w.mgmt.Get(t.Context(), key, node); err != nil {
+				t.Fatal(err)
+			}
+			if labels := map[string]string{"disk": "ssd", "kubernetes.io/os": "linux"}; !cmp.Equal(node.Labels, labels) {
+				t.Errorf("its labels are %v", node.Labels)
+			}
+			untimed := node.Status.Conditions[0]
+			untimed.LastTransitionTime, untimed.LastHeartbeatTime = metav1.Time{}, metav1.Time{}
+			if untimed != want.Conditions[0] || node.Status.NodeInfo != want.NodeInfo {
+				t.Errorf("it has %+v and %+v", untimed, node.Status.NodeInfo)
+			}
+		})
 	}
 }
 
