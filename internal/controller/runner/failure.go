@@ -69,11 +69,11 @@ func (l *life) keepLimits(ctx context.Context) {
 				continue
 			}
 			if size > v.Limit && v.Name == messages {
-				l.fail(evictionGrace, "Evicted", fmt.Sprintf("The files at terminationMessagePath of its containers hold more than %d bytes: write %d there at most", maxMessages, maxMessage))
+				l.evict(evictionGrace, fmt.Sprintf("The files at terminationMessagePath of its containers hold more than %d bytes: write %d there at most", maxMessages, maxMessage))
 				return
 			}
 			if size > v.Limit {
-				l.fail(evictionGrace, "Evicted", fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit of %d bytes: raise its sizeLimit, or have it hold less", v.Name, v.Limit))
+				l.evict(evictionGrace, fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit of %d bytes: raise its sizeLimit, or have it hold less", v.Name, v.Limit))
 				return
 			}
 		}

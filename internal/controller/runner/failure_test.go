@@ -5,11 +5,14 @@ package runner
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/capstan-dev/capstan/internal/builder"
 )
 
 func TestAPodWhoseTimeIsOverFails(t *testing.T) {
@@ -31,7 +34,13 @@ func TestAPodWhoseTimeIsOverFails(t *testing.T) {
 func TestAPodWhoseVolumeIsTooLargeIsEvicted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.add("spec: {restartPolicy: Always, containers: [{name: a, image: x, volumeMounts: [{name: v, mountPath: /v}]}], volumes: [{name: v, emptyDir: {sizeLimit: 64Ki}}]}")
+	pod := builder.Parse[corev1.Pod](t, `
+metadata: {namespace: ns, name: p, uid: u1, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: r, uid: r1, controller: true}]}
+spec: {restartPolicy: Always, containers: [{name: a, image: x, volumeMounts: [{name: v, mountPath: /v}]}], volumes: [{name: v, emptyDir: {sizeLimit: 64Ki}}]}
+`)
+	if err := w.mgmt.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
 	w.until("it to be ready", ready)
 	if err := os.WriteFile(filepath.Join(w.dir, "volumes", "ns_p_u1", "v", "large"), make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
@@ -41,6 +50,9 @@ func TestAPodWhoseVolumeIsTooLargeIsEvicted(t *testing.T) {
 		w.clock.Step(measureEvery)
 		return p.Status.Phase == corev1.PodFailed && p.Status.Reason == "Evicted" && p.Status.Message == want
 	})
+	if problems, left := w.r.Node.waits(pod); left <= 0 || len(problems) != 1 || !strings.HasSuffix(problems[0].Detail, want) {
+		t.Errorf("the next of its owner waits for %s: %v", left, problems)
+	}
 }
 
 func TestAProbeSaysHowLongAContainerHasToEnd(t *testing.T) {

@@ -84,7 +84,7 @@ type Node struct {
 	addresses map[netip.Addr]*life
 	last      netip.Addr
 	closed    bool
-	filled    map[types.UID]time.Time // when Pods of an owner filled the disk
+	evicted   map[types.UID]eviction // the last of an owner's Pods
 }
 
 // NewNode makes one without Pods.
@@ -95,7 +95,7 @@ func NewNode(o Options) (*Node, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Node{
 		Options: o, ctx: ctx, cancel: cancel,
-		pods: map[types.UID]*life{}, filled: map[types.UID]time.Time{}, addresses: map[netip.Addr]*life{}, last: podRange.Addr().Next(), // .1 is left for a gateway
+		pods: map[types.UID]*life{}, evicted: map[types.UID]eviction{}, addresses: map[netip.Addr]*life{}, last: podRange.Addr().Next(), // .1 is left for a gateway
 	}, nil
 }
 

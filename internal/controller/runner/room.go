@@ -29,10 +29,10 @@ const (
 	// Pods leave as much of a disk as a kubelet has them leave (nodefs.available), but
 	// no more than the store of a plane can need.
 	roomPercent, maxRoom = 10, 1 << 30
-	// filledFor is for how long after a Pod has filled the disk no other of its owner
-	// comes, which would do the same and leave a Pod that has failed each time. For so
-	// long a kubelet takes none at all.
-	filledFor = 5 * time.Minute
+	// evictedFor is for how long after a Pod was evicted no other of its owner comes,
+	// which would do the same and leave a Pod that has failed each time. For so long a
+	// kubelet takes none at all after its disk was full.
+	evictedFor = 5 * time.Minute
 )
 
 // room is how many bytes Pods leave free of a disk.
@@ -90,8 +90,7 @@ func (n *Node) relieve() time.Duration {
 			break
 		}
 		missing -= h.bytes
-		n.noteFilled(h.current())
-		h.fail(0, "Evicted", fmt.Sprintf("The disk of the plane has %d MiB left, and EmptyDir volumes of the Pod hold %d MiB: give them a sizeLimit, or the plane a larger disk", disk.Free>>20, h.bytes>>20))
+		h.evict(0, fmt.Sprintf("The disk of the plane has %d MiB left, and EmptyDir volumes of the Pod hold %d MiB: give them a sizeLimit, or the plane a larger disk", disk.Free>>20, h.bytes>>20))
 	}
 	return lookFull
 }
@@ -105,13 +104,25 @@ func (n *Node) lives() (all []*life) {
 	return all
 }
 
-// noteFilled keeps who owns a Pod that has filled the disk.
-func (n *Node) noteFilled(pod *corev1.Pod) {
+// eviction is when a Pod was evicted, and why.
+type eviction struct {
+	at  time.Time
+	why string
+}
+
+// evict ends a Pod that took more of the disk than it may.
+func (l *life) evict(grace time.Duration, why string) {
+	l.node.noteEvicted(l.current(), why)
+	l.fail(grace, "Evicted", why)
+}
+
+// noteEvicted keeps who owns a Pod that is evicted.
+func (n *Node) noteEvicted(pod *corev1.Pod, why string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	maps.DeleteFunc(n.filled, func(_ types.UID, at time.Time) bool { return n.Clock.Since(at) >= filledFor })
+	maps.DeleteFunc(n.evicted, func(_ types.UID, e eviction) bool { return n.Clock.Since(e.at) >= evictedFor })
 	if owner := metav1.GetControllerOf(pod); owner != nil {
-		n.filled[owner.UID] = n.Clock.Now()
+		n.evicted[owner.UID] = eviction{n.Clock.Now(), why}
 	}
 }
 
@@ -122,12 +133,13 @@ func (n *Node) waits(pod *corev1.Pod) ([]podspec.Problem, time.Duration) {
 		return nil, 0
 	}
 	n.mu.Lock()
-	until := n.filled[owner.UID].Add(filledFor)
+	last := n.evicted[owner.UID]
 	n.mu.Unlock()
+	until := last.at.Add(evictedFor)
 	left := until.Sub(n.Clock.Now())
 	if left <= 0 {
 		return nil, 0
 	}
-	const detail = "another Pod of %s %s has filled the disk of the plane: set the sizeLimit of each emptyDir, or wait until %s"
-	return []podspec.Problem{{Field: "spec.volumes", Detail: fmt.Sprintf(detail, owner.Kind, owner.Name, until.UTC().Format(time.RFC3339))}}, left
+	const detail = "another Pod of %s %s was evicted, so this one waits until %s: %s"
+	return []podspec.Problem{{Field: "spec", Detail: fmt.Sprintf(detail, owner.Kind, owner.Name, until.UTC().Format(time.RFC3339), last.why)}}, left
 }

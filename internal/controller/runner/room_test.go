@@ -69,11 +69,10 @@ func TestPodsThatFillTheDiskAreEvicted(t *testing.T) {
 	}
 }
 
-// TestAPodWaitsAfterOneOfItsOwnerHasFilledTheDisk: it would do the same. Others do not
-// wait.
-func TestAPodWaitsAfterOneOfItsOwnerHasFilledTheDisk(t *testing.T) {
+// TestAPodWaitsAfterOneOfItsOwnerWasEvicted: it would do the same. Others do not wait.
+func TestAPodWaitsAfterOneOfItsOwnerWasEvicted(t *testing.T) {
 	t.Parallel()
-	const waits = "spec.volumes: another Pod of ReplicaSet full has filled the disk of the plane: set the sizeLimit of each emptyDir, or wait until 2026-01-01T00:05:00Z"
+	const waits = "spec: another Pod of ReplicaSet full was evicted, so this one waits until 2026-01-01T00:05:00Z: it wrote too much"
 	owned := func(uid string) string {
 		return fmt.Sprintf("  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: full, uid: %s, controller: true}]\n", uid)
 	}
@@ -81,7 +80,7 @@ func TestAPodWaitsAfterOneOfItsOwnerHasFilledTheDisk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.r.Node.noteFilled(builder.Parse[corev1.Pod](t, "metadata:\n"+owned("r1")))
+			w.r.Node.noteEvicted(builder.Parse[corev1.Pod](t, "metadata:\n"+owned("r1")), "it wrote too much")
 			pod := builder.Parse[corev1.Pod](t, "metadata:\n  namespace: ns\n  name: p\n  uid: u1\n"+tc.meta+filling)
 			if err := w.mgmt.Create(t.Context(), pod); err != nil {
 				t.Fatal(err)
@@ -91,10 +90,10 @@ func TestAPodWaitsAfterOneOfItsOwnerHasFilledTheDisk(t *testing.T) {
 				if c := pod.Status.Conditions; len(c) != 1 || c[0].Message != tc.says || pod.Spec.NodeName != "" {
 					t.Errorf("bound to %q, it has %+v", pod.Spec.NodeName, c)
 				}
-				if res, err := w.r.Reconcile(t.Context(), pod); err != nil || res.RequeueAfter != filledFor {
+				if res, err := w.r.Reconcile(t.Context(), pod); err != nil || res.RequeueAfter != evictedFor {
 					t.Errorf("it is looked at again after %s, %v", res.RequeueAfter, err)
 				}
-				w.clock.Step(filledFor)
+				w.clock.Step(evictedFor)
 			}
 			w.until("it to be ready", ready)
 		})
