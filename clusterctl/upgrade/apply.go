@@ -116,10 +116,39 @@ func (u *Upgrader) Apply(ctx context.Context, plan Plan, wait time.Duration) (do
 			return nil, err
 		}
 	}
-	if len(releases) == 0 {
-		return nil, nil
+	if len(releases) > 0 {
+		if done, err = u.replace(ctx, releases); err != nil {
+			return done, err
+		}
 	}
-	return u.replace(ctx, releases, wait)
+	if err := u.wait(ctx, plan, wait); err != nil {
+		return done, err
+	}
+	for _, r := range releases {
+		u.storeAll(ctx, r)
+	}
+	return done, nil
+}
+
+// wait waits for the controllers of all providers of a plan, at most for limit: also of
+// those that are up to date, since whoever was told that they are not available gives the
+// same command again.
+func (u *Upgrader) wait(ctx context.Context, plan Plan, limit time.Duration) error {
+	var managers []*unstructured.Unstructured
+	for _, item := range plan.Items {
+		if limit == 0 {
+			return nil
+		}
+		found, err := u.Cluster.Find(ctx, install.Labels(item.Provider), item.Provider.Namespace)
+		if err != nil {
+			return err
+		}
+		managers = append(managers, apply.Managers(found.Objects)...)
+	}
+	if len(managers) == 0 {
+		return nil
+	}
+	return install.WaitForManagers(ctx, u.Cluster, managers, limit, u.Progress)
 }
 
 // check finds what is wrong before anything is written.
@@ -159,9 +188,8 @@ func (u *Upgrader) check(ctx context.Context, releases []install.Release) error 
 
 // replace stops all controllers, then takes one provider after the other from its old
 // objects to the new ones. Definitions and Namespaces stay.
-func (u *Upgrader) replace(ctx context.Context, releases []install.Release, wait time.Duration) (done inventory.Providers, err error) {
+func (u *Upgrader) replace(ctx context.Context, releases []install.Release) (done inventory.Providers, err error) {
 	inv := inventory.New(u.Cluster.Client())
-	var managers []*unstructured.Unstructured
 	for _, r := range releases {
 		if err := u.storeAnew(ctx, r); err != nil { // while the old controllers can convert
 			return nil, err
@@ -176,15 +204,6 @@ func (u *Upgrader) replace(ctx context.Context, releases []install.Release, wait
 			return done, fmt.Errorf("upgrade %s: %w\nupgraded so far: %d of %d providers; the same command goes on", r, err, len(done), len(releases))
 		}
 		done = append(done, *r.InventoryObject())
-		managers = append(managers, apply.Managers(r.Objects())...)
-	}
-	if len(managers) > 0 {
-		if err := install.WaitForManagers(ctx, u.Cluster, managers, wait, u.Progress); err != nil {
-			return done, err
-		}
-	}
-	for _, r := range releases {
-		u.storeAll(ctx, r)
 	}
 	return done, nil
 }
