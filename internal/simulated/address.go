@@ -54,15 +54,15 @@ func (b *Backend) place(r record, want clusterv1.APIEndpoint) (*place, error) {
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(r.UID)) // never fails
-	var errs []error
+	var last error
 	for i := range uint32(probes) {
 		p, err := b.holdAt(r, loopback.Candidate(h.Sum32()+i), "")
 		if err == nil {
 			return p, nil
 		}
-		errs = append(errs, err)
+		last = err
 	}
-	return nil, fmt.Errorf("no free address from %s on: %w", loopback.Candidate(h.Sum32()), errors.Join(errs...))
+	return nil, fmt.Errorf("none of %d addresses is free; if something listens at port %d of all addresses, as by --listen 0.0.0.0:%[2]d, have it use another port: %w", probes, loopback.Port, last)
 }
 
 func addressOf(e clusterv1.APIEndpoint) (netip.AddrPort, error) {

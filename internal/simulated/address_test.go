@@ -5,6 +5,7 @@
 package simulated
 
 import (
+	"hash/fnv"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/simulated/loopback"
 	"github.com/capstan-dev/capstan/internal/simulated/statedir"
 )
 
@@ -58,6 +60,25 @@ func TestOnlyAddressesOfTheirOwnAreGiven(t *testing.T) {
 		if checked := l.b.CheckEndpoint(endpoint); (checked == nil) != (err == nil) {
 			t.Errorf("%s: got %v before and %v after", endpoint, checked, err)
 		}
+	}
+}
+
+func TestWhenAllAddressesAreTakenOneIsNamed(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.controlPlane(1)
+	other := clusterSpec{Namespace: "ns", Name: "other", UID: "other"}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(other.UID))
+	for i := range uint32(probes) {
+		if err := l.b.dir.Reserve(loopback.Candidate(h.Sum32()+i), string(l.cluster.UID)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := l.b.ensureCluster(other)
+	last := loopback.Candidate(h.Sum32() + probes - 1).String()
+	if want := "as by --listen 0.0.0.0:6443, have it use another port: reserve the address " + last + ": another cluster of this host has it"; err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
 	}
 }
 
