@@ -17,6 +17,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/pure/podstatus"
 )
 
+// imageLook is how often it is looked whether an image was imported that a container
+// waits for. That is to read one small file; nobody could tell of it, as it is another
+// process that imports.
+const imageLook = 2 * time.Second
+
 // waitingError is why a container waits; its reason is one of podstatus.
 type waitingError struct {
 	reason string
@@ -43,7 +48,7 @@ func (l *life) keep(ctx context.Context, c podspec.Container, up func()) bool {
 			var delay time.Duration
 			waits, delay = waits.Failed(0)
 			l.waits(c, err, delay)
-			if !l.pause(ctx, max(delay, time.Second), changes) {
+			if !l.pauseForImage(ctx, c, max(delay, time.Second), changes) {
 				break
 			}
 			continue
@@ -69,6 +74,26 @@ func (l *life) keep(ctx context.Context, c podspec.Container, up func()) bool {
 	}
 	l.change(c.Name, func(r *run) { r.Over = r.Ended != nil })
 	return false
+}
+
+// pauseForImage is pause, and ends soon after an image has come that was not here.
+func (l *life) pauseForImage(ctx context.Context, c podspec.Container, d time.Duration, changes chan struct{}) bool {
+	if _, err := l.node.Images.Find(c.Image); !errors.Is(err, ErrNoImage) {
+		return l.pause(ctx, d, changes)
+	}
+	for until := l.node.Clock.Now().Add(d); ; {
+		if !l.pause(ctx, min(until.Sub(l.node.Clock.Now()), imageLook), changes) {
+			return false
+		}
+		select {
+		case <-changes:
+			return true
+		default:
+		}
+		if _, err := l.node.Images.Find(c.Image); err == nil || !l.node.Clock.Now().Before(until) {
+			return true
+		}
+	}
 }
 
 // waits tells why a container does not start.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,6 +91,36 @@ func TestANodeIsToldOfAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lateImages have one image, once it has been imported.
+type lateImages struct {
+	images
+	here *atomic.Bool
+}
+
+func (i lateImages) Find(ref string) (Image, error) {
+	if !i.here.Load() {
+		return Image{}, ErrNoImage
+	}
+	return i.images.Find(ref)
+}
+
+// TestAnImageThatIsImportedIsRunSoon: nobody waits until it would be pulled again, which
+// may be in minutes.
+func TestAnImageThatIsImportedIsRunSoon(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	late := lateImages{images{t.TempDir()}, &atomic.Bool{}}
+	w.r.Node.Images = late
+	w.add("spec: {containers: [{name: a, image: imported}]}")
+	w.until("the back-off", func(p *corev1.Pod) bool {
+		w.clock.Step(imageLook)
+		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Waiting != nil && p.Status.ContainerStatuses[0].State.Waiting.Reason == "ImagePullBackOff"
+	})
+	late.here.Store(true)
+	w.step(imageLook)
+	w.until("it to be ready", ready)
 }
 
 func TestAPodThatCannotBeRunIsToldWhy(t *testing.T) {
