@@ -428,6 +428,30 @@ func TestAMachineThatRunsTakesAnotherVersion(t *testing.T) {
 	}
 }
 
+// TestWhatWasBeingWrittenIsRemoved: a process that was killed has left it.
+func TestWhatWasBeingWrittenIsRemoved(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.controlPlane(1)
+	if err := l.b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(l.dir, string(l.cluster.UID))
+	before, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range before {
+		if err := os.WriteFile(filepath.Join(dir, e.Name()+".new"), []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.start()
+	if after, err := os.ReadDir(dir); err != nil || len(after) != len(before) {
+		t.Errorf("there are %v, %v; want %v", after, err, before)
+	}
+}
+
 func TestARestartWritesNothingThatIsThere(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -139,6 +139,26 @@ func checksum(text []byte) string {
 	return fmt.Sprintf("%08x\n", crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)))
 }
 
+// unfinished is at the end of the name of a file that is being written, also of those of
+// package journal.
+const unfinished = ".new"
+
+// sweep removes what was being written when the process that wrote it was killed.
+func sweep(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), unfinished) {
+			if err := removeFile(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // writeJSON replaces a file in one step; nobody else may read it. With sync what
 // replaces it is on the disk before: whenever power is lost, one of the two is there.
 func writeJSON(name string, from any, sync bool) error {
@@ -147,7 +167,7 @@ func writeJSON(name string, from any, sync bool) error {
 		return fmt.Errorf("encode %s: %w", filepath.Base(name), err)
 	}
 	data = append(append(data, '\n'), checksum(data)...)
-	next := name + ".new"
+	next := name + unfinished
 	err = os.WriteFile(next, data, 0o600)
 	if err == nil && sync {
 		err = statedir.Sync(next)

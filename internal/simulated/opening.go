@@ -175,6 +175,9 @@ func (b *Backend) load(want clusterSpec, held *statedir.Held) (*cluster, error) 
 	if err != nil {
 		return nil, err
 	}
+	if err := sweep(b.clusterDir(want.UID)); err != nil {
+		return nil, err
+	}
 	if want.Known && kept.key() != want.Key() {
 		return nil, host.ErrNoCluster // until its LocalCluster says so
 	}
