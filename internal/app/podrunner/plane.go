@@ -86,7 +86,8 @@ type APIServer struct {
 func Open(dir string) (*Plane, error) {
 	p := &Plane{dir: dir, name: nodeName()}
 	host, err := pods.Open(filepath.Join(dir, "pods"), pods.Options{Network: network{p}})
-	if p.host, p.sandboxes = host, (Sandboxes{host}); err != nil {
+	p.host, p.sandboxes = host, Sandboxes{host}
+	if err != nil {
 		p.host, p.sandboxes = nil, none{err}
 	}
 	// What Pods of an earlier process have left goes before the store is opened, which
