@@ -60,7 +60,7 @@ func TestAPodThatFillsTheDiskGoes(t *testing.T) {
 	const mounts = ", volumeMounts: [{name: v, mountPath: /v}]"
 	full := b.deploy("full", image, ", args: [fill, /v], resources: {limits: {cpu: 200m}}"+mounts, "volumes: [{name: v, emptyDir: {}}]")
 	b.says(full, []string{"Evicted"}, "MiB left, and EmptyDir volumes of the Pod hold ")
-	b.says(full, []string{"Unschedulable"}, "spec.volumes: another Pod of ReplicaSet full-")
+	b.says(full, []string{"Unschedulable"}, "spec: another Pod of ReplicaSet full-")
 	testenv.Eventually(b, func() error {
 		if s, err := diskspace.Of(b.dir); err != nil || s.Free < s.Total()/2 {
 			return fmt.Errorf("of the disk there is %d MiB, %d of it free: %w", s.Total()>>20, s.Free>>20, err)
