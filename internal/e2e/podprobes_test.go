@@ -26,9 +26,9 @@ spec:
   - name: c
     image: IMAGE
     volumeMounts: [{name: state, mountPath: /state}]
-    startupProbe: {%[2]s, periodSeconds: 1, failureThreshold: 600}
-    readinessProbe: {%[3]s, periodSeconds: 1, failureThreshold: 1}
-    livenessProbe: {%[4]s, periodSeconds: 1, failureThreshold: 2}
+    startupProbe: {%[2]s, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 600}
+    readinessProbe: {%[3]s, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 1}
+    livenessProbe: {%[4]s, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 2}
   volumes: [{name: state, emptyDir: {}}]
 ---
 apiVersion: v1

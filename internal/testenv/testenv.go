@@ -56,7 +56,7 @@ const (
 	// passes does not wait for them. Eventually looks often at first, since
 	// most things take milliseconds, then rarely enough not to be the load.
 	startTimeout      = 3 * time.Minute
-	eventuallyTimeout = time.Minute
+	eventuallyTimeout = 3 * time.Minute
 	firstPeriod       = 20 * time.Millisecond
 	lastPeriod        = 320 * time.Millisecond
 )
