@@ -124,10 +124,11 @@ func (r *upstream) Layer(ctx context.Context, d v1.Descriptor) (io.ReadCloser, e
 		return nil, err
 	}
 	f, err := os.Open(file)
-	return part{f, func() bool { return ctx.Err() != nil }}, err
+	return part{f, func() bool { return ctx.Err() != nil && !diskspace.Full(context.Cause(ctx)) }}, err
 }
 
-// part is a file that is of no use when it was read, unless reading was cut short.
+// part is a file that is of no use when it was read, unless reading was cut short, and
+// not by a disk on which it would be in the way.
 type part struct {
 	*os.File
 	again func() bool

@@ -5,6 +5,7 @@ package ociimages
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,8 +20,10 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/access/ociimages/registry"
 )
@@ -213,6 +216,42 @@ func TestAPullGoesOnWhereItStopped(t *testing.T) {
 	}
 	if left := leftovers(t, s); len(left) != 2 {
 		t.Errorf("there are %v, want a layer and a root", left)
+	}
+}
+
+// TestALayerThatWasFetchedIsKeptUnlessTheDiskIsFull ends a pull while a layer is unpacked.
+func TestALayerThatWasFetchedIsKeptUnlessTheDiskIsFull(t *testing.T) {
+	t.Parallel()
+	r := newServer(t)
+	layer := layerWith(t, map[string]string{"a": "1"})
+	d, err := partial.Descriptor(layer)
+	must(t, err)
+	ref := r.push(t, "org/app:v1", imageOf(t, amd64, layer))
+	for name, tc := range map[string]struct {
+		cause error
+		want  []string
+	}{
+		"it is read":                 {nil, nil},
+		"somebody stops it":          {context.Canceled, []string{partsDir + "/" + d.Digest.Hex}},
+		"the disk is full meanwhile": {&os.PathError{Op: "write", Path: "another layer", Err: unix.ENOSPC}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openStore(t)
+			repo, err := s.registry.Open(ref, nil)
+			must(t, err)
+			ctx, stop := context.WithCancelCause(t.Context())
+			defer stop(nil)
+			coming, err := (&upstream{store: s, repo: repo, progress: func(Progress) {}}).Layer(ctx, *d)
+			must(t, err)
+			if tc.cause != nil {
+				stop(tc.cause)
+			}
+			must(t, coming.Close())
+			if left := leftovers(t, s); !slices.Equal(left, tc.want) {
+				t.Errorf("there are %v, want %v", left, tc.want)
+			}
+		})
 	}
 }
 
