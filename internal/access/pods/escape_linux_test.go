@@ -60,6 +60,7 @@ func TestNothingOfTheHostIsReached(t *testing.T) {
 
 // TestAttemptsAreMadeInAPodAlone: elsewhere they would be made on the host.
 func TestAttemptsAreMadeInAPodAlone(t *testing.T) {
+	needProbe(t)
 	cmd := exec.CommandContext(t.Context(), probe, "escape", "x", "x", "x", "x")
 	cmd.Env = []string{"CAPSTAN_TEST_ESCAPE=this Pod"}
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "refused") {

@@ -47,7 +47,7 @@ func (s *Sandbox) exec(ctx context.Context, container string, args []string, str
 	}
 	defer func() { _ = unix.Close(target) }() // only named
 	c := p.container
-	plan := holder.Plan{Args: args, Env: c.Env, Dir: c.Dir, UID: int(c.User), GID: int(c.Group), Nested: s.host.rootless, Terminal: streams.TTY, PIDs: uint64(s.spec.PIDs)}
+	plan := holder.Plan{Args: args, Env: c.Env, Dir: c.Dir, UID: int(c.User), GID: int(c.Group), Nested: s.host.rootless, Terminal: streams.TTY, PIDs: uint64(s.spec.PIDs), Autogroup: s.autogroup}
 	for _, g := range c.Groups {
 		plan.Groups = append(plan.Groups, int(g))
 	}
@@ -57,7 +57,7 @@ func (s *Sandbox) exec(ctx context.Context, container string, args []string, str
 	}
 	defer st.close()
 	ended := make(chan holder.Event, 1)
-	pidfd, err := s.start(ctx, st, beginning{holder.Request{Kind: holder.Exec}, containerGroup(s, c.Name), plan, ended}, target)
+	pidfd, err := s.start(ctx, st, beginning{holder.Request{Kind: holder.Exec, Terminal: streams.TTY}, containerGroup(s, c.Name), plan, ended}, target)
 	if err != nil {
 		return 0, err
 	}

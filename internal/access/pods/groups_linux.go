@@ -34,6 +34,9 @@ func containerGroup(s *Sandbox, name string) string {
 // makeGroups makes those of the Pod and moves its holder into its own.
 func (s *Sandbox) makeGroups(pid int) error {
 	if s.host.rootless {
+		if autogrouped() {
+			s.autogroup = sessionNice
+		}
 		return nil
 	}
 	g := s.host.groups
@@ -42,25 +45,20 @@ func (s *Sandbox) makeGroups(pid int) error {
 			return err
 		}
 	}
-	if err := g.Limit(s.containersGroup(), cgroups.Limits{Memory: s.spec.Memory, MilliCPU: s.spec.MilliCPU}); err != nil {
+	weighed, err := g.Weigh(s.host.group, groupWeight)
+	if err != nil {
 		return err
 	}
-	if err := limitPIDs(g, s.containersGroup(), s.spec.PIDs); err != nil {
+	if !weighed && autogrouped() {
+		s.autogroup = sessionNice
+	}
+	if err := g.Limit(s.host.group, cgroups.Limits{PIDs: s.host.budget}); err != nil {
+		return err
+	}
+	if err := g.Limit(s.containersGroup(), cgroups.Limits{Memory: s.spec.Memory, MilliCPU: s.spec.MilliCPU, PIDs: s.spec.PIDs}); err != nil {
 		return err
 	}
 	return g.Enter(s.groupOf("holder"), pid)
-}
-
-func limitPIDs(g cgroups.Host, group string, n int64) error {
-	for _, t := range g.Hierarchies {
-		if t.Type == "cgroup2" && g.Unified || slices.Contains(t.Controllers, "pids") {
-			if err := os.WriteFile(path.Join(t.Dir, group, "pids.max"), strconv.AppendInt(nil, n, 10), 0); err != nil {
-				return fmt.Errorf("limit processes: %w", err)
-			}
-			return nil
-		}
-	}
-	return fmt.Errorf("limit processes: the host has not mounted the controller pids: mount it below %s", cgroups.Mountpoint)
 }
 
 // killed is how many processes of a group were ended for want of memory.

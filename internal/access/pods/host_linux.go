@@ -29,11 +29,13 @@ type Host struct {
 	group    string   // of all sandboxes; "" without root
 	groups   cgroups.Host
 	program  string // to be mounted read-only; "" with root
+	budget   int64  // of processes of all sandboxes
 
 	mu      sync.Mutex // guards what follows
 	closed  bool
 	running map[string]*Sandbox
 	taken   map[uint32]bool // ranges of ids
+	spent   int64           // of the budget, without root
 	first   uint32          // the range that is tried first
 }
 
@@ -73,6 +75,9 @@ func Open(dir string, o Options) (_ *Host, err error) {
 		return nil, err
 	}
 	h.first = uint32(id[0])<<8 | uint32(id[1])
+	if h.budget, err = processBudget(h.rootless); err != nil {
+		return nil, err
+	}
 	if h.rootless {
 		h.program, err = os.Executable()
 		return h, err
@@ -156,6 +161,14 @@ func (h *Host) take(s *Sandbox) error {
 	if h.running[s.spec.Name] != nil {
 		return errors.New("there is one of this name: stop it first")
 	}
+	free := h.budget
+	if h.rootless { // with root a control group limits all
+		free -= h.spent
+	}
+	limit, err := limitOfPod(s.spec.PIDs, free)
+	if err != nil {
+		return err
+	}
 	n := h.first % ranges
 	for ; h.taken[n]; n = (n + 1) % ranges {
 		if len(h.taken) == ranges {
@@ -163,6 +176,7 @@ func (h *Host) take(s *Sandbox) error {
 		}
 	}
 	h.taken[n], h.running[s.spec.Name], s.ids = true, s, n
+	s.spec.PIDs, h.spent = limit, h.spent+limit
 	return nil
 }
 
@@ -171,4 +185,5 @@ func (h *Host) release(s *Sandbox) {
 	defer h.mu.Unlock()
 	delete(h.running, s.spec.Name)
 	delete(h.taken, s.ids)
+	h.spent -= s.spec.PIDs
 }

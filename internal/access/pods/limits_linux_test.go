@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -56,6 +57,89 @@ func TestProcessesHaveALimit(t *testing.T) {
 	}
 }
 
+func TestProcessLimitHoldsForAllContainersTogether(t *testing.T) {
+	s := start(t, open(t, Options{}), func(s *Spec) { s.PIDs = 200 })
+	first := container(t, "threads", "120")
+	p, err := s.Run(t.Context(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, p.Stdout(), "has all\n")
+	second := container(t, "threads", "120")
+	second.Name = "second"
+	p, err = s.Run(soon(t), second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The Go runtime ends a program that gets no thread.
+	if e, failed := p.Wait(), all(t, p.Stderr()); e.Code != 2 || !strings.Contains(failed, "failed to create new OS thread") {
+		t.Errorf("a second container: got %+v %.300q", e, failed)
+	}
+}
+
+func TestDefaultProcessLimitIsThatOfTheBook(t *testing.T) {
+	h := open(t, Options{})
+	s := start(t, h)
+	if s.spec.PIDs != min(512, max(64, h.budget/8)) {
+		t.Errorf("a Pod may have %d processes of %d of all Pods", s.spec.PIDs, h.budget)
+	}
+	c := container(t, "cat", "/proc/self/limits")
+	if out, _, e := outcome(t, s, c); e.Code != 0 || !regexp.MustCompile(fmt.Sprintf(`(?m)^Max processes +%d +%[1]d `, s.spec.PIDs)).MatchString(out) {
+		t.Errorf("got %+v, want %d processes:\n%s", e, s.spec.PIDs, out)
+	}
+	if h.rootless {
+		return
+	}
+	for group, want := range map[string]int64{h.group: h.budget, s.containersGroup(): s.spec.PIDs} {
+		file := filepath.Join(cgroups.Mountpoint, "pids", group, "pids.max")
+		if h.groups.Unified {
+			file = filepath.Join(cgroups.Mountpoint, group, "pids.max")
+		}
+		if got, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(got)) != fmt.Sprint(want) {
+			t.Errorf("%s: got %q, %v, want %d", file, got, err, want)
+		}
+	}
+}
+
+// TestPodsGetHalfOfTheProcessesOfAUser lowers the limit of this process, which is a plain
+// user's.
+func TestPodsGetHalfOfTheProcessesOfAUser(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root has no such limit")
+	}
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &old); err != nil {
+		t.Fatal(err)
+	}
+	low := unix.Rlimit{Cur: min(4000, old.Max), Max: old.Max}
+	if err := unix.Setrlimit(unix.RLIMIT_NPROC, &low); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &old); err != nil {
+			t.Error(err)
+		}
+	})
+	h := open(t, Options{})
+	if h.budget > int64(low.Cur)/2 || h.budget < 1 {
+		t.Fatalf("all Pods may have %d processes, the user %d", h.budget, low.Cur)
+	}
+	h.budget = 130 // two Pods
+	first := start(t, h)
+	start(t, h, func(s *Spec) { s.Name, s.Address = "default_test_2", netip.AddrFrom4([4]byte{10, 244, 0, 8}) })
+	third := first.spec
+	third.Name, third.PIDs = "default_test_3", 0
+	if _, err := h.Start(t.Context(), third); err == nil || !strings.Contains(err.Error(), "only 2 processes are left for Pods") || !strings.Contains(err.Error(), "ulimit -u") {
+		t.Errorf("a Pod too many: %v", err)
+	}
+	if err := first.Stop(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Start(t.Context(), third); err != nil {
+		t.Errorf("after one has ended: %v", err)
+	}
+}
+
 func TestProcessorsHaveALimit(t *testing.T) {
 	h := open(t, Options{})
 	if h.rootless {
@@ -87,6 +171,7 @@ func TestNothingOutlivesThePlane(t *testing.T) {
 		<-t.Context().Done() // it is killed before
 		return
 	}
+	needProbe(t)
 	dir := filepath.Join(t.TempDir(), "state")
 	plane := exec.Command("/proc/self/exe", "-test.run=^TestNothingOutlivesThePlane$")
 	plane.Env = append(os.Environ(), planeVariable+"="+dir, rootlessVariable+"="+probe)

@@ -18,47 +18,31 @@ import (
 	"time"
 )
 
-// probe is the program that runs in sandboxes; rootlessVariable tells its path to
-// the tests that run again as a plain user.
-var probe string
+// probe is the path of the program that runs in sandboxes. Tests that need it are skipped
+// where it is empty.
+var probe = os.Getenv(rootlessVariable)
 
 const (
+	// rootlessVariable names the program that "make test-programs" built.
 	rootlessVariable = "CAPSTAN_TEST_PODS_PROBE"
 	// nobody is the plain user.
 	nobody = 65534
 )
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	probe = os.Getenv(rootlessVariable)
-	if probe != "" {
-		return m.Run()
+// needProbe skips a test where the program is not built.
+func needProbe(t testing.TB) {
+	t.Helper()
+	if probe == "" {
+		t.Skipf("runs sandboxes: run it with make test-e2e (%s is not set)", rootlessVariable)
 	}
-	dir, err := os.MkdirTemp("", "capstan-pods-")
-	if err == nil {
-		err = os.Chmod(dir, 0o755)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // it is a temporary folder
-	probe = filepath.Join(dir, "probe")
-	build := exec.Command("go", "build", "-o", probe, "./testdata/probe")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the program of the tests: %v\n%s", err, out)
-		return 1
-	}
-	return m.Run()
 }
 
 // TestAsPlainUser runs all tests of sandboxes again as a user without rights.
 func TestAsPlainUser(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("these are they")
+		t.Skip("the tests themselves run as a plain user")
 	}
+	needProbe(t)
 	dir, err := os.MkdirTemp("", "capstan-pods-plain-")
 	if err != nil {
 		t.Fatal(err)
@@ -91,6 +75,7 @@ func TestAsPlainUser(t *testing.T) {
 // open opens a Host and checks in the end that nothing is left of it.
 func open(t testing.TB, o Options) *Host {
 	t.Helper()
+	needProbe(t)
 	h, err := Open(filepath.Join(t.TempDir(), "state"), o)
 	if err != nil {
 		t.Fatal(err)

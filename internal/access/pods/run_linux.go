@@ -45,7 +45,7 @@ func (s *Sandbox) run(ctx context.Context, c Container, trial bool) (_ *Process,
 	}
 	plan := holder.Plan{
 		Args: c.Args, Env: c.Env, Dir: c.Dir, UID: int(c.User), GID: int(c.Group), Nested: s.host.rootless, Terminal: c.TTY,
-		PIDs: uint64(s.spec.PIDs), ReadOnly: c.ReadOnlyRoot, Scratch: cmp.Or(c.Scratch, defaultScratch), Trial: trial,
+		PIDs: uint64(s.spec.PIDs), Autogroup: s.autogroup, ReadOnly: c.ReadOnlyRoot, Scratch: cmp.Or(c.Scratch, defaultScratch), Trial: trial,
 		Files: map[string][]byte{"etc/hosts": s.spec.Hosts, "etc/resolv.conf": s.spec.Resolv, "etc/hostname": []byte(s.spec.Hostname + "\n")},
 	}
 	for _, g := range c.Groups {
@@ -61,7 +61,7 @@ func (s *Sandbox) run(ctx context.Context, c Container, trial bool) (_ *Process,
 		return nil, err
 	}
 	ended := make(chan holder.Event, 1)
-	request := holder.Request{Kind: holder.Run, UID: plan.UID, GID: plan.GID, Nested: s.host.rootless}
+	request := holder.Request{Kind: holder.Run, UID: plan.UID, GID: plan.GID, Nested: s.host.rootless, Terminal: c.TTY}
 	if p.pidfd, err = s.start(ctx, st, beginning{request, containerGroup(s, c.Name), plan, ended}, trees...); err != nil {
 		st.close()
 		return nil, err

@@ -22,18 +22,20 @@ import (
 
 // Sandbox is that of a running Pod.
 type Sandbox struct {
-	host   *Host
-	spec   Spec
-	ids    uint32 // its range
-	holder *os.Process
-	users  *os.File // its user namespace, to map the owners of files; nil without root
-	ctl    *net.UnixConn
-	tcp    net.Listener
-	udp    net.PacketConn
-	ctx    context.Context // ends with it
-	cancel context.CancelCauseFunc
-	work   sync.WaitGroup // all that it started
-	said   *output        // by the holder, when it breaks
+	host *Host
+	spec Spec
+	ids  uint32 // its range
+	// autogroup is the nice value of its sessions; 0 where the kernel does not weigh them.
+	autogroup int
+	holder    *os.Process
+	users     *os.File // its user namespace, to map the owners of files; nil without root
+	ctl       *net.UnixConn
+	tcp       net.Listener
+	udp       net.PacketConn
+	ctx       context.Context // ends with it
+	cancel    context.CancelCauseFunc
+	work      sync.WaitGroup // all that it started
+	said      *output        // by the holder, when it breaks
 
 	mu         sync.Mutex // guards what follows
 	stopping   bool
@@ -61,7 +63,6 @@ const (
 // Start makes the sandbox of a Pod, with no container in it yet. Stop ends it,
 // also one that has ended by itself.
 func (h *Host) Start(ctx context.Context, spec Spec) (_ *Sandbox, err error) {
-	spec.PIDs = cmp.Or(spec.PIDs, defaultPIDs)
 	if err := spec.validate(); err != nil {
 		return nil, fmt.Errorf("start a sandbox: %w", err)
 	}
@@ -103,7 +104,7 @@ func (s *Sandbox) begin(ctx context.Context) error {
 	if err := s.makeGroups(s.holder.Pid); err != nil {
 		return err
 	}
-	pod := holder.Pod{Hostname: s.spec.Hostname, Address: s.spec.Address.As4(), Program: s.host.program, PIDs: uint64(s.spec.PIDs)}
+	pod := holder.Pod{Hostname: s.spec.Hostname, Address: s.spec.Address.As4(), Program: s.host.program, PIDs: uint64(s.spec.PIDs), Autogroup: s.autogroup}
 	ready := make(chan answer, 1)
 	s.mu.Lock()
 	s.answers[0] = ready

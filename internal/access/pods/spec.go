@@ -3,6 +3,7 @@
 package pods
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -72,7 +73,7 @@ type Spec struct {
 	// Address is the Pod's, of version 4.
 	Address netip.Addr
 	// Memory in bytes, MilliCPU in thousandths of a core, and processes (with
-	// their threads) of all containers together. 0 is no limit, and 1024 PIDs.
+	// their threads) of all containers together. 0 is no limit, and 512 PIDs.
 	Memory, MilliCPU, PIDs int64
 	// Resolv and Hosts are the files /etc/resolv.conf and /etc/hosts.
 	Resolv, Hosts []byte
@@ -151,8 +152,14 @@ type Streams struct {
 type Size struct{ Rows, Columns uint16 }
 
 const (
-	// defaultPIDs is kubelet's usual limit; a controller has some tens.
-	defaultPIDs = 1024
+	// defaultPIDs is ten times what a controller has. Half of kubelet's usual limit keeps
+	// the time short in which a Pod that forks without end runs each of its processes once.
+	defaultPIDs = 512
+	// shareOfFree is the part of the free processes that a Pod may have: so the last Pods
+	// get fewer, instead of none.
+	shareOfFree = 8
+	// fewestPIDs is what a Go program needs on a machine of many processors.
+	fewestPIDs = 64
 	// defaultScratch is what a container may write to its root, in its memory.
 	defaultScratch = 256 << 20
 	// defaultTmpfs is the size of a folder in memory of which none is said: that
@@ -167,6 +174,15 @@ const (
 	// maxID is the greatest id in a Pod's range.
 	maxID = 65535
 )
+
+// limitOfPod is the limit of processes of a Pod that wants so many, or 0 for the default,
+// when so many are free for all further Pods.
+func limitOfPod(wanted, free int64) (int64, error) {
+	if free < fewestPIDs {
+		return 0, fmt.Errorf("only %d processes are left for Pods, of half of those that the plane's user may have: raise that limit (ulimit -u), or run fewer Pods", max(free, 0))
+	}
+	return min(cmp.Or(wanted, defaultPIDs), max(fewestPIDs, free/shareOfFree)), nil
+}
 
 func (s Spec) validate() error {
 	switch {

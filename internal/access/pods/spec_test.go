@@ -77,3 +77,40 @@ func TestContainersThatCannotBeAreRefused(t *testing.T) {
 		})
 	}
 }
+
+func TestPodsShareTheProcessesOfTheirUser(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ wanted, free, want int64 }{
+		"the default":               {0, 10000, 512},
+		"one that wants fewer":      {100, 10000, 100},
+		"one that wants more":       {2000, 10000, 1250},
+		"when few are left":         {0, 2048, 256},
+		"when very few are left":    {0, 500, 64},
+		"the last":                  {0, 64, 64},
+		"when none are left":        {0, 63, 0},
+		"when others have too many": {0, -5, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := limitOfPod(tc.wanted, tc.free)
+			if got != tc.want || (err == nil) != (tc.want > 0) {
+				t.Errorf("got %d, %v, want %d", got, err, tc.want)
+			}
+		})
+	}
+	// Together they never get more than there are.
+	free, pods := int64(16384), 0
+	for {
+		n, err := limitOfPod(0, free)
+		if err != nil {
+			break
+		}
+		if free -= n; free < 0 {
+			t.Fatalf("Pod %d gets %d too many", pods, -free)
+		}
+		pods++
+	}
+	if pods < 40 {
+		t.Errorf("%d Pods run, want at least 40", pods)
+	}
+}

@@ -129,3 +129,14 @@ func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may be gone already
 	<-p.exited
 }
+
+// Exit returns what the process printed to standard error and how it exited. It returns
+// false while the process runs.
+func (p *Process) Exit() (string, bool) {
+	select {
+	case <-p.exited:
+		return fmt.Sprintf("%v: %s", p.cmd.ProcessState, strings.TrimSpace(p.stderr.String())), true
+	default:
+		return "", false
+	}
+}

@@ -78,6 +78,7 @@ type Host struct {
 type Limits struct {
 	Memory   int64 // bytes
 	MilliCPU int64 // thousandths of a core
+	PIDs     int64 // processes and threads
 }
 
 // Parse reads from a mountinfo file what control groups a host has.
@@ -151,6 +152,20 @@ func (h Host) Controls(name string) bool {
 	return slices.ContainsFunc(h.Hierarchies, func(t Hierarchy) bool { return slices.Contains(t.Controllers, name) })
 }
 
+// up are the folders of a group and of all above it.
+func (h Hierarchy) up(group string) []string {
+	dirs := []string{path.Join(h.Dir, group)}
+	for group = path.Join("/", group); group != "/"; {
+		group = path.Dir(group)
+		dirs = append(dirs, path.Join(h.Dir, group))
+	}
+	return dirs
+}
+
+// usualWeight and usualShares are the kernel's defaults, in the two versions, for the part
+// of the processors that a group gets if others need them, too.
+const usualWeight, usualShares = 100, 1024
+
 // Setting is a value for a file of a group.
 type Setting struct{ File, Value string }
 
@@ -180,6 +195,9 @@ func (h Host) Settings(group string, l Limits) []Setting {
 				set(t.Dir, "cpu.cfs_period_us", format(period))
 				set(t.Dir, "cpu.cfs_quota_us", quota)
 			}
+		}
+		if l.PIDs > 0 && (h.Unified || slices.Contains(t.Controllers, "pids")) {
+			set(t.Dir, "pids.max", format(l.PIDs))
 		}
 	}
 	return all

@@ -59,9 +59,10 @@ func TestSettings(t *testing.T) {
 			{"/sys/fs/cgroup/cpu,cpuacct/g/cpu.cfs_quota_us", "150000"},
 			{"/sys/fs/cgroup/memory/g/memory.limit_in_bytes", "1073741824"},
 		}},
-		"version 2": {version2, Limits{Memory: 1 << 30, MilliCPU: 10}, []Setting{
+		"version 2": {version2, Limits{Memory: 1 << 30, MilliCPU: 10, PIDs: 512}, []Setting{
 			{"/sys/fs/cgroup/g/memory.max", "1073741824"},
 			{"/sys/fs/cgroup/g/cpu.max", "1000 100000"},
+			{"/sys/fs/cgroup/g/pids.max", "512"},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -94,8 +95,8 @@ func inherit(above, dir string) error {
 // Limit sets the limits of a group.
 func (h Host) Limit(group string, l Limits) error {
 	if !h.Unified {
-		if l.Memory > 0 && !h.Controls("memory") || l.MilliCPU > 0 && !h.Controls("cpu") {
-			return fmt.Errorf("limit control group %s: the host has not mounted the controller: mount memory and cpu below %s, or ask for no limit", group, Mountpoint)
+		if l.Memory > 0 && !h.Controls("memory") || l.MilliCPU > 0 && !h.Controls("cpu") || l.PIDs > 0 && !h.Controls("pids") {
+			return fmt.Errorf("limit control group %s: the host has not mounted the controller: mount memory, cpu and pids below %s, or ask for no limit", group, Mountpoint)
 		}
 	}
 	for _, s := range h.Settings(group, l) {
@@ -118,6 +119,69 @@ func set(s Setting) error {
 	}
 	_, err = f.WriteString(s.Value)
 	return errors.Join(err, f.Close())
+}
+
+// Weigh sets which part of the processors a group gets if others need them, too: 100 is
+// that of any other group. It returns false if the group has no controller for that.
+func (h Host) Weigh(group string, weight int64) (bool, error) {
+	for _, t := range h.Hierarchies {
+		s := Setting{File: filepath.Join(t.Dir, group, "cpu.weight"), Value: format(weight)}
+		switch {
+		case h.Unified:
+		case slices.Contains(t.Controllers, "cpu"):
+			s = Setting{File: filepath.Join(t.Dir, group, "cpu.shares"), Value: format(weight * usualShares / usualWeight)}
+		default:
+			continue
+		}
+		if _, err := os.Stat(s.File); errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		if err := set(s); err != nil {
+			return false, fmt.Errorf("weigh control group %s: %w", group, err)
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// Weighed reports whether a process is in a group that has a weight. text is its file of
+// groups. The root of all groups has none, nor has a group without the controller.
+func (h Host) Weighed(text string) bool {
+	for _, t := range h.Hierarchies {
+		group, ok := t.Find(text)
+		switch {
+		case !ok:
+		case slices.Contains(t.Controllers, "cpu"):
+			return group != "/"
+		case h.Unified:
+			return slices.ContainsFunc(t.up(group), func(dir string) bool {
+				_, err := os.Stat(filepath.Join(dir, "cpu.weight"))
+				return err == nil
+			})
+		}
+	}
+	return false
+}
+
+// MaxPIDs is the lowest limit of processes of the groups that a process is in.
+func (h Host) MaxPIDs(text string) int64 {
+	var lowest int64 = math.MaxInt64
+	for _, t := range h.Hierarchies {
+		group, ok := t.Find(text)
+		if !ok || !h.Unified && !slices.Contains(t.Controllers, "pids") {
+			continue
+		}
+		for _, dir := range t.up(group) {
+			text, err := os.ReadFile(filepath.Join(dir, "pids.max"))
+			if err != nil {
+				continue // the root has none
+			}
+			if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil { // else there is no limit
+				lowest = min(lowest, n)
+			}
+		}
+	}
+	return lowest
 }
 
 // Enter moves a process, with all its threads, into a group of every hierarchy.

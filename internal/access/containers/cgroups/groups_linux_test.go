@@ -5,6 +5,7 @@ package cgroups
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -122,20 +123,13 @@ func TestLimitsAreWrittenWhereTheyAreKnown(t *testing.T) {
 		"version 1 without cpu": {
 			files: []string{"memory/g/memory.limit_in_bytes=0"}, controllers: []string{"memory"},
 			want: map[string]string{"memory/g/memory.limit_in_bytes": "0"},
-			err:  "limit control group /g: the host has not mounted the controller: mount memory and cpu below",
+			err:  "limit control group /g: the host has not mounted the controller: mount memory, cpu and pids below",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			stand(t, dir, tc.files...)
-			h := Host{Unified: tc.unified}
-			if tc.unified {
-				h.Hierarchies = []Hierarchy{{Dir: dir, Type: "cgroup2"}}
-			}
-			for _, c := range tc.controllers {
-				h.Hierarchies = append(h.Hierarchies, Hierarchy{Dir: filepath.Join(dir, c), Type: "cgroup", Controllers: []string{c}})
-			}
-			err := h.Limit("/g", limits)
+			err := host(dir, tc.unified, tc.controllers).Limit("/g", limits)
 			if (err == nil) != (tc.err == "") || err != nil && !strings.HasPrefix(err.Error(), tc.err) {
 				t.Errorf("got %v, want %q", err, tc.err)
 			}
@@ -160,4 +154,73 @@ func TestAGroupOfVersion1GetsWhatTheOneAboveHas(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestGroupsGetAWeight(t *testing.T) {
+	for name, tc := range map[string]struct {
+		files       []string
+		unified     bool
+		controllers []string // of version 1, a hierarchy each
+		want        map[string]string
+	}{
+		"version 2":             {files: []string{"g/cpu.weight=1"}, unified: true, want: map[string]string{"g/cpu.weight": "10"}},
+		"version 2 without cpu": {files: []string{"g/memory.max=max"}, unified: true},
+		"version 1":             {files: []string{"cpu/g/cpu.shares=2"}, controllers: []string{"cpu", "memory"}, want: map[string]string{"cpu/g/cpu.shares": "102"}},
+		"version 1 without cpu": {files: []string{"memory/g/memory.limit_in_bytes=0"}, controllers: []string{"memory"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			stand(t, dir, tc.files...)
+			weighed, err := host(dir, tc.unified, tc.controllers).Weigh("/g", 10)
+			if err != nil || weighed != (tc.want != nil) {
+				t.Errorf("got %t, %v, want %t", weighed, err, tc.want != nil)
+			}
+			for file, want := range tc.want {
+				if diff := cmp.Diff(want, written(t, dir)[file]); diff != "" {
+					t.Errorf("%s: -want +got:\n%s", file, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestWeightAndLimitOfAProcessAreFound(t *testing.T) {
+	const unlimited = math.MaxInt64
+	for name, tc := range map[string]struct {
+		files       []string
+		unified     bool
+		controllers []string
+		text        string
+		wantWeighed bool
+		wantMaxPIDs int64
+	}{
+		"version 2, in a group":      {[]string{"a/b/cpu.weight=100", "a/b/pids.max=max\n", "a/pids.max=300\n"}, true, nil, "0::/a/b\n", true, 300},
+		"version 2, in the root":     {nil, true, nil, "0::/\n", false, unlimited},
+		"version 2, cpu above alone": {[]string{"a/cpu.weight=100", "a/b/pids.max=20\n", "a/pids.max=300\n"}, true, nil, "0::/a/b\n", true, 20},
+		"version 2, without cpu":     {[]string{"a/pids.max=max\n"}, true, nil, "0::/a\n", false, unlimited},
+		"version 1, in a group":      {[]string{"pids/a/pids.max=40\n"}, false, []string{"cpu", "pids"}, "2:cpu:/a\n1:pids:/a\n", true, 40},
+		"version 1, in the root":     {nil, false, []string{"cpu", "pids"}, "2:cpu:/\n1:pids:/\n", false, unlimited},
+		"none":                       {nil, false, nil, "", false, unlimited},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			stand(t, dir, tc.files...)
+			h := host(dir, tc.unified, tc.controllers)
+			if weighed, n := h.Weighed(tc.text), h.MaxPIDs(tc.text); weighed != tc.wantWeighed || n != tc.wantMaxPIDs {
+				t.Errorf("got %t, %d, want %t, %d", weighed, n, tc.wantWeighed, tc.wantMaxPIDs)
+			}
+		})
+	}
+}
+
+// host has hierarchies that are folders.
+func host(dir string, unified bool, controllers []string) Host {
+	h := Host{Unified: unified}
+	if unified {
+		h.Hierarchies = []Hierarchy{{Dir: dir, Type: "cgroup2"}}
+	}
+	for _, c := range controllers {
+		h.Hierarchies = append(h.Hierarchies, Hierarchy{Dir: filepath.Join(dir, c), Type: "cgroup", Controllers: []string{c}})
+	}
+	return h
 }

@@ -74,6 +74,11 @@ func supervise() int {
 
 // prepare makes all that stays the same from boot to boot.
 func (s *supervisor) prepare() error {
+	// Before the lock: a supervisor whose launcher was killed ends here, and must not
+	// hold the lock for a moment when the next launcher starts another one.
+	if err := json.NewDecoder(os.Stdin).Decode(&s.run); err != nil {
+		return fmt.Errorf("read what to run: %w", err) // the launcher exited before it sent the plan
+	}
 	var err error
 	if s.lock, err = lock(LockFile); err != nil {
 		return err
@@ -89,9 +94,6 @@ func (s *supervisor) prepare() error {
 	// written without more room.
 	if err := s.set(func(st *State) { st.HostBoot = boot }); err != nil {
 		return fmt.Errorf("write how far it is: %w", err)
-	}
-	if err := json.NewDecoder(os.Stdin).Decode(&s.run); err != nil {
-		return fmt.Errorf("read what to run: %w", err) // whoever started this ended before it said so
 	}
 	master, slave, terminal, err := openTerminal()
 	if err != nil {

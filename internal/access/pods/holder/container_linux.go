@@ -30,6 +30,11 @@ const longestPlan = 8 << 20
 // container makes a root, gives up all rights and becomes the program.
 func container() int {
 	return become(func(p Plan) error {
+		if p.Terminal {
+			if err := lowerSession(p.Autogroup); err != nil {
+				return fmt.Errorf("lower the priority of the container: %w", err)
+			}
+		}
 		// Its groups are what it sees as the root of all.
 		if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 			return fmt.Errorf("hide the host's control groups: %w", err)
@@ -137,6 +142,9 @@ func lookUp(name string, env []string) (string, error) {
 
 // drop gives up every right, each while that is still allowed.
 func drop(p Plan) error {
+	if err := lowerWeight(); err != nil {
+		return err
+	}
 	for c := uintptr(0); c < 64; c++ { // as many as the kernel has room for
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) {
@@ -166,7 +174,7 @@ func drop(p Plan) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("forbid new privileges: %w", err)
 	}
-	return filter()
+	return filter(p.Autogroup > 0)
 }
 
 // identify takes on user and groups, of this thread alone: it is the one that

@@ -91,6 +91,15 @@ func fork(p Plan, program string, processes *os.Root) (*os.Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	if b.session && p.Autogroup > 0 {
+		// The /proc of the container cannot be written to.
+		all, err := processes.Open(".")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = all.Close() }() // only read
+		b.processes = all.Fd()
+	}
 	gateR, gate, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)
@@ -173,15 +182,31 @@ type birth struct {
 	byteRead     [1]byte
 	step         [2]byte
 	capabilities uintptr // how many the kernel knows
+
+	session       bool // its own
+	weight        unix.SchedAttr
+	raising       [len(raising)]int
+	no            unix.Rlimit
+	processes     uintptr // the /proc of the holder
+	autogroupFile *byte
+	autogroup     []byte // what is written there; empty leaves it
+	retry         unix.Timespec
 }
 
 func newBirth(p Plan, program string) (*birth, error) {
 	b := &birth{uid: uintptr(p.UID), gid: uintptr(p.GID), nested: p.Nested, terminal: p.Terminal, limit: unix.Rlimit{Cur: p.PIDs, Max: p.PIDs},
-		head: unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, groups: []uint32{}}
+		head: unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, groups: []uint32{},
+		session: ownSession(p.Autogroup, p.Terminal), weight: lowest, raising: raising, retry: unix.NsecToTimespec(int64(autogroupRetry))}
+	if p.Autogroup > 0 {
+		b.autogroup = []byte(strconv.Itoa(p.Autogroup))
+	}
 	for _, g := range p.Groups {
 		b.groups = append(b.groups, uint32(g))
 	}
 	var err error
+	if b.autogroupFile, err = syscall.BytePtrFromString(autogroupFile); err != nil {
+		return nil, err
+	}
 	if b.path, err = syscall.BytePtrFromString(program); err != nil {
 		return nil, err
 	}
@@ -191,7 +216,7 @@ func newBirth(p Plan, program string) (*birth, error) {
 	if b.env, err = syscall.SlicePtrFromStrings(p.Env); err != nil {
 		return nil, err
 	}
-	if b.filter, err = rules(runtime.GOARCH); err != nil {
+	if b.filter, err = rules(runtime.GOARCH, p.Autogroup > 0); err != nil {
 		return nil, err
 	}
 	b.program = unix.SockFprog{Len: uint16(len(b.filter)), Filter: &b.filter[0]}

@@ -5,6 +5,7 @@ package holder
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -45,8 +46,9 @@ const (
 	x32Bit = 0x40000000
 )
 
-// rules are the filter, for a machine.
-func rules(arch string) ([]unix.SockFilter, error) {
+// rules are the filter, for a machine. keepSession denies sessions: the kernel would give
+// a new one the usual weight.
+func rules(arch string, keepSession bool) ([]unix.SockFilter, error) {
 	audit, ok := map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[arch]
 	if !ok {
 		return nil, fmt.Errorf("no filter of system calls is known for %s", arch)
@@ -66,7 +68,11 @@ func rules(arch string) ([]unix.SockFilter, error) {
 	if arch == "amd64" {
 		p = append(p, jump(unix.BPF_JGE, x32Bit, 0, 1), fail(unix.EPERM))
 	}
-	for _, call := range denied {
+	refused := denied
+	if keepSession {
+		refused = append(slices.Clone(denied), unix.SYS_SETSID)
+	}
+	for _, call := range refused {
 		p = append(p, jump(unix.BPF_JEQ, call, 0, 1), fail(unix.EPERM))
 	}
 	// Its flags lie in memory, where a filter cannot look; libraries use clone
@@ -89,8 +95,8 @@ func rules(arch string) ([]unix.SockFilter, error) {
 }
 
 // filter forbids this thread, and what it becomes, calls that attack.
-func filter() error {
-	p, err := rules(runtime.GOARCH)
+func filter(keepSession bool) error {
+	p, err := rules(runtime.GOARCH, keepSession)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package holder
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"testing"
 
 	"golang.org/x/net/bpf"
@@ -14,7 +15,7 @@ import (
 // TestTheFilterAnswers runs the filter as the kernel does, for this machine's
 // numbers of calls.
 func TestTheFilterAnswers(t *testing.T) {
-	program, err := rules("amd64")
+	program, err := rules("amd64", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,15 @@ func TestTheFilterAnswers(t *testing.T) {
 			}
 		})
 	}
-	if _, err := rules("riscv64"); err == nil {
+	kept, err := rules("amd64", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session := unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_SETSID, Jf: 1}
+	if slices.Contains(program, session) || !slices.Contains(kept, session) {
+		t.Error("sessions are denied where the kernel does not weigh them, or not denied where it does")
+	}
+	if _, err := rules("riscv64", false); err == nil {
 		t.Error("a machine that is not known has a filter")
 	}
 }

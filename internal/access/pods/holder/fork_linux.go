@@ -16,6 +16,7 @@ const (
 	toDrop
 	toFilter
 	toBecome
+	toWeight
 )
 
 // begin forks; the child becomes the command or ends.
@@ -44,8 +45,24 @@ func (b *birth) become() {
 	if n != 1 {
 		b.fail(toUser, e)
 	}
-	if _, _, e = unix.RawSyscall(unix.SYS_SETSID, 0, 0, 0); e != 0 {
+	if b.session {
+		_, _, e = unix.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
+	} else {
+		_, _, e = unix.RawSyscall(unix.SYS_SETPGID, 0, 0, 0)
+	}
+	if e != 0 {
 		b.fail(toTerminal, e)
+	}
+	if b.session && len(b.autogroup) > 0 {
+		b.lowerSession()
+	}
+	if _, _, e = unix.RawSyscall(unix.SYS_SCHED_SETATTR, 0, uintptr(unsafe.Pointer(&b.weight)), 0); e != 0 {
+		b.fail(toWeight, e)
+	}
+	for _, l := range b.raising {
+		if _, _, e = unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, uintptr(l), uintptr(unsafe.Pointer(&b.no)), 0, 0, 0); e != 0 {
+			b.fail(toWeight, e)
+		}
 	}
 	if b.terminal {
 		if _, _, e = unix.RawSyscall(unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 0); e != 0 {
@@ -91,6 +108,29 @@ func (b *birth) become() {
 	}
 	_, _, e = unix.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(b.path)), uintptr(unsafe.Pointer(unsafe.SliceData(b.args))), uintptr(unsafe.Pointer(unsafe.SliceData(b.env))))
 	b.fail(toBecome, e)
+}
+
+// lowerSession is that of weight_linux.go.
+//
+//go:norace
+//go:nosplit
+//go:noinline
+func (b *birth) lowerSession() {
+	fd, _, e := unix.RawSyscall6(unix.SYS_OPENAT, b.processes, uintptr(unsafe.Pointer(b.autogroupFile)), unix.O_WRONLY, 0, 0, 0)
+	if e != 0 {
+		b.fail(toWeight, e)
+	}
+	for {
+		_, _, e = unix.RawSyscall(unix.SYS_WRITE, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b.autogroup))), uintptr(len(b.autogroup)))
+		if e != unix.EAGAIN {
+			break
+		}
+		_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&b.retry)), 0, 0)
+	}
+	if e != 0 {
+		b.fail(toWeight, e)
+	}
+	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
 }
 
 // fail tells the parent and ends.

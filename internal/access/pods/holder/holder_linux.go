@@ -57,7 +57,9 @@ const self = "/proc/self/exe"
 type holder struct {
 	self string // what is started
 	file *os.File
-	mu   sync.Mutex // guards sending
+	// autogroup is that of the Pod.
+	autogroup int
+	mu        sync.Mutex // guards sending
 }
 
 func (h *holder) say(e Event, fds ...int) error {
@@ -101,6 +103,10 @@ func (h *holder) serve() error {
 
 // prepare makes the namespaces the Pod's own, but for the network.
 func (h *holder) prepare(p Pod) error {
+	h.autogroup = p.Autogroup
+	if err := lowerSession(p.Autogroup); err != nil {
+		return fmt.Errorf("lower the priority of the Pod: %w", err)
+	}
 	if err := unix.Sethostname([]byte(p.Hostname)); err != nil {
 		return fmt.Errorf("set the host name: %w", err)
 	}
@@ -205,7 +211,10 @@ var mounting = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP, unix.CAP_DAC_OVER
 
 func (h *holder) start(r Request, files []*os.File) (*os.Process, int, error) {
 	pidfd := -1
-	name, attr := ContainerName, &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd}
+	name, attr := ContainerName, &syscall.SysProcAttr{PidFD: &pidfd}
+	// A command gets its session later, from the process that enters the container.
+	attr.Setsid = ownSession(h.autogroup, r.Terminal && r.Kind == Run)
+	attr.Setpgid = !attr.Setsid
 	if r.Kind == Run {
 		attr.Cloneflags = unix.CLONE_NEWPID | unix.CLONE_NEWNS
 		if r.Nested {

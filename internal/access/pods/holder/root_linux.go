@@ -61,7 +61,7 @@ func makeRoot(p Plan) error {
 	if err := write(in, p.Files); err != nil {
 		return err
 	}
-	if err := kernelFolders(in, root, nodes); err != nil {
+	if err := kernelFolders(in, root, nodes, p.Autogroup > 0); err != nil {
 		return err
 	}
 	for i, m := range p.Mounts {
@@ -207,7 +207,7 @@ func tmpfs(in *os.Root, m Mount) error {
 }
 
 // kernelFolders makes /proc and a /dev of a few devices. There is no /sys.
-func kernelFolders(in *os.Root, root string, nodes map[string]int) error {
+func kernelFolders(in *os.Root, root string, nodes map[string]int, readOnlyProc bool) error {
 	for _, d := range []string{"proc", "dev"} {
 		if info, err := in.Lstat(d); err == nil && !info.IsDir() {
 			return fmt.Errorf("/%s of the image is no folder: the sandbox needs it for its own", d)
@@ -239,7 +239,7 @@ func kernelFolders(in *os.Root, root string, nodes map[string]int) error {
 	if err := unix.Mount("tmpfs", dev+"/shm", "tmpfs", plain|unix.MS_NOEXEC, "size=16m,mode=1777"); err != nil {
 		return fmt.Errorf("mount /dev/shm: %w", err)
 	}
-	return proc(root, dev)
+	return proc(root, dev, readOnlyProc)
 }
 
 // hidden is what of /proc tells of the host, and frozen what changes it.
@@ -248,10 +248,16 @@ var (
 	frozen = []string{"bus", "fs", "irq", "sys", "sysrq-trigger"}
 )
 
-func proc(root, dev string) error {
+// proc mounts /proc. readOnly protects the weight of the Pod's session, which is in a file
+// of each process.
+func proc(root, dev string, readOnly bool) error {
 	at := root + "/proc"
 	const flags = plain | unix.MS_NOEXEC
-	if err := unix.Mount("proc", at, "proc", flags, ""); err != nil {
+	all := uintptr(flags)
+	if readOnly {
+		all |= unix.MS_RDONLY
+	}
+	if err := unix.Mount("proc", at, "proc", all, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
 	for _, name := range hidden {

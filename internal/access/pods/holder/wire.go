@@ -29,6 +29,9 @@ type Pod struct {
 	Program string
 	// PIDs is how many processes a user of the Pod may have.
 	PIDs uint64
+	// Autogroup is the nice value of the sessions of the Pod among all sessions of
+	// the host; 0 leaves them.
+	Autogroup int
 }
 
 // What a Request asks for.
@@ -52,6 +55,8 @@ type Request struct {
 	// Nested gives it a user namespace in which it has UID and GID: a plain
 	// user has no other ids.
 	Nested bool
+	// Terminal is that of its Plan.
+	Terminal bool
 }
 
 // What an Event tells.
@@ -79,6 +84,7 @@ type Plan struct {
 	Nested    bool
 	Terminal  bool
 	PIDs      uint64
+	Autogroup int // of its Pod
 	ReadOnly  bool
 	Scratch   int64
 	Files     map[string][]byte // of /etc

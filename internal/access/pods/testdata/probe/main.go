@@ -13,7 +13,10 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 	"unsafe"
@@ -185,6 +188,25 @@ var deeds = map[string]func(args []string) error{
 			}
 		}
 	},
+	"threads": func(args []string) error { // so many, for an hour
+		n, err := strconv.Atoi(args[0])
+		if err != nil {
+			return err
+		}
+		var started sync.WaitGroup
+		for range n {
+			started.Add(1)
+			go func() {
+				runtime.LockOSThread()
+				started.Done()
+				time.Sleep(time.Hour)
+			}()
+		}
+		started.Wait()
+		fmt.Println("has all")
+		time.Sleep(time.Hour)
+		return nil
+	},
 	"serve": func(args []string) error {
 		l, err := net.Listen("tcp", args[0])
 		if err != nil {
@@ -266,6 +288,8 @@ var deeds = map[string]func(args []string) error{
 		}
 	},
 	"escape": escape,
+	"weight": weight,
+	"raise":  raise,
 }
 
 func main() {

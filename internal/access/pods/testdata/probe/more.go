@@ -49,6 +49,8 @@ func more(file string) map[string]func() error {
 		"the domain name":              func() error { return syscall.Setdomainname([]byte("x")) },
 		"addresses that are the same":  func() error { return call(syscall.SYS_PERSONALITY, 0x0040000) },
 		"go before all others":         func() error { return syscall.Setpriority(syscall.PRIO_PROCESS, 0, -20) },
+		"go before others of the user": func() error { return syscall.Setpriority(syscall.PRIO_PROCESS, 0, 18) },
+		"allow itself more priority":   func() error { return syscall.Setrlimit(rlimitNice, &syscall.Rlimit{Cur: 20, Max: 20}) },
 		"in real time":                 func() error { return call(syscall.SYS_SCHED_SETSCHEDULER, 0, 1, pointer("\x01\x00\x00\x00")) },
 		"be spared when memory is out": func() error { return rewrite("/proc/self/oom_score_adj", "-1000") },
 		"more processes":               moreProcesses,

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package holder
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// niceness is the nice value of every process of an image: the lowest weight
+	// that the kernel gives to a process, 15 where the plane has 1024.
+	niceness = 19
+	// autogroupFile is the group that a session of processes has, below a /proc.
+	autogroupFile = "self/autogroup"
+	// autogroupRetry is a fraction of the 100 ms for which the kernel refuses a second
+	// unprivileged write to such a file, of any process of the host.
+	autogroupRetry = 20 * time.Millisecond
+)
+
+// lowest is the nice value and the policy of every process of an image.
+var lowest = unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_BATCH, Nice: niceness}
+
+// raising are the limits that would let a program raise its weight.
+var raising = [...]int{unix.RLIMIT_NICE, unix.RLIMIT_RTPRIO}
+
+// lowerWeight gives this thread, and the program that it becomes, the lowest weight.
+// SCHED_BATCH keeps its processes from preempting others when they wake up. The
+// limits keep the program from raising either.
+func lowerWeight() error {
+	if err := unix.SchedSetAttr(0, &lowest, 0); err != nil {
+		return fmt.Errorf("lower the priority: %w", err)
+	}
+	for _, l := range raising {
+		if err := unix.Setrlimit(l, &unix.Rlimit{}); err != nil {
+			return fmt.Errorf("limit the priority: %w", err)
+		}
+	}
+	return nil
+}
+
+// lowerSession sets the nice value of this session among all sessions of the host,
+// which the kernel uses where processes have no control group with the controller cpu.
+func lowerSession(nice int) error {
+	if nice == 0 {
+		return nil
+	}
+	for {
+		err := os.WriteFile("/proc/"+autogroupFile, []byte(strconv.Itoa(nice)), 0)
+		if !errors.Is(err, unix.EAGAIN) {
+			return err
+		}
+		time.Sleep(autogroupRetry)
+	}
+}
+
+// ownSession reports whether a process gets its own session. A session that the kernel
+// weighs is shared by all processes of a Pod, except for one with a terminal.
+func ownSession(autogroup int, terminal bool) bool { return autogroup == 0 || terminal }
