@@ -258,6 +258,7 @@ func (r *Result) check(l Limits) error {
 		over("memory of a further provider beyond its own in MiB", p.EachMiB, l.ProviderMiB)
 		over("cores that idle providers cost", p.IdleCores, l.ProvidersIdleCores)
 		over("milliseconds that a Service adds to a webhook", p.ServiceAdds(), l.ServiceMilliseconds)
+		over("times the 99th percentile of requests with a Pod that forks", round(p.CrowdRatio()), l.CrowdRatio)
 	}
 	over("seconds to move all clusters", r.Move.Seconds, l.MoveSeconds)
 	over("API requests to move an object", r.Move.RequestsPerObject, l.RequestsPerMoved)

@@ -110,6 +110,7 @@ type Limits struct {
 	ProviderMiB              float64 `json:"providerMiB"`
 	ProvidersIdleCores       float64 `json:"providersIdleCores"`
 	ServiceMilliseconds      float64 `json:"serviceMilliseconds"`
+	CrowdRatio               float64 `json:"crowdRatio"`
 	NoRestartWrites          bool    `json:"noRestartWrites"`
 	NoneReplaced             bool    `json:"noneReplaced"`
 }

@@ -25,17 +25,18 @@ func TestALimitFailsTheRun(t *testing.T) {
 
 func TestAProviderThatCostsTooMuchFailsTheRun(t *testing.T) {
 	t.Parallel()
-	limits := Limits{ProviderSeconds: 2, ProviderMiB: 10, ProvidersIdleCores: 0.02, ServiceMilliseconds: 0.25}
-	good := providers.Cost{AvailableSeconds: []float64{1, 2}, FirstMiB: 10, EachMiB: 3, IdleCores: 0.02, ServiceMilliseconds: 1.25, DirectMilliseconds: 1}
+	limits := Limits{ProviderSeconds: 2, ProviderMiB: 10, ProvidersIdleCores: 0.02, ServiceMilliseconds: 0.25, CrowdRatio: 3}
+	good := providers.Cost{AvailableSeconds: []float64{1, 2}, FirstMiB: 10, EachMiB: 3, IdleCores: 0.02, ServiceMilliseconds: 1.25, DirectMilliseconds: 1, AloneMilliseconds: 2, CrowdedMilliseconds: 6}
 	if err := (&Result{Providers: &good}).check(limits); err != nil {
 		t.Error(err)
 	}
 	for want, change := range map[string]func(*providers.Cost){
-		"seconds to a provider Available: 3, limit 2":                      func(c *providers.Cost) { c.AvailableSeconds = []float64{3, 1} },
-		"memory of the first provider beyond its own in MiB: 11, limit 10": func(c *providers.Cost) { c.FirstMiB = 11 },
-		"memory of a further provider beyond its own in MiB: 12, limit 10": func(c *providers.Cost) { c.EachMiB = 12 },
-		"cores that idle providers cost: 0.03, limit 0.02":                 func(c *providers.Cost) { c.IdleCores = 0.03 },
-		"milliseconds that a Service adds to a webhook: 0.5, limit 0.25":   func(c *providers.Cost) { c.ServiceMilliseconds = 1.5 },
+		"seconds to a provider Available: 3, limit 2":                             func(c *providers.Cost) { c.AvailableSeconds = []float64{3, 1} },
+		"memory of the first provider beyond its own in MiB: 11, limit 10":        func(c *providers.Cost) { c.FirstMiB = 11 },
+		"memory of a further provider beyond its own in MiB: 12, limit 10":        func(c *providers.Cost) { c.EachMiB = 12 },
+		"cores that idle providers cost: 0.03, limit 0.02":                        func(c *providers.Cost) { c.IdleCores = 0.03 },
+		"milliseconds that a Service adds to a webhook: 0.5, limit 0.25":          func(c *providers.Cost) { c.ServiceMilliseconds = 1.5 },
+		"times the 99th percentile of requests with a Pod that forks: 4, limit 3": func(c *providers.Cost) { c.CrowdedMilliseconds = 8 },
 	} {
 		c := good
 		change(&c)

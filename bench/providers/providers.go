@@ -87,6 +87,10 @@ type Cost struct {
 	// URL.
 	ServiceMilliseconds float64 `json:"serviceMilliseconds"`
 	DirectMilliseconds  float64 `json:"directMilliseconds"`
+	// AloneMilliseconds and CrowdedMilliseconds are 99th percentiles of the same requests
+	// to the API server, without and with a Pod that forks without end.
+	AloneMilliseconds   float64 `json:"aloneMilliseconds"`
+	CrowdedMilliseconds float64 `json:"crowdedMilliseconds"`
 }
 
 // Run measures.
@@ -137,7 +141,10 @@ func (b *Bench) Run(ctx context.Context) (_ *Cost, err error) {
 	}
 	c.HoldersCores = busy.holders
 	c.IdleCores = busy.plane + busy.holders - idle.plane
-	return c, b.calls(ctx, c)
+	if err := b.calls(ctx, c); err != nil {
+		return c, err
+	}
+	return c, b.crowd(ctx, c)
 }
 
 // Slowest is the most that one took to be Available, in seconds.
@@ -145,6 +152,9 @@ func (c *Cost) Slowest() float64 { return slices.Max(c.AvailableSeconds) }
 
 // ServiceAdds is how much longer a webhook takes in a Pod, in milliseconds.
 func (c *Cost) ServiceAdds() float64 { return c.ServiceMilliseconds - c.DirectMilliseconds }
+
+// CrowdRatio is how many times as long the slowest requests take with a Pod that forks.
+func (c *Cost) CrowdRatio() float64 { return c.CrowdedMilliseconds / c.AloneMilliseconds }
 
 // Table prints it for people; nothing of nil.
 func (c *Cost) Table(row func(what, format string, args ...any)) {
@@ -155,6 +165,7 @@ func (c *Cost) Table(row func(what, format string, args ...any)) {
 	row("memory beyond their own", "%.1f MiB for the first, %.1f MiB for each other one, of which its holder %.1f MiB; the plane has grown by %.0f MiB", c.FirstMiB, c.EachMiB, c.HolderMiB, c.ResidentMiB)
 	row("all at rest", "%.4f cores beyond the plane's own, %.4f of them in holders", c.IdleCores, c.HoldersCores)
 	row("webhook", "%.2f ms by a Service, %.2f ms by a URL of this host", c.ServiceMilliseconds, c.DirectMilliseconds)
+	row("99th percentile of requests", "%.2f ms alone, %.2f ms with a Pod that forks: %.2f times", c.AloneMilliseconds, c.CrowdedMilliseconds, c.CrowdRatio())
 }
 
 // memory tells what the first and each of the others take.

@@ -59,17 +59,31 @@ func TestHoldersAreKnownByNameAndParent(t *testing.T) {
 func TestTheFirstProviderIsToldFromTheOthers(t *testing.T) {
 	t.Parallel()
 	const m = 1 << 20
-	c := Cost{Providers: 3, AvailableSeconds: []float64{1, 3, 2}, ServiceMilliseconds: 1.5, DirectMilliseconds: 1}
+	c := Cost{Providers: 3, AvailableSeconds: []float64{1, 3, 2}, ServiceMilliseconds: 1.5, DirectMilliseconds: 1, AloneMilliseconds: 2, CrowdedMilliseconds: 5}
 	c.memory(usage{live: 100 * m, resident: 300 * m}, usage{live: 104 * m, holders: 3 * m}, usage{live: 106 * m, resident: 310 * m, holders: 9 * m})
 	if c.FirstMiB != 7 || c.EachMiB != 4 || c.HolderMiB != 3 || c.ResidentMiB != 10 {
 		t.Errorf("%+v, want 7, 4, 3 and 10 MiB", c)
 	}
-	if c.Slowest() != 3 || c.ServiceAdds() != 0.5 {
-		t.Errorf("%v s and %v ms, want 3 and 0.5", c.Slowest(), c.ServiceAdds())
+	if c.Slowest() != 3 || c.ServiceAdds() != 0.5 || c.CrowdRatio() != 2.5 {
+		t.Errorf("%v s, %v ms and %v times, want 3, 0.5 and 2.5", c.Slowest(), c.ServiceAdds(), c.CrowdRatio())
 	}
 	var told strings.Builder
 	c.Table(func(what, _ string, _ ...any) { told.WriteString(what + "\n") })
-	if told.String() != "providers\nmemory beyond their own\nall at rest\nwebhook\n" {
+	if told.String() != "providers\nmemory beyond their own\nall at rest\nwebhook\n99th percentile of requests\n" {
 		t.Errorf("told %q", told.String())
+	}
+}
+
+func TestThePercentileIsOfTheSlowest(t *testing.T) {
+	t.Parallel()
+	var all []float64
+	for n := range 200 {
+		all = append(all, float64(199-n))
+	}
+	if got := percentile99(all); got != 198 {
+		t.Errorf("got %v, want 198: only the slowest is slower", got)
+	}
+	if n := below(map[int][]int{1: {2, 3}, 3: {4}, 5: {6}}, 1); n != 3 {
+		t.Errorf("%d processes, want 3", n)
 	}
 }
