@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -139,6 +140,11 @@ func New(o Options) (*Backend, error) {
 	}
 	return b, nil
 }
+
+// Handler returns the API server that listens on an address, for requests of this
+// process, which need no connection; the client certificate is in http.Request.TLS.
+// It is nil if a connection would fail before a request is read.
+func (b *Backend) Handler(addr string) http.Handler { return b.listeners.Handler(addr) }
 
 // Close stops everything. What was kept can be opened again.
 func (b *Backend) Close() error {

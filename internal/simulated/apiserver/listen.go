@@ -112,6 +112,21 @@ func (l *Listeners) Close() error {
 	return err
 }
 
+// Handler returns the server at an address, for requests of this process. It is nil
+// if a connection would fail before a request is read.
+func (l *Listeners) Handler(addr string) http.Handler {
+	l.mu.RLock()
+	own := l.open[addr]
+	l.mu.RUnlock()
+	if own == nil || own.server.answer().Has(Refuse) {
+		return nil
+	}
+	if _, err := own.server.tlsConfig(); err != nil {
+		return nil
+	}
+	return own.server
+}
+
 // find returns whom a connection to a local address is for, or nil.
 func (l *Listeners) find(local net.Addr) *Server {
 	l.mu.RLock()
