@@ -20,9 +20,9 @@ import (
 )
 
 // answers are what was read from a store. A question has the same answer until
-// something of its kind is written. Most reads of a world repeat one, and the
-// fake client takes each of them through JSON. Who asks for no copy gets none, as
-// from a manager's cache, and must not change the answer.
+// something of its kind is written: most reads of a world repeat one. A reader that
+// requests no copy gets none, as from a manager's cache, and must not change the
+// answer.
 type answers struct {
 	kinds sync.Map // of a *sync.Map from question to *answer, by schema.GroupVersionResource
 
@@ -32,13 +32,13 @@ type answers struct {
 
 // answer is one of them, and what is lent of it once somebody asks for no copy.
 type answer struct {
-	of   runtime.Object
+	of   runtime.Object // shares parts with stored objects
 	lent func() runtime.Object
 	out  atomic.Bool // it is lent
 }
 
 func newAnswer(obj runtime.Object) *answer {
-	a := &answer{of: obj.DeepCopyObject()}
+	a := &answer{of: obj}
 	a.lent = sync.OnceValue(func() runtime.Object {
 		a.out.Store(true)
 		return a.of.DeepCopyObject()
@@ -61,21 +61,25 @@ type question struct {
 	what string
 }
 
-// remember lets a fake client answer from memory.
+// remember answers from memory.
 func (a *answers) remember(funcs interceptor.Funcs) interceptor.Funcs {
 	funcs.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 		o := (&client.GetOptions{}).ApplyOptions(opts)
-		return a.ask(c, obj, key.String(), ptr.Deref(o.UnsafeDisableDeepCopy, false), func() error { return c.Get(ctx, key, obj, opts...) })
+		return a.ask(c, obj, key.String(), ptr.Deref(o.UnsafeDisableDeepCopy, false), func(obj runtime.Object) error {
+			return c.Get(ctx, key, obj.(client.Object), client.UnsafeDisableDeepCopy)
+		})
 	}
 	funcs.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 		o := (&client.ListOptions{}).ApplyOptions(opts)
-		return a.ask(c, list, fmt.Sprintf("%s %v %v", o.Namespace, o.LabelSelector, o.FieldSelector), ptr.Deref(o.UnsafeDisableDeepCopy, false), func() error { return c.List(ctx, list, opts...) })
+		return a.ask(c, list, fmt.Sprintf("%s %v %v", o.Namespace, o.LabelSelector, o.FieldSelector), ptr.Deref(o.UnsafeDisableDeepCopy, false), func(obj runtime.Object) error {
+			return c.List(ctx, obj.(client.ObjectList), append(opts, client.UnsafeDisableDeepCopy)...)
+		})
 	}
 	return funcs
 }
 
 // ask fills obj with the answer that is known, or reads it.
-func (a *answers) ask(c client.Client, obj runtime.Object, what string, lend bool, read func() error) error {
+func (a *answers) ask(c client.Client, obj runtime.Object, what string, lend bool, read func(runtime.Object) error) error {
 	kind, err := apiutil.GVKForObject(obj, c.Scheme())
 	if err != nil {
 		return err
@@ -87,10 +91,12 @@ func (a *answers) ask(c client.Client, obj runtime.Object, what string, lend boo
 	known, q := kept.(*sync.Map), question{reflect.TypeOf(obj), what}
 	found, ok := known.Load(q)
 	if !ok {
-		if err := read(); err != nil {
+		answer := reflect.New(q.into.Elem()).Interface().(runtime.Object)
+		answer.GetObjectKind().SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
+		if err := read(answer); err != nil {
 			return err
 		}
-		found = newAnswer(obj)
+		found = newAnswer(answer)
 		known.Store(q, found)
 	}
 	found.(*answer).fill(obj, lend)

@@ -4,8 +4,11 @@ package sim
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,16 +20,19 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/access/workload"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/inprocess"
 	"github.com/capstan-dev/capstan/internal/kit/kubeconfig"
 )
 
 // connections reaches workload clusters directly, without caches: what it reads
 // is what there is. Each use is a probe.
 type connections struct {
-	mgmt  client.Client
-	clock clock.PassiveClock
-	open  map[client.ObjectKey]*connection
-	cut   bool // the way to all of them
+	mgmt client.Client
+	// handler returns what listens on an address in this process, or nil.
+	handler func(addr string) http.Handler
+	clock   clock.PassiveClock
+	open    map[client.ObjectKey]*connection
+	cut     bool // the way to all of them
 }
 
 var errCut = errors.New("no route to host")
@@ -36,6 +42,7 @@ type connection struct {
 	kubeconfig string // which Secret, and its version
 	config     *rest.Config
 	client     client.Client
+	web        *http.Client // that of client
 	health     workload.Health
 	failing    time.Time // since when; zero if it answers
 }
@@ -75,11 +82,59 @@ func (c *connections) connect(ctx context.Context, cluster client.ObjectKey) (*c
 	// crypto/tls knows nothing. That of the client is checked all the same.
 	cfg.Insecure, cfg.CAData = true, nil
 	cfg.QPS, cfg.WarningHandler = -1, rest.NoWarnings{}
-	conn.client, err = client.New(cfg, client.Options{Scheme: scheme.Scheme})
+	if conn.web, err = c.httpClient(cfg); err != nil {
+		return conn, err
+	}
+	conn.client, err = client.New(cfg, client.Options{Scheme: scheme.Scheme, HTTPClient: conn.web})
 	if err == nil {
 		conn.kubeconfig, conn.config = version, cfg
 	}
 	return conn, err
+}
+
+// httpClient calls a cluster without TLS and frames of HTTP where it can: a world asks
+// each cluster several times per reconcile.
+func (c *connections) httpClient(cfg *rest.Config) (*http.Client, error) {
+	network, err := rest.TransportFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(cfg.CertData, cfg.KeyData)
+	if err != nil {
+		return nil, err
+	}
+	var chain []*x509.Certificate
+	for _, der := range pair.Certificate {
+		cert, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, err
+		}
+		chain = append(chain, cert)
+	}
+	direct, err := rest.HTTPWrappersForConfig(cfg, inprocess.Transport(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.TLS = &tls.ConnectionState{HandshakeComplete: true, PeerCertificates: chain}
+		r.Context().Value(handlerKey{}).(http.Handler).ServeHTTP(w, r)
+	})))
+	return &http.Client{Transport: nearby{c.handler, direct, network}}, err
+}
+
+// handlerKey is the key of the handler in the context of a request.
+type handlerKey struct{}
+
+// nearby sends requests to a handler in this process, or over the network if there
+// is none.
+type nearby struct {
+	handler         func(addr string) http.Handler
+	direct, network http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (n nearby) RoundTrip(r *http.Request) (*http.Response, error) {
+	h := n.handler(r.URL.Host)
+	if h == nil {
+		return n.network.RoundTrip(r)
+	}
+	return n.direct.RoundTrip(r.WithContext(context.WithValue(r.Context(), handlerKey{}, h)))
 }
 
 // Client implements workload.Clusters.
@@ -103,7 +158,7 @@ func (c *connections) probe(ctx context.Context, cluster client.ObjectKey) *conn
 		err = errCut
 	}
 	if err == nil {
-		err = conn.client.List(ctx, &corev1.NodeList{}, client.Limit(1))
+		err = conn.ready(ctx)
 	}
 	now := c.clock.Now()
 	conn.health.Err, conn.health.Connected = err, err == nil
@@ -120,6 +175,22 @@ func (c *connections) probe(ctx context.Context, cluster client.ObjectKey) *conn
 	conn.health.Answering = time.Time{}
 	conn.health.Failures = 1 + int(now.Sub(conn.failing)/time.Second) // as if it were probed each second
 	return conn
+}
+
+// ready requests what needs no object.
+func (c *connection) ready(ctx context.Context) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.config.Host+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := c.web.Do(r)
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET /readyz: %s", answer.Status)
+	}
+	return errors.Join(err, answer.Body.Close())
 }
 
 // Source implements workload.Clusters. Nobody is woken here: every round

@@ -41,6 +41,7 @@ func dies(w *story, l lives, change func(*Options), is func(*story) bool) *story
 		}
 		objects, err := w.Objects(w.t.Context())
 		w.must(err)
+		w.leave()
 		o := Options{Clock: w.Clock, Backends: w.machines, Objects: objects, Tokens: w.Tokens}
 		change(&o)
 		w = begin(w.t, o)

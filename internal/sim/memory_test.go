@@ -9,6 +9,8 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,9 +22,12 @@ import (
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
 )
 
-// wire is what a client has between itself and all management clusters.
+// wire is what a client has between itself and all management clusters. It sends one
+// request at a time, because memory does not expect concurrent ones.
 type wire struct {
-	writes int // that were done so far
+	sync.Mutex
+	writes int    // that were done so far
+	last   string // the kind of the last, as in "patch metadata.finalizers of Machine at source"
 	// breaks says whether the answer to a write gets lost, after which nothing works any
 	// more, or, if it is for once, the next request.
 	breaks func(write int) bool
@@ -35,7 +40,9 @@ type wire struct {
 var errReset = &url.Error{Op: "Patch", URL: "https://plane", Err: errors.New("connection reset by peer")}
 
 // send sends a write.
-func (w *wire) send(do func() error) error {
+func (w *wire) send(kind string, do func() error) error {
+	w.Lock()
+	defer w.Unlock()
 	if w.broken {
 		return errReset
 	}
@@ -43,6 +50,7 @@ func (w *wire) send(do func() error) error {
 		return err
 	}
 	w.writes++
+	w.last = kind
 	if w.after != nil {
 		w.after()
 	}
@@ -60,6 +68,8 @@ type cutPlane struct {
 }
 
 func (c cutPlane) List(ctx context.Context, kind plan.Kind, namespace string, labels ...string) ([]*unstructured.Unstructured, error) {
+	c.Lock()
+	defer c.Unlock()
 	if c.broken {
 		return nil, errReset
 	}
@@ -67,6 +77,8 @@ func (c cutPlane) List(ctx context.Context, kind plan.Kind, namespace string, la
 }
 
 func (c cutPlane) Get(ctx context.Context, kind plan.Kind, key types.NamespacedName) (*unstructured.Unstructured, error) {
+	c.Lock()
+	defer c.Unlock()
 	if c.broken {
 		return nil, errReset
 	}
@@ -74,25 +86,41 @@ func (c cutPlane) Get(ctx context.Context, kind plan.Kind, key types.NamespacedN
 }
 
 func (c cutPlane) Create(ctx context.Context, obj *unstructured.Unstructured) error {
-	return c.arrives(obj, func(obj *unstructured.Unstructured) error { return c.Plane.Create(ctx, obj) })
+	return c.arrives("create", obj, func(obj *unstructured.Unstructured) error { return c.Plane.Create(ctx, obj) })
 }
 
 func (c cutPlane) Update(ctx context.Context, obj *unstructured.Unstructured) error {
-	return c.arrives(obj, func(obj *unstructured.Unstructured) error { return c.Plane.Update(ctx, obj) })
+	return c.arrives("update", obj, func(obj *unstructured.Unstructured) error { return c.Plane.Update(ctx, obj) })
 }
 
 func (c cutPlane) Patch(ctx context.Context, obj *unstructured.Unstructured, patch map[string]any) error {
-	return c.arrives(obj, func(obj *unstructured.Unstructured) error { return c.Plane.Patch(ctx, obj, patch) })
+	verb := "patch " + strings.Join(fieldsOf(patch), " ")
+	return c.arrives(verb, obj, func(obj *unstructured.Unstructured) error { return c.Plane.Patch(ctx, obj, patch) })
 }
 
 func (c cutPlane) Delete(ctx context.Context, obj *unstructured.Unstructured) error {
-	return c.arrives(obj, func(obj *unstructured.Unstructured) error { return c.Plane.Delete(ctx, obj) })
+	return c.arrives("delete", obj, func(obj *unstructured.Unstructured) error { return c.Plane.Delete(ctx, obj) })
+}
+
+// fieldsOf returns the fields that a patch changes, two levels deep.
+func fieldsOf(patch map[string]any) (all []string) {
+	for name, value := range patch {
+		below, is := value.(map[string]any)
+		if !is {
+			all = append(all, name)
+		}
+		for field := range below {
+			all = append(all, name+"."+field)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // arrives leaves obj as it is if the answer is lost.
-func (c cutPlane) arrives(obj *unstructured.Unstructured, do func(*unstructured.Unstructured) error) error {
+func (c cutPlane) arrives(verb string, obj *unstructured.Unstructured, do func(*unstructured.Unstructured) error) error {
 	answer := obj.DeepCopy()
-	if err := c.send(func() error { return do(answer) }); err != nil {
+	if err := c.send(fmt.Sprintf("%s of %s at %s", verb, obj.GetKind(), c.Plane), func() error { return do(answer) }); err != nil {
 		return err
 	}
 	obj.Object = answer.Object
@@ -104,7 +132,7 @@ func (cutPlane) Allowed(context.Context, string, schema.GroupResource, string) (
 }
 
 // memory is a management cluster as far as a move needs it, without controllers: it
-// takes microseconds for what a fake client needs milliseconds for.
+// needs microseconds for a write, and a fork of it copies no object.
 type memory struct {
 	name    string
 	objects map[string]*unstructured.Unstructured

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,6 +101,15 @@ type moving struct {
 	source, target *memory
 	wire           *wire
 	clock          *Clock
+	after          string // the kind of the write after which this moment is, if run has noted it
+}
+
+// writesBefore returns the kinds of the writes before moments.
+func writesBefore(moments []*moving) (kinds []string) {
+	for _, m := range moments {
+		kinds = append(kinds, m.after)
+	}
+	return kinds
 }
 
 // fork is the same moment, for another client.
@@ -115,6 +125,7 @@ func (m *moving) run(rollback bool) (moments []*moving, err error) {
 	m.wire.after = func() {
 		m.activeOnce()
 		moments = append(moments, m.fork())
+		moments[len(moments)-1].after = m.wire.last
 	}
 	return moments, m.move(rollback)
 }
@@ -200,19 +211,35 @@ func (k kept) is(what string, m *moving, has, hasNot *memory) {
 	}
 }
 
-// newMoving is two management clusters, one with everything.
+// newMoving is two management clusters, one with everything. All tests start from the
+// same moment, which the first of them makes.
 func newMoving(t *testing.T) (*moving, kept) {
 	t.Helper()
-	w := movable(t)
-	all, defined := unstructuredObjects(t, w)
-	k := kept{kinds: map[string]bool{}}
-	for _, obj := range all {
-		k.kinds[obj.GetKind()] = true
+	madeMoving.Do(func() {
+		w := movable(t)
+		all, defined := unstructuredObjects(t, w)
+		firstKept = kept{kinds: map[string]bool{}}
+		for _, obj := range all {
+			firstKept.kinds[obj.GetKind()] = true
+		}
+		m := &moving{clock: NewClock(w.Clock.Now()), source: newMemory("source", append(all, defined...)...), target: newMemory("target", defined...)}
+		firstKept.before = contents(m.source, firstKept.kinds)
+		firstMoving = m
+	})
+	if firstMoving == nil {
+		t.Fatal("the test that made the clusters has failed")
 	}
-	m := &moving{t: t, clock: NewClock(w.Clock.Now()), source: newMemory("source", append(all, defined...)...), target: newMemory("target", defined...)}
-	k.before = contents(m.source, k.kinds)
-	return m.fork(), k
+	m := firstMoving.fork()
+	m.t = t
+	return m, firstKept
 }
+
+// What newMoving makes once. It does not change: tests get forks.
+var (
+	madeMoving  sync.Once
+	firstMoving *moving
+	firstKept   kept
+)
 
 // TestAMoveThatDiesAtAnyWriteIsEndedOrTakenBack has a move die between any two of its
 // writes. Whoever moves again, or rolls back, has every object on one side, once, as
@@ -227,30 +254,39 @@ func TestAMoveThatDiesAtAnyWriteIsEndedOrTakenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept.is("undisturbed", calm, calm.target, calm.source)
-	t.Logf("%d objects, %d writes", len(kept.before), len(moments))
-	for n, at := range moments[:len(moments)-1] {
-		what := fmt.Sprintf("died after write %d", n+1)
-		on, back := at.fork(), at.fork()
+	chosen := chosenWrites(writesBefore(moments[:len(moments)-1]))
+	t.Logf("%d objects, %d writes, %d of them the last", len(kept.before), len(moments), len(chosen))
+	for i, n := range chosen {
+		what := fmt.Sprintf("died after write %d, %s", n+1, moments[n].after)
+		on, back := moments[n].fork(), moments[n].fork()
 		if err := on.move(false); err != nil {
 			t.Fatalf("%s, moved again: %v", what, err)
 		}
 		kept.is(what+", moved again", on, on.target, on.source)
-		switch returns, err := back.run(true); {
-		case err == nil:
+		if i%(1+len(chosen)/4) == 0 { // of four moments, die while rolling back as well
+			kept.diesRollingBack(what, back.fork())
+		}
+		if err := back.move(true); err == nil {
 			kept.is(what+", rolled back", back, back.source, back.target)
-			if n%60 != 0 {
-				continue
-			}
-			for n, at := range returns[:len(returns)-1] {
-				what := fmt.Sprintf("%s, and after write %d of rolling back", what, n+1)
-				if err := at.move(true); err != nil {
-					t.Fatalf("%s: %v", what, err)
-				}
-				kept.is(what, at, at.source, at.target)
-			}
-		case !strings.Contains(err.Error(), "every object has left source"):
+		} else if !strings.Contains(err.Error(), "every object has left source") {
 			t.Fatalf("%s, rolled back: %v", what, err)
 		}
+	}
+}
+
+// diesRollingBack rolls back by a process that dies, and again by one that does not.
+func (k kept) diesRollingBack(what string, m *moving) {
+	m.t.Helper()
+	moments, err := m.run(true)
+	if err != nil {
+		return // there is nothing to roll back, as a caller finds out
+	}
+	for _, n := range chosenWrites(writesBefore(moments[:len(moments)-1])) {
+		what, at := fmt.Sprintf("%s, and after write %d of rolling back", what, n+1), moments[n]
+		if err := at.move(true); err != nil {
+			m.t.Fatalf("%s: %v", what, err)
+		}
+		k.is(what, at, at.source, at.target)
 	}
 }
 

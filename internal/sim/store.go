@@ -9,17 +9,16 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	certmanagerv1 "github.com/capstan-dev/capstan/api/certmanager/v1"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
@@ -33,21 +32,22 @@ import (
 
 // store is an API server's memory, as far as controllers need it.
 type store struct {
-	client.WithWatch
-	clock  *Clock
-	kinds  []schema.GroupVersionKind // that can be stored, but for definitions
-	writes int
-	taken  map[string]bool // names and UIDs of what was there from the start
-	made   int
-	named  map[string]int
-	sent   map[string]int // requests to write, by verb and kind
-	by     map[string]int // the same, by controller as well
-	acts   string         // the controller that writes now; "" for users
-	refuse error          // what the next writes are answered, once spare is used up; nil: they are done
-	spare  int            // how many more are done
-	of     string         // of which controller; "" for all
-	dead   bool           // spare is used up
-	read   answers
+	client.WithWatch // server, with all that this store adds
+	server           *apiServer
+	clock            *Clock
+	kinds            []schema.GroupVersionKind // that can be stored, but for definitions
+	writes           int
+	taken            map[string]bool // names and UIDs of what was there from the start
+	made             int
+	named            map[string]int
+	sent             map[string]int // requests to write, by verb and kind
+	by               map[string]int // the same, by controller as well
+	acts             string         // the controller that writes now; "" for users
+	refuse           error          // what the next writes are answered, once spare is used up; nil: they are done
+	spare            int            // how many more are done
+	of               string         // of which controller; "" for all
+	dead             bool           // spare is used up
+	read             answers
 }
 
 // definitions are parsed once: that takes longer than all else of a new world.
@@ -57,6 +57,21 @@ var definitions = sync.OnceValues(func() ([]*apiextensionsv1.CustomResourceDefin
 	return append(crds, more...), errors.Join(err, moreErr)
 })
 
+var definitionKind = apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
+
+// definitionRecords are the definitions as every server stores them. They are
+// shared: a definition with its schema is larger than all other objects of a world.
+var definitionRecords = sync.OnceValues(func() (all []*record, err error) {
+	crds, err := definitions()
+	for _, crd := range crds {
+		crd = crd.DeepCopy()
+		crd.SetGroupVersionKind(schema.GroupVersionKind{})
+		crd.SetResourceVersion("999")
+		all = append(all, newRecord(crd, encoded(definitionKind, crd)))
+	}
+	return all, err
+})
+
 // newStore makes a store of the kinds that are installed, with Secrets and
 // ConfigMaps, and with objects that were in another one.
 func newStore(c *Clock, objects []client.Object) (*store, error) {
@@ -64,48 +79,89 @@ func newStore(c *Clock, objects []client.Object) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	crds, err := definitions()
+	crds, err := definitionRecords()
 	if err != nil {
 		return nil, err
 	}
 	s := &store{clock: c, taken: map[string]bool{}, named: map[string]int{}, sent: map[string]int{}, by: map[string]int{}}
-	of, err := schemaTypes()
-	if err != nil {
-		return nil, err
+	s.server = &apiServer{
+		scheme: scheme, mapper: meta.NewDefaultRESTMapper(nil),
+		status:  map[schema.GroupVersionKind]bool{definitionKind: true},
+		indexes: map[schema.GroupVersionKind]map[string]client.IndexerFunc{},
+		begin:   s.begin, now: func() metav1.Time { return metav1.NewTime(c.Now().Truncate(time.Second)) },
+		wrote: s.wrote, kinds: map[schema.GroupVersionKind]*table{},
 	}
-	b := fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().WithObjectTracker(tracker{
-		testing.NewFieldManagedObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder(), of), s,
-	})
 	for _, crd := range crds {
-		b = b.WithObjects(crd.DeepCopy())
-		for _, v := range crd.Spec.Versions {
-			if kind := (schema.GroupVersionKind{Group: crd.Spec.Group, Version: v.Name, Kind: crd.Spec.Names.Kind}); v.Storage && scheme.Recognizes(kind) {
-				s.kinds = append(s.kinds, kind)
-			}
-		}
+		s.server.put(definitionKind, crd)
 	}
-	for _, kind := range s.kinds {
-		obj, err := scheme.New(kind)
-		if err != nil {
-			return nil, err
+	for _, kind := range definedKinds(crds) {
+		if scheme.Recognizes(kind) {
+			s.kinds = append(s.kinds, kind)
+			s.server.status[kind] = true
 		}
-		b = b.WithStatusSubresource(obj.(client.Object))
 	}
 	s.kinds = append(s.kinds, corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ConfigMap"))
-	for _, obj := range index.Kinds() {
-		b = b.WithIndex(obj, index.ClusterName, index.Of)
+	if err := s.index(); err != nil {
+		return nil, err
 	}
-	b = b.WithIndex(&infrav1.LocalMachine{}, index.ClusterLabel, index.OfLabel).WithIndex(&infrav1.LocalCluster{}, localcluster.Identity, localcluster.OfIdentity).
-		WithIndex(&certmanagerv1.Certificate{}, certificate.SecretName, certificate.OfSecretName)
 	for _, obj := range objects {
 		s.taken[obj.GetName()], s.taken[string(obj.GetUID())] = true, true
-		b = b.WithObjects(obj.DeepCopyObject().(client.Object))
+		if err := s.server.add(obj.DeepCopyObject().(client.Object)); err != nil {
+			return nil, err
+		}
 	}
-	s.WithWatch = b.WithInterceptorFuncs(s.read.remember(creations(builder.Writes(s.before)))).Build()
+	s.WithWatch = interceptor.NewClient(s.server, s.read.remember(builder.Writes(s.before)))
 	return s, nil
 }
 
-// before counts a write, and does what the fake client leaves to its caller.
+// definedKinds are the stored versions of definitions.
+func definedKinds(crds []*record) (kinds []schema.GroupVersionKind) {
+	for _, r := range crds {
+		crd := r.Object.(*apiextensionsv1.CustomResourceDefinition)
+		for _, v := range crd.Spec.Versions {
+			if v.Storage {
+				kinds = append(kinds, schema.GroupVersionKind{Group: crd.Spec.Group, Version: v.Name, Kind: crd.Spec.Names.Kind})
+			}
+		}
+	}
+	return kinds
+}
+
+// index adds the indexes that a manager's cache has.
+func (s *store) index() error {
+	type of struct {
+		kind  client.Object
+		field string
+		by    client.IndexerFunc
+	}
+	all := []of{
+		{&infrav1.LocalMachine{}, index.ClusterLabel, index.OfLabel},
+		{&infrav1.LocalCluster{}, localcluster.Identity, localcluster.OfIdentity},
+		{&certmanagerv1.Certificate{}, certificate.SecretName, certificate.OfSecretName},
+	}
+	for _, obj := range index.Kinds() {
+		all = append(all, of{obj, index.ClusterName, index.Of})
+	}
+	for _, i := range all {
+		gvk, err := s.server.GroupVersionKindFor(i.kind)
+		if err != nil {
+			return err
+		}
+		if s.server.indexes[gvk] == nil {
+			s.server.indexes[gvk] = map[string]client.IndexerFunc{}
+		}
+		s.server.indexes[gvk][i.field] = i.by
+	}
+	return nil
+}
+
+// wrote notes a write of a kind.
+func (s *store) wrote(resource schema.GroupVersionResource) {
+	s.writes++
+	s.read.forget(resource)
+}
+
+// before counts a write.
 func (s *store) before(verb string, obj client.Object) error {
 	kind, err := s.GroupVersionKindFor(obj)
 	if err != nil {
@@ -122,10 +178,6 @@ func (s *store) before(verb string, obj client.Object) error {
 		}
 	}
 	s.count(verb + " " + kind.Kind)
-	if verb != "create" {
-		return nil
-	}
-	s.begin(obj)
 	return nil
 }
 
@@ -147,42 +199,23 @@ func (s *store) begin(obj metav1.Object) {
 	obj.SetGeneration(1)
 }
 
-// list returns the objects of a kind, by name.
-func (s *store) list(ctx context.Context, kind schema.GroupVersionKind) ([]client.Object, error) {
-	list, err := s.Scheme().New(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	if err != nil {
-		return nil, err
-	}
-	if err := s.List(ctx, list.(client.ObjectList)); err != nil {
-		return nil, fmt.Errorf("list %s: %w", kind.Kind, err)
-	}
-	items, err := meta.ExtractList(list)
-	out := make([]client.Object, len(items))
-	for i := range items {
-		out[i] = items[i].(client.Object)
-	}
-	return out, err
-}
-
-// all lists the objects of all kinds.
-func (s *store) all(ctx context.Context) (all []client.Object, err error) {
-	for _, kind := range s.kinds {
-		some, err := s.list(ctx, kind)
-		if err != nil {
-			return nil, err
+// all copies the objects of kinds, each kind by namespace and name.
+func (s *store) all(kinds ...schema.GroupVersionKind) (all []client.Object) {
+	for _, kind := range kinds {
+		for _, r := range s.server.sorted(kind, "") {
+			all = append(all, r.DeepCopyObject().(client.Object))
 		}
-		all = append(all, some...)
 	}
-	return all, nil
+	return all
 }
 
 // collect deletes objects whose owners have all gone, as the garbage collector does.
 func (s *store) collect(ctx context.Context) error {
-	all, err := s.all(ctx)
-	if err != nil {
-		return err
-	}
+	var all []*record
 	alive := map[types.UID]bool{}
+	for _, kind := range s.kinds {
+		all = append(all, s.server.sorted(kind, "")...)
+	}
 	for _, obj := range all {
 		alive[obj.GetUID()] = true
 	}
@@ -191,8 +224,8 @@ func (s *store) collect(ctx context.Context) error {
 		if len(refs) == 0 || !obj.GetDeletionTimestamp().IsZero() || slices.ContainsFunc(refs, func(r metav1.OwnerReference) bool { return alive[r.UID] }) {
 			continue
 		}
-		if err := s.Delete(ctx, obj); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("collect %T %s: %w", obj, client.ObjectKeyFromObject(obj), err)
+		if err := s.Delete(ctx, obj.Object); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("collect %T %s: %w", obj.Object, client.ObjectKeyFromObject(obj), err)
 		}
 	}
 	return nil

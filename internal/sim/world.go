@@ -3,8 +3,8 @@
 // Package sim lets the real controllers run an in-memory world to rest, in
 // virtual time, and writes down what happens as a story that a reviewer reads.
 //
-// The management cluster is a fake client; every reconciler is called for every
-// object, in a fixed order, until a round changes nothing. There are no
+// The management cluster is an API server in memory; every reconciler is called for
+// every object, in a fixed order, until a round changes nothing. There are no
 // informers and no queues, hence no races. Then time goes on to when the next
 // object is due. Owners are garbage-collected as Kubernetes does; CRD validation
 // and admission are not imitated: the server tests show those.
@@ -101,7 +101,7 @@ func NewWorld(o Options) (*World, error) {
 	}
 	w := &World{
 		Mgmt: s, Clock: o.Clock, Tokens: o.Tokens, store: s, log: o.Log,
-		clusters: &connections{mgmt: s, clock: o.Clock, open: map[client.ObjectKey]*connection{}},
+		clusters: &connections{mgmt: s, handler: handlerOf(o.Backends), clock: o.Clock, open: map[client.ObjectKey]*connection{}},
 	}
 	asked, err := askExtensions(o)
 	if err != nil {
@@ -133,9 +133,19 @@ func NewWorld(o Options) (*World, error) {
 	return w, nil
 }
 
+// handlerOf returns what finds the API server of a simulated cluster by its address.
+func handlerOf(backends host.Backends) func(string) http.Handler {
+	if simulated, is := backends.Simulated.(interface{ Handler(string) http.Handler }); is {
+		return simulated.Handler
+	}
+	return func(string) http.Handler { return nil }
+}
+
 // Objects are all that there are, but for definitions: another world can begin
 // with them.
-func (w *World) Objects(ctx context.Context) ([]client.Object, error) { return w.store.all(ctx) }
+func (w *World) Objects(context.Context) ([]client.Object, error) {
+	return w.store.all(w.store.kinds...), nil
+}
 
 // Requests counts the writes that were asked for so far, by verb and kind, as in
 // "patch status of Machine".
@@ -188,10 +198,8 @@ func (w *World) rest(ctx context.Context) (failing error, next time.Time, err er
 	ctx = ctrl.LoggerInto(ctx, w.log)
 	for range maxRounds {
 		before := w.store.writes
-		if failing, next, err = w.round(ctx); err == nil {
-			err = w.store.collect(ctx)
-		}
-		if err != nil {
+		next, failing = w.round(ctx)
+		if err := w.store.collect(ctx); err != nil {
 			return nil, next, err
 		}
 		if w.store.writes == before {
@@ -202,13 +210,9 @@ func (w *World) rest(ctx context.Context) (failing error, next time.Time, err er
 }
 
 // round calls every controller once for each of its objects.
-func (w *World) round(ctx context.Context) (failing error, next time.Time, err error) {
+func (w *World) round(ctx context.Context) (next time.Time, failing error) {
 	for _, c := range w.controllers {
-		objects, err := w.store.list(ctx, c.kind)
-		if err != nil {
-			return nil, next, err
-		}
-		for _, obj := range objects {
+		for _, obj := range w.store.server.sorted(c.kind, "") {
 			key := client.ObjectKeyFromObject(obj)
 			w.store.acts = c.Name
 			after, err := c.step(ctx, key)
@@ -221,7 +225,7 @@ func (w *World) round(ctx context.Context) (failing error, next time.Time, err e
 		}
 	}
 	w.store.acts = ""
-	return failing, next, nil
+	return next, failing
 }
 
 // Tell adds a line to the story.

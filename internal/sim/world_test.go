@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -15,6 +16,16 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/simulated"
 )
+
+// TestMain collects garbage less often: the live heap is small, and most of what a
+// reconcile allocates is garbage when it returns.
+func TestMain(m *testing.M) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)         // the live heap is below 100 MB
+		debug.SetMemoryLimit(600 << 20) // more is alive for moments, when tests fork clusters
+	}
+	os.Exit(m.Run())
+}
 
 // story is a world whose story a test compares.
 type story struct {
@@ -63,12 +74,21 @@ func begin(t testing.TB, o Options) *story {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		for _, what := range w.store.read.spoiled() {
-			t.Errorf("what is shared with the cache was changed: %s", what)
-		}
-	})
-	return &story{w, t, o.Backends}
+	s := &story{w, t, o.Backends}
+	t.Cleanup(s.leave)
+	return s
+}
+
+// leave checks what readers have shared with the store, and releases the store. A
+// test that continues in another world calls it, so that memory holds one world.
+func (s *story) leave() {
+	if s.store == nil {
+		return
+	}
+	for _, what := range s.store.read.spoiled() {
+		s.t.Errorf("what is shared with the cache was changed: %s", what)
+	}
+	s.Mgmt, s.store, s.clusters, s.controllers = nil, nil, nil, nil
 }
 
 // must ends the test if the world is not well.
@@ -120,13 +140,10 @@ func (s *story) Golden(name string) {
 // objects are those of a kind.
 func (s *story) objects(kind string) []client.Object {
 	s.t.Helper()
-	all, err := s.Objects(s.t.Context())
-	s.must(err)
-	var some []client.Object
-	for _, obj := range all {
-		if gvk, err := s.Mgmt.GroupVersionKindFor(obj); err == nil && gvk.Kind == kind {
-			some = append(some, obj)
+	for _, gvk := range s.store.kinds {
+		if gvk.Kind == kind {
+			return s.store.all(gvk)
 		}
 	}
-	return some
+	return nil
 }
