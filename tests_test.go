@@ -57,6 +57,20 @@ func TestWhatIsClaimedIsTested(t *testing.T) {
 	}
 }
 
+// compiling finds a call that compiles a program. The tests of the book run alone, since
+// they compile the programs that a page has its reader write.
+var compiling = regexp.MustCompile(`exec\.Command(Context)?\([^\n]*"go", "(build|run|test|install|generate)"`)
+
+// TestTestsCompileNothing: the Makefile builds the programs that tests run before the
+// first one starts, since a compiler next to tests makes them fail.
+func TestTestsCompileNothing(t *testing.T) {
+	everyFile(t, func(s source) {
+		if s.test && compiling.Match(s.src) {
+			t.Errorf("%s compiles a program: have build/test-programs.sh build it, and use testenv.Program", s.file)
+		}
+	})
+}
+
 func checkTests(t *testing.T, s source) {
 	for _, d := range s.ast.Decls {
 		fn, ok := d.(*ast.FuncDecl)

@@ -88,6 +88,7 @@ func TestConfigMistakesAreNamed(t *testing.T) {
 // TestRunStartsAPlaneAndTheProvider as authors do it in their tests.
 func TestRunStartsAPlaneAndTheProvider(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	c := configOf("InfraCluster")
 	c.Program, c.Roles = testenv.Binary(t), nil
 	provider.Unhurried(&c)

@@ -48,7 +48,7 @@ func Exits(ts *testscript.TestScript, negated bool, args []string) {
 }
 
 const (
-	untilTimeout = 3 * time.Minute // on a very busy machine
+	untilTimeout = 10 * time.Minute // only a fault waits that long
 	untilPeriod  = 100 * time.Millisecond
 )
 

@@ -19,6 +19,7 @@ import (
 // script has a home of its own; what still runs on $HOME/data at its end is
 // killed.
 func TestScripts(t *testing.T) {
+	testenv.OwnPlanes(t, 3)
 	bin := filepath.Dir(testenv.Binary(t))
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",

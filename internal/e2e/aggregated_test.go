@@ -62,10 +62,11 @@ spec: {group: things.example.com, version: v1, groupPriorityMinimum: 100, versio
 // without a restart.
 func TestAnAggregatedAPIIsServedByAPod(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	needSandboxes(t)
 	plane := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
 	f := plane.start("--providers=certificates")
-	importImage(t, plane.dir, programImage(t, "example.com/things:v1", "./testdata/aggregated"))
+	importImage(t, plane.dir, programImage(t, "example.com/things:v1", "test/aggregated"))
 	f.apply(aggregated)
 	typed, err := kubernetes.NewForConfig(f.Config)
 	f.must(err)

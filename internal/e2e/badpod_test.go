@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -39,9 +38,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// programVariable is the program of the tests that run again as a plain user.
-const programVariable = "CAPSTAN_TEST_MISBEHAVES"
-
 // podLab is a plane that runs Pods, and a registry for it.
 type podLab struct {
 	*testing.T
@@ -61,9 +57,7 @@ func newPodLab(t *testing.T) *podLab {
 	t.Helper()
 	report := needSandboxes(t)
 	b := &podLab{T: t, dir: t.TempDir(), rootless: report.Mode == pods.Rootless, spoilt: map[string]func([]byte) []byte{}}
-	if b.program = os.Getenv(programVariable); b.program == "" {
-		b.program = buildStatic(t, t.TempDir(), "./testdata/misbehaves")
-	}
+	b.program = testenv.Program(t, "test/misbehaves")
 	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/blobs/") {
@@ -258,7 +252,7 @@ func (b *podLab) available(d *appsv1.Deployment, want corev1.ConditionStatus) er
 // becomes waits until a Deployment has its Pod, and no other.
 func (b *podLab) becomes(d *appsv1.Deployment) {
 	b.Helper()
-	testenv.Within(b, 2*time.Minute, func() error {
+	testenv.Eventually(b, func() error {
 		now, err := b.typed.AppsV1().Deployments("default").Get(b.Context(), d.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -376,6 +370,7 @@ func without(field string) func(*podLab, *appsv1.Deployment, string) {
 // does, and a remedy, which helps.
 func TestPodsThatCannotRunSayWhyUntilTheyAreMended(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	b := newPodLab(t)
 	good := b.push("good", b.image())
 	// This one the API server itself refuses.
@@ -433,6 +428,7 @@ func (b *podLab) event(d *appsv1.Deployment, text string) {
 // digest is not run.
 func TestImagesThatComeDamagedAreRefusedUntilTheyComeWhole(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	b := newPodLab(t)
 	i := b.image()
 	m, err := i.Manifest()
@@ -471,21 +467,41 @@ func TestImagesThatComeDamagedAreRefusedUntilTheyComeWhole(t *testing.T) {
 	}
 }
 
+// writes waits until the Pod of a Deployment has written a line.
+func (b *podLab) writes(d *appsv1.Deployment, line string) {
+	b.Helper()
+	testenv.Eventually(b, func() error {
+		all, err := b.podsOf(d)
+		if err != nil || len(all) != 1 {
+			return fmt.Errorf("%s: %d Pods, %w", d.Name, len(all), err)
+		}
+		out, err := b.typed.CoreV1().Pods("default").GetLogs(all[0].Name, &corev1.PodLogOptions{}).DoRaw(b.Context())
+		if err != nil || !strings.Contains(string(out), line) {
+			return fmt.Errorf("%s did not write %q, but %.1000q, %w", d.Name, line, out, err)
+		}
+		return nil
+	})
+}
+
 // TestAPlaneServesWhilePodsMisbehave: they fork, write, connect and take memory
-// without end, all at once; each request is answered, and a good Pod stays ready.
+// without end, all at once; each request is answered, and a good Pod stays ready. The Pods
+// have a lower weight than other programs, and end after a few minutes also when this test
+// does not.
 func TestAPlaneServesWhilePodsMisbehave(t *testing.T) {
-	t.Parallel()
+	testenv.Alone(t, 1)
 	b := newPodLab(t)
 	image := b.push("good", b.image())
 	good := b.deploy("good", image, ", readinessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}", "")
 	b.becomes(good)
+	until := fmt.Sprintf(`, env: [{name: UNTIL, value: "%d"}]`, time.Now().Add(4*time.Minute).Unix())
+	forks := b.deploy("forks", image, ", args: [fork], resources: {limits: {memory: 256Mi}}"+until, "")
 	bad := []*appsv1.Deployment{
-		b.deploy("forks", image, ", args: [fork], resources: {limits: {cpu: 200m, memory: 128Mi}}", ""),
-		b.deploy("writes", image, ", args: [write], resources: {limits: {cpu: 200m, memory: 128Mi}}", ""),
-		b.deploy("connects", image, `, args: [connect, "10.96.0.1:443"], resources: {limits: {cpu: 200m, memory: 128Mi}}`, ""),
+		forks,
+		b.deploy("writes", image, ", args: [write], resources: {limits: {cpu: 200m, memory: 128Mi}}"+until, ""),
+		b.deploy("connects", image, `, args: [connect, "10.96.0.1:443"], resources: {limits: {cpu: 200m, memory: 128Mi}}`+until, ""),
 	}
 	if !b.rootless {
-		bad = append(bad, b.deploy("hogs", image, ", args: [hog], resources: {limits: {memory: 64Mi}}", ""))
+		bad = append(bad, b.deploy("hogs", image, ", args: [hog], resources: {limits: {memory: 64Mi}}"+until, ""))
 	}
 	for _, d := range bad {
 		testenv.Eventually(b, func() error {
@@ -499,6 +515,7 @@ func TestAPlaneServesWhilePodsMisbehave(t *testing.T) {
 			return nil
 		})
 	}
+	b.writes(forks, "no more processes")
 	const requests = 200
 	for n := range requests {
 		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("request-", n), Namespace: "default"}}
@@ -518,7 +535,7 @@ func TestAPlaneServesWhilePodsMisbehave(t *testing.T) {
 		b.must(b.env.Client.Delete(b.Context(), d, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 	}
 	for _, d := range bad {
-		testenv.Within(b, 2*time.Minute, func() error {
+		testenv.Eventually(b, func() error {
 			if all, err := b.podsOf(d); err != nil || len(all) > 0 {
 				return fmt.Errorf("%s: %d Pods are left, %w", d.Name, len(all), err)
 			}

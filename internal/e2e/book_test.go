@@ -18,16 +18,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-const bookTimeout = 5 * time.Minute // the program of the book may be built from nothing
+// bookTimeout is how long an idle machine may take for the steps of one page. They take
+// up to a minute, in which the programs of the page are linked.
+const bookTimeout = 5 * time.Minute
 
 // TestTheStepsOfTheBookWork runs the ten steps of pages of docs/book as they stand
 // there: blocks of sh in one shell, blocks with a title as files, and blocks of
 // text as what the sh before them must have printed, where … stands for anything.
 func TestTheStepsOfTheBookWork(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts a management plane, which -short leaves out")
-	}
+	testenv.Alone(t, 1)
 	// What differs from the book, and why.
 	everywhere := [][2]string{
 		// The program is built already.
@@ -45,9 +44,8 @@ func TestTheStepsOfTheBookWork(t *testing.T) {
 		"classes.md":    {"## Ten steps from a class to an external patch", [][2]string{{"127.0.0.1:9444", testenv.FreeAddress(t)}}},
 		"hooks.md": {"## Ten steps through the life of a cluster", [][2]string{
 			{"127.0.0.1:9443", testenv.FreeAddress(t)},
-			// Only capstan is built already.
-			{"cd ~/hooks\n", "cd ~/hooks\ngo -C \"$CHECKOUT\" build -o \"$HOME/bin/\" ./cmd/sample-extension\n"},
-			{`"$CAPSTAN"/bin/sample-extension`, "sample-extension"},
+			// The programs are built already.
+			{`"$CAPSTAN"/bin/sample-extension`, `"$PROGRAMS"/sample-extension`},
 		}},
 		"providers.md": {"## Ten steps to a provider that passes", nil},
 	} {
@@ -65,6 +63,7 @@ func TestTheStepsOfTheBookWork(t *testing.T) {
 // TestTheManagerOfTheBookRuns does what the book says to try the manager in a plane.
 func TestTheManagerOfTheBookRuns(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	needSandboxes(t)
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		t.Skip("there is no kubectl, and what stands in for it elsewhere cannot tell of rollouts")
@@ -74,8 +73,8 @@ func TestTheManagerOfTheBookRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := substitute(t, section(t, string(page), "## Trying it in a plane"), [][2]string{
-		// For this machine alone, and here, where the clone is not.
-		{"make image IMAGES=registry.example.com\n", "here=$PWD && (cd \"$CHECKOUT\" && go run ./build/image -arch \"$(go env GOARCH)\" -name registry.example.com/capstan-manager -out \"$here/dist/images/capstan-manager\" ./cmd/capstan-manager)\n"},
+		// The image is built already, for this machine alone.
+		{"make image IMAGES=registry.example.com\n", "mkdir -p dist && ln -s \"$PROGRAMS/test/images\" dist/images\n"},
 		{"capstan up --detach", "capstan up --detach --listen 127.0.0.1:0"},
 	})
 	runBlocks(t, blocks(text), 6)
@@ -201,7 +200,7 @@ func runSteps(t *testing.T, steps []block, dir, program, root string) {
 			fmt.Fprintf(&script, "{\n%s} > %q 2>&1\n", b.text, output(dir, i))
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), bookTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Limit(bookTimeout))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
 	cmd.Dir = dir
@@ -237,8 +236,8 @@ func runSteps(t *testing.T, steps []block, dir, program, root string) {
 // all the same and asks no network.
 func bookEnv(t *testing.T, dir, program, root string) []string {
 	t.Helper()
-	env := []string{"HOME=" + dir, "CHECKOUT=" + root, "GOPROXY=off", "GOWORK=off", "PATH=" + binDir(t, dir, program) + string(filepath.ListSeparator) + os.Getenv("PATH")}
-	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOTOOLCHAIN"} {
+	env := []string{"HOME=" + dir, "CHECKOUT=" + root, "PROGRAMS=" + filepath.Dir(program), "GOPROXY=off", "GOWORK=off", "PATH=" + binDir(t, dir, program) + string(filepath.ListSeparator) + os.Getenv("PATH")}
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOTOOLCHAIN", "GOFLAGS", "CGO_ENABLED"} {
 		value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
 		if err != nil {
 			t.Fatal(err)

@@ -25,6 +25,7 @@ const lastWords = "provider-example: it crashes because --crash-after says so"
 // definition.
 func TestAProviderThatCrashesIsToldOfAndGoes(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	needSandboxes(t)
 	x := packExample(t)
 	plane := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}

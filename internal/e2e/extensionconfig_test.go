@@ -294,6 +294,7 @@ func TestExtensionsThatHangDoNotHoldUpOthers(t *testing.T) {
 
 func TestARestartDoesNotWriteToExtensions(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	p := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
 	f := p.start()
 	x := newExtension(f)

@@ -25,6 +25,7 @@ import (
 // Machines in place.
 func TestFeaturesAreTurnedOffAndOnAgain(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	p := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
 	f := p.start()
 	newPool(f, "c", 2)

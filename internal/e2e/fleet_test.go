@@ -30,8 +30,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// stepTimeout is how long one step of a cluster may take on a very busy machine.
-// What is right takes a second or two; only a fault waits this long.
+// stepTimeout is how long an idle machine may take for one step of a program that a test
+// runs. Callers use testenv.Limit of it.
 const stepTimeout = 3 * time.Minute
 
 func TestMain(m *testing.M) {
@@ -122,7 +122,7 @@ func (f fleet) key(name string) client.ObjectKey {
 // eventually waits for a step of a cluster.
 func (f fleet) eventually(check func() error) {
 	f.Helper()
-	testenv.Within(f.T, stepTimeout, check)
+	testenv.Eventually(f.T, check)
 }
 
 // becomes waits until a cluster is all that its objects ask for.
@@ -265,7 +265,7 @@ func modify[T client.Object](f fleet, name string, obj T, change func(T)) {
 
 // nodes asks the workload cluster itself, as its administrator, for its Nodes.
 func (f fleet) nodes(name string) ([]corev1.Node, error) {
-	return f.nodesWithin(name, 30*time.Second)
+	return f.nodesWithin(name, testenv.Limit(30*time.Second))
 }
 
 func (f fleet) nodesWithin(name string, limit time.Duration) ([]corev1.Node, error) {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -23,6 +22,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/app/chart"
+	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
 // releaseLimit is how large the Secret may be in which helm keeps the chart and what
@@ -34,13 +34,14 @@ const releaseLimit = 850 << 10
 // back, uninstall it, with which no cluster goes, and install it once more.
 func TestHelmLooksAfterTheManager(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	program := os.Getenv("CAPSTAN_HELM")
 	if program == "" {
 		t.Skip("CAPSTAN_HELM names no program: run make charts")
 	}
 	needSandboxes(t)
 	f, dir := barePlane(t)
-	importImage(t, dir, filepath.Join(imageOf(t, "capstan-manager"), runtime.GOARCH+".tar"))
+	importImage(t, dir, imageOf(t, "capstan-manager"))
 	h := helm{fleet: f, program: program, dir: dir}
 	former, latest := h.chart("v1.2.3", true), h.chart("v1.2.4", false)
 
@@ -96,7 +97,7 @@ type helm struct {
 
 func (h helm) run(args ...string) {
 	h.Helper()
-	cmd := exec.CommandContext(h.Context(), h.program, append(args, "--namespace="+managers, "--timeout="+stepTimeout.String())...)
+	cmd := exec.CommandContext(h.Context(), h.program, append(args, "--namespace="+managers, "--timeout="+testenv.Limit(stepTimeout).String())...)
 	cmd.Env = []string{"HOME=" + h.TempDir(), "KUBECONFIG=" + filepath.Join(h.dir, "kubeconfig")}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		h.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, out)

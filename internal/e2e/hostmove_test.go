@@ -40,6 +40,7 @@ import (
 // CAPSTAN_MOVES says how many at once.
 func TestClustersMoveBetweenThePlanesOfAHost(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 2)
 	count := 2
 	if n, err := strconv.Atoi(os.Getenv("CAPSTAN_MOVES")); err == nil {
 		count = n

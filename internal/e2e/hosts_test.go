@@ -186,8 +186,8 @@ func (h *computer) up(flags ...string) {
 	case <-ready:
 	case <-ended:
 		h.t.Fatalf("plane %s ended: %s", h.name, h.says())
-	case <-time.After(stepTimeout):
-		h.t.Fatalf("plane %s is not ready after %s: %s", h.name, stepTimeout, h.says())
+	case <-time.After(testenv.Limit(stepTimeout)):
+		h.t.Fatalf("plane %s is not ready: %s", h.name, h.says())
 	}
 }
 

@@ -23,18 +23,14 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/pure/inplace"
+	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// sample builds and runs cmd/sample-extension, and registers it for the test's
-// namespace.
+// sample runs cmd/sample-extension and registers it for the test's namespace.
 func sample(f fleet) {
 	f.Helper()
 	dir := f.TempDir()
-	program, ca := filepath.Join(dir, "sample-extension"), filepath.Join(dir, "ca.crt")
-	build := exec.CommandContext(f.Context(), "go", "build", "-o", program, "../../cmd/sample-extension")
-	if out, err := build.CombinedOutput(); err != nil {
-		f.Fatalf("build sample-extension: %v\n%s", err, out)
-	}
+	program, ca := testenv.Program(f, "sample-extension"), filepath.Join(dir, "ca.crt")
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	f.must(err)
 	address := free.Addr().String()

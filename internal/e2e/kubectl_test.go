@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/capstan-dev/capstan/clusterctl/template"
+	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
 // kubectl stands in for kubectl on machines that have none, with what the pages of
@@ -173,11 +174,12 @@ func (k kubectl) wait() error {
 	if err != nil {
 		return err
 	}
-	limit := 30 * time.Second
+	limit := testenv.Limit(stepTimeout)
 	if text := k.flags["timeout"]; text != "" {
 		if limit, err = time.ParseDuration(text); err != nil {
 			return err
 		}
+		limit = testenv.Limit(limit)
 	}
 	want := strings.TrimPrefix(k.flags["for"], "condition=")
 	err = wait.PollUntilContextTimeout(k, 100*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {

@@ -42,6 +42,7 @@ import (
 // TestAManagerNeedsNoMoreThanItsRole has one half of the controllers run as a
 // service account beside a plane that runs the other half.
 func TestAManagerNeedsNoMoreThanItsRole(t *testing.T) {
+	testenv.OwnPlanes(t, 1)
 	for name, tc := range map[string]struct{ manager, plane string }{
 		"of core and kubeadm": {"core,kubeadm", "local"},
 		"of machines":         {"local", "core,kubeadm"},
@@ -79,6 +80,7 @@ func TestAManagerNeedsNoMoreThanItsRole(t *testing.T) {
 // TestAManagerConvertsForItsAPIServer has definitions that nobody converts, as
 // those of another API server are at first.
 func TestAManagerConvertsForItsAPIServer(t *testing.T) {
+	testenv.OwnPlanes(t, 1)
 	f := planeOf(t, "local")
 	name := "clusterresourcesets.addons.cluster.x-k8s.io"
 	modify(f, name, &apiextensionsv1.CustomResourceDefinition{}, func(crd *apiextensionsv1.CustomResourceDefinition) {
@@ -139,6 +141,7 @@ func planeOf(t *testing.T, providers string) fleet {
 // manager that asks no extension what it can do: it learns that from the
 // ExtensionConfigs, and needs no more than its role for it.
 func TestAManagerWithoutCoreAsksExtensions(t *testing.T) {
+	testenv.OwnPlanes(t, 1)
 	f := planeOf(t, "core,local")
 	sample(f)
 	log := f.runManager(f.kubeconfig(f.account("manager", manifests.ManagerRole)), "--providers=kubeadm")

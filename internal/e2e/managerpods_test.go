@@ -5,7 +5,6 @@ package e2e_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -36,9 +35,10 @@ import (
 // all that they are refused nothing, and there is much that they may not.
 func TestManagersRunAsPods(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	needSandboxes(t)
 	f, dir := barePlane(t)
-	importImage(t, dir, filepath.Join(imageOf(t, "capstan-manager"), runtime.GOARCH+".tar"))
+	importImage(t, dir, imageOf(t, "capstan-manager"))
 	objects := f.generate("image: {repository: example.com/capstan-manager, tag: v1}\nproviders: [core, kubeadm, local]\n")
 	f.take(objects)
 	f.managersAreAvailable(2)
@@ -92,17 +92,11 @@ func barePlane(t *testing.T) (fleet, string) {
 	return f, dir
 }
 
-// imageOf makes the image of one of our programs for this machine, as make image does,
-// and returns the folder that it is in.
+// imageOf returns the archive of the image of one of our programs for this machine, which
+// the Makefile built as make image does.
 func imageOf(t *testing.T, program string) string {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), program)
-	build := exec.CommandContext(t.Context(), "go", "run", "./build/image", "-arch", runtime.GOARCH, "-name", "example.com/"+program+":v1", "-out", out, "./cmd/"+program)
-	build.Dir, build.Env = filepath.Join("..", ".."), append(os.Environ(), "GOPROXY=off")
-	if said, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("make the image of %s: %v\n%s", program, err, said)
-	}
-	return out
+	return filepath.Join(testenv.Program(t, "test/images"), program, runtime.GOARCH+".tar")
 }
 
 // managersAreAvailable waits until all replicas of the manager serve.

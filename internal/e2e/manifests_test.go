@@ -48,6 +48,7 @@ const managers = "managers"
 // first one leads, and is killed.
 func TestManagersRunByTheirManifests(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	f := fleet{t, testenv.Foreign(t)}
 	f.Namespace = metav1.NamespaceDefault
 	dir := t.TempDir()

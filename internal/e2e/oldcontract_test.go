@@ -292,6 +292,7 @@ func (f fleet) write(doc, name string) {
 // up, is scaled, upgraded and deleted, as its users of v1beta1 write it.
 func TestProvidersOfTheOlderContract(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	p := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
 	f := p.start()
 	newFarm(f)

@@ -15,61 +15,69 @@ import (
 
 // TestBadPodsOfAPlainUser runs these tests again, with a plane that has no rights.
 func TestBadPodsOfAPlainUser(t *testing.T) {
-	asPlainUser(t, programVariable, func() string { return buildStatic(t, t.TempDir(), "./testdata/misbehaves") },
-		"TestPodsThatCannotRunSayWhyUntilTheyAreMended", "TestImagesThatComeDamagedAreRefusedUntilTheyComeWhole", "TestAPlaneServesWhilePodsMisbehave")
+	testenv.OwnPlanes(t, 2)
+	asPlainUser(t, []string{"test/misbehaves"}, "TestPodsThatCannotRunSayWhyUntilTheyAreMended", "TestImagesThatComeDamagedAreRefusedUntilTheyComeWhole")
+}
+
+// TestHostilePodsOfAPlainUser runs this test again, with a plane that has no rights.
+func TestHostilePodsOfAPlainUser(t *testing.T) {
+	testenv.Alone(t, 1)
+	asPlainUser(t, []string{"test/misbehaves"}, "TestAPlaneServesWhilePodsMisbehave")
 }
 
 // TestKubectlAndProbesOfAPlainUser runs these tests again, with a plane that has no
 // rights.
 func TestKubectlAndProbesOfAPlainUser(t *testing.T) {
-	asPlainUser(t, toolboxVariable, func() string { return buildStatic(t, t.TempDir(), "./testdata/toolbox") },
-		"TestKubectlWorksOnPodsOfAPlane", "TestProbesDecideWhatAPodOfAPlaneIs", "TestVolumesOfAPodFollowTheirObjects")
+	testenv.OwnPlanes(t, 2)
+	asPlainUser(t, []string{"test/toolbox"}, "TestKubectlWorksOnPodsOfAPlane", "TestProbesDecideWhatAPodOfAPlaneIs", "TestVolumesOfAPodFollowTheirObjects")
 }
 
-// TestAProviderOfAPlainUser has a provider installed, upgraded, moved and removed by who
-// has no rights.
+// TestAProviderOfAPlainUser installs, upgrades, moves and removes a provider with planes
+// that have no rights.
 func TestAProviderOfAPlainUser(t *testing.T) {
-	asPlainUser(t, exampleVariable, func() string { return packExample(t).dir }, "TestAProviderInAPlaneBringsUpAClusterThatMoves")
+	testenv.OwnPlanes(t, 2)
+	asPlainUser(t, []string{"test/example"}, "TestAProviderInAPlaneBringsUpAClusterThatMoves")
 }
 
-// asPlainUser runs tests again as a user without rights, who can build nothing: a
-// variable tells them where the program or folder is that they need. Each has to pass.
-func asPlainUser(t *testing.T, variable string, build func() string, tests ...string) {
+// asPlainUser runs tests again as a user without rights, with capstan and other programs
+// that the tests need. Each test must pass.
+func asPlainUser(t *testing.T, programs []string, tests ...string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("these are they")
+		t.Skip("the tests themselves run as a plain user")
 	}
 	const nobody = 65534
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir, err := os.MkdirTemp("", "capstan-plain-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	home := filepath.Join(dir, "home")
-	for _, err := range []error{os.Chmod(dir, 0o755), os.Mkdir(home, 0o700), os.Chown(home, nobody, nobody)} {
+	home, built := filepath.Join(dir, "home"), filepath.Join(dir, "programs")
+	for _, err := range []error{os.Chmod(dir, 0o755), os.Mkdir(home, 0o700), os.Chown(home, nobody, nobody), os.MkdirAll(filepath.Join(built, "test"), 0o755)} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	own := func(from, name string) string { // that it can reach, read and run
-		to := filepath.Join(dir, name)
+	own := func(from, to string) { // a copy that the user can reach, read and run
 		if out, err := exec.CommandContext(t.Context(), "cp", "-rL", from, to).CombinedOutput(); err != nil {
 			t.Fatalf("copy %s: %v\n%s", from, err, out)
 		}
 		if out, err := exec.CommandContext(t.Context(), "chmod", "-R", "a+rX", to).CombinedOutput(); err != nil {
-			t.Fatalf("let all read %s: %v\n%s", to, err, out)
+			t.Fatalf("let all users read %s: %v\n%s", to, err, out)
 		}
-		return to
 	}
-	made := build()
-	self, capstan, built := own(program, "e2e.test"), own(testenv.Binary(t), "capstan"), own(made, filepath.Base(made)) // an image has its name
-	cmd := exec.CommandContext(t.Context(), self, "-test.run=^("+strings.Join(tests, "|")+")$", "-test.v", "-test.timeout=9m")
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	self := filepath.Join(dir, "e2e.test")
+	own(program, self)
+	for _, name := range append(programs, "capstan") {
+		own(testenv.Program(t, name), filepath.Join(built, name))
+	}
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^("+strings.Join(tests, "|")+")$", "-test.v", "-test.timeout="+plainUserTimeout)
 	cmd.Dir = home
-	cmd.Env = []string{"HOME=" + home, "TMPDIR=" + home, "PATH=" + os.Getenv("PATH"), "CAPSTAN_TEST_BINARY=" + capstan, variable + "=" + built}
+	cmd.Env = []string{"HOME=" + home, "TMPDIR=" + home, "PATH=" + os.Getenv("PATH"), "CAPSTAN_TEST_PROGRAMS=" + built}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -85,3 +93,6 @@ func asPlainUser(t *testing.T, variable string, build func() string, tests ...st
 	}
 	t.Logf("%s", out)
 }
+
+// plainUserTimeout ends tests that hang. Each wait in them has its own limit.
+const plainUserTimeout = "30m"

@@ -5,8 +5,6 @@ package e2e_test
 import (
 	"bytes"
 	"fmt"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -17,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/clusterctl/template"
+	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
 // inner is a plane in a Pod as restricted as Pod Security has them: what it keeps is
@@ -50,9 +49,10 @@ spec:
 // nothing to write to but volumes, it runs a plane that brings up a cluster.
 func TestAPlaneRunsInAPod(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 2)
 	needSandboxes(t)
 	f, dir := barePlane(t)
-	importImage(t, dir, filepath.Join(imageOf(t, "capstan"), runtime.GOARCH+".tar"))
+	importImage(t, dir, imageOf(t, "capstan"))
 	objects, err := template.Objects([]byte(inner))
 	f.must(err)
 	for _, obj := range objects {

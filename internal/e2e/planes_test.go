@@ -126,7 +126,7 @@ func (s *store) note(e *clientv3.Event) {
 // has wants so many Machines to have been created, ever.
 func (s *store) has(want int) {
 	s.Helper()
-	testenv.Within(s.T, stepTimeout, func() error { // the watch may be behind
+	testenv.Eventually(s.T, func() error { // the watch may be behind
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.created < want {
@@ -182,7 +182,7 @@ func (s *sharing) sees(asked string, want ...string) (since time.Time) {
 	c, err := kubernetes.NewForConfig(s.at(asked).Config)
 	s.must(err)
 	begun := time.Now()
-	testenv.Within(s.T, stepTimeout, func() error {
+	testenv.Eventually(s.T, func() error {
 		b, err := c.RESTClient().Get().AbsPath("/capstan/members").DoRaw(s.Context())
 		if err != nil {
 			return err
@@ -242,7 +242,7 @@ func (s *sharing) moves(lose func(), asked string, want ...string) {
 // As all of these are there, none was made twice and none replaced.
 func (s *sharing) made(name string, want int) {
 	s.Helper()
-	testenv.Within(s.T, stepTimeout, func() error {
+	testenv.Eventually(s.T, func() error {
 		records, err := filepath.Glob(filepath.Join(s.cloud, "*", "cluster.json"))
 		if err != nil || len(records) != 1 {
 			return fmt.Errorf("the cloud has the clusters %v, %w", records, err)
@@ -310,6 +310,7 @@ func (f fleet) keeps(name string, before []string) {
 // the plane that leads is killed, stopped for a while, and cut off: each time another
 // one leads in less than 15 s and goes on, and no machine is made twice or replaced.
 func TestPlanesOnThreeHostsLoseOneAfterTheOther(t *testing.T) {
+	testenv.OwnPlanes(t, 3)
 	s := newSharing(t, "b", "c")
 	s.sees("c", "a", "b", "c")
 	c := s.at("c")
@@ -357,6 +358,7 @@ func TestPlanesOnThreeHostsLoseOneAfterTheOther(t *testing.T) {
 // TestPlanesOutliveTheirStore stops etcd for an instant, and for so long that who
 // leads cannot be sure of it.
 func TestPlanesOutliveTheirStore(t *testing.T) {
+	testenv.OwnPlanes(t, 3)
 	s := newSharing(t, "b", "c")
 	s.sees("c", "a", "b", "c")
 	b := s.at("b")
@@ -369,7 +371,7 @@ func TestPlanesOutliveTheirStore(t *testing.T) {
 	s.store.has(5)
 	b.scale("prod", 6, 6)
 	s.store.stop()
-	testenv.Within(t, stepTimeout, func() error {
+	testenv.Eventually(t, func() error {
 		if !strings.Contains(s.all["a"].says(), "Starting the management plane again") {
 			return fmt.Errorf("a leads yet")
 		}
@@ -389,6 +391,7 @@ func TestPlanesOutliveTheirStore(t *testing.T) {
 // TestABackupOfPlanesWithAStoreGoesOnByItself saves what two planes share, by the one
 // that does not lead and while a cluster grows, and has a plane of its own go on.
 func TestABackupOfPlanesWithAStoreGoesOnByItself(t *testing.T) {
+	testenv.OwnPlanes(t, 3)
 	s := newSharing(t, "b")
 	b := s.at("b")
 	b.create("prod", shape{controlPlane: 3, workers: 1})

@@ -14,15 +14,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/clusterctl/template"
+	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
 // TestAProviderOfOnePlaneIsReachedThroughAll: its Pod runs on the host that leads,
 // and the API server of another host calls its webhook, also when that host is lost
 // and the Pod runs on the other one.
 func TestAProviderOfOnePlaneIsReachedThroughAll(t *testing.T) {
+	testenv.OwnPlanes(t, 3)
 	needSandboxes(t)
 	s := newSharing(t, "b")
-	archive := programImage(t, "example.com/served:v1", "./testdata/served")
+	archive := programImage(t, "example.com/served:v1", "test/served")
 	for _, h := range s.all {
 		if out, err := h.capstan(t.Context(), "image", "import", archive); err != nil {
 			t.Fatalf("import at %s: %v\n%s", h.name, err, out)

@@ -68,6 +68,7 @@ spec:
 // Service, asks them before it makes a cluster, waits as they say, and goes on.
 func TestAnExtensionInAPodSteersACluster(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	needSandboxes(t)
 	dir := t.TempDir()
 	if _, err := testenv.Up(t, "--data-dir="+dir, "--listen=127.0.0.1:0"); err != nil {
@@ -77,7 +78,7 @@ func TestAnExtensionInAPodSteersACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	importImage(t, dir, programImage(t, "example.com/extension:v1", "../../cmd/sample-extension"))
+	importImage(t, dir, programImage(t, "example.com/extension:v1", "sample-extension"))
 	objects, err := template.Objects([]byte(inAPod))
 	if err != nil {
 		t.Fatal(err)

@@ -67,10 +67,7 @@ func newBoxLab(t *testing.T) *boxLab {
 func toolbox(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	program := os.Getenv(toolboxVariable)
-	if program == "" {
-		program = buildStatic(t, dir, "./testdata/toolbox")
-	}
+	program := testenv.Program(t, "test/toolbox")
 	if err := os.Symlink(program, filepath.Join(dir, "tar")); err != nil {
 		t.Fatal(err)
 	}
@@ -92,9 +89,6 @@ func toolbox(t *testing.T) string {
 	}
 	return filepath.Join(dir, "image", runtime.GOARCH+".tar")
 }
-
-// toolboxVariable is the program of the tests that run again as a plain user.
-const toolboxVariable = "CAPSTAN_TEST_TOOLBOX"
 
 // create makes objects.
 func (b *boxLab) create(text string) {
@@ -135,8 +129,15 @@ func (b *boxLab) runs(name string, but ...string) {
 	})
 }
 
-// kubectl runs it for a minute at most; it is not started before start. Its exit code
-// is -1 if it was ended.
+// commandTimeout is how long an idle machine may take for one command of kubectl.
+const commandTimeout = 2 * time.Minute
+
+// timeout returns the flag with which kubectl waits as long as the tests do.
+func timeout() string {
+	return "--timeout=" + testenv.Limit(commandTimeout).Round(time.Second).String()
+}
+
+// kubectl returns a command of kubectl, which the caller starts.
 func (b *boxLab) kubectl(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "kubectl", args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+b.kubeconfig, "HOME="+b.TempDir())
@@ -151,7 +152,7 @@ var klogs = regexp.MustCompile(`(?m)^[EWI]\d{4} .*\n`)
 // does runs kubectl, and returns all that it says and its exit code.
 func (b *boxLab) does(args ...string) (string, int) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(b.Context(), 2*testenv.Limit(commandTimeout))
 	defer cancel()
 	cmd := b.kubectl(ctx, args...)
 	out, err := cmd.CombinedOutput()
@@ -161,10 +162,19 @@ func (b *boxLab) does(args ...string) (string, int) {
 	return klogs.ReplaceAllString(string(out), ""), cmd.ProcessState.ExitCode()
 }
 
-// box runs the toolbox in the first container of a Pod, which has to end well.
+// lateStreams is the error of a kubectl that is so slow to open its streams that the
+// command, which succeeded, has ended before.
+const lateStreams = "error: closed all streams"
+
+// box runs the toolbox in the first container of a Pod, which must succeed. It can run a
+// command twice.
 func (b *boxLab) box(pod string, args ...string) string {
 	b.Helper()
-	out, code := b.does(append([]string{"exec", pod, "-q", "--", "toolbox"}, args...)...)
+	command := append([]string{"exec", pod, "-q", "--", "toolbox"}, args...)
+	out, code := b.does(command...)
+	for code != 0 && strings.Contains(out, lateStreams) {
+		out, code = b.does(command...)
+	}
 	if code != 0 {
 		b.Fatalf("in %s, %q returned %d: %s", pod, args, code, out)
 	}
@@ -231,6 +241,7 @@ spec: {clusterIP: None, selector: {app: box}, publishNotReadyAddresses: true, po
 // with one that a plane runs.
 func TestKubectlWorksOnPodsOfAPlane(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	b := newBoxLab(t)
 	b.create(boxes)
 	b.runs("box", "again")
@@ -368,7 +379,7 @@ spec:
     metadata: {labels: {app: provider}}
     spec: {containers: [{name: counter, image: IMAGE, args: [count, "3"]}]}
 `)
-	if out, code := b.does("wait", "deployment/box", "--for=condition=Available", "--timeout=50s"); code != 0 {
+	if out, code := b.does("wait", "deployment/box", "--for=condition=Available", timeout()); code != 0 {
 		t.Fatal(out)
 	}
 	for _, args := range [][]string{nil, {"--since", "1h"}, {"--tail", "1"}, {"--tail", "0"}, {"--previous"}} {

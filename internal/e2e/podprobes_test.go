@@ -42,6 +42,7 @@ spec: {selector: {app: %[1]s}, ports: [{port: 7000}]}
 // its image, and started again.
 func TestProbesDecideWhatAPodOfAPlaneIs(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	b := newBoxLab(t)
 	path := func(scheme string, port int) func(string, int) string {
 		return func(state string, _ int) string {
@@ -181,6 +182,7 @@ func (b *boxLab) behind(pod string, want bool) {
 // files of a Pod soon, which is not started again for it.
 func TestVolumesOfAPodFollowTheirObjects(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	b := newBoxLab(t)
 	b.create(`
 apiVersion: v1

@@ -9,6 +9,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
 const rolled = `
@@ -17,7 +19,7 @@ kind: Deployment
 metadata: {name: web, namespace: default}
 spec:
   replicas: 2
-  progressDeadlineSeconds: 3
+  progressDeadlineSeconds: 3600
   strategy: {rollingUpdate: {maxUnavailable: 0, maxSurge: 1}}
   selector: {matchLabels: {app: web}}
   template:
@@ -31,27 +33,31 @@ spec:
 // are, and can be undone.
 func TestDeploymentsRollForwardAndBack(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	b := newBoxLab(t)
 	b.create(rolled)
-	b.rolls("rollout", "status", "deployment/web", "--timeout=60s")
+	b.rolls("rollout", "status", "deployment/web", timeout())
 	least := b.leastAvailable("web")
 	first := b.pods("app=web")
 
 	b.rolls("set", "env", "deployment/web", "RELEASE=2")
-	b.rolls("rollout", "status", "deployment/web", "--timeout=60s")
-	b.rolls("wait", "--for=delete", "--timeout=60s", "pod/"+first[0], "pod/"+first[1])
+	b.rolls("rollout", "status", "deployment/web", timeout())
+	b.rolls("wait", "--for=delete", timeout(), "pod/"+first[0], "pod/"+first[1])
 	second := b.pods("app=web")
 
-	b.rolls("patch", "deployment", "web", "--type=json", `--patch=[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": ["exit", "3"]}]`)
-	if out, code := b.does("rollout", "status", "deployment/web", "--timeout=60s"); code == 0 || !strings.Contains(out, "exceeded its progress deadline") {
+	// Only this update has a deadline that a busy machine cannot meet: it never succeeds.
+	b.rolls("patch", "deployment", "web", "--type=json", `--patch=[{"op": "replace", "path": "/spec/progressDeadlineSeconds", "value": 3},
+		{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": ["exit", "3"]}]`)
+	if out, code := b.does("rollout", "status", "deployment/web", timeout()); code == 0 || !strings.Contains(out, "exceeded its progress deadline") {
 		t.Errorf("the status of an update that fails: %d, %q", code, out)
 	}
 	if now := b.pods("app=web"); len(now) != 3 || !slices.Contains(now, second[0]) || !slices.Contains(now, second[1]) {
 		t.Errorf("while an update fails there are %v, want %v and one more", now, second)
 	}
+	b.rolls("patch", "deployment", "web", "--type=merge", `--patch={"spec": {"progressDeadlineSeconds": 3600}}`)
 	b.rolls("rollout", "undo", "deployment/web")
-	b.rolls("rollout", "status", "deployment/web", "--timeout=60s")
-	b.rolls("wait", "--for=jsonpath={.status.replicas}=2", "--timeout=60s", "deployment/web")
+	b.rolls("rollout", "status", "deployment/web", timeout())
+	b.rolls("wait", "--for=jsonpath={.status.replicas}=2", timeout(), "deployment/web")
 	if now := b.pods("app=web"); !slices.Equal(now, second) {
 		t.Errorf("after it was undone there are %v, want %v", now, second)
 	}
@@ -60,11 +66,11 @@ func TestDeploymentsRollForwardAndBack(t *testing.T) {
 	}
 
 	b.rolls("scale", "deployment/web", "--replicas=0")
-	b.rolls("wait", "--for=delete", "--timeout=60s", "pods", "--selector=app=web")
+	b.rolls("wait", "--for=delete", timeout(), "pods", "--selector=app=web")
 	b.rolls("scale", "deployment/web", "--replicas=1")
 	b.rolls("rollout", "restart", "deployment/web")
-	b.rolls("rollout", "status", "deployment/web", "--timeout=60s")
-	b.rolls("delete", "deployment", "web", "--cascade=foreground", "--timeout=60s")
+	b.rolls("rollout", "status", "deployment/web", timeout())
+	b.rolls("delete", "deployment", "web", "--cascade=foreground", timeout())
 	if now := b.pods("app=web"); len(now) > 0 {
 		t.Errorf("after their Deployment is gone there are %v", now)
 	}

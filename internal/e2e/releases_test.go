@@ -61,6 +61,7 @@ spec: {flavor: small, sshKeyName: key, image: {id: 0d63af4c-3b78-4b8b-b4c4-3c1c0
 // about objects and for other versions of them, and go again.
 func TestAPlaneRunsReleasesOfOthers(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	rootless := needSandboxes(t).Mode == pods.Rootless
 	p := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
 	r := releases{p.start("--providers=core,kubeadm,certificates", "--simulated-dir="+t.TempDir()), t.TempDir()}
@@ -134,7 +135,7 @@ func unpackRelease(t *testing.T, provider, version, dir string) {
 // supply gives the plane the image of a release.
 func (r releases) supply(plane, name string) {
 	r.Helper()
-	importImage(r.T, plane, programImage(r.T, published[name].image, "./testdata/manager"))
+	importImage(r.T, plane, programImage(r.T, published[name].image, "test/manager"))
 }
 
 func (r releases) config() string { return filepath.Join(r.dir, "clusterctl.yaml") }

@@ -54,6 +54,7 @@ func (p *ownPlane) crash() error { p.process.Kill(); return nil }
 
 func TestARestartWritesNothingThatChangesNothing(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	p := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
 	f := p.start()
 	clusters := map[string]int{"large": 5, "small": 2} // and their Nodes
@@ -79,6 +80,7 @@ func TestARestartWritesNothingThatChangesNothing(t *testing.T) {
 
 func TestACrashOnTheWayUpCostsNothing(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	p := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
 	f := p.start()
 	for _, objects := range []int{9, 30} { // of about 45

@@ -72,12 +72,12 @@ webhooks:
   rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
 `
 
-// programImage writes an archive of an image of one program of this module, as its release
-// would be.
-func programImage(t *testing.T, name, pkg string) string {
+// programImage writes an archive of an image of one built program, as its release would
+// be.
+func programImage(t *testing.T, name, program string) string {
 	t.Helper()
 	dir := t.TempDir()
-	i, err := programs.Image(runtime.GOARCH, []string{buildStatic(t, dir, pkg)}, programs.Options{})
+	i, err := programs.Image(runtime.GOARCH, []string{testenv.Program(t, program)}, programs.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,18 +85,6 @@ func programImage(t *testing.T, name, pkg string) string {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, "image", runtime.GOARCH+".tar")
-}
-
-// buildStatic builds a program that needs no file of its image, and returns where it is.
-func buildStatic(t *testing.T, dir, pkg string) string {
-	t.Helper()
-	program := filepath.Join(dir, filepath.Base(pkg))
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, pkg)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	return program
 }
 
 // needSandboxes skips a test where no sandbox can run, and tells how they run here.
@@ -122,6 +110,7 @@ func importImage(t *testing.T, dir, archive string) {
 // one crashes, and goes.
 func TestAPlaneRunsAProvider(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	needSandboxes(t)
 	dir := t.TempDir()
 	if _, err := testenv.Up(t, "--data-dir="+dir, "--listen=127.0.0.1:0"); err != nil {
@@ -135,7 +124,7 @@ func TestAPlaneRunsAProvider(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	importImage(t, dir, programImage(t, "example.com/served:v1", "./testdata/served"))
+	importImage(t, dir, programImage(t, "example.com/served:v1", "test/served"))
 	objects, err := template.Objects([]byte(served))
 	if err != nil {
 		t.Fatal(err)
@@ -215,6 +204,7 @@ func TestAPlaneRunsAProvider(t *testing.T) {
 // TestAPlaneThatCanRunNoPodsSaysWhy: of each Pod, and of the Node.
 func TestAPlaneThatCanRunNoPodsSaysWhy(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	plane := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
 	lock := filepath.Join(plane.dir, "pods", "lock") // a folder, where sandboxes need a file
 	if err := os.MkdirAll(lock, 0o700); err != nil {

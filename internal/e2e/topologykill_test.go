@@ -76,7 +76,7 @@ func (f fleet) when(m moment, cluster string, do func()) {
 	f.Helper()
 	c, err := client.NewWithWatch(f.Config, client.Options{Scheme: f.Client.Scheme()})
 	f.must(err)
-	ctx, cancel := context.WithTimeout(f.Context(), stepTimeout)
+	ctx, cancel := context.WithTimeout(f.Context(), testenv.Limit(stepTimeout))
 	defer cancel()
 	w, err := c.Watch(ctx, m.of, client.InNamespace(f.Namespace))
 	f.must(err)
@@ -116,6 +116,7 @@ func (f fleet) parts(cluster string) map[string]int {
 // writes; here the moment is met as nearly as a watch allows.
 func TestATopologySurvivesKills(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	p := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
 	f := p.start()
 	f.apply(strings.TrimSpace(simulatedClass))

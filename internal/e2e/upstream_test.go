@@ -230,6 +230,7 @@ func kept(version string) []schema.GroupVersionKind {
 // 1.10 was: nothing is replaced, and nothing is left at the old version.
 func TestAnInstallationOfUpstreamIsTakenOver(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	f := newUpstream(t)
 	f.restore("testdata/upstream-1.10.yaml", func(*unstructured.Unstructured) {})
 	before := f.identities(kept("v1beta1")...)

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -25,14 +24,10 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/host"
-	"github.com/capstan-dev/capstan/internal/access/ociimages/programs"
 	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/simulated"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
-
-// exampleDir is the module of the provider to copy.
-const exampleDir = "../../examples/provider-example"
 
 var exampleMachines = schema.GroupVersionKind{Group: "infrastructure.example.com", Version: "v1alpha1", Kind: "ExampleMachineList"}
 
@@ -41,6 +36,7 @@ var exampleMachines = schema.GroupVersionKind{Group: "infrastructure.example.com
 // provider is upgraded, the cluster moved, grown and deleted, and no machine replaced.
 func TestAProviderInAPlaneBringsUpAClusterThatMoves(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 2)
 	needSandboxes(t)
 	x := packExample(t)
 	a := &ownPlane{T: t, dir: t.TempDir(), metrics: testenv.FreeAddress(t)}
@@ -141,49 +137,16 @@ func (f fleet) convertsExamples() {
 // who installs it.
 type example struct{ dir, config string }
 
-// exampleVariable is the folder of tests that run again as a plain user.
-const exampleVariable = "CAPSTAN_TEST_EXAMPLE"
-
-// packExample makes both releases, and an image of each for this host.
+// packExample returns both releases, which the Makefile built, with a configuration.
 func packExample(t *testing.T) example {
 	t.Helper()
-	x := example{os.Getenv(exampleVariable), filepath.Join(t.TempDir(), "clusterctl.yaml")}
-	if x.dir == "" {
-		x.dir = t.TempDir()
-		x.pack(t)
-	}
+	x := example{testenv.Program(t, "test/example"), filepath.Join(t.TempDir(), "clusterctl.yaml")}
 	config := fmt.Sprintf("providers:\n- {name: example, type: InfrastructureProvider, url: %q}\n", filepath.Join(x.dir, "dist/infrastructure-example/v0.1.0/infrastructure-components.yaml"))
 	if err := os.WriteFile(x.config, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return x
 }
-
-func (x example) pack(t *testing.T) {
-	t.Helper()
-	run := func(name string, args ...string) {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), name, args...)
-		cmd.Dir, cmd.Env = exampleDir, append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out)
-		}
-	}
-	run("go", "run", "./pack", "-images=false", "-out", filepath.Join(x.dir, "dist"))
-	for version, tags := range map[string]string{"v0.1.0": "first", "v0.2.0": ""} {
-		program := filepath.Join(x.dir, version, "provider-example")
-		run("go", "build", "-ldflags=-s -w", "-tags="+tags, "-o", program, ".")
-		i, err := programs.Image(runtime.GOARCH, []string{program}, programs.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := programs.Write(x.image(version), "example.com/provider-example:"+version, i); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func (x example) image(version string) string { return filepath.Join(x.dir, version, "image") }
 
 // run runs a command of capstan for a plane, and returns what it prints.
 func (x example) run(f fleet, args ...string) string {
@@ -200,7 +163,7 @@ func (x example) run(f fleet, args ...string) string {
 // load gives a plane the image of a release.
 func (x example) load(f fleet, dir, version string) {
 	f.Helper()
-	importImage(f.T, dir, filepath.Join(x.image(version), runtime.GOARCH+".tar"))
+	importImage(f.T, dir, programImage(f.T, "example.com/provider-example:"+version, filepath.Join("test/example", version, "provider-example")))
 }
 
 // provide installs a release in a plane, and waits for it.

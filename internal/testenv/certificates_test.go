@@ -85,6 +85,7 @@ func TestFieldsOfCertificatesThatAreNotHonouredAreKept(t *testing.T) {
 // was put in the place of ours.
 func TestDefinitionsOfCertManagersOwnAreLeftAlone(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	dir := t.TempDir()
 	p := startOn(t, dir, "--providers=core")
 	crd, key := &apiextensionsv1.CustomResourceDefinition{}, client.ObjectKey{Name: "certificates.cert-manager.io"}

@@ -39,6 +39,7 @@ func fill(t *testing.T, disk string) string {
 }
 
 func TestAFullDiskEndsThePlaneAndNothingAcknowledgedIsLost(t *testing.T) {
+	testenv.Alone(t, 1)
 	testenv.Binary(t) // built here, or skipped
 	disk := smalldisk.Mount(t, 300)
 	if disk == "" {

@@ -19,12 +19,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/internal/kit/pki"
+	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
 // The etcd of one plane serves as the external one of another: they do not see
 // each other's objects, because their prefixes differ.
 func TestPlanesShareAnEtcdByPrefix(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 2)
 	owner, guest := t.TempDir(), t.TempDir()
 	startOn(t, owner)
 	put(t, owner, "of-the-owner")
@@ -83,6 +85,7 @@ func definitions(t *testing.T, dir string) map[string]map[string]any {
 
 func TestAnExternalEtcdIsReachedByTLS(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	dir := t.TempDir()
 	// Any certificates do; those of a plane are at hand.
 	keys := pki.Folder{Dir: filepath.Join(dir, "pki"), Now: time.Now}
@@ -107,6 +110,7 @@ func startEtcd(t *testing.T, dir string, keys pki.Folder) string {
 	t.Helper()
 	cfg := embed.NewConfig()
 	cfg.Dir = filepath.Join(dir, "etcd")
+	cfg.EnableGRPCGateway = false // a client without a certificate, which reconnects for ever
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	cfg.ListenClientUrls = []url.URL{{Scheme: "https", Host: "127.0.0.1:0"}}
 	cfg.ListenPeerUrls = []url.URL{{Scheme: "unix", Host: filepath.Join(dir, "peer.sock")}}

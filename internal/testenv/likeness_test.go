@@ -46,6 +46,7 @@ type difference struct {
 // times are not compared.
 func TestASimulatedClusterAnswersAsAnAPIServerDoes(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	genuine := testenv.Foreign(t).Config
 	simulated := simulatedCluster(t)
 	var was [2]map[string]any

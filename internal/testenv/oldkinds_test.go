@@ -114,6 +114,7 @@ func (k kindAt) apply(c dynamic.ResourceInterface, manager string, obj *unstruct
 // the same again, in whichever way and at whichever version, is no change.
 func TestEveryKindIsWrittenAtItsOldVersions(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	dir := t.TempDir()
 	startOn(t, dir, "--providers=local") // whose kinds have no old version: nobody else writes
 	env, err := testenv.Connect(datadir.Dir(dir).Kubeconfig())

@@ -74,6 +74,7 @@ func connect(t *testing.T, dir string) client.Client {
 
 func TestNothingIsLostByAStopOrACrash(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	dir := t.TempDir()
 	p := startOn(t, dir)
 	put(t, dir, "before-stop")
@@ -113,6 +114,7 @@ func TestAnInterruptDuringTheStartEndsIt(t *testing.T) {
 	for _, stage := range []string{"starting etcd", "starting the API server", "installing definitions", "starting controllers"} {
 		t.Run(stage, func(t *testing.T) {
 			t.Parallel()
+			testenv.OwnPlanes(t, 1)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			addr, dir := testenv.FreeAddress(t), t.TempDir()
@@ -136,7 +138,7 @@ func TestAnInterruptDuringTheStartEndsIt(t *testing.T) {
 				if err := cmd.Process.Signal(os.Interrupt); err != nil {
 					t.Error(err)
 				}
-				defer time.AfterFunc(40*time.Second, cancel).Stop()
+				defer time.AfterFunc(testenv.Limit(40*time.Second), cancel).Stop()
 			}
 			if _ = cmd.Wait(); ctx.Err() != nil {
 				t.Errorf("an interrupt after %q did not end the plane", stage)
@@ -167,6 +169,7 @@ func TestAPathIsNoHindrance(t *testing.T) {
 	for name, folder := range map[string]string{"long": strings.Repeat("long-", 20), "odd": "a, b#c?d%zz"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			testenv.OwnPlanes(t, 1)
 			dir := filepath.Join(t.TempDir(), folder, "data")
 			p := startOn(t, dir)
 			put(t, dir, "far")
@@ -179,6 +182,7 @@ func TestAPathIsNoHindrance(t *testing.T) {
 
 func TestASecondPlaneOnTheDataDirectoryIsRefused(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	dir := t.TempDir()
 	first := startOn(t, dir)
 	got := startFails(t, dir)
@@ -228,6 +232,7 @@ func TestAPlaneSaysWhyItCannotStart(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			testenv.OwnPlanes(t, 1)
 			dir := filepath.Join(t.TempDir(), "data")
 			if tc.prepare != nil {
 				tc.prepare(t, dir)

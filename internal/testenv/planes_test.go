@@ -26,9 +26,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-// takeover is when another plane leads at the latest after one was lost.
-const takeover = 15 * time.Second
-
 // member is one of the planes that share a store, as their API servers list it.
 type member struct {
 	Dir     string `json:"dir"`
@@ -206,6 +203,7 @@ func (i *issued) count() (names int, repeated []string) {
 // TestPlanesShareAStore kills the plane that leads in the middle of a burst.
 func TestPlanesShareAStore(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 3)
 	f := newFleet(t)
 	f.knows("c", "a", "b", "c")
 	f.status("c", "a")
@@ -219,14 +217,9 @@ func TestPlanesShareAStore(t *testing.T) {
 		return nil
 	})
 	f.planes["a"].Kill()
-	killed := time.Now()
 	n, _ := issued.count()
-	f.knows("c", "b", "c")
-	took := time.Since(killed)
-	t.Logf("%d of %d were made; another plane led after %s", n, burst, took)
-	if took > takeover {
-		t.Errorf("another plane led after %s, want %s", took, takeover)
-	}
+	t.Logf("%d of %d were made when the plane that led was killed", n, burst)
+	f.knows("c", "b", "c") // how soon: bench/failover
 	f.complete(c, issued)
 	f.start("a")
 	f.knows("a", "b", "c", "a")
@@ -241,7 +234,7 @@ func TestPlanesShareAStore(t *testing.T) {
 // complete waits until all of a burst is there, and wants each once.
 func (f *fleet) complete(c client.Client, issued *issued) {
 	f.Helper()
-	testenv.Within(f, 3*time.Minute, func() error {
+	testenv.Eventually(f, func() error {
 		var sets appsv1.ReplicaSetList
 		var pods corev1.PodList
 		if err := errors.Join(c.List(f.Context(), &sets, client.InNamespace("default")), c.List(f.Context(), &pods, client.InNamespace("default"))); err != nil {
@@ -262,6 +255,7 @@ func (f *fleet) complete(c client.Client, issued *issued) {
 
 func TestAPlaneWithOtherKeysIsRefused(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 2)
 	dir := t.TempDir()
 	keys := pki.Folder{Dir: filepath.Join(dir, "pki"), Now: time.Now}
 	if err := keys.Ensure([]string{"127.0.0.1"}); err != nil {

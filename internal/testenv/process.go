@@ -4,68 +4,13 @@ package testenv
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/access/process"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
-
-// Binary returns the path of the capstan program, built from this tree.
-func Binary(t testing.TB) string {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("needs the program, which -short leaves out")
-	}
-	path, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// build links the program where and how the Makefile does, so that it is
-// linked once for both. Test binaries of several packages take turns.
-var build = sync.OnceValues(func() (string, error) {
-	if path := os.Getenv("CAPSTAN_TEST_BINARY"); path != "" {
-		return path, nil
-	}
-	return link("capstan", "./cmd/capstan")
-})
-
-// link builds a program of a package into bin.
-func link(name, pkg string) (string, error) {
-	dir, err := root()
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "bin", name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return "", err
-	}
-	turn, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = turn.Close() }()
-	if err := unix.Flock(int(turn.Fd()), unix.LOCK_EX); err != nil {
-		return "", fmt.Errorf("take turns at building: %w", err)
-	}
-	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", path, pkg)
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
-	}
-	return path, nil
-}
 
 // ServiceEndpoints is the annotation by which a Service of a Foreign API server leads
 // to processes of this host: for each port NAME=HOST:PORT,HOST:PORT, with semicolons
@@ -76,14 +21,9 @@ const ServiceEndpoints = "capstan.dev/test-endpoints"
 // asks webhooks of Services whose endpoints are annotated.
 func Foreign(t testing.TB) *Env {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs an API server, which -short leaves out")
-	}
-	binary, err := link("capstan-test-apiserver", "./internal/testenv/foreign")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	startsPlanes(t)
+	binary := Program(t, "test/foreign")
+	ctx, cancel := context.WithTimeout(t.Context(), Limit(startTimeout))
 	defer cancel()
 	dir := t.TempDir()
 	p, err := process.Up(ctx, binary, dir)
@@ -103,14 +43,7 @@ func Foreign(t testing.TB) *Env {
 // has not ended it.
 func Manager(t testing.TB, env []string, log io.Writer, flags ...string) *Process {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs the program, which -short leaves out")
-	}
-	binary, err := link("capstan-manager", "./cmd/capstan-manager")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := process.Run(binary, env, log, flags...)
+	p, err := process.Run(Program(t, "capstan-manager"), env, log, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,12 +72,23 @@ type Process = process.Process
 // kills it at its end if it has not stopped it.
 func Up(t testing.TB, flags ...string) (*Process, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	startsPlanes(t)
+	ctx, cancel := context.WithTimeout(t.Context(), Limit(startTimeout))
 	defer cancel()
 	p, err := process.Up(ctx, Binary(t), append(ownMachines(flags), flags...)...)
 	if err != nil {
 		return nil, err
 	}
 	t.Cleanup(func() { p.Kill() })
+	for _, f := range flags {
+		if dir, ok := strings.CutPrefix(f, "--data-dir="); ok {
+			reportFailure(t, dir, "")
+		}
+	}
+	t.Cleanup(func() {
+		if how, exited := p.Exit(); exited && t.Failed() {
+			t.Logf("plane %d exited before the test ended, %s", p.PID(), how)
+		}
+	})
 	return p, nil
 }

@@ -171,6 +171,7 @@ func kubectlApply(ctx context.Context, c dynamic.ResourceInterface, obj *unstruc
 // nothing, in whichever form the API shows what was applied.
 func TestTemplatesOfProvidersAreAppliedTwice(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	dir := t.TempDir()
 	startOn(t, dir)
 	env, err := testenv.Connect(datadir.Dir(dir).Kubeconfig())

@@ -36,6 +36,7 @@ func logged(t *testing.T, dir, text string) []string {
 
 func TestKindsOfOthersDoNotDelayTheCollectorAtAStart(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	dir := t.TempDir()
 	p := startOn(t, dir)
 	c := connect(t, dir)
@@ -69,6 +70,7 @@ func TestKindsOfOthersDoNotDelayTheCollectorAtAStart(t *testing.T) {
 
 func TestAStopEndsTheWatchesOfOthers(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	dir := t.TempDir()
 	p := startOn(t, dir)
 	env, err := testenv.Connect(datadir.Dir(dir).Kubeconfig())
@@ -100,6 +102,7 @@ func TestAStopEndsTheWatchesOfOthers(t *testing.T) {
 }
 
 func TestSocketsOfAKilledPlaneAreSwept(t *testing.T) {
+	testenv.OwnPlanes(t, 3)
 	base, err := os.MkdirTemp("/tmp", "t") // short, that a socket's path fits
 	if err != nil {
 		t.Fatal(err)

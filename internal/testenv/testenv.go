@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testenv gives tests a real management plane: the capstan program,
-// built once and started as a process of its own, so that no test links an API
-// server.
+// Package testenv gives tests real management planes: the capstan program, built by the
+// Makefile and started as a separate process, so that no test links an API server.
 //
 //	func TestMain(m *testing.M) { testenv.Main(m) }
 //
@@ -11,9 +10,12 @@
 //		env.Client.Create(t.Context(), ...) // in env.Namespace
 //	}
 //
-// The plane is started by the first test of a package that asks for it and
-// stopped after the last. CAPSTAN_TEST_KUBECONFIG names a running one to use
-// instead.
+// Most tests share one plane, each with its own namespace. CAPSTAN_TEST_KUBECONFIG names
+// the running plane; if it is not set, the first test of a package starts one. A test that
+// starts, stops or configures planes calls OwnPlanes first; a test that exhausts the
+// machine, or compiles, calls Alone. The Makefile runs these three kinds of tests in three
+// passes. Tests never compile what they need: Program returns what the Makefile built, and
+// a test is skipped where the Makefile did not run.
 package testenv
 
 import (
@@ -26,7 +28,6 @@ import (
 	"path/filepath"
 	goruntime "runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -51,15 +52,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 )
 
-const (
-	// Timeouts are for a machine on which many tests run at once; a test that
-	// passes does not wait for them. Eventually looks often at first, since
-	// most things take milliseconds, then rarely enough not to be the load.
-	startTimeout      = 3 * time.Minute
-	eventuallyTimeout = 3 * time.Minute
-	firstPeriod       = 20 * time.Millisecond
-	lastPeriod        = 320 * time.Millisecond
-)
+// startTimeout is how long an idle machine may take to start a plane. It takes 2 to 5 s.
+const startTimeout = 3 * time.Minute
 
 // Env is what a test works on.
 type Env struct {
@@ -72,13 +66,22 @@ type Env struct {
 	Namespace string
 }
 
-// Main runs the tests of a package and stops the plane that they started. They
-// wait for a plane more than they compute, so more of them run at once than
-// there are processors, unless -parallel says otherwise.
+// waitingTests is how many tests may wait for planes of their own at the same time. Tests
+// that wait must not use up -parallel: the subtests of a test that has planes need it, and
+// the planes are released only after them.
+const waitingTests = 1000
+
+// Main runs the tests of a package and stops the plane that they started. Tests wait for a
+// plane more than they compute, so more of them run at the same time than there are
+// cores, unless -parallel sets a number. The slots of planes bound the other passes.
 func Main(m *testing.M) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set(strconv.Itoa(2 * goruntime.GOMAXPROCS(0))) // a number is fine
+		parallel := waitingTests
+		if pass(os.Getenv(passVariable)) == sharedPass {
+			parallel = 2 * goruntime.GOMAXPROCS(0)
+		}
+		_ = f.Value.Set(strconv.Itoa(parallel)) // a number is valid
 	}
 	code := m.Run()
 	if err := shared.stop(); err != nil {
@@ -94,17 +97,16 @@ var shared plane
 type plane struct {
 	once       sync.Once
 	process    *Process
+	slots      []*os.File
 	dir        string
 	kubeconfig string
 	err        error
 }
 
-// Start returns the plane and a new namespace on it.
+// Start returns the shared plane and a new namespace in it.
 func Start(t testing.TB) *Env {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a management plane, which -short leaves out")
-	}
+	enter(t, sharedPass)
 	shared.once.Do(shared.start)
 	if shared.err != nil {
 		t.Fatalf("start the management plane: %v", shared.err)
@@ -119,30 +121,38 @@ func Start(t testing.TB) *Env {
 	}
 	env.Namespace = ns.Name
 	t.Cleanup(func() {
-		// Not waited for: a namespace takes five seconds to go.
+		// The test does not wait: the deletion of a namespace takes five seconds.
 		if err := env.Client.Delete(context.Background(), ns); client.IgnoreNotFound(err) != nil {
 			t.Errorf("delete namespace %s: %v", ns.Name, err)
 		}
 	})
+	reportFailure(t, env.DataDir(), ns.Name)
 	return env
 }
 
+// DataDir returns the data directory of the plane, which is the folder of its kubeconfig.
+func (e *Env) DataDir() string { return filepath.Dir(e.Kubeconfig) }
+
 func (p *plane) start() {
-	if p.kubeconfig = os.Getenv("CAPSTAN_TEST_KUBECONFIG"); p.kubeconfig != "" {
+	if p.kubeconfig = os.Getenv(kubeconfigVariable); p.kubeconfig != "" {
 		return
 	}
-	binary, err := build()
+	binary, err := program("capstan")
 	if err != nil {
 		p.err = err
+		return
+	}
+	if p.slots, p.err = slots(1, slotCount()); p.err != nil {
 		return
 	}
 	if p.dir, p.err = os.MkdirTemp("", "capstan-test-"); p.err != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), Limit(startTimeout))
 	defer cancel()
-	p.process, p.err = process.Up(ctx, binary, "--data-dir="+p.dir, "--simulated-dir="+datadir.Dir(p.dir).Simulated(), "--containers-dir="+p.dir+"/containers", "--listen=127.0.0.1:0")
-	p.kubeconfig = filepath.Join(p.dir, "kubeconfig")
+	flags := []string{"--data-dir=" + p.dir, "--listen=127.0.0.1:0"}
+	p.process, p.err = process.Up(ctx, binary, append(ownMachines(flags), flags...)...)
+	p.kubeconfig = datadir.Dir(p.dir).Kubeconfig()
 }
 
 func (p *plane) stop() error {
@@ -153,6 +163,7 @@ func (p *plane) stop() error {
 	if p.dir != "" {
 		err = errors.Join(err, os.RemoveAll(p.dir))
 	}
+	release(p.slots)
 	return err
 }
 
@@ -181,36 +192,7 @@ func newScheme() (*runtime.Scheme, error) {
 		controlplanev1.AddToScheme(s), infrav1.AddToScheme(s), runtimev1.AddToScheme(s), addonsv1.AddToScheme(s), certmanagerv1.AddToScheme(s))
 }
 
-// Eventually calls check until it returns nil, and fails the test with its
-// last error when that takes too long.
-func Eventually(t testing.TB, check func() error) {
-	t.Helper()
-	Within(t, eventuallyTimeout, check)
-}
-
-// Within is Eventually for what may take longer, such as a whole cluster. The
-// longer it takes, the less often it looks.
-func Within(t testing.TB, limit time.Duration, check func() error) {
-	t.Helper()
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	for period := firstPeriod; ; period = min(2*period, lastPeriod) {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-time.After(period):
-		case <-deadline.C:
-			t.Fatalf("after %s: %v", limit, err)
-		case <-t.Context().Done():
-			t.Fatalf("the test was ended: %v", err)
-		}
-	}
-}
-
-// FreeAddress is an address of this machine that nobody listened on a moment
-// ago.
+// FreeAddress returns an address of this machine that no process listened on just now.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -219,23 +201,4 @@ func FreeAddress(t testing.TB) string {
 	}
 	defer func() { _ = l.Close() }()
 	return l.Addr().String()
-}
-
-// root is the folder of this module's go.mod.
-func root() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		b, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil && strings.HasPrefix(string(b), "module github.com/capstan-dev/capstan\n") {
-			return dir, nil
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			return "", errors.New("find go.mod of this module: not in a folder above")
-		}
-		dir = up
-	}
 }

@@ -231,6 +231,7 @@ func converted(t *testing.T, metrics string) (reviews, inMemory int) {
 // a read.
 func TestOnlyWhoUsesAnOldVersionPaysForIt(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	dir, metrics := t.TempDir(), testenv.FreeAddress(t)
 	startOn(t, dir, "--providers=kubeadm", "--metrics-address="+metrics)
 	env, err := testenv.Connect(datadir.Dir(dir).Kubeconfig())
@@ -283,6 +284,7 @@ func TestOnlyWhoUsesAnOldVersionPaysForIt(t *testing.T) {
 // that nobody answers for, in the middle of writes.
 func TestManagedFieldsSurviveAConverterThatIsAway(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	dir := t.TempDir()
 	startOn(t, dir, "--providers=kubeadm")
 	env, err := testenv.Connect(datadir.Dir(dir).Kubeconfig())

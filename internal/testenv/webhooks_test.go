@@ -22,6 +22,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
 // TestWebhooksAnswerBeforeDefinitionsAreWritten has somebody who is asked of
@@ -29,6 +31,7 @@ import (
 // definition says of its versions may need them.
 func TestWebhooksAnswerBeforeDefinitionsAreWritten(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	dir := t.TempDir()
 	p := startOn(t, dir)
 	c := connect(t, dir)
@@ -61,6 +64,7 @@ func TestWebhooksAnswerBeforeDefinitionsAreWritten(t *testing.T) {
 // all providers with one of them: nobody is left to admit the others' objects.
 func TestWebhooksOfAProviderThatNoLongerRunsAreTakenAway(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	dir := t.TempDir()
 	p := startOn(t, dir)
 	before := registeredOf(t, connect(t, dir), "capstan-local")

@@ -181,7 +181,7 @@ func TestAUserThatDiesGivesBack(t *testing.T) {
 			_, err = os.Stdout.WriteString("held\n")
 		}
 		must(t, err)
-		select {} // until it is killed
+		<-time.After(time.Hour) // until it is killed; without a timer, Go reports a deadlock
 	}
 	t.Parallel()
 	w := newWorld(t)

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	goruntime "runtime"
 	"strings"
@@ -42,6 +41,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/runner"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
+	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
 const imageName = "example.com/server:v1"
@@ -50,12 +50,7 @@ const imageName = "example.com/server:v1"
 func server(t *testing.T) *ociimages.Store {
 	t.Helper()
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "server"), "./testdata/server")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	program, err := os.ReadFile(filepath.Join(dir, "server"))
+	program, err := os.ReadFile(testenv.Program(t, "test/server"))
 	if err != nil {
 		t.Fatal(err)
 	}

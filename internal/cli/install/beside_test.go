@@ -31,6 +31,7 @@ import (
 // administrator starts it.
 func TestNothingIsInstalledBesideAManager(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	c := newCluster(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -42,7 +43,7 @@ func TestNothingIsInstalledBesideAManager(t *testing.T) {
 		cli.RunManager(ctx, env, []string{"--kubeconfig", c.Kubeconfig, "--providers", "core,kubeadm"})
 	}()
 	want := []string{"capstan-system/bootstrap-kubeadm", "capstan-system/cluster-api", "capstan-system/control-plane-kubeadm"}
-	testenv.Within(t, startLimit, func() error {
+	testenv.Eventually(t, func() error {
 		select {
 		case <-ended:
 			t.Fatalf("the manager has ended:\n%s", log.String())
@@ -87,6 +88,7 @@ func unversioned(all []string) (names []string) {
 // Certificates the plane itself honours.
 func TestARealProviderIsInstalledOnAPlane(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	dir := t.TempDir()
 	if _, err := testenv.Up(t, "--data-dir="+dir, "--listen=127.0.0.1:0"); err != nil {
 		t.Fatal(err)

@@ -21,7 +21,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -185,7 +184,7 @@ func (c *cluster) comeUp(t *testing.T, server *httptest.Server, before func()) {
 	t.Helper()
 	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	url := server.URL + "/validate"
-	testenv.Within(t, startLimit, func() error {
+	testenv.Eventually(t, func() error {
 		hooks := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 		if err := c.Client.Get(t.Context(), client.ObjectKey{Name: "cert-manager-webhook"}, hooks); err != nil {
 			return err
@@ -271,13 +270,11 @@ func (c *cluster) version(t *testing.T) string {
 	return obj.GetAnnotations()["cert-manager.clusterctl.cluster.x-k8s.io/version"]
 }
 
-// startLimit is for a machine on which many tests run at once.
-const startLimit = 3 * time.Minute
-
 // TestRealProvidersAreInstalledOnAnyCluster installs the real releases of two providers,
 // whose Certificates cert-manager is needed for, on an API server that knows nothing.
 func TestRealProvidersAreInstalledOnAnyCluster(t *testing.T) {
 	t.Parallel()
+	testenv.OwnPlanes(t, 1)
 	c := newCluster(t)
 	server := c.webhook(t)
 

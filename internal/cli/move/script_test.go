@@ -19,6 +19,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 // TestScripts runs every script of testdata/script with the real program. The planes
 // of a script are in $A and $B, and share the simulated machines of its home.
 func TestScripts(t *testing.T) {
+	testenv.OwnPlanes(t, 2)
 	program := testenv.Binary(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",

@@ -47,11 +47,12 @@ func newLab(t *testing.T, flags ...string) *lab {
 	t.Helper()
 	images, version := os.Getenv("CAPSTAN_E2E_IMAGES"), os.Getenv("CAPSTAN_E2E_VERSION")
 	if images == "" || version == "" {
-		t.Skip("CAPSTAN_E2E_IMAGES names no folder of node images, and CAPSTAN_E2E_VERSION no version of them: make e2e sets both")
+		t.Skip("CAPSTAN_E2E_IMAGES names no folder of node images, and CAPSTAN_E2E_VERSION no version of them: make test-containers sets both")
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("container machines need root")
 	}
+	testenv.OwnPlanes(t, 1)
 	store, err := nodeimages.Open(images)
 	if err != nil {
 		t.Fatal(err)

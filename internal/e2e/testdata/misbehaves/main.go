@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command misbehaves does in a container what the first of its arguments says, and
-// without one serves HTTP on port 8080 as a good one would.
+// without one serves HTTP on port 8080 as a good one would. It ends at the time that the
+// variable UNTIL has, in seconds since 1970, and so do all processes that it starts.
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -31,10 +33,15 @@ var deeds = map[string]func(args []string) error{
 		}
 	},
 	"fork": func([]string) error { // as many processes as there may be, each of which does the same
-		for {
-			if exec.Command("/proc/self/exe", "fork").Start() != nil {
-				time.Sleep(time.Millisecond)
+		for full := false; ; {
+			if exec.Command("/proc/self/exe", "fork").Start() == nil {
+				continue
 			}
+			if !full {
+				full = true
+				fmt.Println(noMore)
+			}
+			time.Sleep(time.Millisecond)
 		}
 	},
 	"write": func([]string) error { // lines without end
@@ -69,7 +76,18 @@ var deeds = map[string]func(args []string) error{
 	},
 }
 
+// noMore is what is printed when the limit of processes is reached.
+const noMore = "no more processes"
+
 func main() {
+	if until := os.Getenv("UNTIL"); until != "" {
+		seconds, err := strconv.ParseInt(until, 10, 64)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "UNTIL:", err)
+			os.Exit(1)
+		}
+		time.AfterFunc(time.Until(time.Unix(seconds, 0)), func() { os.Exit(0) })
+	}
 	args := os.Args[1:]
 	if len(args) == 0 {
 		args = []string{"serve", ":8080"}
