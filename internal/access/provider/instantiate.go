@@ -31,17 +31,13 @@ type Copy struct {
 }
 
 // Instantiate makes the object: the template's spec.template, with a note where
-// it came from. It is pure; Make creates what it returns.
+// it came from. A template without one makes an object without a spec. It is pure;
+// Make creates what it returns.
 func Instantiate(c Copy) (*Object, error) {
 	t := c.Template
 	kind, ok := strings.CutSuffix(t.GetKind(), clusterv1.TemplateSuffix)
 	if !ok || kind == "" {
 		return nil, fmt.Errorf("%s %s/%s is not a template: its kind must end in %s", t.GetKind(), t.GetNamespace(), t.GetName(), clusterv1.TemplateSuffix)
-	}
-	if _, ok, err := contract.AnyTemplate().Object.Get(t.Unstructured); err != nil {
-		return nil, err
-	} else if !ok {
-		return nil, fmt.Errorf("%s %s/%s has no %s: add it to the template", t.GetKind(), t.GetNamespace(), t.GetName(), contract.AnyTemplate().Object)
 	}
 	spec, specified, err := contract.AnyTemplate().Spec.Get(t.Unstructured)
 	if err != nil {

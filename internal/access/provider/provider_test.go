@@ -391,6 +391,15 @@ func TestInstantiate(t *testing.T) {
 		"metadata": map[string]any{"labels": map[string]any{"a": "template", "b": "template"}, "annotations": map[string]any{"note": "x"}},
 		"spec":     map[string]any{"size": int64(3)},
 	}}
+	bare := map[string]any{
+		"apiVersion": "x.io/v1", "kind": "Host",
+		"metadata": map[string]any{
+			"namespace": "ns", "name": "h0",
+			"labels":          map[string]any{"a": "machine", "cluster.x-k8s.io/cluster-name": "demo"},
+			"annotations":     map[string]any{"cluster.x-k8s.io/cloned-from-name": "small", "cluster.x-k8s.io/cloned-from-groupkind": "HostTemplate.x.io"},
+			"ownerReferences": []any{map[string]any{"apiVersion": "v1", "kind": "MachineSet", "name": "s", "uid": "s"}},
+		},
+	}
 	tests := map[string]struct {
 		template *Object
 		want     map[string]any
@@ -408,21 +417,11 @@ func TestInstantiate(t *testing.T) {
 				},
 			},
 		},
-		"not a template":  {template: template("Host", full), wantErr: "Host ns/small is not a template: its kind must end in Template"},
-		"nothing to copy": {template: template("HostTemplate", map[string]any{}), wantErr: "HostTemplate ns/small has no spec.template: add it to the template"},
-		"without a spec": {
-			template: template("HostTemplate", map[string]any{"template": map[string]any{}}),
-			want: map[string]any{
-				"apiVersion": "x.io/v1", "kind": "Host",
-				"metadata": map[string]any{
-					"namespace": "ns", "name": "h0",
-					"labels":          map[string]any{"a": "machine", "cluster.x-k8s.io/cluster-name": "demo"},
-					"annotations":     map[string]any{"cluster.x-k8s.io/cloned-from-name": "small", "cluster.x-k8s.io/cloned-from-groupkind": "HostTemplate.x.io"},
-					"ownerReferences": []any{map[string]any{"apiVersion": "v1", "kind": "MachineSet", "name": "s", "uid": "s"}},
-				},
-			},
-		},
-		"rubbish in labels": {template: template("HostTemplate", map[string]any{"template": map[string]any{"spec": map[string]any{}, "metadata": map[string]any{"labels": "x"}}}), wantErr: "decode spec.template.metadata.labels of HostTemplate small: json: cannot unmarshal string into Go value of type map[string]string"},
+		"not a template":        {template: template("Host", full), wantErr: "Host ns/small is not a template: its kind must end in Template"},
+		"without spec.template": {template: template("HostTemplate", map[string]any{}), want: bare},
+		"without spec":          {template: template("HostTemplate", nil), want: bare},
+		"without a spec":        {template: template("HostTemplate", map[string]any{"template": map[string]any{}}), want: bare},
+		"rubbish in labels":     {template: template("HostTemplate", map[string]any{"template": map[string]any{"spec": map[string]any{}, "metadata": map[string]any{"labels": "x"}}}), wantErr: "decode spec.template.metadata.labels of HostTemplate small: json: cannot unmarshal string into Go value of type map[string]string"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
