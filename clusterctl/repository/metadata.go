@@ -60,7 +60,7 @@ func parseMetadata(raw []byte) (*clusterctlv1.Metadata, error) {
 	if want := clusterctlv1.GroupVersion().String(); m.APIVersion != want {
 		errs = append(errs, fmt.Errorf("apiVersion is %q, not %s", m.APIVersion, want))
 	}
-	if m.Kind != "Metadata" {
+	if m.Kind != "" && m.Kind != "Metadata" { // published releases of providers leave it out
 		errs = append(errs, fmt.Errorf("kind is %q, not Metadata", m.Kind))
 	}
 	if len(m.ReleaseSeries) == 0 {
