@@ -58,6 +58,9 @@ func (x *updater) GetAllExtensions(context.Context, any, metav1.Object) ([]strin
 	return []string{"update.files"}, nil
 }
 
+// Reject implements updates.Hooks.
+func (x *updater) Reject(any, string, hooksv1.RequestObject) {}
+
 // CallExtension implements updates.Hooks.
 func (x *updater) CallExtension(ctx context.Context, _ any, _ metav1.Object, _ string, request hooksv1.RequestObject, response hooksv1.ResponseObject) error {
 	x.asked++

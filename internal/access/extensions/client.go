@@ -216,6 +216,23 @@ func (c *Client) CallExtension(ctx context.Context, hook any, forObject metav1.O
 	return nil
 }
 
+// Reject forgets the answer of a handler to a request, because the caller cannot use
+// it: the extension is called again at the next request. Without such an answer it
+// does nothing.
+func (c *Client) Reject(hook any, name string, request hooksv1.RequestObject) {
+	d, err := c.catalog.Lookup(hook)
+	if err != nil || !d.Cacheable {
+		return
+	}
+	h, err := c.registry.named(name)
+	if err != nil {
+		return // forgotten with its registration
+	}
+	if body, err := c.encode(h, request); err == nil {
+		c.answers.forget(keyOf(h, body))
+	}
+}
+
 func callError(d catalog.Descriptor, h *handler, forObject metav1.Object, err error) error {
 	return fmt.Errorf("call extension handler %q of hook %s for %s: %w", h.name, d.Hook, describe(forObject), err)
 }

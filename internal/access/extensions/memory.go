@@ -62,6 +62,15 @@ func (m *memory[K, V]) put(key K, value V, bytes int, until time.Time) {
 	}
 }
 
+// forget drops one value.
+func (m *memory[K, V]) forget(key K) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if at, ok := m.entries[key]; ok {
+		m.remove(at)
+	}
+}
+
 // drop forgets what a function says is stale.
 func (m *memory[K, V]) drop(stale func(V) bool) {
 	m.mu.Lock()

@@ -58,7 +58,7 @@ type watcher func(config string, was, is *registration)
 var errRemoved = errors.New("the ExtensionConfig was removed meanwhile")
 
 // registration is one ExtensionConfig as it was at one time. It is never
-// changed, but for gone and life.
+// changed, but for version, gone and life.
 type registration struct {
 	id         uint64 // differs for each registration of this process
 	config     string
@@ -70,8 +70,9 @@ type registration struct {
 	host       string
 	selector   labels.Selector
 	handlers   []*handler
-	gone       atomic.Bool     // replaced or removed
-	life       context.Context // ends when the config is removed, not when it is replaced
+	version    atomic.Pointer[string] // resourceVersion
+	gone       atomic.Bool            // replaced or removed
+	life       context.Context        // ends when the config is removed, not when it is replaced
 	end        context.CancelCauseFunc
 }
 
@@ -139,7 +140,9 @@ func (r *Registry) Ready() <-chan struct{} { return r.ready }
 
 // Set registers what the config's status says it can do, in place of all that
 // was registered of it. After an error what was registered stays. Setting what
-// is registered already changes nothing, not even what is remembered of it.
+// is registered already changes nothing, not even what is remembered of it; with
+// another resourceVersion answers are forgotten, so that whoever touches the config
+// has the extension called again.
 func (r *Registry) Set(config *runtimev1.ExtensionConfig) error {
 	is, err := r.register(config)
 	if err != nil {
@@ -156,6 +159,8 @@ func (r *Registry) Set(config *runtimev1.ExtensionConfig) error {
 	r.mu.Unlock()
 	if changed {
 		r.tell(config.Name, was, is)
+	} else {
+		was.version.Store(&config.ResourceVersion)
 	}
 	return nil
 }
@@ -207,6 +212,7 @@ func (r *Registry) register(config *runtimev1.ExtensionConfig) (*registration, e
 		host:       endpoint.Host(),
 		selector:   selector,
 	}
+	out.version.Store(&config.ResourceVersion)
 	out.life, out.end = context.WithCancelCause(context.Background())
 	var errs []error
 	for i, known := range config.Status.Handlers {

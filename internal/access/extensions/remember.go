@@ -78,8 +78,8 @@ func (c *Client) stillBlocked(about subject, by []*handler, d catalog.Descriptor
 	return true
 }
 
-// answerKey is a request and who is asked: the handler, its registration and
-// the encoded request.
+// answerKey is a request and who is asked: the handler, its registration, the
+// resourceVersion of its ExtensionConfig and the encoded request.
 type answerKey [sha256.Size]byte
 
 // answer is a successful answer as it came.
@@ -93,8 +93,10 @@ func keyOf(h *handler, body []byte) (key answerKey) {
 	var id [8]byte
 	binary.BigEndian.PutUint64(id[:], h.of.id)
 	hash.Write(id[:])
-	hash.Write([]byte(h.name))
-	hash.Write([]byte{0})
+	for _, part := range []string{h.name, *h.of.version.Load()} {
+		hash.Write([]byte(part))
+		hash.Write([]byte{0})
+	}
 	hash.Write(body)
 	hash.Sum(key[:0])
 	return key

@@ -154,16 +154,20 @@ func TestAnswersOfCacheableHooksAreRemembered(t *testing.T) {
 		{"ask again", func() {}, "a.ext", nil, 1, false},
 		{"other settings", func() {}, "a.ext", s, 2, false},
 		{"another handler", func() {}, "b.ext", nil, 3, false},
-		{"nothing new", func() { set(func(c *runtimev1.ExtensionConfig) { c.ResourceVersion = "2" }) }, "a.ext", nil, 3, false},
-		{"new generation", func() { set(func(c *runtimev1.ExtensionConfig) { c.Generation = 2 }) }, "a.ext", nil, 4, false},
-		{"just in time", func() { w.clock.Step(10*time.Minute - 1) }, "a.ext", nil, 4, false},
-		{"too late, and it fails", func() { w.clock.Step(1); failing.Store(true) }, "a.ext", nil, 5, true},
-		{"Failure is not remembered", func() {}, "a.ext", nil, 6, true},
-		{"works again", func() { failing.Store(false) }, "a.ext", nil, 7, false},
+		{"nothing new", func() { set(func(*runtimev1.ExtensionConfig) {}) }, "a.ext", nil, 3, false},
+		{"another was rejected", func() { w.Reject(hooksv1.DiscoverVariables, "b.ext", &hooksv1.DiscoverVariablesRequest{}) }, "a.ext", nil, 3, false},
+		{"it was rejected", func() { w.Reject(hooksv1.DiscoverVariables, "a.ext", &hooksv1.DiscoverVariablesRequest{}) }, "a.ext", nil, 4, false},
+		{"touched", func() { set(func(c *runtimev1.ExtensionConfig) { c.ResourceVersion = "2" }) }, "a.ext", nil, 5, false},
+		{"touched, and asked again", func() {}, "a.ext", nil, 5, false},
+		{"new generation", func() { set(func(c *runtimev1.ExtensionConfig) { c.Generation = 2 }) }, "a.ext", nil, 6, false},
+		{"just in time", func() { w.clock.Step(10*time.Minute - 1) }, "a.ext", nil, 6, false},
+		{"too late, and it fails", func() { w.clock.Step(1); failing.Store(true) }, "a.ext", nil, 7, true},
+		{"Failure is not remembered", func() {}, "a.ext", nil, 8, true},
+		{"works again", func() { failing.Store(false) }, "a.ext", nil, 9, false},
 		{"removed and back", func() {
 			w.registry.Remove("ext")
 			set(func(c *runtimev1.ExtensionConfig) { c.Generation = 2 })
-		}, "a.ext", nil, 8, false},
+		}, "a.ext", nil, 10, false},
 	} {
 		step.do()
 		if err := ask(step.ask, step.with); (err != nil) != step.fails || e.calls() != step.calls {

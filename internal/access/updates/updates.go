@@ -23,6 +23,8 @@ import (
 type Hooks interface {
 	GetAllExtensions(ctx context.Context, hook any, forObject metav1.Object) ([]string, error)
 	CallExtension(ctx context.Context, hook any, forObject metav1.Object, name string, request hooksv1.RequestObject, response hooksv1.ResponseObject) error
+	// Reject forgets an answer that cannot be used.
+	Reject(hook any, name string, request hooksv1.RequestObject)
 	CallAllExtensions(ctx context.Context, hook any, forObject metav1.Object, request hooksv1.RequestObject, response hooksv1.ResponseObject) error
 }
 
@@ -44,6 +46,9 @@ func (x Extensions) CanUpdateMachine(ctx context.Context, from, to inplace.Machi
 		return none, err
 	}
 	answer, err := inplace.JudgeMachine(q, a)
+	if err != nil {
+		x.Hooks.Reject(hooksv1.CanUpdateMachine, handler, q)
+	}
 	return told(handler, answer, err)
 }
 
@@ -58,6 +63,9 @@ func (x Extensions) CanUpdateMachineSet(ctx context.Context, from, to inplace.Se
 		return none, err
 	}
 	answer, err := inplace.JudgeSet(q, a)
+	if err != nil {
+		x.Hooks.Reject(hooksv1.CanUpdateMachineSet, handler, q)
+	}
 	return told(handler, answer, err)
 }
 

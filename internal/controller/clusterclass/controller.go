@@ -29,6 +29,8 @@ const name = "clusterclass"
 // Extensions call the handler of a runtime extension. They remember answers.
 type Extensions interface {
 	CallExtension(ctx context.Context, hook any, forObject metav1.Object, name string, request hooksv1.RequestObject, response hooksv1.ResponseObject) error
+	// Reject forgets an answer that cannot be used.
+	Reject(hook any, name string, request hooksv1.RequestObject)
 	// Source wakes those whom another registration concerns.
 	Source(extensions.ToRequests) source.Source
 }

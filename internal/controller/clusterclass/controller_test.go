@@ -48,10 +48,17 @@ type world struct {
 	writes  []string
 	answers map[string]func(settings map[string]string) (string, error) // the variables in YAML, by handler
 	asked   int
+	// rejected are the handlers whose answers were
+	rejected []string
 }
 
 // Source implements Extensions.
 func (*world) Source(extensions.ToRequests) source.Source { return nil }
+
+// Reject implements Extensions.
+func (w *world) Reject(_ any, handler string, _ hooksv1.RequestObject) {
+	w.rejected = append(w.rejected, handler)
+}
 
 // CallExtension implements Extensions.
 func (w *world) CallExtension(_ context.Context, _ any, obj metav1.Object, handler string, request hooksv1.RequestObject, response hooksv1.ResponseObject) error {
@@ -274,6 +281,9 @@ func TestExtensionsDefineVariables(t *testing.T) {
 			w.answers = map[string]func(map[string]string) (string, error){"vars.x": tc.vars, "more.y": tc.more}
 			_, err := w.reconcile()
 			w.says(isReady, tc.ready)
+			if (len(w.rejected) == 0) != strings.HasPrefix(tc.ready, "True") {
+				t.Errorf("rejects the answers of %q", w.rejected)
+			}
 			w.says(isNewst, oneOld)
 			class, ready := w.class(), strings.HasPrefix(tc.ready, "True")
 			if (err == nil) != ready || (class.Status.ObservedGeneration == 3) != ready {

@@ -41,7 +41,10 @@ func (r *Reconciler) defineVariables(ctx context.Context, s *state) (phase.Next,
 	}
 	s.variables = err
 	if inline != nil && down == nil && wrong == nil {
-		err = reconcile.TerminalError(err) // until the class is another
+		return phase.Continue(), reconcile.TerminalError(err) // until the class is another
+	}
+	if err != nil {
+		r.reject(s.class)
 	}
 	return phase.Continue(), err
 }
@@ -52,12 +55,11 @@ func (r *Reconciler) sources(ctx context.Context, class *clusterv1.ClusterClass)
 	var errs []error
 	sources := []origin{{variables.Source{From: clusterv1.VariableDefinitionFromInline, Variables: class.Spec.Variables}, ""}}
 	for _, p := range class.Spec.Patches {
-		if p.External == nil || p.External.DiscoverVariablesExtension == "" {
+		handler, request := discovery(p)
+		if handler == "" {
 			continue
 		}
-		handler := p.External.DiscoverVariablesExtension
-		request, answer := &hooksv1.DiscoverVariablesRequest{}, &hooksv1.DiscoverVariablesResponse{}
-		request.SetSettings(p.External.Settings)
+		answer := &hooksv1.DiscoverVariablesResponse{}
 		if err := r.Extensions.CallExtension(ctx, hooksv1.DiscoverVariables, class, handler, request, answer); err != nil {
 			errs = append(errs, fmt.Errorf("patch %q: %w", p.Name, err))
 			continue
@@ -65,6 +67,25 @@ func (r *Reconciler) sources(ctx context.Context, class *clusterv1.ClusterClass)
 		sources = append(sources, origin{variables.Source{From: p.Name, Variables: answer.Variables}, handler})
 	}
 	return sources, errors.Join(errs...)
+}
+
+// reject has all extensions of a class asked again.
+func (r *Reconciler) reject(class *clusterv1.ClusterClass) {
+	for _, p := range class.Spec.Patches {
+		if handler, request := discovery(p); handler != "" {
+			r.Extensions.Reject(hooksv1.DiscoverVariables, handler, request)
+		}
+	}
+}
+
+// discovery is who is asked for the variables of a patch, and how; "" if nobody is.
+func discovery(p clusterv1.ClusterClassPatch) (handler string, request *hooksv1.DiscoverVariablesRequest) {
+	if p.External == nil {
+		return "", nil
+	}
+	request = &hooksv1.DiscoverVariablesRequest{}
+	request.SetSettings(p.External.Settings)
+	return p.External.DiscoverVariablesExtension, request
 }
 
 // check says what is wrong with the definitions of the class itself, which

@@ -55,6 +55,7 @@ func TestWhatGoesWrongWithAClusterIsToldAndTheRestGoesOn(t *testing.T) {
 		class   []string
 		prepare func(*world)
 		want    string
+		rejects bool // an answer
 	}{
 		"a version that skips": {
 			class:   []string{"  kubernetesVersions: [v1.33.0, v1.34.0, v1.35.0]\n", ""},
@@ -93,7 +94,8 @@ func TestWhatGoesWrongWithAClusterIsToldAndTheRestGoesOn(t *testing.T) {
 					return nil
 				}
 			},
-			want: `patch "sizes": extension sizes.ext answered for item "x", which it was not asked about`,
+			want:    `patch "sizes": extension sizes.ext answered for item "x", which it was not asked about`,
+			rejects: true,
 		},
 		"infrastructure that somebody deleted": {
 			prepare: func(w *world) {
@@ -120,6 +122,11 @@ func TestWhatGoesWrongWithAClusterIsToldAndTheRestGoesOn(t *testing.T) {
 			w.must()
 			w.running()
 			tc.prepare(w)
+			rejected := false
+			w.hooks["reject sizes.ext"] = func(hooksv1.RequestObject, hooksv1.ResponseObject) error {
+				rejected = true
+				return nil
+			}
 			w.topology(func(t *clusterv1.Topology) {
 				t.ControlPlane.Replicas, t.Workers.MachineDeployments[0].Replicas = new(int32(3)), new(int32(4))
 			})
@@ -128,6 +135,9 @@ func TestWhatGoesWrongWithAClusterIsToldAndTheRestGoesOn(t *testing.T) {
 			}
 			w.reconciled("False ReconcileFailed")
 			w.reconciled(tc.want)
+			if rejected != tc.rejects {
+				t.Errorf("the answer is rejected: %t, want %t", rejected, tc.rejects)
+			}
 			if plane, workers := w.replicas(); plane != 3 || workers != 4 {
 				t.Errorf("%d and %d replicas, want 3 and 4", plane, workers)
 			}

@@ -49,6 +49,8 @@ const followUp = 500 * time.Millisecond
 // Extensions call runtime extensions, and remember answers.
 type Extensions interface {
 	CallExtension(ctx context.Context, hook any, forObject metav1.Object, name string, request hooksv1.RequestObject, response hooksv1.ResponseObject) error
+	// Reject forgets an answer that cannot be used.
+	Reject(hook any, name string, request hooksv1.RequestObject)
 	CallAllExtensions(ctx context.Context, hook any, forObject metav1.Object, request hooksv1.RequestObject, response hooksv1.ResponseObject) error
 	// Source wakes those whom another registration concerns.
 	Source(extensions.ToRequests) source.Source
@@ -123,6 +125,7 @@ type state struct {
 	seen     []string            // what was read, by UIDs and versions
 	sight    sight               // and all of it together
 	asked    bool                // somebody outside was
+	reject   []func()            // drops the answers of extensions
 }
 
 // memory is what is known of a Cluster from one reconcile to the next. A restart
@@ -157,7 +160,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 		Paused:  r.paused,
 		Live: func(ctx context.Context, s *state) (ctrl.Result, error) {
 			res, err := live(ctx, s)
-			err = errors.Join(err, s.failure())
+			if err = errors.Join(err, s.failure()); err != nil {
+				for _, reject := range s.reject { // any of them can be the reason
+					reject()
+				}
+			}
 			r.settle(s, res, err)
 			return res, err
 		},

@@ -58,6 +58,7 @@ func (r *Reconciler) ask(ctx context.Context, s *state, q upgrade.Question) (a u
 		if err := r.Extensions.CallExtension(ctx, hooksv1.GenerateUpgradePlan, s.cluster, name, request, response); err != nil {
 			return a, err
 		}
+		s.reject = append(s.reject, func() { r.Extensions.Reject(hooksv1.GenerateUpgradePlan, name, request) })
 		return upgrade.Answer{ControlPlane: versions(response.ControlPlaneUpgrades), Workers: versions(response.WorkersUpgrades)}, nil
 	}
 	hook, request, response := lifecycle(q, cluster)
@@ -137,7 +138,11 @@ type patchers struct {
 func (x patchers) GeneratePatches(q patches.Question) (*hooksv1.GeneratePatchesResponse, error) {
 	x.asked = true
 	response := &hooksv1.GeneratePatchesResponse{}
-	return response, x.CallExtension(x.ctx, hooksv1.GeneratePatches, x.cluster, q.Extension, q.Request, response)
+	err := x.CallExtension(x.ctx, hooksv1.GeneratePatches, x.cluster, q.Extension, q.Request, response)
+	if err == nil {
+		x.reject = append(x.reject, func() { x.Reject(hooksv1.GeneratePatches, q.Extension, q.Request) })
+	}
+	return response, err
 }
 
 // ValidateTopology implements desired.Extensions.

@@ -171,6 +171,12 @@ func (h hooks) CallExtension(_ context.Context, _ any, _ metav1.Object, name str
 	return fmt.Errorf("handler %q is not known", name)
 }
 
+func (h hooks) Reject(_ any, name string, _ hooksv1.RequestObject) {
+	if note := h["reject "+name]; note != nil {
+		_ = note(nil, nil) // it has no error
+	}
+}
+
 // blocks is an answer that holds up what comes after it.
 func blocks(_ hooksv1.RequestObject, response hooksv1.ResponseObject) error {
 	response.(hooksv1.RetryResponseObject).SetRetryAfterSeconds(10)

@@ -17,8 +17,8 @@ import (
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 )
 
-// Limits of what an extension may answer. Longer messages are cut; they go
-// into conditions, which hold 32 KiB.
+// Limits of what an extension may answer. Longer waits and messages are cut; messages
+// go into conditions, which hold 32 KiB.
 const (
 	MaxRetryAfter     = 24 * time.Hour
 	MaxMessageLength  = 4 << 10
@@ -56,9 +56,11 @@ func Decode(body []byte, kind schema.GroupVersionKind, into hooksv1.ResponseObje
 		return fmt.Errorf("the answer has status %s: want Success or Failure", quote(string(into.GetStatus())))
 	}
 	if retry, ok := into.(hooksv1.RetryResponseObject); ok {
-		if s := retry.GetRetryAfterSeconds(); s < 0 || s > int32(MaxRetryAfter/time.Second) {
-			return fmt.Errorf("the answer has retryAfterSeconds %d: want 0 to %d", s, int32(MaxRetryAfter/time.Second))
+		s := retry.GetRetryAfterSeconds()
+		if s < 0 {
+			return fmt.Errorf("the answer has retryAfterSeconds %d: want 0 or more", s)
 		}
+		retry.SetRetryAfterSeconds(min(s, int32(MaxRetryAfter/time.Second)))
 	}
 	into.SetMessage(Shorten(into.GetMessage(), MaxMessageLength))
 	return nil

@@ -46,8 +46,8 @@ func TestDecode(t *testing.T) {
 		"another status":                   {body: `{"status":"OK"}`, err: `the answer has status "OK": want Success or Failure`},
 		"another kind":                     {body: `{"kind":"GeneratePatchesResponse","status":"Success"}`, err: `the answer is a "GeneratePatchesResponse" of "": want a BeforeClusterCreateResponse of ` + v1alpha1},
 		"another version":                  {body: `{"apiVersion":"x/v1","status":"Success"}`, err: `the answer is a "" of "x/v1": want a BeforeClusterCreateResponse of ` + v1alpha1},
-		"a wait of less than nothing":      {body: `{"status":"Success","retryAfterSeconds":-1}`, err: "the answer has retryAfterSeconds -1: want 0 to 86400"},
-		"a wait of more than a day":        {body: `{"status":"Success","retryAfterSeconds":86401}`, err: "the answer has retryAfterSeconds 86401: want 0 to 86400"},
+		"a wait of less than nothing":      {body: `{"status":"Success","retryAfterSeconds":-1}`, err: "the answer has retryAfterSeconds -1: want 0 or more"},
+		"a wait of more than a day":        {body: `{"status":"Success","retryAfterSeconds":86401}`, want: created("Success", "", 86400)},
 		"a wait beyond any number":         {body: `{"status":"Success","retryAfterSeconds":99999999999}`, err: "decode answer: json: cannot unmarshal number 99999999999 into Go struct field BeforeClusterCreateResponse.CommonRetryResponse.retryAfterSeconds of type int32"},
 	}
 	for name, tc := range tests {
