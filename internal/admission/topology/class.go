@@ -29,9 +29,6 @@ func ValidateClass(class, old *clusterv1.ClusterClass) field.ErrorList {
 	errs = append(errs, variables.Check(spec.Child("variables"), class.Spec.Variables, old.Spec.Variables)...)
 	errs = append(errs, patches(spec.Child("patches"), class)...)
 	errs = append(errs, versions(spec.Child("kubernetesVersions"), class.Spec.KubernetesVersions)...)
-	if len(class.Spec.KubernetesVersions) > 0 && class.Spec.Upgrade.External.GenerateUpgradePlanExtension != "" {
-		errs = append(errs, field.Forbidden(spec.Child("upgrade", "external", "generateUpgradePlanExtension"), "excludes spec.kubernetesVersions: either the extension or the list says which versions an upgrade goes through"))
-	}
 	if old.Name != "" {
 		for _, difference := range classrefs.Compatible(class, old) {
 			errs = append(errs, field.Forbidden(spec, difference+"; Clusters of the class could not follow: make another class"))
