@@ -16,6 +16,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/kit/webhook"
 )
 
 func TestTemplatesDoNotChange(t *testing.T) {
@@ -146,21 +147,51 @@ func TestAMachineGetsWhatItsControllerWouldWriteFirst(t *testing.T) {
 			t.Parallel()
 			req := &admissionv1.AdmissionRequest{Name: "m", Namespace: "ns"}
 			req.Object.Raw = []byte(tc.obj)
-			got := localMachine(host.Backends{Simulated: backend{}}).Admit(t.Context(), req)
-			patch, err := jsonpatch.DecodePatch(got.Patch)
-			if err != nil {
-				t.Fatal(err)
-			}
-			raw, err := patch.Apply([]byte(tc.obj))
-			if err != nil {
-				t.Fatal(err)
-			}
 			m := &infrav1.LocalMachine{}
-			if err := json.Unmarshal(raw, m); err != nil {
-				t.Fatal(err)
-			}
+			admitted(t, localMachine(host.Backends{Simulated: backend{}}), req, m)
 			if m.Spec.ProviderID != tc.want || !slices.Equal(m.Finalizers, []string{infrav1.LocalMachineFinalizer}) {
 				t.Errorf("provider ID %q and finalizers %v, want %q and its controller's", m.Spec.ProviderID, m.Finalizers, tc.want)
+			}
+		})
+	}
+}
+
+// admitted reads what a webhook makes of an object.
+func admitted(t *testing.T, w webhook.Webhook, req *admissionv1.AdmissionRequest, into any) {
+	t.Helper()
+	raw := req.Object.Raw
+	if got := w.Admit(t.Context(), req); len(got.Patch) > 0 {
+		patch, err := jsonpatch.DecodePatch(got.Patch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if raw, err = patch.Apply(raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAnUpdateKeepsTheIdentityThatItLeavesOut, as those of kubectl replace do; another
+// one is refused by the schema.
+func TestAnUpdateKeepsTheIdentityThatItLeavesOut(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ obj, want string }{
+		"left out":                     {`{"spec": {"simulated": {}}}`, "a"},
+		"another":                      {`{"spec": {"simulated": {}, "identity": "b"}}`, "b"},
+		"of one that others manage":    {`{"metadata": {"annotations": {"cluster.x-k8s.io/managed-by": "them"}}, "spec": {}}`, ""},
+		"left out, and nothing is new": {`{"spec": {}}`, "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			req := &admissionv1.AdmissionRequest{Name: "c", Namespace: "ns"}
+			req.Object.Raw, req.OldObject.Raw = []byte(tc.obj), []byte(`{"spec": {"simulated": {}, "identity": "a"}}`)
+			c := &infrav1.LocalCluster{}
+			admitted(t, localCluster(), req, c)
+			if c.Spec.Identity != tc.want || len(c.Finalizers) > 0 {
+				t.Errorf("identity %q and finalizers %q, want %q and none", c.Spec.Identity, c.Finalizers, tc.want)
 			}
 		})
 	}

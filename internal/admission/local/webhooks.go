@@ -67,14 +67,23 @@ func localMachine(backends host.Backends) webhook.Webhook {
 var ours = fmt.Sprintf("!(%q in object.metadata.?annotations.orValue({}))", clusterv1.ManagedByAnnotation)
 
 // localCluster gives a LocalCluster its finalizer, but not one that others
-// manage: nobody here would take it away again.
+// manage: nobody here would take it away again. An update that leaves the identity
+// out, as one by kubectl replace does, keeps the one that is stored.
 func localCluster() webhook.Webhook {
+	const lost = "oldObject != null && oldObject.?spec.?identity.hasValue() && !object.?spec.?identity.hasValue()"
 	on := target("LocalCluster", "localclusters")
-	on.Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Create}
-	on.When = map[string]string{"finalizer-missing": webhook.LacksFinalizer(infrav1.LocalClusterFinalizer), "not-managed-by-others": ours}
+	on.When = map[string]string{
+		"finalizer-or-identity-missing": "(" + webhook.LacksFinalizer(infrav1.LocalClusterFinalizer) + ") || (" + lost + ")",
+		"not-managed-by-others":         ours,
+	}
 	return webhook.Default(on, func(c, old *infrav1.LocalCluster) {
-		if _, ok := c.Annotations[clusterv1.ManagedByAnnotation]; old == nil && !ok {
+		if _, ok := c.Annotations[clusterv1.ManagedByAnnotation]; ok {
+			return
+		}
+		if old == nil {
 			controllerutil.AddFinalizer(c, infrav1.LocalClusterFinalizer)
+		} else if c.Spec.Identity == "" {
+			c.Spec.Identity = old.Spec.Identity
 		}
 	})
 }

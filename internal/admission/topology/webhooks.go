@@ -45,7 +45,7 @@ func Webhooks(reads Reads) []webhook.Webhook {
 	class, cluster := target(clusterv1.ClusterClassKind, "clusterclasses", nil), target(clusterv1.ClusterKind, "clusters", nil)
 	cluster.When = map[string]string{"spec-or-annotation-changed": webhook.SpecChanged + " || " + concurrencyChanged}
 	lacking := target(clusterv1.ClusterKind, "clusters", map[string]string{
-		"defaults-missing": "(" + webhook.LacksFinalizer(clusterv1.ClusterFinalizer) + ") || (object.spec.?topology.hasValue() && (oldObject == null || object.spec.?topology != oldObject.spec.?topology))",
+		"defaults-missing": "(" + webhook.LacksFinalizer(clusterv1.ClusterFinalizer) + ") || (object.spec.?topology.hasValue() && (oldObject == null || object.spec.?topology != oldObject.spec.?topology)) || (" + endpointLost + ")",
 	})
 	changed := class
 	changed.When = map[string]string{"spec-changed": webhook.SpecChanged}
@@ -60,17 +60,24 @@ func Webhooks(reads Reads) []webhook.Webhook {
 const concurrencyChanged = `object.metadata.?annotations[?'` + clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation + `'].orValue('')` +
 	` != oldObject.metadata.?annotations[?'` + clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation + `'].orValue('')`
 
+// endpointLost is true for an update that leaves the endpoint out, as one by kubectl
+// replace does: it is stored by the controller, not by users.
+const endpointLost = `oldObject != null && oldObject.?spec.?controlPlaneEndpoint.?host.hasValue() && !object.?spec.?controlPlaneEndpoint.?host.hasValue()`
+
 func target(kind, resource string, when map[string]string) webhook.Target {
 	return webhook.Target{Kind: clusterv1.GroupVersion().WithKind(kind), Resource: resource, When: when}
 }
 
-// defaultCluster gives a Cluster its finalizer, and a topology the values of
+// defaultCluster gives a Cluster its finalizer, an update without an endpoint the one
+// that is stored, and a topology the values of
 // variables that its class has by default. They are validated here too, against
 // the class that they were defaulted from: it may change until validation comes.
 func (a *admission) defaultCluster(ctx context.Context, r webhook.Review[clusterv1.Cluster]) (v webhook.Verdict, err error) {
 	c := r.Object
 	if r.Old == nil {
 		controllerutil.AddFinalizer(c, clusterv1.ClusterFinalizer)
+	} else if c.Spec.ControlPlaneEndpoint.IsZero() {
+		c.Spec.ControlPlaneEndpoint = r.Old.Spec.ControlPlaneEndpoint
 	}
 	if !c.Spec.Topology.IsDefined() || !c.DeletionTimestamp.IsZero() || !changed(c, r.Old) {
 		return v, nil

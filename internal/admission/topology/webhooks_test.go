@@ -153,6 +153,24 @@ func TestATopologyGetsTheVariablesOfItsClass(t *testing.T) {
 	}
 }
 
+// TestAnUpdateKeepsTheEndpointThatItLeavesOut, as those of kubectl replace and of tools
+// that write whole objects do.
+func TestAnUpdateKeepsTheEndpointThatItLeavesOut(t *testing.T) {
+	t.Parallel()
+	all := newHooks(t, "", newClass(t))
+	old := newCluster(t, "spec: {controlPlaneEndpoint: {host: h, port: 6443}}")
+	for text, want := range map[string]string{
+		"spec: {paused: true}": "",
+		"spec: {controlPlaneEndpoint: {host: other, port: 6443}}": "spec.controlPlaneEndpoint: Forbidden: cannot change once it is set: it is h:6443",
+	} {
+		c := newCluster(t, text)
+		refused, _ := verdict(t, all, c, old)
+		if want == "" && (refused != "" || c.Spec.ControlPlaneEndpoint != old.Spec.ControlPlaneEndpoint) || !strings.Contains(refused, want) {
+			t.Errorf("%s: refused %q, endpoint %s, want %q", text, refused, c.Spec.ControlPlaneEndpoint.String(), want)
+		}
+	}
+}
+
 func TestATopologyIsHeldAgainstItsClass(t *testing.T) {
 	t.Parallel()
 	const unready = `ClusterClass is not successfully reconciled: status of VariablesReady condition on ClusterClass must be "True"`
