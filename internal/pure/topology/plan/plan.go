@@ -3,7 +3,7 @@
 // Package plan says which versions an upgrade of a Cluster goes through.
 //
 //   - The control plane goes one minor version at a time. A ClusterClass that
-//     lists versions says which: the last of each minor. An extension may say it
+//     lists versions says which: the last of each further minor. An extension may say it
 //     instead; without either, an upgrade goes to the next minor at most.
 //   - Workers go wherever the control plane stops for them: by default as seldom
 //     as may be, for they may be three minor versions behind.
@@ -59,7 +59,7 @@ func (w Way) Needed() bool { return w.ControlPlane != w.Target || w.workers() }
 func (w Way) workers() bool { return w.Workers != "" && w.Workers != w.Target }
 
 // FromClass goes as a ClusterClass lists versions, in order: through the last of
-// each minor. Without a list it goes to the target at once, if that is at most
+// each minor after that of the control plane. Without a list it goes to the target at once, if that is at most
 // the next minor version.
 func FromClass(w Way, list []string) (Steps, error) {
 	if w.ControlPlane == w.Target {
@@ -93,8 +93,9 @@ func FromClass(w Way, list []string) (Steps, error) {
 	return Steps{}, fmt.Errorf("cannot compute an upgrade plan from %s to %s: %s", w.ControlPlane, w.Target, remedy)
 }
 
-// lastOfMinors leaves of each minor version the last in a list, and what comes
-// before a version out.
+// lastOfMinors leaves of each minor version the last in a list. What comes before a
+// version is left out, and so is its own minor version, unless the list ends there: a
+// patch on the way would be one more rollout, and upstream makes none.
 func lastOfMinors(from semver.Version, list []string) (steps []string, err error) {
 	var last semver.Version
 	for _, text := range list {
@@ -103,7 +104,7 @@ func lastOfMinors(from semver.Version, list []string) (steps []string, err error
 		case err != nil:
 			return nil, err
 		case v.LT(from):
-		case len(steps) > 0 && v.Major == last.Major && v.Minor == last.Minor:
+		case len(steps) > 0 && (v.Major == last.Major && v.Minor == last.Minor || len(steps) == 1 && last.Major == from.Major && last.Minor == from.Minor):
 			steps[len(steps)-1], last = text, v
 		default:
 			steps, last = append(steps, text), v

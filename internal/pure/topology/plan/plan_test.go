@@ -22,13 +22,13 @@ func TestSteps(t *testing.T) {
 		"workers alone":                        {"v1.34.0", "v1.33.0", "v1.34.0", "", "; v1.34.0"},
 		"two minors":                           {"v1.34.0", "v1.34.0", "v1.36.0", "", "cannot compute an upgrade plan from v1.34.0 to v1.36.0: list the versions on the way in spec.kubernetesVersions of the ClusterClass"},
 		"back":                                 {"v1.34.2", "v1.34.2", "v1.34.0", "", "cannot compute an upgrade plan from v1.34.2 to v1.34.0: set spec.topology.version to v1.34.2 or a later one: a control plane does not go back"},
-		"over three minors":                    {"v1.31.0", "v1.31.0", "v1.34.0", listed, "v1.31.4, v1.32.1, v1.33.3, v1.34.0; v1.34.0"},
-		"over five, workers stop once":         {"v1.31.0", "v1.31.0", "v1.36.0", listed, "v1.31.4, v1.32.1, v1.33.3, v1.34.0, v1.35.0, v1.36.0; v1.34.0, v1.36.0"},
+		"over three minors":                    {"v1.31.0", "v1.31.0", "v1.34.0", listed, "v1.32.1, v1.33.3, v1.34.0; v1.34.0"},
+		"over five, workers stop once":         {"v1.31.0", "v1.31.0", "v1.36.0", listed, "v1.32.1, v1.33.3, v1.34.0, v1.35.0, v1.36.0; v1.34.0, v1.36.0"},
 		"workers are behind already":           {"v1.33.3", "v1.31.0", "v1.36.0", listed, "v1.34.0, v1.35.0, v1.36.0; v1.34.0, v1.36.0"},
 		"workers may stay no longer":           {"v1.34.0", "v1.31.0", "v1.36.0", listed, "v1.35.0, v1.36.0; v1.34.0, v1.36.0"},
 		"builds in the order of the list":      {"v1.33.0+a", "v1.33.0+a", "v1.33.0+b", listed, "v1.33.0+b; v1.33.0+b"},
 		"builds against the order of the list": {"v1.33.0+b", "v1.33.0+b", "v1.33.0+a", listed, "cannot compute an upgrade plan from v1.33.0+b to v1.33.0+a: set spec.topology.version to v1.33.0+b or a later one: a control plane does not go back"},
-		"from a version not listed":            {"v1.32.0", "v1.32.0", "v1.33.3", listed, "v1.32.1, v1.33.3; v1.33.3"},
+		"from a version not listed":            {"v1.32.0", "v1.32.0", "v1.33.3", listed, "v1.33.3; v1.33.3"},
 		"to a version not listed":              {"v1.32.1", "v1.32.1", "v1.33.1", "v1.32.1 v1.33.0", "cannot compute an upgrade plan from v1.32.1 to v1.33.1: set spec.topology.version to one that the ClusterClass lists in spec.kubernetesVersions: v1.32.1, v1.33.0"},
 		"too far behind":                       {"v1.36.0", "v1.31.0", "v1.36.0", listed, "; v1.36.0"},
 	} {
@@ -47,6 +47,32 @@ func TestSteps(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestStepsOfAClassAreUpstreams has what upstream v1.14 computes.
+func TestStepsOfAClassAreUpstreams(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ list, from, to, want string }{
+		{"v1.31.0", "v1.31.0", "v1.31.0", ""},
+		{"v1.31.0 v1.32.0 v1.32.1", "v1.31.0", "v1.32.0", "v1.32.0"},
+		{"v1.35.1 v1.35.2", "v1.35.1", "v1.35.2", "v1.35.2"},
+		{"v1.35.1 v1.35.2 v1.35.3", "v1.35.1", "v1.35.3", "v1.35.3"},
+		{"v1.35.1 v1.35.2 v1.35.3", "v1.35.1", "v1.35.2", "v1.35.2"},
+		{"v1.35.1 v1.35.4 v1.36.1", "v1.35.1", "v1.36.1", "v1.36.1"},
+		{"v1.31.0 v1.32.0 v1.33.0", "v1.31.0", "v1.33.0", "v1.32.0 v1.33.0"},
+		{"v1.31.0 v1.31.1 v1.32.0 v1.32.2 v1.32.3 v1.33.0 v1.33.1", "v1.31.0", "v1.33.1", "v1.32.3 v1.33.1"},
+		{"v1.31.0 v1.31.1 v1.32.0-alpha.0 v1.32.0-alpha.1 v1.32.0-alpha.2 v1.33.0 v1.33.1", "v1.31.0", "v1.33.1", "v1.32.0-alpha.2 v1.33.1"},
+		{"v1.31.0 v1.31.1 v1.32.0+foo.1-bar.1 v1.32.0+foo.2-bar.1 v1.32.0+foo.2-bar.2 v1.33.0 v1.33.1", "v1.31.0", "v1.33.1", "v1.32.0+foo.2-bar.2 v1.33.1"},
+		{"v1.31.0+a v1.31.0+b v1.31.0+c v1.31.1+a v1.32.0+a v1.32.0+b v1.32.0+c v1.33.0+b v1.33.1+a v1.33.1+b v1.33.1+c", "v1.31.0+b", "v1.33.1+b", "v1.32.0+c v1.33.1+b"},
+		{"v1.31.1 v1.32.0 v1.33.0", "v1.31.0", "v1.33.0", "v1.32.0 v1.33.0"},
+		{"v1.31.0 v1.32.0 v1.33.0", "v1.31.2", "v1.33.0", "v1.32.0 v1.33.0"},
+		{"v1.32.0 v1.33.0", "v1.30.2", "v1.33.0", "v1.32.0 v1.33.0"}, // Complete refuses it
+	} {
+		s, err := FromClass(Way{ControlPlane: tc.from, Target: tc.to}, strings.Fields(tc.list))
+		if got := strings.Join(s.ControlPlane, " "); err != nil || got != tc.want {
+			t.Errorf("from %s to %s with %s: got %q, %v, want %q", tc.from, tc.to, tc.list, got, err, tc.want)
+		}
 	}
 }
 
