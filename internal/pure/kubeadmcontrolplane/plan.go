@@ -9,6 +9,7 @@ import (
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
+	"github.com/capstan-dev/capstan/internal/pure/quorum"
 	"github.com/capstan-dev/capstan/internal/pure/topology/step"
 )
 
@@ -142,17 +143,47 @@ func (f Facts) objections(leaver *Machine) (all []string) {
 		all = append(all, "waiting for a connection to the workload cluster")
 	}
 	_, replacing := kcp.Annotations[controlplanev1.RemediationInProgressAnnotation]
+	replacing = replacing && leaver == nil
+	var sick []string
 	for _, m := range f.Machines {
-		if m == leaver || m.Deleting() || replacing && leaver == nil && healthcheck.Condemned(m.Machine) {
-			continue // one that is to be replaced too has its turn after the replacement that comes
-		}
-		if m.Node() == "" {
+		switch {
+		case m == leaver || m.Deleting():
+		case m.Node() != "":
+			for _, condition := range Unhealthy(m, ManagesEtcd(kcp)) {
+				sick = append(sick, fmt.Sprintf("waiting for Machine %s to report %s", m.Name, condition))
+			}
+		case !replacing || !healthcheck.Condemned(m.Machine):
 			all = append(all, fmt.Sprintf("waiting for Machine %s to have a Node", m.Name))
-			continue
 		}
-		for _, sick := range Unhealthy(m, ManagesEtcd(kcp)) {
-			all = append(all, fmt.Sprintf("waiting for Machine %s to report %s", m.Name, sick))
+	}
+	if replacing && len(sick) > 0 {
+		sick = f.replacementObjections()
+	}
+	return append(all, sick...)
+}
+
+// replacementObjections are what stands against a replacement while other machines are
+// unhealthy. A control plane that waits for these is one failure closer to losing the
+// quorum; it has to keep components that serve, and the quorum with a new member that
+// may be unhealthy. Upstream checks the same while a remediation is in progress.
+func (f Facts) replacementObjections() (all []string) {
+	if !componentsRemainWithout(f.Machines, nil) {
+		all = append(all, "waiting for a Machine with healthy control plane components")
+	}
+	if !ManagesEtcd(f.ControlPlane) {
+		return all
+	}
+	if f.Etcd.Err != nil {
+		return append(all, fmt.Sprintf("waiting for the etcd members to be known: %v", f.Etcd.Err))
+	}
+	var staying []string
+	for _, m := range f.Machines {
+		if node := m.Node(); node != "" {
+			staying = append(staying, node)
 		}
+	}
+	if why := (quorum.Replacement{Members: f.Etcd.Members, Staying: staying}).Objection(); why != "" {
+		all = append(all, "waiting for etcd, which could lose its quorum: "+why)
 	}
 	return all
 }
