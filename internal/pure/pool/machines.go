@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/utils/ptr"
-
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
 	"github.com/capstan-dev/capstan/internal/pure/scaling"
@@ -40,9 +38,9 @@ func Remediation(machines []*clusterv1.Machine, held []string) []scaling.Verdict
 	return all
 }
 
-// Machines plans a Machine for each host, and none without. A host that was not
-// there yet is not one that has gone. At most a batch is planned; the next plan
-// has more.
+// Machines plans a Machine for each host, and none without: a Machine was made for a
+// host, so one without has lost it, whether or not it was ever provisioned. At most a
+// batch is planned; the next plan has more.
 func Machines(kind string, hosts []Host, machines []*clusterv1.Machine) (a Actions) {
 	there := make(map[string]bool, len(hosts))
 	have := make(map[string]bool, len(machines))
@@ -61,7 +59,7 @@ func Machines(kind string, hosts []Host, machines []*clusterv1.Machine) (a Actio
 		}
 	}
 	for _, m := range machines {
-		if m.DeletionTimestamp.IsZero() && !there[m.Name] && ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false) && len(a.Delete) < batch {
+		if m.DeletionTimestamp.IsZero() && !there[m.Name] && len(a.Delete) < batch {
 			a.Delete = append(a.Delete, m)
 		}
 	}
