@@ -63,7 +63,11 @@ func file(f bootstrapv1.File) *yaml.Node {
 	m.text("owner", f.Owner)
 	m.text("permissions", f.Permissions)
 	m.boolean("append", f.Append)
-	m.add("content", literal(f.Content))
+	content := f.Content
+	if f.Encoding == "" && content != "" && !strings.HasSuffix(content, "\n") {
+		content += "\n" // as upstream writes it: cron ignores a last line without, and appended text would run on
+	}
+	m.add("content", literal(content))
 	return (*yaml.Node)(m)
 }
 

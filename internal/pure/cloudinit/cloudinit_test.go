@@ -57,7 +57,7 @@ write_files:
     content: |-
       aGVsbG8=
   - path: /c
-    content: |-
+    content: |
       name: {{ ds.meta_data["local_hostname"] }}
 bootcmd:
   - 'echo ''early'': "yes"'
