@@ -8,13 +8,11 @@ package secrets
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -34,23 +32,25 @@ type Store struct {
 	Live client.Reader // without one
 }
 
-// Get reads a Secret from the cache. References to owners that bear an earlier
-// UID, as after a restore, are healed. Not found is told by the error.
-func (s Store) Get(ctx context.Context, cluster *clusterv1.Cluster, purpose certs.Purpose, owners ...client.Object) (*corev1.Secret, error) {
-	return s.read(ctx, s.Mgmt, cluster, purpose, owners)
+// Get reads a Secret from the cache. References to owners that have an earlier UID
+// or version are healed, and controller, which may be nil, controls what has the type
+// of Cluster API's own Secrets, as upstream: a restore or a tool can lose references.
+// Not found is told by the error.
+func (s Store) Get(ctx context.Context, cluster *clusterv1.Cluster, purpose certs.Purpose, controller client.Object) (*corev1.Secret, error) {
+	return s.read(ctx, s.Mgmt, cluster, purpose, controller)
 }
 
 // Find is Get, and asks the API server when the cache shows none. What it finds
 // there gets the label, so that from then on its changes wake who waits.
-func (s Store) Find(ctx context.Context, cluster *clusterv1.Cluster, purpose certs.Purpose, owners ...client.Object) (*corev1.Secret, error) {
-	secret, err := s.Get(ctx, cluster, purpose, owners...)
+func (s Store) Find(ctx context.Context, cluster *clusterv1.Cluster, purpose certs.Purpose, controller client.Object) (*corev1.Secret, error) {
+	secret, err := s.Get(ctx, cluster, purpose, controller)
 	if apierrors.IsNotFound(err) {
-		return s.read(ctx, s.Live, cluster, purpose, owners)
+		return s.read(ctx, s.Live, cluster, purpose, controller)
 	}
 	return secret, err
 }
 
-func (s Store) read(ctx context.Context, from client.Reader, cluster *clusterv1.Cluster, purpose certs.Purpose, owners []client.Object) (*corev1.Secret, error) {
+func (s Store) read(ctx context.Context, from client.Reader, cluster *clusterv1.Cluster, purpose certs.Purpose, controller client.Object) (*corev1.Secret, error) {
 	key := client.ObjectKey{Namespace: cluster.Namespace, Name: certs.SecretName(cluster.Name, purpose)}
 	secret := &corev1.Secret{}
 	if err := from.Get(ctx, key, secret); err != nil {
@@ -60,9 +60,13 @@ func (s Store) read(ctx context.Context, from client.Reader, cluster *clusterv1.
 		return nil, err
 	}
 	healed := secret.DeepCopy()
-	changed, err := s.heal(healed, append(owners, cluster))
-	if err != nil {
-		return nil, err
+	changed := owner.Heal(healed, owner.OfCluster(cluster))
+	if controller != nil {
+		ref, err := owner.Controller(controller, s.Mgmt)
+		if err != nil {
+			return nil, err
+		}
+		changed = control(healed, ref) || changed
 	}
 	if labelled := owner.Label(healed, cluster.Name); !labelled && !changed {
 		return secret, nil
@@ -86,26 +90,13 @@ func free(secret *corev1.Secret, cluster *clusterv1.Cluster) error {
 	return nil
 }
 
-// heal gives references to owners, known by kind and name, the UIDs that they
-// have now.
-func (s Store) heal(secret *corev1.Secret, owners []client.Object) (changed bool, err error) {
-	refs := slices.Clone(secret.OwnerReferences)
-	for _, o := range owners {
-		now, err := owner.Reference(o, s.Mgmt)
-		if err != nil {
-			return false, err
-		}
-		for i, r := range refs {
-			if r.Kind == now.Kind && r.Name == now.Name && group(r) == group(now) && r.UID != now.UID {
-				refs[i].UID, changed = now.UID, true
-			}
-		}
+// control makes the owner of a reference the controller of a Secret of Cluster API's
+// own type, if it has none. Of other Secrets, and of those that something else
+// controls, the reference is healed.
+func control(secret *corev1.Secret, ref metav1.OwnerReference) bool {
+	by := metav1.GetControllerOfNoCopy(secret)
+	if secret.Type != certs.SecretType || by != nil && !owner.Same(*by, ref) {
+		return owner.Heal(secret, ref)
 	}
-	secret.OwnerReferences = refs
-	return changed, nil
-}
-
-func group(r metav1.OwnerReference) string {
-	gv, _ := schema.ParseGroupVersion(r.APIVersion) // of none it is empty
-	return gv.Group
+	return owner.Set(secret, ref)
 }

@@ -33,8 +33,11 @@ func ref(version, kind, name string, uid types.UID, controller bool) metav1.Owne
 func TestFind(t *testing.T) {
 	t.Parallel()
 	mine := map[string]string{clusterv1.ClusterNameLabel: "demo"}
+	controls := ref(cps, "KubeadmControlPlane", "cp", "kcp", true)
+	controls.BlockOwnerDeletion = new(true)
 	tests := map[string]struct {
 		labels map[string]string
+		own    bool // it has the type of Cluster API's own Secrets
 		owners []metav1.OwnerReference
 		want   []metav1.OwnerReference // of the Secret afterwards; as before if nil
 		refuse string
@@ -45,13 +48,20 @@ func TestFind(t *testing.T) {
 		"after a restore the control plane has it again": {
 			labels: mine, writes: true,
 			owners: []metav1.OwnerReference{ref("controlplane.cluster.x-k8s.io/v1beta1", "KubeadmControlPlane", "cp", "old", true)},
-			want:   []metav1.OwnerReference{ref("controlplane.cluster.x-k8s.io/v1beta1", "KubeadmControlPlane", "cp", "kcp", true)},
+			want:   []metav1.OwnerReference{ref(cps, "KubeadmControlPlane", "cp", "kcp", true)},
 		},
 		"after a restore the Cluster has it again": {
 			labels: mine, writes: true,
 			owners: []metav1.OwnerReference{ref(core, "Cluster", "demo", "old", false)},
 			want:   []metav1.OwnerReference{ref(core, "Cluster", "demo", "cluster", false)},
 		},
+		"owners that were lost are put back": {labels: mine, own: true, writes: true, want: []metav1.OwnerReference{controls}},
+		"an owner that controls no more does so again": {
+			labels: mine, own: true, writes: true,
+			owners: []metav1.OwnerReference{ref(core, "Cluster", "demo", "cluster", false), ref(cps, "KubeadmControlPlane", "cp", "kcp", false)},
+			want:   []metav1.OwnerReference{ref(core, "Cluster", "demo", "cluster", false), controls},
+		},
+		"a vault's of our type stays the vault's":     {labels: mine, own: true, owners: []metav1.OwnerReference{ref("external-secrets.io/v1", "ExternalSecret", "x", "x", true)}},
 		"a vault's is used, and stays the vault's":    {labels: mine, owners: []metav1.OwnerReference{ref("external-secrets.io/v1", "ExternalSecret", "x", "x", true)}},
 		"one of a bootstrap provider is used":         {labels: mine, owners: []metav1.OwnerReference{ref("bootstrap.cluster.x-k8s.io/v1beta1", "KubeadmConfig", "x", "x", true)}},
 		"another control plane's is refused":          {labels: mine, owners: []metav1.OwnerReference{ref(cps, "KubeadmControlPlane", "other", "x", true)}, refuse: ", which Cluster demo needs, is held by KubeadmControlPlane other: delete it"},
@@ -71,6 +81,9 @@ func TestFind(t *testing.T) {
 			cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane", Name: "cp"}
 			kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "cp", UID: "kcp"}}
 			before := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo-ca", Labels: tc.labels, OwnerReferences: tc.owners}}
+			if tc.own {
+				before.Type = certs.SecretType
+			}
 			live := fake.NewClientBuilder().WithScheme(s).WithObjects(before).Build()
 			cached := fake.NewClientBuilder().WithScheme(s).Build() // shows nothing, as for want of a label
 			if tc.labels != nil {
@@ -101,7 +114,7 @@ func TestFind(t *testing.T) {
 			if wrote := after.ResourceVersion != "999"; wrote != tc.writes {
 				t.Errorf("wrote %v, want %v", wrote, tc.writes)
 			}
-			if _, err := store.Get(t.Context(), cluster, certs.Etcd); !apierrors.IsNotFound(err) {
+			if _, err := store.Get(t.Context(), cluster, certs.Etcd, nil); !apierrors.IsNotFound(err) {
 				t.Errorf("of one that is not there: %v", err)
 			}
 		})

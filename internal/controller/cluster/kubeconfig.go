@@ -26,11 +26,11 @@ func (r *Reconciler) kubeconfig(ctx context.Context, s *state) (phase.Next, erro
 	}
 	key := client.ObjectKeyFromObject(c)
 	store := secrets.Store{Mgmt: r.Mgmt, Live: r.Live}
-	_, err := store.Find(ctx, c, certs.Kubeconfig)
+	_, err := store.Find(ctx, c, certs.Kubeconfig, nil)
 	if err == nil || !apierrors.IsNotFound(err) {
 		return phase.Continue(), err
 	}
-	secret, err := store.Find(ctx, c, certs.CA)
+	secret, err := store.Find(ctx, c, certs.CA, nil)
 	if apierrors.IsNotFound(err) {
 		return phase.LookAgain(secrets.Interval), nil // its bootstrap provider, or a user, has yet to bring one of the two
 	}

@@ -67,7 +67,7 @@ func (r *Reconciler) certificate(ctx context.Context, s *state, purpose certs.Pu
 	if generate { // what is missing is made
 		find = store.Get
 	}
-	secret, err := find(ctx, s.cluster, purpose)
+	secret, err := find(ctx, s.cluster, purpose, nil)
 	if apierrors.IsNotFound(err) && generate {
 		return r.generate(ctx, s, purpose)
 	}

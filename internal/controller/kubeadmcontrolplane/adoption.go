@@ -100,8 +100,16 @@ func (r *Reconciler) takeSecrets(ctx context.Context, s *state, configs []string
 // were made with are there. A control plane that was just deleted, which the cache
 // may not show yet, takes none.
 func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
-	if len(s.orphans) == 0 {
-		return phase.Continue(), nil
+	ref, err := owner.Controller(s.ControlPlane, r.Mgmt)
+	if err != nil {
+		return phase.Continue(), err
+	}
+	mine := make([]*clusterv1.Machine, 0, len(s.Machines))
+	for _, m := range s.Machines {
+		mine = append(mine, m.Machine)
+	}
+	if err := owner.HealAll(ctx, r.Mgmt, mine, ref); err != nil || len(s.orphans) == 0 {
+		return phase.Continue(), err
 	}
 	live := &controlplanev1.KubeadmControlPlane{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.ControlPlane), live); err != nil {
@@ -109,10 +117,6 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 	}
 	if live.UID != s.ControlPlane.UID || !live.DeletionTimestamp.IsZero() {
 		return phase.Wait(cacheLag), nil
-	}
-	ref, err := owner.Controller(s.ControlPlane, r.Mgmt)
-	if err != nil {
-		return phase.Continue(), err
 	}
 	for _, m := range s.orphans {
 		commit := patch.Remember(r.Mgmt, m, patch.As(fieldOwner))

@@ -110,7 +110,11 @@ func (r *Reconciler) pair(ctx context.Context, s *state, purpose certs.Purpose) 
 	if origin == kubeadmcontrolplane.Made { // what the cache does not show is made, or found to be there
 		find = r.secrets().Get
 	}
-	secret, err := find(ctx, s.Cluster, purpose, s.ControlPlane)
+	var keeper client.Object = s.ControlPlane
+	if origin == kubeadmcontrolplane.Brought {
+		keeper = nil // it stays the user's
+	}
+	secret, err := find(ctx, s.Cluster, purpose, keeper)
 	switch {
 	case err == nil && origin == kubeadmcontrolplane.Brought && purpose == certs.Etcd:
 		return certs.FromSecret(secret, purpose) // somebody else signs with its key

@@ -381,6 +381,28 @@ func TestExternalEtcdsSecretsAreAwaitedAndFoundWithoutALabel(t *testing.T) {
 	}
 }
 
+// TestSecretsWhoseOwnersWereLostAreOwnedAgain, as after a restore by a tool that drops
+// references: nobody else would renew the kubeconfig.
+func TestSecretsWhoseOwnersWereLostAreOwnedAgain(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	l.settle()
+	for _, purpose := range []certs.Purpose{certs.CA, certs.Etcd, certs.FrontProxy, certs.ServiceAccount, certs.Kubeconfig} {
+		key := client.ObjectKey{Namespace: namespace, Name: certs.SecretName("demo", purpose)}
+		var s corev1.Secret
+		l.must(l.Mgmt.Get(t.Context(), key, &s))
+		s.OwnerReferences = nil
+		l.must(l.Mgmt.Update(t.Context(), &s))
+		if _, err := l.once(); err != nil {
+			t.Fatal(err)
+		}
+		l.must(l.Mgmt.Get(t.Context(), key, &s))
+		if !metav1.IsControlledBy(&s, l.controlPlane()) {
+			t.Errorf("%s: owners %v", key, s.OwnerReferences)
+		}
+	}
+}
+
 func TestAKubeconfigIsReadAgainWhenItsSecretChanges(t *testing.T) {
 	t.Parallel()
 	authority, err := certs.New(certs.CA, certs.ECDSAP256, time.Now(), 0)

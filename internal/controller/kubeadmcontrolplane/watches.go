@@ -108,8 +108,8 @@ func isControlPlane(obj client.Object) bool {
 func (r *Reconciler) machines(mgr ctrl.Manager) source.Source {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	wake := func(m *clusterv1.Machine, add func(reconcile.Request)) {
-		if ref := metav1.GetControllerOfNoCopy(m); ref != nil && ref.Kind == kind {
-			add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: m.Namespace, Name: ref.Name}})
+		for _, request := range controller.Controlled(m, controlplanev1.GroupVersion().WithKind(kind).GroupKind()) {
+			add(request)
 		}
 	}
 	return source.Kind(mgr.GetCache(), &clusterv1.Machine{}, handler.TypedFuncs[*clusterv1.Machine, reconcile.Request]{

@@ -60,7 +60,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 	if err != nil {
 		return phase.Continue(), err
 	}
-	var errs []error
+	errs := []error{owner.HealAll(ctx, r.Mgmt, s.sets, mine)}
 	for _, set := range s.orphans {
 		commit := patch.Remember(r.Mgmt, set)
 		owner.Set(set, mine)

@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/machines"
 	"github.com/capstan-dev/capstan/internal/access/provider"
 	"github.com/capstan-dev/capstan/internal/kit/metadata"
+	"github.com/capstan-dev/capstan/internal/kit/owner"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/pure/claim"
@@ -54,7 +55,11 @@ func (r *Reconciler) keepMachines(ctx context.Context, s *state) (phase.Next, er
 	}
 	acts := pool.Machines(kind.Kind, hosts, s.machines)
 	s.problems = append(s.problems, acts.Problems...)
-	errs := []error{r.remediate(ctx, s), r.synchronise(ctx, s)}
+	mine, err := owner.Controller(s.pool, r.Mgmt)
+	if err != nil {
+		return phase.Continue(), err
+	}
+	errs := []error{owner.HealAll(ctx, r.Mgmt, s.machines, mine), r.remediate(ctx, s), r.synchronise(ctx, s)}
 	for _, m := range acts.Delete {
 		errs = append(errs, r.deleteHostless(ctx, s, kind, m))
 	}

@@ -18,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -53,6 +54,7 @@ type Builder[T client.Object] struct {
 	concurrency int
 	pace        time.Duration
 	unfiltered  bool
+	invalid     error // of the declaration
 }
 
 // For starts the declaration of the controller called name for objects of the
@@ -63,10 +65,18 @@ func For[T client.Object](mgr ctrl.Manager, name string, obj T, preds ...predica
 	return &Builder[T]{mgr: mgr, name: name, obj: obj, build: b, concurrency: defaultConcurrency}
 }
 
-// Owns wakes the controller for the controller-owner of an object of this type.
+// Owns wakes the controller for the controller-owner of an object of this type, whatever
+// version its reference has: controller-runtime looks for the version at the API server,
+// and wakes nobody where it is no longer served.
 func (b *Builder[T]) Owns(obj client.Object) *Builder[T] {
-	b.build.Owns(obj, builder.WithPredicates(Changed()))
-	return b
+	gvk, err := apiutil.GVKForObject(b.obj, b.mgr.GetScheme())
+	if err != nil {
+		b.invalid = err
+		return b
+	}
+	return b.Watches(obj, func(_ context.Context, obj client.Object) []reconcile.Request {
+		return Controlled(obj, gvk.GroupKind())
+	})
 }
 
 // Watches wakes the controller for whatever toRequests makes of an object.
@@ -112,6 +122,9 @@ func (b *Builder[T]) Complete(r reconcile.ObjectReconciler[T]) error {
 // A reconciler that remembers objects has a method Forget, which is told when one
 // has gone.
 func (b *Builder[T]) Build(r reconcile.ObjectReconciler[T]) (ctrlcontroller.Controller, error) {
+	if b.invalid != nil {
+		return nil, fmt.Errorf("controller %s: %w", b.name, b.invalid)
+	}
 	w := newRunner(b.name, b.obj, r, newPending(b.mgr.GetClient(), b.mgr.GetAPIReader(), clock.RealClock{}))
 	w.finishing = finishing(b.mgr)
 	w.pace.every = b.pace

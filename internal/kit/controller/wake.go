@@ -53,6 +53,15 @@ func Referred(namespace string, ref clusterv1.ContractVersionedObjectReference, 
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: namespace, Name: ref.Name}}}
 }
 
+// Controlled wakes the controller of an object, if it is of a kind.
+func Controlled(obj client.Object, kind schema.GroupKind) []reconcile.Request {
+	by := metav1.GetControllerOfNoCopy(obj)
+	if by == nil || schema.FromAPIVersionAndKind(by.APIVersion, by.Kind).GroupKind() != kind {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: by.Name}}}
+}
+
 // Matters passes an update only if what a controller reads of an object that is
 // not its own has changed.
 func Matters[T client.Object](reads func(T) []any) predicate.Predicate {

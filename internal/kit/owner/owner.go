@@ -6,6 +6,7 @@ package owner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -73,7 +74,7 @@ func Controller(owner client.Object, scheme schemer) (metav1.OwnerReference, err
 // created again (or moved to another management cluster) replaces its old self.
 func Set(obj metav1.Object, ref metav1.OwnerReference) bool {
 	refs := obj.GetOwnerReferences()
-	i := slices.IndexFunc(refs, func(r metav1.OwnerReference) bool { return same(r, ref) })
+	i := slices.IndexFunc(refs, func(r metav1.OwnerReference) bool { return Same(r, ref) })
 	if i < 0 {
 		obj.SetOwnerReferences(append(slices.Clone(refs), ref))
 		return true
@@ -85,6 +86,33 @@ func Set(obj metav1.Object, ref metav1.OwnerReference) bool {
 	refs[i] = ref
 	obj.SetOwnerReferences(refs)
 	return true
+}
+
+// Heal gives a reference that obj has to an owner the version and the UID that the
+// owner has now, and reports whether it had others.
+func Heal(obj metav1.Object, now metav1.OwnerReference) bool {
+	i := slices.IndexFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return Same(r, now) })
+	if i < 0 {
+		return false
+	}
+	healed := obj.GetOwnerReferences()[i]
+	healed.APIVersion, healed.UID = now.APIVersion, now.UID
+	return Set(obj, healed)
+}
+
+// HealAll is Heal for objects, which stay as they are here, at the API server.
+func HealAll[T client.Object](ctx context.Context, c client.Client, objs []T, now metav1.OwnerReference) error {
+	var errs []error
+	for _, obj := range objs {
+		healed := obj.DeepCopyObject().(T)
+		if !Heal(healed, now) {
+			continue
+		}
+		if err := c.Patch(ctx, healed, client.MergeFromWithOptions(obj, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("update the reference of %s to its owner %s %s: %w", client.ObjectKeyFromObject(obj), now.Kind, now.Name, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // RemoveFunc takes away the references that match and reports whether there was one.
@@ -168,7 +196,9 @@ func Divide[T any, P interface {
 // schemer is what knows the kinds of typed objects; a client.Client is one.
 type schemer interface{ Scheme() *runtime.Scheme }
 
-func same(a, b metav1.OwnerReference) bool {
+// Same reports whether two references are to one owner by group, kind and name,
+// whatever its version and UID.
+func Same(a, b metav1.OwnerReference) bool {
 	return a.Name == b.Name && groupKind(a) == groupKind(b)
 }
 

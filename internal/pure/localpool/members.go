@@ -96,7 +96,9 @@ func (p Pool) Hold(local *infrav1.LocalMachine) {
 // Holds reports whether a machine has all that Hold gives it.
 func (p Pool) Holds(local *infrav1.LocalMachine) bool {
 	return local.Labels[clusterv1.ClusterNameLabel] == p.Cluster && local.Labels[clusterv1.MachinePoolNameLabel] == p.label() &&
-		slices.ContainsFunc(local.OwnerReferences, func(o metav1.OwnerReference) bool { return p.is(o) && o.UID == p.Local.UID })
+		slices.ContainsFunc(local.OwnerReferences, func(o metav1.OwnerReference) bool {
+			return p.is(o) && o.UID == p.Local.UID && o.APIVersion == Kind.GroupVersion().String()
+		})
 }
 
 // Make makes a machine for the pool. It has the labels and annotations that the
