@@ -148,7 +148,7 @@ func TestAClusterTakesWhatItsProvidersSay(t *testing.T) {
 		if err := c.Get(t.Context(), key, obj); err != nil {
 			t.Fatal(err)
 		}
-		if refs := obj.GetOwnerReferences(); len(refs) != 1 || refs[0].Name != "demo" || !ptr.Deref(refs[0].Controller, false) || obj.GetLabels()[clusterv1.ClusterNameLabel] != "demo" {
+		if refs := obj.GetOwnerReferences(); len(refs) != 1 || refs[0].Name != "demo" || refs[0].Controller != nil || obj.GetLabels()[clusterv1.ClusterNameLabel] != "demo" {
 			t.Errorf("%s: owners %v, labels %v", kind, refs, obj.GetLabels())
 		}
 	}

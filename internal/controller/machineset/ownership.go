@@ -33,8 +33,12 @@ func (r *Reconciler) prepare(s *state) bool {
 	return changed
 }
 
-// standalone reports whether no MachineDeployment has made the set.
-func standalone(set *clusterv1.MachineSet) bool { return metav1.GetControllerOfNoCopy(set) == nil }
+// standalone reports whether no MachineDeployment has made the set. The label tells it
+// too, since references to owners can be lost.
+func standalone(set *clusterv1.MachineSet) bool {
+	_, made := set.Labels[clusterv1.MachineDeploymentNameLabel]
+	return metav1.GetControllerOfNoCopy(set) == nil && !made
+}
 
 // adopt takes Machines that match and that nobody controls, and gives the
 // templates of a standalone set to the Cluster, so that they move and go with
@@ -44,7 +48,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) (phase.Next, error) {
 	if err != nil {
 		return phase.Continue(), err
 	}
-	var errs []error
+	errs := []error{owner.HealAll(ctx, r.Mgmt, s.machines, mine)}
 	for _, m := range s.orphans {
 		commit := patch.Remember(r.Mgmt, m)
 		owner.Set(m, mine)

@@ -52,9 +52,15 @@ type Claim struct {
 	Shared  bool                   // with everybody of the Cluster
 }
 
-// ByCluster is the claim of a Cluster to the objects that it refers to.
+// ByCluster is the claim of a Cluster to the objects that it refers to. It is their
+// controller only if it has a topology, which makes them: as upstream, so that other
+// tools can be the controller of what they made.
 func ByCluster(c *clusterv1.Cluster) Claim {
-	return Claim{Owner: controller(clusterv1.ClusterKind, c), Cluster: c.Name}
+	out := Claim{Owner: controller(clusterv1.ClusterKind, c), Cluster: c.Name}
+	if !c.Spec.Topology.IsDefined() {
+		out.Owner.Controller, out.Owner.BlockOwnerDeletion = nil, nil
+	}
+	return out
 }
 
 // ByMachine is the claim of a Machine to the objects that it refers to.

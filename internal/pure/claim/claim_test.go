@@ -24,6 +24,20 @@ func controls(o metav1.OwnerReference) metav1.OwnerReference {
 	return o
 }
 
+// TestAClusterControlsWhatItsTopologyMakes and nothing else, as upstream: another tool
+// may be the controller of what it made.
+func TestAClusterControlsWhatItsTopologyMakes(t *testing.T) {
+	t.Parallel()
+	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}
+	if o := claim.ByCluster(c).Owner; o.Controller != nil || o.BlockOwnerDeletion != nil {
+		t.Errorf("without a topology: %+v, want a plain owner", o)
+	}
+	c.Spec.Topology.ClassRef.Name = "class"
+	if o := claim.ByCluster(c).Owner; o.Controller == nil || !*o.Controller {
+		t.Errorf("with a topology: %+v, want the controller", o)
+	}
+}
+
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	var (
