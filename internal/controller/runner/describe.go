@@ -157,14 +157,14 @@ func (l *life) describe(ctx context.Context, c podspec.Container, image Image, r
 }
 
 // mount finds the folder of a volume. What is kept in memory is a container's
-// own, so a volume that several of them share is kept in a folder.
+// own, so a volume that several of them share is kept in a folder, and counts as such.
 func (l *life) mount(pod *corev1.Pod, m podspec.Mount) (Mount, error) {
 	mount := Mount{Source: l.node.Volumes.Path(l.name, m.Volume), SubPath: m.SubPath, Target: m.Target, ReadOnly: m.ReadOnly}
 	for _, v := range podspec.VolumesOf(pod) {
 		if v.Name != m.Volume {
 			continue
 		}
-		if v.Memory && m.SubPath == "" && users(pod, v.Name) == 1 {
+		if inMemory(pod, v) {
 			return Mount{Target: m.Target, ReadOnly: m.ReadOnly, Memory: true, Limit: v.Limit}, nil
 		}
 		mount.ReadOnly = mount.ReadOnly || !v.Empty
@@ -174,18 +174,6 @@ func (l *life) mount(pod *corev1.Pod, m podspec.Mount) (Mount, error) {
 		return mount, nil
 	}
 	return mount, &waitingError{podstatus.Config, fmt.Errorf("spec.volumes: there is none named %q", m.Volume)}
-}
-
-// users is how many containers mount a volume.
-func users(pod *corev1.Pod, volume string) (n int) {
-	for _, c := range podspec.Containers(pod) {
-		for _, m := range c.VolumeMounts {
-			if m.Name == volume {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // makeInside makes a folder in a volume, whatever links containers have put there.
