@@ -227,7 +227,7 @@ func (p *Plane) node(mgr ctrl.Manager) (*runner.Node, error) {
 		Object: nodeObject(p.name, p.ready()), Address: "127.0.0.1", DNS: dnsService,
 		Sandboxes: p.sandboxes, Unlimited: p.sandboxes.Rootless(), Images: Images{images, datadir.Dir(p.dir).Registries()}, Tokens: tokens{typed}, Logs: logs, Volumes: p.volumes,
 		Space: func() (diskspace.Space, error) { return diskspace.Of(p.volumesDir()) },
-		Live:  mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("capstan-runner"), Clock: clock.RealClock{},
+		Live:  mgr.GetAPIReader(), Recorder: controller.Recorder(mgr, "runner"), Clock: clock.RealClock{},
 	})
 }
 
