@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/containermachines/seed"
+	"github.com/capstan-dev/capstan/internal/kit/filetree"
 	"github.com/capstan-dev/capstan/internal/kit/told"
 )
 
@@ -193,12 +194,18 @@ func (b *Backend) find(ctx context.Context) (err error) {
 	}
 	for _, e := range entries {
 		if b.byName[e.Name()] == nil {
-			if err := os.RemoveAll(b.folder(e.Name())); err != nil {
-				return err
-			}
+			b.discard(e.Name())
 		}
 	}
 	return b.o.Launcher.Sweep(ctx)
+}
+
+// discard removes the folder of a machine, or leaves it under another name: its files are
+// of no use any more, and must not keep other machines from running.
+func (b *Backend) discard(name string) {
+	if err := filetree.Discard(b.folder(name)); err != nil {
+		b.o.Log.Error(err, "Leaving files of a machine", "container", name)
+	}
 }
 
 // Close ends the endpoints. Machines run on.

@@ -277,9 +277,7 @@ func (b *Backend) create(ctx context.Context, m *machine, want host.Machine) (er
 	if err := b.o.Launcher.Remove(ctx, m.name); err != nil {
 		return fmt.Errorf("remove what an earlier try has left: %w", err)
 	}
-	if err := os.RemoveAll(folder); err != nil {
-		return fmt.Errorf("remove what an earlier try has left: %w", err)
-	}
+	b.discard(m.name)
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return err
 	}
@@ -304,7 +302,9 @@ func (b *Backend) create(ctx context.Context, m *machine, want host.Machine) (er
 // undo leaves nothing of a machine that could not be made. Called with its lock.
 func (b *Backend) undo(ctx context.Context, m *machine, image Image) error {
 	m.Image = ""
-	if err := errors.Join(b.o.Launcher.Remove(ctx, m.name), os.RemoveAll(b.folder(m.name)), image.Release(m.name)); err != nil {
+	err := b.o.Launcher.Remove(ctx, m.name)
+	b.discard(m.name)
+	if err := errors.Join(err, image.Release(m.name)); err != nil {
 		return fmt.Errorf("remove what was made of it: %w", err)
 	}
 	return nil
@@ -408,9 +408,7 @@ func (b *Backend) remove(ctx context.Context, m *machine) error {
 	if err := removeFile(filepath.Join(b.folder(m.name), machineFile)); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(b.folder(m.name)); err != nil {
-		return err
-	}
+	b.discard(m.name)
 	m.gone = true
 	b.mu.Lock()
 	defer b.mu.Unlock()

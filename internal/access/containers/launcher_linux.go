@@ -195,12 +195,10 @@ func sameSpec(a, b Spec) bool {
 // as a whole or not at all.
 func (l *Launcher) make(want Spec) (err error) {
 	made := filepath.Join(l.dir, containersDir, newPrefix+want.Name)
-	if err := os.RemoveAll(made); err != nil { // of a process that was interrupted
-		return err
-	}
+	l.discard(made) // of a process that was interrupted
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.RemoveAll(made))
+			l.discard(made)
 		}
 	}()
 	for _, d := range []string{"", workDir, rootDir, shadowsDir, upperDir} {

@@ -84,14 +84,13 @@ func (l *Launcher) remove(name string) error {
 	l.reached("tidied")
 	// Renamed first, it is no container any more, wherever this ends.
 	old := filepath.Join(l.dir, containersDir, oldPrefix+name)
-	if err := os.RemoveAll(old); err != nil {
-		return err
-	}
+	l.discard(old)
 	if err := os.Rename(l.folder(name), old); errors.Is(err, os.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		return err
 	}
 	l.reached("folder put aside")
-	return os.RemoveAll(old)
+	l.discard(old)
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/internal/access/containers/network"
+	"github.com/capstan-dev/capstan/internal/kit/filetree"
 )
 
 // Sweep removes what carries the identity of the folder and belongs to no
@@ -40,10 +41,18 @@ func (l *Launcher) sweepFolders(ctx context.Context) error {
 		if e2 != nil {
 			return errors.Join(err, e2)
 		}
-		err = errors.Join(err, os.RemoveAll(filepath.Join(l.dir, containersDir, e.Name())))
+		l.discard(filepath.Join(l.dir, containersDir, e.Name()))
 		done()
 	}
 	return err
+}
+
+// discard removes a folder that is no container's, or leaves it under another name: it must
+// not keep others from running.
+func (l *Launcher) discard(folder string) {
+	if err := filetree.Discard(folder); err != nil {
+		l.options.Log.Error(err, "Leaving files of a removed container", "path", folder)
+	}
 }
 
 // sweepContainers removes what containers have outside the folder, unless they

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/capstan-dev/capstan/internal/kit/filetree"
 )
 
 const (
@@ -29,7 +31,9 @@ const (
 
 // Store is the folder of all logs.
 type Store struct {
-	dir   string
+	dir string
+	// Left reports what could not be removed of an earlier process; nil if nothing.
+	Left  error
 	limit int64
 	now   func() time.Time
 
@@ -37,16 +41,14 @@ type Store struct {
 	runs map[string]*Log
 }
 
-// Open makes the folder, if need be, and forgets what an earlier process left in
-// it: its Pods have ended with it.
+// Open makes the folder, and removes or moves away what an earlier process left in it:
+// its Pods have ended with it.
 func Open(dir string, now func() time.Time) (*Store, error) {
-	if err := os.RemoveAll(dir); err != nil {
-		return nil, fmt.Errorf("clear the logs of Pods: %w", err)
-	}
+	s := &Store{dir: dir, Left: filetree.Discard(dir), limit: maxFile, now: now, runs: map[string]*Log{}}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder for logs of Pods: %w", err)
 	}
-	return &Store{dir: dir, limit: maxFile, now: now, runs: map[string]*Log{}}, nil
+	return s, nil
 }
 
 // Log is that of one run of a container.
@@ -108,7 +110,7 @@ func (s *Store) Remove(pod string) error {
 			delete(s.runs, k)
 		}
 	}
-	return errors.Join(append(errs, os.RemoveAll(filepath.Join(s.dir, pod)))...)
+	return errors.Join(append(errs, filetree.Discard(filepath.Join(s.dir, pod)))...)
 }
 
 func (l *Log) remove() error {

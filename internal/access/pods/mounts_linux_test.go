@@ -69,6 +69,9 @@ func TestMountsAreInPlace(t *testing.T) {
 		"memory is written beside such":       {readOnly: true, mounts: []Mount{{Tmpfs: true, Target: "/tmp"}}, args: []string{"write", "/tmp/x"}},
 		"memory has a limit":                  {mounts: []Mount{{Tmpfs: true, Limit: 1 << 20, Target: "/m"}}, args: []string{"fill", "/m/x"}, want: "no space left on device"},
 		"the root has a limit":                {args: []string{"fill", "/var/x"}, want: "no space left on device"},
+		"memory has a limit of files":         {mounts: []Mount{{Tmpfs: true, Limit: 1 << 20, Target: "/m"}}, args: []string{"files", "/m"}, want: "no space left on device"},
+		"the root has a limit of files":       {args: []string{"files", "/var"}, want: "no space left on device"},
+		"shared memory has a limit of files":  {args: []string{"files", "/dev/shm"}, want: "no space left on device"},
 		"a folder is written by who it is of": {mounts: []Mount{{Source: dir, Target: "/v"}}, args: []string{"write", "/v/x"}},
 	}
 	for name, tc := range tests {
@@ -96,6 +99,44 @@ func TestMountsAreInPlace(t *testing.T) {
 				t.Errorf("got %q, %+v, want %q", got, e, tc.want)
 			}
 		})
+	}
+}
+
+// TestLastMessagesAreInMemory: a container writes to its file as to any other, and what is
+// over a few KiB is refused, not kept.
+func TestLastMessagesAreInMemory(t *testing.T) {
+	s := start(t, open(t, Options{}))
+	volume := t.TempDir()
+	if err := os.Chmod(volume, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		path     string
+		mounts   []Mount
+		readOnly bool
+		args     []string
+		want     string // the message
+		fails    string
+	}{
+		"in /dev":             {path: "/dev/termination-log", args: []string{"write", "/dev/termination-log"}, want: "written"},
+		"in a new folder":     {path: "/new/last", args: []string{"write", "/new/last"}, want: "written"},
+		"in a read-only root": {path: "/last", readOnly: true, args: []string{"write", "/last"}, want: "written"},
+		"in a volume":         {path: "/v/last", mounts: []Mount{{Source: volume, Target: "/v"}}, args: []string{"write", "/v/last"}, want: "written"},
+		"nothing":             {path: "/last", args: []string{"ids"}},
+		"too much":            {path: "/last", args: []string{"fill", "/last"}, want: strings.Repeat("\x00", maxMessage), fails: "no space left on device"},
+		"no file":             {args: []string{"ids"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := container(t, tc.args...)
+			c.MessagePath, c.Mounts, c.ReadOnlyRoot = tc.path, tc.mounts, tc.readOnly
+			_, failed, e := outcome(t, s, c)
+			if e.LastMessage != tc.want || !strings.Contains(failed, tc.fails) || (e.Code != 0) != (tc.fails != "") {
+				t.Errorf("got %.40q, %q, %d, want %.40q", e.LastMessage, failed, e.Code, tc.want)
+			}
+		})
+	}
+	if info, err := os.Stat(filepath.Join(volume, "last")); err != nil || info.Size() != 0 {
+		t.Errorf("the file below the message is %v, %v, want an empty one", info, err)
 	}
 }
 

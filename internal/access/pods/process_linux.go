@@ -28,6 +28,8 @@ type Process struct {
 	terminal  *os.File    // the plane's side; nil without
 	drained   sync.WaitGroup
 	done      chan struct{}
+	// message is the file of its last message, or the socket that brings it; nil without.
+	message *os.File
 
 	mu    sync.Mutex // guards what follows
 	pidfd *os.File   // nil when it has ended
@@ -119,10 +121,49 @@ func (p *Process) end(e holder.Event, oom bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.exit = Exit{Code: e.Code, Signal: e.Signal, OOMKilled: oom, At: time.Now(), Message: e.Error}
+	if p.message != nil {
+		text, _ := io.ReadAll(io.LimitReader(p.message, maxMessage)) // what can be read is reported
+		p.exit.LastMessage = string(text)
+		_ = p.message.Close() // only read
+	}
 	if p.pidfd != nil {
 		_ = p.pidfd.Close() // nothing was written to it
 		p.pidfd = nil
 	}
+}
+
+// awaitMessage makes a socket, by which the container's file for its last message comes.
+func (p *Process) awaitMessage() (theirs int, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("socketpair", err)
+	}
+	p.message = os.NewFile(uintptr(pair[0]), "message")
+	return pair[1], nil
+}
+
+// receiveMessage takes the file from the socket, where it is when the container has begun.
+func (p *Process) receiveMessage() error {
+	if p.message == nil {
+		return nil
+	}
+	socket := p.message
+	p.message = nil
+	b, rights := make([]byte, holder.MaxMessage), make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := unix.Recvmsg(int(socket.Fd()), b, rights, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
+	_ = socket.Close() // it was read
+	if err != nil {
+		return os.NewSyscallError("recvmsg", err)
+	}
+	fds, err := holder.Descriptors(rights[:n])
+	if err == nil && len(fds) != 1 {
+		closeAll(fds)
+		err = fmt.Errorf("%d descriptors came, want 1", len(fds))
+	}
+	if err == nil {
+		p.message = os.NewFile(uintptr(fds[0]), "last message")
+	}
+	return err
 }
 
 // pidOf is the process of a pidfd, as this process sees it.

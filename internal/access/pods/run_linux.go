@@ -38,6 +38,7 @@ func (s *Sandbox) run(ctx context.Context, c Container, trial bool) (_ *Process,
 	defer func() {
 		if err != nil {
 			s.remove(p)
+			_ = p.message.Close() // nil, or nothing was read
 		}
 	}()
 	if err := s.limit(c); err != nil {
@@ -51,7 +52,7 @@ func (s *Sandbox) run(ctx context.Context, c Container, trial bool) (_ *Process,
 	for _, g := range c.Groups {
 		plan.Groups = append(plan.Groups, int(g))
 	}
-	trees, err := s.mounts(c, &plan)
+	trees, err := s.mounts(p, &plan)
 	defer func() { closeAll(trees) }()
 	if err != nil {
 		return nil, err
@@ -65,6 +66,9 @@ func (s *Sandbox) run(ctx context.Context, c Container, trial bool) (_ *Process,
 	if p.pidfd, err = s.start(ctx, st, beginning{request, containerGroup(s, c.Name), plan, ended}, trees...); err != nil {
 		st.close()
 		return nil, err
+	}
+	if err := p.receiveMessage(); err != nil {
+		s.host.options.Log.Warn("The last message of a container will not be known", "sandbox", s.spec.Name, "container", c.Name, "err", err)
 	}
 	s.follow(p, st, ended)
 	return p, nil
@@ -117,7 +121,7 @@ func (s *Sandbox) limit(c Container) error {
 // mounts are those of a plan. Root makes them itself, attached nowhere: what it
 // has need not be reachable for the ids of a Pod, and owners are told in those. A
 // plain user may make none, but has the id of the Pod, so it tells the paths.
-func (s *Sandbox) mounts(c Container, plan *holder.Plan) (trees []int, err error) {
+func (s *Sandbox) mounts(p *Process, plan *holder.Plan) (trees []int, err error) {
 	take := func(m holder.Mount) (holder.Mount, error) {
 		m.Descriptor = -1
 		if s.host.rootless {
@@ -139,12 +143,19 @@ func (s *Sandbox) mounts(c Container, plan *holder.Plan) (trees []int, err error
 		}
 		return m, os.NewSyscallError("mount_setattr", err)
 	}
-	if plan.Root, err = take(holder.Mount{Source: c.Root}); err != nil {
+	if plan.Root, err = take(holder.Mount{Source: p.container.Root}); err != nil {
 		return trees, fmt.Errorf("take the image: %w", err)
 	}
-	for _, m := range inOrder(c.Mounts) {
+	for _, m := range inOrder(p.container.mounts()) {
 		h := holder.Mount{Descriptor: -1, Source: m.Source, SubPath: m.SubPath, Target: m.Target, ReadOnly: m.ReadOnly}
-		if m.Tmpfs {
+		if m.message {
+			fd, err := p.awaitMessage()
+			if err != nil {
+				return trees, err
+			}
+			trees = append(trees, fd)
+			h.Descriptor, h.Message = len(trees)-1, true
+		} else if m.Tmpfs {
 			h.Source, h.SubPath, h.Tmpfs = "", "", cmp.Or(m.Limit, defaultTmpfs)
 		} else if h, err = take(h); err != nil {
 			return trees, fmt.Errorf("mount %s: %w", m.Target, err)

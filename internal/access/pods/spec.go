@@ -97,6 +97,8 @@ type Container struct {
 	// memory; 0 is 256 MiB.
 	Scratch int64
 	Mounts  []Mount
+	// MessagePath is the file for its last message, which is kept in memory; "" is none.
+	MessagePath string
 	// Memory in bytes and MilliCPU in thousandths of a core; 0 is no limit but
 	// that of the Pod.
 	Memory, MilliCPU int64
@@ -124,6 +126,8 @@ type Mount struct {
 	// is 64 MiB.
 	Tmpfs bool
 	Limit int64
+
+	message bool // the file of the last message
 }
 
 // Exit is how a container ended.
@@ -135,6 +139,8 @@ type Exit struct {
 	At        time.Time
 	// Message says why it could not begin or how it was lost; "" if it ran.
 	Message string
+	// LastMessage is the start of what it wrote to its MessagePath.
+	LastMessage string
 }
 
 // Streams are those of a command.
@@ -167,6 +173,8 @@ const (
 	defaultTmpfs = 64 << 20
 	// defaultConnections is as many as a busy controller has tens of.
 	defaultConnections = 1024
+	// maxMessage is how much of a last message is read, as by a kubelet.
+	maxMessage = 4 << 10
 	// defaultKept is some thousand lines.
 	defaultKept = 1 << 20
 	// maxMounts and the rest go as descriptors in one message, which takes 253.
@@ -222,7 +230,7 @@ func (c Container) validate(rootless bool) error {
 			return fmt.Errorf("Args, Env, Dir: one has a NUL byte: remove it")
 		}
 	}
-	for _, m := range c.Mounts {
+	for _, m := range c.mounts() {
 		if err := m.validate(); err != nil {
 			return err
 		}
@@ -258,12 +266,20 @@ func (m Mount) validate() error {
 		return fmt.Errorf("mount Target %q: /proc, /sys and the devices in /dev are made by the sandbox: mount it elsewhere", m.Target)
 	case m.Tmpfs && m.Limit < 0:
 		return fmt.Errorf("mount %s: Limit %d: want 0 or more", m.Target, m.Limit)
-	case !m.Tmpfs && !path.IsAbs(m.Source):
+	case !m.Tmpfs && !m.message && !path.IsAbs(m.Source):
 		return fmt.Errorf("mount %s: Source %q: want an absolute path", m.Target, m.Source)
 	case m.SubPath != "" && (path.IsAbs(m.SubPath) || path.Clean("/"+m.SubPath) != "/"+path.Clean(m.SubPath)):
 		return fmt.Errorf("mount %s: SubPath %q: want a path that stays inside", m.Target, m.SubPath)
 	}
 	return nil
+}
+
+// mounts are all of a container.
+func (c Container) mounts() []Mount {
+	if c.MessagePath == "" {
+		return c.Mounts
+	}
+	return append(slices.Clone(c.Mounts), Mount{Target: c.MessagePath, message: true})
 }
 
 // inOrder sorts mounts so that none hides another: what is above comes first.

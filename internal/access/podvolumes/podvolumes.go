@@ -12,8 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
+	"github.com/capstan-dev/capstan/internal/kit/filetree"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
@@ -25,18 +25,20 @@ const (
 )
 
 // Store is the folder of all volumes.
-type Store struct{ dir string }
+type Store struct {
+	dir string
+	// Left reports what could not be removed of an earlier process; nil if nothing.
+	Left error
+}
 
-// Open makes the folder, of its user alone, and forgets what an earlier process
-// left in it: its Pods have ended with it.
+// Open makes the folder, of its user alone, and removes or moves away what an earlier
+// process left in it: its Pods have ended with it.
 func Open(dir string) (*Store, error) {
-	if err := os.RemoveAll(dir); err != nil {
-		return nil, fmt.Errorf("clear the volumes of Pods: %w", err)
-	}
+	s := &Store{dir, filetree.Discard(dir)}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder for volumes of Pods: %w", err)
 	}
-	return &Store{dir}, nil
+	return s, nil
 }
 
 // Path is that of a volume.
@@ -161,49 +163,19 @@ func same(generation string, files []podspec.File) bool {
 	return true
 }
 
-// Size is how many bytes the files of a volume take on the disk, each once however
-// many names it has. It follows no links.
-func (s *Store) Size(pod, volume string) (int64, error) {
-	var total int64
-	linked := map[uint64]bool{}
-	err := filepath.WalkDir(s.Path(pod, volume), func(_ string, e os.DirEntry, err error) error {
-		if err != nil {
-			return ignoreGone(err)
-		}
-		info, err := e.Info()
-		if err != nil {
-			return ignoreGone(err)
-		}
-		stat, ok := info.Sys().(*syscall.Stat_t)
-		if !ok || e.IsDir() {
-			return nil
-		}
-		if stat.Nlink > 1 {
-			if linked[stat.Ino] {
-				return nil
-			}
-			linked[stat.Ino] = true
-		}
-		total += stat.Blocks * 512 // the unit of the kernel, whatever the file system's
-		return nil
-	})
+// Usage is what a volume takes of the disk, up to somewhat over a limit of bytes. An error
+// means that its containers keep some of it from being measured.
+func (s *Store) Usage(pod, volume string, limit int64) (filetree.Usage, error) {
+	u, err := filetree.Measure(s.Path(pod, volume), limit)
 	if err != nil {
-		return 0, fmt.Errorf("measure volume %s: %w", volume, err)
+		return u, fmt.Errorf("measure volume %s: %w", volume, err)
 	}
-	return total, nil
+	return u, nil
 }
 
-// ignoreGone passes over what containers delete meanwhile, or keep from us.
-func ignoreGone(err error) error {
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
-		return nil
-	}
-	return err
-}
-
-// Remove deletes all volumes of a Pod.
+// Remove deletes all volumes of a Pod. An error reports what is left, under another name.
 func (s *Store) Remove(pod string) error {
-	if err := os.RemoveAll(filepath.Join(s.dir, pod)); err != nil {
+	if err := filetree.Discard(filepath.Join(s.dir, pod)); err != nil {
 		return fmt.Errorf("delete the volumes of a Pod: %w", err)
 	}
 	return nil

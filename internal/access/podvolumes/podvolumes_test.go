@@ -3,6 +3,7 @@
 package podvolumes
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -124,8 +125,8 @@ func TestAVolumeTakesWhatItsFilesTake(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 	}
-	if size, err := s.Size("p", "v"); err != nil || size >= 1<<20 {
-		t.Errorf("without a large file: %d, %v", size, err)
+	if size, err := s.Usage("p", "v", math.MaxInt64); err != nil || size.Bytes >= 1<<20 {
+		t.Errorf("without a large file: %+v, %v", size, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "sub", "large"), large, 0o600); err != nil {
 		t.Fatal(err)
@@ -133,10 +134,10 @@ func TestAVolumeTakesWhatItsFilesTake(t *testing.T) {
 	if err := os.Link(filepath.Join(dir, "sub", "large"), filepath.Join(dir, "again")); err != nil {
 		t.Fatal(err)
 	}
-	if size, err := s.Size("p", "v"); err != nil || size < 1<<20 || size >= 2<<20 {
-		t.Errorf("with one of 1 MiB that has two names: %d, %v", size, err)
+	if size, err := s.Usage("p", "v", math.MaxInt64); err != nil || size.Bytes < 1<<20 || size.Bytes >= 2<<20 {
+		t.Errorf("with one of 1 MiB that has two names: %+v, %v", size, err)
 	}
-	if size, err := s.Size("p", "none"); err != nil || size != 0 {
-		t.Errorf("of one that is gone: %d, %v", size, err)
+	if size, err := s.Usage("p", "none", 0); err != nil || size.Files != 0 || size.Bytes != 0 {
+		t.Errorf("of one that is gone: %+v, %v", size, err)
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/klog/v2"
+
+	"github.com/capstan-dev/capstan/internal/kit/filetree"
 )
 
 // Dir is such a folder, by its absolute path.
@@ -94,8 +97,8 @@ func (d Dir) Temp() (dir string, done func(), err error) {
 		return "", nil, err
 	}
 	return dir, func() {
-		_ = os.RemoveAll(dir) // what stays is swept by the next
-		_ = Unlock(f)         // it was only locked
+		_ = filetree.Remove(dir) // what stays is swept by the next
+		_ = Unlock(f)            // it was only locked
 	}, nil
 }
 
@@ -112,9 +115,11 @@ func (d Dir) sweep() error {
 			continue // its owner has just removed it
 		}
 		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			err = os.RemoveAll(dir)
+			if err := filetree.Remove(dir); err != nil { // the store works without that
+				klog.ErrorS(err, "Leaving files of a process that has ended: remove them by hand", "path", dir)
+			}
 		}
-		if err = errors.Join(err, Unlock(f)); err != nil {
+		if err := Unlock(f); err != nil {
 			return err
 		}
 	}

@@ -71,7 +71,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends
 		Mgmt: mgmt, Live: mgr.GetAPIReader(), Providers: provider.New(mgmt, mgr.GetCache()),
 		Classes: classes.New(mgmt), Schemas: schemas.New(mgmt, mgr.GetAPIReader()),
 		Workload: connections, Etcd: &etcd.Dialer{Clock: c}, Backends: backends, Secrets: secretwatch.New(secrets),
-		Clock: c, Recorder: func(name string) events.EventRecorder { return mgr.GetEventRecorder("capstan-" + name) },
+		Clock: c, Recorder: func(name string) events.EventRecorder { return controller.Recorder(mgr, name) },
 		Features: o.FeatureGates, SkipMigration: o.SkipMigration,
 		Name: names.Random, Random: rand.Float64, APIServerCA: o.APIServerCA, Debounce: patch.NewStatusDebounce(statusDebounce, c),
 	}

@@ -188,7 +188,7 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if p.pods, err = podrunner.Open(o.Dir); err != nil {
+	if p.pods, err = podrunner.Open(o.Dir, o.Log); err != nil {
 		return err
 	}
 	p.stack.Push("sandboxes of Pods", func(context.Context) error { return p.pods.Close() })

@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-containerregistry/pkg/authn"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -43,6 +44,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 	"github.com/capstan-dev/capstan/internal/kit/oneconn"
+	"github.com/capstan-dev/capstan/internal/kit/plaintext"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
@@ -60,6 +62,8 @@ const (
 	dialTimeout = 30 * time.Second
 	// maxPods is that of the kubelet's own default.
 	maxPods = "110"
+	// maxLeft is room for the first few leftovers of Pods in a condition.
+	maxLeft = 1 << 10
 )
 
 // Plane runs the Pods of a plane on this host, from when it is set up.
@@ -68,6 +72,8 @@ type Plane struct {
 	host      *pods.Host // nil where this host runs no sandboxes
 	sandboxes runner.Sandboxes
 	volumes   *podvolumes.Store
+	left      error // files of earlier Pods that cannot be removed
+	log       logr.Logger
 	routes    atomic.Pointer[podroutes.Routes]
 }
 
@@ -81,10 +87,10 @@ type APIServer struct {
 // Open opens the sandboxes in the data directory of a plane. A host that cannot
 // have any has the plane do all else. Whether one can be started shows with the
 // first Pod, which says what is missing: to try it here would cost each start of a
-// plane a sandbox, and most planes run no Pod. It fails where what Pods have left cannot
-// be removed.
-func Open(dir string) (*Plane, error) {
-	p := &Plane{dir: dir, name: nodeName()}
+// plane a sandbox, and most planes run no Pod. Files that earlier Pods left and that cannot
+// be removed are reported by the log and the Node.
+func Open(dir string, log logr.Logger) (*Plane, error) {
+	p := &Plane{dir: dir, name: nodeName(), log: log}
 	host, err := pods.Open(filepath.Join(dir, "pods"), pods.Options{Network: network{p}})
 	p.host, p.sandboxes = host, Sandboxes{host}
 	if err != nil {
@@ -95,7 +101,16 @@ func Open(dir string) (*Plane, error) {
 	if p.volumes, err = podvolumes.Open(p.volumesDir()); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
+	p.leave(p.volumes.Left)
 	return p, nil
+}
+
+// leave reports files of earlier Pods that cannot be removed.
+func (p *Plane) leave(err error) {
+	if err != nil {
+		p.log.Error(err, "Leaving files of earlier Pods")
+		p.left = errors.Join(p.left, err)
+	}
 }
 
 func (p *Plane) volumesDir() string { return filepath.Join(p.dir, "pods", "volumes") }
@@ -203,6 +218,7 @@ func (p *Plane) node(mgr ctrl.Manager) (*runner.Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.leave(logs.Left)
 	images, err := ociimages.Open(filepath.Join(p.dir, "images"), ociimages.Options{Registry: registry.Options{Keychain: authn.DefaultKeychain}})
 	if err != nil {
 		return nil, err
@@ -211,7 +227,7 @@ func (p *Plane) node(mgr ctrl.Manager) (*runner.Node, error) {
 		Object: nodeObject(p.name, p.ready()), Address: "127.0.0.1", DNS: dnsService,
 		Sandboxes: p.sandboxes, Unlimited: p.sandboxes.Rootless(), Images: Images{images, datadir.Dir(p.dir).Registries()}, Tokens: tokens{typed}, Logs: logs, Volumes: p.volumes,
 		Space: func() (diskspace.Space, error) { return diskspace.Of(p.volumesDir()) },
-		Live:  mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("capstan-runner"), Clock: clock.RealClock{},
+		Live:  mgr.GetAPIReader(), Recorder: controller.Recorder(mgr, "runner"), Clock: clock.RealClock{},
 	})
 }
 
@@ -220,7 +236,11 @@ func (p *Plane) ready() corev1.NodeCondition {
 	if missing, ok := p.sandboxes.(none); ok {
 		return corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "NoSandboxes", Message: missing.Error()}
 	}
-	return corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "PlaneRuns", Message: "the plane runs Pods"}
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "PlaneRuns", Message: "the plane runs Pods"}
+	if p.left != nil {
+		ready.Message += "; files of earlier Pods take space: " + plaintext.Line(p.left.Error(), maxLeft)
+	}
+	return ready
 }
 
 // nodeObject is the Node of a plane.

@@ -46,7 +46,7 @@ func (r running) Run(ctx context.Context, c runner.Container) (runner.Process, e
 		Name: c.Name, Root: c.Root, Args: c.Args, Env: c.Env, Dir: c.Dir,
 		User: c.User.UID, Group: c.User.GID, Groups: c.User.Groups, ReadOnlyRoot: c.ReadOnlyRoot,
 		Memory: c.Limits.Memory, MilliCPU: c.Limits.MilliCPU, Scratch: c.Scratch, TTY: c.TTY, Stdin: c.Stdin, StdinOnce: c.StdinOnce,
-		StopSignal: syscall.Signal(c.StopSignal),
+		StopSignal: syscall.Signal(c.StopSignal), MessagePath: c.MessagePath,
 	}
 	for _, m := range c.Mounts {
 		described.Mounts = append(described.Mounts, pods.Mount{
@@ -126,7 +126,7 @@ func (p process) Signal(s os.Signal) error {
 // Wait implements runner.Process.
 func (p process) Wait() runner.Exit {
 	e := p.Process.Wait()
-	return runner.Exit{Code: e.Code, Signal: e.Signal, OOMKilled: e.OOMKilled, Message: e.Message}
+	return runner.Exit{Code: e.Code, Signal: e.Signal, OOMKilled: e.OOMKilled, Message: e.Message, LastMessage: e.LastMessage}
 }
 
 // Images are those of a store. Registries is the file that says how registries are

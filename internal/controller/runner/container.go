@@ -123,7 +123,6 @@ type prepared struct {
 	id        string
 	process   Process
 	started   time.Time
-	message   string // the file of its last message; "" if it has none
 }
 
 // ready gets all that a container is made of.
@@ -143,9 +142,6 @@ func (l *life) ready(ctx context.Context, c podspec.Container) (_ *prepared, err
 		}
 	}()
 	if p.container, err = l.describe(ctx, c, image, root); err != nil {
-		return nil, err
-	}
-	if p.message, err = l.messageFile(c, &p.container); err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
@@ -192,7 +188,7 @@ func (l *life) watch(ctx context.Context, c podspec.Container, p *prepared, up f
 	besides.Wait()
 	exit := &podstatus.Exit{
 		Code: end.Code, Signal: end.Signal, OOMKilled: end.OOMKilled, Started: p.started, Finished: l.node.Clock.Now(), ID: p.id,
-		Message: l.lastMessage(p, end),
+		Message: lastMessage(p, end),
 	}
 	_ = p.log.End() // what it wrote is in the file
 	l.change(c.Name, func(r *run) {

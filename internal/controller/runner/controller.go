@@ -68,7 +68,7 @@ func (r *Reconciler) Forget(key client.ObjectKey) {
 		l.stop(0)
 		r.Node.running.Go(func() {
 			<-l.ended
-			_ = r.Node.forget(l) // what is left of its files goes with the next start
+			r.Node.forget(l)
 		})
 	}
 }
@@ -214,9 +214,7 @@ func (r *Reconciler) end(ctx context.Context, pod *corev1.Pod, l *life) error {
 		default:
 			return nil // its end wakes us
 		}
-		if err := r.Node.forget(l); err != nil {
-			return fmt.Errorf("delete what is left of the Pod: %w", err)
-		}
+		r.Node.forget(l)
 		r.follow(client.ObjectKeyFromObject(pod), nil)
 	}
 	if len(pod.Finalizers) > 0 && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0 {

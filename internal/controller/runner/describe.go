@@ -3,13 +3,13 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -122,7 +122,7 @@ func (l *life) describe(ctx context.Context, c podspec.Container, image Image, r
 	if err != nil {
 		return Container{}, err
 	}
-	d := Container{Name: c.Name, Root: root, Dir: podspec.Dir(c.Container, image.Image), Limits: podspec.LimitsOf(c.Container), Scratch: podspec.Scratch(c.Container), TTY: c.TTY, Stdin: c.Stdin, StdinOnce: c.StdinOnce, StopSignal: podspec.StopSignal(c.Container, image.Image)}
+	d := Container{Name: c.Name, Root: root, Dir: podspec.Dir(c.Container, image.Image), Limits: podspec.LimitsOf(c.Container), Scratch: podspec.Scratch(c.Container), MessagePath: messagePath(c), TTY: c.TTY, Stdin: c.Stdin, StdinOnce: c.StdinOnce, StopSignal: podspec.StopSignal(c.Container, image.Image)}
 	if d.Env, err = podspec.Env(pod, c, image.Image, facts); err != nil {
 		return Container{}, err
 	}
@@ -157,14 +157,14 @@ func (l *life) describe(ctx context.Context, c podspec.Container, image Image, r
 }
 
 // mount finds the folder of a volume. What is kept in memory is a container's
-// own, so a volume that several of them share is kept in a folder.
+// own, so a volume that several of them share is kept in a folder, and counts as such.
 func (l *life) mount(pod *corev1.Pod, m podspec.Mount) (Mount, error) {
 	mount := Mount{Source: l.node.Volumes.Path(l.name, m.Volume), SubPath: m.SubPath, Target: m.Target, ReadOnly: m.ReadOnly}
 	for _, v := range podspec.VolumesOf(pod) {
 		if v.Name != m.Volume {
 			continue
 		}
-		if v.Memory && m.SubPath == "" && users(pod, v.Name) == 1 {
+		if inMemory(pod, v) {
 			return Mount{Target: m.Target, ReadOnly: m.ReadOnly, Memory: true, Limit: v.Limit}, nil
 		}
 		mount.ReadOnly = mount.ReadOnly || !v.Empty
@@ -174,18 +174,6 @@ func (l *life) mount(pod *corev1.Pod, m podspec.Mount) (Mount, error) {
 		return mount, nil
 	}
 	return mount, &waitingError{podstatus.Config, fmt.Errorf("spec.volumes: there is none named %q", m.Volume)}
-}
-
-// users is how many containers mount a volume.
-func users(pod *corev1.Pod, volume string) (n int) {
-	for _, c := range podspec.Containers(pod) {
-		for _, m := range c.VolumeMounts {
-			if m.Name == volume {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // makeInside makes a folder in a volume, whatever links containers have put there.
@@ -235,51 +223,23 @@ func accountsOf(dir string) (a podspec.Accounts, err error) {
 	return a, nil
 }
 
-// maxMessage is how much of a last message is told, as elsewhere.
-const maxMessage = 4 << 10
-
-// messages is where the files of last messages lie among the volumes of a Pod, which
-// have no such name.
-const messages = "..messages"
-
-// messageFile gives a container the file for its last message, unless that is to
-// lie where the kernel's own files do.
-func (l *life) messageFile(c podspec.Container, d *Container) (string, error) {
+// messagePath is where a container has the file for its last message; "" if that is where
+// the kernel's own files are.
+func messagePath(c podspec.Container) string {
 	target := path.Clean("/" + c.TerminationMessagePath)
 	for _, kernel := range []string{"/proc", "/sys"} {
 		if target == "/" || target == "/dev" || target == kernel || strings.HasPrefix(target, kernel+"/") {
-			return "", nil
+			return ""
 		}
 	}
-	name := filepath.Join(l.node.Volumes.Path(l.name, messages), c.Name)
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return "", fmt.Errorf("make the file of the last message: %w", err)
-	}
-	if err := errors.Join(os.WriteFile(name, nil, 0o600), os.Chmod(name, 0o666)); err != nil {
-		return "", fmt.Errorf("make the file of the last message: %w", err)
-	}
-	d.Mounts = append(d.Mounts, Mount{Source: name, Target: target})
-	return name, nil
+	return target
 }
 
 // lastMessage is why a container ended: what it wrote to its file, what the sandbox
-// says, or its last lines where it ended badly. Elsewhere it has to ask for those, and
-// whoever looks for the reason finds none.
-func (l *life) lastMessage(p *prepared, end Exit) string {
-	if p.message != "" {
-		if f, err := os.Open(p.message); err == nil {
-			b, _ := io.ReadAll(io.LimitReader(f, maxMessage)) // what can be read is told
-			_ = f.Close()                                     // only read
-			if len(b) > 0 {
-				return string(b)
-			}
-		}
+// reports, or its last lines where it failed.
+func lastMessage(p *prepared, end Exit) string {
+	if text := cmp.Or(end.LastMessage, end.Message); text != "" || end.Code == 0 {
+		return text
 	}
-	if end.Message != "" {
-		return end.Message
-	}
-	if end.Code != 0 {
-		return p.log.Last()
-	}
-	return ""
+	return p.log.Last()
 }

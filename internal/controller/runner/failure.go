@@ -4,7 +4,9 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,9 +20,6 @@ const (
 	measureEvery = 10 * time.Second
 	// evictionGrace is how long a Pod that takes more than it may has to end.
 	evictionGrace = time.Second
-	// maxMessages is how much the files of last messages may hold together, of which 4
-	// KiB each are read: every container can write to one.
-	maxMessages = 1 << 20
 )
 
 // fail has the Pod end for good, whatever its restart policy says.
@@ -53,26 +52,33 @@ func (l *life) expire() time.Duration {
 	return 0
 }
 
-// keepLimits ends the Pod when one of its volumes holds more than it may.
+// ofHost reports whether an error of measuring comes from a limit of the plane, not from
+// what is measured.
+func ofHost(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+}
+
+// keepLimits ends the Pod when one of its volumes holds more than it may, or cannot be
+// measured.
 func (l *life) keepLimits(ctx context.Context) {
-	limited := []podspec.Volume{{Name: messages, Limit: maxMessages}}
+	var limited []podspec.Volume
 	for _, v := range podspec.VolumesOf(l.current()) {
 		if v.Empty && v.Limit > 0 {
 			limited = append(limited, v)
 		}
 	}
-	for l.pause(ctx, measureEvery, nil) {
+	for len(limited) > 0 && l.pause(ctx, measureEvery, nil) {
 		for _, v := range limited {
-			size, err := l.node.Volumes.Size(l.name, v.Name)
-			if err != nil {
+			u, err := l.node.Volumes.Usage(l.name, v.Name, v.Limit)
+			if err != nil && ofHost(err) {
 				l.event(corev1.EventTypeWarning, "FailedMount", "Measuring", "%v", err)
 				continue
 			}
-			if size > v.Limit && v.Name == messages {
-				l.evict(evictionGrace, fmt.Sprintf("The files at terminationMessagePath of its containers hold more than %d bytes: write %d there at most", maxMessages, maxMessage))
+			if err != nil {
+				l.evict(evictionGrace, fmt.Sprintf("Usage of EmptyDir volume %q cannot be measured, so it counts as over its limit of %d bytes: %v: let the owner of its folders read and enter them", v.Name, v.Limit, err))
 				return
 			}
-			if size > v.Limit {
+			if u.Bytes > v.Limit {
 				l.evict(evictionGrace, fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit of %d bytes: raise its sizeLimit, or have it hold less", v.Name, v.Limit))
 				return
 			}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -221,13 +222,14 @@ type world struct {
 	writes    int
 	told      told
 	free      atomic.Int64 // of the diskBytes
+	freeFiles atomic.Int64 // of the diskFiles
 }
 
-// diskBytes are those of the disk that volumes are on.
-const diskBytes = 100 << 20
+// diskBytes and diskFiles are those of the disk that volumes are on.
+const diskBytes, diskFiles = 100 << 20, 1000
 
 func (w *world) space() (diskspace.Space, error) {
-	return diskspace.Space{Used: diskBytes - w.free.Load(), Free: w.free.Load()}, nil
+	return diskspace.Space{Used: diskBytes - w.free.Load(), Free: w.free.Load(), Files: diskFiles, FreeFiles: w.freeFiles.Load()}, nil
 }
 
 const podText = "metadata: {namespace: ns, name: p, uid: u1}\n"
@@ -240,6 +242,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	}
 	w := &world{t: t, clock: testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), dir: t.TempDir()}
 	w.free.Store(diskBytes)
+	w.freeFiles.Store(math.MaxInt64) // until a test says otherwise
 	w.sandboxes = &sandboxes{processes: map[string][]*process{}, codes: map[string]int{}, dialled: make(chan net.Conn, 10)}
 	w.tokens = &tokens{clock: w.clock}
 	w.mgmt = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&corev1.Pod{}, &corev1.Node{}).WithInterceptorFuncs(interceptor.Funcs{

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -228,13 +229,17 @@ func (n *Node) free() (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("all addresses of %s are taken: delete Pods", podRange)
 }
 
-// forget lets go of a Pod that has ended.
-func (n *Node) forget(l *life) error {
+// forget removes a Pod that has ended. Files that cannot be removed do not keep it: they
+// have another name by then, and are reported.
+func (n *Node) forget(l *life) {
 	n.mu.Lock()
 	delete(n.pods, l.uid)
 	delete(n.addresses, l.address)
 	n.mu.Unlock()
-	return errors.Join(n.Logs.Remove(l.name), n.Volumes.Remove(l.name))
+	if err := errors.Join(n.Logs.Remove(l.name), n.Volumes.Remove(l.name)); err != nil {
+		klog.ErrorS(err, "Leaving files of a Pod", "pod", klog.KRef(l.key.Namespace, l.key.Name))
+		l.event(corev1.EventTypeWarning, "FailedUnmount", "Deleting", "%v", err)
+	}
 }
 
 // Dial connects to a port of the Pod with an address.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
+	"github.com/capstan-dev/capstan/internal/kit/filetree"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
@@ -22,13 +24,18 @@ const (
 	// While a Pod can write to the disk, that is looked at again before a writer so fast,
 	// in bytes a second, could have taken what may be taken; that is one call to the
 	// kernel. Other Pods take part of it.
-	fastest                 = 4 << 30
+	fastest = 4 << 30
+	// fastestFiles is the same for files, in files a second: a few times what ext4 creates
+	// in memory.
+	fastestFiles            = 1 << 20
 	lookSoonest, lookLatest = 50 * time.Millisecond, measureEvery
 	// lookFull is how often it is while it is full: to measure all volumes costs more.
 	lookFull = time.Second
 	// Pods leave as much of a disk as a kubelet has them leave (nodefs.available), but
 	// no more than the store of a plane can need.
 	roomPercent, maxRoom = 10, 1 << 30
+	// maxRoomFiles is as many files as ext4 makes room for in maxRoom bytes.
+	maxRoomFiles = maxRoom / (16 << 10)
 	// evictedFor is for how long after a Pod was evicted no other of its owner comes,
 	// which would do the same and leave a Pod that has failed each time. For so long a
 	// kubelet takes none at all after its disk was full.
@@ -38,12 +45,32 @@ const (
 // room is how many bytes Pods leave free of a disk.
 func room(s diskspace.Space) int64 { return min(s.Total()*roomPercent/100, maxRoom) }
 
-// onDisk are the volumes of a Pod that its containers write to the disk.
-func onDisk(pod *corev1.Pod) []podspec.Volume {
-	return slices.DeleteFunc(podspec.VolumesOf(pod), func(v podspec.Volume) bool { return !v.Empty || v.Memory })
+// roomFiles is how many files Pods leave free of a disk.
+func roomFiles(s diskspace.Space) int64 { return min(s.Files/100*roomPercent, maxRoomFiles) }
+
+// inMemory reports whether a volume is kept in memory: that is a container's own, without
+// a part of it that others could mount.
+func inMemory(pod *corev1.Pod, v podspec.Volume) bool {
+	mounts := 0
+	for _, c := range podspec.Containers(pod) {
+		for _, m := range c.VolumeMounts {
+			if m.Name != v.Name {
+				continue
+			}
+			if mounts++; m.SubPath != "" || m.SubPathExpr != "" {
+				return false
+			}
+		}
+	}
+	return v.Memory && mounts == 1
 }
 
-// keepRoom sees to it, while the Pod can write to the disk, that there is room.
+// onDisk are the volumes of a Pod that its containers write to the disk.
+func onDisk(pod *corev1.Pod) []podspec.Volume {
+	return slices.DeleteFunc(podspec.VolumesOf(pod), func(v podspec.Volume) bool { return !v.Empty || inMemory(pod, v) })
+}
+
+// keepRoom ensures, while the Pod can write to the disk, that there is room.
 func (l *life) keepRoom(ctx context.Context) {
 	if len(onDisk(l.current())) == 0 {
 		return
@@ -52,45 +79,93 @@ func (l *life) keepRoom(ctx context.Context) {
 	}
 }
 
+// holds is what the volumes of a Pod take of the disk.
+type holds struct {
+	*life
+	filetree.Usage
+	err error // why there may be more
+}
+
+// measure adds up the volumes of a Pod.
+func (n *Node) measure(l *life) holds {
+	h := holds{life: l}
+	for _, v := range onDisk(l.current()) {
+		u, err := n.Volumes.Usage(l.name, v.Name, math.MaxInt64)
+		h.Bytes, h.Files = h.Bytes+u.Bytes, h.Files+u.Files
+		if err != nil && !ofHost(err) {
+			h.err = err
+		}
+	}
+	return h
+}
+
+// shortage is what a disk lacks.
+type shortage struct {
+	missing, kept int64
+	of            func(holds) int64
+	text          func(holds) string
+}
+
+// lacks is what a disk lacks: bytes, or else files; nothing if missing is negative.
+func lacks(disk diskspace.Space) shortage {
+	bytes := shortage{room(disk) - disk.Free, room(disk), func(h holds) int64 { return h.Bytes }, func(h holds) string {
+		return fmt.Sprintf("The disk of the plane has %d MiB left, and EmptyDir volumes of the Pod hold %d MiB: give them a sizeLimit, or the plane a larger disk", disk.Free>>20, h.Bytes>>20)
+	}}
+	files := shortage{roomFiles(disk) - disk.FreeFiles, roomFiles(disk), func(h holds) int64 { return h.Files }, func(h holds) string {
+		return fmt.Sprintf("The disk of the plane has inodes for %d files left, and EmptyDir volumes of the Pod hold %d files: give them a sizeLimit, or the plane a disk with more inodes", disk.FreeFiles, h.Files)
+	}}
+	if bytes.missing < 0 && files.missing >= 0 {
+		return files
+	}
+	return bytes
+}
+
+// untilFull is how long the fastest writer takes to what must stay free.
+func untilFull(disk diskspace.Space) time.Duration {
+	seconds := min(float64(disk.Free-room(disk))/fastest, float64(disk.FreeFiles-roomFiles(disk))/fastestFiles)
+	return time.Duration(min(seconds, lookLatest.Seconds()) * float64(time.Second))
+}
+
 // relieve ends the Pods whose volumes hold the most when the disk is nearly full, until
-// what they hold is as much as is missing. Those that hold little stay: it is somebody
-// else who fills the disk. It returns when to look again.
+// what they hold is as much as is missing; one that cannot be measured holds the most.
+// Those that hold little stay: others fill the disk. It returns when to look again.
 func (n *Node) relieve() time.Duration {
 	n.relieving.Lock()
 	defer n.relieving.Unlock()
 	disk, err := n.Space()
 	if err != nil {
-		return lookLatest // who writes is told of it
+		return lookLatest // writers get the same error
 	}
-	kept := room(disk)
-	missing := kept - disk.Free
-	if missing < 0 {
-		return min(lookLatest, max(lookSoonest, time.Duration(float64(-missing)/fastest*float64(time.Second))))
-	}
-	type holds struct {
-		*life
-		bytes int64
+	short := lacks(disk)
+	if short.missing < 0 {
+		return max(lookSoonest, untilFull(disk))
 	}
 	var all []holds
 	for _, l := range n.lives() {
-		h := holds{life: l}
-		for _, v := range onDisk(l.current()) {
-			size, _ := n.Volumes.Size(l.name, v.Name) // what cannot be measured may be gone
-			h.bytes += size
-		}
+		h := n.measure(l)
 		if l.stopping() {
-			missing -= h.bytes // it goes already
+			short.missing -= short.of(h) // it goes already
 			continue
 		}
 		all = append(all, h)
 	}
-	slices.SortFunc(all, func(a, b holds) int { return cmp.Compare(b.bytes, a.bytes) })
+	rank := func(h holds) int64 {
+		if h.err != nil {
+			return math.MaxInt64
+		}
+		return short.of(h)
+	}
+	slices.SortFunc(all, func(a, b holds) int { return cmp.Compare(rank(b), rank(a)) })
 	for _, h := range all {
-		if missing <= 0 || h.bytes < kept/10 {
+		if short.missing <= 0 || rank(h) < short.kept/10 {
 			break
 		}
-		missing -= h.bytes
-		h.evict(0, fmt.Sprintf("The disk of the plane has %d MiB left, and EmptyDir volumes of the Pod hold %d MiB: give them a sizeLimit, or the plane a larger disk", disk.Free>>20, h.bytes>>20))
+		short.missing -= short.of(h)
+		why := short.text(h)
+		if h.err != nil {
+			why = fmt.Sprintf("The disk of the plane is nearly full, and EmptyDir volumes of the Pod cannot be measured: %v: let their owner read and enter all folders", h.err)
+		}
+		h.evict(0, why)
 	}
 	return lookFull
 }

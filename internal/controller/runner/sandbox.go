@@ -60,6 +60,8 @@ type Container struct {
 	TTY, Stdin bool
 	// StopSignal is the number of the one that asks it to end.
 	StopSignal int
+	// MessagePath is the file for its last message; "" is none.
+	MessagePath string
 	// StdinOnce ends its input with that of the first client that is attached.
 	StdinOnce bool
 }
@@ -90,6 +92,8 @@ type Exit struct {
 	OOMKilled    bool
 	// Message says why it could not begin; "" if it ran.
 	Message string
+	// LastMessage is the start of what it wrote to its MessagePath.
+	LastMessage string
 }
 
 // Streams are those of a command in a container.

@@ -208,18 +208,19 @@ func read(d Dir) (Holder, error) {
 	return h, nil
 }
 
-// Size is the number of bytes on disk of everything in the directory.
+// Size is the number of bytes on disk of everything in the directory, except folders that
+// a Pod closed or nested too deep: they must not keep status from its users.
 func Size(d Dir) (int64, error) {
 	var n int64
 	err := filepath.WalkDir(string(d), func(_ string, e fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // went while we walked
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENAMETOOLONG) {
+			return nil // deleted meanwhile, or hidden
 		}
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
 		info, err := e.Info()
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENAMETOOLONG) {
 			return nil
 		}
 		if err != nil {

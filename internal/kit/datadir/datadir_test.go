@@ -140,3 +140,29 @@ func TestSizeCountsWhatIsOnDisk(t *testing.T) {
 		t.Errorf("size of nothing is %d, %v", got, err)
 	}
 }
+
+func TestSizeSkipsFoldersNestedTooDeep(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "wal"), make([]byte, 100<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(dir)
+	for range 30 {
+		if err == nil {
+			err = root.Mkdir(strings.Repeat("n", 200), 0o700)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		above := root
+		root, err = above.OpenRoot(strings.Repeat("n", 200))
+		err = errors.Join(err, above.Close())
+	}
+	if err := errors.Join(err, root.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Size(Dir(dir)); err != nil || got < 100<<10 {
+		t.Errorf("size %d, %v", got, err)
+	}
+}

@@ -6,13 +6,19 @@ package diskspace
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"golang.org/x/sys/unix"
 )
 
 // Space is what of a disk is used, and free for this user, in bytes. What is kept for
 // others, of which there may be more than of both, is no part of it.
-type Space struct{ Used, Free int64 }
+type Space struct {
+	Used, Free int64
+	// Files is how many files the disk can have (its inodes), and FreeFiles how many more.
+	// Both are math.MaxInt64 where the file system has no limit.
+	Files, FreeFiles int64
+}
 
 // Total is how much there is of the disk for this user, in bytes.
 func (s Space) Total() int64 { return s.Used + s.Free }
@@ -23,7 +29,11 @@ func Of(dir string) (Space, error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return Space{}, fmt.Errorf("look at the disk of %s: %w", dir, err)
 	}
-	return Space{int64(st.Blocks-st.Bfree) * int64(st.Bsize), int64(st.Bavail) * int64(st.Bsize)}, nil
+	s := Space{int64(st.Blocks-st.Bfree) * int64(st.Bsize), int64(st.Bavail) * int64(st.Bsize), int64(st.Files), int64(st.Ffree)}
+	if s.Files == 0 {
+		s.Files, s.FreeFiles = math.MaxInt64, math.MaxInt64
+	}
+	return s, nil
 }
 
 // Full says that an error comes of a disk, or a quota on it, that is full.

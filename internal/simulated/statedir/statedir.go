@@ -24,6 +24,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/kit/filetree"
 )
 
 const (
@@ -88,16 +90,21 @@ func Open(o Options) (*Dir, error) {
 			return nil, fmt.Errorf("%s has mode %04o, so others may write to it: look at what is in it, then \"chmod go-w %[1]s\", or choose another folder", dir, mode)
 		}
 	}
-	gone, err := filepath.Glob(filepath.Join(o.Path, "*"+deleted))
+	gone, err := filepath.Glob(filepath.Join(o.Path, "*"+deleted+"*"))
 	if err != nil {
 		return nil, err
 	}
 	for _, dir := range gone {
-		if err := os.RemoveAll(dir); err != nil {
-			return nil, err
-		}
+		d.discard(dir)
 	}
 	return d, d.sortLinks()
+}
+
+// discard removes a folder that is of no identity any more.
+func (d *Dir) discard(dir string) {
+	if err := filetree.Discard(dir); err != nil {
+		d.Log.Error(err, "Leaving files of a deleted simulated cluster", "path", dir)
+	}
 }
 
 func sameFolder(a, b string) bool {
@@ -309,9 +316,11 @@ func (h *Held) Wanted() bool {
 func (h *Held) Delete() error {
 	from := h.d.Folder(h.id)
 	to := from + deleted
-	err := errors.Join(os.RemoveAll(to), ignoreMissing(os.Rename(from, to)))
+	h.d.discard(to)
+	err := ignoreMissing(os.Rename(from, to))
 	if err == nil {
-		err = errors.Join(h.unlink(), os.RemoveAll(to))
+		err = h.unlink()
+		h.d.discard(to)
 	}
 	return errors.Join(err, h.lock.Close())
 }

@@ -37,7 +37,7 @@ func makeRoot(p Plan) error {
 	}
 	trees, folders := make([]int, len(p.Mounts)), make([]bool, len(p.Mounts))
 	for i, m := range p.Mounts {
-		if m.Tmpfs == 0 {
+		if m.Tmpfs == 0 && !m.Message {
 			if trees[i], folders[i], err = tree(m); err != nil {
 				return fmt.Errorf("mount %s: %w", m.Target, err)
 			}
@@ -65,9 +65,12 @@ func makeRoot(p Plan) error {
 		return err
 	}
 	for i, m := range p.Mounts {
-		if m.Tmpfs > 0 {
+		switch {
+		case m.Message:
+			err = lastMessage(in, m)
+		case m.Tmpfs > 0:
 			err = tmpfs(in, m)
-		} else {
+		default:
 			err = attach(in, trees[i], folders[i], m)
 		}
 		if err != nil {
@@ -123,7 +126,7 @@ func pathError(op, name string, err error) error {
 // overlay mounts the image with memory above it. It does so for a read-only root,
 // too: mount points that the image lacks are made there.
 func overlay(image int, scratch int64) (root string, err error) {
-	if err := unix.Mount("tmpfs", top, "tmpfs", plain, fmt.Sprintf("size=%d,mode=755", scratch)); err != nil {
+	if err := unix.Mount("tmpfs", top, "tmpfs", plain, inMemory(scratch)+",mode=755"); err != nil {
 		return "", fmt.Errorf("mount memory for the root: %w", err)
 	}
 	for _, d := range []string{"lower", "upper", "work", "root"} {
@@ -203,7 +206,44 @@ func tmpfs(in *os.Root, m Mount) error {
 	if m.ReadOnly {
 		flags |= unix.MS_RDONLY
 	}
-	return unix.Mount("tmpfs", fmt.Sprintf("/proc/self/fd/%d", d.Fd()), "tmpfs", flags, fmt.Sprintf("size=%d,mode=1777", m.Tmpfs))
+	return unix.Mount("tmpfs", fmt.Sprintf("/proc/self/fd/%d", d.Fd()), "tmpfs", flags, inMemory(m.Tmpfs)+",mode=1777")
+}
+
+// lastMessage mounts the file of the last message, which is in memory, and sends its descriptor
+// to the plane: that reads it when the container has ended.
+func lastMessage(in *os.Root, m Mount) error {
+	const dir, name = top + "/message", top + "/message/file"
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", plain|unix.MS_NOEXEC, inMemory(messageBytes)+",mode=755"); err != nil {
+		return os.NewSyscallError("mount", err)
+	}
+	if err := errors.Join(os.WriteFile(name, nil, 0o600), os.Chmod(name, 0o666)); err != nil {
+		return err
+	}
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return pathError("open", name, err)
+	}
+	if err := errors.Join(send(treesAt+m.Descriptor, Event{Kind: Done}, fd), unix.Close(fd)); err != nil {
+		return fmt.Errorf("give the plane its descriptor: %w", err)
+	}
+	file, err := OpenTree(name, "")
+	if err != nil {
+		return err
+	}
+	return attach(in, file, false, m)
+}
+
+// messageBytes is the size of the memory of a last message: 4 KiB of it are read, and
+// programs may write more.
+const messageBytes = 64 << 10
+
+// inMemory is the limit of a tmpfs, of bytes and of as many files as fill them with blocks
+// of the smallest size: those without content take memory, too.
+func inMemory(bytes int64) string {
+	return fmt.Sprintf("size=%d,nr_inodes=%d", bytes, max(bytes>>12, 16))
 }
 
 // kernelFolders makes /proc and a /dev of a few devices. There is no /sys.
@@ -217,7 +257,7 @@ func kernelFolders(in *os.Root, root string, nodes map[string]int, readOnlyProc 
 		}
 	}
 	dev := root + "/dev"
-	if err := unix.Mount("tmpfs", dev, "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "size=64k,mode=755"); err != nil {
+	if err := unix.Mount("tmpfs", dev, "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "size=64k,nr_inodes=64,mode=755"); err != nil {
 		return fmt.Errorf("mount /dev: %w", err)
 	}
 	for name, node := range nodes {
@@ -236,7 +276,7 @@ func kernelFolders(in *os.Root, root string, nodes map[string]int, readOnlyProc 
 	if err := os.Mkdir(dev+"/shm", 0o755); err != nil {
 		return err
 	}
-	if err := unix.Mount("tmpfs", dev+"/shm", "tmpfs", plain|unix.MS_NOEXEC, "size=16m,mode=1777"); err != nil {
+	if err := unix.Mount("tmpfs", dev+"/shm", "tmpfs", plain|unix.MS_NOEXEC, inMemory(16<<20)+",mode=1777"); err != nil {
 		return fmt.Errorf("mount /dev/shm: %w", err)
 	}
 	return proc(root, dev, readOnlyProc)

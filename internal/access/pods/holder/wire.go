@@ -100,6 +100,9 @@ type Mount struct {
 	Descriptor      int
 	Source, SubPath string
 	Tmpfs           int64
-	Target          string
-	ReadOnly        bool
+	// Message makes it the file of the container's last message, whose descriptor is sent
+	// by the socket that Descriptor is.
+	Message  bool
+	Target   string
+	ReadOnly bool
 }

@@ -107,6 +107,16 @@ var deeds = map[string]func(args []string) error{
 		}
 		return nil
 	},
+	"files": func(args []string) error { // without content
+		for n := range 1 << 20 {
+			f, err := os.Create(args[0] + "/" + strconv.Itoa(n))
+			if err != nil {
+				return err
+			}
+			f.Close()
+		}
+		return nil
+	},
 	"lookuptcp": func(args []string) error {
 		r := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, a string) (net.Conn, error) {
 			var d net.Dialer
