@@ -71,9 +71,8 @@ type Options struct {
 	// MetricsAddress, HealthAddress and PprofAddress are host:port to listen
 	// on; "" means not at all.
 	MetricsAddress, HealthAddress, PprofAddress string
-	// InsecureDiagnostics serves metrics and profiles in the clear, and asks
-	// nobody who he is, on other addresses than those of the loopback interface
-	// too.
+	// InsecureDiagnostics serves metrics and profiles in the clear and without
+	// authentication.
 	InsecureDiagnostics bool
 	// Webhooks says how the API server reaches the webhooks.
 	Webhooks Webhooks
@@ -144,7 +143,7 @@ func (o Options) complete() (Options, error) {
 			*address = "0" // controller-runtime's word for "do not listen"
 		}
 	}
-	return o, errors.Join(o.checkProfiles(), o.Webhooks.complete())
+	return o, o.Webhooks.complete()
 }
 
 // lease names what managers take turns by: those that run the same controllers
@@ -241,6 +240,9 @@ func (m *Manager) Setup(ctx context.Context) error {
 	if err := m.mgr.AddReadyzCheck("caches", m.readyz); err != nil {
 		return err
 	}
+	if err := m.options.addProfiles(m.mgr); err != nil {
+		return err
+	}
 	if err := setupControllers(ctx, m.mgr, m.options, m.backends, m.workload, clock.RealClock{}); err != nil {
 		return err
 	}
@@ -332,7 +334,7 @@ func managerOptions(o Options) (ctrlmanager.Options, error) {
 	if err != nil {
 		return ctrlmanager.Options{}, err
 	}
-	metrics, err := o.metrics()
+	metrics, err := o.diagnostics(o.MetricsAddress)
 	if err != nil {
 		return ctrlmanager.Options{}, err
 	}
@@ -346,7 +348,7 @@ func managerOptions(o Options) (ctrlmanager.Options, error) {
 		LeaderElectionReleaseOnCancel: true, // the next leader need not wait until the lease expires
 		Metrics:                       metrics,
 		HealthProbeBindAddress:        o.HealthAddress,
-		PprofBindAddress:              o.PprofAddress,
+		PprofBindAddress:              "0",
 		GracefulShutdownTimeout:       new(lifecycle.StopTimeout / 2), // the rest is for what it works on
 		// Who may have to take over fills its caches before.
 		Controller: config.Controller{SkipNameValidation: new(true), EnableWarmup: new(o.LeaderElection)},
@@ -359,6 +361,9 @@ func managerOptions(o Options) (ctrlmanager.Options, error) {
 		// Objects of providers, which are known as unstructured alone, are read
 		// from the cache like all others.
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+	}
+	if o.InsecureDiagnostics {
+		opts.PprofBindAddress = o.PprofAddress
 	}
 	if o.Leads != nil {
 		o.waitFor(&opts)
