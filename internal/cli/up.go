@@ -257,6 +257,9 @@ func (o upOptions) args() []string {
 	if o.InsecureDiagnostics {
 		args = append(args, "--insecure-diagnostics")
 	}
+	if o.PodsReachHost {
+		args = append(args, "--pods-reach-host")
+	}
 	if o.UpdateInPlace {
 		args = append(args, "--update-in-place")
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/access/pods/holder"
+	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 )
 
 const (
@@ -93,9 +94,7 @@ func (s *Sandbox) connect(c *Conn) {
 	to, err := destination(c.TCPConn)
 	a := to.Addr()
 	switch {
-	// Whatever the plane may reach there, no Pod may: loopback is the plane's
-	// own, and link-local has the metadata of clouds.
-	case err != nil, a.IsLoopback(), a.IsUnspecified(), a.IsLinkLocalUnicast(), a.IsMulticast(), s.host.options.Network == nil:
+	case err != nil, dialguard.IsReserved(to.Addr()), s.host.options.Network == nil:
 		c.Refuse()
 	case to.Port() == dnsPort:
 		s.resolveStream(c)

@@ -35,8 +35,8 @@ type Options struct {
 
 // Network is what Pods reach.
 type Network interface {
-	// Connect is given a connection that a Pod made to an address, which is none
-	// of loopback, link-local or multicast. It, or whom it hands the connection
+	// Connect is given a connection that a Pod made to an address, which is not
+	// reserved as dialguard.IsReserved defines. It, or whom it hands the connection
 	// to, closes or refuses it. ctx ends with the sandbox, which closes the
 	// connection; Connect returns soon then.
 	Connect(ctx context.Context, from netip.Addr, to netip.AddrPort, c *Conn)

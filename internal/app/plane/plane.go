@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -35,6 +36,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/podrunner"
 	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 	"github.com/capstan-dev/capstan/internal/kit/heap"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
@@ -117,6 +119,7 @@ type Plane struct {
 	mgmt    *mgmtplane.Plane
 	manager *manager.Manager
 	pods    *podrunner.Plane
+	guard   *dialguard.Guard // of what Pods connect to
 	pages   manager.ExtensionPages
 	// definitions is asked when an object is converted to an old version.
 	definitions *definitions.Watch
@@ -188,7 +191,8 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if p.pods, err = podrunner.Open(o.Dir); err != nil {
+	p.guard = &dialguard.Guard{AllowHost: o.PodsReachHost}
+	if p.pods, err = podrunner.Open(o.Dir, p.guard); err != nil {
 		return err
 	}
 	p.stack.Push("sandboxes of Pods", func(context.Context) error { return p.pods.Close() })
@@ -209,6 +213,7 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	}
 	p.mgmt = mgmt
 	p.stack.Push("management plane", mgmt.Stop)
+	p.serveToPods(o.Listen)
 	p.relay()
 	p.takeTurn()
 	o.Progress("starting controllers")
@@ -219,6 +224,20 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 		p.awaitCollector(ctx)
 	}
 	return mgmt.SetReady(time.Now())
+}
+
+// serveToPods lets Pods reach the API server where it listens, unless that is loopback:
+// they have a Service for it, and kubeconfigs that name its address.
+func (p *Plane) serveToPods(listen string) {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return // the default is loopback
+	}
+	_, port, _ := net.SplitHostPort(p.mgmt.Addr()) // it is an address by construction
+	at, err := netip.ParseAddrPort(net.JoinHostPort(cmp.Or(host, "0.0.0.0"), port))
+	if err == nil {
+		p.guard.Serve(at)
+	}
 }
 
 // expect spares collections until what etcd keeps is in memory.

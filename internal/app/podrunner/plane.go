@@ -41,6 +41,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 	"github.com/capstan-dev/capstan/internal/kit/oneconn"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
@@ -68,6 +69,7 @@ type Plane struct {
 	host      *pods.Host // nil where this host runs no sandboxes
 	sandboxes runner.Sandboxes
 	volumes   *podvolumes.Store
+	guard     *dialguard.Guard
 	routes    atomic.Pointer[podroutes.Routes]
 }
 
@@ -82,9 +84,9 @@ type APIServer struct {
 // have any has the plane do all else. Whether one can be started shows with the
 // first Pod, which says what is missing: to try it here would cost each start of a
 // plane a sandbox, and most planes run no Pod. It fails where what Pods have left cannot
-// be removed.
-func Open(dir string) (*Plane, error) {
-	p := &Plane{dir: dir, name: nodeName()}
+// be removed. The guard decides where Pods can connect to.
+func Open(dir string, guard *dialguard.Guard) (*Plane, error) {
+	p := &Plane{dir: dir, name: nodeName(), guard: guard}
 	host, err := pods.Open(filepath.Join(dir, "pods"), pods.Options{Network: network{p}})
 	p.host, p.sandboxes = host, Sandboxes{host}
 	if err != nil {
@@ -133,6 +135,11 @@ func outside(ctx context.Context, network, address string) (net.Conn, error) {
 	return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
 }
 
+// dialForPods is outside for Pods.
+func (p *Plane) dialForPods(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&net.Dialer{Timeout: dialTimeout, ControlContext: p.guard.Control}).DialContext(ctx, network, address)
+}
+
 // none has no sandbox for any Pod, and says why.
 type none struct{ error }
 
@@ -177,7 +184,7 @@ func (p *Plane) Setup(ctx context.Context, mgr ctrl.Manager, api APIServer) erro
 	p.routes.Store(&podroutes.Routes{
 		Live: mgr.GetClient(), Choose: rand.IntN, Pods: podRange, Services: serviceRange,
 		DialPod: node.Dial, APIServer: apiService, Serve: api.Serve, Node: p.name, Kubelet: answer,
-		Outside: outside, Lookup: net.DefaultResolver,
+		Outside: outside, ForPods: p.dialForPods, Lookup: net.DefaultResolver,
 	})
 	meta, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
