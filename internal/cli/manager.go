@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
@@ -82,6 +83,7 @@ kept up to date at start.`,
 	f.StringVar(&o.manager.Webhooks.CertDir, "webhook-cert-dir", "", "folder with tls.crt and tls.key for the webhooks, read again when they change, of who says also whom the API server trusts (default: the manager does both)")
 	f.StringVar(&o.manager.SimulatedDir, "simulated-dir", "", "where simulated machines keep their state (default: a temporary directory)")
 	f.StringVar(&o.manager.ContainersDir, "containers-dir", "", "where container machines and node images are kept, which needs root on a Linux host (default: none run)")
+	f.StringSliceVar(&o.manager.ContainerNamespaces, "container-namespaces", []string{metav1.NamespaceDefault}, containerNamespacesHelp)
 	f.StringVar(&o.manager.ExtensionClientCertFile, "runtime-extension-client-cert-file", "", "client certificate for runtime extensions; read again when it changes")
 	f.StringVar(&o.manager.ExtensionClientKeyFile, "runtime-extension-client-key-file", "", "key of --runtime-extension-client-cert-file")
 	f.StringVar(&o.manager.TracingEndpoint, "tracing-endpoint", "", "host:port, or URL, to send traces to by OTLP over gRPC (default: none)")

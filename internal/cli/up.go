@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/cli/command"
@@ -37,6 +38,8 @@ type PlaneOptions struct {
 	SkipMigration                                   crdmigrator.Phases
 	MetricsAddress, PprofAddress                    string
 	InsecureDiagnostics, UpdateInPlace              bool
+	PodsReachHost                                   bool
+	ContainerNamespaces                             []string
 	ExtensionClientCertFile, ExtensionClientKeyFile string
 	TracingEndpoint                                 string
 	Version                                         string
@@ -94,6 +97,8 @@ those that it runs with, and fails otherwise.`,
 	f := cmd.Flags()
 	f.StringVar(&o.SimulatedDir, "simulated-dir", env.DefaultSimulatedDir(), "folder that keeps simulated machines, for all planes of this host: a cluster can move between those that share it")
 	f.StringVar(&o.ContainersDir, "containers-dir", env.DefaultContainersDir(), "folder that keeps container machines and node images; root alone can run such machines, and one plane at a time those of a folder")
+	f.StringSliceVar(&o.ContainerNamespaces, "container-namespaces", []string{metav1.NamespaceDefault}, containerNamespacesHelp)
+	f.BoolVar(&o.PodsReachHost, "pods-reach-host", false, "let Pods connect to the addresses of this host's interfaces, except loopback and link-local addresses")
 	f.BoolVar(&o.UpdateInPlace, "update-in-place", false, "upgrade the Kubernetes of container machines where they are, as far as kubeadm can, and replace none for it")
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:6443", "address of the API server; port 0 takes a free one")
 	f.BoolVarP(&o.detach, "detach", "d", false, "run in the background; return when ready")
@@ -118,6 +123,8 @@ those that it runs with, and fails otherwise.`,
 	_ = f.MarkHidden("report-fd")
 	return cmd
 }
+
+const containerNamespacesHelp = "namespaces in which container machines can be created, or \"*\" for all: whoever may create them there can attack the kernel of this host"
 
 // absolute makes paths good for a process that runs elsewhere.
 func (o *upOptions) absolute() (err error) {
@@ -240,7 +247,8 @@ func (o upOptions) log() string {
 
 // args is the command line that starts the same plane in the foreground.
 func (o upOptions) args() []string {
-	args := []string{"up", "--data-dir=" + o.Dir, "--listen=" + o.Listen, "--verbosity=" + strconv.Itoa(o.verbosity)}
+	args := []string{"up", "--data-dir=" + o.Dir, "--listen=" + o.Listen, "--verbosity=" + strconv.Itoa(o.verbosity),
+		"--container-namespaces=" + strings.Join(o.ContainerNamespaces, ",")} // none is a choice as well
 	for _, f := range []struct{ name, value string }{
 		{"simulated-dir", o.SimulatedDir}, {"containers-dir", o.ContainersDir},
 		{"etcd-servers", strings.Join(o.EtcdServers, ",")}, {"etcd-cafile", o.EtcdCAFile}, {"etcd-certfile", o.EtcdCertFile},

@@ -86,6 +86,12 @@ type Options struct {
 	// ContainersDir keeps container machines, which one manager of this host runs
 	// at a time; "" means that this one runs none.
 	ContainersDir string
+	// ContainerNamespaces are those in which container machines can be created; "*"
+	// means all.
+	ContainerNamespaces []string
+	// Guard is told where the endpoints of container machines listen; nil if this
+	// process runs no Pods.
+	Guard *dialguard.Guard
 	// UpdateInPlace has container machines get another version of Kubernetes where
 	// they are, not by replacement.
 	UpdateInPlace bool
@@ -222,7 +228,9 @@ func (m *Manager) openContainers(ctx context.Context) {
 	if !slices.Contains(m.options.Providers, controllers.Local) || m.options.ContainersDir == "" {
 		return
 	}
-	backend, stop, err := containerhost.Open(ctx, containerhost.Options{Dir: m.options.ContainersDir, Log: m.options.Log})
+	backend, stop, err := containerhost.Open(ctx, containerhost.Options{
+		Dir: m.options.ContainersDir, Namespaces: m.options.ContainerNamespaces, Guard: m.options.Guard, Log: m.options.Log,
+	})
 	if err != nil {
 		m.backends.NoContainer = err.Error()
 		m.options.Log.V(2).Info("Running no container machines", "reason", err.Error())

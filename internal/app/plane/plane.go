@@ -84,6 +84,11 @@ type Options struct {
 	// ContainersDir keeps container machines, for one plane of this host at a time;
 	// "" means that this one runs none.
 	ContainersDir string
+	// ContainerNamespaces are those in which container machines can be created; "*"
+	// means all.
+	ContainerNamespaces []string
+	// PodsReachHost lets Pods connect to the addresses of this host's interfaces.
+	PodsReachHost bool
 	// UpdateInPlace has container machines get another version of Kubernetes where
 	// they are, not by replacement.
 	UpdateInPlace bool
@@ -328,7 +333,7 @@ func (p *Plane) install(ctx context.Context, cfg *rest.Config, o Options) error 
 	}
 	m, err := manager.New(ctx, cfg, manager.Options{
 		Plane: true, APIServerCA: authority, Providers: o.Providers, FeatureGates: o.FeatureGates, SkipMigration: o.SkipMigration, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics,
-		SimulatedDir: cmp.Or(o.SimulatedDir, datadir.Dir(o.Dir).Simulated()), SimulatedLinks: datadir.Dir(o.Dir).Simulated(), ContainersDir: o.ContainersDir, UpdateInPlace: o.UpdateInPlace, Name: "the plane on " + o.Dir, Webhooks: p.webhooksOf(), Log: o.Log, Leads: p.leads,
+		SimulatedDir: cmp.Or(o.SimulatedDir, datadir.Dir(o.Dir).Simulated()), SimulatedLinks: datadir.Dir(o.Dir).Simulated(), ContainersDir: o.ContainersDir, ContainerNamespaces: o.ContainerNamespaces, Guard: p.guard, UpdateInPlace: o.UpdateInPlace, Name: "the plane on " + o.Dir, Webhooks: p.webhooksOf(), Log: o.Log, Leads: p.leads,
 		ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
 		ExtensionPages: &p.pages, ServicesByEndpoints: true, Dial: p.pods.Dial, Pods: p.setupPods,
 	})
