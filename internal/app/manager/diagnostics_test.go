@@ -62,8 +62,8 @@ func TestDiagnosticsAskForAuthenticationOnEveryAddress(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if clear := opts.PprofBindAddress != "0" || opts.Metrics.BindAddress != "0" && !opts.Metrics.SecureServing; clear == (tc.want || tc.address == "0") {
-					t.Errorf("%+v: in the clear %v", o, clear)
+				if plain := opts.PprofBindAddress != "0" || opts.Metrics.BindAddress != "0" && !opts.Metrics.SecureServing; plain == (tc.want || tc.address == "0") {
+					t.Errorf("%+v: in the clear %v", o, plain)
 				}
 			}
 		})
