@@ -247,10 +247,9 @@ func (o upOptions) log() string {
 
 // args is the command line that starts the same plane in the foreground.
 func (o upOptions) args() []string {
-	args := []string{"up", "--data-dir=" + o.Dir, "--listen=" + o.Listen, "--verbosity=" + strconv.Itoa(o.verbosity),
-		"--container-namespaces=" + strings.Join(o.ContainerNamespaces, ",")} // none is a choice as well
+	args := []string{"up", "--data-dir=" + o.Dir, "--listen=" + o.Listen, "--verbosity=" + strconv.Itoa(o.verbosity)}
 	for _, f := range []struct{ name, value string }{
-		{"simulated-dir", o.SimulatedDir}, {"containers-dir", o.ContainersDir},
+		{"simulated-dir", o.SimulatedDir}, {"containers-dir", o.ContainersDir}, {"container-namespaces", strings.Join(o.ContainerNamespaces, ",")},
 		{"etcd-servers", strings.Join(o.EtcdServers, ",")}, {"etcd-cafile", o.EtcdCAFile}, {"etcd-certfile", o.EtcdCertFile},
 		{"etcd-keyfile", o.EtcdKeyFile}, {"etcd-prefix", o.EtcdPrefix}, {"join", o.join}, {"providers", strings.Join(o.Providers, ",")}, {"feature-gates", o.FeatureGates.String()},
 		{"skip-crd-migration-phases", o.SkipMigration.String()},
