@@ -10,8 +10,9 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
+
+	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 )
 
 // registryGuard carries the requests for the artifacts of one registry. The registry
@@ -65,7 +66,7 @@ func (g *registryGuard) check(r *http.Request) error {
 		return nil
 	}
 	for _, a := range g.resolve(r, r.URL.Hostname()) {
-		if isReserved(a) {
+		if dialguard.IsReserved(a) {
 			return permanentError{fmt.Errorf("%s names server %s, which has the local address %s", g.hostname, r.URL.Host, a)}
 		}
 	}
@@ -77,36 +78,6 @@ func (g *registryGuard) check(r *http.Request) error {
 func lookUp(r *http.Request, host string) []netip.Addr {
 	found, _ := net.DefaultResolver.LookupNetIP(r.Context(), "ip", host) // an address resolves to itself
 	return found
-}
-
-// reserved are addresses of this host and of metadata services of clouds, in addition
-// to loopback and link-local addresses.
-var reserved = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"),
-	netip.MustParsePrefix("100.100.100.200/32"), // Alibaba Cloud
-	netip.MustParsePrefix("168.63.129.16/32"),   // Azure
-	netip.MustParsePrefix("fd00:ec2::/32"),      // Amazon EC2
-	netip.MustParsePrefix("fd20:ce::254/128"),   // Google Cloud
-}
-
-// Prefixes of IPv6 addresses that contain an IPv4 address: RFC 6052 and RFC 3056.
-var (
-	nat64     = netip.MustParsePrefix("64:ff9b::/96")
-	sixToFour = netip.MustParsePrefix("2002::/16")
-)
-
-// isReserved reports whether a registry elsewhere must not name a server with this
-// address.
-func isReserved(a netip.Addr) bool {
-	a = a.Unmap().WithZone("")
-	switch b := a.As16(); {
-	case nat64.Contains(a):
-		a = netip.AddrFrom4([4]byte(b[12:16]))
-	case sixToFour.Contains(a):
-		a = netip.AddrFrom4([4]byte(b[2:6]))
-	}
-	return a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() ||
-		slices.ContainsFunc(reserved, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // limitedBody is the body of a response, of which no more than left bytes are read.

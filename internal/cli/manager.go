@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
@@ -72,16 +73,17 @@ kept up to date at start.`,
 	f.StringVar(&o.manager.WatchFilter, "watch-filter", "", "only objects whose label cluster.x-k8s.io/watch-filter has this value")
 	f.BoolVar(&o.manager.LeaderElection, "leader-elect", false, "let several replicas take turns")
 	f.StringVar(&o.manager.LeaderElectionNamespace, "leader-election-namespace", "", "namespace of the lease (default: that of the pod)")
-	f.StringVar(&o.manager.MetricsAddress, "metrics-address", "", "host:port for Prometheus metrics; by TLS with authentication, unless it is of the loopback interface (default: none)")
+	f.StringVar(&o.manager.MetricsAddress, "metrics-address", "", "host:port for Prometheus metrics; by TLS, with authentication by a token (default: none)")
 	f.StringVar(&o.manager.HealthAddress, "health-address", "", "host:port for /healthz and /readyz (default: none)")
-	f.StringVar(&o.manager.PprofAddress, "pprof-address", "", "host:port of the loopback interface for profiles (default: none)")
-	f.BoolVar(&o.manager.InsecureDiagnostics, "insecure-diagnostics", false, "serve metrics and profiles in the clear and without authentication on any address")
+	f.StringVar(&o.manager.PprofAddress, "pprof-address", "", "host:port for profiles; by TLS, with authentication by a token (default: none)")
+	f.BoolVar(&o.manager.InsecureDiagnostics, "insecure-diagnostics", false, "serve metrics and profiles in the clear and without authentication")
 	f.StringVar(&o.manager.Webhooks.Listen, "webhook-address", "", "host:port to serve webhooks on (default: none)")
 	f.StringVar(&o.manager.Webhooks.Host, "webhook-host", "", "name or address by which the API server reaches the webhooks (default: the host of --webhook-address)")
 	f.StringVar(&o.service, "webhook-service", "", "NAMESPACE/NAME of the Service by which the API server reaches the webhooks of all replicas at port 443, instead of --webhook-host; with --install=false")
 	f.StringVar(&o.manager.Webhooks.CertDir, "webhook-cert-dir", "", "folder with tls.crt and tls.key for the webhooks, read again when they change, of who says also whom the API server trusts (default: the manager does both)")
 	f.StringVar(&o.manager.SimulatedDir, "simulated-dir", "", "where simulated machines keep their state (default: a temporary directory)")
 	f.StringVar(&o.manager.ContainersDir, "containers-dir", "", "where container machines and node images are kept, which needs root on a Linux host (default: none run)")
+	f.StringSliceVar(&o.manager.ContainerNamespaces, "container-namespaces", []string{metav1.NamespaceDefault}, containerNamespacesHelp)
 	f.StringVar(&o.manager.ExtensionClientCertFile, "runtime-extension-client-cert-file", "", "client certificate for runtime extensions; read again when it changes")
 	f.StringVar(&o.manager.ExtensionClientKeyFile, "runtime-extension-client-key-file", "", "key of --runtime-extension-client-cert-file")
 	f.StringVar(&o.manager.TracingEndpoint, "tracing-endpoint", "", "host:port, or URL, to send traces to by OTLP over gRPC (default: none)")

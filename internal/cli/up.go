@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/cli/command"
@@ -37,6 +38,8 @@ type PlaneOptions struct {
 	SkipMigration                                   crdmigrator.Phases
 	MetricsAddress, PprofAddress                    string
 	InsecureDiagnostics, UpdateInPlace              bool
+	PodsReachHost                                   bool
+	ContainerNamespaces                             []string
 	ExtensionClientCertFile, ExtensionClientKeyFile string
 	TracingEndpoint                                 string
 	Version                                         string
@@ -94,6 +97,8 @@ those that it runs with, and fails otherwise.`,
 	f := cmd.Flags()
 	f.StringVar(&o.SimulatedDir, "simulated-dir", env.DefaultSimulatedDir(), "folder that keeps simulated machines, for all planes of this host: a cluster can move between those that share it")
 	f.StringVar(&o.ContainersDir, "containers-dir", env.DefaultContainersDir(), "folder that keeps container machines and node images; root alone can run such machines, and one plane at a time those of a folder")
+	f.StringSliceVar(&o.ContainerNamespaces, "container-namespaces", []string{metav1.NamespaceDefault}, containerNamespacesHelp)
+	f.BoolVar(&o.PodsReachHost, "pods-reach-host", false, "let Pods connect to the addresses of this host's interfaces, except loopback and link-local addresses")
 	f.BoolVar(&o.UpdateInPlace, "update-in-place", false, "upgrade the Kubernetes of container machines where they are, as far as kubeadm can, and replace none for it")
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:6443", "address of the API server; port 0 takes a free one")
 	f.BoolVarP(&o.detach, "detach", "d", false, "run in the background; return when ready")
@@ -106,9 +111,9 @@ those that it runs with, and fails otherwise.`,
 	f.StringSliceVar(&o.Providers, "providers", nil, "controllers to run (default core,kubeadm,local,certificates)")
 	f.Var(&o.FeatureGates, "feature-gates", features.Usage)
 	f.Var(&o.SkipMigration, "skip-crd-migration-phases", crdmigrator.Usage)
-	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address to serve metrics of the controllers on; by TLS with authentication, unless it is of the loopback interface")
-	f.StringVar(&o.PprofAddress, "pprof-address", "", "address of the loopback interface to serve profiles on")
-	f.BoolVar(&o.InsecureDiagnostics, "insecure-diagnostics", false, "serve metrics and profiles in the clear and without authentication on any address")
+	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address to serve metrics of the controllers on; by TLS, with authentication by a token")
+	f.StringVar(&o.PprofAddress, "pprof-address", "", "address to serve profiles on; by TLS, with authentication by a token")
+	f.BoolVar(&o.InsecureDiagnostics, "insecure-diagnostics", false, "serve metrics and profiles in the clear and without authentication")
 	f.StringVar(&o.ExtensionClientCertFile, "runtime-extension-client-cert-file", "", "client certificate for runtime extensions; read again when it changes")
 	f.StringVar(&o.ExtensionClientKeyFile, "runtime-extension-client-key-file", "", "key of --runtime-extension-client-cert-file")
 	f.StringVar(&o.TracingEndpoint, "tracing-endpoint", "", "host:port, or URL, to send traces to by OTLP over gRPC (default: none)")
@@ -118,6 +123,8 @@ those that it runs with, and fails otherwise.`,
 	_ = f.MarkHidden("report-fd")
 	return cmd
 }
+
+const containerNamespacesHelp = "namespaces in which container machines can be created, or \"*\" for all: users who can create them there can take over this host"
 
 // absolute makes paths good for a process that runs elsewhere.
 func (o *upOptions) absolute() (err error) {
@@ -242,7 +249,7 @@ func (o upOptions) log() string {
 func (o upOptions) args() []string {
 	args := []string{"up", "--data-dir=" + o.Dir, "--listen=" + o.Listen, "--verbosity=" + strconv.Itoa(o.verbosity)}
 	for _, f := range []struct{ name, value string }{
-		{"simulated-dir", o.SimulatedDir}, {"containers-dir", o.ContainersDir},
+		{"simulated-dir", o.SimulatedDir}, {"containers-dir", o.ContainersDir}, {"container-namespaces", strings.Join(o.ContainerNamespaces, ",")},
 		{"etcd-servers", strings.Join(o.EtcdServers, ",")}, {"etcd-cafile", o.EtcdCAFile}, {"etcd-certfile", o.EtcdCertFile},
 		{"etcd-keyfile", o.EtcdKeyFile}, {"etcd-prefix", o.EtcdPrefix}, {"join", o.join}, {"providers", strings.Join(o.Providers, ",")}, {"feature-gates", o.FeatureGates.String()},
 		{"skip-crd-migration-phases", o.SkipMigration.String()},
@@ -256,6 +263,9 @@ func (o upOptions) args() []string {
 	}
 	if o.InsecureDiagnostics {
 		args = append(args, "--insecure-diagnostics")
+	}
+	if o.PodsReachHost {
+		args = append(args, "--pods-reach-host")
 	}
 	if o.UpdateInPlace {
 		args = append(args, "--update-in-place")

@@ -49,16 +49,15 @@ func TestAManagerNeedsNoMoreThanItsRole(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := planeOf(t, tc.plane)
-			metrics := testenv.FreeAddress(t)
-			everywhere := "0.0.0.0" + metrics[strings.LastIndexByte(metrics, ':'):]
+			metrics, profiles := testenv.FreeAddress(t), testenv.FreeAddress(t) // of loopback
 			account := f.account("manager", manifests.ManagerRole)
-			log := f.runManager(f.kubeconfig(account), "--providers="+tc.manager, "--metrics-address="+everywhere)
+			log := f.runManager(f.kubeconfig(account), "--providers="+tc.manager, "--metrics-address="+metrics, "--pprof-address="+profiles)
 			clusters := map[string][]byte{"c": template.Local(), "t": template.LocalTopology()}
 			for name, of := range clusters {
 				f.create(name, shape{workers: 1, template: of})
 				f.becomes(name)
 			}
-			f.metricsAreForReaders("https://"+metrics, account)
+			f.metricsAreForReaders("https://"+metrics, "https://"+profiles, account)
 			for name := range clusters {
 				f.remove(name)
 				f.eventually(func() error {
@@ -87,7 +86,7 @@ func TestAManagerConvertsForItsAPIServer(t *testing.T) {
 		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
 	})
 	metrics := testenv.FreeAddress(t)
-	f.runManager(f.Kubeconfig, "--providers=core,kubeadm", "--install=true", "--metrics-address="+metrics)
+	f.runManager(f.Kubeconfig, "--providers=core,kubeadm", "--install=true", "--metrics-address="+metrics, "--insecure-diagnostics")
 	f.eventually(func() error {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		f.must(f.Client.Get(f.Context(), client.ObjectKey{Name: name}, crd))
@@ -161,7 +160,7 @@ func TestAManagerWithoutCoreAsksExtensions(t *testing.T) {
 
 // metricsAreForReaders asks for metrics and profiles as nobody, as somebody and
 // as who may read them.
-func (f fleet) metricsAreForReaders(url, somebody string) {
+func (f fleet) metricsAreForReaders(metrics, profiles, somebody string) {
 	f.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "metrics"}, Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}}
 	f.must(f.Client.Create(f.Context(), role))
@@ -169,13 +168,15 @@ func (f fleet) metricsAreForReaders(url, somebody string) {
 	c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer c.CloseIdleConnections()
 	for _, ask := range []struct {
-		path, token string
-		want        int
+		url, token string
+		want       int
 	}{
-		{"/metrics", "", http.StatusUnauthorized}, {"/metrics", "x", http.StatusUnauthorized}, {"/metrics", somebody, http.StatusForbidden}, {"/metrics", reader, http.StatusOK},
-		{"/debug/pprof/cmdline", "", http.StatusUnauthorized}, {"/debug/pprof/cmdline", reader, http.StatusForbidden},
+		{metrics + "/metrics", "", http.StatusUnauthorized}, {metrics + "/metrics", "x", http.StatusUnauthorized},
+		{metrics + "/metrics", somebody, http.StatusForbidden}, {metrics + "/metrics", reader, http.StatusOK},
+		{metrics + "/debug/pprof/cmdline", "", http.StatusUnauthorized}, {metrics + "/debug/pprof/cmdline", reader, http.StatusForbidden},
+		{profiles + "/debug/pprof/cmdline", "", http.StatusUnauthorized}, {profiles + "/debug/pprof/cmdline", reader, http.StatusForbidden},
 	} {
-		req, err := http.NewRequestWithContext(f.Context(), http.MethodGet, url+ask.path, nil)
+		req, err := http.NewRequestWithContext(f.Context(), http.MethodGet, ask.url, nil)
 		f.must(err)
 		if ask.token != "" {
 			req.Header.Set("Authorization", "Bearer "+ask.token)
@@ -184,7 +185,7 @@ func (f fleet) metricsAreForReaders(url, somebody string) {
 		f.must(err)
 		f.must(resp.Body.Close())
 		if resp.StatusCode != ask.want {
-			f.Errorf("GET %s: %s, want %d", ask.path, resp.Status, ask.want)
+			f.Errorf("GET %s: %s, want %d", ask.url, resp.Status, ask.want)
 		}
 	}
 }

@@ -35,7 +35,7 @@ type ownPlane struct {
 // start starts the plane and returns its clusters, in the namespace default.
 func (p *ownPlane) start(flags ...string) fleet {
 	p.Helper()
-	process, err := testenv.Up(p.T, append(flags, "--data-dir="+p.dir, "--listen=127.0.0.1:0", "--metrics-address="+p.metrics)...)
+	process, err := testenv.Up(p.T, append(flags, "--data-dir="+p.dir, "--listen=127.0.0.1:0", "--metrics-address="+p.metrics, "--insecure-diagnostics")...)
 	if err != nil {
 		p.Fatal(err)
 	}

@@ -233,7 +233,7 @@ func TestOnlyWhoUsesAnOldVersionPaysForIt(t *testing.T) {
 	t.Parallel()
 	testenv.OwnPlanes(t, 1)
 	dir, metrics := t.TempDir(), testenv.FreeAddress(t)
-	startOn(t, dir, "--providers=kubeadm", "--metrics-address="+metrics)
+	startOn(t, dir, "--providers=kubeadm", "--metrics-address="+metrics, "--insecure-diagnostics")
 	env, err := testenv.Connect(datadir.Dir(dir).Kubeconfig())
 	if err != nil {
 		t.Fatal(err)

@@ -32,6 +32,9 @@ var (
 	// ErrNotHere means that what was made once is not on this host: it is not
 	// made another time.
 	ErrNotHere = errors.New("its infrastructure is not on this host")
+	// ErrNotAllowed means that the administrator does not allow such infrastructure in
+	// the namespace. It lasts until the process is started with other flags.
+	ErrNotAllowed = errors.New("container machines are not allowed in this namespace")
 	// ErrNotChosen means that a spec asks for no kind of machines: nothing was
 	// ever made for it.
 	ErrNotChosen = errors.New("spec asks for no kind of machines")

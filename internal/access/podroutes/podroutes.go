@@ -7,7 +7,6 @@ package podroutes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -43,9 +42,12 @@ type Routes struct {
 	// Kubelet connects to the kubelet of the node called Node.
 	Node    string
 	Kubelet func(ctx context.Context) (net.Conn, error)
-	// Outside dials what lies elsewhere, and Lookup asks for names of there.
+	// Outside dials other addresses and names for the plane.
 	Outside func(ctx context.Context, network, address string) (net.Conn, error)
-	Lookup  Lookup
+	// ForPods is Outside for Pods: it resolves a name and then checks the address.
+	ForPods func(ctx context.Context, network, address string) (net.Conn, error)
+	// Lookup resolves names that are not in the cluster.
+	Lookup Lookup
 }
 
 // Dial connects the plane to what it names in the cluster: a Service or a Pod, by
@@ -90,6 +92,12 @@ func (r *Routes) dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) 
 		go r.Serve(far) // it ends with the connection
 		return near, nil
 	}
+	return r.dialInside(ctx, to, r.Outside)
+}
+
+// dialInside connects to a Pod, or to an endpoint of a Service: a Pod as well, or what
+// outside dials.
+func (r *Routes) dialInside(ctx context.Context, to netip.AddrPort, outside func(ctx context.Context, network, address string) (net.Conn, error)) (net.Conn, error) {
 	if r.Pods.Contains(to.Addr()) {
 		return r.DialPod(ctx, to)
 	}
@@ -100,7 +108,7 @@ func (r *Routes) dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) 
 	if at, err := netip.ParseAddrPort(endpoint); err == nil && r.Pods.Contains(at.Addr()) {
 		return r.DialPod(ctx, at)
 	}
-	return r.Outside(ctx, "tcp", endpoint)
+	return outside(ctx, "tcp", endpoint)
 }
 
 // endpoint is where a port of a Service is served.
@@ -157,46 +165,12 @@ func (r *Routes) Connect(ctx context.Context, _ netip.Addr, to netip.AddrPort, c
 	relay(ctx, c, far)
 }
 
-// errRefused is what a Pod gets that goes where it must not.
-var errRefused = errors.New("not for Pods: an address of this host alone")
-
-// forPod connects to what a Pod may reach: Services, Pods, and what lies beyond
-// this host. What is the host's alone, such as its loopback and the addresses of
-// a cloud's metadata, is not.
+// forPod connects to what a Pod may reach: Services, Pods, and what ForPods dials.
 func (r *Routes) forPod(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 	if r.inside(to.Addr()) {
-		return r.insideForPod(ctx, to)
+		return r.dialInside(ctx, to, r.ForPods)
 	}
-	if hosts(to.Addr()) {
-		return nil, errRefused
-	}
-	return r.Outside(ctx, "tcp", to.String())
-}
-
-// insideForPod is dial, but does not leave by an EndpointSlice that somebody has
-// written to where a Pod must not go.
-func (r *Routes) insideForPod(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
-	if r.Pods.Contains(to.Addr()) {
-		return r.DialPod(ctx, to)
-	}
-	endpoint, err := r.endpoint(ctx, to)
-	if err != nil {
-		return nil, err
-	}
-	at, err := netip.ParseAddrPort(endpoint)
-	switch {
-	case err == nil && r.Pods.Contains(at.Addr()):
-		return r.DialPod(ctx, at)
-	case err == nil && hosts(at.Addr()):
-		return nil, errRefused
-	}
-	return r.Outside(ctx, "tcp", endpoint)
-}
-
-// hosts says that an address is this host's alone, or none that is dialled.
-func hosts(ip netip.Addr) bool {
-	ip = ip.Unmap()
-	return !ip.IsValid() || ip.IsUnspecified() || ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip == netip.AddrFrom4([4]byte{255, 255, 255, 255})
+	return r.ForPods(ctx, "tcp", to.String())
 }
 
 // halfCloser is a connection whose sending side can be closed alone.

@@ -3,6 +3,7 @@
 package podroutes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -21,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/capstan-dev/capstan/internal/builder"
+	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 )
 
 // lookup knows some names of elsewhere.
@@ -65,6 +68,8 @@ func routes(t *testing.T) *Routes {
 			service("none", "clusterIP: 10.96.0.7, ports: [{port: 443, targetPort: 9443}]"),
 			service("away", "clusterIP: 10.96.0.8, ports: [{port: 443, targetPort: 9443}]"), slice("away", "[{addresses: [192.0.2.1]}]"),
 			service("trick", "clusterIP: 10.96.0.6, ports: [{port: 443, targetPort: 9443}]"), slice("trick", "[{addresses: [127.0.0.1]}]"),
+			service("name", "clusterIP: 10.96.0.5, ports: [{port: 443, targetPort: 9443}]"), slice("name", "[{addresses: [localhost]}]"),
+			service("mapped", "clusterIP: 10.96.0.4, ports: [{port: 443, targetPort: 9443}]"), slice("mapped", "[{addresses: ['::ffff:127.0.0.1']}]"),
 			service("headless", "clusterIP: None, ports: [{port: 1}]"), slice("headless", "[{addresses: [10.244.0.4], hostname: b}, {addresses: [10.244.0.3], hostname: a}, {addresses: [10.244.0.5], conditions: {ready: false}}]"),
 			service("ports", "clusterIP: None"),
 			builder.Parse[discoveryv1.EndpointSlice](t, "metadata: {namespace: ns, name: ports-1, labels: {kubernetes.io/service-name: ports}}\nendpoints: [{addresses: [10.244.0.4], hostname: b}, {addresses: [10.244.0.3]}, {addresses: [10.244.0.5], conditions: {ready: false}}]\nports: [{name: http, port: 8080}]"),
@@ -76,7 +81,17 @@ func routes(t *testing.T) *Routes {
 		APIServer: netip.MustParseAddr("10.96.0.1"), Serve: func(c net.Conn) { _, _ = io.WriteString(c, "API server"); _ = c.Close() },
 		Node: "plane", Kubelet: func(context.Context) (net.Conn, error) { return says("kubelet"), nil },
 		Outside: func(_ context.Context, _, address string) (net.Conn, error) { return says("outside " + address), nil },
-		Lookup:  lookup{"example.com.": "192.0.2.1", "six.example.com.": "2001:db8::1", "slow.example.com.": ""},
+		ForPods: func(ctx context.Context, network, address string) (net.Conn, error) {
+			allowed := errors.New("allowed, but not to be dialed by a test")
+			d := net.Dialer{ControlContext: func(ctx context.Context, network, address string, c syscall.RawConn) error {
+				return cmp.Or((&dialguard.Guard{}).Control(ctx, network, address, c), allowed)
+			}}
+			if _, err := d.DialContext(ctx, network, address); !errors.Is(err, allowed) {
+				return nil, err
+			}
+			return says("outside " + address), nil
+		},
+		Lookup: lookup{"example.com.": "192.0.2.1", "six.example.com.": "2001:db8::1", "slow.example.com.": ""},
 	}
 }
 
@@ -123,6 +138,12 @@ func TestAPodReachesServicesAndTheOutsideButNotTheHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ln.Close() })
+	own := "127.0.0.2:22" // where the host has only loopback addresses
+	if interfaces, err := net.InterfaceAddrs(); err != nil {
+		t.Fatal(err)
+	} else if i := slices.IndexFunc(interfaces, func(a net.Addr) bool { return a.(*net.IPNet).IP.IsGlobalUnicast() }); i >= 0 {
+		own = net.JoinHostPort(interfaces[i].(*net.IPNet).IP.String(), "22")
+	}
 	for to, want := range map[string]string{
 		"10.96.0.1:443":      "API server",
 		"10.96.0.9:443":      "pod 10.244.0.2:9443",
@@ -132,8 +153,13 @@ func TestAPodReachesServicesAndTheOutsideButNotTheHost(t *testing.T) {
 		"169.254.169.254:80": "reset",
 		"224.0.0.1:80":       "reset",
 		"0.0.0.0:80":         "reset",
+		"100.100.100.200:80": "reset",
+		own:                  "reset",
+		"10.96.0.8:443":      "outside 192.0.2.1:9443",
 		"10.96.0.7:443":      "reset",
-		"10.96.0.6:443":      "reset", // by a slice that leads to the host's loopback
+		"10.96.0.6:443":      "reset", // by an EndpointSlice with the host's loopback address
+		"10.96.0.5:443":      "reset", // by a name that resolves to it
+		"10.96.0.4:443":      "reset", // by the same address in IPv6
 	} {
 		pod, err := net.Dial("tcp", ln.Addr().String())
 		if err != nil {

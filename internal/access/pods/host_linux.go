@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,6 +31,8 @@ type Host struct {
 	groups   cgroups.Host
 	program  string // to be mounted read-only; "" with root
 	budget   int64  // of processes of all sandboxes
+
+	descriptors descriptors
 
 	mu      sync.Mutex // guards what follows
 	closed  bool
@@ -75,6 +78,13 @@ func Open(dir string, o Options) (_ *Host, err error) {
 		return nil, err
 	}
 	h.first = uint32(id[0])<<8 | uint32(id[1])
+	if h.descriptors.all = o.Descriptors; o.Descriptors == 0 {
+		var files unix.Rlimit
+		if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+			return nil, fmt.Errorf("read the limit of descriptors: %w", os.NewSyscallError("getrlimit", err))
+		}
+		h.descriptors.all = int(min(files.Cur, math.MaxInt32)) / descriptorShare // it may be RLIM_INFINITY
+	}
 	if h.budget, err = processBudget(h.rootless); err != nil {
 		return nil, err
 	}
@@ -169,9 +179,13 @@ func (h *Host) take(s *Sandbox) error {
 	if err != nil {
 		return err
 	}
+	if err := h.descriptors.take(s, ofSandbox); err != nil {
+		return err
+	}
 	n := h.first % ranges
 	for ; h.taken[n]; n = (n + 1) % ranges {
 		if len(h.taken) == ranges {
+			h.descriptors.give(s, ofSandbox)
 			return fmt.Errorf("all %d ranges of user ids are taken", ranges)
 		}
 	}
@@ -186,4 +200,32 @@ func (h *Host) release(s *Sandbox) {
 	delete(h.running, s.spec.Name)
 	delete(h.taken, s.ids)
 	h.spent -= s.spec.PIDs
+	h.descriptors.give(s, ofSandbox)
+}
+
+// descriptors are those of the plane that Pods may take.
+type descriptors struct {
+	all int
+
+	mu    sync.Mutex // guards taken, and Sandbox.descriptors
+	taken int
+}
+
+// take takes n more for a Pod. A Pod gets at most half of what the others leave, so that
+// the next one can start.
+func (d *descriptors) take(s *Sandbox, n int) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if free := d.all - (d.taken - s.descriptors); s.descriptors+n > free/2 {
+		return fmt.Errorf("the Pod has %d of %d descriptors that are left for Pods, of %d for all of them, and at most half of that: close connections, run fewer Pods, or raise the limit of the plane (ulimit -n)", s.descriptors, max(free, 0), d.all)
+	}
+	s.descriptors, d.taken = s.descriptors+n, d.taken+n
+	return nil
+}
+
+// give returns n that were taken.
+func (d *descriptors) give(s *Sandbox, n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.descriptors, d.taken = s.descriptors-n, d.taken-n
 }

@@ -4,6 +4,7 @@ package pods
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -310,4 +311,84 @@ func BenchmarkRest(b *testing.B) {
 	b.ReportMetric(float64(used()-before)/100/float64(seconds), "cores")
 	b.ReportMetric(float64(anonymous)/20, "KiB-anon/pod")
 	b.ReportMetric(float64(pss)/20, "KiB-pss/pod")
+}
+
+func TestPodsLeaveDescriptorsForTheNext(t *testing.T) {
+	t.Parallel()
+	const all = 1000
+	d := &descriptors{all: all}
+	took := func(s *Sandbox) (n int) {
+		for ; d.take(s, ofConnection) == nil; n += ofConnection {
+			if n > all {
+				t.Fatal("a Pod takes without end")
+			}
+		}
+		return n
+	}
+	first, second, third := &Sandbox{}, &Sandbox{}, &Sandbox{}
+	for _, tc := range []struct {
+		of   *Sandbox
+		want int
+	}{{first, 500}, {second, 250}, {third, 124}, {first, 0}} {
+		if got := took(tc.of); got != tc.want {
+			t.Errorf("took %d, want %d", got, tc.want)
+		}
+	}
+	d.give(first, 500)
+	if got := took(second); got != 188 { // half of 1000-124 is 438
+		t.Errorf("once others are closed: took %d more, want 188", got)
+	}
+	if d.taken != 250+188+124 {
+		t.Errorf("%d are taken", d.taken)
+	}
+}
+
+func TestConnectionsOfAllPodsHaveALimit(t *testing.T) {
+	o := &outside{}
+	h := open(t, Options{Network: o, Descriptors: 400})
+	refused := make(chan string, 10)
+	reports := func(s *Spec) { s.Refused = func(why string) { refused <- why } }
+	s := start(t, h, reports)
+	out, failed, e := outcome(t, s, container(t, "dialmany", "203.0.113.9:81")) // 300 of them
+	if want := (400/2 - ofSandbox - ofContainer) / ofConnection; e.Code != 0 || out != fmt.Sprintf("open %d reset %d\n", want, 300-want) {
+		t.Errorf("got %q %q, %+v", out, failed, e)
+	}
+	if why := <-refused; !strings.Contains(why, "of 400 for all of them") || !strings.Contains(why, "ulimit -n") {
+		t.Errorf("reported %q", why)
+	}
+	if len(refused) > 0 {
+		t.Errorf("reported again: %q", <-refused)
+	}
+	other := start(t, h, func(s *Spec) { s.Name, s.Address = "default_other_2", netip.MustParseAddr("10.244.0.8") })
+	if out, failed, _ := outcome(t, other, container(t, "dial", "203.0.113.9:80")); !strings.Contains(out, "to 203.0.113.9:80") {
+		t.Errorf("another Pod: got %q %q", out, failed)
+	}
+	o.mu.Lock()
+	for _, c := range o.held {
+		_ = c.Close()
+	}
+	o.held = nil
+	o.mu.Unlock()
+	if out, failed, _ := outcome(t, s, container(t, "dial", "203.0.113.9:80")); !strings.Contains(out, "to 203.0.113.9:80") {
+		t.Errorf("when others are closed: got %q %q", out, failed)
+	}
+	if err := errors.Join(s.Stop(t.Context(), 0), other.Stop(t.Context(), 0)); err != nil {
+		t.Error(err)
+	}
+	if got := h.descriptors.taken; got != 0 {
+		t.Errorf("%d descriptors are taken in the end", got)
+	}
+}
+
+func TestAPodWithoutDescriptorsDoesNotStart(t *testing.T) {
+	h := open(t, Options{Descriptors: 2*(ofSandbox+ofContainer) - 1})
+	s := start(t, h)
+	_, err := s.Run(t.Context(), container(t, "echo", "fine"))
+	if err == nil || !strings.Contains(err.Error(), "raise the limit of the plane (ulimit -n)") {
+		t.Errorf("a container: %v", err)
+	}
+	_, err = h.Start(t.Context(), Spec{Name: "default_other_2", Hostname: "other", Address: netip.MustParseAddr("10.244.0.8")})
+	if err == nil || !strings.Contains(err.Error(), "raise the limit of the plane (ulimit -n)") {
+		t.Errorf("another Pod: %v", err)
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/access/pods/holder"
+	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 )
 
 const (
@@ -58,6 +59,14 @@ func (s *Sandbox) serve(fds []int) error {
 // reset at once, so that they cost nothing that lasts.
 func (s *Sandbox) relay() {
 	open := make(chan struct{}, s.host.options.Connections)
+	var told time.Time
+	refuse := func(c *Conn, why string) {
+		c.Refuse()
+		if s.spec.Refused != nil && time.Since(told) > refusedEvery {
+			told = time.Now()
+			s.spec.Refused(why)
+		}
+	}
 	for {
 		accepted, err := s.tcp.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -74,14 +83,20 @@ func (s *Sandbox) relay() {
 		c := &Conn{TCPConn: accepted.(*net.TCPConn), free: func() {}}
 		select {
 		case open <- struct{}{}:
+			if err := s.host.descriptors.take(s, ofConnection); err != nil {
+				<-open
+				refuse(c, err.Error())
+				continue
+			}
 			// With the Pod its connections go, whoever has them.
 			stop := context.AfterFunc(s.ctx, func() { _ = c.TCPConn.Close() })
 			c.free = func() {
 				stop()
+				s.host.descriptors.give(s, ofConnection)
 				<-open
 			}
 		default:
-			c.Refuse()
+			refuse(c, fmt.Sprintf("the Pod has %d connections open, the limit of a Pod: close some", s.host.options.Connections))
 			continue
 		}
 		s.work.Go(func() { s.connect(c) })
@@ -91,11 +106,8 @@ func (s *Sandbox) relay() {
 // connect hands a connection to who answers for its address.
 func (s *Sandbox) connect(c *Conn) {
 	to, err := destination(c.TCPConn)
-	a := to.Addr()
 	switch {
-	// Whatever the plane may reach there, no Pod may: loopback is the plane's
-	// own, and link-local has the metadata of clouds.
-	case err != nil, a.IsLoopback(), a.IsUnspecified(), a.IsLinkLocalUnicast(), a.IsMulticast(), s.host.options.Network == nil:
+	case err != nil, dialguard.IsReserved(to.Addr()), s.host.options.Network == nil:
 		c.Refuse()
 	case to.Port() == dnsPort:
 		s.resolveStream(c)
@@ -140,9 +152,16 @@ func (s *Sandbox) resolve() {
 		default:
 			continue
 		}
+		if s.host.descriptors.take(s, ofQuestion) != nil {
+			<-asking
+			continue
+		}
 		query := append([]byte(nil), b[:n]...)
 		s.work.Go(func() {
-			defer func() { <-asking }()
+			defer func() {
+				s.host.descriptors.give(s, ofQuestion)
+				<-asking
+			}()
 			ctx, stop := context.WithTimeout(s.ctx, dnsIdle)
 			defer stop()
 			if reply, err := s.host.options.Network.Resolve(ctx, s.spec.Address, query); err == nil {

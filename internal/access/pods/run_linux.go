@@ -91,6 +91,9 @@ func (s *Sandbox) add(p *Process) error {
 	if s.containers[p.container.Name] != nil {
 		return errors.New("one of this name runs: wait for its end")
 	}
+	if err := s.host.descriptors.take(s, ofContainer); err != nil {
+		return err
+	}
 	s.containers[p.container.Name] = p
 	return nil
 }
@@ -105,6 +108,7 @@ func (s *Sandbox) remove(p *Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.containers, p.container.Name)
+	s.host.descriptors.give(s, ofContainer)
 }
 
 func (s *Sandbox) limit(c Container) error {

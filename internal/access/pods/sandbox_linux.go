@@ -37,6 +37,8 @@ type Sandbox struct {
 	work      sync.WaitGroup // all that it started
 	said      *output        // by the holder, when it breaks
 
+	descriptors int // of the plane; guarded by Host.descriptors
+
 	mu         sync.Mutex // guards what follows
 	stopping   bool
 	number     uint64

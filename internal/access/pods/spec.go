@@ -27,6 +27,9 @@ type Options struct {
 	// Connections is how many connections a Pod may have open to the outside at
 	// once; more are reset. 0 is 1024.
 	Connections int
+	// Descriptors is how many descriptors of the plane all Pods together may take. 0 is
+	// a quarter of those that the plane can open.
+	Descriptors int
 	// Kept is how many bytes of a container's output are kept, for each of its
 	// two streams, for who reads them too slowly; what is older is lost, and the
 	// reader is told. 0 is 1 MiB.
@@ -35,8 +38,8 @@ type Options struct {
 
 // Network is what Pods reach.
 type Network interface {
-	// Connect is given a connection that a Pod made to an address, which is none
-	// of loopback, link-local or multicast. It, or whom it hands the connection
+	// Connect is given a connection that a Pod made to an address, which is not
+	// reserved as dialguard.IsReserved defines. It, or whom it hands the connection
 	// to, closes or refuses it. ctx ends with the sandbox, which closes the
 	// connection; Connect returns soon then.
 	Connect(ctx context.Context, from netip.Addr, to netip.AddrPort, c *Conn)
@@ -75,6 +78,9 @@ type Spec struct {
 	// Memory in bytes, MilliCPU in thousandths of a core, and processes (with
 	// their threads) of all containers together. 0 is no limit, and 512 PIDs.
 	Memory, MilliCPU, PIDs int64
+	// Refused is called with the reason when connections are reset at a limit, at most
+	// once a minute; nil is not called.
+	Refused func(why string)
 	// Resolv and Hosts are the files /etc/resolv.conf and /etc/hosts.
 	Resolv, Hosts []byte
 }
@@ -175,6 +181,13 @@ const (
 	defaultConnections = 1024
 	// maxMessage is how much of a last message is read, as by a kubelet.
 	maxMessage = 4 << 10
+	// descriptorShare is the part of the plane's descriptors that Pods may take together.
+	descriptorShare = 4
+	// What a Pod takes of them: for its holder and sockets, for a container with its
+	// streams, log and probes, for a connection at both ends, and for a question.
+	ofSandbox, ofContainer, ofConnection, ofQuestion = 16, 8, 2, 1
+	// refusedEvery is how often the user of a Pod is told of refused connections.
+	refusedEvery = time.Minute
 	// defaultKept is some thousand lines.
 	defaultKept = 1 << 20
 	// maxMounts and the rest go as descriptors in one message, which takes 253.

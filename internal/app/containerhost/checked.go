@@ -5,6 +5,7 @@ package containerhost
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -16,9 +17,13 @@ import (
 // checked is a backend that has the host looked at before it runs the first machine:
 // the look takes a tenth of a second, and most planes run none. A host that lacks
 // something is looked at again each time, so that it may be mended meanwhile.
+//
+// It creates nothing in namespaces that the administrator did not name: the root user
+// of a machine can attack the kernel of this host. What was created before runs on.
 type checked struct {
 	machines
-	check func(context.Context) []containers.Problem
+	check      func(context.Context) []containers.Problem
+	namespaces []string // "*" means all
 
 	mu  sync.Mutex // guards fit
 	fit bool       // is known
@@ -31,6 +36,14 @@ type machines interface {
 }
 
 var _ machines = (*checked)(nil)
+
+// allowed returns an error if nothing can be created in a namespace.
+func (c *checked) allowed(namespace string) error {
+	if slices.Contains(c.namespaces, namespace) || slices.Contains(c.namespaces, "*") {
+		return nil
+	}
+	return fmt.Errorf("%w: to allow them in %s, start the plane with --container-namespaces=%s", host.ErrNotAllowed, namespace, strings.Join(append(slices.Clone(c.namespaces), namespace), ","))
+}
 
 // ready is an error as long as the host lacks what machines need.
 func (c *checked) ready(ctx context.Context) error {
@@ -62,6 +75,9 @@ func lacks(problems []containers.Problem) error {
 
 // EnsureCluster implements host.Backend.
 func (c *checked) EnsureCluster(ctx context.Context, want host.Cluster) (clusterv1.APIEndpoint, error) {
+	if err := c.allowed(want.Namespace); err != nil && !want.Made {
+		return clusterv1.APIEndpoint{}, err
+	}
 	if err := c.ready(ctx); err != nil {
 		return clusterv1.APIEndpoint{}, err
 	}
@@ -78,6 +94,9 @@ func (c *checked) ResumeCluster(ctx context.Context, want host.Cluster) error {
 
 // EnsureMachine implements host.Backend.
 func (c *checked) EnsureMachine(ctx context.Context, want host.Machine) (host.MachineStatus, error) {
+	if err := c.allowed(want.Namespace); err != nil && !want.Provisioned {
+		return host.MachineStatus{}, err
+	}
 	if err := c.ready(ctx); err != nil {
 		return host.MachineStatus{}, err
 	}

@@ -4,7 +4,10 @@ package containerhost
 
 import (
 	"context"
+	"errors"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/containers"
@@ -61,7 +64,7 @@ func TestTheHostIsLookedAtWhenTheFirstMachineIsWanted(t *testing.T) {
 			t.Parallel()
 			looks, behind := 0, &counted{}
 			lacking := []containers.Problem{{What: "no overlayfs", Remedy: "load it"}, {What: "few files", Remedy: "raise it", Warning: true}, {What: "no bridges", Remedy: "load them"}}
-			c := &checked{machines: behind, check: func(context.Context) []containers.Problem {
+			c := &checked{machines: behind, namespaces: []string{"*"}, check: func(context.Context) []containers.Problem {
 				looks++
 				return lacking
 			}}
@@ -105,5 +108,69 @@ func TestMachinesThatRunAreUpdated(t *testing.T) {
 	}
 	if p, err := updater.UpdateMachine(t.Context(), host.Machine{}); err != nil || !p.Done || behind.calls != 1 {
 		t.Errorf("progress %+v, %v after %d calls", p, err, behind.calls)
+	}
+}
+
+func TestNothingIsCreatedInOtherNamespaces(t *testing.T) {
+	t.Parallel()
+	in := func(ns string) types.NamespacedName { return types.NamespacedName{Namespace: ns, Name: "x"} }
+	creates := map[string]func(context.Context, host.Backend, string) error{
+		"cluster": func(ctx context.Context, b host.Backend, ns string) error {
+			_, err := b.EnsureCluster(ctx, host.Cluster{NamespacedName: in(ns)})
+			return err
+		},
+		"machine": func(ctx context.Context, b host.Backend, ns string) error {
+			_, err := b.EnsureMachine(ctx, host.Machine{NamespacedName: in(ns)})
+			return err
+		},
+	}
+	uses := map[string]func(context.Context, host.Backend, string) error{
+		"a cluster that was created": func(ctx context.Context, b host.Backend, ns string) error {
+			_, err := b.EnsureCluster(ctx, host.Cluster{NamespacedName: in(ns), Made: true})
+			return err
+		},
+		"a cluster that is paused": func(ctx context.Context, b host.Backend, ns string) error {
+			return b.ResumeCluster(ctx, host.Cluster{NamespacedName: in(ns)})
+		},
+		"a machine that was created": func(ctx context.Context, b host.Backend, ns string) error {
+			_, err := b.EnsureMachine(ctx, host.Machine{NamespacedName: in(ns), Provisioned: true})
+			return err
+		},
+		"a machine to delete": func(ctx context.Context, b host.Backend, ns string) error {
+			return b.DeleteMachine(ctx, host.Machine{NamespacedName: in(ns)})
+		},
+	}
+	for name, tc := range map[string]struct {
+		namespaces []string
+		namespace  string
+		want       string
+	}{
+		"named":         {[]string{"default", "lab"}, "lab", ""},
+		"all":           {[]string{"*"}, "lab", ""},
+		"not named":     {[]string{"default"}, "lab", "container machines are not allowed in this namespace: to allow them in lab, start the plane with --container-namespaces=default,lab"},
+		"none is named": {nil, "lab", "container machines are not allowed in this namespace: to allow them in lab, start the plane with --container-namespaces=lab"},
+		"a part":        {[]string{"lab-1"}, "lab", "container machines are not allowed in this namespace: to allow them in lab, start the plane with --container-namespaces=lab-1,lab"},
+		"no namespace":  {[]string{"default"}, "", "container machines are not allowed in this namespace: to allow them in , start the plane with --container-namespaces=default,"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			behind := &counted{}
+			c := &checked{machines: behind, namespaces: tc.namespaces, check: func(context.Context) []containers.Problem { return nil }}
+			for what, create := range creates {
+				before := behind.calls
+				err := create(t.Context(), c, tc.namespace)
+				if tc.want == "" && (err != nil || behind.calls != before+1) {
+					t.Errorf("%s: %v, want it to be created", what, err)
+				}
+				if tc.want != "" && (!errors.Is(err, host.ErrNotAllowed) || err.Error() != tc.want || behind.calls != before) {
+					t.Errorf("%s: %v, want %s", what, err, tc.want)
+				}
+			}
+			for what, use := range uses {
+				if err := use(t.Context(), c, tc.namespace); err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		})
 	}
 }

@@ -11,12 +11,18 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/capstan-dev/capstan/internal/access/containers"
+	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 )
 
 // Options say where container machines are kept.
 type Options struct {
 	// Dir holds images, containers and machines.
 	Dir string
+	// Namespaces are those in which clusters and machines can be created; "*" means all.
+	Namespaces []string
+	// Guard is told where endpoints of clusters listen, so that Pods reach them; nil if
+	// this process runs no Pods.
+	Guard *dialguard.Guard
 	// Log is told of what happens by itself.
 	Log logr.Logger
 

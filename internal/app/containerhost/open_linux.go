@@ -50,13 +50,29 @@ func Open(ctx context.Context, o Options) (backend host.Backend, stop func() err
 			if err != nil {
 				return nil, err // not b: a nil *Balancer is not a nil Endpoint
 			}
-			return b, nil
+			if o.Guard == nil {
+				return b, nil
+			}
+			o.Guard.Serve(at)
+			return &served{b, func() { o.Guard.Stop(at) }}, nil
 		},
 	})
 	if err != nil {
 		return nil, nil, errors.Join(err, launcher.Close())
 	}
-	return &checked{machines: machines, check: o.check}, func() error { return errors.Join(machines.Close(), launcher.Close()) }, nil
+	return &checked{machines: machines, check: o.check, namespaces: o.Namespaces}, func() error { return errors.Join(machines.Close(), launcher.Close()) }, nil
+}
+
+// served is an endpoint that Pods reach until it is closed.
+type served struct {
+	containermachines.Endpoint
+	stop func()
+}
+
+// Close implements containermachines.Endpoint.
+func (s *served) Close(ctx context.Context) error {
+	s.stop()
+	return s.Endpoint.Close(ctx)
 }
 
 // images are the node images of a store.

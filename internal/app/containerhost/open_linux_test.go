@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/containers"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/access/nodeimages"
+	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 )
 
 // nested is set in a test that runs again as another process.
@@ -101,14 +102,23 @@ func TestAMachineWithoutAnImageSaysWhichAndHow(t *testing.T) {
 		again(t, &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET})
 		return
 	}
-	b, stop, err := Open(t.Context(), Options{Dir: t.TempDir()})
+	guard := &dialguard.Guard{}
+	b, stop, err := Open(t.Context(), Options{Dir: t.TempDir(), Namespaces: []string{"ns"}, Guard: guard})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cluster := host.Cluster{ID: "c1"}
 	cluster.Namespace, cluster.Name = "ns", "demo"
-	if _, err := b.EnsureCluster(t.Context(), cluster); err != nil {
+	at, err := b.EnsureCluster(t.Context(), cluster)
+	if err != nil {
 		t.Fatal(err)
+	}
+	endpoint := netip.MustParseAddrPort(at.String())
+	if err := guard.Check(endpoint); err != nil {
+		t.Errorf("Pods do not reach the endpoint: %v", err)
+	}
+	if guard.Check(netip.AddrPortFrom(endpoint.Addr(), 22)) == nil {
+		t.Error("Pods reach another port of the host")
 	}
 	machine := host.Machine{Cluster: "demo", ClusterID: "c1", Version: "v1.1.1", BootstrapData: []byte("#cloud-config\n")}
 	machine.Namespace, machine.Name = "ns", "m0"

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/pprof"
 	"strings"
@@ -20,21 +19,21 @@ import (
 	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 )
 
-// profilesPath is where profiles are, below a metrics address that asks for
-// authentication.
+// profilesPath is where profiles are, below an address that asks for authentication.
 const profilesPath = "/debug/pprof/"
 
-// metrics says how metrics are served: in the clear where only this host can
-// reach them or InsecureDiagnostics says so, and otherwise by TLS to whom the
-// API server knows and lets.
-func (o Options) metrics() (server.Options, error) {
-	served := server.Options{BindAddress: o.MetricsAddress, ExtraHandlers: map[string]http.Handler{}}
-	if o.MetricsAddress == "0" || o.inTheClear(o.MetricsAddress) {
+// diagnostics returns how metrics and profiles are served at an address: by TLS to
+// clients that the API server authenticates and authorizes. Loopback is no exception,
+// since every process of the host can connect to it.
+func (o Options) diagnostics(address string) (server.Options, error) {
+	served := server.Options{BindAddress: address, ExtraHandlers: map[string]http.Handler{}}
+	if address == "0" || o.InsecureDiagnostics {
 		return served, nil
 	}
 	cert, err := ownCertificate()
@@ -52,22 +51,21 @@ func (o Options) metrics() (server.Options, error) {
 	return served, nil
 }
 
-// checkProfiles refuses an address of profiles that anybody could reach.
-func (o Options) checkProfiles() error {
-	if o.PprofAddress == "0" || o.inTheClear(o.PprofAddress) {
+// addProfiles serves profiles at PprofAddress. Without authentication, controller-runtime
+// does that.
+func (o Options) addProfiles(mgr ctrl.Manager) error {
+	if o.PprofAddress == "0" || o.InsecureDiagnostics {
 		return nil
 	}
-	return fmt.Errorf("the address for profiles, %s, can be reached from other hosts, and nobody would be asked who he is: choose one of the loopback interface, such as 127.0.0.1:6060, "+
-		"or serve metrics on it, which asks and has profiles too, at %s, or allow it by --insecure-diagnostics", o.PprofAddress, profilesPath)
-}
-
-func (o Options) inTheClear(address string) bool { return o.InsecureDiagnostics || isLoopback(address) }
-
-// isLoopback reports whether only processes of this host can reach an address.
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	ip := net.ParseIP(host)
-	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+	served, err := o.diagnostics(o.PprofAddress)
+	if err != nil {
+		return err
+	}
+	profiles, err := server.NewServer(served, mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("serve profiles: %w", err)
+	}
+	return mgr.Add(profiles)
 }
 
 // ownCertificate is signed by an authority of this process alone: who asks for

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,34 +18,34 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/capstan-dev/capstan/internal/app/controllers"
+	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
-func TestDiagnosticsAskForAuthenticationWhereOthersReachThem(t *testing.T) {
+func TestDiagnosticsAskForAuthenticationOnEveryAddress(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		address  string
 		insecure bool
 		want     bool
 	}{
-		"no address":              {address: "0"},
-		"loopback":                {address: "127.0.0.1:9090"},
-		"loopback of IPv6":        {address: "[::1]:9090"},
-		"loopback by name":        {address: "localhost:0"},
-		"every address":           {address: ":9090", want: true},
-		"every address, in words": {address: "0.0.0.0:9090", want: true},
-		"every address of IPv6":   {address: "[::]:9090", want: true},
-		"one address":             {address: "192.0.2.1:9090", want: true},
-		"a name":                  {address: "localhost.example.com:9090", want: true},
-		"no port":                 {address: "127.0.0.1", want: true},
-		"told otherwise":          {address: ":9090", insecure: true},
+		"no address":                 {address: "0"},
+		"loopback":                   {address: "127.0.0.1:9090", want: true},
+		"loopback of IPv6":           {address: "[::1]:9090", want: true},
+		"loopback by name":           {address: "localhost:0", want: true},
+		"every address":              {address: ":9090", want: true},
+		"one address":                {address: "192.0.2.1:9090", want: true},
+		"loopback, told otherwise":   {address: "127.0.0.1:9090", insecure: true},
+		"every address, not secured": {address: ":9090", insecure: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			served, err := Options{MetricsAddress: tc.address, InsecureDiagnostics: tc.insecure}.metrics()
+			served, err := Options{InsecureDiagnostics: tc.insecure}.diagnostics(tc.address)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,11 +53,82 @@ func TestDiagnosticsAskForAuthenticationWhereOthersReachThem(t *testing.T) {
 			if served.SecureServing != tc.want || (served.FilterProvider != nil) != tc.want || profiles != tc.want {
 				t.Errorf("secure %v, filter %v, profiles %v: want %v", served.SecureServing, served.FilterProvider != nil, profiles, tc.want)
 			}
-			_, err = Options{Providers: []string{controllers.Core}, PprofAddress: tc.address, InsecureDiagnostics: tc.insecure}.complete()
-			if (err != nil) != tc.want || err != nil && !strings.Contains(err.Error(), "--insecure-diagnostics") {
-				t.Errorf("profiles: %v", err)
+			for _, o := range []Options{{MetricsAddress: tc.address}, {PprofAddress: tc.address}} {
+				o.InsecureDiagnostics, o.SimulatedDir = tc.insecure, t.TempDir()
+				if o, err = o.complete(); err != nil {
+					t.Fatal(err)
+				}
+				opts, err := managerOptions(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if plain := opts.PprofBindAddress != "0" || opts.Metrics.BindAddress != "0" && !opts.Metrics.SecureServing; plain == (tc.want || tc.address == "0") {
+					t.Errorf("%+v: in the clear %v", o, plain)
+				}
 			}
 		})
+	}
+}
+
+// unauthorized is a manager whose API server does not know any token.
+type unauthorized struct {
+	ctrl.Manager
+	cfg   *rest.Config
+	added []ctrlmanager.Runnable
+}
+
+func (u *unauthorized) GetConfig() *rest.Config          { return u.cfg }
+func (u *unauthorized) GetHTTPClient() *http.Client      { return http.DefaultClient }
+func (u *unauthorized) Add(r ctrlmanager.Runnable) error { u.added = append(u.added, r); return nil }
+
+func TestProfilesOnLoopbackAskForToken(t *testing.T) {
+	t.Parallel()
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "status": {"authenticated": false}}`)
+	}))
+	defer api.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mgr := &unauthorized{cfg: &rest.Config{Host: api.URL}}
+	if err := (Options{PprofAddress: address}).addProfiles(mgr); err != nil || len(mgr.added) != 1 {
+		t.Fatalf("%v, serves %v", err, mgr.added)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.added[0].Start(ctx) }()
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/metrics"} {
+		for _, token := range []string{"", "wrong"} {
+			testenv.Eventually(t, func() error {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+path, nil)
+				if err != nil {
+					return err
+				}
+				if token != "" {
+					req.Header.Set("Authorization", "Bearer "+token)
+				}
+				resp, err := transport.RoundTrip(req)
+				if err != nil {
+					return err
+				}
+				defer func() { _ = resp.Body.Close() }()
+				if resp.StatusCode != http.StatusUnauthorized {
+					t.Errorf("%s with token %q: %s", path, token, resp.Status)
+				}
+				return nil
+			})
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

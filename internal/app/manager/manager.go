@@ -38,6 +38,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/features"
 	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
+	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/simulated"
 )
@@ -71,9 +72,8 @@ type Options struct {
 	// MetricsAddress, HealthAddress and PprofAddress are host:port to listen
 	// on; "" means not at all.
 	MetricsAddress, HealthAddress, PprofAddress string
-	// InsecureDiagnostics serves metrics and profiles in the clear, and asks
-	// nobody who he is, on other addresses than those of the loopback interface
-	// too.
+	// InsecureDiagnostics serves metrics and profiles in the clear and without
+	// authentication.
 	InsecureDiagnostics bool
 	// Webhooks says how the API server reaches the webhooks.
 	Webhooks Webhooks
@@ -86,6 +86,12 @@ type Options struct {
 	// ContainersDir keeps container machines, which one manager of this host runs
 	// at a time; "" means that this one runs none.
 	ContainersDir string
+	// ContainerNamespaces are those in which container machines can be created; "*"
+	// means all.
+	ContainerNamespaces []string
+	// Guard is told where the endpoints of container machines listen; nil if this
+	// process runs no Pods.
+	Guard *dialguard.Guard
 	// UpdateInPlace has container machines get another version of Kubernetes where
 	// they are, not by replacement.
 	UpdateInPlace bool
@@ -144,7 +150,7 @@ func (o Options) complete() (Options, error) {
 			*address = "0" // controller-runtime's word for "do not listen"
 		}
 	}
-	return o, errors.Join(o.checkProfiles(), o.Webhooks.complete())
+	return o, o.Webhooks.complete()
 }
 
 // lease names what managers take turns by: those that run the same controllers
@@ -222,7 +228,9 @@ func (m *Manager) openContainers(ctx context.Context) {
 	if !slices.Contains(m.options.Providers, controllers.Local) || m.options.ContainersDir == "" {
 		return
 	}
-	backend, stop, err := containerhost.Open(ctx, containerhost.Options{Dir: m.options.ContainersDir, Log: m.options.Log})
+	backend, stop, err := containerhost.Open(ctx, containerhost.Options{
+		Dir: m.options.ContainersDir, Namespaces: m.options.ContainerNamespaces, Guard: m.options.Guard, Log: m.options.Log,
+	})
 	if err != nil {
 		m.backends.NoContainer = err.Error()
 		m.options.Log.V(2).Info("Running no container machines", "reason", err.Error())
@@ -239,6 +247,9 @@ func (m *Manager) Setup(ctx context.Context) error {
 		return err
 	}
 	if err := m.mgr.AddReadyzCheck("caches", m.readyz); err != nil {
+		return err
+	}
+	if err := m.options.addProfiles(m.mgr); err != nil {
 		return err
 	}
 	if err := setupControllers(ctx, m.mgr, m.options, m.backends, m.workload, clock.RealClock{}); err != nil {
@@ -332,7 +343,7 @@ func managerOptions(o Options) (ctrlmanager.Options, error) {
 	if err != nil {
 		return ctrlmanager.Options{}, err
 	}
-	metrics, err := o.metrics()
+	metrics, err := o.diagnostics(o.MetricsAddress)
 	if err != nil {
 		return ctrlmanager.Options{}, err
 	}
@@ -346,7 +357,7 @@ func managerOptions(o Options) (ctrlmanager.Options, error) {
 		LeaderElectionReleaseOnCancel: true, // the next leader need not wait until the lease expires
 		Metrics:                       metrics,
 		HealthProbeBindAddress:        o.HealthAddress,
-		PprofBindAddress:              o.PprofAddress,
+		PprofBindAddress:              "0",
 		GracefulShutdownTimeout:       new(lifecycle.StopTimeout / 2), // the rest is for what it works on
 		// Who may have to take over fills its caches before.
 		Controller: config.Controller{SkipNameValidation: new(true), EnableWarmup: new(o.LeaderElection)},
@@ -359,6 +370,9 @@ func managerOptions(o Options) (ctrlmanager.Options, error) {
 		// Objects of providers, which are known as unstructured alone, are read
 		// from the cache like all others.
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+	}
+	if o.InsecureDiagnostics {
+		opts.PprofBindAddress = o.PprofAddress
 	}
 	if o.Leads != nil {
 		o.waitFor(&opts)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -35,6 +36,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/podrunner"
 	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 	"github.com/capstan-dev/capstan/internal/kit/heap"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
@@ -82,6 +84,11 @@ type Options struct {
 	// ContainersDir keeps container machines, for one plane of this host at a time;
 	// "" means that this one runs none.
 	ContainersDir string
+	// ContainerNamespaces are those in which container machines can be created; "*"
+	// means all.
+	ContainerNamespaces []string
+	// PodsReachHost lets Pods connect to the addresses of this host's interfaces.
+	PodsReachHost bool
 	// UpdateInPlace has container machines get another version of Kubernetes where
 	// they are, not by replacement.
 	UpdateInPlace bool
@@ -117,6 +124,7 @@ type Plane struct {
 	mgmt    *mgmtplane.Plane
 	manager *manager.Manager
 	pods    *podrunner.Plane
+	guard   *dialguard.Guard // of what Pods connect to
 	pages   manager.ExtensionPages
 	// definitions is asked when an object is converted to an old version.
 	definitions *definitions.Watch
@@ -188,7 +196,8 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if p.pods, err = podrunner.Open(o.Dir, o.Log); err != nil {
+	p.guard = &dialguard.Guard{AllowHost: o.PodsReachHost}
+	if p.pods, err = podrunner.Open(o.Dir, p.guard, o.Log); err != nil {
 		return err
 	}
 	p.stack.Push("sandboxes of Pods", func(context.Context) error { return p.pods.Close() })
@@ -209,6 +218,7 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 	}
 	p.mgmt = mgmt
 	p.stack.Push("management plane", mgmt.Stop)
+	p.serveToPods(o.Listen)
 	p.relay()
 	p.takeTurn()
 	o.Progress("starting controllers")
@@ -219,6 +229,20 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 		p.awaitCollector(ctx)
 	}
 	return mgmt.SetReady(time.Now())
+}
+
+// serveToPods lets Pods reach the API server where it listens, unless that is loopback:
+// they have a Service for it, and kubeconfigs that name its address.
+func (p *Plane) serveToPods(listen string) {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return // the default is loopback
+	}
+	_, port, _ := net.SplitHostPort(p.mgmt.Addr()) // it is an address by construction
+	at, err := netip.ParseAddrPort(net.JoinHostPort(cmp.Or(host, "0.0.0.0"), port))
+	if err == nil {
+		p.guard.Serve(at)
+	}
 }
 
 // expect spares collections until what etcd keeps is in memory.
@@ -309,7 +333,7 @@ func (p *Plane) install(ctx context.Context, cfg *rest.Config, o Options) error 
 	}
 	m, err := manager.New(ctx, cfg, manager.Options{
 		Plane: true, APIServerCA: authority, Providers: o.Providers, FeatureGates: o.FeatureGates, SkipMigration: o.SkipMigration, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics,
-		SimulatedDir: cmp.Or(o.SimulatedDir, datadir.Dir(o.Dir).Simulated()), SimulatedLinks: datadir.Dir(o.Dir).Simulated(), ContainersDir: o.ContainersDir, UpdateInPlace: o.UpdateInPlace, Name: "the plane on " + o.Dir, Webhooks: p.webhooksOf(), Log: o.Log, Leads: p.leads,
+		SimulatedDir: cmp.Or(o.SimulatedDir, datadir.Dir(o.Dir).Simulated()), SimulatedLinks: datadir.Dir(o.Dir).Simulated(), ContainersDir: o.ContainersDir, ContainerNamespaces: o.ContainerNamespaces, Guard: p.guard, UpdateInPlace: o.UpdateInPlace, Name: "the plane on " + o.Dir, Webhooks: p.webhooksOf(), Log: o.Log, Leads: p.leads,
 		ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
 		ExtensionPages: &p.pages, ServicesByEndpoints: true, Dial: p.pods.Dial, Pods: p.setupPods,
 	})

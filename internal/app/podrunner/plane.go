@@ -42,6 +42,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/buildinfo"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
+	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 	"github.com/capstan-dev/capstan/internal/kit/oneconn"
 	"github.com/capstan-dev/capstan/internal/kit/plaintext"
@@ -74,6 +75,7 @@ type Plane struct {
 	volumes   *podvolumes.Store
 	left      error // files of earlier Pods that cannot be removed
 	log       logr.Logger
+	guard     *dialguard.Guard
 	routes    atomic.Pointer[podroutes.Routes]
 }
 
@@ -88,9 +90,10 @@ type APIServer struct {
 // have any has the plane do all else. Whether one can be started shows with the
 // first Pod, which says what is missing: to try it here would cost each start of a
 // plane a sandbox, and most planes run no Pod. Files that earlier Pods left and that cannot
-// be removed are reported by the log and the Node.
-func Open(dir string, log logr.Logger) (*Plane, error) {
-	p := &Plane{dir: dir, name: nodeName(), log: log}
+// be removed are reported by the log and the Node. The guard decides where Pods can connect
+// to.
+func Open(dir string, guard *dialguard.Guard, log logr.Logger) (*Plane, error) {
+	p := &Plane{dir: dir, name: nodeName(), guard: guard, log: log}
 	host, err := pods.Open(filepath.Join(dir, "pods"), pods.Options{Network: network{p}})
 	p.host, p.sandboxes = host, Sandboxes{host}
 	if err != nil {
@@ -148,6 +151,11 @@ func outside(ctx context.Context, network, address string) (net.Conn, error) {
 	return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
 }
 
+// dialForPods is outside for Pods.
+func (p *Plane) dialForPods(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&net.Dialer{Timeout: dialTimeout, ControlContext: p.guard.Control}).DialContext(ctx, network, address)
+}
+
 // none has no sandbox for any Pod, and says why.
 type none struct{ error }
 
@@ -192,7 +200,7 @@ func (p *Plane) Setup(ctx context.Context, mgr ctrl.Manager, api APIServer) erro
 	p.routes.Store(&podroutes.Routes{
 		Live: mgr.GetClient(), Choose: rand.IntN, Pods: podRange, Services: serviceRange,
 		DialPod: node.Dial, APIServer: apiService, Serve: api.Serve, Node: p.name, Kubelet: answer,
-		Outside: outside, Lookup: net.DefaultResolver,
+		Outside: outside, ForPods: p.dialForPods, Lookup: net.DefaultResolver,
 	})
 	meta, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {

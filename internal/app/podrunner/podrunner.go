@@ -30,7 +30,7 @@ type Sandboxes struct{ *pods.Host }
 func (s Sandboxes) Start(ctx context.Context, spec runner.Sandbox) (runner.Running, error) {
 	started, err := s.Host.Start(ctx, pods.Spec{
 		Name: spec.Name, Hostname: spec.Hostname, Address: spec.Address,
-		Memory: spec.Limits.Memory, MilliCPU: spec.Limits.MilliCPU, Resolv: spec.Resolv, Hosts: spec.Hosts,
+		Memory: spec.Limits.Memory, MilliCPU: spec.Limits.MilliCPU, Resolv: spec.Resolv, Hosts: spec.Hosts, Refused: spec.Refused,
 	})
 	if err != nil {
 		return nil, err

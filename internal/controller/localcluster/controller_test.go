@@ -347,6 +347,7 @@ func TestWhatWasMadeIsNotMadeAgain(t *testing.T) {
 		want string
 	}{
 		"that another holds":       {&host.HeldError{Holder: "the plane on /a (process 7)"}, "Waiting for the plane on /a (process 7) to release the infrastructure of this cluster"},
+		"that is not allowed":      {fmt.Errorf("%w: start the plane with --x", host.ErrNotAllowed), "container machines are not allowed in this namespace: start the plane with --x"},
 		"that is on another host":  {fmt.Errorf("%w: there is no /b/abc", host.ErrNotHere), "its infrastructure is not on this host: there is no /b/abc: put it back, or delete the Cluster"},
 		"that is here and is held": {nil, ""},
 	} {

@@ -63,6 +63,9 @@ func waits(err error) string {
 	if held, ok := errors.AsType[*host.HeldError](err); ok {
 		return fmt.Sprintf("Waiting for %s to release the infrastructure of this cluster", held.Holder)
 	}
+	if errors.Is(err, host.ErrNotAllowed) {
+		return err.Error()
+	}
 	if errors.Is(err, host.ErrNotHere) {
 		return err.Error() + ": put it back, or delete the Cluster"
 	}

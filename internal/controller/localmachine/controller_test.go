@@ -498,6 +498,12 @@ func TestAMachineThatWasMovedIsNotStartedAgain(t *testing.T) {
 	if got := conditions.Message(lm, infrav1.VMProvisionedCondition); err != nil || got != "Waiting for the machine to be started: its infrastructure is held by the plane on /a" {
 		t.Errorf("one that was not started yet: %q, error %v", got, err)
 	}
+	w = newWorld(t, cluster(), machine(), data(), local())
+	w.backend.err = fmt.Errorf("%w: start the plane with --x", host.ErrNotAllowed)
+	lm, err = w.reconcile()
+	if got := conditions.Message(lm, infrav1.VMProvisionedCondition); err != nil || got != "container machines are not allowed in this namespace: start the plane with --x" {
+		t.Errorf("one that is not allowed: %q, error %v", got, err)
+	}
 }
 
 func TestAKindOfMachinesThatIsNotHereIsNamed(t *testing.T) {

@@ -83,6 +83,10 @@ func (r *Reconciler) run(ctx context.Context, s *state) (phase.Next, error) {
 	if errors.Is(err, host.ErrNoCluster) && !s.provisioned() {
 		return phase.Continue(), fmt.Errorf("start the machine: LocalCluster of Cluster %s has not been provisioned here: %w", s.cluster.Name, err)
 	}
+	if errors.Is(err, host.ErrNotAllowed) {
+		s.waiting = localstatus.Wait{Reason: infrav1.VMNotProvisionedReason, Message: err.Error()}
+		return phase.Wait(0), nil // until the process is started with other flags
+	}
 	if err != nil && s.provisioned() && !errors.Is(err, host.ErrClosed) { // which runs again after the restart
 		s.stopped = err
 	}

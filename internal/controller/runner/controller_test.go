@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -280,6 +281,20 @@ func TestLimitsThatAreNotHeldAreToldOf(t *testing.T) {
 		if got := w.told.of("LimitsNotHeld"); got != want {
 			t.Errorf("limits %s: got %d events, want %d", limits, got, want)
 		}
+	}
+}
+
+func TestRefusedConnectionsAreReported(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.add("spec: {containers: [{name: a, image: x}]}")
+	w.until("it to be ready", ready)
+	w.sandboxes.mu.Lock()
+	refused := w.sandboxes.started[0].Refused
+	w.sandboxes.mu.Unlock()
+	refused("100% of the descriptors")
+	if want := "ConnectionsRefused: 100% of the descriptors"; !slices.Contains(w.told.all, want) {
+		t.Errorf("events %q, want %q", w.told.all, want)
 	}
 }
 

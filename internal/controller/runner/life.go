@@ -311,6 +311,9 @@ func (l *life) begin(ctx context.Context) error {
 	s, err := l.node.Sandboxes.Start(ctx, Sandbox{
 		Name: l.name, Hostname: podspec.Hostname(pod), Address: l.address, Limits: podspec.PodLimits(pod),
 		Resolv: podspec.Resolv(pod, l.node.DNS.String()), Hosts: podspec.Hosts(pod, l.address.String()),
+		Refused: func(why string) {
+			l.event(corev1.EventTypeWarning, "ConnectionsRefused", "Connecting", "%s", why)
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("start the sandbox: %w", err)

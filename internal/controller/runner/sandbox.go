@@ -27,7 +27,9 @@ type Sandbox struct {
 	Name, Hostname string
 	Address        netip.Addr
 	// Limits are of all containers together.
-	Limits        podspec.Limits
+	Limits podspec.Limits
+	// Refused is called with the reason when connections of the Pod are reset at a limit.
+	Refused       func(why string)
 	Resolv, Hosts []byte // the files in /etc
 }
 

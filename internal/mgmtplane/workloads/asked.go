@@ -23,6 +23,9 @@ var unrun = map[schema.GroupResource]string{
 	{Group: "autoscaling", Resource: "horizontalpodautoscalers"}: "HorizontalPodAutoscalers",
 }
 
+// networkPolicies are not enforced: all Pods of a plane reach each other.
+var networkPolicies = schema.GroupResource{Group: "networking.k8s.io", Resource: "networkpolicies"}
+
 // Asked judges what is asked of a plane that runs Pods itself and cannot be had. Where
 // it is false, others run Pods.
 //
@@ -44,6 +47,8 @@ func (Asked) Validate(ctx context.Context, a admission.Attributes, _ admission.O
 		return admission.NewForbidden(a, errors.New("spec.ephemeralContainers: a plane has no ephemeral containers: use kubectl exec, or kubectl debug with --copy-to, --share-processes=false and --profile=baseline"))
 	case unrun[kind] != "" && a.GetSubresource() == "" && a.GetOperation() == admission.Create:
 		warning.AddWarning(ctx, "", fmt.Sprintf("a plane has no controller of %s: nothing will come of %s/%s; Deployments are run, others belong in a cluster", unrun[kind], a.GetNamespace(), a.GetName()))
+	case kind == networkPolicies && a.GetSubresource() == "":
+		warning.AddWarning(ctx, "", fmt.Sprintf("a plane does not enforce NetworkPolicies: Pods of all namespaces reach the Pods that %s/%s selects; run Pods that must be kept apart in another plane or cluster", a.GetNamespace(), a.GetName()))
 	}
 	return nil
 }

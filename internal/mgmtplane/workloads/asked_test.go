@@ -32,6 +32,10 @@ func TestWhatCannotBeHadIsRefusedOrWarnedOf(t *testing.T) {
 		"a change of it":               {"apps", "daemonsets", "", admission.Update, "", ""},
 		"a DaemonSet of another group": {"example.com", "daemonsets", "", admission.Create, "", ""},
 		"a Job":                        {"batch", "jobs", "", admission.Create, "", "no controller of Jobs"},
+		"a NetworkPolicy":              {"networking.k8s.io", "networkpolicies", "", admission.Create, "", "does not enforce NetworkPolicies: Pods of all namespaces reach the Pods that ns/p selects"},
+		"a change of one":              {"networking.k8s.io", "networkpolicies", "", admission.Update, "", "does not enforce NetworkPolicies"},
+		"its status as well":           {"networking.k8s.io", "networkpolicies", "status", admission.Update, "", ""},
+		"another group's":              {"crd.projectcalico.org", "networkpolicies", "", admission.Create, "", ""},
 		"a claim":                      {"", "persistentvolumeclaims", "", admission.Create, "", "no controller of PersistentVolumeClaims"},
 	} {
 		a := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, "ns", "p", schema.GroupVersionResource{Group: tc.group, Version: "v1", Resource: tc.resource}, tc.sub, tc.op, nil, false, nil)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/capstan-dev/capstan/internal/builder"
 )
 
 func TestPostSendsJSONAndTheTimeLeft(t *testing.T) {
@@ -359,4 +362,15 @@ func TestAServiceThatIsNotFoundIsNamed(t *testing.T) {
 	p := newPool(t, Options{Services: resolver(func(string, string, int32) (string, error) { return "", errors.New("it has no ready endpoint") })})
 	_, err := p.Post(within(t), Endpoint{Service: &Service{Namespace: "tools", Name: "ext"}}, path, []byte(`{}`))
 	wantError(t, err, Connection, "server ext.tools.svc:443: connect: find Service tools/ext: it has no ready endpoint")
+}
+
+func TestServerWithFramesOfNoSizeEndsCalls(t *testing.T) {
+	t.Parallel()
+	s := builder.ZeroFrames(t)
+	e := Endpoint{URL: s.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a client that accepts the value waits as long
+	defer cancel()
+	if answer, err := newPool(t, Options{}).Post(ctx, e, path, make([]byte, 1<<20)); err == nil || ctx.Err() != nil {
+		t.Errorf("got %q, %v, want an error before the deadline", answer, err)
+	}
 }
