@@ -13,7 +13,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/pure/topology/expression"
+	"github.com/capstan-dev/capstan/internal/pure/gotemplate"
 	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
 )
 
@@ -55,7 +55,7 @@ func patches(at *field.Path, class *clusterv1.ClusterClass) (errs field.ErrorLis
 
 // goTemplate demands that a text is a Go template, with functions that there are.
 func goTemplate(at *field.Path, text string) field.ErrorList {
-	if _, err := expression.Parse(text); err != nil {
+	if _, err := gotemplate.Parse(text); err != nil {
 		return field.ErrorList{field.Invalid(at, text, fmt.Sprintf("is no Go template: %v", err))}
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/capstan-dev/capstan/internal/pure/topology/expression"
+	"github.com/capstan-dev/capstan/internal/pure/gotemplate"
 )
 
 // inline applies a patch to an item. The error says which change it is about.
@@ -38,7 +38,7 @@ func (t *templateState) inline(p *patch) error {
 	return nil
 }
 
-func enabled(e *expression.Expression, values map[string]any) (bool, error) {
+func enabled(e *gotemplate.Template, values map[string]any) (bool, error) {
 	text, err := e.Render(values)
 	if err != nil {
 		return false, err
@@ -60,7 +60,7 @@ func (o *operation) evaluate(values, made map[string]any) (any, error) {
 		return value, nil
 	case o.template != nil:
 		text, err := o.template.Render(values)
-		if err == nil && strings.Contains(text, expression.NoValue) {
+		if err == nil && strings.Contains(text, gotemplate.NoValue) {
 			err = errors.New("it prints a variable that has no value: set it in spec.topology of the Cluster, give it a default, or ask for it by {{ if }}")
 		}
 		if err != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package expression renders the Go templates in the patches of a ClusterClass,
+// Package gotemplate renders the Go templates in the patches of a ClusterClass,
 // with sprig's functions.
 //
 // The same values always give the same text: functions whose results differ from
@@ -8,7 +8,7 @@
 // machines replaced for ever. And what a template can cost is bounded, since it
 // runs in the process that looks after all clusters: steps, and the size of what
 // functions are given and make, are charged to a budget.
-package expression
+package gotemplate
 
 import (
 	"errors"
@@ -24,8 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Expression is a template, parsed once. It may be used by several at once.
-type Expression struct {
+// Template is a template, parsed once. It may be used by several at once.
+type Template struct {
 	mu    sync.Mutex // guards meter, that is, a rendering
 	meter meter
 	tpl   *template.Template
@@ -46,13 +46,13 @@ const (
 var errCost = errors.New("it costs too much: make loops and texts smaller")
 
 // Parse reads a template.
-func Parse(text string) (*Expression, error) {
+func Parse(text string) (*Template, error) {
 	all := functions()
 	trees, err := parse.Parse("template", text, "", "", all, builtin)
 	if err != nil {
 		return nil, explain(err)
 	}
-	e := &Expression{tpl: template.New("template")}
+	e := &Template{tpl: template.New("template")}
 	used := map[string]bool{}
 	for _, tree := range trees {
 		instrument(tree.Root, used)
@@ -88,7 +88,7 @@ func explain(err error) error {
 
 // Render makes the text from values by their names, decoded from JSON. A value that is not there is
 // nil in a condition, and prints as NoValue.
-func (e *Expression) Render(values map[string]any) (string, error) {
+func (e *Template) Render(values map[string]any) (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.changes {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package expression_test
+package gotemplate_test
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/capstan-dev/capstan/internal/pure/topology/expression"
+	"github.com/capstan-dev/capstan/internal/pure/gotemplate"
 )
 
 func values(t testing.TB) map[string]any {
@@ -29,7 +29,7 @@ func TestRender(t *testing.T) {
 		`{{ .name }}-{{ .count }}`: "n-3",
 		`{{ .big }}`:               "1000000",
 		`{{ if .on }}true{{ end }}{{ if .missing }}false{{ end }}`: "true",
-		`{{ .missing }}`: expression.NoValue,
+		`{{ .missing }}`: gotemplate.NoValue,
 		`{{ coalesce .builtin.machineDeployment.version .builtin.controlPlane.version }}`:     "v1.33.2",
 		`{{ semverCompare ">= 1.33.0-0" .builtin.controlPlane.version }}`:                     "true",
 		`{{ range .list }}{{ . }},{{ end }}`:                                                  "b,a,",
@@ -46,7 +46,7 @@ func TestRender(t *testing.T) {
 		`{{ "a\nb" | nindent 2 }}`:                                                            "\n  a\n  b",
 		`{{ join "," .list | quote }} {{ replace "b" "c" "abc" }}`:                            `"b,a" acc`,
 	} {
-		e, err := expression.Parse(text)
+		e, err := gotemplate.Parse(text)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -67,7 +67,7 @@ func TestWhatCannotBeUsedIsRefused(t *testing.T) {
 		`{{ env "HOME" }}`:                       "its result depends on the host",
 		`{{ derivePassword 1 "a" "b" "c" "d" }}`: "it costs too much",
 	} {
-		if _, err := expression.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := gotemplate.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}
 	}
@@ -80,7 +80,7 @@ func TestWhatCannotBeUsedIsRefused(t *testing.T) {
 		`{{ .name.field }}`: "can't evaluate field",
 		`{{ .none.field }}`: "nil pointer",
 	} {
-		e, err := expression.Parse(text)
+		e, err := gotemplate.Parse(text)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -115,7 +115,7 @@ func TestWhatATemplateCostsIsBounded(t *testing.T) {
 		`{{ $x := repeat 100000 "x" }}{{ join $x (until 100000) }}`,
 		`{{ uniq (until 100000) }}`,
 	} {
-		e, err := expression.Parse(text)
+		e, err := gotemplate.Parse(text)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -128,7 +128,7 @@ func TestWhatATemplateCostsIsBounded(t *testing.T) {
 
 func TestValuesAreNotChanged(t *testing.T) {
 	t.Parallel()
-	e, err := expression.Parse(`{{ $_ := set .map "c" "3" }}{{ len .map }}`)
+	e, err := gotemplate.Parse(`{{ $_ := set .map "c" "3" }}{{ len .map }}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func FuzzRender(f *testing.F) {
 		if len(text) > 10240 { // what the API allows
 			t.Skip()
 		}
-		e, err := expression.Parse(text)
+		e, err := gotemplate.Parse(text)
 		if err != nil {
 			t.Skip()
 		}
