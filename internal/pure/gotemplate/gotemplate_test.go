@@ -3,9 +3,12 @@
 package gotemplate_test
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"unicode/utf8"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
@@ -21,6 +24,12 @@ func values(t testing.TB) map[string]any {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// render has a budget for one template.
+func render(e *gotemplate.Template, values map[string]any) (string, error) {
+	budget := gotemplate.PerObject
+	return e.Render(values, &budget)
 }
 
 func TestRender(t *testing.T) {
@@ -51,7 +60,7 @@ func TestRender(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if got, err := e.Render(values(t)); err != nil || got != want {
+		if got, err := render(e, values(t)); err != nil || got != want {
 			t.Errorf("%s: got %q, %v, want %q", text, got, err, want)
 		}
 	}
@@ -85,7 +94,7 @@ func TestWhatCannotBeUsedIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if _, err := e.Render(values(t)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := render(e, values(t)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}
 	}
@@ -114,14 +123,156 @@ func TestWhatATemplateCostsIsBounded(t *testing.T) {
 		`{{ $x := repeat 100000 "x" }}{{ wrapWith 1 $x $x }}`,
 		`{{ $x := repeat 100000 "x" }}{{ join $x (until 100000) }}`,
 		`{{ uniq (until 100000) }}`,
+		`{{ range 99999999 }}{{ printf "%999999d" 1 }}{{ end }}`,
+		`{{ range 1000000000 }}{{ if true }}{{ with 1 }}{{ else }}{{ end }}{{ end }}{{ end }}`,
+		`{{ $a := 1 }}{{ range 100000 }}` + strings.Repeat(`{{ if $a }}{{ end }}`, 1000) + `{{ end }}`,
+		`{{ define "t" }}` + strings.Repeat(`{{ with 1 }}`, 500) + `{{ template "t" . }}` + strings.Repeat(`{{ end }}`, 500) + `{{ end }}{{ template "t" . }}`,
+		// widths that come from arguments, or are used for each item of a list
+		strings.Repeat(`{{ printf "%*d%*d%*d%*d" 1000000 1 1000000 1 1000000 1 1000000 1 }}`, 50), `{{ printf "%.*f" 1000000 1.0 | repeat 20 }}`,
+		`{{ printf "%99999d" (until 100000) }}`, `{{ printf "%.99999f" (list 1.0 1.0 1.0 1.0 1.0) | repeat 100 }}`,
+		// a value that grows after others have it
+		`{{ $a := dict }}{{ $x := dict "a" $a "b" $a }}{{ range until 12 }}{{ $x = dict "a" $x "b" $x }}{{ end }}{{ $_ := set $a "c" (repeat 1000000 "x") }}{{ $x }}`,
+		// maps are sorted for each loop
+		`{{ $m := split "," (repeat 20000 ",") }}{{ range 1000000 }}{{ range $k, $v := $m }}{{ break }}{{ end }}{{ end }}`,
+		`{{ $x := repeat 100000 "a" }}{{ regexMatch "(a?){1000}b" $x }}`, `{{ regexMatch (repeat 1000 "[a-z]{1000}") "a" }}`, `{{ regexMatch (repeat 10000 "a") "a" }}`,
+		`{{ range 100000 }}{{ mustRegexFindAll "" (repeat 10000 "a") -1 | len }}{{ end }}`,
+		`{{ $x := print (repeat 900 "[") (repeat 100000 "1,") "1" (repeat 900 "]") | fromJson }}{{ toPrettyJson $x }}`,
+		`{{ split "" (repeat 1000000 "a") | len }}`, `{{ range 100000 }}{{ chunk 1 (until 10000) | len }}{{ end }}`,
+		`{{ range 100000 }}{{ mulf ` + strings.Repeat("1e300 ", 500) + `}}{{ end }}`, `{{ range 1000000 }}{{ semverCompare ">= 1 || < 1" "1.2.3" }}{{ end }}`,
 	} {
 		e, err := gotemplate.Parse(text)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if _, err := e.Render(map[string]any{}); err == nil || !strings.Contains(err.Error(), "it costs too much") && !strings.Contains(err.Error(), "depth") {
+		if _, err := render(e, map[string]any{}); !errors.Is(err, gotemplate.ErrCost) && !errors.Is(err, gotemplate.ErrOutput) && !strings.Contains(err.Error(), "depth") {
 			t.Errorf("%s: got %v, want a refusal", text, err)
+		}
+	}
+}
+
+func TestOutputIsLimited(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]error{
+		`{{ repeat 1048576 "x" }}`: nil, `{{ repeat 1048576 "x" }}x`: gotemplate.ErrOutput, `{{ range 100000 }}xxxxxxxxxxxxxxxx{{ end }}`: gotemplate.ErrOutput,
+	} {
+		e, err := gotemplate.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := render(e, nil); !errors.Is(err, want) {
+			t.Errorf("%s: got %v, want %v", text, err, want)
+		}
+	}
+}
+
+// TestTemplatesShareABudget: many templates of an object cost no more than one.
+func TestTemplatesShareABudget(t *testing.T) {
+	t.Parallel()
+	e, err := gotemplate.Parse(`{{ range 100000 }}{{ end }}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	budget, n := gotemplate.PerObject, 0
+	for ; n < 100 && err == nil; n++ {
+		_, err = e.Render(nil, &budget)
+	}
+	if n < 2 || !errors.Is(err, gotemplate.ErrCost) || budget != 0 {
+		t.Errorf("%d renderings, then %v, with a rest of %d", n, err, budget)
+	}
+}
+
+func TestErrorsAreShort(t *testing.T) {
+	t.Parallel()
+	e, err := gotemplate.Parse(`{{ fail (repeat 1000000 "ä") }}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := render(e, nil); err == nil || len(err.Error()) > 1100 || !utf8.ValidString(err.Error()) {
+		t.Errorf("got an error of %d bytes", len(fmt.Sprint(err)))
+	}
+}
+
+func TestParseReadsShortTemplates(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"text": strings.Repeat("x", 257<<10), "actions": strings.Repeat("{{ if 1 }}", 10001), "parentheses": "{{ " + strings.Repeat("(", 200000),
+		"variables": strings.Repeat("{{ $a := 1 }}", 201),
+	} {
+		if _, err := gotemplate.Parse(text); err == nil {
+			t.Errorf("%s: read", name)
+		}
+	}
+}
+
+// TestFunctionsOfTheHostDoNotExist: no function reads the environment, the network or
+// the clock, or makes keys.
+func TestFunctionsOfTheHostDoNotExist(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"env", "expandenv", "getHostByName", "now", "ago", "date", "genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert", "genSignedCert", "buildCustomCert",
+		"bcrypt", "htpasswd", "derivePassword", "encryptAES", "randAlphaNum", "randAlpha", "randAscii", "randNumeric", "randBytes", "randInt", "uuidv4", "shuffle",
+		"chargeRanged", "chargePrinted",
+	} {
+		for _, parse := range []func(string) (*gotemplate.Template, error){gotemplate.Parse, gotemplate.ParseName} {
+			if _, err := parse("{{ " + name + " }}"); err == nil || !strings.Contains(err.Error(), "not defined") {
+				t.Errorf("%s: got %v", name, err)
+			}
+		}
+	}
+}
+
+func TestParseName(t *testing.T) {
+	t.Parallel()
+	const rule = ": a template of names has text, fields, functions in pipes, if and with"
+	for text, want := range map[string]string{
+		`{{ .cluster.name }}-{{ .random }}`: "Prod-abcde", `{{ .cluster.name | lower | trunc 3 }}-x`: "pro-x",
+		`{{ .cluster.name | replace "P" "p" | trimSuffix "d" }}`: "pro", `{{ printf "%s-%s" .cluster.name .random }}`: "Prod-abcde", `{{ printf "%d%%5%[1]d" 3 }}`: "3%53",
+		`{{ if hasPrefix "P" .cluster.name }}a{{ else }}b{{ end }}`: "a", `{{ with .random }}{{ . | upper }}{{ end }}`: "ABCDE", `{{ $c := .cluster }}{{ $c.name }}`: "Prod",
+		`{{ .random | printf "%s" }}`:                                  "abcde",
+		`{{ range 3 }}{{ end }}`:                                       "must not use range" + rule,
+		`{{ if true }}{{ range $i, $c := .random }}{{ end }}{{ end }}`: "must not use range" + rule,
+		`{{ define "a" }}{{ end }}`:                                    "must not use define" + rule,
+		`{{ block "a" . }}{{ end }}`:                                   "must not use template" + rule,
+		`{{ template "a" }}`:                                           "must not use template" + rule,
+		`{{ printf "%9d" 1 }}`:                                         "must not use printf with a width or precision" + rule,
+		`{{ printf "%-9s" .random }}`:                                  "must not use printf with a width or precision" + rule,
+		`{{ printf "%.3s" .random }}`:                                  "must not use printf with a width or precision" + rule,
+		`{{ printf "%*d" 9 1 }}`:                                       "must not use printf with a width or precision" + rule,
+		`{{ print (printf "%[1]9d" 1) }}`:                              "must not use printf with a width or precision" + rule,
+		`{{ "%9d" | printf }}`:                                         "must not use printf with a format from a pipe" + rule,
+		`{{ printf .random 1 }}`:                                       "must not use printf with a format that is no text" + rule,
+		`{{ repeat 100000 .random }}`:                                  "it costs too much: make loops and texts smaller",
+		`{{ until 1000000 }}`:                                          "it costs too much: make loops and texts smaller",
+		`{{ .other }}`:                                                 `template: name:1:3: executing "name" at <.other>: map has no entry for key "other"`,
+		`{{`:                                                           "is no Go template: template: name:1: unclosed action",
+	} {
+		e, err := gotemplate.ParseName(text)
+		got := ""
+		if err == nil {
+			budget := gotemplate.PerName
+			got, err = e.Render(map[string]any{"cluster": map[string]any{"name": "Prod"}, "random": "abcde"}, &budget)
+		}
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+func BenchmarkName(b *testing.B) {
+	values := map[string]any{"cluster": map[string]any{"name": "prod"}, "machineSet": map[string]any{"name": "md-0"}, "random": "abcde"}
+	b.ReportAllocs()
+	for b.Loop() {
+		e, err := gotemplate.ParseName("{{ .cluster.name }}-{{ .machineSet.name }}-{{ .random }}")
+		if err != nil {
+			b.Fatal(err)
+		}
+		budget := gotemplate.PerName
+		if _, err := e.Render(values, &budget); err != nil {
+			b.Fatal(err)
 		}
 	}
 }
@@ -137,7 +288,7 @@ func TestValuesAreNotChanged(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 20 {
-				if got, err := e.Render(shared); err != nil || got != "3" {
+				if got, err := render(e, shared); err != nil || got != "3" {
 					t.Errorf("got %q, %v", got, err)
 				}
 			}
@@ -155,16 +306,25 @@ func FuzzRender(f *testing.F) {
 	f.Add(`{{ if and .on (gt .count 2) }}{{ printf "%05d" .count }}{{ end }}`)
 	f.Add(`{{ $d := dict "a" .map }}{{ $_ := set $d "b" (keys .map | join ",") }}{{ toJson $d }}`)
 	f.Add(`{{ define "t" }}{{ . }}{{ end }}{{ range $k, $v := .map }}{{ template "t" $k }}{{ end }}`)
+	f.Add(`{{ range 99999999 }}{{ printf "%999999d" 1 }}{{ end }}`)
+	f.Add(`{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}`)
+	f.Add(`{{ $x := "x" }}{{ range until 60 }}{{ $x = print $x $x }}{{ end }}{{ regexReplaceAll "(x|.?){9}" $x "$1$1" }}`)
+	f.Add(`{{ $a := dict }}{{ $b := dict "a" $a "b" $a }}{{ $_ := set $a "c" (seq 1 2 99) }}{{ toPrettyJson $b }}{{ printf "%*d" 99 1 }}`)
+	f.Add(`{{ .name | lower | trunc 20 | trimSuffix "-" | replace "." "-" }}-{{ with .count }}{{ . }}{{ end }}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 10240 { // what the API allows
 			t.Skip()
+		}
+		if e, err := gotemplate.ParseName(text); err == nil {
+			budget := gotemplate.PerName
+			_, _ = e.Render(values(t), &budget)
 		}
 		e, err := gotemplate.Parse(text)
 		if err != nil {
 			t.Skip()
 		}
-		first, err := e.Render(values(t))
-		again, err2 := e.Render(values(t))
+		first, err := render(e, values(t))
+		again, err2 := render(e, values(t))
 		if first != again || (err == nil) != (err2 == nil) {
 			t.Errorf("first %q, %v, then %q, %v", first, err, again, err2)
 		}
