@@ -100,17 +100,10 @@ func read(name, text string, isName bool) (*Template, error) {
 	if w.err != nil {
 		return nil, w.err
 	}
-	bound := template.FuncMap{chargeRanged: t.ranged, chargePrinted: t.printed}
-	for name := range w.used {
-		if f, ok := all[name]; ok {
-			bound[name] = t.charged(name, f)
-		}
-		t.changes = t.changes || slices.Contains(changing, name)
-	}
+	t.bind(all, w.used)
 	if isName {
 		t.tpl.Option("missingkey=error")
 	}
-	t.tpl.Funcs(bound)
 	for name, tree := range trees {
 		if t.changes {
 			print(tree.Root)
@@ -120,6 +113,21 @@ func read(name, text string, isName bool) (*Template, error) {
 		}
 	}
 	return t, nil
+}
+
+// bind gives the template the functions that it uses.
+func (t *Template) bind(all map[string]any, used map[string]bool) {
+	if len(used) == 0 {
+		return
+	}
+	bound := template.FuncMap{chargeRanged: t.ranged, chargePrinted: t.printed}
+	for name := range used {
+		if f, ok := all[name]; ok {
+			bound[name] = t.charged(name, f)
+		}
+		t.changes = t.changes || slices.Contains(changing, name)
+	}
+	t.tpl.Funcs(bound)
 }
 
 var unknown = regexp.MustCompile(`function "(\w+)" not defined`)

@@ -59,6 +59,9 @@ func (w *walker) mark(m mark) parse.Node {
 
 func (w *walker) template(root *parse.ListNode) {
 	w.list(root)
+	if w.isName {
+		return // it includes none
+	}
 	root.Nodes = append(append([]parse.Node{w.mark(mark{depth: 1})}, root.Nodes...), w.mark(mark{depth: -1}))
 }
 
@@ -90,6 +93,7 @@ func (w *walker) node(n parse.Node) int {
 		w.refuse("range")
 		cost := w.branch(&n.BranchNode)
 		call(n.Pipe, chargeRanged)
+		w.used[chargeRanged] = true
 		return cost
 	case *parse.PipeNode:
 		return w.pipe(n)
