@@ -5,6 +5,9 @@ package core
 import (
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/builder"
 )
 
@@ -63,6 +66,20 @@ func TestDefaultMachineSet(t *testing.T) {
 }
 
 const group = "spec: {clusterName: c, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {clusterName: c, bootstrap: {dataSecretName: x}}}"
+
+func TestTemplateBombsAreRefused(t *testing.T) {
+	t.Parallel()
+	set, deployment := builder.Parse[clusterv1.MachineSet](t, group+"}"), builder.Parse[clusterv1.MachineDeployment](t, group+"}")
+	for name, bomb := range builder.TemplateBombs() {
+		set.Spec.MachineNaming.Template = bomb + "{{ .random }}"
+		deployment.Spec.MachineNaming.Template = bomb + "{{ .random }}"
+		for _, errs := range []field.ErrorList{ValidateMachineSet(set, nil), ValidateMachineDeployment(deployment, nil)} {
+			if len(errs) != 1 || errs[0].Field != "spec.machineNaming.template" || errs[0].Type != field.ErrorTypeInvalid {
+				t.Errorf("%s: got %v, want it refused", name, errs)
+			}
+		}
+	}
+}
 
 func TestValidateMachineSet(t *testing.T) {
 	t.Parallel()

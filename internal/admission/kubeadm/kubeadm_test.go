@@ -12,8 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	"github.com/capstan-dev/capstan/internal/builder"
 )
@@ -21,20 +23,22 @@ import (
 func TestValidateKubeadmConfig(t *testing.T) {
 	t.Parallel()
 	builder.CheckValidation(t, ValidateKubeadmConfig, map[string]builder.Validated{
-		"empty":                     {Obj: "{}"},
-		"files from either source":  {Obj: "spec: {files: [{path: /a, content: x}, {path: /b, contentFrom: {secret: {name: s, key: k}}}, {path: /empty}]}"},
-		"a file from both sources":  {Obj: "spec: {files: [{path: /a, content: x, contentFrom: {secret: {name: s, key: k}}}]}", Want: []string{`spec.files[0]: Invalid value: "/a": has both content and contentFrom; leave one of them out`}},
-		"a file of half a source":   {Obj: "spec: {files: [{path: /a, contentFrom: {secret: {name: s}}}, {path: /b, contentFrom: {secret: {key: k}}}]}", Want: []string{"spec.files[0].contentFrom.secret.key: Required value: the key in Secret s", "spec.files[1].contentFrom.secret.name: Required value: the Secret that has the key"}},
-		"a file twice":              {Obj: "spec: {files: [{path: /a, content: x}, {path: /a, content: y}]}", Want: []string{`spec.files[1].path: Duplicate value: "/a"`}},
-		"a user with two passwords": {Obj: "spec: {users: [{name: u, passwd: x, passwdFrom: {secret: {name: s, key: k}}}]}", Want: []string{`spec.users[0]: Invalid value: "u": has both passwd and passwdFrom; leave one of them out`}},
-		"half a password":           {Obj: "spec: {users: [{name: u, passwdFrom: {secret: {name: s}}}]}", Want: []string{"spec.users[0].passwdFrom.secret.key: Required value: the key in Secret s"}},
-		"users without password":    {Obj: "spec: {users: [{name: u}]}"},
-		"two ways to authenticate":  {Obj: "spec: {joinConfiguration: {discovery: {file: {kubeConfigPath: /k, kubeConfig: {user: {exec: {command: c}, authProvider: {name: a}}}}}}}", Want: []string{`spec.joinConfiguration.discovery.file.kubeConfig.user: Invalid value: "exec and authProvider": leave one of exec and authProvider out`}},
-		"one way to authenticate":   {Obj: "spec: {joinConfiguration: {discovery: {file: {kubeConfigPath: /k, kubeConfig: {user: {exec: {command: c}}}}}}}"},
-		"more than a disk":          {Obj: "spec: {diskSetup: {partitions: [{device: /dev/sda, diskLayout: [{percentage: 60}, {percentage: 41}]}, {device: /dev/sdb, diskLayout: [{percentage: 100}]}]}}", Want: []string{"spec.diskSetup.partitions[0].diskLayout: Invalid value: 101: the percentages of /dev/sda must not add up to more than 100"}},
-		"ignition":                  {Obj: "spec: {format: ignition, ignition: {containerLinuxConfig: {strict: false, additionalConfig: 'systemd: {units: [{name: a.service, enabled: true}]}'}}}"},
-		"ignition for cloud-init":   {Obj: "spec: {ignition: {containerLinuxConfig: {strict: false}}}", Want: []string{"spec.ignition: Forbidden: is only for format ignition"}},
-		"more than ignition can":    {Obj: "spec: {format: ignition, bootCommands: [a], users: [{name: u, inactive: true}]}", Want: []string{"spec.bootCommands: Forbidden: Ignition runs no commands at each boot: add a unit by ignition.containerLinuxConfig.additionalConfig", "spec.users[0].inactive: Forbidden: Ignition knows no account that cannot be used yet"}},
+		"empty":                      {Obj: "{}"},
+		"files from either source":   {Obj: "spec: {files: [{path: /a, content: x}, {path: /b, contentFrom: {secret: {name: s, key: k}}}, {path: /empty}]}"},
+		"a file from both sources":   {Obj: "spec: {files: [{path: /a, content: x, contentFrom: {secret: {name: s, key: k}}}]}", Want: []string{`spec.files[0]: Invalid value: "/a": has both content and contentFrom; leave one of them out`}},
+		"a file of half a source":    {Obj: "spec: {files: [{path: /a, contentFrom: {secret: {name: s}}}, {path: /b, contentFrom: {secret: {key: k}}}]}", Want: []string{"spec.files[0].contentFrom.secret.key: Required value: the key in Secret s", "spec.files[1].contentFrom.secret.name: Required value: the Secret that has the key"}},
+		"a file that is a template":  {Obj: "spec: {files: [{path: /a, contentFormat: go-template, content: 'v={{ .controlPlane.version }}'}]}"},
+		"a file that is no template": {Obj: "spec: {files: [{path: /a, contentFormat: go-template, content: '{{ .secret'}]}", Want: []string{"spec.files: Invalid value: file /a: its content is not a valid Go template"}},
+		"a file twice":               {Obj: "spec: {files: [{path: /a, content: x}, {path: /a, content: y}]}", Want: []string{`spec.files[1].path: Duplicate value: "/a"`}},
+		"a user with two passwords":  {Obj: "spec: {users: [{name: u, passwd: x, passwdFrom: {secret: {name: s, key: k}}}]}", Want: []string{`spec.users[0]: Invalid value: "u": has both passwd and passwdFrom; leave one of them out`}},
+		"half a password":            {Obj: "spec: {users: [{name: u, passwdFrom: {secret: {name: s}}}]}", Want: []string{"spec.users[0].passwdFrom.secret.key: Required value: the key in Secret s"}},
+		"users without password":     {Obj: "spec: {users: [{name: u}]}"},
+		"two ways to authenticate":   {Obj: "spec: {joinConfiguration: {discovery: {file: {kubeConfigPath: /k, kubeConfig: {user: {exec: {command: c}, authProvider: {name: a}}}}}}}", Want: []string{`spec.joinConfiguration.discovery.file.kubeConfig.user: Invalid value: "exec and authProvider": leave one of exec and authProvider out`}},
+		"one way to authenticate":    {Obj: "spec: {joinConfiguration: {discovery: {file: {kubeConfigPath: /k, kubeConfig: {user: {exec: {command: c}}}}}}}"},
+		"more than a disk":           {Obj: "spec: {diskSetup: {partitions: [{device: /dev/sda, diskLayout: [{percentage: 60}, {percentage: 41}]}, {device: /dev/sdb, diskLayout: [{percentage: 100}]}]}}", Want: []string{"spec.diskSetup.partitions[0].diskLayout: Invalid value: 101: the percentages of /dev/sda must not add up to more than 100"}},
+		"ignition":                   {Obj: "spec: {format: ignition, ignition: {containerLinuxConfig: {strict: false, additionalConfig: 'systemd: {units: [{name: a.service, enabled: true}]}'}}}"},
+		"ignition for cloud-init":    {Obj: "spec: {ignition: {containerLinuxConfig: {strict: false}}}", Want: []string{"spec.ignition: Forbidden: is only for format ignition"}},
+		"more than ignition can":     {Obj: "spec: {format: ignition, bootCommands: [a], users: [{name: u, inactive: true}]}", Want: []string{"spec.bootCommands: Forbidden: Ignition runs no commands at each boot: add a unit by ignition.containerLinuxConfig.additionalConfig", "spec.users[0].inactive: Forbidden: Ignition knows no account that cannot be used yet"}},
 	})
 }
 
@@ -127,6 +131,29 @@ func TestWhatMayChangeIsDecidedOfEveryField(t *testing.T) {
 		if !seen[d] {
 			t.Errorf("spec.%s is decided and does not exist", d)
 		}
+	}
+}
+
+func TestTemplateBombsAreRefused(t *testing.T) {
+	t.Parallel()
+	kcp, template := builder.Parse[controlplanev1.KubeadmControlPlane](t, controlPlaneWith("replicas: 1")), controlplanev1.KubeadmControlPlaneTemplate{}
+	refused := func(name, at string, errs field.ErrorList) {
+		t.Helper()
+		if len(errs) != 1 || errs[0].Field != at || errs[0].Type != field.ErrorTypeInvalid {
+			t.Errorf("%s: got %v, want %s refused", name, errs, at)
+		}
+	}
+	for name, bomb := range builder.TemplateBombs() {
+		kcp.Spec.MachineNaming.Template = bomb + "{{ .random }}"
+		refused(name, "spec.machineNaming.template", ValidateKubeadmControlPlane(kcp, nil))
+		template.Spec.Template.Spec.MachineNaming.Template = bomb + "{{ .random }}"
+		refused(name, "spec.template.spec.machineNaming.template", ValidateKubeadmControlPlaneTemplate(&template, nil))
+
+		spec := bootstrapv1.KubeadmConfigSpec{Files: []bootstrapv1.File{{Path: "/a", Content: "a"}, {Path: "/b", ContentFormat: bootstrapv1.FileContentFormatTemplate, Content: bomb}}}
+		refused(name, "spec.files", ValidateKubeadmConfig(&bootstrapv1.KubeadmConfig{Spec: spec}, nil))
+		of := bootstrapv1.KubeadmConfigTemplate{}
+		of.Spec.Template.Spec = spec
+		refused(name, "spec.template.spec.files", ValidateKubeadmConfigTemplate(&of, nil))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	"github.com/capstan-dev/capstan/internal/pure/fieldrules"
 	"github.com/capstan-dev/capstan/internal/pure/ignition"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
 
 // ValidateKubeadmConfig says what is wrong with a KubeadmConfig.
@@ -52,6 +53,9 @@ func validateFiles(at *field.Path, files []bootstrapv1.File) (errs field.ErrorLi
 			errs = append(errs, field.Duplicate(here.Child("path"), f.Path))
 		}
 		seen[f.Path] = true
+	}
+	if _, err := kubeadm.Expand(files, "v1.0.0"); err != nil { // any version
+		errs = append(errs, field.Invalid(at, field.OmitValueType{}, err.Error()))
 	}
 	return errs
 }

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/builder"
 )
 
@@ -108,6 +111,33 @@ func TestAClassStaysWhatItsClustersWereMadeFrom(t *testing.T) {
 	builder.CheckValidation(t, ValidateClass, map[string]builder.Validated{
 		"what was stored stays editable": {Obj: strings.ReplaceAll(stored, "v1.35.0", "v1.35.1"), Old: stored},
 	})
+}
+
+func TestTemplateBombsAreRefused(t *testing.T) {
+	t.Parallel()
+	const workers, patch = "spec.workers.", "spec.patches[p]."
+	for name, bomb := range builder.TemplateBombs() {
+		class := builder.Parse[clusterv1.ClusterClass](t, wholeClass)
+		spec := &class.Spec
+		fields := map[string]*string{
+			"spec.infrastructure.naming.template": &spec.Infrastructure.Naming.Template,
+			"spec.controlPlane.naming.template":   &spec.ControlPlane.Naming.Template,
+			workers + "machineDeployments[" + spec.Workers.MachineDeployments[0].Class + "].naming.template": &spec.Workers.MachineDeployments[0].Naming.Template,
+			workers + "machinePools[" + spec.Workers.MachinePools[0].Class + "].naming.template":             &spec.Workers.MachinePools[0].Naming.Template,
+			patch + "enabledIf": &spec.Patches[0].EnabledIf,
+		}
+		op := &spec.Patches[0].Definitions[0].JSONPatches[0]
+		op.ValueFrom = &clusterv1.JSONPatchValue{Template: "x"}
+		fields[patch+"definitions[0].jsonPatches[0].valueFrom.template"] = &op.ValueFrom.Template
+		for at, text := range fields {
+			before := *text
+			*text = bomb
+			if errs := ValidateClass(class, nil); len(errs) != 1 || errs[0].Field != at || errs[0].Type != field.ErrorTypeInvalid {
+				t.Errorf("%s in %s: got %v, want it refused", name, at, errs)
+			}
+			*text = before
+		}
+	}
 }
 
 func TestValidatePatches(t *testing.T) {

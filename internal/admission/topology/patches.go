@@ -3,6 +3,7 @@
 package topology
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -13,13 +14,13 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/pure/topology/expression"
+	"github.com/capstan-dev/capstan/internal/pure/gotemplate"
 	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
 )
 
 // patches demands that each patch can be carried out on a Cluster of the class.
 func patches(at *field.Path, class *clusterv1.ClusterClass) (errs field.ErrorList) {
-	seen := map[string]bool{}
+	seen, budget := map[string]bool{}, gotemplate.PerObject
 	for i := range class.Spec.Patches {
 		p, here := &class.Spec.Patches[i], at.Key(class.Spec.Patches[i].Name)
 		switch {
@@ -32,7 +33,7 @@ func patches(at *field.Path, class *clusterv1.ClusterClass) (errs field.ErrorLis
 		}
 		seen[p.Name] = true
 		if p.EnabledIf != "" {
-			errs = append(errs, goTemplate(here.Child("enabledIf"), p.EnabledIf)...)
+			errs = append(errs, goTemplate(here.Child("enabledIf"), p.EnabledIf, &budget)...)
 		}
 		switch x := p.External; {
 		case x != nil && len(p.Definitions) > 0:
@@ -46,19 +47,23 @@ func patches(at *field.Path, class *clusterv1.ClusterClass) (errs field.ErrorLis
 			d := &p.Definitions[j]
 			errs = append(errs, selector(here.Child("definitions").Index(j).Child("selector"), d.Selector, class)...)
 			for k, op := range d.JSONPatches {
-				errs = append(errs, jsonPatch(here.Child("definitions").Index(j).Child("jsonPatches").Index(k), op, class.Spec.Variables)...)
+				errs = append(errs, jsonPatch(here.Child("definitions").Index(j).Child("jsonPatches").Index(k), op, class.Spec.Variables, &budget)...)
 			}
 		}
 	}
 	return errs
 }
 
-// goTemplate demands that a text is a Go template, with functions that there are.
-func goTemplate(at *field.Path, text string) field.ErrorList {
-	if _, err := expression.Parse(text); err != nil {
-		return field.ErrorList{field.Invalid(at, text, fmt.Sprintf("is no Go template: %v", err))}
+// goTemplate requires a Go template with functions that exist. It is rendered without
+// variables, which only shows whether it costs too much whatever they are.
+func goTemplate(at *field.Path, text string, b *gotemplate.Budget) field.ErrorList {
+	t, err := gotemplate.Parse(text)
+	if err == nil {
+		if _, err = t.Render(nil, b); !errors.Is(err, gotemplate.ErrCost) && !errors.Is(err, gotemplate.ErrOutput) {
+			return nil
+		}
 	}
-	return nil
+	return field.ErrorList{field.Invalid(at, text, err.Error())}
 }
 
 // selector demands that a selector picks templates that the class names.
@@ -143,7 +148,7 @@ func matches(pattern, name string) bool {
 }
 
 // jsonPatch demands that a change says where and what.
-func jsonPatch(at *field.Path, p clusterv1.JSONPatch, known []clusterv1.ClusterClassVariable) (errs field.ErrorList) {
+func jsonPatch(at *field.Path, p clusterv1.JSONPatch, known []clusterv1.ClusterClassVariable, b *gotemplate.Budget) (errs field.ErrorList) {
 	if p.Path != "/spec" && !strings.HasPrefix(p.Path, "/spec/") {
 		errs = append(errs, field.Invalid(at.Child("path"), p.Path, "must start with /spec: nothing else of a template is patched"))
 	}
@@ -166,7 +171,7 @@ func jsonPatch(at *field.Path, p clusterv1.JSONPatch, known []clusterv1.ClusterC
 	case (source.Variable == "") == (source.Template == ""):
 		errs = append(errs, field.Invalid(from, p.Path, "set either variable or template"))
 	case source.Template != "":
-		errs = append(errs, goTemplate(from.Child("template"), source.Template)...)
+		errs = append(errs, goTemplate(from.Child("template"), source.Template, b)...)
 	case !readable(source.Variable, known):
 		errs = append(errs, field.Invalid(from.Child("variable"), source.Variable, "there is no such variable: define it in spec.variables, or use one that is built in"))
 	}

@@ -63,7 +63,7 @@ func TestReconcileNamesMachinesByTheTemplate(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ template, wantEvent, wantErr string }{
 		"a good one": {template: "{{ .cluster.name }}-of-{{ .random }}", wantEvent: "Normal SuccessfulCreate create c-of-n1: have 0, want 1"},
-		"a bad one":  {template: "{{", wantErr: "scale: read spec.machineNaming.template: template: name:1: unclosed action"},
+		"a bad one":  {template: "{{", wantErr: "scale: read spec.machineNaming.template: is no Go template: template: name:1: unclosed action"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,7 +11,6 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
-	"text/template"
 
 	"github.com/blang/semver/v4"
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/gotemplate"
 )
 
 // NormalVersion is a Kubernetes version with its "v".
@@ -143,16 +143,15 @@ func MachineName(at *field.Path, text, owner string) field.ErrorList {
 	if len(text) > maxTemplate {
 		return field.ErrorList{field.TooLong(at, text, maxTemplate)}
 	}
-	parsed, err := template.New("name").Option("missingkey=error").Parse(text)
+	parsed, err := gotemplate.ParseName(text)
 	if err != nil {
-		return field.ErrorList{field.Invalid(at, text, fmt.Sprintf("is no Go template: %v", err))}
+		return field.ErrorList{field.Invalid(at, text, err.Error())}
 	}
 	name := func(random string) (string, error) {
-		b := &strings.Builder{}
-		err := parsed.Execute(b, map[string]any{
+		budget := gotemplate.PerName
+		return parsed.Render(map[string]any{
 			"cluster": map[string]any{"name": "cluster"}, owner: map[string]any{"name": "owner"}, "random": random,
-		})
-		return b.String(), err
+		}, &budget)
 	}
 	one, err := name("abcde")
 	if err != nil {

@@ -3,13 +3,11 @@
 package kubeadm
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"text/template"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -17,11 +15,9 @@ import (
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/gotemplate"
 	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 )
-
-// maxExpanded bounds what a template may make: a Secret holds at most 1 MiB.
-const maxExpanded = 1 << 20
 
 // DataOf is what a Cluster and the version of a Machine say.
 func DataOf(cluster *clusterv1.Cluster, kubernetesVersion string) Data {
@@ -138,13 +134,13 @@ func Expand(files []bootstrapv1.File, controlPlaneVersion string) ([]bootstrapv1
 	if v, err := version.ParseSemantic(controlPlaneVersion); err == nil {
 		controlPlane["version"] = "v" + v.String()
 	}
-	data := map[string]any{"controlPlane": controlPlane}
+	data, budget := map[string]any{"controlPlane": controlPlane}, gotemplate.PerObject
 	out := slices.Clone(files)
 	for i := range out {
 		if out[i].ContentFormat != bootstrapv1.FileContentFormatTemplate {
 			continue
 		}
-		text, err := expand(out[i].Content, data)
+		text, err := expand(out[i].Content, data, &budget)
 		if err != nil {
 			return nil, fmt.Errorf("file %s: %w", out[i].Path, err)
 		}
@@ -153,29 +149,19 @@ func Expand(files []bootstrapv1.File, controlPlaneVersion string) ([]bootstrapv1
 	return out, nil
 }
 
-func expand(content string, data map[string]any) (string, error) {
-	t, err := template.New("").Parse(content)
+func expand(content string, data map[string]any, b *gotemplate.Budget) (string, error) {
+	t, err := gotemplate.Parse(content)
 	if err != nil {
 		return "", errors.New("its content is not a valid Go template")
 	}
-	out := &limited{}
-	switch err := t.Execute(out, data); {
-	case errors.Is(err, errTooMuch):
-		return "", errTooMuch
+	text, err := t.Render(data, b)
+	switch {
+	case errors.Is(err, gotemplate.ErrOutput):
+		return "", fmt.Errorf("its template %w", err)
+	case errors.Is(err, gotemplate.ErrCost):
+		return "", fmt.Errorf("its template cannot be executed: %w", err)
 	case err != nil:
 		return "", errors.New("its template cannot be executed: it may use .controlPlane.version only")
 	}
-	return out.String(), nil
-}
-
-var errTooMuch = fmt.Errorf("its template makes more than %d KiB", maxExpanded>>10)
-
-// limited is a buffer that takes only so much.
-type limited struct{ bytes.Buffer }
-
-func (l *limited) Write(p []byte) (int, error) {
-	if l.Len()+len(p) > maxExpanded {
-		return 0, errTooMuch
-	}
-	return l.Buffer.Write(p)
+	return text, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 )
 
@@ -118,6 +119,17 @@ func TestDiscoveryKubeConfigFillsWhatIsMissing(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTemplateBombsEnd: files of Secrets are not checked by admission.
+func TestTemplateBombsEnd(t *testing.T) {
+	t.Parallel()
+	for name, bomb := range builder.TemplateBombs() {
+		files := []bootstrapv1.File{{Path: "/f", ContentFormat: bootstrapv1.FileContentFormatTemplate, Content: bomb}}
+		if _, err := Expand(files, "v1.34.1"); err == nil || !strings.HasPrefix(err.Error(), "file /f: its ") {
+			t.Errorf("%s: got %v, want it refused", name, err)
+		}
 	}
 }
 

@@ -5,9 +5,10 @@ package machinetemplate
 import (
 	"fmt"
 	"strings"
-	"text/template"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/capstan-dev/capstan/internal/pure/gotemplate"
 )
 
 // Naming is what the names of the Machines of one maker are made from.
@@ -25,20 +26,20 @@ func (n Naming) Name(random string) (string, error) {
 	if n.Template == "" {
 		return cut(n.Maker+"-"+random, random), nil
 	}
-	t, err := template.New("name").Option("missingkey=error").Parse(n.Template)
+	t, err := gotemplate.ParseName(n.Template)
 	if err != nil {
 		return "", fmt.Errorf("read spec.machineNaming.template: %w", err)
 	}
-	var out strings.Builder
-	err = t.Execute(&out, map[string]any{
+	budget := gotemplate.PerName
+	text, err := t.Render(map[string]any{
 		"cluster": map[string]any{"name": n.Cluster},
 		n.As:      map[string]any{"name": n.Maker},
 		"random":  random,
-	})
+	}, &budget)
 	if err != nil {
 		return "", fmt.Errorf("fill spec.machineNaming.template: %w", err)
 	}
-	name := cut(out.String(), random)
+	name := cut(text, random)
 	if wrong := validation.IsDNS1123Subdomain(name); len(wrong) > 0 {
 		return "", fmt.Errorf("spec.machineNaming.template makes the name %q: %s", name, strings.Join(wrong, ", "))
 	}

@@ -5,7 +5,19 @@ package machinetemplate
 import (
 	"strings"
 	"testing"
+
+	"github.com/capstan-dev/capstan/internal/builder"
 )
+
+// TestTemplateBombsEnd: what was stored before admission refused it is refused here.
+func TestTemplateBombsEnd(t *testing.T) {
+	t.Parallel()
+	for name, bomb := range builder.TemplateBombs() {
+		if got, err := (Naming{Template: bomb + "{{ .random }}", As: "machineSet"}).Name("abcde"); err == nil || !strings.Contains(err.Error(), "spec.machineNaming.template: ") {
+			t.Errorf("%s: got %.100q, %v, want it refused", name, got, err)
+		}
+	}
+}
 
 func TestName(t *testing.T) {
 	t.Parallel()
@@ -19,6 +31,7 @@ func TestName(t *testing.T) {
 		"a template":                       {n: Naming{Template: "{{ .cluster.name }}-{{ .random }}", Cluster: "c"}, want: "c-abcde"},
 		"a long template is cut at 63":     {n: Naming{Template: "{{ .random }}-" + long}, want: "abcde-" + long[:57]},
 		"a template with the maker":        {n: Naming{Template: "{{ .pool.name }}-{{ .random }}", As: "pool", Maker: "p"}, want: "p-abcde"},
+		"functions in pipes":               {n: Naming{Template: "{{ .cluster.name | lower | trunc 4 }}-{{ .random }}", Cluster: "Production"}, want: "prod-abcde"},
 		"an unknown field":                 {n: Naming{Template: "{{ .other }}"}, wantErr: "fill spec.machineNaming.template"},
 		"no template at all":               {n: Naming{Template: "{{"}, wantErr: "read spec.machineNaming.template"},
 		"a name that is none":              {n: Naming{Template: "A_{{ .random }}"}, wantErr: `makes the name "A_abcde"`},

@@ -8,12 +8,12 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"strings"
-	"text/template"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/capstan-dev/capstan/internal/pure/gotemplate"
 )
 
 // Subject is what a template of names can speak of beside .cluster.name and
@@ -76,19 +76,19 @@ func Render(text string, s Subject, d Data) (string, error) {
 	if text == "" {
 		text = defaults[s]
 	}
-	parsed, err := template.New("name").Option("missingkey=error").Parse(text)
+	parsed, err := gotemplate.ParseName(text)
 	if err != nil {
-		return "", fmt.Errorf("is no Go template: %w", err)
+		return "", err
 	}
 	values := map[string]any{"cluster": map[string]any{"name": d.Cluster}, "random": d.Random}
 	if s != Cluster {
 		values[string(s)] = map[string]any{"topologyName": d.Topology}
 	}
-	b := &strings.Builder{}
-	if err := parsed.Execute(b, values); err != nil {
+	budget := gotemplate.PerName
+	name, err := parsed.Render(values, &budget)
+	if err != nil {
 		return "", fmt.Errorf("can use %s: %w", usable(s), err)
 	}
-	name := b.String()
 	if len(name) > longest {
 		name = name[:shorter] + d.Random
 	}

@@ -15,7 +15,7 @@ import (
 // apply changes the document by an operation, in place: to write it and read it
 // again for each patch costs more than all the rest.
 func (t *templateState) apply(o *operation) error {
-	value, err := o.evaluate(t.values, t.made)
+	value, err := t.evaluate(o)
 	if err != nil {
 		return err
 	}

@@ -7,8 +7,8 @@ import (
 	"fmt"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	"github.com/capstan-dev/capstan/internal/pure/gotemplate"
 	"github.com/capstan-dev/capstan/internal/pure/topology/builtins"
-	"github.com/capstan-dev/capstan/internal/pure/topology/expression"
 	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
 )
 
@@ -22,7 +22,7 @@ type Class struct {
 // patch is one patch of a class: definitions, or an extension.
 type patch struct {
 	name        string
-	enabled     *expression.Expression // nil: always
+	enabled     *gotemplate.Template // nil: always
 	definitions []definition
 	external    *clusterv1.ExternalPatchDefinition
 }
@@ -38,7 +38,7 @@ type operation struct {
 	pointer  []string // the path
 	value    any
 	variable path
-	template *expression.Expression
+	template *gotemplate.Template
 	// stays says that it cannot reach beyond what a patch may change.
 	stays bool
 }
@@ -60,7 +60,7 @@ func (c *Class) compile(from *clusterv1.ClusterClassPatch) (p patch, err error) 
 	p = patch{name: from.Name, external: from.External}
 	var errs []error
 	if from.EnabledIf != "" {
-		if p.enabled, err = expression.Parse(from.EnabledIf); err != nil {
+		if p.enabled, err = gotemplate.Parse(from.EnabledIf); err != nil {
 			errs = append(errs, fmt.Errorf("patch %q: enabledIf: %w", p.name, err))
 		}
 	}
@@ -98,7 +98,7 @@ func (c *Class) operation(patch string, from clusterv1.JSONPatch) (o operation, 
 			err = fmt.Errorf("valueFrom.variable: the class defines no variable %q: define it in spec.variables, or correct the name", o.variable.variable())
 		}
 	default:
-		if o.template, err = expression.Parse(from.ValueFrom.Template); err != nil {
+		if o.template, err = gotemplate.Parse(from.ValueFrom.Template); err != nil {
 			err = fmt.Errorf("valueFrom.template: %w", err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/capstan-dev/capstan/internal/pure/topology/expression"
+	"github.com/capstan-dev/capstan/internal/pure/gotemplate"
 )
 
 // inline applies a patch to an item. The error says which change it is about.
@@ -21,7 +21,7 @@ func (t *templateState) inline(p *patch) error {
 			continue
 		}
 		if !on {
-			if yes, err := enabled(p.enabled, t.values); err != nil {
+			if yes, err := t.enables(p.enabled); err != nil {
 				return fmt.Errorf("patch %q: enabledIf: %w", p.name, err)
 			} else if !yes {
 				return nil
@@ -38,8 +38,8 @@ func (t *templateState) inline(p *patch) error {
 	return nil
 }
 
-func enabled(e *expression.Expression, values map[string]any) (bool, error) {
-	text, err := e.Render(values)
+func (t *templateState) enables(e *gotemplate.Template) (bool, error) {
+	text, err := e.Render(t.values, &t.budget)
 	if err != nil {
 		return false, err
 	}
@@ -47,33 +47,32 @@ func enabled(e *expression.Expression, values map[string]any) (bool, error) {
 	return value == true, err
 }
 
-// evaluate makes the value of an operation, which others may have as well. made
-// are values by the text that they were made of: groups of workers often have the
-// same.
-func (o *operation) evaluate(values, made map[string]any) (any, error) {
+// evaluate returns the value of an operation, which others may have as well: groups
+// of workers often have the same.
+func (t *templateState) evaluate(o *operation) (any, error) {
 	switch {
 	case o.variable != nil:
-		value, err := o.variable.lookUp(values)
+		value, err := o.variable.lookUp(t.values)
 		if err != nil {
 			return nil, fmt.Errorf("valueFrom.variable: %w", err)
 		}
 		return value, nil
 	case o.template != nil:
-		text, err := o.template.Render(values)
-		if err == nil && strings.Contains(text, expression.NoValue) {
+		text, err := o.template.Render(t.values, &t.budget)
+		if err == nil && strings.Contains(text, gotemplate.NoValue) {
 			err = errors.New("it prints a variable that has no value: set it in spec.topology of the Cluster, give it a default, or ask for it by {{ if }}")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("valueFrom.template: %w", err)
 		}
-		value, known := made[text]
+		value, known := t.made[text]
 		if known {
 			return value, nil
 		}
 		if value, err = fromYAML(text); err != nil {
 			return nil, fmt.Errorf("valueFrom.template: it makes no YAML: %w", err)
 		}
-		made[text] = value
+		t.made[text] = value
 		return value, nil
 	}
 	return o.value, nil

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/builder"
 	"github.com/capstan-dev/capstan/internal/pure/topology/builtins"
 	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
 )
@@ -212,6 +214,40 @@ func TestMetadataIsPatchedWhereItIsDesired(t *testing.T) {
 	}
 }
 
+// TestTemplateBombsEnd renders bombs that only go off with the variables of a Cluster.
+func TestTemplateBombsEnd(t *testing.T) {
+	t.Parallel()
+	for name, bomb := range builder.TemplateBombs() {
+		define, body := "", bomb
+		if end := strings.Index(bomb, "{{ end }}") + len("{{ end }}"); strings.Contains(bomb, "define") {
+			define, body = bomb[:end], bomb[end:]
+		}
+		bomb = strconv.Quote(define + "{{ if .a }}" + body + "{{ end }}")
+		for at, patch := range map[string]string{
+			"enabledIf":          "enabledIf: " + bomb + ", definitions: [{selector: " + controlPlanes + ", jsonPatches: [{op: add, path: /spec/template/spec/a, value: 1}]}]",
+			"valueFrom.template": "definitions: [{selector: " + controlPlanes + ", jsonPatches: [{op: add, path: /spec/template/spec/a, valueFrom: {template: " + bomb + "}}]}]",
+		} {
+			if strings.Contains(bomb, "genPrivateKey") || strings.Contains(bomb, "randAlphaNum") {
+				continue // refused before, as functions that do not exist
+			}
+			_, errs := finish(t, begin(t, "[{name: p, "+patch+"}]"))
+			if !strings.Contains(errs[0], at) || !strings.Contains(errs[0], "costs too much") && !strings.Contains(errs[0], "makes more than") && !strings.Contains(errs[0], "depth") {
+				t.Errorf("%s in %s: got %q", name, at, errs[0])
+			}
+		}
+	}
+}
+
+// TestPatchesOfAnObjectShareABudget: many templates that each cost little enough.
+func TestPatchesOfAnObjectShareABudget(t *testing.T) {
+	t.Parallel()
+	op := "{op: add, path: /spec/template/spec/a, valueFrom: {template: '{{ range 100000 }}{{ end }}{{ .a }}'}}"
+	_, errs := finish(t, begin(t, "[{name: p, definitions: [{selector: "+controlPlanes+", jsonPatches: ["+op+strings.Repeat(", "+op, 20)+"]}]}]"))
+	if !strings.Contains(errs[0], "costs too much") || errs[1] != "" {
+		t.Errorf("got %q, want that the control plane costs too much, and nothing of the workers", errs)
+	}
+}
+
 func TestAPatchThatFailsIsToldAndOthersGoOn(t *testing.T) {
 	t.Parallel()
 	for op, want := range map[string]string{
@@ -257,7 +293,7 @@ func TestCompileNamesAllThatIsWrong(t *testing.T) {
 		`patch "p": enabledIf: `,
 		`patch "q", definitions[0] for PlaneTemplate: add /spec/a: valueFrom.variable: the class defines no variable "unknown": define it in spec.variables, or correct the name`,
 		`add /spec/b: "a[": an index is not written as in a.b[0].c`,
-		`add /spec/c: valueFrom.template: template: template:1: function "now" not defined: it gives another result each time`,
+		`add /spec/c: valueFrom.template: is no Go template: template: template:1: function "now" not defined: it gives another result each time`,
 		`add spec/h: a path begins with /`,
 		`add /spec/d: it has to have either value or valueFrom`,
 		`add /spec/e: valueFrom has to have either variable or template`,

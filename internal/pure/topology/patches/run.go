@@ -9,6 +9,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/pure/gotemplate"
 	"github.com/capstan-dev/capstan/internal/pure/topology/builtins"
 	"github.com/capstan-dev/capstan/internal/pure/topology/variables"
 )
@@ -34,7 +35,8 @@ type Run struct {
 type templateState struct {
 	*Item
 	values   map[string]any
-	made     map[string]any // values by their text, shared by the items of a Run
+	budget   gotemplate.Budget // what its templates may still cost
+	made     map[string]any    // values by their text, shared by the items of a Run
 	document map[string]any
 	patched  bool  // the document is not as it was at first
 	err      error // no patch follows on it
@@ -56,7 +58,7 @@ func (c *Class) Begin(in Input) (*Run, error) {
 	made := map[string]any{}
 	for i := range in.Items {
 		item := &in.Items[i]
-		t := &templateState{Item: item, made: made, document: item.request()}
+		t := &templateState{Item: item, made: made, budget: gotemplate.PerObject, document: item.request()}
 		if t.values, err = scope(cluster, item, variables.Visible(c.status, clusterv1.VariableDefinitionFromInline, item.Overrides)); err != nil {
 			return nil, fmt.Errorf("%s: %w", item, err)
 		}
