@@ -135,10 +135,10 @@ func (s *Store) mark(k *kinds.Kind, was *store.Entry, next *unstructured.Unstruc
 func (s *Store) empty(k *kinds.Kind, e *store.Entry) {
 	if k == namespaceKind {
 		s.emptying.Store(e.Key.Name, true)
+		defer s.emptying.Delete(e.Key.Name)
 		for _, in := range s.raw.Select(func(in *store.Entry) bool { return in.Key.Namespace == e.Key.Name }) {
 			s.deleteEntry(in, metav1.DeletePropagationBackground)
 		}
-		s.emptying.Delete(e.Key.Name)
 	}
 	if k == definitionKind {
 		for _, in := range s.instances(e) {
