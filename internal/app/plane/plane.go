@@ -38,6 +38,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/heap"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/mgmtplane"
 )
 
@@ -224,7 +225,7 @@ func (p *Plane) start(ctx context.Context, o Options) error {
 // expect spares collections until what etcd keeps is in memory.
 func (p *Plane) expect(keys int64) {
 	heap.Expect(bytesInUse + bytesPerKey*uint64(keys))
-	over := time.AfterFunc(settledAfter, func() { heap.Expect(0) })
+	over := time.AfterFunc(settledAfter, recovery.Func(context.Background(), func() { heap.Expect(0) }))
 	p.stack.Push("expectation of the heap", func(context.Context) error { over.Stop(); return nil })
 }
 
@@ -244,14 +245,14 @@ func (p *Plane) awaitCollector(ctx context.Context) {
 // relay passes on what ends the management plane from within.
 func (p *Plane) relay() {
 	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
+	go recovery.Func(context.Background(), func() {
 		defer close(ended)
 		select {
 		case err := <-p.mgmt.Err():
 			p.fail(err)
 		case <-done:
 		}
-	}()
+	})()
 	p.stack.Push("relay of errors", func(context.Context) error { close(done); <-ended; return nil })
 }
 
@@ -261,14 +262,14 @@ func (p *Plane) takeTurn() {
 		return
 	}
 	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
+	go recovery.Func(context.Background(), func() {
 		defer close(ended)
 		select {
 		case <-p.mgmt.Leads():
 			close(p.leads)
 		case <-done:
 		}
-	}()
+	})()
 	p.stack.Push("turn", func(context.Context) error { close(done); <-ended; return nil })
 }
 
@@ -336,8 +337,8 @@ func (p *Plane) startControllers(ctx context.Context) error {
 		return fmt.Errorf("set up controllers: %w", err)
 	}
 	ended := make(chan error, 1)
-	go func() {
-		err := p.manager.Start(run)
+	go recovery.Func(run, func() {
+		err := recovery.Call(run, func() error { return p.manager.Start(run) }) // a panic stops the plane in order
 		if err == nil && run.Err() == nil {
 			err = errors.New("stopped by themselves")
 		}
@@ -346,7 +347,7 @@ func (p *Plane) startControllers(ctx context.Context) error {
 			p.fail(fmt.Errorf("controllers: %w", errors.Join(p.mgmt.MayAct(), err)))
 		}
 		ended <- err
-	}()
+	})()
 	p.stack.Push("controllers", func(ctx context.Context) error {
 		cancel()
 		select {

@@ -142,7 +142,7 @@ func (r *response) Flush() {
 // beside Flush to take a writer for one of HTTP/2.
 func (r *response) CloseNotify() <-chan bool {
 	c := make(chan bool, 1)
-	context.AfterFunc(r.ctx, func() { c <- true })
+	context.AfterFunc(r.ctx, recovery.Func(r.ctx, func() { c <- true }))
 	return c
 }
 

@@ -198,7 +198,7 @@ func (c *Controllers) work() {
 	defer c.mu.Unlock()
 	c.works = false
 	if !c.closed {
-		c.timer = c.clock.AfterFunc(retry, c.wakeApart())
+		c.wakeAfter(retry)
 	}
 }
 
@@ -231,9 +231,10 @@ func (c *Controllers) takeChanged() map[store.Key]bool {
 	return changed
 }
 
-// wakeApart is Wake in a goroutine of its own: a clock may call it from within itself.
-func (c *Controllers) wakeApart() func() {
-	return func() { go recovery.Func(c.ctx, c.Wake)() }
+// wakeAfter sets the timer. Wake gets a goroutine of its own: a clock may call this from
+// within itself.
+func (c *Controllers) wakeAfter(d time.Duration) {
+	c.timer = c.clock.AfterFunc(d, recovery.Func(c.ctx, func() { go recovery.Func(c.ctx, c.Wake)() }))
 }
 
 // sleep sets the timer to when something is due next; the lock must be held.
@@ -247,7 +248,7 @@ func (c *Controllers) sleep(now time.Time) {
 		next = plan.Sooner(next, at)
 	}
 	if !next.IsZero() && !c.closed {
-		c.timer = c.clock.AfterFunc(next.Sub(now), c.wakeApart())
+		c.wakeAfter(next.Sub(now))
 	}
 }
 
