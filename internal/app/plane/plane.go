@@ -160,6 +160,7 @@ func CatchExits() <-chan error { return mgmtplane.CatchExits() }
 // Start returns when the API server answers, its definitions are up to date
 // and all controllers run. ctx bounds the start alone.
 func Start(ctx context.Context, o Options) (*Plane, error) {
+	recovery.Process()
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}

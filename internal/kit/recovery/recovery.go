@@ -47,3 +47,8 @@ func Func(ctx context.Context, f func()) func() {
 		})
 	}
 }
+
+// Process has the goroutines of client-go, such as those of informers and controllers,
+// continue after a panic, which is logged: by default it ends the process. It holds for
+// the rest of the process: call it once, at its start.
+func Process() { utilruntime.ReallyCrash = false }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // logged returns a context with a logger, and what it has written.
@@ -63,5 +64,23 @@ func TestFuncEndsItsGoroutineAlone(t *testing.T) {
 	running.Wait()
 	if !strings.Contains(log.String(), "no schedule") {
 		t.Errorf("the panic is not in the log: %s", log)
+	}
+}
+
+// TestProcessHasLoopsOfClientGoContinue does not run in parallel: it sets what holds for
+// the process.
+func TestProcessHasLoopsOfClientGoContinue(t *testing.T) {
+	Process()
+	ctx, log := logged(t)
+	rounds := 0
+	ctx, cancel := context.WithCancel(ctx)
+	wait.UntilWithContext(ctx, func(context.Context) {
+		if rounds++; rounds == 1 {
+			panic("no schedule")
+		}
+		cancel()
+	}, 0)
+	if rounds != 2 || !strings.Contains(log.String(), "no schedule") {
+		t.Errorf("got %d rounds and log %q, want 2 and the panic", rounds, log)
 	}
 }
