@@ -3,6 +3,7 @@
 package simulated
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -99,6 +100,7 @@ type Backend struct {
 	dir       *statedir.Dir
 	clock     clock.WithDelayedExecution
 	log       logr.Logger
+	ctx       context.Context // with log
 	random    func() float64
 	stepped   bool // Options.Stepped
 	unsynced  bool // Options.Unsynced
@@ -120,7 +122,7 @@ type Backend struct {
 // answer when they are ensured, or resumed.
 func New(o Options) (*Backend, error) {
 	b := &Backend{
-		clock: o.Clock, log: o.Log, random: o.Random, stepped: o.Stepped, unsynced: o.Unsynced,
+		clock: o.Clock, log: o.Log, ctx: logr.NewContext(context.Background(), o.Log), random: o.Random, stepped: o.Stepped, unsynced: o.Unsynced,
 		listeners: apiserver.NewListeners(o.Log),
 		clusters:  map[types.NamespacedName]*cluster{},
 		byUID:     map[types.UID]*cluster{},

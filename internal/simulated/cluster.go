@@ -18,6 +18,7 @@ import (
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/host"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/journal"
 	"github.com/capstan-dev/capstan/internal/simulated/etcd"
@@ -68,10 +69,12 @@ func newCluster(b *Backend, r, kept record, p *place) (*cluster, error) {
 	c.version.Store("v0.0.0")
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.open(); err != nil {
-		return nil, err
-	}
-	if err := c.settle(""); err != nil {
+	if err := recovery.Call(b.ctx, func() error { // what was stored is users'
+		if err := c.open(); err != nil {
+			return err
+		}
+		return c.settle("")
+	}); err != nil {
 		c.stopWork()
 		return nil, err
 	}
@@ -172,11 +175,11 @@ func (c *cluster) sync() error {
 // writes come together.
 func (c *cluster) syncSoon(j *journal.File) func() {
 	return func() {
-		time.AfterFunc(syncAfter, func() {
+		time.AfterFunc(syncAfter, recovery.Func(c.b.ctx, func() {
 			if err := j.Sync(); err != nil {
 				c.b.log.Error(err, "Syncing the objects of a simulated cluster", "simulatedCluster", c.key)
 			}
-		})
+		}))
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver"
 	"github.com/capstan-dev/capstan/internal/simulated/bootstrap"
 	"github.com/capstan-dev/capstan/internal/simulated/etcd"
@@ -162,7 +163,7 @@ func (c *cluster) certificate(m *machine) (tls.Certificate, error) {
 // portForward serves the ports that anybody forwards to: those of an etcd, and of
 // the API server of a machine.
 func (c *cluster) portForward(ctx context.Context, namespace, pod string, port int32, stream io.ReadWriteCloser) error {
-	stop := context.AfterFunc(ctx, func() { _ = stream.Close() }) // the client is gone
+	stop := context.AfterFunc(ctx, recovery.Func(ctx, func() { _ = stream.Close() })) // the client is gone
 	defer stop()
 	member, isEtcd := strings.CutPrefix(pod, "etcd-")
 	node, isAPIServer := strings.CutPrefix(pod, "kube-apiserver-")

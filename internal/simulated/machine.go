@@ -18,6 +18,7 @@ import (
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/host"
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/simulated/bootstrap"
 	"github.com/capstan-dev/capstan/internal/simulated/loopback"
 )
@@ -296,5 +297,5 @@ func (c *cluster) wakeAt(m *machine, at time.Time) {
 	m.sleep()
 	uid := m.UID
 	// In a goroutine of its own: a clock may call this from within itself.
-	m.timer = c.b.clock.AfterFunc(at.Sub(c.b.clock.Now()), func() { c.b.waking.Start(func() { c.wake(uid) }) })
+	m.timer = c.b.clock.AfterFunc(at.Sub(c.b.clock.Now()), recovery.Func(c.b.ctx, func() { c.b.waking.Start(func() { c.wake(uid) }) }))
 }

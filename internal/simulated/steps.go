@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
 	"github.com/capstan-dev/capstan/internal/simulated/bootstrap"
@@ -64,7 +65,8 @@ func (c *cluster) advance(m *machine) (moved bool, err error) {
 		}
 		m.sleep()
 		step := m.next()
-		err := c.do(m, step)
+		// A panic fails the machine, as an error of its step: it does not do it again.
+		err := recovery.Call(c.b.ctx, func() error { return c.do(m, step) })
 		var w *waiting
 		var b *broken
 		switch {

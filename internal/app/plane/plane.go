@@ -40,6 +40,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/heap"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
 	"github.com/capstan-dev/capstan/internal/kit/pki"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/mgmtplane"
 )
 
@@ -167,6 +168,7 @@ func CatchExits() <-chan error { return mgmtplane.CatchExits() }
 // Start returns when the API server answers, its definitions are up to date
 // and all controllers run. ctx bounds the start alone.
 func Start(ctx context.Context, o Options) (*Plane, error) {
+	recovery.Process()
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
@@ -248,7 +250,7 @@ func (p *Plane) serveToPods(listen string) {
 // expect spares collections until what etcd keeps is in memory.
 func (p *Plane) expect(keys int64) {
 	heap.Expect(bytesInUse + bytesPerKey*uint64(keys))
-	over := time.AfterFunc(settledAfter, func() { heap.Expect(0) })
+	over := time.AfterFunc(settledAfter, recovery.Func(context.Background(), func() { heap.Expect(0) }))
 	p.stack.Push("expectation of the heap", func(context.Context) error { over.Stop(); return nil })
 }
 
@@ -268,14 +270,14 @@ func (p *Plane) awaitCollector(ctx context.Context) {
 // relay passes on what ends the management plane from within.
 func (p *Plane) relay() {
 	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
+	go recovery.Func(context.Background(), func() {
 		defer close(ended)
 		select {
 		case err := <-p.mgmt.Err():
 			p.fail(err)
 		case <-done:
 		}
-	}()
+	})()
 	p.stack.Push("relay of errors", func(context.Context) error { close(done); <-ended; return nil })
 }
 
@@ -285,14 +287,14 @@ func (p *Plane) takeTurn() {
 		return
 	}
 	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
+	go recovery.Func(context.Background(), func() {
 		defer close(ended)
 		select {
 		case <-p.mgmt.Leads():
 			close(p.leads)
 		case <-done:
 		}
-	}()
+	})()
 	p.stack.Push("turn", func(context.Context) error { close(done); <-ended; return nil })
 }
 
@@ -360,8 +362,8 @@ func (p *Plane) startControllers(ctx context.Context) error {
 		return fmt.Errorf("set up controllers: %w", err)
 	}
 	ended := make(chan error, 1)
-	go func() {
-		err := p.manager.Start(run)
+	go recovery.Func(run, func() {
+		err := recovery.Call(run, func() error { return p.manager.Start(run) }) // a panic stops the plane in order
 		if err == nil && run.Err() == nil {
 			err = errors.New("stopped by themselves")
 		}
@@ -370,7 +372,7 @@ func (p *Plane) startControllers(ctx context.Context) error {
 			p.fail(fmt.Errorf("controllers: %w", errors.Join(p.mgmt.MayAct(), err)))
 		}
 		ended <- err
-	}()
+	})()
 	p.stack.Push("controllers", func(ctx context.Context) error {
 		cancel()
 		select {

@@ -46,6 +46,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
 	"github.com/capstan-dev/capstan/internal/kit/oneconn"
 	"github.com/capstan-dev/capstan/internal/kit/plaintext"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
@@ -286,10 +287,10 @@ func (p *Plane) kubelet(node *runner.Node, api APIServer) (func(context.Context)
 		near, far := net.Pipe()
 		connected, gone := context.WithCancel(context.WithoutCancel(ctx))
 		server := &http.Server{Handler: handler, ReadHeaderTimeout: dialTimeout, BaseContext: func(net.Listener) context.Context { return connected }}
-		go func() {
+		go recovery.Func(connected, func() {
 			defer gone()
 			_ = server.Serve(oneconn.Listen(tls.Server(&ending{far, gone}, config))) // it ends with its connection
-		}()
+		})()
 		return near, nil
 	}, nil
 }

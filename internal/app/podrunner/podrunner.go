@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/podlogs"
 	"github.com/capstan-dev/capstan/internal/access/pods"
 	"github.com/capstan-dev/capstan/internal/controller/runner"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
@@ -78,7 +79,7 @@ func sizes[T, F ~struct{ Rows, Columns uint16 }](ctx context.Context, from <-cha
 		return nil
 	}
 	to := make(chan T)
-	go func() {
+	go recovery.Func(ctx, func() {
 		defer close(to)
 		for {
 			select {
@@ -95,7 +96,7 @@ func sizes[T, F ~struct{ Rows, Columns uint16 }](ctx context.Context, from <-cha
 				return
 			}
 		}
-	}()
+	})()
 	return to
 }
 

@@ -179,9 +179,9 @@ func (l *life) watch(ctx context.Context, c podspec.Container, p *prepared, up f
 	defer p.release()
 	during, cancel := context.WithCancel(ctx)
 	var besides, output sync.WaitGroup
-	output.Go(func() { p.log.Copy("stdout", p.process.Stdout()) })
-	output.Go(func() { p.log.Copy("stderr", p.process.Stderr()) })
-	besides.Go(func() { l.attend(during, c, p, up) })
+	output.Go(l.part(func() { p.log.Copy("stdout", p.process.Stdout()) }))
+	output.Go(l.part(func() { p.log.Copy("stderr", p.process.Stderr()) }))
+	besides.Go(l.part(func() { l.attend(during, c, p, up) }))
 	end := p.process.Wait()
 	cancel()
 	output.Wait()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 	"github.com/capstan-dev/capstan/internal/pure/podstatus"
 )
@@ -66,15 +67,28 @@ func (r *Reconciler) Forget(key client.ObjectKey) {
 	r.follow(key, nil)
 	if l := r.Node.named(key); l != nil {
 		l.stop(0)
-		r.Node.running.Go(func() {
+		r.Node.running.Go(l.part(func() {
 			<-l.ended
 			r.Node.forget(l)
-		})
+		}))
 	}
 }
 
-// Reconcile implements reconcile.ObjectReconciler.
-func (r *Reconciler) Reconcile(ctx context.Context, pod *corev1.Pod) (_ ctrl.Result, err error) {
+// Reconcile implements reconcile.ObjectReconciler. A Pod that causes a panic is left out
+// until it changes.
+func (r *Reconciler) Reconcile(ctx context.Context, pod *corev1.Pod) (result ctrl.Result, err error) {
+	err = recovery.Call(ctx, func() (err error) {
+		result, err = r.reconcile(ctx, pod)
+		return err
+	})
+	if _, panicked := errors.AsType[*recovery.Error](err); panicked {
+		r.Node.Recorder.Eventf(pod, nil, corev1.EventTypeWarning, "Panicked", "Running", "The Pod is left out until it changes: %.512s", err)
+		return ctrl.Result{}, reconcile.TerminalError(err)
+	}
+	return result, err
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, pod *corev1.Pod) (_ ctrl.Result, err error) {
 	name := r.Node.Object.Name
 	if pod.Spec.NodeName != "" && pod.Spec.NodeName != name {
 		return ctrl.Result{}, nil

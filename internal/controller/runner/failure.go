@@ -10,7 +10,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
@@ -36,6 +39,20 @@ func (l *life) fail(grace time.Duration, reason, message string) {
 	l.event(corev1.EventTypeWarning, reason, "Killing", "%s", message)
 	l.stop(grace)
 }
+
+// guard runs f. A panic evicts the Pod, so that it is not run again: other Pods go on.
+func (l *life) guard(f func()) {
+	ctx := ctrl.LoggerInto(context.Background(), ctrl.Log.WithName("pod").WithValues("Pod", klog.KRef(l.key.Namespace, l.key.Name)))
+	if err := recovery.Call(ctx, func() error {
+		f()
+		return nil
+	}); err != nil {
+		l.evict(evictionGrace, fmt.Sprintf("The plane cannot run the Pod: %.512s", err))
+	}
+}
+
+// part returns f for a goroutine of the Pod.
+func (l *life) part(f func()) func() { return func() { l.guard(f) } }
 
 // expire ends a Pod whose time is over, and returns how long it has until then;
 // 0 if that does not matter.

@@ -81,6 +81,14 @@ type sandboxes struct {
 	runErr    error
 	codes     map[string]int // of commands
 	dialled   chan net.Conn
+	panics    string // the call that panics
+}
+
+// call panics if that is planted.
+func (s *sandboxes) call(name string) {
+	if s.panics == name {
+		panic("planted in " + name)
+	}
 }
 
 func (s *sandboxes) Rootless() bool { return false }
@@ -88,6 +96,7 @@ func (s *sandboxes) Rootless() bool { return false }
 func (s *sandboxes) Start(_ context.Context, spec Sandbox) (Running, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.call("Start")
 	s.started = append(s.started, spec)
 	return &sandbox{sandboxes: s}, nil
 }
@@ -102,6 +111,7 @@ type sandbox struct {
 func (s *sandbox) Run(_ context.Context, c Container) (Process, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.call("Run")
 	if s.runErr != nil {
 		return nil, s.runErr
 	}
@@ -123,12 +133,14 @@ func (s *sandbox) Stop(context.Context, time.Duration) error {
 	for _, p := range s.own {
 		p.end(Exit{Code: 143, Signal: 15})
 	}
+	s.call("Stop")
 	return nil
 }
 
 func (s *sandboxes) Exec(_ context.Context, _ string, args []string, _ Streams) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.call("Exec")
 	s.execs = append(s.execs, strings.Join(args, " "))
 	return s.codes[args[0]], nil
 }
@@ -229,6 +241,7 @@ type world struct {
 const diskBytes, diskFiles = 100 << 20, 1000
 
 func (w *world) space() (diskspace.Space, error) {
+	w.sandboxes.call("Space")
 	return diskspace.Space{Used: diskBytes - w.free.Load(), Free: w.free.Load(), Files: diskFiles, FreeFiles: w.freeFiles.Load()}, nil
 }
 

@@ -135,10 +135,10 @@ func (l *life) over() bool {
 
 // change changes what is known of a container, and has its status written.
 func (l *life) change(name string, by func(*run)) {
+	defer l.node.wake(l.key)
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	by(l.containers[name])
-	l.mu.Unlock()
-	l.node.wake(l.key)
 }
 
 func (l *life) event(kind, reason, action, note string, args ...any) {
@@ -208,38 +208,54 @@ func (l *life) pause(ctx context.Context, d time.Duration, changes chan struct{}
 
 // run runs the Pod until it has ended or is to end.
 func (l *life) run(ctx context.Context) {
-	defer func() {
+	defer l.node.wake(l.key)
+	defer close(l.ended)
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	l.guard(func() {
+		if l.prepare(running) {
+			l.runContainers(running)
+		}
+	})
+	l.guard(func() { l.stopSandbox(ctx) })
+	cancel()
+	l.parts.Wait()
+	l.guard(func() {
 		// The Pod may stay for long, so that its owner sees how it ended.
 		if err := l.node.Volumes.Remove(l.name); err != nil {
 			l.event(corev1.EventTypeWarning, "FailedUnmount", "Killing", "%v", err)
 		}
-		close(l.ended)
-		l.node.wake(l.key)
-	}()
-	running, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if !l.prepare(running) {
-		return
-	}
-	done := make(chan struct{})
-	l.parts.Go(func() { l.keepVolumes(running) })
-	l.parts.Go(func() { l.keepLimits(running) })
-	l.parts.Go(func() { l.keepRoom(running) })
-	var containers sync.WaitGroup
-	l.parts.Go(func() {
-		defer close(done)
-		l.start(running, &containers)
-		containers.Wait()
 	})
+}
+
+// runContainers runs them until they have ended or are to end.
+func (l *life) runContainers(ctx context.Context) {
+	done := make(chan struct{})
+	l.parts.Go(l.part(func() { l.keepVolumes(ctx) }))
+	l.parts.Go(l.part(func() { l.keepLimits(ctx) }))
+	l.parts.Go(l.part(func() { l.keepRoom(ctx) }))
+	var containers sync.WaitGroup
+	l.parts.Go(l.part(func() {
+		defer close(done)
+		l.start(ctx, &containers)
+		containers.Wait()
+	}))
 	select {
 	case <-done:
 	case <-l.ends:
-		l.preStop(running)
+		l.preStop(ctx)
 	case <-ctx.Done():
 	}
+}
+
+// stopSandbox ends what is left of the Pod.
+func (l *life) stopSandbox(ctx context.Context) {
 	l.mu.Lock()
 	sandbox, grace := l.sandbox, l.graceful
 	l.mu.Unlock()
+	if sandbox == nil {
+		return
+	}
 	if !l.stopping() {
 		grace = l.grace() // of its sidecars
 	}
@@ -248,8 +264,6 @@ func (l *life) run(ctx context.Context) {
 	if err := sandbox.Stop(context.WithoutCancel(ctx), grace); err != nil {
 		l.event(corev1.EventTypeWarning, "FailedKillPod", "Killing", "stop the sandbox: %v", err)
 	}
-	cancel()
-	l.parts.Wait()
 }
 
 // start starts the containers, each when those before it are where they have to be.
@@ -258,7 +272,7 @@ func (l *life) start(ctx context.Context, running *sync.WaitGroup) {
 		switch {
 		case c.Sidecar:
 			up := make(chan struct{})
-			l.parts.Go(func() { l.keep(ctx, c, sync.OnceFunc(func() { close(up) })) })
+			l.parts.Go(l.part(func() { l.keep(ctx, c, sync.OnceFunc(func() { close(up) })) }))
 			select {
 			case <-up:
 			case <-l.ends:
@@ -271,7 +285,7 @@ func (l *life) start(ctx context.Context, running *sync.WaitGroup) {
 				return
 			}
 		default:
-			running.Go(func() { l.keep(ctx, c, func() {}) })
+			running.Go(l.part(func() { l.keep(ctx, c, func() {}) }))
 		}
 	}
 }

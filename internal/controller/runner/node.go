@@ -23,6 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/access/podlogs"
 	"github.com/capstan-dev/capstan/internal/access/podvolumes"
 	"github.com/capstan-dev/capstan/internal/kit/diskspace"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/pure/podspec"
 )
 
@@ -112,12 +113,12 @@ func (n *Node) Start(ctx context.Context) error {
 		l.stop(min(stopTimeout, l.grace()))
 	}
 	stopped := make(chan struct{})
-	n.running.Go(func() {
+	n.running.Go(recovery.Func(ctx, func() {
 		for _, l := range all {
 			<-l.ended
 		}
 		close(stopped)
-	})
+	}))
 	timer := n.Clock.NewTimer(stopTimeout + time.Second)
 	defer timer.Stop()
 	select {
@@ -211,7 +212,7 @@ func (n *Node) take(pod *corev1.Pod) (*life, error) {
 	}
 	l := newLife(n, pod, address)
 	n.pods[pod.UID], n.addresses[address] = l, l
-	n.running.Go(func() { l.run(n.ctx) })
+	n.running.Go(l.part(func() { l.run(n.ctx) }))
 	return l, nil
 }
 

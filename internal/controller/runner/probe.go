@@ -56,7 +56,7 @@ func (l *life) probe(ctx context.Context, c podspec.Container, p *prepared, up f
 	up()
 	var probes sync.WaitGroup
 	if c.ReadinessProbe != nil {
-		probes.Go(func() {
+		probes.Go(l.part(func() {
 			l.ask(ctx, c, readiness, c.ReadinessProbe, func(v podstatus.Verdict) bool {
 				l.mu.Lock()
 				same := l.containers[c.Name].Ready == (v == podstatus.Passed)
@@ -66,15 +66,15 @@ func (l *life) probe(ctx context.Context, c podspec.Container, p *prepared, up f
 				}
 				return true
 			})
-		})
+		}))
 	}
 	if c.LivenessProbe != nil {
-		probes.Go(func() {
+		probes.Go(l.part(func() {
 			l.ask(ctx, c, "Liveness", c.LivenessProbe, func(v podstatus.Verdict) bool { return v != podstatus.Failed })
 			if ctx.Err() == nil {
 				l.unhealthy(ctx, c, p, "liveness", c.LivenessProbe)
 			}
-		})
+		}))
 	}
 	probes.Wait()
 }
@@ -279,11 +279,11 @@ func (l *life) preStop(ctx context.Context) {
 	defer cancel()
 	var running sync.WaitGroup
 	for _, c := range hooks {
-		running.Go(func() {
+		running.Go(l.part(func() {
 			if err := l.hook(ctx, c, c.Lifecycle.PreStop); err != nil {
 				l.event(corev1.EventTypeWarning, "FailedPreStopHook", "Killing", "container %s: %v", c.Name, err)
 			}
-		})
+		}))
 	}
 	running.Wait()
 	l.mu.Lock()

@@ -11,6 +11,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Names wakes a controller for what something outside names, until ctx ends.
@@ -31,11 +33,11 @@ type follower struct {
 func (f *follower) start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	for _, names := range f.names {
 		changed := names(ctx)
-		f.running.Go(func() {
+		f.running.Go(recovery.Func(ctx, func() {
 			for name := range changed {
 				queue.Add(reconcile.Request{NamespacedName: name})
 			}
-		})
+		}))
 	}
 	return nil
 }

@@ -6,8 +6,9 @@ package conversion
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Pair converts between the version that a kind is stored at and an old one.
@@ -120,13 +123,20 @@ func convert[F any](c *Converter, id identity, to string, obj F, f form[F]) (out
 		observe(schema.GroupKind{}, "", f.name, start, err) // no series for each name that somebody makes up
 		return out, named(err)
 	}
-	defer func() {
-		if v := recover(); v != nil {
-			klog.ErrorS(nil, "Conversion panicked", "kind", id.Kind, "namespace", id.Metadata.Namespace, "name", id.Metadata.Name, "to", to, "panic", v, "stack", string(debug.Stack()))
-			err = named(fmt.Errorf("panic: %v", v))
-		}
-		observe(kind, to, f.name, start, err)
-	}()
+	defer func() { observe(kind, to, f.name, start, err) }()
+	log := klog.Background().WithValues("kind", id.Kind, "namespace", id.Metadata.Namespace, "name", id.Metadata.Name, "to", to)
+	err = recovery.Call(klog.NewContext(context.Background(), log), func() (err error) {
+		out, err = through(up, down, obj, f, named)
+		return err
+	})
+	if _, panicked := errors.AsType[*recovery.Error](err); panicked {
+		err = named(err)
+	}
+	return out, err
+}
+
+// through converts up, down, or both.
+func through[F any](up, down *Pair, obj F, f form[F], named func(error) error) (out F, err error) {
 	var now runtime.Object
 	if up != nil {
 		now = up.NewOld()

@@ -5,8 +5,11 @@
 package handed
 
 import (
+	"context"
 	"net"
 	"sync"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Listener accepts what a listener accepts, and what Serve is given.
@@ -35,7 +38,7 @@ func New(ln net.Listener) *Listener {
 // Accept implements net.Listener. Errors of the listener taken over are passed on;
 // to wait after those is for the caller, as ever.
 func (l *Listener) Accept() (net.Conn, error) {
-	l.start.Do(func() { go l.acceptAll() })
+	l.start.Do(func() { go recovery.Func(context.Background(), l.acceptAll)() })
 	select {
 	case <-l.closed:
 		return nil, net.ErrClosed

@@ -7,11 +7,12 @@ package inprocess
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"sync"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Transport serves each request by a handler in a goroutine of its own. The
@@ -35,13 +36,13 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if in.Body == nil {
 		in.Body = http.NoBody
 	}
-	stop := context.AfterFunc(ctx, r.wake)
-	go func() {
+	stop := context.AfterFunc(ctx, recovery.Func(ctx, r.wake))
+	go recovery.Func(ctx, func() {
 		defer stop()
 		err := serve(t.handler, r, in)
 		_ = in.Body.Close()
 		r.finish(err)
-	}()
+	})()
 	select {
 	case <-r.started:
 	case <-req.Context().Done():
@@ -57,18 +58,14 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// serve turns the panic with which a handler breaks off a response into an
-// error, as the HTTP server does.
-func serve(h http.Handler, w http.ResponseWriter, req *http.Request) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			if e, ok := v.(error); !ok || !errors.Is(e, http.ErrAbortHandler) {
-				panic(v)
-			}
-			err = io.ErrUnexpectedEOF
-		}
-	}()
-	h.ServeHTTP(w, req)
+// serve breaks off the response of a handler that panics, as the HTTP server does.
+func serve(h http.Handler, w http.ResponseWriter, req *http.Request) error {
+	if err := recovery.Call(req.Context(), func() error {
+		h.ServeHTTP(w, req)
+		return nil
+	}); err != nil {
+		return io.ErrUnexpectedEOF
+	}
 	return nil
 }
 
@@ -145,7 +142,7 @@ func (r *response) Flush() {
 // beside Flush to take a writer for one of HTTP/2.
 func (r *response) CloseNotify() <-chan bool {
 	c := make(chan bool, 1)
-	context.AfterFunc(r.ctx, func() { c <- true })
+	context.AfterFunc(r.ctx, recovery.Func(r.ctx, func() { c <- true }))
 	return c
 }
 

@@ -105,9 +105,11 @@ func TestTransportBreaksOffWithTheHandler(t *testing.T) {
 	if b, err := io.ReadAll(res.Body); string(b) != "half" || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("read %q, %v: want half and an error", b, err)
 	}
-	silent := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	if _, err := get(t.Context(), t, silent, nil); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("error %v, want unexpected end", err)
+	for name, why := range map[string]any{"on purpose": http.ErrAbortHandler, "by mistake": "index out of range"} { // which ends no process
+		silent := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(why) })
+		if _, err := get(t.Context(), t, silent, nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%s: error %v, want unexpected end", name, err)
+		}
 	}
 }
 

@@ -14,8 +14,9 @@ import (
 	"fmt"
 	"time"
 
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Phase is one step. Its name appears in errors, logs and traces.
@@ -32,18 +33,14 @@ func Do[S any](name string, do func(context.Context, S) (Next, error)) Phase[S] 
 // run does the step. Its errors carry its name; a panic is logged with its
 // stack, as those of a whole reconcile are, and becomes an error.
 func (p Phase[S]) run(ctx context.Context, s S) (next Next, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			for _, log := range utilruntime.PanicHandlers {
-				log(ctx, v)
-			}
-			err = fmt.Errorf("panic: %v", v)
-		}
-		if err != nil {
-			err = fmt.Errorf("%s: %w", p.name, err)
-		}
-	}()
-	return p.do(ctx, s)
+	err = recovery.Call(ctx, func() (err error) {
+		next, err = p.do(ctx, s)
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("%s: %w", p.name, err)
+	}
+	return next, err
 }
 
 // Next is what a phase wants to happen after it: Continue, LookAgain or Wait. A

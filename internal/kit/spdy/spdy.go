@@ -13,6 +13,7 @@ package spdy
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -22,6 +23,8 @@ import (
 
 	"github.com/moby/spdystream/spdy"
 	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // ErrClosed tells that the connection is closed, or that the other side has
@@ -55,7 +58,7 @@ func Server(conn net.Conn, accept func(*Stream) error) *Conn { return start(conn
 func start(conn net.Conn, accept func(*Stream) error) *Conn {
 	framer, _ := spdy.NewFramer(io.Discard, bufio.NewReader(conn)) // it can only fail for a level of compression
 	c := &Conn{conn: conn, framer: framer, accept: accept, closed: make(chan bool), next: 1, streams: map[spdy.StreamId]*Stream{}}
-	go c.read()
+	go recovery.Func(context.Background(), c.read)()
 	return c
 }
 

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // Hub names what changed to its subscribers. It never blocks who publishes: what a
@@ -27,12 +29,12 @@ type Owned struct {
 	running sync.WaitGroup
 }
 
-// Start runs f, unless its owner has ended.
+// Start runs f, unless its owner has ended. A panic ends f alone.
 func (o *Owned) Start(f func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.closed {
-		o.running.Go(f)
+		o.running.Go(recovery.Func(context.Background(), f))
 	}
 }
 

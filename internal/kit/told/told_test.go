@@ -37,3 +37,13 @@ func TestWhatWasNotReadYetIsNamedOnce(t *testing.T) {
 		t.Error("told after the end")
 	}
 }
+
+func TestOwnedContinuesAfterPanic(t *testing.T) {
+	t.Parallel()
+	var o Owned
+	ran := make(chan struct{})
+	o.Start(func() { panic("planted") })
+	o.Start(func() { close(ran) })
+	<-ran
+	o.End()
+}

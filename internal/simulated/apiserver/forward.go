@@ -13,12 +13,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/gorilla/websocket"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/streaming/pkg/httpstream"
 
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/kit/spdy"
 )
 
@@ -38,7 +40,7 @@ func (s *Server) forward(w http.ResponseWriter, r *request) error {
 	if _, err := s.objects.Entry(r.kind, r.namespace, r.name); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(logr.NewContext(context.Background(), s.log.WithValues("namespace", r.namespace, "pod", r.name)))
 	defer cancel()
 	f := &forwarder{s: s, namespace: r.namespace, pod: r.name, ctx: ctx, waiting: map[string]*pair{}}
 	conn, err := f.upgrade(w, r.Request)
@@ -126,7 +128,7 @@ func (f *forwarder) accept(stream *spdy.Stream) error {
 	if p == nil {
 		p = &pair{}
 		f.waiting[id] = p
-		time.AfterFunc(pairWithin, func() { f.forget(id, p) })
+		time.AfterFunc(pairWithin, recovery.Func(f.ctx, func() { f.forget(id, p) }))
 	}
 	switch kind {
 	case corev1.StreamTypeData:
@@ -138,7 +140,7 @@ func (f *forwarder) accept(stream *spdy.Stream) error {
 	}
 	if p.data != nil && p.errors != nil {
 		delete(f.waiting, id)
-		f.running.Go(func() { f.serve(p, int32(port)) })
+		f.running.Go(recovery.Func(f.ctx, func() { f.serve(p, int32(port)) }))
 	}
 	return nil
 }
@@ -158,11 +160,6 @@ func (f *forwarder) serve(p *pair, port int32) {
 		_, _ = io.Copy(io.Discard, p.data) // what still comes would keep back other connections
 	}()
 	defer func() { _ = p.errors.Close() }() // the other end notices
-	defer func() {
-		if v := recover(); v != nil {
-			f.s.log.Error(fmt.Errorf("panic: %v", v), "Forwarding a port", "namespace", f.namespace, "pod", f.pod, "port", port)
-		}
-	}()
 	if err := f.s.portForward(f.ctx, f.namespace, f.pod, port, p.data); err != nil {
 		_, _ = fmt.Fprintf(p.errors, "error forwarding port %d to pod %s/%s: %v", port, f.namespace, f.pod, err) // the client may have left
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/capstan-dev/capstan/internal/kit/oneconn"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // headerTimeout is how long a client may take to say what it wants, or who it is.
@@ -74,11 +75,11 @@ func (l *Listeners) Open(at netip.AddrPort, s *Server) (netip.AddrPort, error) {
 		return netip.AddrPort{}, errors.Join(net.ErrClosed, ln.Close())
 	}
 	l.open[addr.String()] = own
-	l.serving.Go(func() {
+	l.serving.Go(recovery.Func(s.ctx(), func() {
 		if err := l.http.ServeTLS(own, "", ""); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			l.log.Error(err, "Serving a simulated cluster", "cluster", s.name, "address", addr.String())
 		}
-	})
+	}))
 	return addr, nil
 }
 
@@ -187,8 +188,8 @@ func (s *Server) ServeStream(stream io.ReadWriteCloser, cert tls.Certificate, ru
 		_, _ = io.Copy(to, from) // whoever left does not want to hear of it
 		_ = to.Close()
 	}
-	copying.Go(func() { between(far, stream) })
-	copying.Go(func() { between(stream, far) })
+	copying.Go(recovery.Func(s.ctx(), func() { between(far, stream) }))
+	copying.Go(recovery.Func(s.ctx(), func() { between(stream, far) }))
 	h := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !runs() {

@@ -28,6 +28,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/access"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/counting"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
@@ -176,6 +177,11 @@ func (s *Server) Close() {
 	s.drop()
 }
 
+// ctx has the server's logger, for goroutines.
+func (s *Server) ctx() context.Context {
+	return logr.NewContext(s.closed, s.log.WithValues("cluster", s.name))
+}
+
 // drop closes the connections; the lock must be held.
 func (s *Server) drop() {
 	for c := range s.conns {
@@ -246,7 +252,19 @@ const (
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	defer s.recoverPanic(w, r)
+	err := recovery.Call(logr.NewContext(r.Context(), s.log.WithValues("method", r.Method, "path", r.URL.Path)), func() error {
+		s.serve(w, r)
+		return nil
+	})
+	switch {
+	case errors.Is(err, http.ErrAbortHandler):
+		panic(http.ErrAbortHandler)
+	case err != nil:
+		respondError(w, errors.New("this request caused the simulated API server to panic"))
+	}
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if s.answer().Has(Slow) && !s.wait(r.Context(), late, s.rechecked()) || !s.admitted(r.Context()) {
 		panic(http.ErrAbortHandler)
 	}
@@ -286,16 +304,4 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		respondError(rec, err)
 	}
-}
-
-func (s *Server) recoverPanic(w http.ResponseWriter, r *http.Request) {
-	p := recover()
-	if p == nil {
-		return
-	}
-	if p == http.ErrAbortHandler {
-		panic(p)
-	}
-	s.log.Error(fmt.Errorf("panic: %v", p), "Serving a request", "method", r.Method, "path", r.URL.Path)
-	respondError(w, errors.New("this request caused the simulated API server to panic"))
 }

@@ -3,6 +3,7 @@
 package etcd
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/kit/certs"
 	"github.com/capstan-dev/capstan/internal/kit/oneconn"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // ErrNotRunning is what a port-forward to a member that does not run gets.
@@ -38,7 +40,7 @@ func (c *Cluster) Serve(name string, conn net.Conn) error {
 		return fmt.Errorf("etcd member %s: %w", name, err)
 	}
 	defer c.leave(id, conn)
-	s := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)))
+	s := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)), grpc.UnaryInterceptor(recoverUnary), grpc.StreamInterceptor(recoverStream))
 	m := &member{cluster: c, id: id}
 	pb.RegisterClusterServer(s, m)
 	pb.RegisterMaintenanceServer(s, &maintenance{member: m})
@@ -49,6 +51,19 @@ func (c *Cluster) Serve(name string, conn net.Conn) error {
 		return nil
 	}
 	return err
+}
+
+// gRPC runs each call in a goroutine in which a panic would end the process.
+func recoverUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (res any, err error) {
+	err = recovery.Call(ctx, func() (err error) {
+		res, err = handle(ctx, req)
+		return err
+	})
+	return res, err
+}
+
+func recoverStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	return recovery.Call(stream.Context(), func() error { return handle(srv, stream) })
 }
 
 // admit finds or makes what the member needs to serve, and remembers conn.

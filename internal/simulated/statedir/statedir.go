@@ -14,6 +14,7 @@
 package statedir
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,6 +61,7 @@ type Options struct {
 // Dir is an open folder.
 type Dir struct {
 	Options
+	ctx   context.Context // with the logger
 	waits waits
 }
 
@@ -74,7 +76,7 @@ func Open(o Options) (*Dir, error) {
 	if o.Links != "" && sameFolder(o.Links, o.Path) {
 		o.Links = ""
 	}
-	d := &Dir{Options: o}
+	d := &Dir{Options: o, ctx: logr.NewContext(context.Background(), o.Log)}
 	for _, dir := range []string{o.Path, filepath.Join(o.Path, addresses), o.Links} {
 		if dir == "" {
 			continue

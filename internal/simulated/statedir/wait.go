@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // waits are those that wait for what others hold.
@@ -43,7 +45,7 @@ func (d *Dir) Await(id string, free func()) error {
 		return nil
 	}
 	if w.watch == nil {
-		w.waiting, w.watch = map[string]*wait{}, newWatch(func(id string) { d.look(id, firstLook) })
+		w.waiting, w.watch = map[string]*wait{}, newWatch(func(id string) { recovery.Func(d.ctx, func() { d.look(id, firstLook) })() })
 	}
 	wanted, err := os.OpenFile(filepath.Join(d.Folder(id), wantedFile), os.O_RDONLY|os.O_CREATE, 0o600)
 	if err == nil {
@@ -54,7 +56,7 @@ func (d *Dir) Await(id string, free func()) error {
 		return errors.Join(err, closeFile(wanted))
 	}
 	w.waiting[id] = &wait{wanted, free}
-	go d.look(id, lastLook) // it may have been let go of before
+	go recovery.Func(d.ctx, func() { d.look(id, lastLook) })() // it may have been let go of before
 	return nil
 }
 
@@ -84,7 +86,7 @@ func (d *Dir) look(id string, again time.Duration) {
 	}
 	if isHeld(filepath.Join(d.Folder(id), lockFile)) {
 		if again < lastLook {
-			time.AfterFunc(again, func() { d.look(id, 2*again) })
+			time.AfterFunc(again, recovery.Func(d.ctx, func() { d.look(id, 2*again) }))
 		}
 		return
 	}

@@ -3,11 +3,14 @@
 package statedir
 
 import (
+	"context"
 	"encoding/binary"
 	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // watch tells when one of some files was closed by who may have written to it,
@@ -30,7 +33,7 @@ func newWatch(tell func(id string)) *watch {
 		return w
 	}
 	w.fd, w.inotify = fd, os.NewFile(uintptr(fd), "inotify") // whose reads end when it is closed
-	go w.read(tell)
+	go recovery.Func(context.Background(), func() { w.read(tell) })()
 	return w
 }
 

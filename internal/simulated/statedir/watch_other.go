@@ -5,8 +5,11 @@
 package statedir
 
 import (
+	"context"
 	"sync"
 	"time"
+
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 )
 
 // watch looks every second as long as somebody waits: nothing tells here when a
@@ -26,7 +29,7 @@ func (w *watch) add(id, _ string) error {
 	defer w.mu.Unlock()
 	w.ids[id] = true
 	if w.timer == nil {
-		w.timer = time.AfterFunc(time.Second, w.look)
+		w.timer = time.AfterFunc(time.Second, recovery.Func(context.Background(), w.look))
 	}
 	return nil
 }
@@ -39,7 +42,7 @@ func (w *watch) look() {
 	}
 	w.timer = nil
 	if len(ids) > 0 {
-		w.timer = time.AfterFunc(time.Second, w.look)
+		w.timer = time.AfterFunc(time.Second, recovery.Func(context.Background(), w.look))
 	}
 	w.mu.Unlock()
 	for _, id := range ids {

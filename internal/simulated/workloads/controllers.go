@@ -11,6 +11,7 @@ package workloads
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
 	"github.com/capstan-dev/capstan/internal/simulated/workloads/plan"
@@ -45,6 +47,7 @@ type Controllers struct {
 	store  *objects.Store
 	clock  clock.WithDelayedExecution
 	log    logr.Logger
+	ctx    context.Context // with log
 	ca     certs.Pair
 	inline bool
 	worker sync.WaitGroup
@@ -57,8 +60,9 @@ type Controllers struct {
 	closed  bool
 
 	// Of the worker alone.
-	view view
-	todo map[store.Key]bool
+	view    view
+	todo    map[store.Key]bool
+	leftOut map[store.Key]uint64 // versions that caused a panic
 }
 
 // reconcilers look after one object each, that may be gone.
@@ -99,8 +103,8 @@ var (
 // is there.
 func Start(o Options) *Controllers {
 	c := &Controllers{
-		store: o.Store, clock: o.Clock, log: o.Log, ca: o.CA, inline: o.Inline,
-		changed: map[store.Key]bool{}, due: map[store.Key]time.Time{}, todo: map[store.Key]bool{}, view: newView(),
+		store: o.Store, clock: o.Clock, log: o.Log, ctx: logr.NewContext(context.Background(), o.Log), ca: o.CA, inline: o.Inline,
+		changed: map[store.Key]bool{}, due: map[store.Key]time.Time{}, todo: map[store.Key]bool{}, view: newView(), leftOut: map[store.Key]uint64{},
 	}
 	o.Store.Entries().Observe(c.observe)
 	c.mu.Lock()
@@ -144,19 +148,24 @@ func (c *Controllers) observe(key store.Key) {
 
 // Wake has what changed, or has become due, looked at.
 func (c *Controllers) Wake() {
+	if c.starts() {
+		c.work()
+	}
+}
+
+// starts starts the worker if there is something to do; it is true if the caller has to
+// work itself.
+func (c *Controllers) starts() bool {
 	c.mu.Lock()
-	if c.works || c.closed || len(c.changed) == 0 && !c.isDue(c.clock.Now()) {
-		c.mu.Unlock()
-		return
+	defer c.mu.Unlock()
+	if c.works || c.closed || len(c.changed)+len(c.todo) == 0 && !c.isDue(c.clock.Now()) {
+		return false
 	}
 	c.works = true
 	if !c.inline {
-		c.worker.Go(c.work)
-		c.mu.Unlock()
-		return
+		c.worker.Go(recovery.Func(c.ctx, c.work))
 	}
-	c.mu.Unlock()
-	c.work()
+	return c.inline
 }
 
 func (c *Controllers) isDue(now time.Time) bool {
@@ -168,37 +177,64 @@ func (c *Controllers) isDue(now time.Time) bool {
 	return false
 }
 
-// work goes on until nothing is left to do.
+// work goes on until nothing is left to do. Should it panic itself, it is started again
+// by the next change, or after a while.
 func (c *Controllers) work() {
-	for {
-		c.mu.Lock()
-		changed, now := c.changed, c.clock.Now()
-		c.changed = map[store.Key]bool{}
-		for key, at := range c.due {
-			if !now.Before(at) {
-				delete(c.due, key)
-				c.todo[key] = true
+	err := recovery.Call(c.ctx, func() error {
+		for c.next() {
+			for _, key := range inOrder(c.todo) {
+				if c.todo[key] {
+					c.reconcile(key)
+					c.takeAll(c.takeChanged())
+				}
 			}
 		}
-		if c.closed || len(changed)+len(c.todo) == 0 {
-			c.works = false
-			c.sleep(now)
-			c.mu.Unlock()
-			return
-		}
-		c.mu.Unlock()
-		c.takeAll(changed)
-		for _, key := range inOrder(c.todo) {
-			if c.todo[key] {
-				c.reconcile(key)
-				c.mu.Lock()
-				changed := c.changed
-				c.changed = map[store.Key]bool{}
-				c.mu.Unlock()
-				c.takeAll(changed)
-			}
+		return nil
+	})
+	if err == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.works = false
+	if !c.closed {
+		c.wakeAfter(retry)
+	}
+}
+
+// next takes what changed or became due. It is false if there is nothing: the worker
+// ends then.
+func (c *Controllers) next() bool {
+	c.takeAll(c.takeChanged())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.clock.Now()
+	for key, at := range c.due {
+		if !now.Before(at) {
+			delete(c.due, key)
+			c.todo[key] = true
 		}
 	}
+	if c.closed || len(c.changed)+len(c.todo) == 0 {
+		c.works = false
+		c.sleep(now)
+		return false
+	}
+	return true
+}
+
+func (c *Controllers) takeChanged() map[store.Key]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed := c.changed
+	c.changed = map[store.Key]bool{}
+	return changed
+}
+
+// wakeAfter sets the timer. Wake gets a goroutine of its own: a clock may call this from
+// within itself.
+func (c *Controllers) wakeAfter(d time.Duration) {
+	c.timer = c.clock.AfterFunc(d, recovery.Func(c.ctx, func() { go recovery.Func(c.ctx, c.Wake)() }))
 }
 
 // sleep sets the timer to when something is due next; the lock must be held.
@@ -212,8 +248,7 @@ func (c *Controllers) sleep(now time.Time) {
 		next = plan.Sooner(next, at)
 	}
 	if !next.IsZero() && !c.closed {
-		// In a goroutine of its own: a clock may call this from within itself.
-		c.timer = c.clock.AfterFunc(next.Sub(now), func() { go c.Wake() })
+		c.wakeAfter(next.Sub(now))
 	}
 }
 
@@ -231,13 +266,20 @@ var rank = map[schema.GroupResource]int{nodes: 1, pods: 2, replicaSets: 3, daemo
 
 func (c *Controllers) takeAll(changed map[store.Key]bool) {
 	for key := range changed {
-		c.take(key)
+		_ = c.handle(key, func() error { // a panic is reported; there are no other errors
+			c.take(key)
+			return nil
+		})
 	}
 }
 
 func (c *Controllers) reconcile(key store.Key) {
 	delete(c.todo, key)
-	again, err := reconcilers[key.Resource](c, key)
+	var again time.Time
+	err := c.handle(key, func() (err error) {
+		again, err = reconcilers[key.Resource](c, key)
+		return err
+	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		c.log.Error(err, "Looking after an object of a simulated cluster", "resource", key.Resource.String(), "namespace", key.Namespace, "name", key.Name)
 		again = plan.Sooner(again, c.clock.Now().Add(retry))

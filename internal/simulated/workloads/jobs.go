@@ -64,8 +64,8 @@ func (c *Controllers) cronJob(key store.Key) (time.Time, error) {
 	}
 	own := list[batchv1.Job](c, jobs, j.Namespace, func(e *store.Entry) bool { return slices.Contains(e.Owners, j.UID) })
 	p, err := plan.Cron{Job: j, Jobs: own, Now: c.clock.Now()}.Plan()
-	if err != nil {
-		return time.Time{}, err
+	if err != nil { // only a change helps
+		return time.Time{}, c.warn(c.store.Entries().Get(key), "UnparseableSchedule", err.Error())
 	}
 	if p.Create != nil {
 		if err := c.store.Add(p.Create); err != nil && !apierrors.IsAlreadyExists(err) {

@@ -134,11 +134,7 @@ func (s *Store) mark(k *kinds.Kind, was *store.Entry, next *unstructured.Unstruc
 // a namespace, or what it owns.
 func (s *Store) empty(k *kinds.Kind, e *store.Entry) {
 	if k == namespaceKind {
-		s.emptying.Store(e.Key.Name, true)
-		for _, in := range s.raw.Select(func(in *store.Entry) bool { return in.Key.Namespace == e.Key.Name }) {
-			s.deleteEntry(in, metav1.DeletePropagationBackground)
-		}
-		s.emptying.Delete(e.Key.Name)
+		s.emptyNamespace(e.Key.Name)
 	}
 	if k == definitionKind {
 		for _, in := range s.instances(e) {
@@ -147,6 +143,14 @@ func (s *Store) empty(k *kinds.Kind, e *store.Entry) {
 	}
 	s.release(e)
 	s.finish(e)
+}
+
+func (s *Store) emptyNamespace(name string) {
+	s.emptying.Store(name, true)
+	defer s.emptying.Delete(name)
+	for _, in := range s.raw.Select(func(in *store.Entry) bool { return in.Key.Namespace == name }) {
+		s.deleteEntry(in, metav1.DeletePropagationBackground)
+	}
 }
 
 // release deletes what an object owns, but for what has another owner that

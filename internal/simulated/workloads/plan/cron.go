@@ -12,6 +12,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/validation"
 )
 
 // Cron is a CronJob with the Jobs that it controls.
@@ -54,11 +56,7 @@ func (c Cron) Plan() (CronPlan, error) {
 	if c.Job.DeletionTimestamp != nil || c.Job.Spec.Suspend != nil && *c.Job.Spec.Suspend {
 		return p, nil
 	}
-	schedule := c.Job.Spec.Schedule
-	if zone := c.Job.Spec.TimeZone; zone != nil && *zone != "" {
-		schedule = "CRON_TZ=" + *zone + " " + schedule
-	}
-	times, err := cron.ParseStandard(schedule)
+	times, err := validation.Schedule(c.Job.Spec.Schedule, c.Job.Spec.TimeZone)
 	if err != nil {
 		return p, fmt.Errorf("schedule %q of CronJob %s/%s: %w", c.Job.Spec.Schedule, c.Job.Namespace, c.Job.Name, err)
 	}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workloads
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/objects"
+	"github.com/capstan-dev/capstan/internal/simulated/apiserver/store"
+)
+
+// plant has the controllers panic at an object of a name, for the duration of a test.
+func plant(t *testing.T, resource schema.GroupResource, name string) {
+	t.Helper()
+	real := reconcilers[resource]
+	t.Cleanup(func() { reconcilers[resource] = real })
+	reconcilers[resource] = func(c *Controllers, key store.Key) (time.Time, error) {
+		if key.Name == name && !strings.Contains(string(c.store.Entries().Get(key).Raw), `"mended"`) {
+			panic("planted")
+		}
+		return real(c, key)
+	}
+}
+
+// controllers returns a store with controllers, of which Inline ones are done when a
+// write returns.
+func controllers(t *testing.T, s *objects.Store, c clock.WithDelayedExecution, log logr.Logger, inline bool) *Controllers {
+	t.Helper()
+	work := Start(Options{Store: s, Clock: c, Log: log, Inline: inline})
+	t.Cleanup(work.Close)
+	return work
+}
+
+func newStore(t *testing.T, c clock.PassiveClock, log logr.Logger) *objects.Store {
+	t.Helper()
+	s, err := objects.Open(objects.Options{Clock: c, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func job(name string) *batchv1.Job {
+	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "v1"}}},
+	}}}
+}
+
+func add(t *testing.T, s *objects.Store, obj objects.Object) {
+	t.Helper()
+	if err := s.Add(obj); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// warnings returns the Events of a namespace as OBJECT REASON.
+func warnings(t *testing.T, s *objects.Store) string {
+	t.Helper()
+	all, err := s.All(corev1.SchemeGroupVersion.WithResource("events"), "default", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, u := range all {
+		e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: u.GetNamespace(), Name: u.GetName()}}
+		if err := s.Load(e); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, e.InvolvedObject.Kind+" "+e.InvolvedObject.Name+" "+e.Reason)
+	}
+	return strings.Join(out, ", ")
+}
+
+func active(t *testing.T, s *objects.Store, name string) int32 {
+	t.Helper()
+	j := job(name)
+	if err := s.Load(j); err != nil {
+		t.Fatal(err)
+	}
+	return j.Status.Active
+}
+
+// TestObjectThatPanicsIsLeftOutUntilItChanges does not run in parallel: it plants a
+// panic in what all controllers share.
+func TestObjectThatPanicsIsLeftOutUntilItChanges(t *testing.T) {
+	plant(t, jobs, "bad")
+	log, panics := counted()
+	now := testclock.NewFakeClock(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC))
+	s := newStore(t, now, log)
+	add(t, s, job("bad")) // a restart finds it
+	work := controllers(t, s, now, log, true)
+	add(t, s, job("good"))
+	if n := active(t, s, "good"); n != 1 {
+		t.Errorf("got %d Pods of the other Job, want 1", n)
+	}
+	for range 3 { // the Job is left out, whatever happens to other objects
+		now.Step(time.Hour)
+		work.Wake()
+		add(t, s, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "orphan-"}, Spec: job("").Spec.Template.Spec})
+	}
+	if *panics != 1 {
+		t.Errorf("got %d panics in the log, want 1", *panics)
+	}
+	if got, want := warnings(t, s), "Job bad ControllerPanicked"; got != want {
+		t.Errorf("got Events %q, want %q", got, want)
+	}
+	if err := objects.Modify(s, job("bad"), func(j *batchv1.Job) error {
+		j.Labels = map[string]string{"mended": ""}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n := active(t, s, "bad"); n != 1 || *panics != 1 {
+		t.Errorf("got %d Pods of the changed Job and %d panics, want 1 and 1", n, *panics)
+	}
+}
+
+// TestWorkerContinuesAfterPanic has a panic in the goroutine of a cluster, where it
+// would end the process.
+func TestWorkerContinuesAfterPanic(t *testing.T) {
+	plant(t, jobs, "bad")
+	log, _ := counted()
+	s := newStore(t, clock.RealClock{}, log)
+	work := controllers(t, s, clock.RealClock{}, log, false)
+	for _, name := range []string{"bad", "good", "bad-too"} {
+		add(t, s, job(name))
+		work.worker.Wait()
+	}
+	if n := active(t, s, "good") + active(t, s, "bad-too"); n != 2 {
+		t.Errorf("got %d Pods of the other Jobs, want 2", n)
+	}
+}
+
+// brokenClock panics once per planted panic.
+type brokenClock struct {
+	*testclock.FakeClock
+	planted bool
+}
+
+func (b *brokenClock) Now() time.Time {
+	if b.planted {
+		b.planted = false
+		panic("planted")
+	}
+	return b.FakeClock.Now()
+}
+
+func TestWorkerStartsAgainAfterPanicOfItsOwn(t *testing.T) {
+	log, panics := counted()
+	now := &brokenClock{FakeClock: testclock.NewFakeClock(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC))}
+	s := newStore(t, now.FakeClock, log)
+	work := controllers(t, s, now, log, true)
+	work.mu.Lock()
+	work.changed[store.Key{Resource: jobs, Namespace: "default", Name: "absent"}] = true
+	work.mu.Unlock()
+	now.planted = true
+	work.Wake()
+	if *panics != 1 {
+		t.Fatalf("got %d panics, want 1", *panics)
+	}
+	add(t, s, job("good"))
+	if n := active(t, s, "good"); n != 1 {
+		t.Errorf("got %d Pods, want 1", n)
+	}
+}
+
+// counted returns a logger, and the number of panics that it has logged.
+func counted() (logr.Logger, *int) {
+	n := 0
+	return funcr.New(func(_, args string) {
+		if strings.Contains(args, "Observed a panic") && strings.Contains(args, "planted") {
+			n++
+		}
+	}, funcr.Options{}), &n
+}
+
+// TestStoredScheduleThatCannotBeParsedIsReported: such a CronJob was stored by an earlier
+// version, and stopped each plane that read it.
+func TestStoredScheduleThatCannotBeParsedIsReported(t *testing.T) {
+	for _, schedule := range []string{"TZ=0", "CRON_TZ=", "TZ= *", "TZ=Etc/UTC", "* *"} {
+		t.Run(schedule, func(t *testing.T) {
+			log, _ := counted()
+			now := testclock.NewFakeClock(time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC))
+			s := newStore(t, now, log)
+			add(t, s, &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cron"}, Spec: batchv1.CronJobSpec{
+				Schedule: "@daily", JobTemplate: batchv1.JobTemplateSpec{Spec: job("").Spec},
+			}})
+			key := store.Key{Resource: cronJobs, Namespace: "default", Name: "cron"}
+			was := s.Entries().Get(key)
+			if _, err := s.Entries().Put(key, was, func(uint64) (*store.Entry, error) {
+				spoiled := *was
+				spoiled.Raw = bytes.Replace(was.Raw, []byte("@daily"), []byte(schedule), 1)
+				return &spoiled, nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			controllers(t, s, now, log, true)
+			if got, want := warnings(t, s), "CronJob cron UnparseableSchedule"; got != want {
+				t.Errorf("got Events %q, want %q", got, want)
+			}
+		})
+	}
+}
