@@ -288,6 +288,7 @@ var deeds = map[string]func(args []string) error{
 		}
 	},
 	"escape": escape,
+	"race":   race,
 	"weight": weight,
 	"raise":  raise,
 }
