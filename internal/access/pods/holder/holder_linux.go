@@ -59,9 +59,11 @@ type holder struct {
 	file *os.File
 	// containers starts those, in a thread that still has the files of the host.
 	containers chan<- func()
-	// autogroup is that of the Pod.
+	// autogroup and processes are those of the Pod.
 	autogroup int
-	mu        sync.Mutex // guards sending
+	processes uint64
+	users     map[int]bool // that ran containers
+	mu        sync.Mutex   // guards sending
 }
 
 func (h *holder) say(e Event, fds ...int) error {
@@ -105,7 +107,7 @@ func (h *holder) serve() error {
 
 // prepare makes the namespaces the Pod's own, but for the network.
 func (h *holder) prepare(p Pod) error {
-	h.autogroup = p.Autogroup
+	h.autogroup, h.processes, h.users = p.Autogroup, p.PIDs, map[int]bool{}
 	if err := lowerSession("self", p.Autogroup); err != nil {
 		return fmt.Errorf("lower the priority of the Pod: %w", err)
 	}
@@ -122,6 +124,9 @@ func (h *holder) prepare(p Pod) error {
 	// Who starts a process reads /proc/self, of its own process ids.
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc (is the host's own /proc covered in part, as in a container of Docker?): %w", err)
+	}
+	if err := limitObjects(h.processes, 1); err != nil {
+		return err
 	}
 	if err := h.stay(); err != nil {
 		return err
@@ -245,6 +250,11 @@ func (h *holder) start(r Request, files []*os.File) (*os.Process, int, error) {
 			attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: r.UID, HostID: 0, Size: 1}}
 			attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: r.GID, HostID: 0, Size: 1}}
 			attr.AmbientCaps = mounting
+		} else { // the nested ones are one user of the Pod
+			h.users[r.UID] = true
+			if err := limitObjects(h.processes, len(h.users)); err != nil {
+				return nil, 0, err
+			}
 		}
 	} else {
 		name, files = EnterName, files[:targetAt+1]
