@@ -90,21 +90,8 @@ func (b *birth) become() {
 			b.fail(toUser, e)
 		}
 	}
-	if !b.nested {
-		if _, _, e = unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(b.groups)), uintptr(unsafe.Pointer(unsafe.SliceData(b.groups))), 0); e != 0 {
-			b.fail(toUser, e)
-		}
-		if _, _, e = unix.RawSyscall(unix.SYS_SETRESGID, b.gid, b.gid, b.gid); e != 0 {
-			b.fail(toUser, e)
-		}
-		// With its rights the user's other processes may not look into it yet: to
-		// change the ids can undo what entered set.
-		if _, _, e = unix.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0, 0, 0, 0); e != 0 {
-			b.fail(toUser, e)
-		}
-		if _, _, e = unix.RawSyscall(unix.SYS_SETRESUID, b.uid, b.uid, b.uid); e != 0 {
-			b.fail(toUser, e)
-		}
+	if !b.nested { // there they are right from the start
+		b.identify()
 	}
 	if _, _, e = unix.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0, 0); e != 0 {
 		b.fail(toDrop, e)
@@ -124,6 +111,29 @@ func (b *birth) become() {
 	}
 	_, _, e = unix.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(b.path)), uintptr(unsafe.Pointer(unsafe.SliceData(b.args))), uintptr(unsafe.Pointer(unsafe.SliceData(b.env))))
 	b.fail(toBecome, e)
+}
+
+// identify takes on user and groups.
+//
+//go:norace
+//go:nosplit
+//go:noinline
+func (b *birth) identify() {
+	var e unix.Errno
+	if _, _, e = unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(b.groups)), uintptr(unsafe.Pointer(unsafe.SliceData(b.groups))), 0); e != 0 {
+		b.fail(toUser, e)
+	}
+	if _, _, e = unix.RawSyscall(unix.SYS_SETRESGID, b.gid, b.gid, b.gid); e != 0 {
+		b.fail(toUser, e)
+	}
+	// With its rights the user's other processes may not look into it yet: to
+	// change the ids can undo what entered set.
+	if _, _, e = unix.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0, 0, 0, 0); e != 0 {
+		b.fail(toUser, e)
+	}
+	if _, _, e = unix.RawSyscall(unix.SYS_SETRESUID, b.uid, b.uid, b.uid); e != 0 {
+		b.fail(toUser, e)
+	}
 }
 
 // say writes to the parent.
