@@ -23,6 +23,10 @@ import (
 // what it started may have it open for ever.
 const lateOutput = 2 * time.Second
 
+// fewFiles keeps the runtime of the process that enters a container from opening files of
+// the host's control groups: what it forks there has them until it is the command.
+const fewFiles = "GODEBUG=containermaxprocs=0"
+
 // Exec runs a command in a container that runs, and returns what it returned, or
 // 128 and the number of the signal that ended it. It is killed when ctx ends. A
 // program without a slash is looked for in /usr/local/sbin, /usr/local/bin,
@@ -120,7 +124,7 @@ func (in *inside) run(ctx context.Context, args []string, s Streams) (int, error
 	}
 	defer func() { _ = errors.Join(plan.Close(), told.Close()) }() // the command has ended
 	cmd := &exec.Cmd{
-		Path: "/proc/self/exe", Args: []string{supervisor.CommandName}, Env: []string{}, Dir: "/",
+		Path: "/proc/self/exe", Args: []string{supervisor.CommandName}, Env: []string{fewFiles}, Dir: "/",
 		Stdin: s.In, Stdout: s.Out, Stderr: s.Err, ExtraFiles: []*os.File{given, result, in.process},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true}, WaitDelay: lateOutput,
 	}

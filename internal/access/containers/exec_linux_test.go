@@ -6,8 +6,17 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // run runs the program in a container and returns what it wrote.
@@ -77,6 +86,85 @@ type signalling struct{ wrote chan struct{} }
 func (s *signalling) Write(b []byte) (int, error) {
 	close(s.wrote)
 	return len(b), nil
+}
+
+// hold copies this program to heldProgram, and stops the first process that starts it before
+// it has become the program. It prints the rights of that process and what it has open
+// apart from pipes.
+func hold() error {
+	text, err := os.ReadFile(program)
+	if err == nil {
+		err = os.WriteFile(heldProgram, text, 0o755)
+	}
+	if err != nil {
+		return err
+	}
+	leased, err := os.Open(heldProgram)
+	if err != nil {
+		return err
+	}
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, unix.SIGIO)
+	if _, err := unix.FcntlInt(leased.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		return fmt.Errorf("lease %s: %w", heldProgram, err)
+	}
+	fmt.Println("holds")
+	<-asked
+	status, err := filepath.Glob("/proc/[0-9]*/status")
+	status = slices.DeleteFunc(status, func(file string) bool { return file == "/proc/1/status" })
+	if err != nil || len(status) != 1 {
+		return fmt.Errorf("got processes %v, %v, want one", status, err)
+	}
+	text, err = os.ReadFile(status[0])
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(text)) {
+		if rights, ok := strings.CutPrefix(line, "CapPrm:"); ok {
+			fmt.Println("may", strings.TrimSpace(rights))
+		}
+	}
+	open, err := filepath.Glob(filepath.Dir(status[0]) + "/fd/*")
+	for _, fd := range open {
+		if to, err := os.Readlink(fd); err == nil && !strings.HasPrefix(to, "pipe:") {
+			fmt.Println("has", to)
+		}
+	}
+	fmt.Println("held")
+	return errors.Join(err, leased.Close(), inContainer("wait", nil))
+}
+
+// TestACommandHasTheRightsOfItsContainerBeforeItRuns: a process of the container can
+// trace it from its first moment on.
+func TestACommandHasTheRightsOfItsContainerBeforeItRuns(t *testing.T) {
+	b := newLab(t)
+	b.start(b.spec("one", "hold"))
+	b.awaitConsole("one", "holds")
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	if code, err := b.Exec(ctx, "one", []string{heldProgram, "x"}, Streams{}); err != nil || code != 1 { // it is asked for nothing that it knows
+		t.Errorf("the command returned %d, %v", code, err)
+	}
+	b.awaitConsole("one", "held")
+	text, err := os.ReadFile(filepath.Join(b.folder("one"), "console.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var may uint64
+	for line := range strings.Lines(string(text)) {
+		if rights, ok := strings.CutPrefix(line, "may "); ok {
+			if may, err = strconv.ParseUint(strings.TrimSpace(rights), 16, 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if file, ok := strings.CutPrefix(strings.TrimSpace(line), "has "); ok && file != os.DevNull && !strings.HasPrefix(file, "anon_inode:[event") {
+			t.Errorf("it has %s", file)
+		}
+	}
+	const dropped = 1<<unix.CAP_SYS_MODULE | 1<<unix.CAP_SYS_RAWIO | 1<<unix.CAP_SYS_TIME
+	if may == 0 || may&dropped != 0 {
+		t.Errorf("it has the rights %#x:\n%s", may, text)
+	}
 }
 
 func TestACommandNeedsAContainerThatRuns(t *testing.T) {

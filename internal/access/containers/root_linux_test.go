@@ -28,9 +28,12 @@ import (
 // which is the only file of their root.
 const program = "/program"
 
+// heldProgram is the copy that hold makes.
+const heldProgram = "/held"
+
 // TestMain makes this program the containers' too.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[0] == program {
+	if len(os.Args) > 1 && (os.Args[0] == program || os.Args[0] == heldProgram) {
 		if err := inContainer(os.Args[1], os.Args[2:]); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
@@ -111,6 +114,8 @@ func inContainer(what string, args []string) error {
 			return err
 		}
 		return os.WriteFile(args[0], nil, 0o600)
+	case "hold":
+		return hold()
 	case "write":
 		return os.WriteFile(args[0], []byte(args[1]), 0o644)
 	}

@@ -78,10 +78,11 @@ func runCommand() (int, error) {
 	if err := unix.Setns(commandTarget, all); err != nil {
 		return 0, fmt.Errorf("enter its namespaces: %w", err)
 	}
-	for _, cap := range dropped {
-		if err := unix.Prctl(unix.PR_CAPBSET_DROP, cap, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
-			return 0, fmt.Errorf("drop capability %d: %w", cap, err)
-		}
+	if err := unix.Close(commandTarget); err != nil {
+		return 0, err
+	}
+	if err := dropRights(); err != nil {
+		return 0, err
 	}
 	program, err := lookUp(c.Args[0])
 	if err != nil {
@@ -107,6 +108,27 @@ func runCommand() (int, error) {
 		return 128 + int(how.Signal()), nil
 	}
 	return how.ExitStatus(), nil
+}
+
+// dropRights takes what no process of a container has from this thread: the command is in
+// the container, where it can be traced, before it has become its program.
+func dropRights() error {
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var rights [2]unix.CapUserData
+	if err := unix.Capget(&head, &rights[0]); err != nil {
+		return fmt.Errorf("read capabilities: %w", err)
+	}
+	for _, c := range dropped {
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("drop capability %d: %w", c, err)
+		}
+		of, bit := &rights[c/32], uint32(1)<<(c%32)
+		of.Effective, of.Permitted, of.Inheritable = of.Effective&^bit, of.Permitted&^bit, of.Inheritable&^bit
+	}
+	if err := unix.Capset(&head, &rights[0]); err != nil {
+		return fmt.Errorf("drop capabilities: %w", err)
+	}
+	return nil
 }
 
 // lookUp finds a program as seen from this thread.

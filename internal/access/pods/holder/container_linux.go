@@ -31,7 +31,7 @@ const longestPlan = 8 << 20
 func container() int {
 	return become(func(p Plan) error {
 		if p.Terminal {
-			if err := lowerSession(p.Autogroup); err != nil {
+			if err := lowerSession("self", p.Autogroup); err != nil {
 				return fmt.Errorf("lower the priority of the container: %w", err)
 			}
 		}

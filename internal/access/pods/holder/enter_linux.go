@@ -49,6 +49,11 @@ func enter() int {
 
 // entered starts the command, and returns when it has become its program.
 func entered() (*os.Process, error) {
+	// The fork has a process id of the container, so from its first moment on no
+	// process there may read its files and memory.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("hide from the container: %w", err)
+	}
 	// The kernel ends the command with the thread that started it, and the
 	// runtime must make no thread from this one, which has other namespaces.
 	runtime.LockOSThread()
@@ -56,12 +61,6 @@ func entered() (*os.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Where it sees the command by the ids that it knows itself.
-	processes, err := os.OpenRoot("/proc")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = processes.Close() }() // only read
 	// A thread that shares its root with others cannot change it.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return nil, fmt.Errorf("part from the other threads: %w", err)
@@ -79,65 +78,40 @@ func entered() (*os.Process, error) {
 	if _, err := os.Stat(program); err != nil {
 		return nil, fmt.Errorf("%q is not a program of the image: %w", program, err)
 	}
-	return fork(p, program, processes)
+	return fork(p, program)
 }
 
 // fork makes a process of one thread, which alone can have a user namespace of
 // its own. It has no Go runtime: see become in fork_linux.go. A plain user's
 // command gets a namespace that is the same as the container's, as that cannot
 // be entered by a process that has more threads.
-func fork(p Plan, program string, processes *os.Root) (*os.Process, error) {
+func fork(p Plan, program string) (*os.Process, error) {
 	b, err := newBirth(p, program)
 	if err != nil {
 		return nil, err
 	}
-	if b.session && p.Autogroup > 0 {
-		// The /proc of the container cannot be written to.
-		all, err := processes.Open(".")
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = all.Close() }() // only read
-		b.processes = all.Fd()
-	}
-	gateR, gate, err := os.Pipe()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("make a pipe: %w", err)
+		return nil, os.NewSyscallError("socketpair", err)
 	}
-	fault, faultW, err := os.Pipe()
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make a pipe: %w", err), gateR.Close(), gate.Close())
-	}
-	b.gate, b.fault = gateR.Fd(), faultW.Fd()
+	child := os.NewFile(uintptr(pair[0]), "child")
+	defer func() { _ = child.Close() }() // all was read
+	b.parent = uintptr(pair[1])
 	flags := uintptr(unix.SIGCHLD)
 	if p.Nested {
 		flags |= unix.CLONE_NEWUSER
 	}
 	pid, errno := b.begin(flags)
 	runtime.KeepAlive(b)
-	err = errors.Join(gateR.Close(), faultW.Close())
+	err = unix.Close(pair[1])
 	if errno != 0 {
-		return nil, errors.Join(fmt.Errorf("start a process: %w", errno), err, gate.Close(), fault.Close())
+		return nil, errors.Join(fmt.Errorf("start a process: %w", errno), err)
 	}
 	c, ferr := os.FindProcess(pid)
 	if ferr != nil {
 		return nil, errors.Join(ferr, unix.Kill(pid, unix.SIGKILL))
 	}
-	if p.Nested {
-		err = errors.Join(err, identifyNested(processes, pid, p))
-	}
-	if err == nil {
-		_, err = gate.Write([]byte{1})
-	}
-	err = errors.Join(err, gate.Close())
-	told, rerr := io.ReadAll(io.LimitReader(fault, 2)) // a step and an error number
-	_ = fault.Close()                                  // it was read
-	if len(told) == 2 && told[0] == toBecome {
-		err = explain(program, unix.Errno(told[1]))
-	} else if len(told) == 2 {
-		err = fmt.Errorf("give up rights, step %d: %w", told[0], unix.Errno(told[1]))
-	}
-	if err = errors.Join(err, rerr); err != nil {
+	if err = errors.Join(err, b.lead(pid, p, child, program)); err != nil {
 		_ = c.Kill() // it may have ended
 		_, _ = c.Wait()
 		return nil, err
@@ -145,15 +119,69 @@ func fork(p Plan, program string, processes *os.Root) (*os.Process, error) {
 	return c, nil
 }
 
+// lead does for the child what needs the holder's /proc, and waits until it has become
+// its program.
+func (b *birth) lead(pid int, p Plan, child *os.File, program string) error {
+	waits, err := hear(child, program)
+	if err == nil && !waits {
+		err = errors.New("start a process: it was killed")
+	}
+	if err == nil {
+		err = outside(func() error {
+			if p.Nested {
+				if err := identifyNested(pid, p); err != nil {
+					return err
+				}
+			}
+			if b.session {
+				return lowerSession(strconv.Itoa(pid), p.Autogroup)
+			}
+			return nil
+		})
+	}
+	if err == nil {
+		_, err = child.Write([]byte{1})
+	}
+	if err == nil {
+		_, err = hear(child, program)
+	}
+	return err
+}
+
+// hear reads what the child says, and returns whether it waits for its parent. Otherwise
+// it has become its program, or was killed.
+func hear(child *os.File, program string) (waits bool, err error) {
+	var said [2]byte // a step and an error number
+	switch _, err := io.ReadFull(child, said[:]); {
+	case errors.Is(err, io.EOF):
+		return false, nil
+	case err != nil:
+		return false, err
+	case said[0] == toGate:
+		return true, nil
+	case said[0] == toBecome:
+		return false, explain(program, unix.Errno(said[1]))
+	}
+	return false, fmt.Errorf("give up rights, step %d: %w", said[0], unix.Errno(said[1]))
+}
+
+// outside runs f in a thread that has not entered the container: no descriptor of the
+// holder's /proc is open when the child is made.
+func outside(f func() error) error {
+	done := make(chan error)
+	go func() { done <- f() }()
+	return <-done
+}
+
 // identifyNested gives the process the ids of the container.
-func identifyNested(processes *os.Root, pid int, p Plan) error {
+func identifyNested(pid int, p Plan) error {
 	for _, f := range []struct{ name, text string }{
 		{"setgroups", "deny"}, // or the map of groups is refused
 		{"uid_map", fmt.Sprintf("%d 0 1", p.UID)},
 		{"gid_map", fmt.Sprintf("%d 0 1", p.GID)},
 	} {
 		// In one write, and not as a new file.
-		file, err := processes.OpenFile(strconv.Itoa(pid)+"/"+f.name, os.O_WRONLY, 0)
+		file, err := os.OpenFile(fmt.Sprintf("/proc/%d/%s", pid, f.name), os.O_WRONLY, 0)
 		if err == nil {
 			_, err = file.WriteString(f.text)
 			err = errors.Join(err, file.Close())
@@ -178,35 +206,25 @@ type birth struct {
 	none         [2]unix.CapUserData
 	filter       []unix.SockFilter
 	program      unix.SockFprog
-	gate, fault  uintptr
+	parent       uintptr // a socket; all that is open next to its streams
 	byteRead     [1]byte
 	step         [2]byte
 	capabilities uintptr // how many the kernel knows
 
-	session       bool // its own
-	weight        unix.SchedAttr
-	raising       [len(raising)]int
-	no            unix.Rlimit
-	processes     uintptr // the /proc of the holder
-	autogroupFile *byte
-	autogroup     []byte // what is written there; empty leaves it
-	retry         unix.Timespec
+	session bool // its own
+	weight  unix.SchedAttr
+	raising [len(raising)]int
+	no      unix.Rlimit
 }
 
 func newBirth(p Plan, program string) (*birth, error) {
 	b := &birth{uid: uintptr(p.UID), gid: uintptr(p.GID), nested: p.Nested, terminal: p.Terminal, limit: unix.Rlimit{Cur: p.PIDs, Max: p.PIDs},
 		head: unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, groups: []uint32{},
-		session: ownSession(p.Autogroup, p.Terminal), weight: lowest, raising: raising, retry: unix.NsecToTimespec(int64(autogroupRetry))}
-	if p.Autogroup > 0 {
-		b.autogroup = []byte(strconv.Itoa(p.Autogroup))
-	}
+		session: ownSession(p.Autogroup, p.Terminal), weight: lowest, raising: raising}
 	for _, g := range p.Groups {
 		b.groups = append(b.groups, uint32(g))
 	}
 	var err error
-	if b.autogroupFile, err = syscall.BytePtrFromString(autogroupFile); err != nil {
-		return nil, err
-	}
 	if b.path, err = syscall.BytePtrFromString(program); err != nil {
 		return nil, err
 	}

@@ -12,7 +12,8 @@ import (
 )
 
 // denied are calls by which kernels have been attacked or machines are changed,
-// and that no controller makes. They answer EPERM.
+// and that no controller makes. They answer EPERM: programs know that answer from
+// containers. What is neither here nor allowed answers ENOSYS, as on older kernels.
 var denied = []uint32{
 	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT,
 	unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR,
@@ -91,10 +92,13 @@ func rules(arch string, keepSession bool) ([]unix.SockFilter, error) {
 		}
 		p = append(p, fail(unix.EAFNOSUPPORT), answer(unix.SECCOMP_RET_ALLOW))
 	}
-	return append(p, answer(unix.SECCOMP_RET_ALLOW)), nil
+	for _, call := range allowed {
+		p = append(p, jump(unix.BPF_JEQ, call, 0, 1), answer(unix.SECCOMP_RET_ALLOW))
+	}
+	return append(p, fail(unix.ENOSYS)), nil
 }
 
-// filter forbids this thread, and what it becomes, calls that attack.
+// filter forbids this thread, and what it becomes, all calls that are not allowed.
 func filter(keepSession bool) error {
 	p, err := rules(runtime.GOARCH, keepSession)
 	if err != nil {

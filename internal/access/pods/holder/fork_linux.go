@@ -3,6 +3,7 @@
 package holder
 
 import (
+	"math"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +18,7 @@ const (
 	toFilter
 	toBecome
 	toWeight
+	toGate // waits for its parent
 )
 
 // begin forks; the child becomes the command or ends.
@@ -40,9 +42,12 @@ func (b *birth) begin(flags uintptr) (int, unix.Errno) {
 //go:noinline
 func (b *birth) become() {
 	var e unix.Errno
-	// The ids are given when the gate opens.
-	n, _, e := unix.RawSyscall(unix.SYS_READ, b.gate, uintptr(unsafe.Pointer(&b.byteRead)), 1)
-	if n != 1 {
+	// From here on a process of the container that got into this one would find
+	// nothing that leads out.
+	if _, _, e = unix.RawSyscall(unix.SYS_CLOSE_RANGE, b.parent+1, math.MaxUint32, 0); e != 0 {
+		b.fail(toUser, e)
+	}
+	if _, _, e = unix.RawSyscall(unix.SYS_CLOSE_RANGE, planAt, b.parent-1, 0); e != 0 && b.parent > planAt {
 		b.fail(toUser, e)
 	}
 	if b.session {
@@ -53,8 +58,11 @@ func (b *birth) become() {
 	if e != 0 {
 		b.fail(toTerminal, e)
 	}
-	if b.session && len(b.autogroup) > 0 {
-		b.lowerSession()
+	// The ids are given, and the session has its weight, when the gate opens.
+	b.say(toGate, 0)
+	n, _, e := unix.RawSyscall(unix.SYS_READ, b.parent, uintptr(unsafe.Pointer(&b.byteRead)), 1)
+	if n != 1 {
+		b.fail(toUser, e)
 	}
 	if _, _, e = unix.RawSyscall(unix.SYS_SCHED_SETATTR, 0, uintptr(unsafe.Pointer(&b.weight)), 0); e != 0 {
 		b.fail(toWeight, e)
@@ -82,16 +90,11 @@ func (b *birth) become() {
 			b.fail(toUser, e)
 		}
 	}
-	if !b.nested {
-		if _, _, e = unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(b.groups)), uintptr(unsafe.Pointer(unsafe.SliceData(b.groups))), 0); e != 0 {
-			b.fail(toUser, e)
-		}
-		if _, _, e = unix.RawSyscall(unix.SYS_SETRESGID, b.gid, b.gid, b.gid); e != 0 {
-			b.fail(toUser, e)
-		}
-		if _, _, e = unix.RawSyscall(unix.SYS_SETRESUID, b.uid, b.uid, b.uid); e != 0 {
-			b.fail(toUser, e)
-		}
+	if !b.nested { // there they are right from the start
+		b.identify()
+	}
+	if _, _, e = unix.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0, 0); e != 0 {
+		b.fail(toDrop, e)
 	}
 	if _, _, e = unix.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&b.head)), uintptr(unsafe.Pointer(&b.none)), 0); e != 0 {
 		b.fail(toDrop, e)
@@ -110,27 +113,37 @@ func (b *birth) become() {
 	b.fail(toBecome, e)
 }
 
-// lowerSession is that of weight_linux.go.
+// identify takes on user and groups.
 //
 //go:norace
 //go:nosplit
 //go:noinline
-func (b *birth) lowerSession() {
-	fd, _, e := unix.RawSyscall6(unix.SYS_OPENAT, b.processes, uintptr(unsafe.Pointer(b.autogroupFile)), unix.O_WRONLY, 0, 0, 0)
-	if e != 0 {
-		b.fail(toWeight, e)
+func (b *birth) identify() {
+	var e unix.Errno
+	if _, _, e = unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(b.groups)), uintptr(unsafe.Pointer(unsafe.SliceData(b.groups))), 0); e != 0 {
+		b.fail(toUser, e)
 	}
-	for {
-		_, _, e = unix.RawSyscall(unix.SYS_WRITE, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b.autogroup))), uintptr(len(b.autogroup)))
-		if e != unix.EAGAIN {
-			break
-		}
-		_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&b.retry)), 0, 0)
+	if _, _, e = unix.RawSyscall(unix.SYS_SETRESGID, b.gid, b.gid, b.gid); e != 0 {
+		b.fail(toUser, e)
 	}
-	if e != 0 {
-		b.fail(toWeight, e)
+	// With its rights the user's other processes may not look into it yet: to
+	// change the ids can undo what entered set.
+	if _, _, e = unix.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0, 0, 0, 0); e != 0 {
+		b.fail(toUser, e)
 	}
-	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
+	if _, _, e = unix.RawSyscall(unix.SYS_SETRESUID, b.uid, b.uid, b.uid); e != 0 {
+		b.fail(toUser, e)
+	}
+}
+
+// say writes to the parent.
+//
+//go:norace
+//go:nosplit
+//go:noinline
+func (b *birth) say(step byte, e unix.Errno) {
+	b.step[0], b.step[1] = step, byte(e)
+	_, _, _ = unix.RawSyscall(unix.SYS_WRITE, b.parent, uintptr(unsafe.Pointer(&b.step)), 2)
 }
 
 // fail tells the parent and ends.
@@ -139,9 +152,8 @@ func (b *birth) lowerSession() {
 //go:nosplit
 //go:noinline
 func (b *birth) fail(step byte, e unix.Errno) {
-	b.step[0], b.step[1] = step, byte(e)
+	b.say(step, e)
 	for {
-		_, _, _ = unix.RawSyscall(unix.SYS_WRITE, b.fault, uintptr(unsafe.Pointer(&b.step)), 2)
 		_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, notBegun, 0, 0)
 	}
 }

@@ -57,9 +57,13 @@ const self = "/proc/self/exe"
 type holder struct {
 	self string // what is started
 	file *os.File
-	// autogroup is that of the Pod.
+	// containers starts those, in a thread that still has the files of the host.
+	containers chan<- func()
+	// autogroup and processes are those of the Pod.
 	autogroup int
-	mu        sync.Mutex // guards sending
+	processes uint64
+	users     map[int]bool // that ran containers
+	mu        sync.Mutex   // guards sending
 }
 
 func (h *holder) say(e Event, fds ...int) error {
@@ -103,8 +107,8 @@ func (h *holder) serve() error {
 
 // prepare makes the namespaces the Pod's own, but for the network.
 func (h *holder) prepare(p Pod) error {
-	h.autogroup = p.Autogroup
-	if err := lowerSession(p.Autogroup); err != nil {
+	h.autogroup, h.processes, h.users = p.Autogroup, p.PIDs, map[int]bool{}
+	if err := lowerSession("self", p.Autogroup); err != nil {
 		return fmt.Errorf("lower the priority of the Pod: %w", err)
 	}
 	if err := unix.Sethostname([]byte(p.Hostname)); err != nil {
@@ -121,6 +125,15 @@ func (h *holder) prepare(p Pod) error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc (is the host's own /proc covered in part, as in a container of Docker?): %w", err)
 	}
+	if err := limitObjects(h.processes, 1); err != nil {
+		return err
+	}
+	if err := h.stay(); err != nil {
+		return err
+	}
+	if err := empty(); err != nil {
+		return err
+	}
 	// Nobody else of this uid may look into it.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("hide from debuggers: %w", err)
@@ -134,6 +147,21 @@ func (h *holder) prepare(p Pod) error {
 		}
 	}
 	return nil
+}
+
+// stay makes a thread that stays in a copy of the mounts. This one, which init keeps
+// apart, and the others leave them.
+func (h *holder) stay() error {
+	work, made := make(chan func()), make(chan error)
+	go func() {
+		runtime.LockOSThread() // as long as the holder lives
+		made <- unix.Unshare(unix.CLONE_NEWNS)
+		for f := range work {
+			f()
+		}
+	}()
+	h.containers = work
+	return os.NewSyscallError("unshare", <-made)
 }
 
 // readOnly mounts this program for itself, so that no container can write to it:
@@ -222,11 +250,27 @@ func (h *holder) start(r Request, files []*os.File) (*os.Process, int, error) {
 			attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: r.UID, HostID: 0, Size: 1}}
 			attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: r.GID, HostID: 0, Size: 1}}
 			attr.AmbientCaps = mounting
+		} else { // the nested ones are one user of the Pod
+			h.users[r.UID] = true
+			if err := limitObjects(h.processes, len(h.users)); err != nil {
+				return nil, 0, err
+			}
 		}
 	} else {
 		name, files = EnterName, files[:targetAt+1]
 	}
-	p, err := os.StartProcess(h.self, []string{name}, &os.ProcAttr{Dir: "/", Env: Environment, Files: files, Sys: attr})
+	var p *os.Process
+	var err error
+	begin := func() {
+		p, err = os.StartProcess(h.self, []string{name}, &os.ProcAttr{Dir: "/", Env: Environment, Files: files, Sys: attr})
+	}
+	if r.Kind == Run {
+		done := make(chan struct{})
+		h.containers <- func() { defer close(done); begin() }
+		<-done
+	} else {
+		begin()
+	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("start a process: %w", err)
 	}

@@ -16,10 +16,9 @@ const (
 	// niceness is the nice value of every process of an image: the lowest weight
 	// that the kernel gives to a process, 15 where the plane has 1024.
 	niceness = 19
-	// autogroupFile is the group that a session of processes has, below a /proc.
-	autogroupFile = "self/autogroup"
 	// autogroupRetry is a fraction of the 100 ms for which the kernel refuses a second
-	// unprivileged write to such a file, of any process of the host.
+	// unprivileged write of the nice value
+	// of a session, of any process of the host.
 	autogroupRetry = 20 * time.Millisecond
 )
 
@@ -44,14 +43,14 @@ func lowerWeight() error {
 	return nil
 }
 
-// lowerSession sets the nice value of this session among all sessions of the host,
+// lowerSession sets the nice value of the session of a process (an id, or self) among all sessions of the host,
 // which the kernel uses where processes have no control group with the controller cpu.
-func lowerSession(nice int) error {
+func lowerSession(process string, nice int) error {
 	if nice == 0 {
 		return nil
 	}
 	for {
-		err := os.WriteFile("/proc/"+autogroupFile, []byte(strconv.Itoa(nice)), 0)
+		err := os.WriteFile("/proc/"+process+"/autogroup", []byte(strconv.Itoa(nice)), 0)
 		if !errors.Is(err, unix.EAGAIN) {
 			return err
 		}

@@ -198,6 +198,17 @@ var deeds = map[string]func(args []string) error{
 			}
 		}
 	},
+	"inotify": func([]string) error { // takes all instances that it gets, until its input ends
+		n := 0
+		for ; n < 1<<16; n++ {
+			if _, err := syscall.InotifyInit(); err != nil {
+				break
+			}
+		}
+		fmt.Println("took", n)
+		_, err := io.Copy(io.Discard, os.Stdin)
+		return err
+	},
 	"threads": func(args []string) error { // so many, for an hour
 		n, err := strconv.Atoi(args[0])
 		if err != nil {
@@ -298,6 +309,7 @@ var deeds = map[string]func(args []string) error{
 		}
 	},
 	"escape": escape,
+	"race":   race,
 	"weight": weight,
 	"raise":  raise,
 }
