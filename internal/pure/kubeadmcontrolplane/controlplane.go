@@ -39,15 +39,13 @@ type Facts struct {
 	OrdersHeldUntil time.Time
 }
 
-// Certificates says whether those of the cluster are there. The zero value is
-// that nobody has looked.
+// Certificates says whether those of the cluster are there; zero if nobody has looked.
 type Certificates struct {
 	Checked bool
 	Err     error // why they cannot be used; nil if they can
 }
 
-// Workload is what the workload cluster shows. The zero value is that nobody
-// has tried to look.
+// Workload is what the workload cluster shows; zero if nobody has tried to look.
 type Workload struct {
 	Connected bool // it can be asked
 	Inspected bool // Nodes and Pods are what there is; before kubeadm init has finished, nobody looks

@@ -71,8 +71,7 @@ func Evaluate(at time.Time, answers []Answer) Etcd {
 	return e
 }
 
-// Member is the member of a Node, nil if there is none. One that has never run
-// is nobody's.
+// Member is the member of a Node or nil; one that has never run is nobody's.
 func (e Etcd) Member(node string) *quorum.Member {
 	i := slices.IndexFunc(e.Members, func(m quorum.Member) bool { return node != "" && m.Name == node })
 	if i < 0 {

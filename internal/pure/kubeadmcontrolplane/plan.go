@@ -112,27 +112,20 @@ func surge(kcp *controlplanev1.KubeadmControlPlane) int {
 // to hear of them. A machine to delete need not be healthy itself.
 func (f Facts) objections(leaver *Machine) (all []string) {
 	kcp := f.ControlPlane
+	if want := step.Pending(f.Cluster, kcp.Spec.Version); leaver == nil && want != "" && len(f.Machines) > 0 {
+		all = append(all, fmt.Sprintf("waiting for a version upgrade to %s to be propagated from the Cluster topology", want))
+	}
+	if leaver == nil && f.Certificates.Err != nil {
+		all = append(all, "the certificates are not available")
+	}
 	if len(f.Machines) == 0 { // nothing to protect yet
-		if f.Certificates.Err != nil {
-			all = append(all, "the certificates are not available")
-		}
 		return all
 	}
-	if leaver == nil {
-		if want := step.Pending(f.Cluster, kcp.Spec.Version); want != "" {
-			all = append(all, fmt.Sprintf("waiting for a version upgrade to %s to be propagated from the Cluster topology", want))
-		}
-		if f.Certificates.Err != nil {
-			all = append(all, "the certificates are not available")
-		}
-	}
 	for _, m := range f.Machines {
-		if m.Deleting() {
+		switch {
+		case m.Deleting():
 			all = append(all, fmt.Sprintf("waiting for Machine %s to be deleted", m.Name))
-		}
-	}
-	for _, m := range f.Machines {
-		if busy(m, leaver) && !m.Deleting() {
+		case busy(m, leaver):
 			all = append(all, fmt.Sprintf("waiting for Machine %s to be updated in place", m.Name))
 		}
 	}
@@ -144,48 +137,51 @@ func (f Facts) objections(leaver *Machine) (all []string) {
 	}
 	_, replacing := kcp.Annotations[controlplanev1.RemediationInProgressAnnotation]
 	replacing = replacing && leaver == nil
-	var sick []string
 	for _, m := range f.Machines {
 		switch {
-		case m == leaver || m.Deleting():
-		case m.Node() != "":
-			for _, condition := range Unhealthy(m, ManagesEtcd(kcp)) {
-				sick = append(sick, fmt.Sprintf("waiting for Machine %s to report %s", m.Name, condition))
-			}
-		case !replacing || !healthcheck.Condemned(m.Machine):
+		case m == leaver || m.Deleting() || replacing && (m.Node() != "" || healthcheck.Condemned(m.Machine)):
+		case m.Node() == "":
 			all = append(all, fmt.Sprintf("waiting for Machine %s to have a Node", m.Name))
+		default:
+			for _, sick := range Unhealthy(m, ManagesEtcd(kcp)) {
+				all = append(all, fmt.Sprintf("waiting for Machine %s to report %s", m.Name, sick))
+			}
 		}
 	}
-	if replacing && len(sick) > 0 {
-		sick = f.replacementObjections()
+	if !replacing {
+		return all
 	}
-	return append(all, sick...)
+	return append(all, f.replacementObjections()...)
 }
 
-// replacementObjections are what stands against a replacement while other machines are
-// unhealthy. A control plane that waits for these is one failure closer to losing the
-// quorum; it has to keep components that serve, and the quorum with a new member that
-// may be unhealthy. Upstream checks the same while a remediation is in progress.
+// replacementObjections are what stands against a replacement. Without it, the control
+// plane is one failure closer to losing the quorum, so it does not wait for other
+// unhealthy machines: as upstream, for one that serves and for the quorum of etcd.
 func (f Facts) replacementObjections() (all []string) {
 	if !componentsRemainWithout(f.Machines, nil) {
 		all = append(all, "waiting for a Machine with healthy control plane components")
 	}
-	if !ManagesEtcd(f.ControlPlane) {
-		return all
-	}
-	if f.Etcd.Err != nil {
-		return append(all, fmt.Sprintf("waiting for the etcd members to be known: %v", f.Etcd.Err))
-	}
-	var staying []string
-	for _, m := range f.Machines {
-		if node := m.Node(); node != "" {
-			staying = append(staying, node)
-		}
-	}
-	if why := (quorum.Replacement{Members: f.Etcd.Members, Staying: staying}).Objection(); why != "" {
+	switch why := f.replacement(nil).Objection(); {
+	case !ManagesEtcd(f.ControlPlane):
+	case f.Etcd.Err != nil:
+		all = append(all, fmt.Sprintf("waiting for the etcd members to be known: %v", f.Etcd.Err))
+	case why != "":
 		all = append(all, "waiting for etcd, which could lose its quorum: "+why)
 	}
 	return all
+}
+
+// replacement is that of a machine, or of one that has gone.
+func (f Facts) replacement(leaving *Machine) quorum.Replacement {
+	r := quorum.Replacement{Members: f.Etcd.Members}
+	for _, m := range f.Machines {
+		if m == leaving {
+			r.Leaving = m.Node()
+		} else if m.Node() != "" { // who has none is unhealthy too, and not on its way: nobodyComesUp
+			r.Staying = append(r.Staying, m.Node())
+		}
+	}
+	return r
 }
 
 // Unhealthy are the conditions of a machine's components that are not True.

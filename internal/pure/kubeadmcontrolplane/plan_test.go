@@ -87,7 +87,7 @@ func TestPlan(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := Facts{ControlPlane: controlPlane(tc.replicas), Cluster: &clusterv1.Cluster{}, Machines: machines(tc.machines), Workload: Workload{Connected: true}}
+			f := facts(tc.replicas, tc.machines)
 			if tc.change != nil {
 				tc.change(&f)
 			}

@@ -15,7 +15,6 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
-	"github.com/capstan-dev/capstan/internal/pure/quorum"
 	"github.com/capstan-dev/capstan/internal/pure/topology/step"
 )
 
@@ -266,13 +265,7 @@ func quorumSurvives(f Facts, r *Remediation) {
 		r.wait("KubeadmControlPlane can't remediate while etcd members are not known: %v", f.Etcd.Err)
 		return
 	}
-	var staying []string
-	for _, m := range f.Machines {
-		if m != r.Machine && m.Node() != "" { // who has none is unhealthy too, and not on its way: nobodyComesUp
-			staying = append(staying, m.Node())
-		}
-	}
-	if why := (quorum.Replacement{Members: f.Etcd.Members, Leaving: r.Machine.Node(), Staying: staying}).Objection(); why != "" {
+	if why := f.replacement(r.Machine).Objection(); why != "" {
 		r.wait("KubeadmControlPlane can't remediate this machine because this could result in etcd losing quorum: %s", why)
 	}
 }
