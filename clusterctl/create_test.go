@@ -133,15 +133,15 @@ func TestClustersOwnWhatTheyReachFromItsCreation(t *testing.T) {
 			"LocalMachineTemplate demo-control-plane, owned by Cluster demo (uid of demo), of demo",
 			"LocalMachineTemplate demo-workers, owned by Cluster demo (uid of demo), of demo",
 			"KubeadmConfigTemplate demo-workers, owned by Cluster demo (uid of demo), of demo",
-			"LocalCluster demo, controlled by Cluster demo (uid of demo), of demo",
-			"KubeadmControlPlane demo-control-plane, controlled by Cluster demo (uid of demo), of demo",
+			"LocalCluster demo, owned by Cluster demo (uid of demo), of demo",
+			"KubeadmControlPlane demo-control-plane, owned by Cluster demo (uid of demo), of demo",
 			"MachineDeployment demo-workers, owned by Cluster demo (uid of demo), of demo",
 		}},
 		"a pool owns its parts itself, and comes before them": {generate(t, template.LocalMachinePool()), []string{
 			"Cluster demo",
 			"LocalMachineTemplate demo-control-plane, owned by Cluster demo (uid of demo), of demo",
-			"LocalCluster demo, controlled by Cluster demo (uid of demo), of demo",
-			"KubeadmControlPlane demo-control-plane, controlled by Cluster demo (uid of demo), of demo",
+			"LocalCluster demo, owned by Cluster demo (uid of demo), of demo",
+			"KubeadmControlPlane demo-control-plane, owned by Cluster demo (uid of demo), of demo",
 			"MachinePool demo-pool, owned by Cluster demo (uid of demo), of demo",
 			"LocalMachinePool demo-pool, of demo",
 			"KubeadmConfig demo-pool, of demo",
@@ -159,8 +159,8 @@ func TestClustersOwnWhatTheyReachFromItsCreation(t *testing.T) {
 			"Cluster c",
 			"HostTemplate hosts, owned by Cluster c (uid of c), of c",
 			"KubeadmConfigTemplate join, owned by Cluster c (uid of c), of c",
-			"OtherControlPlane cp, controlled by Cluster c (uid of c), of c",
-			"HostCluster c, controlled by Cluster c (uid of c), of c",
+			"OtherControlPlane cp, owned by Cluster c (uid of c), of c",
+			"HostCluster c, owned by Cluster c (uid of c), of c",
 			"MachineSet w, owned by Cluster c (uid of c), of c",
 			"MachineHealthCheck mhc, owned by Cluster c (uid of c), of c",
 			"Machine m, owned by Cluster c (uid of c), of c",
@@ -192,14 +192,14 @@ func TestClustersOwnWhatTheyReachFromItsCreation(t *testing.T) {
 		"a Namespace comes first": {doc(
 			infra+" HostCluster c", core+" Cluster c {"+ref("infrastructureRef", "HostCluster", "c")+"}",
 			"v1 Namespace default metadata: {name: default}",
-		), []string{"Namespace default", "Cluster c", "HostCluster c, controlled by Cluster c (uid of c), of c"}},
+		), []string{"Namespace default", "Cluster c", "HostCluster c, owned by Cluster c (uid of c), of c"}},
 		"infrastructure that is the control plane too is owned once": {doc(
 			core+" Cluster c {"+ref("infrastructureRef", "ManagedControlPlane", "c")+", "+ref("controlPlaneRef", "ManagedControlPlane", "c")+"}",
 			"controlplane.cluster.x-k8s.io/v1beta1 ManagedControlPlane c",
-		), []string{"Cluster c", "ManagedControlPlane c, controlled by Cluster c (uid of c), of c"}},
+		), []string{"Cluster c", "ManagedControlPlane c, owned by Cluster c (uid of c), of c"}},
 		"what cannot be read is the API server's to refuse": {doc(
 			"controlplane.cluster.x-k8s.io/v1beta2 KubeadmControlPlane cp {machineTemplate: nonsense}", core+" Cluster c {"+ref("controlPlaneRef", "KubeadmControlPlane", "cp")+"}",
-		), []string{"Cluster c", "KubeadmControlPlane cp, controlled by Cluster c (uid of c), of c"}},
+		), []string{"Cluster c", "KubeadmControlPlane cp, owned by Cluster c (uid of c), of c"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

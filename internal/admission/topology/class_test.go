@@ -130,6 +130,9 @@ func TestTemplateBombsAreRefused(t *testing.T) {
 		op.ValueFrom = &clusterv1.JSONPatchValue{Template: "x"}
 		fields[patch+"definitions[0].jsonPatches[0].valueFrom.template"] = &op.ValueFrom.Template
 		for at, text := range fields {
+			if name == "recursion" && strings.HasPrefix(at, patch) {
+				continue // a patch may define templates: where it is rendered it ends at a depth
+			}
 			before := *text
 			*text = bomb
 			if errs := ValidateClass(class, nil); len(errs) != 1 || errs[0].Field != at || errs[0].Type != field.ErrorTypeInvalid {

@@ -59,6 +59,9 @@ func patches(at *field.Path, class *clusterv1.ClusterClass) (errs field.ErrorLis
 func goTemplate(at *field.Path, text string, b *gotemplate.Budget) field.ErrorList {
 	t, err := gotemplate.Parse(text)
 	if err == nil {
+		if *b <= 0 { // a template before this one used it up, and is named
+			return nil
+		}
 		if _, err = t.Render(nil, b); !errors.Is(err, gotemplate.ErrCost) && !errors.Is(err, gotemplate.ErrOutput) {
 			return nil
 		}
