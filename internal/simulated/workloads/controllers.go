@@ -287,6 +287,9 @@ func (c *Controllers) reconcile(key store.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.due, key)
+	if now := c.clock.Now(); !again.IsZero() && !again.After(now) { // or the worker would never end
+		again = now.Add(retry)
+	}
 	if !again.IsZero() {
 		c.due[key] = again
 	}

@@ -100,7 +100,7 @@ func TestTheAPIServersAreBehindTheirService(t *testing.T) {
 			Namespace: "kube-system", Name: "kube-apiserver-a", Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "x"},
 			Labels: map[string]string{"component": "kube-apiserver", "tier": "control-plane"},
 		},
-		Spec: corev1.PodSpec{NodeName: "a", Containers: []corev1.Container{{Name: "c"}}},
+		Spec: corev1.PodSpec{NodeName: "a", Containers: []corev1.Container{{Name: "c", Image: "v1"}}},
 		Status: corev1.PodStatus{
 			Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: "10.64.0.1"}},
 			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},

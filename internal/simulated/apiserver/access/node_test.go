@@ -36,11 +36,11 @@ func app() *corev1.Pod {
 			volume("d", corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{NodePublishSecretRef: new(local("driver"))}}),
 			volume("v", corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"}}),
 		},
-		InitContainers: []corev1.Container{{Name: "i", EnvFrom: []corev1.EnvFromSource{
+		InitContainers: []corev1.Container{{Name: "i", Image: "v1", EnvFrom: []corev1.EnvFromSource{
 			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: local("all-env")}},
 			{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: local("all-env")}},
 		}}},
-		Containers: []corev1.Container{{Name: "c", Env: []corev1.EnvVar{
+		Containers: []corev1.Container{{Name: "c", Image: "v1", Env: []corev1.EnvVar{
 			{Name: "A", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: local("env")}}},
 			{Name: "B", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: local("env")}}},
 		}}},
@@ -54,11 +54,11 @@ func authorizer(t *testing.T) *access.Authorizer {
 		t.Fatal(err)
 	}
 	elsewhere := &corev1.Pod{ObjectMeta: meta("elsewhere"), Spec: corev1.PodSpec{
-		NodeName: "m", ServiceAccountName: "other", ImagePullSecrets: []corev1.LocalObjectReference{{Name: "others"}}, Containers: []corev1.Container{{Name: "c"}},
+		NodeName: "m", ServiceAccountName: "other", ImagePullSecrets: []corev1.LocalObjectReference{{Name: "others"}}, Containers: []corev1.Container{{Name: "c", Image: "v1"}},
 	}}
 	static := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "etcd-n", Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "x"}},
-		Spec:       corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "c"}}},
+		Spec:       corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "c", Image: "v1"}}},
 	}
 	volume := corev1.PersistentVolumeSpec{AccessModes: []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"}, Capacity: corev1.ResourceList{"storage": {}}}
 	for _, obj := range []objects.Object{

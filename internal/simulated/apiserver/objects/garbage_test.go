@@ -130,7 +130,8 @@ func TestAJobLeavesItsPodsUnlessToldOtherwise(t *testing.T) {
 	t.Parallel()
 	y := newYard(t)
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "j"}}
-	j.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c"}}
+	j.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "v1"}}
+	j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	if err := y.store.Add(j); err != nil {
 		t.Fatal(err)
 	}

@@ -132,7 +132,7 @@ func TestWhatIsNotServedIsRefused(t *testing.T) {
 func TestAPodKeepsItsContainers(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "v1"}}}}
 	if err := s.Add(pod); err != nil {
 		t.Fatal(err)
 	}

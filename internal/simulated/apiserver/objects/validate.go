@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/capstan-dev/capstan/internal/simulated/apiserver/kinds"
+	specvalidation "github.com/capstan-dev/capstan/internal/simulated/apiserver/validation"
 )
 
 // immutable lists the fields that may not change, by resource. A field that is
@@ -47,6 +48,13 @@ func validate(k *kinds.Kind, was, u *unstructured.Unstructured, w Writing) error
 		errs = append(validation.ValidateObjectMetaAccessorUpdate(u, was, meta), validateChange(k, was, u)...)
 	}
 	errs = append(errs, validateData(k, u)...)
+	if k.Custom == nil && len(errs) == 0 && (was == nil || !reflect.DeepEqual(was.Object["spec"], u.Object["spec"])) { // what was stored earlier may change otherwise
+		found, err := validateSpec(k, u)
+		if err != nil {
+			return err
+		}
+		errs = found
+	}
 	if k.Custom != nil && !w.Trusted {
 		found, err := k.Custom.Validate(w.Sub, was, u)
 		if err != nil {
@@ -58,6 +66,23 @@ func validate(k *kinds.Kind, was, u *unstructured.Unstructured, w Writing) error
 		return nil
 	}
 	return invalid(k, u.GetName(), errs...)
+}
+
+// validateSpec checks the specs of kinds that simulated controllers handle.
+func validateSpec(k *kinds.Kind, u *unstructured.Unstructured) (field.ErrorList, error) {
+	switch k.Group {
+	case "", "apps", "batch", "policy":
+	default:
+		return nil, nil
+	}
+	obj, err := k.New()
+	if err == nil {
+		err = into(u, obj)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return specvalidation.Spec(obj), nil
 }
 
 // maxData is what the data of a ConfigMap or a Secret may hold.

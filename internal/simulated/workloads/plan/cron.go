@@ -123,5 +123,5 @@ func surplus(jobs []*batchv1.Job, limit *int32, unset int) []*batchv1.Job {
 	slices.SortStableFunc(jobs, func(a, b *batchv1.Job) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
-	return jobs[:max(0, len(jobs)-unset)]
+	return beyond(jobs, unset)
 }

@@ -60,7 +60,7 @@ func (h History) Plan() HistoryPlan {
 	idle := slices.DeleteFunc(all, func(r *appsv1.ControllerRevision) bool {
 		return r.Name == p.Current.Name || h.Used[r.Name] || h.Used[r.Labels[appsv1.ControllerRevisionHashLabelKey]]
 	})
-	p.Delete = idle[:max(0, len(idle)-int(h.Limit))]
+	p.Delete = beyond(idle, int(h.Limit))
 	return p
 }
 

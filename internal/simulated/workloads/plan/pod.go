@@ -188,8 +188,12 @@ func Replicas(want int32, pods []Pod) (create int, remove []Pod) {
 		return n, nil
 	}
 	slices.SortStableFunc(active, worth)
-	return 0, active[:len(active)-int(want)]
+	return 0, beyond(active, int(want))
 }
+
+// beyond are the first items, which go first, of those that are more than a limit. A
+// negative one, which an object may have that was stored before it was validated, is 0.
+func beyond[T any](items []T, limit int) []T { return items[:max(0, len(items)-max(0, limit))] }
 
 // worth orders Pods by how soon a set gives them up: those without a Node,
 // those that wait, those that are not ready, those that cost less, those that

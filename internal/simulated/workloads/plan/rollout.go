@@ -105,7 +105,9 @@ func (r Rollout) Plan() RolloutPlan {
 	return p
 }
 
-// Newest is the oldest of the sets that have the Deployment's template.
+// Newest is the oldest of the sets that have the Deployment's template, or else the one
+// that was made from it: a template that was stored without defaults differs from that
+// of its set, and one set more would be made each time.
 func Newest(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) *appsv1.ReplicaSet {
 	for _, s := range sets {
 		t := s.Spec.Template.DeepCopy()
@@ -113,6 +115,10 @@ func Newest(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) *appsv1.ReplicaSet 
 		if equality.Semantic.DeepEqual(t, withoutHash(&d.Spec.Template)) {
 			return s
 		}
+	}
+	name := d.Name + "-" + Hash(&d.Spec.Template, 0)
+	if i := slices.IndexFunc(sets, func(s *appsv1.ReplicaSet) bool { return s.Name == name }); i >= 0 {
+		return sets[i]
 	}
 	return nil
 }
@@ -317,5 +323,5 @@ func outdated(d *appsv1.Deployment, old []*appsv1.ReplicaSet, s appsv1.Deploymen
 		}
 	}
 	slices.SortStableFunc(idle, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(revision(a), revision(b)) })
-	return idle[:max(0, len(idle)-int(*d.Spec.RevisionHistoryLimit))]
+	return beyond(idle, int(*d.Spec.RevisionHistoryLimit))
 }
