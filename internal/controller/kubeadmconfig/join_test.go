@@ -270,7 +270,7 @@ func TestFilesAndPasswordsComeFromWhereTheyAreKept(t *testing.T) {
 	w.run("w1")
 	doc := w.document("w1")
 	got := []string{doc.file("/raw"), doc.file("/template"), doc.Users[0].Passwd}
-	if diff := cmp.Diff([]string{"cp={{ .controlPlane.version }}", "cp=v1.36.4", "$6$x"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"cp={{ .controlPlane.version }}\n", "cp=v1.36.4\n", "$6$x"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if stored := w.config("w1").Spec; stored.Files[0].Content != "" || stored.Users[0].Passwd != "" {

@@ -148,7 +148,7 @@ func (f Facts) objections(leaver *Machine) (all []string) {
 			}
 		}
 	}
-	if !replacing {
+	if !replacing || !f.Workload.Connected {
 		return all
 	}
 	return append(all, f.replacementObjections()...)
