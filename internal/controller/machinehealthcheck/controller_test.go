@@ -256,7 +256,6 @@ func TestARequestThatCannotBeMadeIsAConditionByName(t *testing.T) {
 		"no template":                  {check: fixed("a"), want: notFound, allowed: "FixTemplate fix, named by spec.remediation.templateRef, does not exist: create it, or correct the reference"},
 		"a template of another":        {check: fixed("a"), objects: []client.Object{stolen}, want: notFound, allowed: "spec.remediation.templateRef: FixTemplate ns/fix is held by Cluster prod"},
 		"a kind of Cluster API":        {check: core, want: notFound, allowed: "group cluster.x-k8s.io is Cluster API's own, and not a provider's"},
-		"a template of nothing":        {check: fixed("a"), objects: []client.Object{thing("FixTemplate", "fix", nil)}, want: "HealthCheckSucceeded False UnhealthyNode, ExternallyRemediated False RemediationRequestCreationFailed", wantErr: "FixTemplate ns/fix has no"},
 		"a server that says no":        {check: fixed("a"), objects: []client.Object{template()}, fail: "create Fix m", want: "HealthCheckSucceeded False UnhealthyNode, ExternallyRemediated False RemediationRequestCreationFailed", wantErr: "create Fix ns/m: quota"},
 		"another's object of the name": {check: fixed("a"), objects: []client.Object{template(), thing("Fix", "m", nil)}, want: "HealthCheckSucceeded False UnhealthyNode, ExternallyRemediated False RemediationRequestCreationFailed", wantErr: "is not owned by the Machine: remove it"},
 	}

@@ -163,7 +163,11 @@ func FuzzContent(f *testing.F) {
 			if err := yaml.Unmarshal(raw, &got); err != nil {
 				t.Fatalf("%v in\n%s", err, raw)
 			}
-			if got.Files[0].Content != s || got.Commands[0] != s {
+			want := s
+			if s != "" && !strings.HasSuffix(s, "\n") {
+				want += "\n"
+			}
+			if got.Files[0].Content != want || got.Commands[0] != s {
 				t.Errorf("wrote %q, read file %q and command %q from\n%s", s, got.Files[0].Content, got.Commands[0], raw)
 			}
 		}

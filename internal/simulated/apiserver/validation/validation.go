@@ -12,7 +12,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -117,11 +117,11 @@ func workload(s *metav1.LabelSelector, t *corev1.PodTemplateSpec, at *field.Path
 }
 
 func selector(s *metav1.LabelSelector, at *field.Path) field.ErrorList {
-	return metavalidation.ValidateLabelSelector(s, metavalidation.LabelSelectorValidationOptions{}, at)
+	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, at)
 }
 
 func template(t *corev1.PodTemplateSpec, at *field.Path) field.ErrorList {
-	errs := metavalidation.ValidateLabels(t.Labels, at.Child("metadata", "labels"))
+	errs := metav1validation.ValidateLabels(t.Labels, at.Child("metadata", "labels"))
 	errs = append(errs, apivalidation.ValidateAnnotations(t.Annotations, at.Child("metadata", "annotations"))...)
 	return append(errs, podSpec(&t.Spec, at.Child("spec"))...)
 }
@@ -138,7 +138,7 @@ func podSpec(s *corev1.PodSpec, at *field.Path) (errs field.ErrorList) {
 			names[list[i].Name] = true
 		}
 	}
-	errs = append(errs, metavalidation.ValidateLabels(s.NodeSelector, at.Child("nodeSelector"))...)
+	errs = append(errs, metav1validation.ValidateLabels(s.NodeSelector, at.Child("nodeSelector"))...)
 	errs = append(errs, quantities(s.Overhead, at.Child("overhead"))...)
 	return append(errs, longs(at, map[string]*int64{"terminationGracePeriodSeconds": s.TerminationGracePeriodSeconds, "activeDeadlineSeconds": s.ActiveDeadlineSeconds})...)
 }
@@ -171,13 +171,13 @@ func quantities(list corev1.ResourceList, at *field.Path) (errs field.ErrorList)
 		if q.Sign() < 0 {
 			errs = append(errs, field.Invalid(at.Key(string(name)), q.String(), "must be greater than or equal to 0"))
 		}
-		errs = append(errs, metavalidation.ValidateLabelName(string(name), at.Key(string(name)))...)
+		errs = append(errs, metav1validation.ValidateLabelName(string(name), at.Key(string(name)))...)
 	}
 	return errs
 }
 
 func service(s *corev1.ServiceSpec, at *field.Path) field.ErrorList {
-	errs := metavalidation.ValidateLabels(s.Selector, at.Child("selector"))
+	errs := metav1validation.ValidateLabels(s.Selector, at.Child("selector"))
 	names := map[string]bool{}
 	for i, p := range s.Ports {
 		at := at.Child("ports").Index(i)
