@@ -82,7 +82,7 @@ func (p farm) work(ctx context.Context) error {
 		for i := range list.Items {
 			obj := &list.Items[i]
 			before := obj.DeepCopy()
-			if owner := metav1.GetControllerOf(obj); owner == nil {
+			if belongsTo(obj) == "" {
 				continue
 			}
 			status, err := do(ctx, obj)
@@ -105,6 +105,17 @@ func (p farm) work(ctx context.Context) error {
 	return nil
 }
 
+// belongsTo is the name of the Cluster or the Machine that an object belongs to; "" before
+// its controller has taken it.
+func belongsTo(obj *unstructured.Unstructured) string {
+	for _, o := range obj.GetOwnerReferences() {
+		if o.Kind == "Cluster" || o.Kind == "Machine" {
+			return o.Name
+		}
+	}
+	return ""
+}
+
 const farmFinalizer = farmGroup + "/farm"
 
 func (p farm) cluster(ctx context.Context, obj *unstructured.Unstructured) (map[string]any, error) {
@@ -116,7 +127,7 @@ func (p farm) cluster(ctx context.Context, obj *unstructured.Unstructured) (map[
 	if controllerutil.AddFinalizer(obj, farmFinalizer) {
 		return nil, nil
 	}
-	name := client.ObjectKey{Namespace: obj.GetNamespace(), Name: metav1.GetControllerOf(obj).Name}
+	name := client.ObjectKey{Namespace: obj.GetNamespace(), Name: belongsTo(obj)}
 	at, err := p.backend.EnsureCluster(ctx, host.Cluster{NamespacedName: name, ID: id, Spec: infrav1.LocalClusterSpec{Simulated: &infrav1.LocalClusterSimulated{}}})
 	if err != nil {
 		return nil, err
@@ -132,7 +143,7 @@ func (p farm) machine(ctx context.Context, obj *unstructured.Unstructured) (map[
 		return nil, p.backend.DeleteMachine(ctx, host.Machine{NamespacedName: client.ObjectKeyFromObject(obj), ID: id, Cluster: cluster.Name})
 	}
 	m := &clusterv1.Machine{}
-	if err := p.Client.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: metav1.GetControllerOf(obj).Name}, m); err != nil {
+	if err := p.Client.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: belongsTo(obj)}, m); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	if controllerutil.AddFinalizer(obj, farmFinalizer) || m.Spec.Bootstrap.DataSecretName == nil {
