@@ -162,7 +162,9 @@ func (f fleet) identities(kinds ...schema.GroupVersionKind) map[string]string {
 		for _, o := range list.Items {
 			var owners []string
 			for _, ref := range o.GetOwnerReferences() {
-				owners = append(owners, fmt.Sprint(ref.Kind, " ", ref.Name, " ", ref.UID, " ", ptr.Deref(ref.Controller, false)))
+				// A Cluster without a topology controls nothing since upstream's release 1.14.
+				controls := ptr.Deref(ref.Controller, false) && ref.Kind != clusterv1.ClusterKind
+				owners = append(owners, fmt.Sprint(ref.Kind, " ", ref.Name, " ", ref.UID, " ", controls))
 			}
 			labels := o.GetLabels()
 			delete(labels, clusterv1.ClusterNameLabel)
