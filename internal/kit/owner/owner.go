@@ -104,10 +104,12 @@ func Heal(obj metav1.Object, now metav1.OwnerReference) bool {
 func HealAll[T client.Object](ctx context.Context, c client.Client, objs []T, now metav1.OwnerReference) error {
 	var errs []error
 	for _, obj := range objs {
-		healed := obj.DeepCopyObject().(T)
-		if !Heal(healed, now) {
+		// As a rule nothing is to be healed: to see that takes no copy of the object.
+		if !Heal(&metav1.ObjectMeta{OwnerReferences: obj.GetOwnerReferences()}, now) {
 			continue
 		}
+		healed := obj.DeepCopyObject().(T)
+		Heal(healed, now)
 		if err := c.Patch(ctx, healed, client.MergeFromWithOptions(obj, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("update the reference of %s to its owner %s %s: %w", client.ObjectKeyFromObject(obj), now.Kind, now.Name, err))
 		}
