@@ -17,8 +17,7 @@ const (
 	// that the kernel gives to a process, 15 where the plane has 1024.
 	niceness = 19
 	// autogroupRetry is a fraction of the 100 ms for which the kernel refuses a second
-	// unprivileged write of the nice value
-	// of a session, of any process of the host.
+	// unprivileged write of the nice value of a session, of any process of the host.
 	autogroupRetry = 20 * time.Millisecond
 )
 
@@ -43,8 +42,9 @@ func lowerWeight() error {
 	return nil
 }
 
-// lowerSession sets the nice value of the session of a process (an id, or self) among all sessions of the host,
-// which the kernel uses where processes have no control group with the controller cpu.
+// lowerSession sets the nice value of the session of a process (an id, or self) among
+// all sessions of the host, which the kernel uses where processes have no control group
+// with the controller cpu.
 func lowerSession(process string, nice int) error {
 	if nice == 0 {
 		return nil
