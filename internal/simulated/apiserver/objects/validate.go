@@ -70,8 +70,9 @@ func validate(k *kinds.Kind, was, u *unstructured.Unstructured, w Writing) error
 
 // validateSpec checks the specs of kinds that simulated controllers handle.
 func validateSpec(k *kinds.Kind, u *unstructured.Unstructured) (field.ErrorList, error) {
-	switch k.Group {
-	case "", "apps", "batch", "policy":
+	switch _, has := u.Object["spec"]; {
+	case k.Group == "" && has: // not ConfigMaps, Secrets and Events
+	case k.Group == "apps" || k.Group == "batch" || k.Group == "policy":
 	default:
 		return nil, nil
 	}
