@@ -71,6 +71,26 @@ func TestTestsCompileNothing(t *testing.T) {
 	})
 }
 
+// TestTestsStartOnlyProgramsThatAreClosed: a test that writes a program and starts it
+// fails at random beside one that starts another: wholefile.WriteProgram says why.
+func TestTestsStartOnlyProgramsThatAreClosed(t *testing.T) {
+	everyFile(t, func(s source) {
+		if !s.test {
+			return
+		}
+		ast.Inspect(s.ast, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) != 3 || string(s.src[call.Fun.Pos()-s.ast.FileStart:call.Fun.End()-s.ast.FileStart]) != "os.WriteFile" {
+				return true
+			}
+			if mode, ok := call.Args[2].(*ast.BasicLit); ok && strings.ContainsAny(strings.TrimPrefix(mode.Value, "0o"), "1357") {
+				t.Errorf("%s writes a program with mode %s: use wholefile.WriteProgram", s.file, mode.Value)
+			}
+			return true
+		})
+	})
+}
+
 func checkTests(t *testing.T, s source) {
 	for _, d := range s.ast.Decls {
 		fn, ok := d.(*ast.FuncDecl)

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 	"github.com/capstan-dev/capstan/internal/testenv"
 )
 
@@ -24,7 +25,7 @@ func TestModesOfFilesDoNotDependOnTheUmask(t *testing.T) {
 	dir, built := t.TempDir(), os.Getenv(programs)
 	capstan := filepath.Join(dir, "capstan")
 	script := fmt.Appendf(nil, "#!/bin/sh\numask 0\nexec %q \"$@\"\n", testenv.Binary(t))
-	if err := errors.Join(os.WriteFile(capstan, script, 0o700), os.Symlink(filepath.Join(built, "test"), filepath.Join(dir, "test"))); err != nil {
+	if err := errors.Join(wholefile.WriteProgram(capstan, script), os.Symlink(filepath.Join(built, "test"), filepath.Join(dir, "test"))); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv(programs, dir)

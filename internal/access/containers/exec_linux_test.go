@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // run runs the program in a container and returns what it wrote.
@@ -94,7 +96,7 @@ func (s *signalling) Write(b []byte) (int, error) {
 func hold() error {
 	text, err := os.ReadFile(program)
 	if err == nil {
-		err = os.WriteFile(heldProgram, text, 0o755)
+		err = wholefile.WriteProgram(heldProgram, text)
 	}
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/capstan-dev/capstan/internal/access/containers/supervisor"
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // program is the first process of the containers of these tests: this program,
@@ -173,7 +174,7 @@ func newLab(t *testing.T) *lab {
 	// The folders of tests may lie elsewhere than the program.
 	text, err := os.ReadFile(self)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(b.root, program), text, 0o755)
+		err = wholefile.WriteProgram(filepath.Join(b.root, program), text)
 	}
 	if err != nil {
 		t.Fatal(err)

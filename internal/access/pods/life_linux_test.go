@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 func TestCheckTellsHowSandboxesRun(t *testing.T) {
@@ -104,7 +106,7 @@ func TestWhatCannotBeginSaysWhy(t *testing.T) {
 func put(t testing.TB, c *Container, name, text string) {
 	t.Helper()
 	file := filepath.Join(c.Root, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o755)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), wholefile.WriteProgram(file, []byte(text))); err != nil {
 		t.Fatal(err)
 	}
 }

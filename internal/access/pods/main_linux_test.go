@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // probe is the path of the program that runs in sandboxes. Tests that need it are skipped
@@ -55,7 +57,7 @@ func TestAsPlainUser(t *testing.T) {
 	self := filepath.Join(dir, "pods.test")
 	b, err := os.ReadFile("/proc/self/exe")
 	if err == nil {
-		err = errors.Join(os.WriteFile(self, b, 0o755), os.Chown(self, nobody, nobody))
+		err = errors.Join(wholefile.WriteProgram(self, b), os.Chown(self, nobody, nobody))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +122,7 @@ func container(t testing.TB, args ...string) Container {
 	}
 	b, err := os.ReadFile(probe)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(root, "bin", "probe"), b, 0o755)
+		err = wholefile.WriteProgram(filepath.Join(root, "bin", "probe"), b)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // put writes files below a folder, by their names.
@@ -21,7 +23,7 @@ func put(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		to := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, []byte(text), 0o755)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), wholefile.WriteProgram(to, []byte(text))); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 )
 
 // Write replaces a file, which its owner alone may read. What it needs beside it, in
@@ -41,4 +42,14 @@ func SyncDir(dir string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// WriteProgram writes a new program, which everybody may start. A process that this one
+// starts has a copy of every open descriptor until it has become its program, and Linux
+// starts no program that is open for writing ("text file busy", ETXTBSY in execve(2)). So
+// no process starts while the program is open.
+func WriteProgram(name string, content []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(name, content, 0o755)
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // TestMain makes this program a containerd that does nothing but answer.
@@ -80,7 +82,7 @@ func asRoot(t *testing.T) {
 func script(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "containerd")
-	if err := os.WriteFile(file, []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
+	if err := wholefile.WriteProgram(file, []byte("#!/bin/sh\n"+text+"\n")); err != nil {
 		t.Fatal(err)
 	}
 	return file

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // plant makes a folder with files of each kind that is kept.
@@ -65,7 +67,7 @@ func TestWhatCountsInADigest(t *testing.T) {
 			return errors.Join(os.Remove(dir+"/etc/absolute"), os.Symlink("/etc/shadow", dir+"/etc/absolute"))
 		}, true},
 		"a file instead of link": {func(dir string) error {
-			return errors.Join(os.Remove(dir+"/etc/absolute"), os.WriteFile(dir+"/etc/absolute", []byte("/etc/passwd"), 0o777))
+			return errors.Join(os.Remove(dir+"/etc/absolute"), wholefile.WriteProgram(dir+"/etc/absolute", []byte("/etc/passwd")))
 		}, true},
 	} {
 		dir := plant(t)

@@ -6,11 +6,12 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // program writes the header of a program for Linux that needs no library.
@@ -25,7 +26,7 @@ func program(t *testing.T, machine elf.Machine, name string) string {
 	}
 	b.WriteString(name) // no two programs are the same
 	file := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(file, b.Bytes(), 0o755); err != nil {
+	if err := wholefile.WriteProgram(file, b.Bytes()); err != nil {
 		t.Fatal(err)
 	}
 	return file
@@ -56,7 +57,7 @@ func TestImagesShareWhatIsNotTheirOwn(t *testing.T) {
 func TestProgramsThatCannotRunAreRefused(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
+	if err := wholefile.WriteProgram(script, []byte("#!/bin/sh\n")); err != nil {
 		t.Fatal(err)
 	}
 	shell, err := exec.LookPath("sh")

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
+
+	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 const manifest = `{"schemaVersion":2,"config":{"mediaType":"application/vnd.oci.image.config.v1+json"}}`
@@ -159,7 +161,7 @@ else
 	exit 1
 fi
 `
-	if err := os.WriteFile(filepath.Join(dir, "docker-credential-test"), []byte(helper), 0o700); err != nil {
+	if err := wholefile.WriteProgram(filepath.Join(dir, "docker-credential-test"), []byte(helper)); err != nil {
 		t.Fatal(err)
 	}
 	for name, config := range map[string]any{
