@@ -16,8 +16,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/capstan-dev/capstan/internal/kit/wholefile"
 )
 
 // TestTwoBuildsAreEqual builds a small program twice, in two places; make
@@ -178,7 +176,7 @@ func TestAReleaseIsNotWrittenOverAnother(t *testing.T) {
 
 func write(t *testing.T, file, content string) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), wholefile.WriteProgram(file, []byte(content))); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o644), os.Chmod(file, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 }
