@@ -11,7 +11,7 @@ TOOL := go tool -modfile=go.tools.mod
 export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
 
-.PHONY: build capstan image release release-check quickstart run-sample-extension check test test-e2e test-one fmt vet lint unit test-programs peer charts examples e2e-shared e2e-own e2e-alone helm generate verify bench failover gobench differ kills moves hosts kernel chaos test-containers clean
+.PHONY: build capstan image release release-check quickstart run-sample-extension check test test-e2e test-one fmt vet lint unit test-programs peer peer-e2e charts examples e2e-shared e2e-own e2e-alone e2e-upstream helm generate verify bench failover gobench differ kills moves hosts kernel chaos test-containers clean
 
 build: ; go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
@@ -41,8 +41,8 @@ check: fmt vet lint verify unit
 test: check peer charts examples e2e-shared
 
 # All other end-to-end tests: planes that are killed, moved and shared, Pods, extensions,
-# the book.
-test-e2e: e2e-own e2e-alone
+# the book, a spec of upstream's.
+test-e2e: e2e-own e2e-alone e2e-upstream
 
 STEP := @build/step.sh
 
@@ -75,7 +75,14 @@ PKG ?= internal/e2e
 test-one: test-programs ; V=1 build/test-pass.sh all $(PKG)
 
 # Round trips against upstream's API module, and our conversions against its, in a module of their own.
-peer: ; $(STEP) peer bash -c 'cd peer && go vet ./... && go test -vet=off ./...'
+peer: ; $(STEP) peer bash -c 'cd peer && go vet ./... && go test -vet=off ./... && cd e2e && go vet -tags e2e ./...'
+
+# Upstream's own end-to-end specs against planes: SETUPS=local SPECS='quick-start || upgrade' for some of them.
+peer-e2e: SETUPS ?= local inmemory
+peer-e2e: capstan ; build/peer-e2e.sh '$(SETUPS)' '$(SPECS)'
+
+# The shortest of them.
+e2e-upstream: test-programs ; $(STEP) e2e-upstream build/peer-e2e.sh local md-scale
 
 # The chart and the base for kustomize, held against helm and kustomize themselves, which go.charts.mod pins.
 charts: helm ; $(STEP) charts env CAPSTAN_HELM=$(CURDIR)/bin/helm CAPSTAN_KUSTOMIZE=$(CURDIR)/bin/kustomize go test -vet=off -count 1 -run 'Helm|Kustomize' ./internal/app/chart

@@ -18,7 +18,7 @@ import (
 func TestImportAliases(t *testing.T) {
 	aliases, plain := map[string]map[string][]source{}, map[string]bool{}
 	everyFile(t, func(s source) {
-		if s.generated || s.dir == "peer" {
+		if s.generated || s.peer {
 			return
 		}
 		for _, spec := range s.ast.Imports {

@@ -144,7 +144,7 @@ func TestLayersAreThere(t *testing.T) {
 
 func TestLayers(t *testing.T) {
 	everyFile(t, func(s source) {
-		if s.dir == "." || s.dir == "peer" {
+		if s.dir == "." || s.peer {
 			return
 		}
 		l := layerOf(s.dir)

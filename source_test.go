@@ -21,6 +21,7 @@ type source struct {
 	src             []byte
 	ast             *ast.File
 	test, generated bool
+	peer            bool // of a module that compares with upstream
 }
 
 // sources reads the module once, for all the rules about it.
@@ -45,6 +46,7 @@ var sources = sync.OnceValues(func() (all []source, err error) {
 		all = append(all, source{
 			dir: path.Dir(p), file: p, src: src, ast: f,
 			test: strings.HasSuffix(p, "_test.go"), generated: strings.HasPrefix(d.Name(), "zz_generated"),
+			peer: strings.HasPrefix(p, "peer/"),
 		})
 		return err
 	})
@@ -64,11 +66,11 @@ func everyFile(t *testing.T, visit func(s source)) {
 }
 
 // walk calls visit for every Go file of the module that is not a test, not
-// generated and not at the root; peer is another module.
+// generated and not at the root; peer has modules of its own.
 func walk(t *testing.T, visit func(s source)) {
 	t.Helper()
 	everyFile(t, func(s source) {
-		if !s.test && !s.generated && s.dir != "." && s.dir != "peer" {
+		if !s.test && !s.generated && s.dir != "." && !s.peer {
 			visit(s)
 		}
 	})

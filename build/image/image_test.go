@@ -114,10 +114,11 @@ func TestTheIndexHasBothArchitectures(t *testing.T) {
 }
 
 // TestWhatIsBuiltIsImportedAndRuns takes all that is written into a store, and runs
-// the program from its root.
+// the program from its root. It runs alone, since it starts a program that it has just
+// written: see wholefile.WriteProgram.
 func TestWhatIsBuiltIsImportedAndRuns(t *testing.T) {
-	t.Parallel()
 	o := hello(t)
+	o.program = "manager"
 	if err := run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -133,6 +134,9 @@ func TestWhatIsBuiltIsImportedAndRuns(t *testing.T) {
 		root, release, err := s.Root(all[0].Digest)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if entry := all[0].Config.Entrypoint[0]; entry != "/manager" {
+			t.Errorf("%s: it runs %s", file, entry)
 		}
 		if out, err := exec.CommandContext(t.Context(), filepath.Join(root, all[0].Config.Entrypoint[0])).Output(); string(out) != "hello\n" || err != nil {
 			t.Errorf("%s: it says %q, %v", file, out, err)
@@ -156,6 +160,7 @@ func TestImagesThatAreNotMade(t *testing.T) {
 		want   string
 	}{
 		"no name":                {func(o *options) { o.name = "" }, "are needed"},
+		"a program in a folder":  {func(o *options) { o.program = "bin/manager" }, "-program bin/manager: name a file"},
 		"a bad name":             {func(o *options) { o.name = "A B:v1" }, "write image A B:v1"},
 		"no such package":        {func(o *options) { o.packages = []string{"./none"} }, "build ./none"},
 		"what does not build":    {func(o *options) { o.ldflags = "-nonsense" }, "build ./testdata/hello for linux/amd64"},

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"debug/buildinfo"
 	"errors"
@@ -31,6 +32,7 @@ import (
 // options are the flags.
 type options struct {
 	name, out, ldflags, arch, epoch string
+	program                         string
 	labels                          labels
 	packages                        []string
 }
@@ -55,6 +57,7 @@ func main() {
 	flag.StringVar(&o.out, "out", "", "folder to write to; it must not be there")
 	flag.StringVar(&o.ldflags, "ldflags", "-s -w", "flags of the Go linker")
 	flag.StringVar(&o.arch, "arch", "amd64,arm64", "architectures")
+	flag.StringVar(&o.program, "program", "", "name of the first program in the image, for example manager; the default is that of its package")
 	flag.Var(o.labels, "label", "label of the image as KEY=VALUE; may be given several times")
 	flag.Usage = func() {
 		_, _ = fmt.Fprintln(flag.CommandLine.Output(), "image [flags] PACKAGE...\n\nThe program of the first package is the one that is run.")
@@ -74,6 +77,9 @@ func main() {
 func run(ctx context.Context, o options) error {
 	if o.name == "" || o.out == "" || len(o.packages) == 0 {
 		return errors.New("-name, -out and a package are needed")
+	}
+	if path.Base(o.program) != cmp.Or(o.program, ".") {
+		return fmt.Errorf("-program %s: name a file without a folder", o.program)
 	}
 	if _, err := os.Stat(o.out); err == nil {
 		return fmt.Errorf("%s is there already: remove it, or name another folder with -out", o.out)
@@ -115,12 +121,16 @@ func (o options) build(ctx context.Context, dir, arch string) (files []string, e
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	for _, pkg := range o.packages {
+	for i, pkg := range o.packages {
 		name, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.ImportPath}}", pkg).Output()
 		if err != nil {
 			return nil, fmt.Errorf("build %s: is it a package of this module? %w", pkg, err)
 		}
-		file := filepath.Join(dir, path.Base(strings.TrimSpace(string(name))))
+		program := path.Base(strings.TrimSpace(string(name)))
+		if i == 0 && o.program != "" {
+			program = o.program
+		}
+		file := filepath.Join(dir, program)
 		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", o.ldflags, "-o", file, pkg)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOOS=linux", "GOARCH="+arch)
 		cmd.Stderr = os.Stderr
