@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -322,9 +323,30 @@ type copying struct {
 	there   state // is only read while objects are written
 }
 
-// ensure makes one object, or makes it what it should be.
+// ensure creates one object, or corrects it. The target has changed since it was
+// read if a controller there has created, written or deleted the object: it is read
+// again.
 func (c *copying) ensure(ctx context.Context, i plan.Item, from *unstructured.Unstructured) error {
-	have, operation := c.there.find(i), c.here.Operation
+	const rereads = 5 // of an object that controllers write before they notice the pause
+	have := c.there.find(i)
+	for n := 0; ; n++ {
+		err := c.write(ctx, i, from, have)
+		if n == rereads || !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return err
+		}
+		have, err = c.target.Get(ctx, i.Kind, types.NamespacedName{Namespace: i.Namespace, Name: i.Name})
+		if apierrors.IsNotFound(err) {
+			have, err = nil, nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// write does so with what the target has, which is nil if it has nothing.
+func (c *copying) write(ctx context.Context, i plan.Item, from, have *unstructured.Unstructured) error {
+	operation := c.here.Operation
 	if have != nil && i.Global && plan.MarkOf(have).Operation != operation {
 		c.done(i, have, "")
 		return nil
