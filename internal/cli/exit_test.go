@@ -4,8 +4,12 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/capstan-dev/capstan/internal/cli/command"
@@ -17,7 +21,7 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
 // run executes a command line without an environment.
-func run(t *testing.T, env *Env, args ...string) (status int, said string) {
+func run(ctx context.Context, t *testing.T, env *Env, args ...string) (status int, said string) {
 	t.Helper()
 	var talk bytes.Buffer
 	env.Name, env.Err, env.In = "capstan", &talk, strings.NewReader("")
@@ -28,7 +32,7 @@ func run(t *testing.T, env *Env, args ...string) (status int, said string) {
 		}
 		return "", false
 	}
-	return Run(t.Context(), env, args), talk.String()
+	return Run(ctx, env, args), talk.String()
 }
 
 // TestOutputThatCannotBeWrittenIsAFailure, whatever a command writes it with.
@@ -41,10 +45,10 @@ func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			if status, said := run(t, &Env{Env: command.Env{Out: &out}}, strings.Fields(args)...); status != 0 || out.Len() == 0 {
+			if status, said := run(t.Context(), t, &Env{Env: command.Env{Out: &out}}, strings.Fields(args)...); status != 0 || out.Len() == 0 {
 				t.Fatalf("to a buffer: status %d, %d bytes, %s", status, out.Len(), said)
 			}
-			if status, said := run(t, &Env{Env: command.Env{Out: full{}}}, strings.Fields(args)...); status != 1 || !strings.Contains(said, "no space left on device") {
+			if status, said := run(t.Context(), t, &Env{Env: command.Env{Out: full{}}}, strings.Fields(args)...); status != 1 || !strings.Contains(said, "no space left on device") {
 				t.Errorf("to a full device: status %d, %s", status, said)
 			}
 		})
@@ -66,9 +70,34 @@ func TestExitStatusIsOfMisuseWhereUpstreamFails(t *testing.T) {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			status, said := run(t, &Env{Env: command.Env{Out: &out}}, strings.Fields(args)...)
+			status, said := run(t.Context(), t, &Env{Env: command.Env{Out: &out}}, strings.Fields(args)...)
 			if status != 2 || !strings.HasPrefix(said, want) || out.Len() > 0 {
 				t.Errorf("status %d, %s, output %q; want status 2, %s", status, said, out.String(), want)
+			}
+		})
+	}
+}
+
+// TestAnInterruptIsSaidInWords, also where a check only says that it was canceled or
+// that no server answers.
+func TestAnInterruptIsSaidInWords(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{
+		"generate cluster demo --from https://127.0.0.1:1/template.yaml",
+		"get clusters --kubeconfig FILE", "describe cluster demo --kubeconfig FILE",
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "kubeconfig")
+			text := "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]}"
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancel(command.Interrupted{Signal: syscall.SIGINT})
+			status, said := run(ctx, t, &Env{Env: command.Env{Out: &bytes.Buffer{}}}, strings.Fields(strings.ReplaceAll(args, "FILE", file))...)
+			if status != 130 || !strings.Contains(said, "interrupted by signal: interrupt") {
+				t.Errorf("status %d, %s", status, said)
 			}
 		})
 	}

@@ -186,6 +186,9 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if by, ok := errors.AsType[command.Interrupted](context.Cause(ctx)); ok && err != nil {
+		if _, says := errors.AsType[command.Interrupted](err); !says { // what failed for it says that a context was canceled
+			err = fmt.Errorf("%w: %v", by, err)
+		}
 		err = command.StatusError{Status: 128 + int(by.Signal), Cause: err}
 	}
 	return exitStatus(env, cmd, err)
