@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
-	"github.com/capstan-dev/capstan/conditions"
 )
 
 // forward does what is left of a move.
@@ -157,7 +157,7 @@ func (m *mover) awaitProviders(ctx context.Context, p *plan.Plan, f *found) (wai
 	if len(blocked) == 0 {
 		return false, nil
 	}
-	left, err := m.await(ctx, f, blocked, blocks, m.Clock.Now().Add(blockLasts), "Waiting for providers that block the move of")
+	left, err := m.await(ctx, f, blocked, plan.Blocks, m.Clock.Now().Add(blockLasts), "Waiting for providers that block the move of")
 	if err == nil && len(left) > 0 {
 		err = fmt.Errorf("%s: %s still has the annotation %s after %s: what is its provider doing? Nothing was deleted; move again, or with --rollback", m.source, some(left), clusterctlv1.BlockMoveAnnotation, blockLasts)
 	}
@@ -167,7 +167,7 @@ func (m *mover) awaitProviders(ctx context.Context, p *plan.Plan, f *found) (wai
 // awaitControllers waits until controllers have noticed the pause, or it is likely
 // that they never will.
 func (m *mover) awaitControllers(ctx context.Context, f *found, working []plan.Item, noticed time.Time) error {
-	_, err := m.await(ctx, f, working, works, noticed, "Waiting for controllers of the source to notice the pause of")
+	_, err := m.await(ctx, f, working, plan.Works, noticed, "Waiting for controllers of the source to notice the pause of")
 	return err
 }
 
@@ -218,28 +218,15 @@ func waitsFor(p *plan.Plan, f *found) (blocked, working []plan.Item) {
 	}
 	for _, i := range p.Items {
 		obj := f.byUID[i.UID]
-		if blocks(obj) {
+		if plan.Blocks(obj) {
 			blocked = append(blocked, i)
 		}
 		of := obj.GetLabels()[clusterv1.ClusterNameLabel]
-		if works(obj) && (i.Of(plan.Clusters()) || i.Keep == "" && clusters[of]) {
+		if plan.Works(obj) && (i.Of(plan.Clusters()) || i.Keep == "" && clusters[of]) {
 			working = append(working, i)
 		}
 	}
 	return blocked, working
-}
-
-// blocks reports whether a provider needs time before an object moves.
-func blocks(obj *unstructured.Unstructured) bool {
-	_, is := obj.GetAnnotations()[clusterctlv1.BlockMoveAnnotation]
-	return is
-}
-
-// works reports whether the controller of an object says that it looks after it. One
-// that says nothing that can be read does not count.
-func works(obj *unstructured.Unstructured) bool {
-	all, _ := conditions.FromUnstructured(obj)
-	return conditions.IsFalse(all, clusterv1.PausedCondition)
 }
 
 // some names the first of many.
@@ -322,12 +309,38 @@ type copying struct {
 	there   state // is only read while objects are written
 }
 
-// ensure makes one object, or makes it what it should be.
+// ensure creates one object, or corrects it. What failed may have been done anyway: an
+// answer may get lost. Or a controller of the target has created, written or deleted
+// the object since it was read: it is read again.
 func (c *copying) ensure(ctx context.Context, i plan.Item, from *unstructured.Unstructured) error {
-	have, operation := c.there.find(i), c.here.Operation
+	const rereads = 5 // of an object that controllers write before they notice the pause
+	have := c.there.find(i)
+	for n := 0; ; n++ {
+		want, err := c.write(ctx, i, from, have)
+		if err == nil || want == nil {
+			return err
+		}
+		now, failed := c.target.Get(ctx, i.Kind, types.NamespacedName{Namespace: i.Namespace, Name: i.Name})
+		stale := apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err)
+		switch have = nil; {
+		case failed == nil && plan.MarkOf(now).Operation == c.here.Operation && len(plan.Differences(want, now)) == 0:
+			c.done(i, now, from.GetResourceVersion()) // it is read back with the others
+			return nil
+		case n == rereads || !stale || failed != nil && !apierrors.IsNotFound(failed):
+			return err
+		case failed == nil:
+			have = now
+		}
+	}
+}
+
+// write does so with what the target has, which is nil if it has nothing. With an error
+// it returns what it tried to write, nil if it did not get so far.
+func (c *copying) write(ctx context.Context, i plan.Item, from, have *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	operation := c.here.Operation
 	if have != nil && i.Global && plan.MarkOf(have).Operation != operation {
 		c.done(i, have, "")
-		return nil
+		return nil, nil
 	}
 	mark := plan.Mark{Operation: operation, Replaced: have != nil && (plan.MarkOf(have).Operation == "" || plan.MarkOf(have).Replaced)}
 	c.mu.Lock()
@@ -336,48 +349,33 @@ func (c *copying) ensure(ctx context.Context, i plan.Item, from *unstructured.Un
 	c.mu.Unlock()
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case have == nil:
 		err = c.target.Create(ctx, want)
 	case c.mayReplace(i, have, operation) != nil:
-		return c.mayReplace(i, have, operation)
+		return nil, c.mayReplace(i, have, operation)
 	default:
 		different := plan.Differences(want, have)
 		if len(different) == 0 {
 			c.done(i, have, "")
-			return nil
+			return nil, nil
 		}
 		if before && was == from.GetResourceVersion() {
-			return fmt.Errorf("%s: %s is not as it was written there (%s): somebody changed it; nothing was deleted: move again to write it anew, or with --rollback", c.target, i, some(different))
+			return nil, fmt.Errorf("%s: %s is not as it was written there (%s): somebody changed it; nothing was deleted: move again to write it anew, or with --rollback", c.target, i, some(different))
 		}
 		if plan.MarkOf(have).Operation == "" {
 			if err := c.keep(ctx, i, have); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		want.SetUID(have.GetUID())
 		want.SetResourceVersion(have.GetResourceVersion())
 		err = c.target.Update(ctx, want)
 	}
-	if err != nil {
-		return c.arrived(ctx, i, want, err)
+	if err == nil {
+		c.done(i, want, from.GetResourceVersion())
 	}
-	c.done(i, want, from.GetResourceVersion())
-	return nil
-}
-
-// arrived finds out whether what failed was done all the same: an answer may get
-// lost, and the request that is sent again finds the object.
-func (c *copying) arrived(ctx context.Context, i plan.Item, want *unstructured.Unstructured, cause error) error {
-	have, err := c.target.Get(ctx, i.Kind, types.NamespacedName{Namespace: i.Namespace, Name: i.Name})
-	if err != nil || plan.MarkOf(have).Operation != c.here.Operation || len(plan.Differences(want, have)) > 0 {
-		return cause
-	}
-	c.done(i, have, "")
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.wrote++ // it is read back with the others
-	return nil
+	return want, err
 }
 
 func (c *copying) keep(ctx context.Context, i plan.Item, have *unstructured.Unstructured) error {

@@ -122,7 +122,7 @@ func TestOnlyWhatIsAwaitedIsReadAnew(t *testing.T) {
 				f.byUID[obj.GetUID()] = obj
 				at = append(at, plan.Item{Kind: plan.Kind{GroupVersionKind: obj.GroupVersionKind()}, Name: "h", UID: obj.GetUID()})
 			}
-			left, err := m.await(t.Context(), f, at[:1], works, clock.Now().Add(8*time.Second), "Waiting for")
+			left, err := m.await(t.Context(), f, at[:1], plan.Works, clock.Now().Add(8*time.Second), "Waiting for")
 			if err != nil || len(left) != tc.left {
 				t.Errorf("got %v, %v left, want %d", err, left, tc.left)
 			}

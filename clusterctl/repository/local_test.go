@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -161,11 +162,15 @@ func TestOverridesReplaceSingleFiles(t *testing.T) {
 	writeFile(t, filepath.Join(overrides, "infrastructure-aws/v1.0.0/b.yaml"), "mine")
 	writeFile(t, filepath.Join(overrides, "infrastructure-aws/v9.0.0/b.yaml"), "mine")
 	for _, folder := range []string{overrides, filepath.Join(overrides, "nowhere")} {
-		r := open1(t, label+"/latest/infrastructure-components.yaml", Options{Overrides: folder})
+		var used []string
+		r := open1(t, label+"/latest/infrastructure-components.yaml", Options{Overrides: folder, Overridden: func(file string) { used = append(used, file) }})
 		for name, want := range map[string]string{"a.yaml": "a", "b.yaml": map[bool]string{true: "mine", false: "b"}[folder == overrides]} {
 			if data, err := r.File(t.Context(), "v1.0.0", name); err != nil || string(data) != want {
 				t.Errorf("%s is %q, %v, want %q", name, data, err, want)
 			}
+		}
+		if want := []string{filepath.Join(overrides, "infrastructure-aws/v1.0.0/b.yaml")}; folder == overrides && !slices.Equal(used, want) || folder != overrides && len(used) > 0 {
+			t.Errorf("of %s used %q", folder, used)
 		}
 		if got, err := r.Versions(t.Context()); err != nil || len(got) != 1 {
 			t.Errorf("versions %v, %v, want those of the repository alone", got, err)

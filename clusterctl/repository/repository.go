@@ -80,6 +80,9 @@ type Options struct {
 	// Overrides is a folder whose files <label>/<version>/<file> are used instead
 	// of those of releases. Empty means none.
 	Overrides string
+	// Overridden is called for each file that is used instead of that of a release;
+	// nil calls nothing.
+	Overridden func(file string)
 	// Variable gives the settings: GOPROXY, GITHUB_TOKEN and the others in the
 	// documentation. Config.Variable is meant; nil means that there are none.
 	Variable func(name string) (string, bool)
@@ -118,7 +121,7 @@ func Open(_ context.Context, p config.Provider, o Options) (Repository, error) {
 		return nil, fmt.Errorf("provider %s: url %s: %w", p.Label(), redacted(p.URL), err)
 	}
 	if o.Overrides != "" {
-		r = &overridden{Repository: r, folder: folder{path: filepath.Join(o.Overrides, p.Label()), where: "overrides folder " + o.Overrides}}
+		r = &overridden{Repository: r, used: o.Overridden, folder: folder{path: filepath.Join(o.Overrides, p.Label()), where: "overrides folder " + o.Overrides}}
 	}
 	return r, nil
 }
@@ -171,12 +174,16 @@ func redacted(text string) string {
 type overridden struct {
 	Repository
 	folder folder
+	used   func(file string)
 }
 
 func (r *overridden) File(ctx context.Context, version, name string) ([]byte, error) {
 	data, err := r.folder.read(version, name)
 	if errors.As(err, new(*NotFoundError)) {
 		return r.Repository.File(ctx, version, name)
+	}
+	if err == nil && r.used != nil {
+		r.used(filepath.Join(r.folder.path, version, name))
 	}
 	return data, err
 }

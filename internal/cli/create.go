@@ -80,14 +80,22 @@ func runCreateCluster(ctx context.Context, cmd *cobra.Command, env *Env, o creat
 	if err != nil {
 		return err
 	}
-	path, err := saveKubeconfig(env, o.mgmt.DataDir, key, data)
+	announce(env, o.mgmt, key, data)
+	return nil
+}
+
+// announce saves the kubeconfig of a cluster, and says what comes next. A file that
+// cannot be written is no failure: the cluster is there, and its kubeconfig too.
+func announce(env *Env, mgmt command.MgmtFlags, key client.ObjectKey, data []byte) {
+	path, err := saveKubeconfig(env, mgmt.DataDir, key, data)
 	if err != nil {
-		return err
+		env.Say("Warning: %v", err)
+		env.Say("Cluster %s is Available", key)
+		return
 	}
 	env.Print("%s", path)
 	env.Say(`Cluster %[1]s/%[2]s is Available. Next:
   kubectl --kubeconfig %[3]s get nodes
   capstan describe cluster %[2]s -n %[1]s%[4]s
-  capstan delete cluster %[2]s -n %[1]s%[4]s`, key.Namespace, key.Name, path, o.mgmt.Repeat())
-	return nil
+  capstan delete cluster %[2]s -n %[1]s%[4]s`, key.Namespace, key.Name, path, mgmt.Repeat())
 }

@@ -100,3 +100,20 @@ func TestWhatIsNoKubeconfigIsNotOverwritten(t *testing.T) {
 		t.Errorf("without a data directory: error %v", err)
 	}
 }
+
+// TestAKubeconfigThatCannotBeSavedIsAWarning: the cluster has been created.
+func TestAKubeconfigThatCannotBeSavedIsAWarning(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, dir := range map[string]string{"no folder": filepath.Join(file, "data"), "none at all": ""} {
+		var out, said bytes.Buffer
+		env := &Env{Env: command.Env{Name: "capstan", Out: &out, Err: &said}}
+		announce(env, command.MgmtFlags{DataDir: dir}, client.ObjectKey{Namespace: "default", Name: "demo"}, []byte("{}"))
+		if text := said.String(); !strings.HasPrefix(text, "Warning: write kubeconfig of Cluster default/demo: ") || !strings.Contains(text, "`capstan get kubeconfig demo -n default` prints it") || !strings.Contains(text, "Cluster default/demo is Available") || out.Len() > 0 {
+			t.Errorf("%s: said %s, printed %s", name, text, out.String())
+		}
+	}
+}

@@ -36,6 +36,7 @@ type managerOptions struct {
 // RunManager executes a command line of capstan-manager and returns the exit
 // status as Run does.
 func RunManager(ctx context.Context, env *Env, args []string) int {
+	env.Out = &output{Writer: env.Out}
 	cmd := newManager(env)
 	showVersion(cmd)
 	cmd.SetArgs(args)

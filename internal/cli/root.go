@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -156,14 +158,17 @@ func refuseUnknown(cmd *cobra.Command) {
 	}
 	cmd.Args = cobra.ArbitraryArgs // so that RunE sees them
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmd.Help()
-		}
 		var known []string
 		for _, child := range cmd.Commands() {
 			if child.IsAvailableCommand() {
 				known = append(append(known, child.Name()), child.Aliases...)
 			}
+		}
+		switch {
+		case len(args) == 0 && cmd.Name() == "completion": // a script that sources the output must not source help
+			return command.Misuse(fmt.Errorf("a shell is needed: one of %s", strings.Join(known, ", ")))
+		case len(args) == 0:
+			return cmd.Help()
 		}
 		return command.Misuse(fmt.Errorf("unknown command %q%s", args[0], nearest.Hint(args[0], known)))
 	}
@@ -173,6 +178,7 @@ func refuseUnknown(cmd *cobra.Command) {
 // 2 misuse, 128 and the signal's number if one interrupted it, or what a
 // command has of its own.
 func Run(ctx context.Context, env *Env, args []string) int {
+	env.Out = &output{Writer: env.Out}
 	root := New(env)
 	if p, ok := external(env, root, args); ok {
 		return exitStatus(env, root, p.Exec())
@@ -180,9 +186,40 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if by, ok := errors.AsType[command.Interrupted](context.Cause(ctx)); ok && err != nil {
+		if _, says := errors.AsType[command.Interrupted](err); !says { // what failed for it says that a context was canceled
+			err = fmt.Errorf("%w: %v", by, err)
+		}
 		err = command.StatusError{Status: 128 + int(by.Signal), Cause: err}
 	}
 	return exitStatus(env, cmd, err)
+}
+
+// output is standard output that records why it could not be written: help and lines
+// for people are written without a check.
+type output struct {
+	io.Writer
+
+	mu     sync.Mutex // guards failed
+	failed error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if err != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.failed = err
+	}
+	return n, err
+}
+
+func (o *output) failure() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.failed == nil {
+		return nil
+	}
+	return fmt.Errorf("write the output: %w", o.failed)
 }
 
 // external is the program on PATH that a command line means which names no
@@ -197,6 +234,9 @@ func external(env *Env, root *cobra.Command, args []string) (plugin.Plugin, bool
 
 // exitStatus reports an error of cmd and returns the exit status for it.
 func exitStatus(env *Env, cmd *cobra.Command, err error) int {
+	if out, ok := env.Out.(*output); ok && err == nil {
+		err = out.failure()
+	}
 	if err == nil {
 		return 0
 	}

@@ -126,6 +126,8 @@ func (x *extension) config(suffix string, edits ...func(*runtimev1.ExtensionConf
 	c := &runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: x.Namespace + suffix}}
 	c.Annotations = map[string]string{runtimev1.InjectCAFromSecretAnnotation: x.Namespace + "/ca"}
 	c.Spec.ClientConfig.URL = x.server.URL
+	// Clusters of other tests do not wait until it is discovered.
+	c.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": x.Namespace}}
 	for _, edit := range edits {
 		edit(c)
 	}

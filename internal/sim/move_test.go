@@ -24,11 +24,13 @@ import (
 	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
+	ipamv1 "github.com/capstan-dev/capstan/api/ipam/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/move"
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
 )
 
-// movable is a world with a plain cluster, one of a class, and what moves besides.
+// movable is a world with a plain cluster, one of a class, and what moves besides: a
+// ClusterResourceSet that selects one, a health check, an address and its claim.
 func movable(t *testing.T) *story {
 	t.Helper()
 	w := New(t)
@@ -43,7 +45,22 @@ func movable(t *testing.T) *story {
 	add(t, w, owned)
 	add(t, w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cloud", Labels: map[string]string{clusterctlv1.ClusterctlMoveLabel: ""}}})
 	add(t, w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "somebody-elses"}})
-	add(t, w, resourceSet("cni", "", resource(addonsv1.ConfigMapClusterResourceSetResourceKind, "cni")))
+	add(t, w, configMap("cni", "{apiVersion: v1, kind: ConfigMap, metadata: {name: cni, namespace: kube-system}}"))
+	add(t, w, resourceSet("cni", addonsv1.ClusterResourceSetStrategyApplyOnce, resource(addonsv1.ConfigMapClusterResourceSetResourceKind, "cni")))
+	label(t, w, "plain", "yes")
+	check := workersHealth()
+	check.Spec.ClusterName = "plain"
+	add(t, w, check)
+	claim := &ipamv1.IPAddressClaim{ObjectMeta: metav1.ObjectMeta{Name: "host-0", OwnerReferences: []metav1.OwnerReference{{
+		APIVersion: clusterv1.GroupVersion().String(), Kind: clusterv1.ClusterKind, Name: "plain", UID: get(t, w, "plain", &clusterv1.Cluster{}).UID,
+	}}}}
+	claim.Spec = ipamv1.IPAddressClaimSpec{ClusterName: "plain", PoolRef: ipamv1.IPPoolReference{APIGroup: "ipam.x.io", Kind: "Pool", Name: "rack"}}
+	add(t, w, claim)
+	address := &ipamv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Name: "host-0", OwnerReferences: []metav1.OwnerReference{{
+		APIVersion: ipamv1.GroupVersion().String(), Kind: "IPAddressClaim", Name: claim.Name, UID: claim.UID,
+	}}}}
+	address.Spec = ipamv1.IPAddressSpec{ClaimRef: ipamv1.IPAddressClaimReference{Name: claim.Name}, PoolRef: claim.Spec.PoolRef, Address: "10.0.0.7", Prefix: new(int32(24))}
+	add(t, w, address)
 	w.must(w.World.Until(t.Context(), 10*time.Minute, func() bool {
 		return finished(t, w, 4, "v1.33.1") || len(w.objects("Machine")) == 4 && !slices.ContainsFunc(w.objects("Machine"), func(o client.Object) bool { return !o.(*clusterv1.Machine).Status.NodeRef.IsDefined() })
 	}))
@@ -211,6 +228,30 @@ func (k kept) is(what string, m *moving, has, hasNot *memory) {
 	}
 }
 
+// foreign is a kind of another provider that moves by the label of its definition,
+// with what it owns, and an object of it with one below.
+func foreign() (objects, defined []*unstructured.Unstructured) {
+	for _, doc := range []string{`
+{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "pools.ipam.x.io", "uid": "crd-pools", "labels": {"clusterctl.cluster.x-k8s.io": "", "clusterctl.cluster.x-k8s.io/move-hierarchy": ""}},
+ "spec": {"group": "ipam.x.io", "scope": "Namespaced", "names": {"kind": "Pool", "plural": "pools"}, "versions": [{"name": "v1", "served": true, "storage": true}]}}`, `
+{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "leases.ipam.x.io", "uid": "crd-leases", "labels": {"clusterctl.cluster.x-k8s.io": ""}},
+ "spec": {"group": "ipam.x.io", "scope": "Namespaced", "names": {"kind": "Lease", "plural": "leases"}, "versions": [{"name": "v1", "served": true, "storage": true}]}}`, `
+{"apiVersion": "ipam.x.io/v1", "kind": "Pool", "metadata": {"name": "rack", "namespace": "default", "uid": "uid-900001", "finalizers": ["x.io/pool"]}, "spec": {"addresses": ["10.0.0.0/24"]}}`, `
+{"apiVersion": "ipam.x.io/v1", "kind": "Lease", "metadata": {"name": "first", "namespace": "default", "uid": "uid-900002", "ownerReferences": [{"apiVersion": "ipam.x.io/v1", "kind": "Pool", "name": "rack", "uid": "uid-900001"}]}}`,
+	} {
+		obj := &unstructured.Unstructured{}
+		if err := obj.UnmarshalJSON([]byte(doc)); err != nil {
+			panic(err)
+		}
+		if obj.GetKind() == "CustomResourceDefinition" {
+			defined = append(defined, obj)
+		} else {
+			objects = append(objects, obj)
+		}
+	}
+	return objects, defined
+}
+
 // newMoving is two management clusters, one with everything. All tests start from the
 // same moment, which the first of them makes.
 func newMoving(t *testing.T) (*moving, kept) {
@@ -218,6 +259,8 @@ func newMoving(t *testing.T) (*moving, kept) {
 	madeMoving.Do(func() {
 		w := movable(t)
 		all, defined := unstructuredObjects(t, w)
+		more, moreDefined := foreign()
+		all, defined = append(all, more...), append(defined, moreDefined...)
 		firstKept = kept{kinds: map[string]bool{}}
 		for _, obj := range all {
 			firstKept.kinds[obj.GetKind()] = true

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	addonsv1 "github.com/capstan-dev/capstan/api/addons/v1beta2"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/move"
 	"github.com/capstan-dev/capstan/clusterctl/move/plan"
@@ -38,6 +39,14 @@ func newPlanes(t *testing.T, seed uint64) *planes {
 	w := New(t)
 	w.store.made = 100_000 // no UID is part of another, as those of servers are not
 	create(t, w, "plain", 1, 1)
+	add(t, w, configMap("cni", "{apiVersion: v1, kind: ConfigMap, metadata: {name: cni, namespace: kube-system}}"))
+	for _, set := range []string{"cni", "late"} { // what the second names is nowhere
+		add(t, w, resourceSet(set, addonsv1.ClusterResourceSetStrategyReconcile, resource(addonsv1.ConfigMapClusterResourceSetResourceKind, set)))
+	}
+	label(t, w, "plain", "yes")
+	check := workersHealth()
+	check.Spec.ClusterName = "plain"
+	add(t, w, check)
 	other := begin(t, Options{Clock: w.Clock, Backends: w.machines, Tokens: 1000})
 	other.store.made = 500_000
 	p := &planes{t: t, dice: rand.New(rand.NewPCG(seed, 0)), sides: [2]*story{w, other}}
@@ -149,7 +158,7 @@ func (p *planes) rests(what string, has, hasNot *story, before map[string]types.
 	if !p.available(has) {
 		p.t.Fatalf("%s: the cluster is not Available:\n%s", what, has.Story())
 	}
-	for _, kind := range []string{"Cluster", "LocalCluster", "KubeadmControlPlane", "MachineDeployment", "MachineSet", "Machine", "LocalMachine", "KubeadmConfig", "Secret", "ConfigMap"} {
+	for _, kind := range []string{"Cluster", "LocalCluster", "KubeadmControlPlane", "MachineDeployment", "MachineSet", "Machine", "LocalMachine", "KubeadmConfig", "Secret", "ConfigMap", "ClusterResourceSet", "ClusterResourceSetBinding", "MachineHealthCheck"} {
 		if left := hasNot.objects(kind); len(left) > 0 {
 			p.t.Errorf("%s: %d %ss are left, as %s", what, len(left), kind, left[0].GetName())
 		}

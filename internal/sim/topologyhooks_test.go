@@ -5,12 +5,17 @@ package sim
 import (
 	"context"
 	"errors"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/extension/server"
 )
 
@@ -169,4 +174,50 @@ func TestADeletionWaitsForItsHook(t *testing.T) {
 	w.RunFor(2 * time.Minute)
 	left(w)
 	w.Golden("a-deletion-waits-for-its-hook.txt")
+}
+
+// late is an extension at an address where nothing answers at first.
+type late struct {
+	http.Handler
+	host  string
+	comes bool
+}
+
+func (l *late) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Host == l.host && !l.comes {
+		http.NotFound(w, r)
+		return
+	}
+	l.Handler.ServeHTTP(w, r)
+}
+
+// TestAnUpgradeWaitsForAnExtensionThatWasNeverDiscovered: it may have something
+// against the upgrade.
+func TestAnUpgradeWaitsForAnExtensionThatWasNeverDiscovered(t *testing.T) {
+	t.Parallel()
+	x := newObserver(t)
+	l := &late{Handler: x, host: "late.example.com"}
+	w := newWith(t, func(o *Options) { o.Extension = l })
+	w.create(templates + fleetClass)
+	w.Run()
+	w.create(fleetCluster)
+	w.RunFor(2 * time.Minute)
+	register(t, w, "late")
+	w.RunFor(time.Second)
+	edit(t, w, "demo", &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Spec.Topology.Version = "v1.34.2" })
+	if err := w.World.Run(t.Context()); err == nil || !strings.Contains(err.Error(), `ExtensionConfig "late" was never discovered`) {
+		t.Errorf("got %v", err)
+	}
+	says := conditions.Get(get(t, w, "demo", &clusterv1.Cluster{}), clusterv1.ClusterTopologyReconciledCondition)
+	if says == nil || says.Status != metav1.ConditionFalse || !strings.Contains(says.Message, `ExtensionConfig "late" was never discovered`) {
+		t.Errorf("condition %+v", says)
+	}
+	if finished(t, w, 2, "v1.34.2") {
+		t.Error("it does not wait")
+	}
+	l.comes = true
+	w.must(w.World.Until(t.Context(), time.Hour, func() bool { return finished(t, w, 2, "v1.34.2") }))
+	if !slices.ContainsFunc(x.calls, func(call string) bool { return strings.Contains(call, "BeforeClusterUpgrade") }) {
+		t.Errorf("it was not asked: %q", x.calls)
+	}
 }

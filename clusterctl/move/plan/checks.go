@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/version"
 
+	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 )
@@ -121,4 +122,17 @@ func older(a, b string) bool {
 	va, err1 := version.ParseSemantic(a)
 	vb, err2 := version.ParseSemantic(b)
 	return err1 == nil && err2 == nil && va.LessThan(vb)
+}
+
+// Blocks reports whether a provider needs time before an object moves.
+func Blocks(obj *unstructured.Unstructured) bool {
+	_, is := obj.GetAnnotations()[clusterctlv1.BlockMoveAnnotation]
+	return is
+}
+
+// Works reports whether the controller of an object says that it looks after it. One
+// that says nothing that can be read does not count.
+func Works(obj *unstructured.Unstructured) bool {
+	all, _ := conditions.FromUnstructured(obj)
+	return conditions.IsFalse(all, clusterv1.PausedCondition)
 }

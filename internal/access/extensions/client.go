@@ -21,6 +21,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
+	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/extension/catalog"
 	"github.com/capstan-dev/capstan/internal/access/extensions/transport"
 	"github.com/capstan-dev/capstan/internal/pure/extensions"
@@ -167,6 +168,9 @@ func (c *Client) CallAllExtensions(ctx context.Context, hook any, forObject meta
 	if err != nil {
 		return fmt.Errorf("call all extension handlers of hook %s for %s: %w", d.Hook, describe(forObject), err)
 	}
+	if err := c.awaitDiscovery(ctx, forObject); err != nil {
+		return fmt.Errorf("call all extension handlers of hook %s for %s: %w", d.Hook, describe(forObject), err)
+	}
 	if len(handlers) == 0 {
 		extensions.Reset(response, d.Response)
 		return nil
@@ -243,7 +247,7 @@ func (c *Client) callable(ctx context.Context, d catalog.Descriptor, h *handler,
 		return fmt.Errorf("it answers hook %s", h.hook)
 	}
 	var ns namespace
-	switch ok, err := ns.selectedBy(ctx, c, h, forObject); {
+	switch ok, err := ns.selectedBy(ctx, c, h.of, forObject); {
 	case err != nil:
 		return err
 	case !ok:
@@ -280,7 +284,7 @@ func (c *Client) matching(ctx context.Context, d catalog.Descriptor, forObject m
 	}
 	var ns namespace
 	for i, h := range handlers {
-		ok, err := ns.selectedBy(ctx, c, h, forObject)
+		ok, err := ns.selectedBy(ctx, c, h.of, forObject)
 		if err != nil {
 			return nil, err
 		}
@@ -290,7 +294,7 @@ func (c *Client) matching(ctx context.Context, d catalog.Descriptor, forObject m
 		// From here on the list is not that of the registry.
 		some := slices.Clone(handlers[:i])
 		for _, h := range handlers[i+1:] {
-			ok, err := ns.selectedBy(ctx, c, h, forObject)
+			ok, err := ns.selectedBy(ctx, c, h.of, forObject)
 			if err != nil {
 				return nil, err
 			}
@@ -303,18 +307,34 @@ func (c *Client) matching(ctx context.Context, d catalog.Descriptor, forObject m
 	return handlers, nil
 }
 
+// awaitDiscovery is an error while an extension that is for the object was never
+// discovered: it may have a handler, whose failure policy is not known either.
+func (c *Client) awaitDiscovery(ctx context.Context, forObject metav1.Object) error {
+	var ns namespace
+	for _, reg := range c.registry.undiscovered() {
+		ok, err := ns.selectedBy(ctx, c, reg, forObject)
+		if err != nil {
+			return err
+		}
+		if ok {
+			return fmt.Errorf("ExtensionConfig %q was never discovered, and may have a handler of this hook: correct what its condition %s names, or delete it", reg.config, runtimev1.ExtensionConfigDiscoveredCondition)
+		}
+	}
+	return nil
+}
+
 // namespace is that of an object, looked up once and only if it matters.
 type namespace struct {
 	known  bool
 	labels labels.Set
 }
 
-func (n *namespace) selectedBy(ctx context.Context, c *Client, h *handler, forObject metav1.Object) (bool, error) {
-	if h.of.selector.Empty() || isNil(forObject) {
+func (n *namespace) selectedBy(ctx context.Context, c *Client, of *registration, forObject metav1.Object) (bool, error) {
+	if of.selector.Empty() || isNil(forObject) {
 		return true, nil
 	}
 	if itself, ok := forObject.(*corev1.Namespace); ok {
-		return h.of.selector.Matches(labels.Set(itself.Labels)), nil
+		return of.selector.Matches(labels.Set(itself.Labels)), nil
 	}
 	name := forObject.GetNamespace()
 	if name == "" {
@@ -322,15 +342,15 @@ func (n *namespace) selectedBy(ctx context.Context, c *Client, h *handler, forOb
 	}
 	if !n.known {
 		if c.namespaces == nil {
-			return false, fmt.Errorf("look up the labels of namespace %q for ExtensionConfig %q: this process does not read namespaces", name, h.config)
+			return false, fmt.Errorf("look up the labels of namespace %q for ExtensionConfig %q: this process does not read namespaces", name, of.config)
 		}
 		found, err := c.namespaces(ctx, name)
 		if err != nil {
-			return false, fmt.Errorf("look up the labels of namespace %q for ExtensionConfig %q: %w", name, h.config, err)
+			return false, fmt.Errorf("look up the labels of namespace %q for ExtensionConfig %q: %w", name, of.config, err)
 		}
 		n.known, n.labels = true, found
 	}
-	return h.of.selector.Matches(n.labels), nil
+	return of.selector.Matches(n.labels), nil
 }
 
 // describe names an object for people, such as Cluster default/demo.

@@ -60,20 +60,21 @@ var errRemoved = errors.New("the ExtensionConfig was removed meanwhile")
 // registration is one ExtensionConfig as it was at one time. It is never
 // changed, but for version, gone and life.
 type registration struct {
-	id         uint64 // differs for each registration of this process
-	config     string
-	uid        types.UID
-	generation int64
-	spec       runtimev1.ExtensionConfigSpec
-	known      []runtimev1.ExtensionHandler
-	endpoint   transport.Endpoint
-	host       string
-	selector   labels.Selector
-	handlers   []*handler
-	version    atomic.Pointer[string] // resourceVersion
-	gone       atomic.Bool            // replaced or removed
-	life       context.Context        // ends when the config is removed, not when it is replaced
-	end        context.CancelCauseFunc
+	id           uint64 // differs for each registration of this process
+	config       string
+	uid          types.UID
+	generation   int64
+	spec         runtimev1.ExtensionConfigSpec
+	known        []runtimev1.ExtensionHandler
+	endpoint     transport.Endpoint
+	host         string
+	selector     labels.Selector
+	handlers     []*handler
+	version      atomic.Pointer[string] // resourceVersion
+	undiscovered bool                   // no handler of it is known, and no failure policy
+	gone         atomic.Bool            // replaced or removed
+	life         context.Context        // ends when the config is removed, not when it is replaced
+	end          context.CancelCauseFunc
 }
 
 // handler is one handler of a registration.
@@ -191,8 +192,9 @@ func (r *Registry) tell(config string, was, is *registration) {
 // register makes a registration of a config, without handing it in.
 func (r *Registry) register(config *runtimev1.ExtensionConfig) (*registration, error) {
 	config = config.DeepCopy()
+	undiscovered := !extensions.Known(config)
 	endpoint, err := Endpoint(config.Spec.ClientConfig)
-	if err != nil {
+	if err != nil && !undiscovered { // one that is not called needs no endpoint
 		return nil, err
 	}
 	selector := labels.Everything()
@@ -211,6 +213,8 @@ func (r *Registry) register(config *runtimev1.ExtensionConfig) (*registration, e
 		endpoint:   endpoint,
 		host:       endpoint.Host(),
 		selector:   selector,
+
+		undiscovered: undiscovered,
 	}
 	out.version.Store(&config.ResourceVersion)
 	out.life, out.end = context.WithCancelCause(context.Background())
@@ -262,7 +266,7 @@ func (r *Registry) handler(of *registration, known runtimev1.ExtensionHandler) (
 
 // same reports whether registering next instead would change nothing.
 func (a *registration) same(next *registration) bool {
-	return a != nil && a.uid == next.uid && a.generation == next.generation &&
+	return a != nil && a.uid == next.uid && a.generation == next.generation && a.undiscovered == next.undiscovered &&
 		reflect.DeepEqual(a.spec, next.spec) && reflect.DeepEqual(a.known, next.known)
 }
 
@@ -356,6 +360,20 @@ func (r *Registry) of(hook catalog.GroupHook) ([]*handler, error) {
 	return r.hooks[hook], nil
 }
 
+// undiscovered lists the registrations of which no handler is known, sorted by name.
+func (r *Registry) undiscovered() []*registration {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var all []*registration
+	for _, reg := range r.configs {
+		if reg.undiscovered {
+			all = append(all, reg)
+		}
+	}
+	slices.SortFunc(all, func(a, b *registration) int { return cmp.Compare(a.config, b.config) })
+	return all
+}
+
 // named finds a handler by its full name.
 func (r *Registry) named(name string) (*handler, error) {
 	if !r.isReady() {
@@ -370,7 +388,7 @@ func (r *Registry) named(name string) (*handler, error) {
 	switch reg := r.configs[config]; {
 	case !ok:
 		return nil, fmt.Errorf("handler %q is not known: a name is a handler's name, a dot, and an ExtensionConfig's name", name)
-	case reg == nil:
+	case reg == nil || reg.undiscovered:
 		return nil, fmt.Errorf("handler %q is not known: ExtensionConfig %q does not exist or was never discovered", name, config)
 	case len(reg.handlers) == 0:
 		return nil, fmt.Errorf("handler %q is not known: ExtensionConfig %q has no handlers", name, config)

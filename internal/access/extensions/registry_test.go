@@ -329,3 +329,50 @@ func TestTimeoutIsTheHandlersButNeverBeyondTheCallers(t *testing.T) {
 		t.Errorf("got %v, want %v: the caller's own time is over, which Ignore does not hide", err, context.DeadlineExceeded)
 	}
 }
+
+// TestHooksWaitForExtensionsThatWereNeverDiscovered: what an extension answers, and
+// whether its failure may be ignored, is not known before.
+func TestHooksWaitForExtensionsThatWereNeverDiscovered(t *testing.T) {
+	t.Parallel()
+	selecting := func(label string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{"team": label}}
+	}
+	for name, tc := range map[string]struct {
+		edit  func(*runtimev1.ExtensionConfig)
+		waits bool
+	}{
+		"never discovered":                        {edit: func(*runtimev1.ExtensionConfig) {}, waits: true},
+		"never discovered, of this namespace":     {edit: func(c *runtimev1.ExtensionConfig) { c.Spec.NamespaceSelector = selecting("a") }, waits: true},
+		"never discovered, of another namespace":  {edit: func(c *runtimev1.ExtensionConfig) { c.Spec.NamespaceSelector = selecting("b") }},
+		"never discovered, at an address of none": {edit: func(c *runtimev1.ExtensionConfig) { c.Spec.ClientConfig = runtimev1.ClientConfig{} }, waits: true},
+		"discovered, without handlers": {edit: func(c *runtimev1.ExtensionConfig) {
+			c.Status.Conditions = []metav1.Condition{{Type: runtimev1.ExtensionConfigDiscoveredCondition, Status: metav1.ConditionTrue}}
+		}},
+		"discovered once, and not since": {edit: func(c *runtimev1.ExtensionConfig) {
+			c.Status.Handlers = []runtimev1.ExtensionHandler{handles("plan.late", "BeforeClusterUpgrade")}
+			c.Status.Conditions = []metav1.Condition{{Type: runtimev1.ExtensionConfigDiscoveredCondition, Status: metav1.ConditionFalse}}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, func(o *Options) {
+				o.Namespaces = func(context.Context, string) (map[string]string, error) { return map[string]string{"team": "a"}, nil }
+			})
+			late := serve(t, "").config("late")
+			late.Status.Conditions = nil
+			tc.edit(late)
+			w.set(t, late)
+			_, err := w.create(t)
+			if waits := err != nil; waits != tc.waits {
+				t.Errorf("got %v", err)
+			}
+			if tc.waits && !strings.Contains(err.Error(), `ExtensionConfig "late" was never discovered, and may have a handler of this hook: correct what its condition Discovered names, or delete it`) {
+				t.Errorf("got %v", err)
+			}
+			w.registry.Remove("late")
+			if _, err := w.create(t); err != nil {
+				t.Errorf("after it was deleted: %v", err)
+			}
+		})
+	}
+}

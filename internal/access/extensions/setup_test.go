@@ -180,6 +180,7 @@ func (e *extension) config(name string, handlers ...runtimev1.ExtensionHandler) 
 		h.Name += "." + name
 		out.Status.Handlers = append(out.Status.Handlers, h)
 	}
+	out.Status.Conditions = []metav1.Condition{{Type: runtimev1.ExtensionConfigDiscoveredCondition, Status: metav1.ConditionTrue}}
 	return out
 }
 

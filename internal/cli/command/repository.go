@@ -30,7 +30,8 @@ func (e *Env) Repositories() (repository.Options, error) {
 		return repository.Options{}, err
 	}
 	overrides, err := c.Overrides()
-	return repository.Options{Overrides: overrides, Variable: c.Variable, GoProxy: goProxy, Cache: e.releasesDir()}, err
+	used := func(file string) { e.Say("Using override %s", file) }
+	return repository.Options{Overrides: overrides, Overridden: used, Variable: c.Variable, GoProxy: goProxy, Cache: e.releasesDir()}, err
 }
 
 // releasesDir is where the files of releases are kept once they were fetched; empty

@@ -81,6 +81,7 @@ func TestWriteTree(t *testing.T) {
 		"quiet by default":                 {file: "quiet.txt", options: tree.Options{Grouping: true}},
 		"every object":                     {file: "everything.txt", options: tree.Options{ShowMachineSets: true, ShowResourceSets: true, Echo: true}},
 		"on a narrow terminal":             {file: "narrow.txt", options: tree.Options{Grouping: true}, within: 170},
+		"on a terminal of 80 columns":      {file: "columns80.txt", options: tree.Options{Grouping: true}, within: 80},
 		"conditions that need attention":   {file: "attention.txt", options: tree.Options{Grouping: true}, conditions: "kubeadmcontrolplane/CP+"},
 		"a machine that is named":          {file: "machine.txt", options: tree.Options{Grouping: true}, conditions: "machine/cp-2"},
 		"all conditions of the deployment": {file: "conditions.txt", options: tree.Options{Grouping: true}, conditions: "MachineDeployment"},
@@ -98,6 +99,33 @@ func TestWriteTree(t *testing.T) {
 			}
 			golden(t, tc.file, out.String())
 		})
+	}
+}
+
+// TestTreeFitsTheTerminal of 80 columns or more, with names and messages of any
+// length; what is on every line is the name and the status.
+func TestTreeFitsTheTerminal(t *testing.T) {
+	t.Parallel()
+	long := demo()
+	long.Cluster.Name = strings.Repeat("long-name-", 12)
+	for _, in := range []tree.Input{demo(), long} {
+		for within := 80; within < 240; within += 7 {
+			var out bytes.Buffer
+			if err := render(&out, tree.Build(in, tree.Options{ShowMachineSets: true, ShowResourceSets: true, Echo: true}), style{now: noon, within: within}); err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(out.String()) {
+				if n := textWidth(strings.TrimRight(line, "\n")); n > within {
+					t.Fatalf("%d columns on a terminal of %d: %s", n, within, line)
+				}
+			}
+			head, _, _ := strings.Cut(out.String(), "\n")
+			for _, column := range []string{"NAME", "STATUS", "MESSAGE"} {
+				if !strings.Contains(head, column) {
+					t.Errorf("within %d columns: no %s in %s", within, column, head)
+				}
+			}
+		}
 	}
 }
 

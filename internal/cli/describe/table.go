@@ -37,8 +37,17 @@ type row [columns]string
 // gap is between two columns.
 const gap = 2
 
-// leastMessage is how wide the messages are at least, on however narrow a terminal.
-const leastMessage = 24
+const (
+	// leastMessage is how wide the messages are at least, on however narrow a terminal.
+	leastMessage = 24
+	// leastName is how wide the names are at least: that of a Cluster, and what stands
+	// before the names below it.
+	leastName = 24
+)
+
+// optional are the columns that are left out where there is no room, in this order.
+// Conditions and -o yaml have what they show.
+var optional = []int{upToDateColumn, sinceColumn, versionColumn, reasonColumn, availableColumn, readyColumn, replicasColumn}
 
 // table is a table without borders.
 type table struct {
@@ -58,21 +67,10 @@ func (t *table) add(r row, below string) {
 	t.rows, t.below = append(t.rows, r), append(t.below, below)
 }
 
-// write prints the table. Messages are wrapped so that lines end within a number
-// of columns; with 0 they are not.
+// write prints the table. Its lines end within a number of columns: messages are
+// wrapped, then columns left out, then names cut; with 0 they do not.
 func (t *table) write(w io.Writer, within int, color bool) error {
-	var widths [columns]int
-	before := 0
-	for i := range messageColumn {
-		for _, r := range t.rows {
-			widths[i] = max(widths[i], textWidth(r[i]))
-		}
-		before += widths[i] + gap
-	}
-	most := 0
-	if within > 0 {
-		most = max(within-before, leastMessage)
-	}
+	widths, most := t.layout(within)
 	for i, r := range t.rows {
 		for n, message := range wrap(r[messageColumn], most) {
 			if n > 0 {
@@ -80,6 +78,10 @@ func (t *table) write(w io.Writer, within int, color bool) error {
 			}
 			var line strings.Builder
 			for c, cell := range r[:messageColumn] {
+				if widths[c] == 0 {
+					continue
+				}
+				cell = cut(cell, widths[c])
 				line.WriteString(paint(cell, color && c == statusColumn))
 				line.WriteString(strings.Repeat(" ", widths[c]-textWidth(cell)+gap))
 			}
@@ -89,6 +91,48 @@ func (t *table) write(w io.Writer, within int, color bool) error {
 		}
 	}
 	return nil
+}
+
+// layout returns how wide the columns are, 0 for one that is left out, and how wide a
+// message may be, 0 for any width.
+func (t *table) layout(within int) (widths [columns]int, most int) {
+	before := 0
+	for i := range messageColumn {
+		for _, r := range t.rows {
+			widths[i] = max(widths[i], textWidth(r[i]))
+		}
+		before += widths[i] + gap
+	}
+	if within <= 0 {
+		return widths, 0
+	}
+	for _, i := range optional {
+		if before+leastMessage <= within {
+			break
+		}
+		before -= widths[i] + gap
+		widths[i] = 0
+	}
+	if beyond := before + leastMessage - within; beyond > 0 {
+		name := max(widths[nameColumn]-beyond, min(leastName, widths[nameColumn]))
+		before -= widths[nameColumn] - name
+		widths[nameColumn] = name
+	}
+	return widths, max(within-before, leastMessage)
+}
+
+// cut is a text in a number of columns, with an ellipsis for what has no room.
+func cut(text string, most int) string {
+	if textWidth(text) <= most {
+		return text
+	}
+	n := 0
+	for i, r := range text {
+		if n += runeWidth(r); n >= most {
+			return text[:i] + "…"
+		}
+	}
+	return text
 }
 
 // textWidth is how many columns of a terminal a text takes.

@@ -90,9 +90,9 @@ func newCluster(env *command.Env) *cobra.Command {
 		Use:   "cluster NAME",
 		Short: "Print the objects of a new cluster",
 		Long: `Fill a cluster template and print the result. Templates are those of the releases of
-an infrastructure provider: that of -i, or the only one that the management cluster
-has, in the version that it has, or else that of this program, local. A template may
-come from elsewhere, with --from or --from-config-map.
+an infrastructure provider: that of -i, or the one that was installed in the
+management cluster, in the version that it has, or else that of this program, local.
+A template may come from elsewhere, with --from or --from-config-map.
 
 No management cluster is needed, unless one of its ConfigMaps has the template.`,
 		Example: `  capstan generate cluster demo --worker-machine-count 2 | kubectl apply -f -

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,7 +65,7 @@ func (t *Template) Add(cmd *cobra.Command, env *command.Env) {
 	fl.StringVar(&t.version, "kubernetes-version", "", "Kubernetes version of the cluster, as v1.36.3 (default: $KUBERNETES_VERSION, then "+defaultKubernetesVersion+")")
 	fl.Int32Var(&t.controlPlane, "control-plane-machine-count", 1, "number of control plane machines")
 	fl.Int32Var(&t.workers, "worker-machine-count", 0, "number of worker machines")
-	fl.StringVarP(&t.infrastructure, "infrastructure", "i", "", "infrastructure provider whose template to use, as NAME or NAME:VERSION (default: the one that the management cluster has, or local)")
+	fl.StringVarP(&t.infrastructure, "infrastructure", "i", "", "infrastructure provider whose template to use, as NAME or NAME:VERSION (default: the one that was installed in the management cluster, or local)")
 	fl.StringVarP(&t.flavor, "flavor", "f", "", "flavor of the provider's template; that of the provider local has container, container-topology, machine-pool and topology")
 	_ = cmd.RegisterFlagCompletionFunc("flavor", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return t.flavors(cmd.Context(), env), cobra.ShellCompDirectiveNoFileComp
@@ -113,11 +114,11 @@ func (t *Template) check(cmd *cobra.Command) error {
 		}
 	}
 	for _, count := range []struct {
-		flag string
-		n    int32
-	}{{"control-plane-machine-count", t.controlPlane}, {"worker-machine-count", t.workers}} {
-		if count.n < 0 {
-			return command.Misuse(fmt.Errorf("--%s %d: there cannot be less than none", count.flag, count.n))
+		flag     string
+		n, least int32
+	}{{"control-plane-machine-count", t.controlPlane, 1}, {"worker-machine-count", t.workers, 0}} {
+		if count.n < count.least {
+			return command.Misuse(fmt.Errorf("--%s %d: there must be at least %d", count.flag, count.n, count.least))
 		}
 	}
 	var sources []string
@@ -224,7 +225,13 @@ func (f *finder) find(ctx context.Context) (doc []byte, class func(name string) 
 		return nil, nil, err
 	}
 	doc, err = release.Template(ctx, f.flavor)
-	return doc, func(name string) ([]byte, error) { return release.Class(ctx, name) }, err
+	return doc, func(name string) ([]byte, error) {
+		class, err := release.Class(ctx, name)
+		if err == nil && class == nil {
+			err = fmt.Errorf("ClusterClass %s not found: neither the management cluster has it nor the release, as %s: create it, or give another name", name, template.ClassFile(name))
+		}
+		return class, err
+	}, err
 }
 
 // management connects to the management cluster. Who only generates need not have one,
@@ -256,9 +263,8 @@ func (f *finder) release(ctx context.Context) (clusterctl.Release, error) {
 		}
 	}
 	if name == "" {
-		name = cmp.Or(installed.DefaultName(clusterctlv1.InfrastructureProviderType), config.Local)
-		if name == config.Local && len(installed.OfType(clusterctlv1.InfrastructureProviderType)) > 1 {
-			f.env.Say("The template is that of the infrastructure provider %s: the management cluster has several, of which -i chooses another", name)
+		if name, err = usual(installed); err != nil {
+			return clusterctl.Release{}, err
 		}
 	}
 	p, err := f.settings.Provider(name, clusterctlv1.InfrastructureProviderType)
@@ -269,6 +275,25 @@ func (f *finder) release(ctx context.Context) (clusterctl.Release, error) {
 		version = installed.DefaultVersion(name, clusterctlv1.InfrastructureProviderType)
 	}
 	return open(ctx, p, version, f.repositories)
+}
+
+// usual is the infrastructure provider whose template is used if none is named: the
+// one that the user installed, or else that of this program, which every plane has.
+func usual(installed inventory.Providers) (string, error) {
+	var names []string
+	for _, p := range installed.OfType(clusterctlv1.InfrastructureProviderType) {
+		if p.ProviderName != config.Local {
+			names = append(names, p.ProviderName)
+		}
+	}
+	slices.Sort(names)
+	switch names = slices.Compact(names); len(names) {
+	case 0:
+		return config.Local, nil
+	case 1:
+		return names[0], nil
+	}
+	return "", command.Misuse(fmt.Errorf("the management cluster has the infrastructure providers %s: choose one with --infrastructure", strings.Join(names, ", ")))
 }
 
 // installed are the providers that the management cluster has. One that is not named

@@ -105,7 +105,8 @@ func TestTheProviderIsThatOfTheManagementCluster(t *testing.T) {
 		"the program's own":                      {providers: []clusterctlv1.Provider{local}, want: ours},
 		"one provider":                           {providers: []clusterctlv1.Provider{installed("x", "v1.0.0", "x-system")}, want: "x v1.0.0"},
 		"one provider twice":                     {providers: []clusterctlv1.Provider{installed("x", "v1.0.0", "a"), installed("x", "v1.1.0", "b")}, want: "x v1.1.0"},
-		"several":                                {providers: []clusterctlv1.Provider{local, installed("x", "v1.0.0", "x-system")}, want: ours, said: "The template is that of the infrastructure provider local: "},
+		"one beside the program's own":           {providers: []clusterctlv1.Provider{local, installed("x", "v1.0.0", "x-system")}, want: "x v1.0.0"},
+		"several":                                {providers: []clusterctlv1.Provider{installed("y", "v1.0.0", "y-system"), local, installed("x", "v1.0.0", "x-system")}, err: "the management cluster has the infrastructure providers x, y: choose one with --infrastructure"},
 		"one of several":                         {infrastructure: "x", providers: []clusterctlv1.Provider{local, installed("x", "v1.0.0", "x-system")}, want: "x v1.0.0"},
 		"one that is not installed":              {infrastructure: "y", providers: []clusterctlv1.Provider{installed("x", "v1.0.0", "x-system")}, want: "y v1.1.0"},
 		"a version that is not installed":        {infrastructure: "x:v1.1.0", refuse: away, providers: []clusterctlv1.Provider{installed("x", "v1.0.0", "x-system")}, want: "x v1.1.0"},
@@ -175,5 +176,39 @@ func TestAClassComesAlongUnlessTheManagementClusterHasIt(t *testing.T) {
 				t.Errorf("%d reads, said %q, error %v, got %q; want %+v", reads, said.String(), err, doc, tc)
 			}
 		})
+	}
+}
+
+// TestAClassThatIsNowhereIsAnError: without it the Cluster would not be created.
+func TestAClassThatIsNowhereIsAnError(t *testing.T) {
+	t.Parallel()
+	f := newFinder(t, io.Discard, "x", func() (*clusterctl.Client, error) { return mgmt(t, nil), nil })
+	_, class, err := f.find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc, err := f.class(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "mine"}, class); err != nil || doc != nil {
+		t.Errorf("of the management cluster: got %s, %v", doc, err)
+	}
+	_, err = f.class(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "none"}, class)
+	if want := "ClusterClass none not found: neither the management cluster has it nor the release, as clusterclass-none.yaml"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// TestAClusterHasAtLeastOneControlPlaneMachine, as upstream's clusterctl demands.
+func TestAClusterHasAtLeastOneControlPlaneMachine(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"--control-plane-machine-count=0":  "--control-plane-machine-count 0: there must be at least 1",
+		"--control-plane-machine-count=-1": "--control-plane-machine-count -1: there must be at least 1",
+		"--worker-machine-count=-1":        "--worker-machine-count -1: there must be at least 0",
+	} {
+		cmd := newCluster(&command.Env{Out: io.Discard, Err: io.Discard, LookupEnv: func(string) (string, bool) { return "", false }})
+		cmd.SetArgs([]string{"demo", args})
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		if err := cmd.ExecuteContext(t.Context()); err == nil || err.Error() != want || !errors.As(err, new(command.UsageError)) {
+			t.Errorf("%s: got %v, want %s", args, err, want)
+		}
 	}
 }

@@ -55,8 +55,6 @@ anything is deleted if this is a terminal, unless with --yes.`,
 				return err
 			}
 			switch named := !o.providers.selected().Empty(); {
-			case cmd.Flags().NFlag() == 0:
-				return cmd.Help()
 			case !o.all && !named:
 				return command.Misuse(errors.New("at least one of --" + strings.Join(flags(), ", --") + ", or --all is needed"))
 			case o.all && named:

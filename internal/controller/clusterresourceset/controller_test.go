@@ -108,6 +108,29 @@ func TestTheFirstByNameMakesTheBinding(t *testing.T) {
 	}
 }
 
+// TestAPausedClusterGetsNoBindingUntilItGoesOn: one that moves has a binding that
+// comes after it.
+func TestAPausedClusterGetsNoBindingUntilItGoesOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, set("a"))
+	cluster, s := &clusterv1.Cluster{}, &addonsv1.ClusterResourceSet{}
+	w.must(w.get("c", cluster))
+	cluster.Spec.Paused = new(true)
+	w.must(w.Update(t.Context(), cluster))
+	if got := w.reconcile("a"); slices.Contains(got, "create") {
+		t.Errorf("paused: writes %q", got)
+	}
+	w.must(w.get("a", s))
+	if c := conditions.Get(s, addonsv1.ClusterResourceSetResourcesAppliedCondition); c == nil || c.Message != "Cluster c: no ClusterResourceSetBinding yet: it is paused" {
+		t.Errorf("condition %+v", c)
+	}
+	cluster.Spec.Paused = nil
+	w.must(w.Update(t.Context(), cluster))
+	if got := w.reconcile("a"); !slices.Contains(got, "create") {
+		t.Errorf("no longer paused: writes %q", got)
+	}
+}
+
 func TestResourcesAreOwnedByAllThatNameThem(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, set("a"), set("b"))

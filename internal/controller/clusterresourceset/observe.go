@@ -112,11 +112,11 @@ func (r *Reconciler) own(ctx context.Context, namespace string, resource addonsv
 
 // makeBindings makes the bindings that are missing. Of the ClusterResourceSets
 // that select a Cluster, the first by name does, so that they are not all refused
-// but one.
+// but one. A paused Cluster gets none: one may be on its way with a Cluster that moves.
 func (r *Reconciler) makeBindings(ctx context.Context, s *state) (phase.Next, error) {
 	var errs []error
 	for _, cluster := range s.clusters {
-		if s.bindings[cluster.Name] != nil {
+		if s.bindings[cluster.Name] != nil || ptr.Deref(cluster.Spec.Paused, false) {
 			continue
 		}
 		mine, err := r.isFirst(ctx, s, cluster)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -112,6 +112,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, b *addonsv1.ClusterResourceS
 		return ctrl.Result{}, fmt.Errorf("list ClusterResourceSets: %w", err)
 	}
 	s.sets = sets.Items
+	if pause.Requested(cluster, b) {
+		return ctrl.Result{}, r.release(ctx, s)
+	}
 	entries := resourceset.Entries(cluster, s.sets, b.Spec.Bindings)
 	if len(entries) == 0 {
 		return ctrl.Result{}, r.delete(ctx, b)
@@ -130,6 +133,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, b *addonsv1.ClusterResourceS
 	res := ctrl.Result{RequeueAfter: s.progress.next(s, r.Clock.Now())}
 	r.tell(s)
 	return res, errors.Join(append(s.errs, commit(ctx))...)
+}
+
+// release drops the entries of ClusterResourceSets that are being deleted. That is
+// all that changes in the binding of a paused Cluster, which may move: the other
+// side has a copy.
+func (r *Reconciler) release(ctx context.Context, s *state) error {
+	commit, before := patch.Remember(r.Mgmt, s.binding), len(s.binding.Spec.Bindings)
+	s.binding.Spec.Bindings = slices.DeleteFunc(s.binding.Spec.Bindings, func(e addonsv1.ResourceSetBinding) bool {
+		i := slices.IndexFunc(s.sets, func(set addonsv1.ClusterResourceSet) bool { return set.Name == e.ClusterResourceSetName })
+		return i >= 0 && !s.sets[i].DeletionTimestamp.IsZero()
+	})
+	switch len(s.binding.Spec.Bindings) {
+	case before:
+		return nil
+	case 0:
+		return r.delete(ctx, s.binding)
+	}
+	return commit(ctx)
 }
 
 // delete deletes a binding that nobody needs, unless it has changed meanwhile.
@@ -168,10 +189,6 @@ func (r *Reconciler) connect(ctx context.Context, s *state) error {
 	if s.progress = r.Get(s.binding); s.progress == nil {
 		s.progress = &progress{}
 		r.Set(s.binding, s.progress)
-	}
-	if ptr.Deref(s.cluster.Spec.Paused, false) {
-		s.waiting = "the Cluster is paused"
-		return nil
 	}
 	var err error
 	s.workload, err = r.Workload.Client(ctx, client.ObjectKeyFromObject(s.cluster))

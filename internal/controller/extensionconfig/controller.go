@@ -164,10 +164,9 @@ func (r *Reconciler) rediscover(ctx context.Context, s *state) (phase.Next, erro
 // discover registers the extension with its spec of now, asks it, and registers
 // what it says. What is wrong with the extension is no error but s.failed.
 func (r *Reconciler) discover(ctx context.Context, s *state) error {
-	var stale error
-	if extensions.Known(s.config) { // settings and selector count from now, however long the answer takes
-		stale = r.register(ctx, s.config)
-	}
+	// Settings and selector count from now, however long the answer takes. One that was
+	// never discovered is registered as that: hooks wait for it.
+	stale := r.register(ctx, s.config)
 	if s.failed == nil {
 		s.fail(r.ask(ctx, s))
 		if ctx.Err() != nil { // we are about to end, which says nothing about the extension

@@ -148,11 +148,15 @@ func TestAFailureKeepsTheHandlersThatWereKnown(t *testing.T) {
 	}
 }
 
-func TestWhatWasNeverDiscoveredIsNotRegistered(t *testing.T) {
+// TestWhatWasNeverDiscoveredIsRegisteredWithoutHandlers, so that hooks wait for it.
+func TestWhatWasNeverDiscoveredIsRegisteredWithoutHandlers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ext())
 	w.answer = fails("connection refused")
 	w.reconcile()
+	if w.registered["ext"] == nil {
+		t.Error("it is not registered")
+	}
 	w.callable()
 	w.is(isDiscovered, "False", "connection refused")
 	w.is(isUpToDate, "Unknown", "Waiting for the extension to be discovered")

@@ -8,7 +8,6 @@ import (
 	runtimev1 "github.com/capstan-dev/capstan/api/runtime/v1beta2"
 	"github.com/capstan-dev/capstan/conditions"
 	"github.com/capstan-dev/capstan/internal/kit/pause"
-	"github.com/capstan-dev/capstan/internal/pure/extensions"
 )
 
 // follow registers what the controller in another process has found out. As long
@@ -24,8 +23,5 @@ func (r *Reconciler) follow(ctx context.Context, config *runtimev1.ExtensionConf
 		return nil
 	}
 	defer r.Registry.Tried(config.Name)
-	if !extensions.Known(config) {
-		return nil
-	}
 	return r.register(ctx, config)
 }

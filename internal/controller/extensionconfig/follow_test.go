@@ -77,6 +77,9 @@ func TestWhoFollowsDoesNotWaitForWhatIsPausedOrFails(t *testing.T) {
 			if w.callable(); !slices.Equal(w.tried, []string{"ext"}) {
 				t.Errorf("tried %v", w.tried)
 			}
+			if w.registered["ext"] == nil {
+				t.Error("hooks do not wait for it")
+			}
 		})
 	}
 }

@@ -92,7 +92,10 @@ func (s Status) lines() (lines []string) {
 
 // of says what is not applied to a Cluster, beside what cannot be applied to any.
 func (s Status) of(c Cluster) (texts []string) {
-	if c.Binding == nil {
+	switch {
+	case c.Binding == nil && c.Paused:
+		return []string{"no ClusterResourceSetBinding yet: it is paused"}
+	case c.Binding == nil:
 		return []string{"waiting for its ClusterResourceSetBinding"}
 	}
 	entry := Entry(c.Binding.Spec.Bindings, s.Set.Name)

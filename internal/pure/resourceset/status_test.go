@@ -49,6 +49,7 @@ func TestResourcesApplied(t *testing.T) {
 		"a selector that is none":    {Status{Invalid: "bad"}, "False NotApplied spec.clusterSelector cannot be used: bad"},
 		"the management cluster":     {Status{Failed: true}, "Unknown InternalError Reading or writing objects of the management cluster failed"},
 		"no binding yet":             {Status{Clusters: []Cluster{{Name: "c1"}}}, "False NotApplied Cluster c1: waiting for its ClusterResourceSetBinding"},
+		"no binding while paused":    {Status{Clusters: []Cluster{{Name: "c1", Paused: true}}}, "False NotApplied Cluster c1: no ClusterResourceSetBinding yet: it is paused"},
 		"no entry yet":               {Status{Clusters: []Cluster{bound("c1", nil)}}, "False NotApplied Cluster c1: waiting for its turn"},
 		"a binding that is full":     {Status{Clusters: []Cluster{bound("c1", full)}}, "False NotApplied Cluster c1: its ClusterResourceSetBinding is full: no more than 100 ClusterResourceSets can be applied to one Cluster"},
 		"not applied yet":            {Status{Clusters: []Cluster{bound("c1", open)}}, "False NotApplied Cluster c1: ConfigMap y not applied yet"},

@@ -39,8 +39,6 @@ type operation struct {
 	value    any
 	variable path
 	template *gotemplate.Template
-	// stays says that it cannot reach beyond what a patch may change.
-	stays bool
 }
 
 // Compile reads the patches of a class, whose status has all its variables. The
@@ -79,7 +77,7 @@ func (c *Class) compile(from *clusterv1.ClusterClassPatch) (p patch, err error) 
 }
 
 func (c *Class) operation(patch string, from clusterv1.JSONPatch) (o operation, err error) {
-	o = operation{op: from.Op, path: from.Path, stays: below(from.Path, "/spec/template/spec", "/spec/template/metadata/labels", "/spec/template/metadata/annotations")}
+	o = operation{op: from.Op, path: from.Path}
 	if o.pointer, err = pointer(from.Path); err != nil {
 		return o, err
 	}

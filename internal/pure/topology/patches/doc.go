@@ -8,9 +8,10 @@
 // what came back. Validations are asked when all is patched, and Finish copies
 // the outcome to the desired objects.
 //
-// Patches change spec.template.spec and metadata, nothing else: what goes beyond
-// is an error that names the patch. What the topology itself sets they do not
-// change either, above all version and replicas: the topology's values stand.
+// Patches change spec.template.spec and the labels and annotations, nothing else:
+// other changes are ignored, as upstream does, where a patch may replace all of spec
+// and add below. What the topology itself sets they do not change either, above all
+// version and replicas: the topology's values stand.
 // An error is one of the template that it concerns; other templates go on.
 //
 // The order of the items of a request, their UIDs and their variables depend on

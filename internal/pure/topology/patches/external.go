@@ -91,13 +91,13 @@ func nothing(patch []byte) bool {
 
 func (t *templateState) external(p *patch, item hooksv1.GeneratePatchesResponseItem) error {
 	after, err := t.answered(item)
-	if err == nil {
-		err = t.beyond(t.document, after)
-	}
 	if err != nil {
 		return fmt.Errorf("patch %q: what extension %s answered for item %q: %w", p.name, p.external.GeneratePatchesExtension, item.UID, err)
 	}
-	t.document, t.patched = after, true
+	for _, path := range patchable {
+		take(t.document, after, path, path)
+	}
+	t.patched = true
 	return nil
 }
 

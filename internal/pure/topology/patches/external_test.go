@@ -86,10 +86,12 @@ func TestAnswersOfExtensions(t *testing.T) {
 		"no type":                  {"", `[{}]`, "", `patch "ext": what extension gen.ext answered for item "controlPlane": its type is ""`},
 		"another type":             {hooksv1.JSONPatchType, `{"a":1}`, "", `it is no JSON patch`},
 		"one that does not apply":  {hooksv1.JSONPatchType, `[{"op":"remove","path":"/spec/no"}]`, "", `it does not apply`},
-		"another name":             {hooksv1.JSONMergePatchType, `{"metadata":{"name":"x","labels":{"a":"b"}}}`, "", `it changes metadata.labels, metadata.name, which a patch cannot`},
-		"another kind":             {hooksv1.JSONMergePatchType, `{"kind":"X"}`, "", `it changes kind, which`},
+		"another name":             {hooksv1.JSONMergePatchType, `{"metadata":{"name":"x"},"spec":{"template":{"spec":{"x":2}}}}`, `{"first":1,"last":1,"list":["a","b"],"replicas":3,"version":"v1.33.0","x":2}`, ""},
+		"another kind":             {hooksv1.JSONMergePatchType, `{"kind":"X"}`, asGiven, ""},
+		"all of spec":              {hooksv1.JSONPatchType, `[{"op":"add","path":"/spec","value":{"template":{"spec":{}}}},{"op":"add","path":"/spec/template/spec/x","value":2}]`, `{"last":1,"replicas":3,"version":"v1.33.0","x":2}`, ""},
+		"a field beside":           {hooksv1.JSONPatchType, `[{"op":"add","path":"/spec/other","value":1},{"op":"add","path":"/status","value":{}}]`, asGiven, ""},
 		"no object at all":         {hooksv1.JSONMergePatchType, `"x"`, "", `it leaves no object`},
-		"no spec":                  {hooksv1.JSONMergePatchType, `{"spec":null}`, "", ""},
+		"no spec":                  {hooksv1.JSONMergePatchType, `{"spec":null}`, asGiven, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -3,17 +3,14 @@
 package patches
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
-	"github.com/capstan-dev/capstan/internal/pure/hookrules"
 )
 
 // Labels and annotations that controllers find objects by: patches do not
@@ -26,85 +23,38 @@ var (
 	keptAnnotations = []string{clusterv1.TemplateClonedFromNameAnnotation, clusterv1.TemplateClonedFromGroupKindAnnotation}
 )
 
-// below reports whether a JSON pointer is one of others or lies below.
-func below(pointer string, others ...string) bool {
-	return slices.ContainsFunc(others, func(o string) bool { return pointer == o || strings.HasPrefix(pointer, o+"/") })
-}
-
-// beyond reports, as an error, what of the template changes that no patch may
-// change: it would have no effect. A field that comes and is empty is left out
-// of that: programs add those when they write an object of a Go type.
-func (t *templateState) beyond(was, is map[string]any) error {
-	may := []string{"spec.template.spec", "spec.template.metadata.labels", "spec.template.metadata.annotations"}
-	if t.copied() {
-		may = []string{"spec.template.spec", "spec.template.metadata", "metadata.labels", "metadata.annotations"}
-	}
-	strays := hookrules.Outside(hookrules.Differences(compared(was), compared(is)), may...)
-	if len(strays) > 0 {
-		return fmt.Errorf("it changes %s, which a patch cannot: it can change %s", hookrules.Join(strays), strings.Join(may, ", "))
-	}
-	return nil
-}
-
-// compared is a template without fields that are empty. What a patch may change
-// lies below others, which are there in any case: it comes and goes by itself.
-func compared(template map[string]any) map[string]any {
-	out, _ := trimmed(template).(map[string]any)
-	for at, path := out, []string{"spec", "template"}; len(path) > 0; path = path[1:] {
-		next, ok := at[path[0]].(map[string]any)
-		if !ok && at[path[0]] != nil {
-			break
-		}
-		if !ok {
-			next = map[string]any{}
-			at[path[0]] = next
-		}
-		at = next
-	}
-	return out
-}
-
-// trimmed is a value without fields that are empty, whatever is below them.
-func trimmed(value any) any {
-	fields, ok := value.(map[string]any)
-	if !ok {
-		return value
-	}
-	out := map[string]any{}
-	for name, v := range fields {
-		v = trimmed(v)
-		if m, ok := v.(map[string]any); v == nil || ok && len(m) == 0 {
-			continue
-		}
-		out[name] = v
-	}
-	return out
-}
+// patchable are the fields of a template that a patch of an extension changes.
+// Others, such as its name, stay as they are.
+var patchable = [][]string{{"spec"}, {"metadata", "labels"}, {"metadata", "annotations"}}
 
 // outcome copies what patches may change to what is desired. Most templates of a
-// class have no patch: what is desired of them it is as well, and not copied.
+// class have no patch: what is desired of them it is as well, and not copied. What
+// the patches removed as a whole stays as it is desired, as upstream has it: a patch
+// that replaces /spec by what it names itself does not remove the labels.
 func (t *templateState) outcome() (*unstructured.Unstructured, error) {
 	if !t.patched {
 		return t.Desired, nil
 	}
-	patched, out := t.document, t.Desired.DeepCopy()
-	labels, annotations := stringsAt(patched, append(slices.Clone(inTemplate), "labels")), stringsAt(patched, append(slices.Clone(inTemplate), "annotations"))
+	patched, out, labeled := t.document, t.Desired.DeepCopy(), inTemplate
 	if t.copied() {
-		u := &unstructured.Unstructured{Object: patched}
-		labels, annotations = u.GetLabels(), u.GetAnnotations()
-		for _, field := range []string{"spec", "metadata"} {
-			replace(out.Object, patched, []string{"spec", "template", field}, []string{"spec", "template", field})
+		labeled = []string{"metadata"}
+		for _, path := range [][]string{{"spec", "template", "spec"}, {"spec", "template", "metadata", "labels"}, {"spec", "template", "metadata", "annotations"}} {
+			take(out.Object, patched, path, path)
 		}
 	} else {
 		kept, err := t.kept()
 		if err != nil {
 			return nil, err
 		}
-		replace(out.Object, patched, []string{"spec"}, []string{"spec", "template", "spec"})
+		take(out.Object, patched, []string{"spec"}, []string{"spec", "template", "spec"})
 		Carry(out, t.Desired, kept...)
 	}
-	out.SetLabels(keep(labels, t.Desired.GetLabels(), keptLabels))
-	out.SetAnnotations(keep(annotations, t.Desired.GetAnnotations(), keptAnnotations))
+	if labels := stringsAt(patched, append(slices.Clone(labeled), "labels")); labels != nil {
+		out.SetLabels(keep(labels, t.Desired.GetLabels(), keptLabels))
+	}
+	if annotations := stringsAt(patched, append(slices.Clone(labeled), "annotations")); annotations != nil {
+		out.SetAnnotations(keep(annotations, t.Desired.GetAnnotations(), keptAnnotations))
+	}
 	return out, nil
 }
 
@@ -133,6 +83,13 @@ func Carry(to, from *unstructured.Unstructured, paths ...[]string) {
 		}
 		replace(to.Object, from.Object, path, path)
 		prune(to.Object, from.Object, path)
+	}
+}
+
+// take puts what one object has at a path at a path of another, if it has something.
+func take(into, from map[string]any, at, path []string) {
+	if _, there, err := unstructured.NestedFieldNoCopy(from, path...); there && err == nil {
+		replace(into, from, at, path)
 	}
 }
 
@@ -184,9 +141,10 @@ func keep(patched, was map[string]string, keys []string) map[string]string {
 	return out
 }
 
+// stringsAt are the strings in a map, or nil if there is no map.
 func stringsAt(object map[string]any, path []string) map[string]string {
-	fields, _, err := unstructured.NestedMap(object, path...)
-	if err != nil {
+	fields, there, err := unstructured.NestedMap(object, path...)
+	if err != nil || !there {
 		return nil
 	}
 	out := map[string]string{}
