@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -83,6 +84,9 @@ func (r *Reconciler) hosts(ctx context.Context, s *state, kind schema.GroupKind)
 	if err != nil {
 		return nil, err
 	}
+	if err := r.adopt(ctx, s, objects); err != nil {
+		return nil, err
+	}
 	have := make(map[string]bool, len(s.machines))
 	for _, m := range s.machines {
 		have[m.Name] = true
@@ -100,6 +104,34 @@ func (r *Reconciler) hosts(ctx context.Context, s *state, kind schema.GroupKind)
 		hosts = append(hosts, h)
 	}
 	return hosts, nil
+}
+
+// adopt takes the Machines of the pool's infrastructure machines that lost their owner,
+// for example in a backup that was restored.
+func (r *Reconciler) adopt(ctx context.Context, s *state, hosts []unstructured.Unstructured) error {
+	if len(s.orphans) == 0 {
+		return nil
+	}
+	mine, err := owner.Controller(s.pool, r.Mgmt)
+	if err != nil {
+		return err
+	}
+	for _, m := range s.orphans {
+		if !slices.ContainsFunc(hosts, func(h unstructured.Unstructured) bool {
+			return m.Name == h.GetName() && m.Spec.InfrastructureRef == hostRef(h.GroupVersionKind().GroupKind(), m.Name)
+		}) {
+			continue
+		}
+		m = m.DeepCopy() // it is shared with the cache
+		commit := patch.Remember(r.Mgmt, m, patch.As(fieldOwner))
+		owner.Set(m, mine)
+		if err := commit(ctx); err != nil {
+			return fmt.Errorf("adopt: %w", err)
+		}
+		ctrl.LoggerFrom(ctx).Info("Adopted Machine", "Machine", m.Name)
+		s.machines = append(s.machines, m)
+	}
+	return nil
 }
 
 // holder names who has an infrastructure machine, or the Machine of its name.

@@ -172,6 +172,23 @@ func TestAMachineGoesWithItsHost(t *testing.T) {
 	}
 }
 
+func TestMachinesThatLostTheirOwnerAreAdopted(t *testing.T) {
+	t.Parallel()
+	labels := map[string]string{clusterv1.ClusterNameLabel: "demo", clusterv1.MachinePoolNameLabel: "p"}
+	unrelated := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "c", Labels: labels}}
+	unrelated.Spec.ClusterName, unrelated.Spec.InfrastructureRef = "demo", clusterv1.ContractVersionedObjectReference{APIGroup: "x.io", Kind: "Host", Name: "d"}
+	w := withMachines(t, host("c"), unrelated)
+	m := &clusterv1.Machine{}
+	w.change(m, "a", func() { m.OwnerReferences = nil })
+	w.settle()
+	for name, want := range map[string]bool{"a": true, "b": true, "c": false} {
+		m := w.machine(name)
+		if m == nil || !m.DeletionTimestamp.IsZero() || metav1.IsControlledBy(m, machinePool(2)) != want {
+			t.Errorf("Machine %s: got %v, want it of the pool: %v", name, m, want)
+		}
+	}
+}
+
 // TestMachinesStay shows what takes no Machine away.
 func TestMachinesStay(t *testing.T) {
 	t.Parallel()

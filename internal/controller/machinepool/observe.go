@@ -31,6 +31,7 @@ type state struct {
 	infraReport            pool.Report
 
 	machines []*clusterv1.Machine // of the pool; shared with the cache
+	orphans  []*clusterv1.Machine // that have the label of the pool, and no controller
 	standIns []*clusterv1.Machine // of a pool without Machines
 	problems []string
 
@@ -60,7 +61,7 @@ func (r *Reconciler) observe(ctx context.Context, p *clusterv1.MachinePool) (*st
 		client.MatchingLabels{clusterv1.MachinePoolNameLabel: pool.NameLabel(p)}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Machines: %w", err)
 	}
-	s.machines, _ = owner.Divide(list.Items, p.UID)
+	s.machines, s.orphans = owner.Divide(list.Items, p.UID)
 	return s, nil
 }
 
