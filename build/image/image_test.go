@@ -122,7 +122,7 @@ func TestWhatIsBuiltIsImportedAndRuns(t *testing.T) {
 	if err := run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"layout", runtime.GOARCH + ".tar"} {
+	for _, file := range []string{"", "layout", runtime.GOARCH + ".tar"} {
 		s, err := ociimages.Open(t.TempDir(), ociimages.Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -45,7 +45,8 @@ const (
 	maxPieces = 100_000
 )
 
-// Open opens a folder or an archive, which may be compressed. It writes below tmp
+// Open opens a folder or an archive, which may be compressed. The folder is an OCI layout,
+// or has one in "layout", as build/image writes it. It writes below tmp
 // what is needed, up to limit bytes; removing that is for the caller.
 func Open(file, tmp string, limit int64) (*Archive, error) {
 	info, err := os.Stat(file)
@@ -54,6 +55,9 @@ func Open(file, tmp string, limit int64) (*Archive, error) {
 	}
 	a := &Archive{tmp: tmp, docker: map[v1.Hash]string{}, made: map[v1.Hash][]byte{}}
 	if info.IsDir() {
+		if info, err := os.Stat(filepath.Join(file, "layout", "index.json")); err == nil && info.Mode().IsRegular() {
+			file = filepath.Join(file, "layout")
+		}
 		a.root, err = os.OpenRoot(file)
 		return a, err
 	}
