@@ -110,10 +110,18 @@ func fail(o *reference.Object, err error) {
 func TestValuesThatTheAPIRejectsLeaveOtherConditionsAlone(t *testing.T) {
 	t.Parallel()
 	kinds := crds(t)
-	infra := func(t *testing.T, o *unstructured.Unstructured, v string) conditions.Setter { return takeCluster(t, o, nil, v) }
-	controlPlane := func(t *testing.T, o *unstructured.Unstructured, v string) conditions.Setter { return takeCluster(t, nil, o, v) }
-	config := func(t *testing.T, o *unstructured.Unstructured, v string) conditions.Setter { return takeMachine(t, o, nil, v) }
-	host := func(t *testing.T, o *unstructured.Unstructured, v string) conditions.Setter { return takeMachine(t, nil, o, v) }
+	infra := func(t *testing.T, o *unstructured.Unstructured, v string) conditions.Setter {
+		return takeCluster(t, o, nil, v)
+	}
+	controlPlane := func(t *testing.T, o *unstructured.Unstructured, v string) conditions.Setter {
+		return takeCluster(t, nil, o, v)
+	}
+	config := func(t *testing.T, o *unstructured.Unstructured, v string) conditions.Setter {
+		return takeMachine(t, o, nil, v)
+	}
+	host := func(t *testing.T, o *unstructured.Unstructured, v string) conditions.Setter {
+		return takeMachine(t, nil, o, v)
+	}
 	for _, version := range contract.Versions() {
 		cluster, err1 := contract.InfraClusterFor(version)
 		machine, err2 := contract.InfraMachineFor(version)
