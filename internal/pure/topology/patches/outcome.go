@@ -49,7 +49,7 @@ func (t *templateState) beyond(was, is map[string]any) error {
 // compared is a template without fields that are empty. What a patch may change
 // lies below others, which are there in any case: it comes and goes by itself.
 func compared(template map[string]any) map[string]any {
-	out, _ := trimmed(template).(map[string]any)
+	out, _ := Trimmed(template).(map[string]any)
 	for at, path := out, []string{"spec", "template"}; len(path) > 0; path = path[1:] {
 		next, ok := at[path[0]].(map[string]any)
 		if !ok && at[path[0]] != nil {
@@ -64,15 +64,15 @@ func compared(template map[string]any) map[string]any {
 	return out
 }
 
-// trimmed is a value without fields that are empty, whatever is below them.
-func trimmed(value any) any {
+// Trimmed is a value without fields that are empty, whatever is below them.
+func Trimmed(value any) any {
 	fields, ok := value.(map[string]any)
 	if !ok {
 		return value
 	}
 	out := map[string]any{}
 	for name, v := range fields {
-		v = trimmed(v)
+		v = Trimmed(v)
 		if m, ok := v.(map[string]any); v == nil || ok && len(m) == 0 {
 			continue
 		}
