@@ -76,17 +76,16 @@ func (c *computation) setControlPlane(u *unstructured.Unstructured) error {
 	if !b.RolloutAfter.IsZero() {
 		err = errors.Join(err, f.RolloutAfter.Set(u, b.RolloutAfter))
 	}
-	if err != nil || !b.Hosts.IsDefined() {
-		return err
-	}
 	t := f.MachineTemplate
-	own, _, err := t.Metadata.Get(u)
-	if err != nil {
-		return err
+	if b.Hosts.IsDefined() {
+		own, _, wrong := t.Metadata.Get(u)
+		if wrong != nil {
+			return errors.Join(err, wrong)
+		}
+		err = errors.Join(err, t.Metadata.Set(u, clusterv1.ObjectMeta{
+			Labels: joined(own.Labels, b.Metadata.Labels, c.ours()), Annotations: joined(own.Annotations, b.Metadata.Annotations),
+		}))
 	}
-	err = t.Metadata.Set(u, clusterv1.ObjectMeta{
-		Labels: joined(own.Labels, b.Metadata.Labels, c.ours()), Annotations: joined(own.Annotations, b.Metadata.Annotations),
-	})
 	if len(b.ReadinessGates) > 0 {
 		err = errors.Join(err, t.ReadinessGates.Set(u, b.ReadinessGates))
 	}
