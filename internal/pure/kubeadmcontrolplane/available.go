@@ -102,11 +102,7 @@ func sum(f Facts, types, issues []string, r reasons) metav1.Condition {
 func (r *reporter) available() metav1.Condition {
 	const t = controlplanev1.KubeadmControlPlaneAvailableCondition
 	if !Initialized(r.ControlPlane) {
-		message := "Control plane not yet initialized"
-		if err := r.Certificates.Err; err != nil {
-			message += ": " + err.Error()
-		}
-		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotAvailableReason, message)
+		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotAvailableReason, strings.TrimSuffix(fmt.Sprintf("Control plane not yet initialized: %v", r.Certificates.Err), ": <nil>"))
 	}
 	down := isDown(r.Facts)
 	if old := conditions.Get(r.ControlPlane, t); !r.Workload.Connected && r.ControlPlane.DeletionTimestamp.IsZero() && old != nil && !down {
