@@ -9,8 +9,8 @@ type BootstrapConfig struct {
 }
 
 var bootstrapConfigs = map[string]BootstrapConfig{
-	V1Beta1: {At[bool]("status.ready"), At[string]("status.dataSecretName")},
-	V1Beta2: {At[bool]("status.initialization.dataSecretCreated"), At[string]("status.dataSecretName")},
+	V1Beta1: {At[bool]("status.ready"), At[string]("status.dataSecretName").within(atMost(maxSecretName))},
+	V1Beta2: {At[bool]("status.initialization.dataSecretCreated"), At[string]("status.dataSecretName").within(atMost(maxSecretName))},
 }
 
 // BootstrapConfigFor returns the promises of a contract version.

@@ -3,6 +3,7 @@
 package contract
 
 import (
+	"errors"
 	"math"
 	"time"
 
@@ -81,16 +82,16 @@ func (m MachineTemplate) Refer(obj, template, current *unstructured.Unstructured
 var controlPlanes = map[string]ControlPlane{
 	V1Beta1: {
 		Initialized:          At[bool]("status.initialized"),
-		ControlPlaneEndpoint: At[clusterv1.APIEndpoint]("spec.controlPlaneEndpoint"),
+		ControlPlaneEndpoint: At[clusterv1.APIEndpoint]("spec.controlPlaneEndpoint").within(endpoint),
 		ExternallyManaged:    At[bool]("status.externalManagedControlPlane"),
 		Version:              At[string]("spec.version"),
-		StatusVersion:        At[string]("status.version"),
-		Replicas:             At[int32]("spec.replicas"),
+		StatusVersion:        At[string]("status.version").within(atMost(maxVersion)),
+		Replicas:             At[int32]("spec.replicas").within(counter),
 		Selector:             At[string]("status.selector"),
-		StatusReplicas:       At[int32]("status.replicas"),
-		ReadyReplicas:        At[int32]("status.readyReplicas"),
-		UpToDateReplicas:     At[int32]("status.updatedReplicas"),
-		UnavailableReplicas:  At[int32]("status.unavailableReplicas"),
+		StatusReplicas:       At[int32]("status.replicas").within(counter),
+		ReadyReplicas:        At[int32]("status.readyReplicas").within(counter),
+		UpToDateReplicas:     At[int32]("status.updatedReplicas").within(counter),
+		UnavailableReplicas:  At[int32]("status.unavailableReplicas").within(counter),
 		RolloutAfter:         At[metav1.Time]("spec.rolloutAfter"),
 		MachineTemplate: MachineTemplate{
 			Metadata:                At[clusterv1.ObjectMeta]("spec.machineTemplate.metadata"),
@@ -105,17 +106,17 @@ var controlPlanes = map[string]ControlPlane{
 	},
 	V1Beta2: {
 		Initialized:          At[bool]("status.initialization.controlPlaneInitialized"),
-		ControlPlaneEndpoint: At[clusterv1.APIEndpoint]("spec.controlPlaneEndpoint"),
+		ControlPlaneEndpoint: At[clusterv1.APIEndpoint]("spec.controlPlaneEndpoint").within(endpoint),
 		ExternallyManaged:    At[bool]("status.externalManagedControlPlane"),
 		Version:              At[string]("spec.version"),
-		StatusVersion:        At[string]("status.version"),
-		Versions:             At[[]clusterv1.StatusVersion]("status.versions"),
-		Replicas:             At[int32]("spec.replicas"),
+		StatusVersion:        At[string]("status.version").within(atMost(maxVersion)),
+		Versions:             At[[]clusterv1.StatusVersion]("status.versions").within(versions),
+		Replicas:             At[int32]("spec.replicas").within(counter),
 		Selector:             At[string]("status.selector"),
-		StatusReplicas:       At[int32]("status.replicas"),
-		ReadyReplicas:        At[int32]("status.readyReplicas"),
-		UpToDateReplicas:     At[int32]("status.upToDateReplicas"),
-		AvailableReplicas:    At[int32]("status.availableReplicas"),
+		StatusReplicas:       At[int32]("status.replicas").within(counter),
+		ReadyReplicas:        At[int32]("status.readyReplicas").within(counter),
+		UpToDateReplicas:     At[int32]("status.upToDateReplicas").within(counter),
+		AvailableReplicas:    At[int32]("status.availableReplicas").within(counter),
 		RolloutAfter:         At[metav1.Time]("spec.rollout.after"),
 		MachineTemplate: MachineTemplate{
 			Metadata:                At[clusterv1.ObjectMeta]("spec.machineTemplate.metadata"),
@@ -139,29 +140,29 @@ type Replicas struct {
 	Desired, Current, Ready, UpToDate, Available *int32
 }
 
-// Counters reads all counters. Where only unavailable replicas are counted, the
-// available ones are what is wanted less those.
+// Counters reads all counters; those that cannot be read are in the error. Where
+// only unavailable replicas are counted, the available ones are what is wanted less
+// those.
 func (c ControlPlane) Counters(obj *unstructured.Unstructured) (r Replicas, err error) {
+	var unavailable *int32
+	var problems []error
 	for _, f := range []struct {
 		to   **int32
 		from Field[int32]
 	}{
 		{&r.Desired, c.Replicas}, {&r.Current, c.StatusReplicas}, {&r.Ready, c.ReadyReplicas},
-		{&r.UpToDate, c.UpToDateReplicas}, {&r.Available, c.AvailableReplicas},
+		{&r.UpToDate, c.UpToDateReplicas}, {&r.Available, c.AvailableReplicas}, {&unavailable, c.UnavailableReplicas},
 	} {
 		v, ok, err := f.from.Get(obj)
-		if err != nil {
-			return Replicas{}, err
-		}
 		if ok {
 			*f.to = &v
 		}
+		problems = append(problems, err)
 	}
-	unavailable, ok, err := c.UnavailableReplicas.Get(obj)
-	if err == nil && ok && r.Desired != nil {
-		r.Available = new(max(0, *r.Desired-unavailable))
+	if unavailable != nil && r.Desired != nil {
+		r.Available = new(max(0, *r.Desired-*unavailable))
 	}
-	return r, err
+	return r, errors.Join(problems...)
 }
 
 // refFromVersioned reads a reference that carries an apiVersion.

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Field is one promised field, of type T, at a fixed path. The zero value is a
@@ -24,6 +25,7 @@ type Field[T any] struct {
 	path   []string
 	decode func(raw any) (T, error)
 	encode func(T) any
+	check  func(at *field.Path, v T) *field.Error // of what is read; nil accepts all
 }
 
 // At makes the field found at a dotted path, such as "status.ready".
@@ -35,7 +37,8 @@ func through[T any](path string, decode func(raw any) (T, error), encode func(T)
 }
 
 // Get reads the field. ok is false when the object does not have it, which is
-// never an error: most promised fields are optional.
+// never an error: most promised fields are optional. A value that the API of
+// Cluster API does not accept where it is copied to is an error.
 func (f Field[T]) Get(obj *unstructured.Unstructured) (v T, ok bool, err error) {
 	if len(f.path) == 0 {
 		return v, false, nil
@@ -46,13 +49,19 @@ func (f Field[T]) Get(obj *unstructured.Unstructured) (v T, ok bool, err error) 
 	}
 	if f.decode != nil {
 		v, err = f.decode(raw)
-		return v, err == nil, f.wrap("decode", obj, err)
+	} else if v, ok = raw.(T); !ok {
+		err = convert(raw, &v) // structs, lists and int32 go by way of JSON
 	}
-	if v, ok = raw.(T); ok {
-		return v, true, nil
+	if err != nil {
+		return v, false, f.wrap("decode", obj, err)
 	}
-	err = convert(raw, &v) // structs, lists and int32 go by way of JSON
-	return v, err == nil, f.wrap("decode", obj, err)
+	if f.check != nil {
+		if bad := f.check(field.NewPath(f.path[0], f.path[1:]...), v); bad != nil {
+			var none T
+			return none, false, f.wrap("read", obj, bad)
+		}
+	}
+	return v, true, nil
 }
 
 // Set writes the field, making the maps on the way to it.

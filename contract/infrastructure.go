@@ -28,13 +28,13 @@ type InfraCluster struct {
 var infraClusters = map[string]InfraCluster{
 	V1Beta1: {
 		Provisioned:          At[bool]("status.ready"),
-		ControlPlaneEndpoint: At[clusterv1.APIEndpoint]("spec.controlPlaneEndpoint"),
-		FailureDomains:       through("status.failureDomains", failureDomainsFromMap, failureDomainsToMap),
+		ControlPlaneEndpoint: At[clusterv1.APIEndpoint]("spec.controlPlaneEndpoint").within(endpoint),
+		FailureDomains:       through("status.failureDomains", failureDomainsFromMap, failureDomainsToMap).within(failureDomains),
 	},
 	V1Beta2: {
 		Provisioned:          At[bool]("status.initialization.provisioned"),
-		ControlPlaneEndpoint: At[clusterv1.APIEndpoint]("spec.controlPlaneEndpoint"),
-		FailureDomains:       through("status.failureDomains", failureDomainsFromList, failureDomainsToList),
+		ControlPlaneEndpoint: At[clusterv1.APIEndpoint]("spec.controlPlaneEndpoint").within(endpoint),
+		FailureDomains:       through("status.failureDomains", failureDomainsFromList, failureDomainsToList).within(failureDomains),
 	},
 }
 
@@ -126,10 +126,10 @@ var infraMachines = map[string]InfraMachine{
 func infraMachine(provisioned string) InfraMachine {
 	return InfraMachine{
 		Provisioned:         At[bool](provisioned),
-		ProviderID:          At[string]("spec.providerID"),
-		Addresses:           At[clusterv1.MachineAddresses]("status.addresses"),
-		FailureDomain:       At[string]("status.failureDomain"),
-		WantedFailureDomain: At[string]("spec.failureDomain"),
+		ProviderID:          At[string]("spec.providerID").within(atMost(maxProviderID)),
+		Addresses:           At[clusterv1.MachineAddresses]("status.addresses").within(addresses),
+		FailureDomain:       At[string]("status.failureDomain").within(atMost(maxFailureDomain)),
+		WantedFailureDomain: At[string]("spec.failureDomain").within(atMost(maxFailureDomain)),
 		Interruptible:       At[bool]("status.interruptible"),
 	}
 }
@@ -184,7 +184,7 @@ func infraMachinePool(provisioned string) InfraMachinePool {
 	return InfraMachinePool{
 		Provisioned:    At[bool](provisioned),
 		ProviderIDList: At[[]string]("spec.providerIDList"),
-		Replicas:       At[int32]("status.replicas"),
+		Replicas:       At[int32]("status.replicas").within(counter),
 		MachineKind:    At[string]("status.infrastructureMachineKind"),
 	}
 }

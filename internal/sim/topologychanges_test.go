@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
@@ -145,7 +146,7 @@ func TestAClassOfAnotherNamespace(t *testing.T) {
 	w.Golden("a-class-of-another-namespace.txt")
 }
 
-// TestWorkersThatComeDuringAnUpgradeWaitForIt, and what rolls nothing out does not.
+// TestWorkersThatComeDuringAnUpgradeWaitForIt, as all changes of those that exist.
 func TestWorkersThatComeDuringAnUpgradeWaitForIt(t *testing.T) {
 	t.Parallel()
 	w, x := withObserver(t)
@@ -169,7 +170,7 @@ func TestWorkersThatComeDuringAnUpgradeWaitForIt(t *testing.T) {
 	topologyOf(t, w)
 	for _, obj := range w.objects("MachineDeployment") {
 		d := obj.(*clusterv1.MachineDeployment)
-		w.Tell("MachineDeployment %s: tier=%s, drains take %d seconds at most", d.Name, d.Labels["tier"], *d.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds)
+		w.Tell("MachineDeployment %s: tier=%s, drains take %d seconds at most", d.Name, d.Labels["tier"], ptr.Deref(d.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds, 0))
 	}
 	w.Tell("# the workers are let go")
 	held = false

@@ -42,7 +42,7 @@ func (u upgrade) check(at *field.Path) field.ErrorList {
 	switch {
 	case err != nil || bad != nil:
 		return nil // told of as a version already
-	case to.Compare(from) < 0:
+	case released(to).LT(released(from)):
 		return refuse("version cannot be decreased from %q to %q", u.from, u.to)
 	case !u.planned && (to.Major != from.Major || to.Minor > from.Minor+1):
 		return refuse("version cannot be increased from %q to %q", u.from, u.to)
@@ -60,6 +60,12 @@ func (u upgrade) check(at *field.Path) field.ErrorList {
 		return refuse("there are still MachinePools completing a previous upgrade: [%s]", list(u.pools))
 	}
 	return nil
+}
+
+// released is a version without its pre-release: upstream compares only that.
+func released(v semver.Version) semver.Version {
+	v.Pre = nil
+	return v
 }
 
 func list(names []string) string {

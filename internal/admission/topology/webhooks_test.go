@@ -319,6 +319,8 @@ func TestTheVersionOfATopologyChangesWhenAllIsAtRest(t *testing.T) {
 		warned        string
 	}{
 		"to the next":               {plane: plane, from: "v1.34.0", to: "v1.35.0"},
+		"to a pre-release":          {plane: plane, class: "availabilityGates: []", from: "v1.34.0", to: "v1.34.0-rc.1"},
+		"below a pre-release":       {plane: plane, class: "availabilityGates: []", from: "v1.34.0-rc.1", to: "v1.33.9", refused: at + `"v1.33.9": version cannot be decreased from "v1.34.0-rc.1" to "v1.33.9"`},
 		"downwards":                 {plane: plane, from: "v1.34.0", to: "v1.33.2", refused: at + `"v1.33.2": version cannot be decreased from "v1.34.0" to "v1.33.2"`},
 		"too far":                   {plane: plane, class: "availabilityGates: []", from: "v1.34.0", to: "v1.36.0", refused: at + `"v1.36.0": version cannot be increased from "v1.34.0" to "v1.36.0"`},
 		"far, with a list":          {plane: strings.ReplaceAll(plane, "v1.34.0", "v1.33.2"), from: "v1.33.2", to: "v1.35.0"},

@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/utils/ptr"
@@ -44,16 +45,14 @@ func (r *Reconciler) controlPlane(ctx context.Context, s *state) (phase.Next, er
 		return phase.Continue(), err
 	}
 	obj := s.controlPlane.Obj
-	var err error
-	if s.replicas, s.versions, err = clusterstatus.ReadControlPlane(obj.Unstructured, obj.Contract); err != nil {
-		return phase.Continue(), s.controlPlane.Failed(err)
-	}
+	var uncounted error
+	s.replicas, s.versions, uncounted = clusterstatus.ReadControlPlane(obj.Unstructured, obj.Contract)
 	news, err := clusterstatus.TakeControlPlane(s.cluster, obj.Unstructured, obj.Contract)
 	if news {
 		ctrl.LoggerFrom(ctx).Info("Control plane is initialized", s.controlPlane.Ref.Kind, s.controlPlane.Ref.Name)
 		// No event: the condition ControlPlaneInitialized tells, and since when.
 	}
-	return phase.Continue(), s.controlPlane.Failed(err)
+	return phase.Continue(), s.controlPlane.Failed(errors.Join(uncounted, err))
 }
 
 // takeOver reads the object behind a reference and puts owner and label on it.

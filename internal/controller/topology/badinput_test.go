@@ -42,7 +42,7 @@ func (w *world) replicas() (controlPlane, workers int32) {
 }
 
 // TestWhatGoesWrongWithAClusterIsToldAndTheRestGoesOn: the replicas follow the
-// topology, whatever becomes of versions and patches.
+// topology, unless they wait for an upgrade with the version.
 func TestWhatGoesWrongWithAClusterIsToldAndTheRestGoesOn(t *testing.T) {
 	t.Parallel()
 	const external = `    machinePools: []
@@ -55,12 +55,14 @@ func TestWhatGoesWrongWithAClusterIsToldAndTheRestGoesOn(t *testing.T) {
 		class   []string
 		prepare func(*world)
 		want    string
+		held    bool // changes wait for the upgrade
 		rejects bool // an answer
 	}{
 		"a version that skips": {
 			class:   []string{"  kubernetesVersions: [v1.33.0, v1.34.0, v1.35.0]\n", ""},
 			prepare: func(w *world) { w.topology(func(t *clusterv1.Topology) { t.Version = "v1.35.0" }) },
 			want:    "cannot compute an upgrade plan from v1.33.0 to v1.35.0",
+			held:    true,
 		},
 		"a hook that fails": {
 			prepare: func(w *world) {
@@ -70,6 +72,7 @@ func TestWhatGoesWrongWithAClusterIsToldAndTheRestGoesOn(t *testing.T) {
 				}
 			},
 			want: `call extension handler "gate.ext" of hook BeforeClusterUpgrade for Cluster default/c: refused`,
+			held: true,
 		},
 		"a number of groups that is none": {
 			prepare: func(w *world) {
@@ -138,8 +141,13 @@ func TestWhatGoesWrongWithAClusterIsToldAndTheRestGoesOn(t *testing.T) {
 			if rejected != tc.rejects {
 				t.Errorf("the answer is rejected: %t, want %t", rejected, tc.rejects)
 			}
-			if plane, workers := w.replicas(); plane != 3 || workers != 4 {
-				t.Errorf("%d and %d replicas, want 3 and 4", plane, workers)
+			want := [2]int32{3, 4}
+			if tc.held {
+				want = [2]int32{1, 1}
+				w.reconciled("Changes held until its upgrade starts")
+			}
+			if plane, workers := w.replicas(); plane != want[0] || workers != want[1] {
+				t.Errorf("%d and %d replicas, want %v", plane, workers, want)
 			}
 		})
 	}

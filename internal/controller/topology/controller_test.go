@@ -285,8 +285,9 @@ func TestAVersionThatNeverBeganCanBeTakenBack(t *testing.T) {
 	w.topology(func(t *clusterv1.Topology) { t.Version, t.ControlPlane.Replicas = "v1.35.0", new(int32(3)) })
 	w.must()
 	w.reconciled("False ClusterUpgrading Cluster is upgrading to v1.35.0\n  * Following hooks are blocking upgrade: BeforeClusterUpgrade: not yet\n  * KubeadmControlPlane pending upgrade to version v1.34.0, v1.35.0")
-	if edit(w, plane, before, func(*controlplanev1.KubeadmControlPlane) {}); before.Spec.Version != "v1.33.0" || *before.Spec.Replicas != 3 {
-		t.Errorf("version %s, %d replicas, want those that replace no machine", before.Spec.Version, *before.Spec.Replicas)
+	w.reconciled("\n  * Changes held until its upgrade starts: KubeadmControlPlane " + plane + ": spec.replicas")
+	if edit(w, plane, before, func(*controlplanev1.KubeadmControlPlane) {}); before.Spec.Version != "v1.33.0" || *before.Spec.Replicas != 1 {
+		t.Errorf("version %s, %d replicas, want those of before", before.Spec.Version, *before.Spec.Replicas)
 	}
 	if got := w.cluster().Status.ControlPlane; got == nil || len(got.UpgradePlan) != 2 {
 		t.Errorf("plan %+v", got)
@@ -294,6 +295,9 @@ func TestAVersionThatNeverBeganCanBeTakenBack(t *testing.T) {
 	w.topology(func(t *clusterv1.Topology) { t.Version = "v1.33.0" })
 	w.must()
 	w.reconciled("True ReconcileSucceeded")
+	if edit(w, plane, before, func(*controlplanev1.KubeadmControlPlane) {}); *before.Spec.Replicas != 3 {
+		t.Errorf("%d replicas, want 3", *before.Spec.Replicas)
+	}
 	if a := w.cluster().Annotations; a[clusterv1.ClusterTopologyUpgradeStepAnnotation] != "" || strings.Contains(a[runtimev1.PendingHooksAnnotation], "Upgrade") {
 		t.Errorf("annotations %v", a)
 	}

@@ -38,6 +38,7 @@ type rest struct {
 	until time.Time
 	plan  *upgrade.Plan
 	notes []string
+	held  []string
 }
 
 // rests ends a reconcile that sees what the last one saw, if that had nothing to
@@ -55,7 +56,7 @@ func (r *Reconciler) rests(ctx context.Context, s *state) (phase.Next, error) {
 		return phase.Continue(), nil
 	}
 	s.memory.rest = last
-	s.facts.Plan, s.notes = last.plan, last.notes
+	s.facts.Plan, s.facts.Held, s.notes = last.plan, last.held, last.notes
 	s.commit = r.rememberToTell(s.cluster)
 	return phase.Wait(0), nil
 }
@@ -68,7 +69,7 @@ func (r *Reconciler) settle(s *state, res ctrl.Result, err error) {
 		return
 	}
 	s.memory.rest = &rest{
-		sight: s.sight, until: r.Clock.Now().Add(restFor), plan: s.facts.Plan, notes: slices.Concat(s.notes, s.desired.Unmatched),
+		sight: s.sight, until: r.Clock.Now().Add(restFor), plan: s.facts.Plan, held: s.facts.Held, notes: slices.Concat(s.notes, s.desired.Unmatched),
 	}
 }
 

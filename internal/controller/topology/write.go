@@ -44,6 +44,7 @@ func (r *Reconciler) compute(ctx context.Context, s *state) (phase.Next, error) 
 			return w.Applied(ctx, current)
 		},
 	}, patchers{r.Extensions, ctx, s})
+	s.facts.Held = s.desired.Held()
 	if s.desired.Err != nil {
 		s.problems = append(s.problems, s.desired.Err)
 	}

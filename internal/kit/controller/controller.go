@@ -11,7 +11,9 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -128,6 +130,7 @@ func (b *Builder[T]) Build(r reconcile.ObjectReconciler[T]) (ctrlcontroller.Cont
 	w := newRunner(b.name, b.obj, r, newPending(b.mgr.GetClient(), b.mgr.GetAPIReader(), clock.RealClock{}))
 	w.finishing = finishing(b.mgr)
 	w.pace.every = b.pace
+	w.recorder = Recorder(b.mgr, b.name)
 	if !b.unfiltered {
 		w.filter = watchFilter(b.mgr)
 	}
@@ -189,6 +192,7 @@ type runner[T client.Object] struct {
 	retries   workqueue.TypedRateLimiter[reconcile.Request] // of conflicts
 	backoff   *backoff                                      // of failures
 	forget    func(client.ObjectKey)
+	recorder  events.EventRecorder // of writes that the API rejects; nil without a manager
 }
 
 func newRunner[T client.Object](name string, obj T, r reconcile.ObjectReconciler[T], p *pending) *runner[T] {
@@ -231,6 +235,9 @@ func (w *runner[T]) Reconcile(ctx context.Context, req reconcile.Request) (recon
 	w.pace.begin(req, w.pending.clock.Now())
 	ctx = w.pending.recording(ctx, req)
 	res, err := w.inner.Reconcile(ctx, obj)
+	if refused, ok := errors.AsType[*patch.RefusedError](err); ok && w.recorder != nil {
+		w.recorder.Eventf(refused.Object, nil, corev1.EventTypeWarning, "WriteRefused", "Write", "the API does not accept a change: %v", refused)
+	}
 	res, err = w.settle(ctx, req, res, err)
 	observe(w.name, started, res, err)
 	return res, err

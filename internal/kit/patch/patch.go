@@ -7,6 +7,7 @@ package patch
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -44,8 +45,8 @@ type commit struct {
 type Commit func(context.Context) error
 
 // Remember notes obj as it is and returns a function that writes what has
-// changed on it since. Metadata and spec go first; if that fails, status is
-// not sent. An object that has gone meanwhile is not an error. Lists are
+// changed on it since. Metadata and spec go first; if that fails, status is sent only
+// if the API rejected them, see RefusedError. An object that has gone meanwhile is not an error. Lists are
 // replaced whole by a merge patch, so a patch of metadata or spec that
 // contains one is sent with the resourceVersion. What other writers have put off
 // to tell of obj is told in it, see Carried.
@@ -58,13 +59,15 @@ func Remember(c client.Client, obj client.Object, opts ...Option) Commit {
 	return p.write
 }
 
-// write sends what has changed, metadata and spec before status: a finalizer has
-// to be there before anybody is told of what it protects, and a status that is
-// locked needs the version that the first request made. An object whose last
-// finalizer went has no status to write.
+// write sends what has changed, metadata and spec before status: a finalizer must be
+// stored before the status reports what it protects, and a status that is locked
+// needs the version that the first request made. If the API rejects the first, the
+// status is sent anyway: it explains to users why. An object whose last finalizer
+// was removed has no status to write.
 func (p *commit) write(ctx context.Context) error {
 	rest, fields := changed(p.before, p.obj)
 	version := p.before.GetResourceVersion()
+	var rejected error // of metadata and spec
 	if rest {
 		diff, err := difference(p.before, p.obj)
 		if err != nil {
@@ -72,34 +75,58 @@ func (p *commit) write(ctx context.Context) error {
 		}
 		delete(diff, "status")
 		if version, err = p.writeRest(ctx, diff); err != nil {
-			return fmt.Errorf("patch %s %s: %w", kind(p.obj), client.ObjectKeyFromObject(p.obj), err)
+			err = p.refused(fmt.Errorf("patch %s %s: %w", kind(p.obj), client.ObjectKeyFromObject(p.obj), err))
+			if _, ok := errors.AsType[*RefusedError](err); !ok {
+				return err
+			}
+			rejected = err
 		}
 	}
-	gone := !p.obj.GetDeletionTimestamp().IsZero() && len(p.obj.GetFinalizers()) == 0
+	gone := !p.obj.GetDeletionTimestamp().IsZero() && len(p.obj.GetFinalizers()) == 0 && rejected == nil
 	if len(fields) == 0 || gone {
 		p.settled()
-		return nil
+		return rejected
 	}
-	if err := p.putOff(fields); err != nil {
-		return err
+	if rejected == nil {
+		if err := p.putOff(fields); err != nil {
+			return err
+		}
 	}
 	p.settled()
+	return errors.Join(rejected, p.writeStatus(ctx, version, rejected != nil))
+}
+
+// writeStatus writes the status, or its conditions alone if the API rejects it: one
+// value that does not fit must not hide what the other fields report. unchanged means
+// that spec was not written.
+func (p *commit) writeStatus(ctx context.Context, version string, unchanged bool) error {
 	diff, err := difference(statusAlone(p.before), statusAlone(p.obj))
 	if err != nil {
 		return fmt.Errorf("compare the status of %s %s with what was read: %w", kind(p.obj), client.ObjectKeyFromObject(p.obj), err)
 	}
-	if len(diff) == 0 { // what differs is not told, such as fractions of a second
-		return nil
+	if unchanged {
+		limitGeneration(diff, p.before.GetGeneration())
 	}
-	if p.lockStatus {
-		lock(diff, version)
+	send := func(diff map[string]any) error {
+		if len(diff) == 0 { // what differs is not told, such as fractions of a second
+			return nil
+		}
+		if p.lockStatus {
+			lock(diff, version)
+		}
+		_, err := p.send(diff, func(obj client.Object, patch client.Patch) error {
+			return p.mgmt.Status().Patch(ctx, obj, patch)
+		})
+		if err != nil {
+			err = fmt.Errorf("patch status of %s %s: %w", kind(p.obj), client.ObjectKeyFromObject(p.obj), err)
+		}
+		return p.refused(err)
 	}
-	if _, err := p.send(diff, func(obj client.Object, patch client.Patch) error {
-		return p.mgmt.Status().Patch(ctx, obj, patch)
-	}); err != nil {
-		return fmt.Errorf("patch status of %s %s: %w", kind(p.obj), client.ObjectKeyFromObject(p.obj), err)
+	err = send(diff)
+	if _, ok := errors.AsType[*RefusedError](err); ok {
+		err = errors.Join(err, send(conditionsAlone(diff)))
 	}
-	return nil
+	return err
 }
 
 // writeRest writes metadata and spec, and returns the version that this made.

@@ -3,6 +3,8 @@
 package clusterstatus
 
 import (
+	"errors"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
@@ -35,12 +37,11 @@ func TakeInfrastructure(c *clusterv1.Cluster, obj *unstructured.Unstructured, co
 		return false, err
 	}
 	domains, _, err := promises.FailureDomains.Get(obj)
-	if err != nil {
-		return false, err
+	if err == nil {
+		c.Status.FailureDomains = domains // those that are reported no more are gone
 	}
-	c.Status.FailureDomains = domains // those that are reported no more are gone
 	c.Status.Initialization.InfrastructureProvisioned = new(true)
-	return !before, nil
+	return !before, err
 }
 
 // WithoutControlPlane notes, for a Cluster without a control plane object, that
@@ -53,27 +54,23 @@ func WithoutControlPlane(c *clusterv1.Cluster, machines []*clusterv1.Machine) {
 	}
 }
 
-// ReadControlPlane reads what a control plane object counts.
+// ReadControlPlane reads what a control plane object counts; what cannot be read is in
+// the error.
 func ReadControlPlane(obj *unstructured.Unstructured, contractVersion string) (r contract.Replicas, versions []clusterv1.StatusVersion, err error) {
 	promises, err := contract.ControlPlaneFor(contractVersion)
 	if err != nil {
 		return r, nil, err
 	}
-	if r, err = promises.Counters(obj); err != nil {
-		return r, nil, err
-	}
+	r, uncounted := promises.Counters(obj)
 	versions, ok, err := promises.Versions.Get(obj)
 	if err != nil || ok {
-		return r, versions, err
+		return r, versions, errors.Join(uncounted, err)
 	}
 	lowest, _, err := promises.StatusVersion.Get(obj) // an older provider tells the lowest version alone
-	if err != nil {
-		return r, nil, err
-	}
 	if current := ptr.Deref(r.Current, 0); lowest != "" && (r.Current == nil || current > 0) {
 		versions = []clusterv1.StatusVersion{{Version: lowest, Replicas: current}} // without a number where none is told
 	}
-	return r, versions, nil
+	return r, versions, errors.Join(uncounted, err)
 }
 
 // TakeControlPlane copies what the control plane object says to the Cluster: the

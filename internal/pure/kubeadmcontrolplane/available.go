@@ -102,7 +102,7 @@ func sum(f Facts, types, issues []string, r reasons) metav1.Condition {
 func (r *reporter) available() metav1.Condition {
 	const t = controlplanev1.KubeadmControlPlaneAvailableCondition
 	if !Initialized(r.ControlPlane) {
-		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotAvailableReason, "Control plane not yet initialized")
+		return conditions.New(t, metav1.ConditionFalse, controlplanev1.KubeadmControlPlaneNotAvailableReason, strings.TrimSuffix(fmt.Sprintf("Control plane not yet initialized: %v", r.Certificates.Err), ": <nil>"))
 	}
 	down := isDown(r.Facts)
 	if old := conditions.Get(r.ControlPlane, t); !r.Workload.Connected && r.ControlPlane.DeletionTimestamp.IsZero() && old != nil && !down {
@@ -135,8 +135,8 @@ func (r *reporter) unavailable() (issues, notes []string) {
 	if !r.ControlPlane.DeletionTimestamp.IsZero() {
 		issues = append(issues, "* Control plane metadata.deletionTimestamp is set")
 	}
-	if r.certificatesAvailable().Status == metav1.ConditionFalse {
-		issues = append(issues, "* Control plane certificates are not available")
+	if c := r.certificatesAvailable(); c.Status == metav1.ConditionFalse {
+		issues = append(issues, strings.TrimSuffix("* Control plane certificates are not available: "+c.Message, ": "))
 	}
 	managed := ManagesEtcd(r.ControlPlane)
 	working, members := 0, 0

@@ -72,7 +72,8 @@ func TestAvailability(t *testing.T) {
 		"members are not known":               {"a,b,c", etcdUnknown, "True Available "},
 		"members are not known, machines sum": {"a,b nomember", etcdUnknown, "False NotAvailable * 1 of 2 etcd members are healthy, at least 2 required for etcd quorum"},
 		"etcd is elsewhere":                   {"a nomember", func(f *Facts) { externalEtcd(f); etcdUnknown(f) }, "True Available "},
-		"certificates are not there":          {"a", func(f *Facts) { f.Certificates.Err = errors.New("no CA") }, "False NotAvailable * Control plane certificates are not available"},
+		"certificates are not there":          {"a", func(f *Facts) { f.Certificates.Err = errors.New("no CA") }, "False NotAvailable * Control plane certificates are not available: no CA"},
+		"certificates are not there at first": {"a", func(f *Facts) { uninitialized(f); f.Certificates.Err = errors.New("no CA") }, "False NotAvailable Control plane not yet initialized: no CA"},
 		"nobody has looked at certificates": {"a", func(f *Facts) {
 			f.Certificates = Certificates{}
 			conditions.Set(f.ControlPlane, now, metav1.Condition{Type: "CertificatesAvailable", Status: metav1.ConditionTrue, Reason: "Was"})

@@ -116,7 +116,7 @@ func (f Facts) objections(leaver *Machine) (all []string) {
 		all = append(all, fmt.Sprintf("waiting for a version upgrade to %s to be propagated from the Cluster topology", want))
 	}
 	if leaver == nil && f.Certificates.Err != nil {
-		all = append(all, "the certificates are not available")
+		all = append(all, fmt.Sprintf("the certificates are not available: %v", f.Certificates.Err))
 	}
 	if len(f.Machines) == 0 { // nothing to protect yet
 		return all

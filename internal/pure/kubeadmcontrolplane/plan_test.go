@@ -31,9 +31,9 @@ func TestPlan(t *testing.T) {
 		blocked  []string
 	}{
 		"the first":                                             {1, "", uninitialized, "create the first machine: have 0, want 1", nil},
-		"the first needs certificates":                          {1, "", func(f *Facts) { uninitialized(f); f.Certificates.Err = errors.New("no CA") }, "create the first machine: have 0, want 1", []string{"the certificates are not available"}},
+		"the first needs certificates":                          {1, "", func(f *Facts) { uninitialized(f); f.Certificates.Err = errors.New("no CA") }, "create the first machine: have 0, want 1", []string{"the certificates are not available: no CA"}},
 		"the first needs a template":                            {1, "", func(f *Facts) { uninitialized(f); f.Template = "there is no template" }, "create the first machine: have 0, want 1", []string{"there is no template"}},
-		"one that joins needs certificates":                     {3, "a", func(f *Facts) { f.Certificates.Err = errors.New("no CA") }, "create a machine that joins: have 1, want 3", []string{"the certificates are not available"}},
+		"one that joins needs certificates":                     {3, "a", func(f *Facts) { f.Certificates.Err = errors.New("no CA") }, "create a machine that joins: have 1, want 3", []string{"the certificates are not available: no CA"}},
 		"one to delete needs no template":                       {1, "a,b", func(f *Facts) { f.Template = "there is no template" }, "delete a: have 2, want 1", nil},
 		"it joins in a failure domain":                          {3, "a in=x", func(f *Facts) { f.Cluster.Status.FailureDomains = domains("x", "y") }, "create a machine that joins in failure domain y: have 1, want 3", nil},
 		"nobody goes beside one that is dead":                   {1, "a marked,b nomember,c", nil, "delete a: have 3, want 1", []string{"waiting for Machine b to report EtcdMemberHealthy"}},

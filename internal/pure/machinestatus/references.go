@@ -3,6 +3,7 @@
 package machinestatus
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -75,36 +76,27 @@ func TakeHost(m *clusterv1.Machine, obj *unstructured.Unstructured, contractVers
 	}
 	news := !before && m.Spec.ProviderID != id // the status may be written later than the spec
 	m.Spec.ProviderID = id
-	if err := copyHost(m, obj, c); err != nil {
-		return t, err
-	}
 	m.Status.Initialization.InfrastructureProvisioned = new(true)
-	return Taken{News: news}, nil
+	return Taken{News: news}, copyHost(m, obj, c)
 }
 
+// copyHost copies what no other controller needs to continue: a value that cannot be
+// read leaves out itself.
 func copyHost(m *clusterv1.Machine, obj *unstructured.Unstructured, c contract.InfraMachine) error {
-	addresses, ok, err := c.Addresses.Get(obj)
-	if err != nil {
-		return err
-	}
+	addresses, ok, unread := c.Addresses.Get(obj)
 	if ok {
 		m.Status.Addresses = addresses
 	}
-	wanted, ok, err := c.WantedFailureDomain.Get(obj)
-	if err != nil {
-		return err
-	}
-	if ok && wanted != "" {
+	wanted, _, err := c.WantedFailureDomain.Get(obj)
+	if wanted != "" {
 		m.Spec.FailureDomain = wanted
 	}
+	unread = errors.Join(unread, err)
 	actual, ok, err := c.FailureDomain.Get(obj)
-	if err != nil {
-		return err
-	}
 	if ok {
 		m.Status.FailureDomain = actual
 	}
-	return nil
+	return errors.Join(unread, err)
 }
 
 // TakeCertificatesExpiry notes when the certificates of a control plane machine

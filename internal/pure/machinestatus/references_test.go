@@ -85,7 +85,7 @@ func TestTakeHost(t *testing.T) {
 		"provisioned without an ID":    {fields: host("", true), want: Taken{Lacks: "spec.providerID"}},
 		"an ID that is told no more":   {change: running, fields: host("", true)},
 		"rubbish":                      {fields: host("", "yes"), wantErr: "status.initialization.provisioned of Host m0"},
-		"rubbish among the rest":       {fields: broken, wantID: "x://m0", wantErr: "status.addresses of Host m0"},
+		"rubbish among the rest":       {fields: broken, want: Taken{News: true}, wantID: "x://m0", wantErr: "status.addresses of Host m0"},
 		"a contract that nobody knows": {fields: host("", true), version: "v0", wantErr: "v0"},
 	} {
 		t.Run(name, func(t *testing.T) {

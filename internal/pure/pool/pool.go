@@ -63,24 +63,23 @@ func TakeInfrastructure(p *clusterv1.MachinePool, obj *unstructured.Unstructured
 	if err != nil {
 		return r, err
 	}
-	replicas, counted, err := c.Replicas.Get(obj)
-	if err != nil {
-		return r, err
-	}
+	replicas, counted, uncounted := c.Replicas.Get(obj)
 	ids := r.distinct(reported, obj)
 	if !counted {
 		replicas = int32(len(ids))
 	}
-	if r.Whole = int(replicas) <= len(ids); !r.Whole {
+	if r.Whole = int(replicas) <= len(ids) && uncounted == nil; int(replicas) > len(ids) {
 		r.Problems = append(r.Problems, fmt.Sprintf("%s %s lists the provider IDs of %d of its %d replicas", obj.GetKind(), obj.GetName(), len(ids), replicas))
 	}
 	if !sameElements(p.Spec.ProviderIDList, ids) {
 		p.Spec.ProviderIDList = ids
 	}
-	p.Status.Replicas = &replicas
+	if uncounted == nil {
+		p.Status.Replicas = &replicas
+	}
 	r.News = !ptr.Deref(p.Status.Initialization.InfrastructureProvisioned, false)
 	p.Status.Initialization.InfrastructureProvisioned = new(true)
-	return r, nil
+	return r, uncounted
 }
 
 // distinct returns each provider ID once, without what can be none.

@@ -92,7 +92,7 @@ func available(s Status, n *counting.Counters) metav1.Condition {
 		return c
 	}
 	c.Status, c.Reason = metav1.ConditionFalse, clusterv1.MachineDeploymentNotAvailableReason
-	c.Message = fmt.Sprintf("%d available replicas, at least %d required (spec.replicas is %d, %d may be unavailable)", n.Available, required, s.want(), unavailable)
+	c.Message = fmt.Sprintf("%d available replicas, at least %d required (spec.replicas is %d, %d may be unavailable)", n.Available, required, s.want(), unavailable) + s.hindrance()
 	if !s.Deployment.DeletionTimestamp.IsZero() {
 		c.Message = "Deletion in progress"
 	}
@@ -126,7 +126,7 @@ func rollingOut(s Status) metav1.Condition {
 			lines = append(lines, blocked)
 		}
 	}
-	c.Message = strings.Join(lines, "\n")
+	c.Message = strings.Join(lines, "\n") + s.hindrance()
 	return c
 }
 
@@ -139,21 +139,30 @@ func (s Status) group() scaling.Group {
 		g.Blocked = scaling.BlockedBecause(s.Blocked)
 		return g // a MachineSet could only say the same
 	}
-	if blocked := blockedSets(s); blocked != "" {
-		g.Blocked += "\n" + blocked
-	}
+	g.Blocked += s.growing(func(*clusterv1.MachineSet) bool { return true })
 	return g
 }
 
-// blockedSets says what the MachineSets say of what keeps them from growing.
-func blockedSets(s Status) string {
+// hindrance is why no Machine can be created, by the templates or the MachineSets, as
+// lines to add to a message; empty if nothing prevents it.
+func (s Status) hindrance() string {
+	if len(s.Blocked) > 0 {
+		return "\n* " + strings.Join(s.Blocked, "\n* ")
+	}
+	return s.growing(func(set *clusterv1.MachineSet) bool {
+		return scaling.IsBlocked(conditions.Message(set, clusterv1.MachineSetScalingUpCondition))
+	})
+}
+
+// growing is what those MachineSets report that grow, as lines to add to a message.
+func (s Status) growing(which func(*clusterv1.MachineSet) bool) string {
 	growing := slices.DeleteFunc(slices.Clone(s.Sets), func(set *clusterv1.MachineSet) bool {
-		return !conditions.IsTrue(set, clusterv1.MachineSetScalingUpCondition)
+		return !conditions.IsTrue(set, clusterv1.MachineSetScalingUpCondition) || !which(set)
 	})
 	if len(growing) == 0 {
 		return ""
 	}
-	return conditions.Aggregate(conditions.Objects("MachineSet", growing...), clusterv1.MachineSetScalingUpCondition, "", conditions.AggregateOptions{Negative: true}).Message
+	return "\n" + conditions.Aggregate(conditions.Objects("MachineSet", growing...), clusterv1.MachineSetScalingUpCondition, "", conditions.AggregateOptions{Negative: true}).Message
 }
 
 func deleting(s Status) metav1.Condition {

@@ -76,8 +76,11 @@ func TestReport(t *testing.T) {
 			wantPhase: "ScalingUp",
 			want: map[string]string{
 				"ScalingUp": "True ScalingUp Scaling up from 0 to 2 replicas\n* MachineSet md-1:\n  Scaling up from 0 to 2 replicas is blocked because:\n  * cp is upgrading",
+				"Available": "False NotAvailable 0 available replicas, at least 2 required (spec.replicas is 2, 0 may be unavailable)\n* MachineSet md-1:\n  Scaling up from 0 to 2 replicas is blocked because:\n  * cp is upgrading",
 			},
 		},
+		"a MachineSet is blocked in a rollout": {s: Status{Deployment: deployment(1), Sets: []*clusterv1.MachineSet{blocked}, Machines: []*clusterv1.Machine{outdated(machine("a", metav1.ConditionTrue), "* Version v1.35.0, v1.36.0 required")}}, wantPhase: "Running", want: map[string]string{"RollingOut": "True RollingOut Rolling out 1 not up-to-date replicas\n* Version v1.35.0, v1.36.0 required\n* MachineSet md-1:\n  Scaling up from 0 to 2 replicas is blocked because:\n  * cp is upgrading", "Available": "True Available"}},
+		"templates are missing from the start": {s: Status{Deployment: deployment(1), Blocked: []string{"HostTemplate ht is missing"}}, wantPhase: "ScalingUp", want: map[string]string{"Available": "False NotAvailable 0 available replicas, at least 1 required (spec.replicas is 1, 0 may be unavailable)\n* HostTemplate ht is missing"}},
 		"in the middle of a rollout": {
 			s: Status{Deployment: deployment(1), Machines: []*clusterv1.Machine{
 				outdated(machine("a", metav1.ConditionTrue), "* Version v1.35.0, v1.36.0 required"),

@@ -58,8 +58,13 @@ func BlockedBecause(why []string) string {
 	if len(why) == 0 {
 		return ""
 	}
-	return " is blocked because:\n* " + strings.Join(why, "\n* ")
+	return blockedBecause + "\n* " + strings.Join(why, "\n* ")
 }
+
+const blockedBecause = " is blocked because:"
+
+// IsBlocked reports whether a message has what BlockedBecause adds.
+func IsBlocked(message string) bool { return strings.Contains(message, blockedBecause) }
 
 // Want is how many Machines there shall be. Until admission or somebody else
 // has set a number, it is as many as there are.

@@ -154,7 +154,7 @@ func machineDeployment(class *clusterv1.ClusterClass, t *clusterv1.MachineDeploy
 	if !ours.IsDefined() {
 		ours = clusterv1.MachineDeploymentTopologyHealthCheck{Checks: c.HealthCheck.Checks, Remediation: c.HealthCheck.Remediation}
 	}
-	out.MaxInFlight = ours.Remediation.MaxInFlight
+	out.MaxInFlight = cmp.Or(t.HealthCheck.Remediation.MaxInFlight, c.HealthCheck.Remediation.MaxInFlight)
 	if ours.IsDefined() && (t.HealthCheck.Enabled == nil || *t.HealthCheck.Enabled) {
 		out.HealthCheck = healthCheck(ours.Checks, clusterv1.MachineHealthCheckRemediation{TriggerIf: ours.Remediation.TriggerIf, TemplateRef: ours.Remediation.TemplateRef})
 	}

@@ -131,9 +131,9 @@ func TestHowManyAreRemediatedAtATime(t *testing.T) {
 	t.Parallel()
 	const classes = ", healthCheck: {checks: {nodeStartupTimeoutSeconds: 1}, remediation: {maxInFlight: 1}}"
 	for name, tc := range map[string]struct{ topology, want string }{
-		"by the class":                 {"", "1"},
-		"by the topology":              {", healthCheck: {remediation: {maxInFlight: 20%}}", `"20%"`},
-		"by nobody, in the topology's": {", healthCheck: {checks: {nodeStartupTimeoutSeconds: 2}}", "null"},
+		"by the class":                     {"", "1"},
+		"by the topology":                  {", healthCheck: {remediation: {maxInFlight: 20%}}", `"20%"`},
+		"by the class, with another check": {", healthCheck: {checks: {nodeStartupTimeoutSeconds: 2}}", "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			equal(t, of(t, deployments(classes), groups(tc.topology)).MachineDeployments[0].MaxInFlight, tc.want)

@@ -32,9 +32,7 @@ func (c *computation) draftControlPlane() {
 	}, b.Template, b.Metadata, c.ours())}
 	c.controlPlane = p
 	c.callAs(p.made, c.Cluster.Spec.ControlPlaneRef)
-	if p.err == nil {
-		p.stays, p.err = c.controlPlaneWaits()
-	}
+	p.stays = p.current != nil && c.Plan.ControlPlane.State == upgrade.PendingUpgrade
 	if p.err == nil {
 		p.err = c.setControlPlane(p.Desired)
 	}
@@ -50,22 +48,6 @@ func (c *computation) draftControlPlane() {
 		stays:   p.stays,
 	}, b.Hosts, clusterv1.ObjectMeta{}, c.ours())
 	c.call(p.hosts)
-}
-
-// controlPlaneWaits reports whether the control plane is to keep its machines as
-// they are until it is upgraded. While it is being made or replaces machines it is
-// not: a template that its machines cannot come up with could not be corrected.
-func (c *computation) controlPlaneWaits() (bool, error) {
-	current := c.Current.ControlPlane
-	if current == nil || c.Plan.ControlPlane.State != upgrade.PendingUpgrade {
-		return false, nil
-	}
-	provisioning, err := c.fields.IsProvisioning(current)
-	if err != nil || provisioning {
-		return false, err
-	}
-	upgrading, err := c.fields.IsUpgrading(current)
-	return !upgrading, err
 }
 
 func (p *controlPlane) describe(c *computation) {
@@ -94,17 +76,16 @@ func (c *computation) setControlPlane(u *unstructured.Unstructured) error {
 	if !b.RolloutAfter.IsZero() {
 		err = errors.Join(err, f.RolloutAfter.Set(u, b.RolloutAfter))
 	}
-	if err != nil || !b.Hosts.IsDefined() {
-		return err
-	}
 	t := f.MachineTemplate
-	own, _, err := t.Metadata.Get(u)
-	if err != nil {
-		return err
+	if b.Hosts.IsDefined() {
+		own, _, wrong := t.Metadata.Get(u)
+		if wrong != nil {
+			return errors.Join(err, wrong)
+		}
+		err = errors.Join(err, t.Metadata.Set(u, clusterv1.ObjectMeta{
+			Labels: joined(own.Labels, b.Metadata.Labels, c.ours()), Annotations: joined(own.Annotations, b.Metadata.Annotations),
+		}))
 	}
-	err = t.Metadata.Set(u, clusterv1.ObjectMeta{
-		Labels: joined(own.Labels, b.Metadata.Labels, c.ours()), Annotations: joined(own.Annotations, b.Metadata.Annotations),
-	})
 	if len(b.ReadinessGates) > 0 {
 		err = errors.Join(err, t.ReadinessGates.Set(u, b.ReadinessGates))
 	}
@@ -139,13 +120,18 @@ func (p *controlPlane) part(c *computation) (out ControlPlanePart) {
 	case p.wanted == nil: // nothing is known of it
 		return out
 	case err != nil || c.failed != nil || p.stays:
-		kept, err := p.kept(c, err == nil && c.failed == nil)
+		kept, err := c.applied(p.current)
 		if kept == nil || err != nil {
 			out.Err = cmp.Or(out.Err, err)
 			return out
 		}
 		ref, _, err := c.fields.MachineTemplate.InfrastructureRef.Get(kept)
 		out.Object, out.Hosts, out.Err = kept, p.hosts.lost(ref), cmp.Or(out.Err, err)
+		if !p.stays {
+			p.carry(c, kept)
+		} else if out.Err == nil && c.failed == nil {
+			out.Held, out.Err = p.held(c, kept)
+		}
 	default:
 		if p.hosts != nil {
 			if out.Err = c.fields.MachineTemplate.Refer(p.wanted, p.hosts.wanted, p.current); out.Err != nil {
@@ -163,25 +149,27 @@ func (p *controlPlane) part(c *computation) (out ControlPlanePart) {
 	return out
 }
 
-// kept is the control plane with all that makes its machines as it was applied
-// before, and what changes without another machine as it is wanted now. patched
-// says that patches have given it its labels.
-func (p *controlPlane) kept(c *computation, patched bool) (*unstructured.Unstructured, error) {
-	if p.current == nil || c.Applied == nil {
-		return nil, nil
+// held are the changes that wait for the upgrade.
+func (p *controlPlane) held(c *computation, kept *unstructured.Unstructured) ([]string, error) {
+	ref := c.fields.MachineTemplate.InfrastructureRef.String()
+	if p.hosts != nil {
+		if err := c.fields.MachineTemplate.Refer(p.wanted, p.hosts.wanted, p.current); err != nil {
+			return nil, err
+		}
 	}
-	out, err := c.Applied(p.current)
-	if out == nil || err != nil {
-		return nil, err
+	fields := held(kept, p.wanted, c.fields.Version.String(), ref)
+	if p.hosts.differs(c) {
+		fields = append(fields, ref)
 	}
-	labels, annotations := p.wanted.GetLabels(), p.wanted.GetAnnotations()
-	if !patched {
-		labels, annotations = joined(out.GetLabels(), labels), joined(out.GetAnnotations(), annotations)
-	}
-	out.SetLabels(labels)
-	out.SetAnnotations(annotations)
+	return fields, nil
+}
+
+// carry sets what changes without another machine, and is known without patches, in
+// a control plane that keeps what was applied before.
+func (p *controlPlane) carry(c *computation, kept *unstructured.Unstructured) {
+	kept.SetLabels(joined(kept.GetLabels(), p.wanted.GetLabels()))
+	kept.SetAnnotations(joined(kept.GetAnnotations(), p.wanted.GetAnnotations()))
 	f, m := c.fields, c.fields.MachineTemplate
-	patches.Carry(out, p.wanted, f.Replicas.Path(), m.Metadata.Path(), m.ReadinessGates.Path(), m.Taints.Path(),
+	patches.Carry(kept, p.wanted, f.Replicas.Path(), m.Metadata.Path(), m.ReadinessGates.Path(), m.Taints.Path(),
 		m.NodeDrainSeconds.Path(), m.NodeVolumeDetachSeconds.Path(), m.NodeDeletionSeconds.Path())
-	return out, nil
 }

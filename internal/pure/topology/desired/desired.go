@@ -4,6 +4,7 @@ package desired
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -11,6 +12,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	hooksv1 "github.com/capstan-dev/capstan/api/hooks/v1alpha1"
 	"github.com/capstan-dev/capstan/contract"
+	"github.com/capstan-dev/capstan/internal/pure/hookrules"
 	"github.com/capstan-dev/capstan/internal/pure/topology/blueprint"
 	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
 	"github.com/capstan-dev/capstan/internal/pure/topology/upgrade"
@@ -31,8 +33,8 @@ type Input struct {
 	// compares by value.
 	Same func(current, wanted *unstructured.Unstructured) (bool, error)
 	// Applied is what the topology has applied of an object, as the object has it by
-	// now; nil for nothing. Where it is not given, a control plane that waits stays as
-	// it is.
+	// now; nil for nothing. What waits for an upgrade stays so, and as it is where
+	// Applied is not given.
 	Applied func(current *unstructured.Unstructured) (*unstructured.Unstructured, error)
 }
 
@@ -92,6 +94,20 @@ func (d Desired) Problem() error {
 	return errors.Join(errs...)
 }
 
+// Held names the changes that wait for an upgrade, a line for each part.
+func (d Desired) Held() (lines []string) {
+	parts := []Part{d.ControlPlane.Part}
+	for _, g := range slices.Concat(d.Deployments, d.Pools) {
+		parts = append(parts, g.Part)
+	}
+	for _, p := range parts {
+		if len(p.Held) > 0 {
+			lines = append(lines, fmt.Sprintf("%s %s: %s", p.Object.GetKind(), p.Object.GetName(), hookrules.Join(p.Held)))
+		}
+	}
+	return lines
+}
+
 // Part is one object, with what belongs to it.
 type Part struct {
 	// Object is nil if nothing of the part is to be written or removed, its health
@@ -100,6 +116,8 @@ type Part struct {
 	// Err says why the object, which there may be all the same, is not all that it
 	// should be. It names the part.
 	Err error
+	// Held are the fields whose changes wait until the part is upgraded.
+	Held []string
 }
 
 // ControlPlanePart is the control plane.

@@ -19,6 +19,7 @@ import (
 	clusterv1 "github.com/capstan-dev/capstan/api/core/v1beta2"
 	"github.com/capstan-dev/capstan/contract"
 	"github.com/capstan-dev/capstan/internal/pure/conversion/rules"
+	"github.com/capstan-dev/capstan/internal/pure/hookrules"
 	"github.com/capstan-dev/capstan/internal/pure/topology/compat"
 	"github.com/capstan-dev/capstan/internal/pure/topology/patches"
 )
@@ -187,6 +188,30 @@ func (c *computation) same(m *made) (bool, error) {
 	return reflect.DeepEqual(m.current.Object["spec"], m.wanted.Object["spec"]), nil
 }
 
+// differs reports whether a template that waits for an upgrade has changes to come.
+func (m *made) differs(c *computation) bool {
+	if m == nil || m.current == nil || m.err != nil || m.wanted == nil || !copied[m.Role] {
+		return false
+	}
+	same, err := c.same(m)
+	return !same && err == nil
+}
+
+// applied is what the topology has applied of an object; nil for nothing.
+func (c *computation) applied(current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if current == nil || c.Applied == nil {
+		return nil, nil
+	}
+	return c.Applied(current)
+}
+
+// held are the fields in which an object that stays as it was applied differs from
+// what is wanted of it. The version of its API, and fields that change by the upgrade
+// that it waits for, are left out.
+func held(applied, wanted *unstructured.Unstructured, but ...string) []string {
+	return hookrules.Outside(hookrules.Differences(trimmed(applied.Object), trimmed(wanted.Object)), append(but, "apiVersion", "metadata.ownerReferences")...)
+}
+
 // leaveEndpoint takes away what a template has of the endpoint without saying it: a
 // provider fills it in, and it is not to be emptied again.
 func leaveEndpoint(u *unstructured.Unstructured) {
@@ -216,6 +241,23 @@ func without(m map[string]string, keys ...string) map[string]string {
 	out := maps.Clone(m)
 	for _, key := range keys {
 		delete(out, key)
+	}
+	return out
+}
+
+// trimmed returns a value without fields that are empty, whatever is below them.
+func trimmed(value any) any {
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return value
+	}
+	out := map[string]any{}
+	for name, v := range fields {
+		v = trimmed(v)
+		if m, ok := v.(map[string]any); v == nil || ok && len(m) == 0 {
+			continue
+		}
+		out[name] = v
 	}
 	return out
 }

@@ -126,6 +126,16 @@ func TestRules(t *testing.T) {
 			w.current.Infrastructure = w.compute(t).Infrastructure.Object
 			w.current.Infrastructure.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "x.io/v1", Kind: "Composite", Name: "c", UID: "u", Controller: new(true)}})
 		}, []check{{infra, "metadata ownerReferences", nil}, {plane, "metadata ownerReferences", held}}},
+		"a control plane without machines of a template has what machines have": {func(w *world) {
+			w.class.Spec.ControlPlane.MachineInfrastructure = clusterv1.ClusterClassTemplate{}
+			w.cluster.Spec.Topology.ControlPlane.Deletion.NodeDrainTimeoutSeconds = new(int32(77))
+			w.class.Spec.ControlPlane.ReadinessGates = []clusterv1.MachineReadinessGate{{ConditionType: "Checked"}}
+			w.class.Spec.Patches = nil
+		}, []check{
+			{plane, "spec machineTemplate spec deletion nodeDrainTimeoutSeconds", int64(77)},
+			{plane, "spec machineTemplate spec readinessGates", []any{map[string]any{"conditionType": "Checked"}}},
+			{plane, "spec machineTemplate spec taints", []any{map[string]any{"effect": "NoSchedule", "key": "of-class", "propagation": "Always"}}},
+		}},
 		"in a file nothing has an owner": {func(w *world) { w.cluster.UID = "" }, []check{{infra, "metadata ownerReferences", nil}, {plane, "metadata ownerReferences", nil}}},
 		"the topology wins over the class, that over the template": {none, []check{
 			{plane, "metadata labels", labels("of-template=plane", "of-class=plane", "of-topology=plane", "of-both=topology")},
@@ -154,10 +164,10 @@ func TestRules(t *testing.T) {
 			{plane, "spec machineTemplate spec deletion nodeDrainTimeoutSeconds", int64(5)}, {plane, "spec machineTemplate spec taints", nil},
 			{plane, "spec replicas", nil}, {plane, "spec rollout", nil},
 		}},
-		"a control plane without machines has nothing of machines": {func(w *world) {
+		"a control plane without machines of a template has no metadata of machines": {func(w *world) {
 			w.class.Spec.ControlPlane.MachineInfrastructure = clusterv1.ClusterClassTemplate{}
 			delete(w.templates["PlaneTemplate/plane"].Object["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any), "machineTemplate")
-		}, []check{{plane, "spec machineTemplate", nil}, {plane, "spec replicas", int64(3)}, {plane, "spec version", "v1.33.0"}}},
+		}, []check{{plane, "spec machineTemplate metadata", nil}, {plane, "spec replicas", int64(3)}, {plane, "spec version", "v1.33.0"}}},
 		"a control plane of the older contract": {func(w *world) { w.contract = contract.V1Beta1 }, []check{
 			{plane, "spec machineTemplate infrastructureRef", map[string]any{"apiVersion": "infrastructure.example.com/v1", "kind": "HostTemplate", "namespace": "default", "name": "demo-q6fx5"}},
 			{plane, "spec machineTemplate taints", []any{map[string]any{"key": "of-class", "effect": "NoSchedule", "propagation": "Always"}}},

@@ -4,6 +4,7 @@ package desired_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,7 +86,41 @@ func kept(t *testing.T, before, after desired.Desired) {
 	}
 }
 
-func TestWhatWaitsGetsAllThatReplacesNoMachine(t *testing.T) {
+// held reports what is wrong with a world in which everything has changed, and all
+// parts wait for their upgrade.
+func held(t *testing.T, before, after desired.Desired) {
+	t.Helper()
+	if after.ControlPlane.Hosts != nil || deployment(t, after, "md-0").Bootstrap != nil || deployment(t, after, "md-0").Hosts != nil || after.Pools[0].Bootstrap != nil || after.Pools[0].Hosts != nil {
+		t.Error("templates are written")
+	}
+	for name, of := range map[string]func(testing.TB, desired.Desired) *unstructured.Unstructured{"control plane": plane, "md-0": md0, "pool": pool} {
+		if diff := cmp.Diff(of(t, before), of(t, after)); diff != "" {
+			t.Errorf("%s (-before +after):\n%s", name, diff)
+		}
+	}
+	if at(t, after.ControlPlane.HealthCheck, "spec checks nodeStartupTimeoutSeconds") != int64(77) || deployment(t, after, "md-0").HealthCheck == nil {
+		t.Error("health checks wait")
+	}
+	const template = "spec.template."
+	for name, tc := range map[string]struct{ got, want []string }{
+		"control plane": {after.ControlPlane.Held, []string{"metadata.labels.changed", "spec.replicas", "spec.rollout.after", "spec.machineTemplate.metadata.labels.changed", "spec.machineTemplate.spec.taints", "spec.machineTemplate.spec.deletion.nodeDrainTimeoutSeconds", "spec.machineTemplate.spec.infrastructureRef"}},
+		"md-0":          {deployment(t, after, "md-0").Held, []string{"spec.replicas", "metadata.labels.changed", template + "metadata.labels.changed", template + "spec.minReadySeconds", template + "spec.failureDomain", template + "spec.deletion.nodeDrainTimeoutSeconds", template + "spec.infrastructureRef", template + "spec.bootstrap.configRef"}},
+		"pool":          {after.Pools[0].Held, []string{"spec.replicas", template + "metadata.labels.changed", template + "spec.minReadySeconds"}},
+	} {
+		for _, field := range tc.want {
+			if !slices.Contains(tc.got, field) {
+				t.Errorf("%s: held are %v, want %s", name, tc.got, field)
+			}
+		}
+		if slices.ContainsFunc(tc.got, func(field string) bool {
+			return strings.HasSuffix(field, "ersion") || strings.HasPrefix(field, "metadata.n")
+		}) {
+			t.Errorf("%s: held are %v", name, tc.got)
+		}
+	}
+}
+
+func TestWhatWaitsStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	for _, state := range []upgrade.State{upgrade.PendingUpgrade, upgrade.Deferred} {
 		w := load(t, "class.yaml")
@@ -93,14 +128,13 @@ func TestWhatWaitsGetsAllThatReplacesNoMachine(t *testing.T) {
 		change(w)
 		decide(w, "v1.33.0", state)
 		w.plan.ControlPlane.State = upgrade.PendingUpgrade
-		after := w.write(t)
-		kept(t, before, after)
-		// The next time it is the same again, and then all comes at once.
-		kept(t, before, w.write(t))
+		held(t, before, w.write(t))
+		// The next time it is the same again, and then all comes together.
+		held(t, before, w.write(t))
 		w.plan = nil
 		done := w.compute(t)
 		for _, c := range []check{
-			{plane, "spec version", "v1.34.0"}, {plane, "spec changed", true}, {plane, "spec rollout after", "2031-01-01T00:00:00Z"}, {planeHosts, "spec template spec changed", true},
+			{plane, "spec version", "v1.34.0"}, {plane, "spec changed", true}, {plane, "spec replicas", int64(5)}, {md0, "spec replicas", int64(5)}, {pool, "spec replicas", int64(5)}, {plane, "spec rollout after", "2031-01-01T00:00:00Z"}, {planeHosts, "spec template spec changed", true},
 			{md0, "spec template spec version", "v1.34.0"}, {md0Hosts, "spec template spec changed", true}, {md0, "spec template spec failureDomain", "fd-other"},
 			{pool, "spec template spec version", "v1.34.0"}, {func(_ testing.TB, d desired.Desired) *unstructured.Unstructured { return d.Pools[0].Hosts }, "spec changed", true},
 		} {
@@ -134,17 +168,20 @@ func TestATemplateThatIsGoneIsMadeAgainWhileOthersWait(t *testing.T) {
 	// One that the class has changed since would replace machines.
 	change(w)
 	decide(w, "v1.33.0", upgrade.PendingUpgrade)
-	kept(t, before, w.compute(t))
+	if after = w.compute(t); after.ControlPlane.Hosts != nil || md0Hosts(t, after) != nil || deployment(t, after, "md-0").Bootstrap != nil {
+		t.Error("templates are made that would replace machines")
+	}
 }
 
 // A control plane that cannot come up with its template could never be upgraded.
 func TestAControlPlaneThatIsNotUpYetCanBeCorrected(t *testing.T) {
 	t.Parallel()
-	for name, status := range map[string]map[string]any{"it is being made": {}, "it replaces machines": {"version": "v1.32.0"}} {
+	for name, status := range map[string]map[string]any{"it is being made": {}, "it replaces machines for the target": {"version": "v1.32.0"}} {
 		w := load(t, "class.yaml")
 		w.write(t)
 		change(w)
 		decide(w, "v1.33.0", upgrade.PendingUpgrade)
+		w.plan.ControlPlane.State = upgrade.Current
 		w.current.ControlPlane.Object["status"] = status
 		d := w.compute(t)
 		if at(t, d.ControlPlane.Object, "spec changed") != true || at(t, d.ControlPlane.Object, "spec version") != "v1.33.0" || d.ControlPlane.Hosts == nil {

@@ -141,7 +141,11 @@ func (g *group) part(c *computation) GroupPart {
 		rollout = g.deployment.Rollout
 	}
 	switch {
-	case err == nil && c.failed == nil && !g.waits():
+	case g.current.Object == nil && g.waits():
+		return out
+	case g.waits():
+		return g.wait(c, out, spec, rollout)
+	case err == nil && c.failed == nil:
 		spec.Version, spec.Bootstrap.ConfigRef, spec.InfrastructureRef = g.decision.Version, to(g.bootstrap.wanted), to(g.hosts.wanted)
 		out.Bootstrap, out.Hosts = g.bootstrap.wanted, g.hosts.wanted
 	case g.current.Object == nil:
@@ -153,33 +157,84 @@ func (g *group) part(c *computation) GroupPart {
 		}
 		out.Bootstrap, out.Hosts = g.bootstrap.lost(spec.Bootstrap.ConfigRef), g.hosts.lost(spec.InfrastructureRef)
 	}
-	if g.deployment == nil {
-		out.Object, err = c.machinePool(g, spec)
-	} else if out.Object, err = c.machineDeployment(g, spec, rollout); err == nil && g.deployment.HealthCheck != nil {
-		out.HealthCheck, err = c.healthCheck(g.name, map[string]string{g.label: g.of.Name}, g.deployment.HealthCheck)
-	}
+	out.Object, err = g.object(c, spec, rollout)
 	out.Err = cmp.Or(out.Err, err)
+	return g.withHealthCheck(c, out)
+}
+
+// wait has a group stay as it was applied, except for its health check.
+func (g *group) wait(c *computation, out GroupPart, spec clusterv1.MachineSpec, rollout clusterv1.MachineDeploymentRolloutSpec) GroupPart {
+	applied, err := c.applied(g.current.Object)
+	if applied == nil || err != nil {
+		out.Err = cmp.Or(out.Err, err)
+		return out
+	}
+	var is clusterv1.MachineSpec
+	if err := g.read(applied, &is, new(metav1.Time)); err != nil {
+		out.Err = cmp.Or(out.Err, g.wrap(err))
+		return out
+	}
+	out.Object, out.Bootstrap, out.Hosts = applied, g.bootstrap.lost(is.Bootstrap.ConfigRef), g.hosts.lost(is.InfrastructureRef)
+	if out.Err == nil && c.failed == nil {
+		wanted, err := g.object(c, spec, rollout)
+		if err != nil {
+			out.Err = err
+			return out
+		}
+		const machine = "spec.template.spec."
+		out.Held = held(applied, wanted, machine+"version", machine+"bootstrap", machine+"infrastructureRef")
+		if g.bootstrap.differs(c) {
+			out.Held = append(out.Held, machine+"bootstrap.configRef")
+		}
+		if g.hosts.differs(c) {
+			out.Held = append(out.Held, machine+"infrastructureRef")
+		}
+	}
+	return g.withHealthCheck(c, out)
+}
+
+// object is a group with its machines.
+func (g *group) object(c *computation, spec clusterv1.MachineSpec, rollout clusterv1.MachineDeploymentRolloutSpec) (*unstructured.Unstructured, error) {
+	if g.deployment == nil {
+		return c.machinePool(g, spec)
+	}
+	return c.machineDeployment(g, spec, rollout)
+}
+
+func (g *group) withHealthCheck(c *computation, out GroupPart) GroupPart {
+	if out.Object != nil && g.deployment != nil && g.deployment.HealthCheck != nil {
+		check, err := c.healthCheck(g.name, map[string]string{g.label: g.of.Name}, g.deployment.HealthCheck)
+		out.HealthCheck, out.Err = check, cmp.Or(out.Err, err)
+	}
 	return out
 }
 
 // keep has all that machines are replaced for be as it is.
 func (g *group) keep(spec *clusterv1.MachineSpec, rollout *clusterv1.MachineDeploymentRolloutSpec) error {
+	var is clusterv1.MachineSpec
+	if err := g.read(g.current.Object, &is, &rollout.After); err != nil {
+		return err
+	}
+	spec.Version, spec.Bootstrap.ConfigRef, spec.InfrastructureRef, spec.FailureDomain = is.Version, is.Bootstrap.ConfigRef, is.InfrastructureRef, is.FailureDomain
+	return nil
+}
+
+// read reads what machines a group makes, and when it replaces them.
+func (g *group) read(object *unstructured.Unstructured, machine *clusterv1.MachineSpec, after *metav1.Time) error {
 	var is struct {
 		Spec struct {
 			Rollout  clusterv1.MachineDeploymentRolloutSpec
 			Template clusterv1.MachineTemplateSpec
 		}
 	}
-	text, err := json.Marshal(map[string]any{"spec": g.current.Object.Object["spec"]})
-	if err != nil {
-		return err
+	text, err := json.Marshal(map[string]any{"spec": object.Object["spec"]})
+	if err == nil {
+		err = json.Unmarshal(text, &is)
 	}
-	if err := json.Unmarshal(text, &is); err != nil {
+	if err != nil {
 		return fmt.Errorf("read %s %s: %w", g.kind, g.name, err)
 	}
-	machine := is.Spec.Template.Spec
-	spec.Version, spec.Bootstrap.ConfigRef, spec.InfrastructureRef, spec.FailureDomain = machine.Version, machine.Bootstrap.ConfigRef, machine.InfrastructureRef, machine.FailureDomain
-	rollout.After = is.Spec.Rollout.After
+	*machine, *after = is.Spec.Template.Spec, is.Spec.Rollout.After
 	return nil
 }
 

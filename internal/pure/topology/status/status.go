@@ -26,6 +26,7 @@ type Facts struct {
 	Err          error             // of any part
 	Upgrade      upgrade.Facts     // with
 	Plan         *upgrade.Plan     // made from them; nil if it was not
+	Held         []string          // changes that wait for an upgrade, as "object: fields"
 }
 
 // Why a Cluster is paused.
@@ -52,7 +53,7 @@ func Condition(f Facts) metav1.Condition {
 		c.Reason, c.Message = clusterv1.ClusterTopologyReconciledClusterClassNotReconciledReason, f.ClassProblem
 	case f.Err != nil:
 		// That it is not tried again is no word for users.
-		c.Reason, c.Message = clusterv1.ClusterTopologyReconciledFailedReason, strings.ReplaceAll(f.Err.Error(), "terminal error: ", "")
+		c.Reason, c.Message = clusterv1.ClusterTopologyReconciledFailedReason, strings.ReplaceAll(f.Err.Error(), "terminal error: ", "")+f.held()
 	case f.Plan == nil:
 		c.Status, c.Reason = metav1.ConditionTrue, clusterv1.ClusterTopologyReconcileSucceededReason
 	case f.Plan.Wait:
@@ -60,11 +61,20 @@ func Condition(f Facts) metav1.Condition {
 		c.Message = "Following hooks are blocking Cluster topology creation: " + hooks(f.Plan.Blocking)
 	default:
 		upgrading(&c, f.Upgrade, f.Plan)
+		c.Message += f.held()
 	}
 	if len(c.Message) > maxMessage {
 		c.Message = strings.ToValidUTF8(c.Message[:maxMessage-3], "") + "..."
 	}
 	return c
+}
+
+func (f Facts) held() string {
+	lines := ""
+	for _, held := range f.Held {
+		lines += "\n  * Changes held until its upgrade starts: " + held
+	}
+	return lines
 }
 
 // hooks tells what hooks say, in the order of their names.

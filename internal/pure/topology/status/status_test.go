@@ -80,6 +80,7 @@ func TestCondition(t *testing.T) {
 		"a control plane starts":  {facts(func(f *Facts) { f.Upgrade.ControlPlane.Reported = "" }), "True ReconcileSucceeded: "},
 
 		"an upgrade is held": {facts(to("v1.34.0"), blocks("BeforeClusterUpgrade", "annotation x is set"), plane("v1.33.0", upgrade.PendingUpgrade), planned("v1.34.0", "v1.34.0"), some("v1.33.0", upgrade.PendingUpgrade, "md/a")), upgrading + "\n  * Following hooks are blocking upgrade: BeforeClusterUpgrade: annotation x is set" + pending + "\n  * MachineDeployment c-a pending upgrade to version v1.34.0"},
+		"changes are held":   {facts(to("v1.34.0"), plane("v1.33.0", upgrade.PendingUpgrade), planned("v1.34.0", ""), func(f *Facts) { f.Held = []string{"Plane demo: spec.replicas"} }), upgrading + pending + "\n  * Changes held until its upgrade starts: Plane demo: spec.replicas"},
 		"hooks by name":      {facts(to("v1.34.0"), blocks("B", "b"), blocks("A", "")), upgrading + "\n  * Following hooks are blocking upgrade: A; B: b" + pending},
 		"a step":             {facts(to("v1.36.0"), plane("v1.34.0", upgrade.Upgrade), planned("v1.34.0 v1.35.0 v1.36.0", "v1.36.0")), "False ClusterUpgrading: Cluster is upgrading to v1.36.0\n  * Plane upgrading to version v1.34.0 (v1.35.0, v1.36.0 pending)"},
 		"a step under way":   {facts(to("v1.36.0"), plane("v1.34.0", upgrade.Current), moving, planned("v1.35.0 v1.36.0", "v1.36.0")), "False ClusterUpgrading: Cluster is upgrading to v1.36.0\n  * Plane upgrading to version v1.34.0 (v1.35.0, v1.36.0 pending)"},

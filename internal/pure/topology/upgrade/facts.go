@@ -91,8 +91,8 @@ type Answer struct {
 // State is where a control plane or a group stands.
 type State string
 
-// The states. What is pending or deferred keeps its version and its templates,
-// so that no machine is replaced twice; what replaces no machine goes through.
+// The states. What is pending or deferred stays as it is, so that no machine is
+// replaced twice, and no change is made at another version than it was meant for.
 const (
 	Current         State = "Current"         // is written as the topology has it, with Version
 	Upgrade         State = "Upgrade"         // the same, and Version is another one than before

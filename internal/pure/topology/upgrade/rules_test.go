@@ -80,8 +80,10 @@ func TestNext(t *testing.T) {
 
 		"workers keep a control plane back": {facts: cluster(plane("v1.36.0"), to("v1.37.0"), listing("v1.33.0 v1.36.0 v1.37.0"), step("v1.36.0"), pending("AfterClusterUpgrade AfterWorkersUpgrade"), group(0, deferred), group(1, at("v1.36.0"))),
 			want: "v1.36.0 PendingUpgrade, a v1.33.0 Deferred, b v1.36.0 PendingUpgrade, p v1.36.0 Upgrade; AfterClusterUpgrade,AfterWorkersUpgrade; step v1.36.0"},
-		"one on its way there may be corrected": {facts: cluster(plane("v1.36.0"), to("v1.37.0"), listing("v1.33.0 v1.36.0 v1.37.0"), step("v1.36.0"), pending("AfterWorkersUpgrade"), group(0, at("v1.36.0")), group(0, upgrading)),
-			want: "v1.36.0 PendingUpgrade, a v1.36.0 Current, b v1.33.0 PendingUpgrade, p v1.36.0 Upgrade; AfterWorkersUpgrade; step v1.36.0"},
+		"a step on its way stays as it is": {facts: cluster(plane("v1.34.0"), moving, to("v1.35.0"), listing("v1.33.0 v1.34.0 v1.35.0"), step("v1.34.0"), pending("AfterClusterUpgrade AfterControlPlaneUpgrade")),
+			want: "v1.34.0 PendingUpgrade, a v1.33.0 PendingUpgrade, b v1.33.0 PendingUpgrade, p v1.33.0 PendingUpgrade; AfterClusterUpgrade,AfterControlPlaneUpgrade; step v1.34.0"},
+		"one on its way there stays as it is": {facts: cluster(plane("v1.36.0"), to("v1.37.0"), listing("v1.33.0 v1.36.0 v1.37.0"), step("v1.36.0"), pending("AfterWorkersUpgrade"), group(0, at("v1.36.0")), group(0, upgrading)),
+			want: "v1.36.0 PendingUpgrade, a v1.36.0 PendingUpgrade, b v1.33.0 PendingUpgrade, p v1.36.0 Upgrade; AfterWorkersUpgrade; step v1.36.0"},
 		"back to a step on the way": {facts: cluster(plane("v1.34.0"), to("v1.34.0"), step("v1.34.0"), pending("AfterClusterUpgrade")),
 			want: "v1.34.0 Current, a v1.34.0 Upgrade, b v1.33.0 PendingUpgrade, p v1.34.0 Upgrade; AfterClusterUpgrade,AfterWorkersUpgrade; step v1.34.0; asks BeforeWorkersUpgrade v1.33.0 to v1.34.0"},
 		"workers went away meanwhile": {facts: cluster(plane("v1.34.0"), to("v1.34.0"), step("v1.34.0"), pending("AfterClusterUpgrade AfterWorkersUpgrade BeforeWorkersUpgrade"), func(f *Facts) { f.Workers = nil }), want: "v1.34.0 Current; asks AfterClusterUpgrade to v1.34.0"},

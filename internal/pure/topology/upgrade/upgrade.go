@@ -29,8 +29,10 @@
 // known to be taken; without that mark, an upgrade whose target is taken back ends
 // as if it had never been.
 //
-// What waits keeps its version and its templates. What is on its way to a version
-// may be corrected, or nothing could help an upgrade that is stuck.
+// What waits for an upgrade stays as it is, also on its way to a version before the
+// target: its machines are replaced once for each step, at the step's version. What
+// is on its way to the target can be corrected, or nothing could help an upgrade that
+// is stuck; so can a step, whose version has to be made the target for that.
 package upgrade
 
 import (
@@ -95,7 +97,7 @@ func (p *planner) controlPlane() error {
 		p.grows = !p.stop
 		return nil
 	}
-	if cp.Version != p.Target && cp.Reported != "" && !cp.Upgrading {
+	if cp.Version != p.Target && cp.Reported != "" {
 		p.out.ControlPlane.State = PendingUpgrade
 	}
 	if p.stop {
@@ -279,7 +281,7 @@ func (p *planner) workers() {
 			d = Decision{p.Target, Current}
 		case !g.Exists:
 			d = Decision{p.Target, PendingCreation}
-		case g.Version == p.Target, plan.Older(p.Target, g.Version), g.Upgrading && g.Version == cp.Version:
+		case g.Version == p.Target, plan.Older(p.Target, g.Version):
 			d.State = Current
 		case g.Deferred || held[g.Kind]:
 			d.State = Deferred
