@@ -184,7 +184,7 @@ func (c *controllers) addGarbageCollector(ctx context.Context, _ pki.Folder) err
 		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 		{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"},
 	} {
-		if _, err := c.collected.SharedInformerFactory.ForResource(kind).Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		if _, err := c.collected.Shared(kind).AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(any) { changed.mark() },
 			UpdateFunc: func(any, any) { changed.mark() },
 			DeleteFunc: func(any) { changed.mark() },
@@ -248,9 +248,7 @@ func (c *controllers) addWorkloads(_ context.Context, keys pki.Folder) error {
 	if err != nil {
 		return err
 	}
-	w, err := workloads.New(c.typed, authority, func(kind schema.GroupVersionResource) cache.SharedInformer {
-		return c.collected.SharedInformerFactory.ForResource(kind).Informer()
-	})
+	w, err := workloads.New(c.typed, authority, c.collected.Shared)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 )
 
 // staticMapper knows its kinds from the start.
@@ -85,8 +86,11 @@ func collecting(t *testing.T, objects ...runtime.Object) (*Objects, *metadatafak
 			t.Fatal(err)
 		}
 	}
-	c.Start(t.Context().Done())
-	c.WaitForCacheSync(t.Context().Done())
+	c.Start(nil)
+	t.Cleanup(c.Shutdown)
+	for _, i := range c.known {
+		cache.WaitForCacheSync(t.Context().Done(), i.HasSynced)
+	}
 	return c, client
 }
 
