@@ -11,7 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -74,7 +74,7 @@ func (s *servedKinds) request(a clienttesting.Action) error {
 	}
 	s.requests++
 	if !s.served {
-		return errors.NewNotFound(widgets.GroupResource(), "")
+		return apierrors.NewNotFound(widgets.GroupResource(), "")
 	}
 	return nil
 }
