@@ -82,9 +82,11 @@ func collecting(t *testing.T, objects ...runtime.Object) (*Objects, *metadatafak
 	c := New(client, staticMapper{mapper})
 	for kind, resource := range map[string]string{"Secret": "secrets", "ConfigMap": "configmaps"} {
 		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
-		if _, err := c.ForResource(corev1.SchemeGroupVersion.WithResource(resource)); err != nil {
+		kind, err := c.ForResource(corev1.SchemeGroupVersion.WithResource(resource))
+		if err != nil {
 			t.Fatal(err)
 		}
+		kind.Informer().GetController() // as the collector does that follows the kind
 	}
 	c.Start(nil)
 	t.Cleanup(c.Shutdown)
