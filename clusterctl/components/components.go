@@ -103,17 +103,22 @@ func (c *Components) load(in Input) (err error) {
 		return err
 	}
 	for _, obj := range c.objects {
-		labels := obj.GetLabels()
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[clusterctlv1.ClusterctlLabel] = ""
-		labels[clusterv1.ProviderNameLabel] = c.Provider.Label()
-		obj.SetLabels(labels)
+		c.label(obj)
 	}
 	c.warnWithoutManager()
 	slices.SortStableFunc(c.objects, func(a, b *unstructured.Unstructured) int { return cmp.Compare(rank(a), rank(b)) })
 	return nil
+}
+
+// label marks an object as one of the provider's.
+func (c *Components) label(obj *unstructured.Unstructured) {
+	labels := obj.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[clusterctlv1.ClusterctlLabel] = ""
+	labels[clusterv1.ProviderNameLabel] = c.Provider.Label()
+	obj.SetLabels(labels)
 }
 
 func (c *Components) value(in Input, name string) (string, bool) {

@@ -178,6 +178,9 @@ func (i *Installer) releases(ctx context.Context, o InitOptions, installed inven
 			present = append(present, r)
 			continue
 		}
+		if err := BindLocal(r, installed, i.Progress); err != nil {
+			return nil, nil, err
+		}
 		all = append(all, r)
 	}
 	return all, present, nil

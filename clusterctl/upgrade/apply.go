@@ -93,6 +93,10 @@ func (u *Upgrader) read(ctx context.Context, p clusterctlv1.Provider) (r Release
 // first write. Whoever is interrupted goes on by asking for the same again: a provider
 // keeps its version in the inventory until the new one is whole.
 func (u *Upgrader) Apply(ctx context.Context, plan Plan, wait time.Duration) (done inventory.Providers, err error) {
+	installed, err := inventory.New(u.Cluster.Client()).List(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var releases []install.Release
 	for _, item := range plan.Items {
 		if item.Next == "" {
@@ -104,6 +108,9 @@ func (u *Upgrader) Apply(ctx context.Context, plan Plan, wait time.Duration) (do
 			return nil, err
 		}
 		if err := install.Fits(r); err != nil {
+			return nil, err
+		}
+		if err := install.BindLocal(r, installed, u.Progress); err != nil {
 			return nil, err
 		}
 		releases = append(releases, r)

@@ -35,7 +35,7 @@ func planes() func(context.Context, cli.PlaneOptions) (cli.Plane, error) {
 	return func(ctx context.Context, o cli.PlaneOptions) (cli.Plane, error) {
 		p, err := plane.Start(ctx, plane.Options{
 			Dir: o.Dir, SimulatedDir: o.SimulatedDir, ContainersDir: o.ContainersDir, ContainerNamespaces: o.ContainerNamespaces, PodsReachHost: o.PodsReachHost, UpdateInPlace: o.UpdateInPlace, Listen: o.Listen, EtcdServers: o.EtcdServers, EtcdCAFile: o.EtcdCAFile, EtcdCertFile: o.EtcdCertFile,
-			EtcdKeyFile: o.EtcdKeyFile, EtcdPrefix: o.EtcdPrefix, AwaitEtcd: o.AwaitEtcd, Providers: o.Providers, FeatureGates: o.FeatureGates, SkipMigration: o.SkipMigration, MetricsAddress: o.MetricsAddress,
+			EtcdKeyFile: o.EtcdKeyFile, EtcdPrefix: o.EtcdPrefix, AwaitEtcd: o.AwaitEtcd, Providers: o.Providers, FeatureGates: o.FeatureGates, Sync: o.Sync, SkipMigration: o.SkipMigration, MetricsAddress: o.MetricsAddress,
 			ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
 			PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics, Version: o.Version, Flags: o.Flags, Fatal: fatal, Progress: o.Progress, Log: klog.Background(),
 		})

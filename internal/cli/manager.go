@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -23,6 +25,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/manager"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
+	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 )
 
 type managerOptions struct {
@@ -49,6 +52,7 @@ func RunManager(ctx context.Context, env *Env, args []string) int {
 func newManager(env *Env) *cobra.Command {
 	var o managerOptions
 	var verbosity int
+	var ignored func() []string
 	cmd := &cobra.Command{
 		Use:   env.Name,
 		Short: "Run Capstan's controllers against a Kubernetes cluster",
@@ -60,6 +64,9 @@ kept up to date at start.`,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			env.SetLog(env.Err, verbosity)
+			if given := ignored(); len(given) > 0 {
+				klog.Background().Info("Ignoring flags of upstream's managers that have no effect here", "flags", given)
+			}
 			return runManager(cmd.Context(), env, o)
 		},
 	}
@@ -69,6 +76,7 @@ kept up to date at start.`,
 	f.BoolVar(&o.inventory, "inventory", false, "note in the inventory of clusterctl what runs, as --install does too")
 	f.StringSliceVar(&o.manager.Providers, "providers", controllers.Providers(), "providers whose controllers run")
 	f.Var(&o.manager.FeatureGates, "feature-gates", features.Usage)
+	syncFlags(f, &o.manager.Sync)
 	f.Var(&o.manager.SkipMigration, "skip-crd-migration-phases", crdmigrator.Usage)
 	f.StringVar(&o.manager.Namespace, "namespace", "", "namespace to watch (default: all)")
 	f.StringVar(&o.manager.WatchFilter, "watch-filter", "", "only objects whose label cluster.x-k8s.io/watch-filter has this value")
@@ -88,8 +96,47 @@ kept up to date at start.`,
 	f.StringVar(&o.manager.ExtensionClientCertFile, "runtime-extension-client-cert-file", "", "client certificate for runtime extensions; read again when it changes")
 	f.StringVar(&o.manager.ExtensionClientKeyFile, "runtime-extension-client-key-file", "", "key of --runtime-extension-client-cert-file")
 	f.StringVar(&o.manager.TracingEndpoint, "tracing-endpoint", "", "host:port, or URL, to send traces to by OTLP over gRPC (default: none)")
+	ignored = upstreamFlags(f, &o.manager.MetricsAddress)
 	f.IntVarP(&verbosity, "v", "v", 0, "log level: 0 changes, 2 decisions to wait, 4 details")
 	return cmd
+}
+
+// syncFlags are upstream's flags for more labels and annotations of Nodes.
+func syncFlags(f *pflag.FlagSet, o *nodesync.Additional) {
+	f.Var(&o.Labels, "additional-sync-machine-labels", "regular expressions for more labels that go from a Machine to its Node")
+	f.Var(&o.Annotations, "additional-sync-machine-annotations", "regular expressions for more annotations that go from a Machine to its Node")
+}
+
+// concurrent are what upstream's flags NAME-concurrency limit.
+var concurrent = []string{
+	"clustertopology", "clusterclass", "cluster", "clustercache", "extensionconfig", "machine", "machineset", "machinedeployment",
+	"machinepool", "clusterresourceset", "machinehealthcheck", "kubeadmconfig", "kubeadmcontrolplane",
+}
+
+// upstreamFlags are flags that manifests of upstream's managers have: another name for
+// --metrics-address, and some that have no effect. Those are read, hidden, and listed
+// by the result if they were given.
+func upstreamFlags(f *pflag.FlagSet, metrics *string) (given func() []string) {
+	f.StringVar(metrics, "diagnostics-address", "", "the same as --metrics-address")
+	none := pflag.NewFlagSet("", pflag.ContinueOnError)
+	none.StringSlice("machineset-preflight-checks", nil, "")
+	none.Duration("remote-connection-grace-period", time.Duration(0), "")
+	none.Duration("remote-conditions-grace-period", time.Duration(0), "")
+	for _, name := range concurrent {
+		none.Int(name+"-concurrency", 0, "")
+	}
+	none.VisitAll(func(flag *pflag.Flag) {
+		flag.Hidden = true
+		f.AddFlag(flag)
+	})
+	return func() (names []string) {
+		f.Visit(func(flag *pflag.Flag) {
+			if none.Lookup(flag.Name) != nil {
+				names = append(names, "--"+flag.Name)
+			}
+		})
+		return names
+	}
 }
 
 func runManager(ctx context.Context, env *Env, o managerOptions) error {

@@ -24,6 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/datadir"
 	"github.com/capstan-dev/capstan/internal/kit/joinfile"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
+	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 )
 
 // PlaneOptions say what management plane to start.
@@ -35,6 +36,7 @@ type PlaneOptions struct {
 	AwaitEtcd                                       bool
 	Providers                                       []string
 	FeatureGates                                    features.Gates
+	Sync                                            nodesync.Additional
 	SkipMigration                                   crdmigrator.Phases
 	MetricsAddress, PprofAddress                    string
 	InsecureDiagnostics, UpdateInPlace              bool
@@ -110,6 +112,7 @@ those that it runs with, and fails otherwise.`,
 	f.StringVar(&o.EtcdPrefix, "etcd-prefix", "", "prefix of all keys in --etcd-servers (default /registry)")
 	f.StringSliceVar(&o.Providers, "providers", nil, "controllers to run (default core,kubeadm,local,certificates)")
 	f.Var(&o.FeatureGates, "feature-gates", features.Usage)
+	syncFlags(f, &o.Sync)
 	f.Var(&o.SkipMigration, "skip-crd-migration-phases", crdmigrator.Usage)
 	f.StringVar(&o.MetricsAddress, "metrics-address", "", "address to serve metrics of the controllers on; by TLS, with authentication by a token")
 	f.StringVar(&o.PprofAddress, "pprof-address", "", "address to serve profiles on; by TLS, with authentication by a token")
@@ -253,6 +256,7 @@ func (o upOptions) args() []string {
 		{"etcd-servers", strings.Join(o.EtcdServers, ",")}, {"etcd-cafile", o.EtcdCAFile}, {"etcd-certfile", o.EtcdCertFile},
 		{"etcd-keyfile", o.EtcdKeyFile}, {"etcd-prefix", o.EtcdPrefix}, {"join", o.join}, {"providers", strings.Join(o.Providers, ",")}, {"feature-gates", o.FeatureGates.String()},
 		{"skip-crd-migration-phases", o.SkipMigration.String()},
+		{"additional-sync-machine-labels", o.Sync.Labels.String()}, {"additional-sync-machine-annotations", o.Sync.Annotations.String()},
 		{"metrics-address", o.MetricsAddress}, {"pprof-address", o.PprofAddress}, {"log-file", o.logFile},
 		{"runtime-extension-client-cert-file", o.ExtensionClientCertFile}, {"runtime-extension-client-key-file", o.ExtensionClientKeyFile},
 		{"tracing-endpoint", o.TracingEndpoint},

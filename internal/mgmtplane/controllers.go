@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/discovery"
 	cacheddiscovery "k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -32,20 +31,18 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/collected"
+	"github.com/capstan-dev/capstan/internal/mgmtplane/quotas"
 	"github.com/capstan-dev/capstan/internal/mgmtplane/workloads"
 )
 
 const (
 	issuer = "https://kubernetes.default.svc.cluster.local"
 	// gcSyncPeriod is how often the garbage collector looks for new kinds. It
-	// asks a cached answer (see changedDiscovery), so that often costs nothing.
+	// asks a cached answer (see collected.Discovery), so that often costs nothing.
 	// It is as well how long the collector waits for the kinds that it has
 	// found before it complains: the first to ask for a kind of others after a
 	// start is sent away for a second, until the API server has its objects.
 	gcSyncPeriod = 3 * time.Second
-	// discoverySettles is for how long after the last change of a definition
-	// discovery is read again.
-	discoverySettles = 5 * time.Second
 	// collectorStart is for how long the garbage collector is told of owners from
 	// memory: it begins to work when it has seen all there is, and the latest
 	// after half a minute.
@@ -84,6 +81,7 @@ func (c *completed) startControllers(p *Plane, keys pki.Folder) error {
 	parts := map[string]func(context.Context, pki.Folder) error{
 		"namespaces": all.addNamespaces, "garbage collector": all.addGarbageCollector,
 		"cluster role aggregation": all.addRoleAggregation, "service accounts": all.addServiceAccounts,
+		"resource quotas": all.addQuotas,
 	}
 	if c.Workloads {
 		parts["workloads"] = all.addWorkloads
@@ -179,15 +177,15 @@ func (c *controllers) addGarbageCollector(ctx context.Context, _ pki.Folder) err
 		return err
 	}
 	c.graph = gc.GetDependencyGraphBuilder()
-	changed := &changedDiscovery{ServerResourcesInterface: c.typed.Discovery(), now: time.Now}
+	changed := collected.NewDiscovery(c.typed.Discovery(), time.Now)
 	for _, kind := range []schema.GroupVersionResource{
 		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 		{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"},
 	} {
-		if _, err := c.collected.SharedInformerFactory.ForResource(kind).Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(any) { changed.mark() },
-			UpdateFunc: func(any, any) { changed.mark() },
-			DeleteFunc: func(any) { changed.mark() },
+		if _, err := c.collected.Shared(kind).AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(any) { changed.Mark() },
+			UpdateFunc: func(any, any) { changed.Mark() },
+			DeleteFunc: func(any) { changed.Mark() },
 		}); err != nil {
 			return err
 		}
@@ -243,14 +241,25 @@ func (c *controllers) addServiceAccounts(ctx context.Context, keys pki.Folder) e
 	return nil
 }
 
+func (c *controllers) addQuotas(context.Context, pki.Folder) error {
+	q, err := quotas.New(c.typed, c.collected, c.informing)
+	if err != nil {
+		return err
+	}
+	c.loops = append(c.loops, func(ctx context.Context) {
+		if err := q.Run(ctx); err != nil {
+			c.fail(fmt.Errorf("controller of ResourceQuotas: %w", err))
+		}
+	})
+	return nil
+}
+
 func (c *controllers) addWorkloads(_ context.Context, keys pki.Folder) error {
 	authority, err := os.ReadFile(keys.Cert("ca"))
 	if err != nil {
 		return err
 	}
-	w, err := workloads.New(c.typed, authority, func(kind schema.GroupVersionResource) cache.SharedInformer {
-		return c.collected.SharedInformerFactory.ForResource(kind).Informer()
-	})
+	w, err := workloads.New(c.typed, authority, c.collected.Shared)
 	if err != nil {
 		return err
 	}
@@ -260,37 +269,4 @@ func (c *controllers) addWorkloads(_ context.Context, keys pki.Folder) error {
 		}
 	})
 	return nil
-}
-
-// changedDiscovery answers from memory unless a definition has just changed.
-type changedDiscovery struct {
-	discovery.ServerResourcesInterface
-	now func() time.Time
-
-	mu      sync.Mutex // guards what follows
-	changed time.Time
-	answer  []*metav1.APIResourceList
-}
-
-func (d *changedDiscovery) mark() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.changed = d.now()
-}
-
-// ServerPreferredResources implements discovery.ServerResourcesInterface.
-func (d *changedDiscovery) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
-	d.mu.Lock()
-	fresh, answer := d.now().Sub(d.changed) > discoverySettles, d.answer
-	d.mu.Unlock()
-	if fresh && answer != nil {
-		return answer, nil
-	}
-	answer, err := d.ServerResourcesInterface.ServerPreferredResources()
-	if err == nil { // a partial answer is asked again
-		d.mu.Lock()
-		d.answer = answer
-		d.mu.Unlock()
-	}
-	return answer, err
 }

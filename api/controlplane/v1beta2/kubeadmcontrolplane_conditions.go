@@ -125,6 +125,16 @@ const (
 	KubeadmControlPlaneMachinesReadyInternalErrorReason = clusterv1.InternalErrorReason
 )
 
+// AddonsUpToDate of a control plane; upstream has no such condition.
+const (
+	// KubeadmControlPlaneAddonsUpToDateCondition is False while CoreDNS stays as it is
+	// until a user changes something. Otherwise there is no such condition.
+	KubeadmControlPlaneAddonsUpToDateCondition = "AddonsUpToDate"
+
+	// KubeadmControlPlaneAddonsUpdateBlockedReason goes with False.
+	KubeadmControlPlaneAddonsUpdateBlockedReason = "UpdateBlocked"
+)
+
 // MachinesUpToDate of a control plane.
 const (
 	// KubeadmControlPlaneMachinesUpToDateCondition sums up UpToDate of the

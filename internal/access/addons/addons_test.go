@@ -130,14 +130,49 @@ func TestInterruptedUpdateOfCoreDNSGoesOn(t *testing.T) {
 	}
 }
 
-func TestUnknownVersionOfCoreDNSIsRefused(t *testing.T) {
+func TestUpdateCoreDNSWritesNothingWhenBlocked(t *testing.T) {
 	t.Parallel()
-	var writes []string
-	c := cluster(t, &writes, nil)
-	kcp := controlPlane("v1.25.0")
-	kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.DNS.ImageTag = "v9.0.0"
-	if err := UpdateCoreDNS(t.Context(), c, kcp); err == nil || !strings.Contains(err.Error(), "migrate the Corefile") {
-		t.Errorf("error %v", err)
+	for name, tc := range map[string]struct{ tag, corefile, want string }{
+		"to an unknown version": {tag: "v9.0.0", corefile: oldCorefile, want: "update CoreDNS from 1.6.5 to 9.0.0: migrate the Corefile of ConfigMap kube-system/coredns: cannot migrate up to '9.0.0' from '1.6.5': correct spec.kubeadmConfigSpec.clusterConfiguration.dns.imageTag"},
+		"back":                  {tag: "v1.6.2", corefile: oldCorefile, want: "CoreDNS cannot go back from 1.6.5 to 1.6.2"},
+		"to no version":         {tag: "1-7", corefile: oldCorefile, want: `tag "1-7" is no version`},
+		"with a broken file":    {tag: "v1.8.6", corefile: ".:53 {\n  kubernetes {\n", want: "migrate the Corefile"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var writes []string
+			c := cluster(t, &writes, nil)
+			var config corev1.ConfigMap
+			if err := c.Get(t.Context(), coreDNS, &config); err != nil {
+				t.Fatal(err)
+			}
+			config.Data["Corefile"] = tc.corefile
+			if err := c.Update(t.Context(), &config); err != nil {
+				t.Fatal(err)
+			}
+			kcp := controlPlane("v1.25.0")
+			kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.DNS.ImageTag = tc.tag
+			err := UpdateCoreDNS(t.Context(), c, kcp)
+			if _, blocked := errors.AsType[*BlockedError](err); !blocked || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want a BlockedError with %q", err, tc.want)
+			}
+			if len(writes) > 0 {
+				t.Errorf("writes %q, want none", writes)
+			}
+		})
+	}
+}
+
+func TestCoreDNSReachesTheNewestVersions(t *testing.T) {
+	t.Parallel()
+	for _, to := range []string{"v1.14.4", "v1.14.7", "v1.15.0"} {
+		var writes []string
+		c := cluster(t, &writes, nil)
+		kcp := controlPlane("v1.36.0")
+		kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.DNS.ImageTag = to
+		if err := UpdateCoreDNS(t.Context(), c, kcp); err != nil {
+			t.Errorf("%s: %v", to, err)
+		}
 	}
 }
 

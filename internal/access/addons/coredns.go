@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
 
 // coreDNS is the name of CoreDNS' Deployment, ConfigMap and container.
@@ -27,8 +28,19 @@ const (
 	volumeName  = "config-volume"
 )
 
+// BlockedError is why an addon stays as it is until a user changes something. Nothing
+// has been written.
+type BlockedError struct{ Err error }
+
+// Error implements error.
+func (e *BlockedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *BlockedError) Unwrap() error { return e.Err }
+
 // UpdateCoreDNS brings CoreDNS to the image that the control plane wants, and
-// its Corefile along. While the Corefile is rewritten the Pods that run read a
+// its Corefile along, or returns a BlockedError if the Corefile cannot be migrated.
+// While the Corefile is rewritten the Pods that run read a
 // copy of the old one, so that none of them meets a file that it does not
 // understand; an update that was interrupted goes on from that copy.
 func UpdateCoreDNS(ctx context.Context, workload client.Client, kcp *controlplanev1.KubeadmControlPlane) error {
@@ -45,11 +57,14 @@ func UpdateCoreDNS(ctx context.Context, workload client.Client, kcp *controlplan
 	if container == nil {
 		return nil
 	}
-	plan, err := kubeadmcontrolplane.PlanDNS(kcp, container.Image)
-	if err != nil || plan == nil {
-		return err
+	plan, err := kubeadm.PlanDNS(kcp, container.Image)
+	if err != nil {
+		return &BlockedError{err}
 	}
-	u := &dnsUpdate{workload, plan, &deployment, &config}
+	if plan == nil {
+		return nil
+	}
+	u := &dnsUpdate{workload: workload, plan: plan, deployment: &deployment, config: &config}
 	if err := u.run(ctx); err != nil {
 		return fmt.Errorf("update CoreDNS from %s to %s: %w", plan.From, plan.To, err)
 	}
@@ -59,12 +74,17 @@ func UpdateCoreDNS(ctx context.Context, workload client.Client, kcp *controlplan
 
 type dnsUpdate struct {
 	workload   client.Client
-	plan       *kubeadmcontrolplane.DNS
+	plan       *kubeadm.DNS
 	deployment *appsv1.Deployment
 	config     *corev1.ConfigMap
+
+	old, migrated string // Corefiles; empty if the version stays
 }
 
 func (u *dnsUpdate) run(ctx context.Context) error {
+	if err := u.planMigration(ctx); err != nil {
+		return err
+	}
 	if err := u.updateKubeadm(ctx); err != nil {
 		return err
 	}
@@ -85,29 +105,42 @@ func (u *dnsUpdate) updateKubeadm(ctx context.Context) error {
 	if err := u.workload.Get(ctx, KubeadmConfig, &config); err != nil {
 		return fmt.Errorf("get ConfigMap %s: %w", KubeadmConfig, err)
 	}
-	updated, err := kubeadmcontrolplane.UpdateKubeadmDNS(config.Data[clusterConfigurationKey], u.plan.Spec)
+	updated, err := kubeadm.UpdateKubeadmDNS(config.Data[clusterConfigurationKey], u.plan.Spec)
 	if err != nil {
 		return fmt.Errorf("ConfigMap %s, key %s: %w", KubeadmConfig, clusterConfigurationKey, err)
 	}
 	return patch(ctx, u.workload, &config, func() { set(&config, clusterConfigurationKey, updated) })
 }
 
-func (u *dnsUpdate) migrate(ctx context.Context) error {
+// planMigration makes the new Corefile, before anything is written.
+func (u *dnsUpdate) planMigration(ctx context.Context) (err error) {
+	if u.plan.From == u.plan.To {
+		return nil
+	}
 	old, interrupted := u.config.Data[backupKey]
 	if !interrupted || !readsFrom(u.deployment, backupKey) {
 		old = u.config.Data[corefileKey]
 	}
-	migrated, err := migration.Migrate(u.plan.From, u.plan.To, old, false)
+	u.old = old
+	err = recovery.Call(ctx, func() (err error) { // the library panics on some files that CoreDNS refuses
+		u.migrated, err = migration.Migrate(u.plan.From, u.plan.To, old, false)
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("migrate the Corefile of ConfigMap %s: %w", coreDNS, err)
+		return &BlockedError{fmt.Errorf("migrate the Corefile of ConfigMap %s: %w: correct spec.kubeadmConfigSpec.clusterConfiguration.dns.imageTag, or update CoreDNS yourself with the annotation %s",
+			coreDNS, err, controlplanev1.SkipCoreDNSAnnotation)}
 	}
-	if err := patch(ctx, u.workload, u.config, func() { set(u.config, backupKey, old) }); err != nil {
+	return nil
+}
+
+func (u *dnsUpdate) migrate(ctx context.Context) error {
+	if err := patch(ctx, u.workload, u.config, func() { set(u.config, backupKey, u.old) }); err != nil {
 		return err
 	}
 	if err := patch(ctx, u.workload, u.deployment, func() { readFrom(u.deployment, backupKey) }); err != nil {
 		return err
 	}
-	return patch(ctx, u.workload, u.config, func() { set(u.config, corefileKey, migrated) })
+	return patch(ctx, u.workload, u.config, func() { set(u.config, corefileKey, u.migrated) })
 }
 
 // patch writes what change does to obj, if it does anything.

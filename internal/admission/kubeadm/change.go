@@ -15,7 +15,7 @@ import (
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadmcontrolplane"
+	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
 
 // mayChange is what of the spec of a control plane can change, each with all that
@@ -85,6 +85,19 @@ func fixed(path string, a, b any) (all []string) {
 	return all
 }
 
+// validateDNSVersion demands a version of CoreDNS, unless users look after that
+// themselves. A tag that is stored may stay.
+func validateDNSVersion(spec *field.Path, annotations map[string]string, tag, old string) field.ErrorList {
+	_, skip := annotations[controlplanev1.SkipCoreDNSAnnotation]
+	if skip || tag == "" || tag == old || !imageTag.MatchString(tag) { // which is another error
+		return nil
+	}
+	if _, err := kubeadm.DNSVersion(tag); err != nil {
+		return field.ErrorList{field.Invalid(spec.Child("kubeadmConfigSpec", "clusterConfiguration", "dns", "imageTag"), tag, "must begin with a version, such as v1.12.0")}
+	}
+	return nil
+}
+
 // validateDNSChange demands that the Corefile can be brought along to another
 // CoreDNS. What the versions are is known only if both are named; the controller
 // looks at what runs.
@@ -92,13 +105,13 @@ func validateDNSChange(at *field.Path, c, old bootstrapv1.DNS) field.ErrorList {
 	if c.ImageTag == "" || old.ImageTag == "" || c.ImageTag == old.ImageTag {
 		return nil
 	}
-	from, err := kubeadmcontrolplane.DNSVersion(old.ImageTag)
+	from, err := kubeadm.DNSVersion(old.ImageTag)
 	if err != nil {
 		return nil // what is stored is not to be mended by leaving it
 	}
-	to, err := kubeadmcontrolplane.DNSVersion(c.ImageTag)
-	if err != nil {
-		return field.ErrorList{field.Invalid(at, c.ImageTag, "must begin with a version, such as v1.12.0")}
+	to, err := kubeadm.DNSVersion(c.ImageTag)
+	if err != nil || from.String() == to.String() {
+		return nil // what is no version has its own error
 	}
 	if err := migration.ValidUpMigration(from.String(), to.String()); err != nil {
 		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%v: choose a later version that is known, or look after CoreDNS yourself with the annotation %s", err, controlplanev1.SkipCoreDNSAnnotation))}

@@ -66,11 +66,13 @@ func ValidateKubeadmControlPlane(c, old *controlplanev1.KubeadmControlPlane) fie
 	errs = append(errs, validateRollout(spec.Child("rollout"), c.Spec.Rollout, c.Spec.Replicas)...)
 	errs = append(errs, fieldrules.MachineName(spec.Child("machineNaming", "template"), c.Spec.MachineNaming.Template, "kubeadmControlPlane")...)
 	errs = append(errs, validateControlPlaneConfig(spec.Child("kubeadmConfigSpec"), &c.Spec.KubeadmConfigSpec, spec.Child("rollout"), c.Spec.Rollout)...)
+	was := ""
 	if old != nil {
+		was = old.Spec.KubeadmConfigSpec.ClusterConfiguration.DNS.ImageTag
 		errs = append(errs, validateVersionChange(spec.Child("version"), c, old.Spec.Version)...)
 		errs = append(errs, validateChange(spec, c, old)...)
 	}
-	return errs
+	return append(errs, validateDNSVersion(spec, c.Annotations, c.Spec.KubeadmConfigSpec.ClusterConfiguration.DNS.ImageTag, was)...)
 }
 
 // ValidateScale says what is wrong with a scale of a KubeadmControlPlane.
@@ -89,6 +91,9 @@ func ValidateKubeadmControlPlaneTemplate(t, old *controlplanev1.KubeadmControlPl
 	errs = append(errs, fieldrules.Taints(spec.Child("machineTemplate", "spec", "taints"), inner.MachineTemplate.Spec.Taints, true)...)
 	errs = append(errs, fieldrules.MachineName(spec.Child("machineNaming", "template"), inner.MachineNaming.Template, "kubeadmControlPlane")...)
 	errs = append(errs, validateControlPlaneConfig(spec.Child("kubeadmConfigSpec"), &inner.KubeadmConfigSpec, spec.Child("rollout"), inner.Rollout)...)
+	if old == nil { // else it cannot change
+		errs = append(errs, validateDNSVersion(spec, t.Spec.Template.ObjectMeta.Annotations, inner.KubeadmConfigSpec.ClusterConfiguration.DNS.ImageTag, "")...)
+	}
 	if old != nil && !equality.Semantic.DeepEqual(meant(t), meant(old)) {
 		errs = append(errs, field.Forbidden(spec, "cannot change; create another template and refer to that one"))
 	}

@@ -67,6 +67,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/topology"
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/patch"
+	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 )
 
 // Providers that can be chosen.
@@ -109,8 +110,9 @@ type Outside struct {
 
 	Extensions Extensions // for Core and Kubeadm
 
-	Features      features.Gates     // of which kinds there are any
-	SkipMigration crdmigrator.Phases // of what old versions leave behind
+	Features      features.Gates      // of which kinds there are any
+	Sync          nodesync.Additional // from Machines to Nodes
+	SkipMigration crdmigrator.Phases  // of what old versions leave behind
 
 	Clock    clock.PassiveClock
 	Recorder func(controller string) events.EventRecorder
@@ -197,7 +199,7 @@ func All() []Controller {
 		entry(Core, &clusterv1.Machine{}, func(o Outside, name string) reconciler[*clusterv1.Machine] {
 			return &machine.Reconciler{
 				Mgmt: o.Mgmt, Live: o.Live, Providers: o.Providers, Workload: o.Workload, Extensions: o.Extensions.Updates,
-				Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Legacy: o.legacy(),
+				Clock: o.Clock, Recorder: o.Recorder(name), Debounce: o.Debounce, Legacy: o.legacy(), Sync: o.Sync,
 			}
 		}),
 		entry(Core, &clusterv1.MachineHealthCheck{}, func(o Outside, name string) reconciler[*clusterv1.MachineHealthCheck] {

@@ -8,6 +8,7 @@ package features
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -26,13 +27,26 @@ const (
 	DeprecatedV1Beta1Status = "DeprecatedV1Beta1Status"
 )
 
+// fixed are gates of upstream's that cannot be changed here, with their values: what
+// the first four are for is always there, and the others are about the inside of
+// upstream's controllers.
+var fixed = map[string]bool{
+	"KubeadmBootstrapFormatIgnition":                      true,
+	"MachineSetPreflightChecks":                           true,
+	"MachineTaintPropagation":                             true,
+	"MachineWaitForVolumeDetachConsiderVolumeAttachments": true,
+	"PriorityQueue":                                       false,
+	"ReconcilerRateLimiting":                              false,
+}
+
 // names are those of the gates, sorted.
 var names = []string{ClusterTopology, DeprecatedV1Beta1Status, InPlaceUpdates, MachinePool, RuntimeSDK}
 
 // Gates says which features there are. In the zero value it is all of them. It is
 // the value of a flag.
 type Gates struct {
-	Off []string // sorted
+	Off     []string // sorted
+	Ignored []string // of upstream's, sorted: those that have another value here than was given
 }
 
 // Enabled reports whether a feature is there. "" is what no gate is for.
@@ -53,13 +67,21 @@ func (g *Gates) Set(text string) error {
 		}
 		specs[featuregate.Feature(name)] = spec
 	}
+	for name, value := range fixed {
+		specs[featuregate.Feature(name)] = featuregate.FeatureSpec{Default: value != slices.Contains(g.Ignored, name), PreRelease: featuregate.Beta}
+	}
 	if err := gates.Add(specs); err != nil {
 		return err
 	}
 	if err := gates.Set(text); err != nil {
 		return fmt.Errorf("%w: %s", err, known)
 	}
-	g.Off = nil
+	g.Off, g.Ignored = nil, nil
+	for _, name := range slices.Sorted(maps.Keys(fixed)) {
+		if gates.Enabled(featuregate.Feature(name)) != fixed[name] {
+			g.Ignored = append(g.Ignored, name)
+		}
+	}
 	for _, name := range names {
 		if !gates.Enabled(featuregate.Feature(name)) {
 			g.Off = append(g.Off, name)
@@ -73,6 +95,9 @@ func (g *Gates) String() string {
 	var all []string
 	for _, name := range names {
 		all = append(all, fmt.Sprintf("%s=%t", name, g.Enabled(name)))
+	}
+	for _, name := range g.Ignored {
+		all = append(all, fmt.Sprintf("%s=%t", name, !fixed[name]))
 	}
 	return strings.Join(all, ",")
 }

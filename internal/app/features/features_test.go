@@ -13,21 +13,24 @@ func TestGatesAreReadAndWrittenAsAFlag(t *testing.T) {
 	for name, tc := range map[string]struct {
 		texts []string // one after the other, as of a flag that is given again
 		off   []string
-		want  string // the error
+		fixed []string // that are ignored
+		want  string   // the error
 	}{
 		"none":             {},
 		"one off":          {texts: []string{"MachinePool=false"}, off: []string{MachinePool}},
 		"one on":           {texts: []string{"MachinePool=true"}},
 		"as upstream does": {texts: []string{"MachinePool=true,ClusterTopology=false, RuntimeSDK=false,InPlaceUpdates=true"}, off: []string{ClusterTopology, RuntimeSDK}},
 		"twice":            {texts: []string{"MachinePool=false,RuntimeSDK=false", "RuntimeSDK=true"}, off: []string{MachinePool}},
-		"all of a stage":   {texts: []string{"AllBeta=false,RuntimeSDK=true"}, off: []string{ClusterTopology, InPlaceUpdates, MachinePool}},
-		"our own":          {texts: []string{"DeprecatedV1Beta1Status=false"}, off: []string{DeprecatedV1Beta1Status}},
-		"unknown":          {texts: []string{"Pools=true"}, want: "unrecognized feature gate: Pools" + choose},
-		"of another case":  {texts: []string{"machinepool=false"}, want: "unrecognized feature gate: machinepool" + choose},
-		"neither":          {texts: []string{"MachinePool=no"}, want: "invalid value of MachinePool=no, err: strconv.ParseBool: parsing \"no\": invalid syntax" + choose},
-		"no value":         {texts: []string{"MachinePool"}, want: "missing bool value for MachinePool" + choose},
-		"empty":            {texts: []string{""}, want: "there is none" + choose},
-		"commas":           {texts: []string{", ,"}, want: "there is none" + choose},
+		"all of a stage":   {texts: []string{"AllBeta=false,RuntimeSDK=true"}, off: []string{ClusterTopology, InPlaceUpdates, MachinePool}, fixed: []string{"KubeadmBootstrapFormatIgnition", "MachineSetPreflightChecks", "MachineTaintPropagation", "MachineWaitForVolumeDetachConsiderVolumeAttachments"}},
+		"upstream's with the values they have here": {texts: []string{"MachineSetPreflightChecks=true,PriorityQueue=false,ReconcilerRateLimiting=false,KubeadmBootstrapFormatIgnition=true,MachineTaintPropagation=true,MachineWaitForVolumeDetachConsiderVolumeAttachments=true"}},
+		"upstream's with others":                    {texts: []string{"MachineTaintPropagation=false,PriorityQueue=true", "PriorityQueue=false,MachineSetPreflightChecks=false"}, fixed: []string{"MachineSetPreflightChecks", "MachineTaintPropagation"}},
+		"our own":                                   {texts: []string{"DeprecatedV1Beta1Status=false"}, off: []string{DeprecatedV1Beta1Status}},
+		"unknown":                                   {texts: []string{"Pools=true"}, want: "unrecognized feature gate: Pools" + choose},
+		"of another case":                           {texts: []string{"machinepool=false"}, want: "unrecognized feature gate: machinepool" + choose},
+		"neither":                                   {texts: []string{"MachinePool=no"}, want: "invalid value of MachinePool=no, err: strconv.ParseBool: parsing \"no\": invalid syntax" + choose},
+		"no value":                                  {texts: []string{"MachinePool"}, want: "missing bool value for MachinePool" + choose},
+		"empty":                                     {texts: []string{""}, want: "there is none" + choose},
+		"commas":                                    {texts: []string{", ,"}, want: "there is none" + choose},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -42,7 +45,10 @@ func TestGatesAreReadAndWrittenAsAFlag(t *testing.T) {
 			if !slices.Equal(g.Off, tc.off) {
 				t.Errorf("off are %v, want %v", g.Off, tc.off)
 			}
-			if err := again.Set(g.String()); err != nil || !slices.Equal(again.Off, g.Off) {
+			if !slices.Equal(g.Ignored, tc.fixed) {
+				t.Errorf("ignored are %v, want %v", g.Ignored, tc.fixed)
+			}
+			if err := again.Set(g.String()); err != nil || !slices.Equal(again.Off, g.Off) || !slices.Equal(again.Ignored, g.Ignored) {
 				t.Errorf("%s is read as %v, error %v", g.String(), again.Off, err)
 			}
 			if !g.Enabled("") {

@@ -72,7 +72,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o Options, backends
 		Classes: classes.New(mgmt), Schemas: schemas.New(mgmt, mgr.GetAPIReader()),
 		Workload: connections, Etcd: &etcd.Dialer{Clock: c}, Backends: backends, Secrets: secretwatch.New(secrets),
 		Clock: c, Recorder: func(name string) events.EventRecorder { return controller.Recorder(mgr, name) },
-		Features: o.FeatureGates, SkipMigration: o.SkipMigration,
+		Features: o.FeatureGates, Sync: o.Sync, SkipMigration: o.SkipMigration,
 		Name: names.Random, Random: rand.Float64, APIServerCA: o.APIServerCA, Debounce: patch.NewStatusDebounce(statusDebounce, c),
 	}
 	if err := mgr.Add(ctrlmanager.RunnableFunc(outside.Secrets.Wait)); err != nil {

@@ -40,6 +40,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
+	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 	"github.com/capstan-dev/capstan/internal/simulated"
 )
 
@@ -54,6 +55,8 @@ type Options struct {
 	APIServerCA []byte
 	// FeatureGates are the features of them to have.
 	FeatureGates features.Gates
+	// Sync selects more labels and annotations that go from Machines to their Nodes.
+	Sync nodesync.Additional
 	// SkipMigration are phases of the migration of CRDs to leave out.
 	SkipMigration crdmigrator.Phases
 	// Namespace limits the controllers to one namespace; "" means all.
@@ -189,6 +192,9 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Manager, error) {
 	opts, err := managerOptions(o)
 	if err != nil {
 		return nil, err
+	}
+	if len(o.FeatureGates.Ignored) > 0 {
+		o.Log.Info("Ignoring feature gates that have one value here", "gates", o.FeatureGates.Ignored)
 	}
 	cfg = rest.CopyConfig(cfg)
 	cfg.WarningHandler = rest.NoWarnings{} // they are about upstream's finalizer names, once for each object

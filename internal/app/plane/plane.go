@@ -42,6 +42,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/pki"
 	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/mgmtplane"
+	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 )
 
 // collectorTimeout is how long a start waits at most for the garbage collector
@@ -97,6 +98,8 @@ type Options struct {
 	Providers []string
 	// FeatureGates are the features of them to have.
 	FeatureGates features.Gates
+	// Sync selects more labels and annotations that go from Machines to their Nodes.
+	Sync nodesync.Additional
 	// SkipMigration are phases of the migration of CRDs to leave out.
 	SkipMigration crdmigrator.Phases
 	// MetricsAddress and PprofAddress are host:port; "" means not at all.
@@ -334,7 +337,7 @@ func (p *Plane) install(ctx context.Context, cfg *rest.Config, o Options) error 
 		return fmt.Errorf("read the authority of the API server: %w", err)
 	}
 	m, err := manager.New(ctx, cfg, manager.Options{
-		Plane: true, APIServerCA: authority, Providers: o.Providers, FeatureGates: o.FeatureGates, SkipMigration: o.SkipMigration, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics,
+		Plane: true, APIServerCA: authority, Providers: o.Providers, FeatureGates: o.FeatureGates, Sync: o.Sync, SkipMigration: o.SkipMigration, MetricsAddress: o.MetricsAddress, PprofAddress: o.PprofAddress, InsecureDiagnostics: o.InsecureDiagnostics,
 		SimulatedDir: cmp.Or(o.SimulatedDir, datadir.Dir(o.Dir).Simulated()), SimulatedLinks: datadir.Dir(o.Dir).Simulated(), ContainersDir: o.ContainersDir, ContainerNamespaces: o.ContainerNamespaces, Guard: p.guard, UpdateInPlace: o.UpdateInPlace, Name: "the plane on " + o.Dir, Webhooks: p.webhooksOf(), Log: o.Log, Leads: p.leads,
 		ExtensionClientCertFile: o.ExtensionClientCertFile, ExtensionClientKeyFile: o.ExtensionClientKeyFile, TracingEndpoint: o.TracingEndpoint,
 		ExtensionPages: &p.pages, ServicesByEndpoints: true, Dial: p.pods.Dial, Pods: p.setupPods,

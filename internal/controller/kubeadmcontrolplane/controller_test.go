@@ -208,6 +208,52 @@ func TestUpgradeReplacesOneAtATime(t *testing.T) {
 	l.want(l.controlPlane(), "RollingOut False NotRollingOut", "MachinesUpToDate True UpToDate", "Available True Available")
 }
 
+func TestControlPlaneReportsBlockedUpdateOfCoreDNS(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 1)
+	meta := metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns"}
+	dns := &appsv1.Deployment{ObjectMeta: meta}
+	dns.Spec.Template.Spec.Containers = []corev1.Container{{Name: "coredns", Image: "registry.k8s.io/coredns/coredns:v1.12.0"}}
+	l.must(errors.Join(l.inside.Create(t.Context(), dns), l.inside.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"Corefile": ".:53 {\n    errors\n}\n"}})))
+	l.settle()
+	blocked := func() *metav1.Condition {
+		return conditions.Get(l.controlPlane(), controlplanev1.KubeadmControlPlaneAddonsUpToDateCondition)
+	}
+	kubeadm := func() string {
+		var config corev1.ConfigMap
+		l.must(l.inside.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "kubeadm-config"}, &config))
+		return config.Data["ClusterConfiguration"]
+	}
+	before := kubeadm()
+	for _, fix := range []func(*controlplanev1.KubeadmControlPlane){
+		func(kcp *controlplanev1.KubeadmControlPlane) { // back
+			kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.DNS.ImageTag = ""
+		},
+		func(kcp *controlplanev1.KubeadmControlPlane) {
+			kcp.Annotations = map[string]string{controlplanev1.SkipCoreDNSAnnotation: ""}
+		},
+	} {
+		if c := blocked(); c != nil {
+			t.Errorf("condition %v, want none", c)
+		}
+		l.change(func(kcp *controlplanev1.KubeadmControlPlane) {
+			kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.DNS.ImageTag = "v9.0.0"
+		})
+		l.settle() // which fails after an error
+		if c := blocked(); c == nil || c.Status != metav1.ConditionFalse || c.Reason != "UpdateBlocked" || !strings.Contains(c.Message, "cannot migrate up to '9.0.0' from '1.12.0'") {
+			t.Errorf("condition %v", c)
+		}
+		if got := kubeadm(); got != before {
+			t.Errorf("kubeadm-config %s, want %s", got, before)
+		}
+		l.change(fix)
+		l.settle()
+	}
+	if c := blocked(); c != nil {
+		t.Errorf("condition %v, want none", c)
+	}
+}
+
 func TestLabelsAndTimeoutsFollowInPlace(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 1, func(_ *clusterv1.Cluster, kcp *controlplanev1.KubeadmControlPlane) {

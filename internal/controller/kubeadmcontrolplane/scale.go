@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
 	"github.com/capstan-dev/capstan/internal/access/addons"
@@ -75,9 +76,17 @@ func (r *Reconciler) addons(ctx context.Context, s *state) (phase.Next, error) {
 	if r.addonsAt.Get(s.ControlPlane) == at {
 		return phase.Continue(), nil
 	}
-	if err := errors.Join(addons.UpdateKubeProxy(ctx, s.client, s.ControlPlane), addons.UpdateCoreDNS(ctx, s.client, s.ControlPlane)); err != nil {
+	proxy, dns := addons.UpdateKubeProxy(ctx, s.client, s.ControlPlane), addons.UpdateCoreDNS(ctx, s.client, s.ControlPlane)
+	if blocked, is := errors.AsType[*addons.BlockedError](dns); is {
+		s.Addons = &kubeadmcontrolplane.Addons{Blocked: dns.Error()}
+		r.addonsAt.Forget(client.ObjectKeyFromObject(s.ControlPlane))
+		ctrl.LoggerFrom(ctx).V(2).Info("Waiting for a user before CoreDNS is updated", "reason", blocked.Error())
+		return phase.Continue(), proxy // a change of the spec triggers a reconcile
+	}
+	if err := errors.Join(proxy, dns); err != nil {
 		return phase.Continue(), err
 	}
+	s.Addons = &kubeadmcontrolplane.Addons{}
 	r.addonsAt.Set(s.ControlPlane, at)
 	return phase.Continue(), nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/phase"
 	"github.com/capstan-dev/capstan/internal/kit/reconciler"
 	"github.com/capstan-dev/capstan/internal/pure/healthcheck"
+	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 )
 
 const (
@@ -34,7 +35,7 @@ const (
 )
 
 // Reconciler has what the controller needs from outside. All fields but the
-// last four are required; Setup checks them.
+// last five are required; Setup checks them.
 type Reconciler struct {
 	Mgmt      client.Client      // the management cluster
 	Live      client.Reader      // the same, past the cache
@@ -51,6 +52,8 @@ type Reconciler struct {
 	// RemoteGrace is how long after the last answer of a workload cluster its
 	// Nodes are reported as they were. Zero means five minutes.
 	RemoteGrace time.Duration
+	// Sync is what goes from Machines to their Nodes beside what always does.
+	Sync nodesync.Additional
 
 	watcher provider.Watcher // set by Setup
 }

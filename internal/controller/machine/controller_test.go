@@ -71,6 +71,19 @@ func TestLifeOfAMachine(t *testing.T) {
 	}
 }
 
+func TestNodeGetsLabelsThatPatternsSelect(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster(), machine(running, func(m *clusterv1.Machine) { m.Labels["team"], m.Annotations = "a", map[string]string{"team/room": "1"} }), bootstrapped(), provisioned(), node())
+	if err := errors.Join(w.r.Sync.Labels.Set("^team$"), w.r.Sync.Annotations.Set("^team/")); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	n := &corev1.Node{}
+	if err := w.nodes.Get(t.Context(), client.ObjectKey{Name: "n0"}, n); err != nil || n.Labels["team"] != "a" || n.Annotations["team/room"] != "1" || n.Labels[clusterv1.MachineSetNameLabel] != "" {
+		t.Errorf("labels %v, annotations %v, error %v", n.Labels, n.Annotations, err)
+	}
+}
+
 // update replaces the status and spec of a provider object.
 func update(t *testing.T, c client.Client, u *unstructured.Unstructured) {
 	t.Helper()

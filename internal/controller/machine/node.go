@@ -45,7 +45,7 @@ func (r *Reconciler) node(ctx context.Context, s *state) (phase.Next, error) {
 	if err != nil {
 		return phase.Continue(), err
 	}
-	if !nodesync.Apply(s.seen.Node, nodesync.Want{Machine: m, Interruptible: interruptible(s), Outdated: outdated}) {
+	if !nodesync.Apply(s.seen.Node, nodesync.Want{Machine: m, Interruptible: interruptible(s), Outdated: outdated, Additional: r.Sync}) {
 		return phase.Continue(), nil
 	}
 	// Taints are a list that others write too, hence the lock.

@@ -11,9 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -38,11 +36,12 @@ import (
 // To know who refers to whom for ever would take memory for ever: a start ends.
 type Objects struct {
 	metadata.Interface
-	metadatainformer.SharedInformerFactory
 	mapper meta.ResettableRESTMapper
 
+	running sync.WaitGroup // informers
+
 	mu     sync.Mutex // guards what follows
-	known  map[schema.GroupVersionResource]cache.SharedIndexInformer
+	known  map[schema.GroupVersionResource]*informer
 	owners map[schema.GroupKind]bool
 	// referred has the UIDs by which owners are referred to, "" of one with
 	// several; nil once the start is over.
@@ -57,13 +56,11 @@ type ownerName struct {
 
 // New returns what reads by c. It is told of the versions of kinds by mapper.
 func New(c metadata.Interface, mapper meta.ResettableRESTMapper) *Objects {
-	k := &Objects{
+	return &Objects{
 		Interface: c, mapper: mapper,
-		known: map[schema.GroupVersionResource]cache.SharedIndexInformer{}, owners: map[schema.GroupKind]bool{},
+		known: map[schema.GroupVersionResource]*informer{}, owners: map[schema.GroupKind]bool{},
 		referred: map[ownerName]types.UID{},
 	}
-	k.SharedInformerFactory = metadatainformer.NewSharedInformerFactoryWithOptions(c, 0, metadatainformer.WithTransform(k.enter))
-	return k
 }
 
 // enter sees each object before it is stored, and drops what no collector needs.
@@ -103,27 +100,18 @@ func (c *Objects) Started() {
 // Mapper tells of the versions of kinds.
 func (c *Objects) Mapper() meta.ResettableRESTMapper { return c.mapper }
 
-// ForResource implements informerfactory.InformerFactory.
-func (c *Objects) ForResource(r schema.GroupVersionResource) (informers.GenericInformer, error) {
-	informer := c.SharedInformerFactory.ForResource(r)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.known[r] = informer.Informer()
-	return informer, nil
-}
-
 // remembered returns what may be told from memory; nil if the API server has to
 // be asked.
 func (c *Objects) remembered(r schema.GroupVersionResource, namespace, name string) *metav1.PartialObjectMetadata {
 	kind, err := c.mapper.KindFor(r)
 	c.mu.Lock()
-	informer, owns := c.known[r], c.owners[kind.GroupKind()]
+	watched, owns := c.known[r], c.owners[kind.GroupKind()]
 	meant := c.referred[ownerName{kind.GroupKind(), namespace, name}]
 	c.mu.Unlock()
-	if err != nil || informer == nil || !informer.HasSynced() {
+	if err != nil || watched == nil || !watched.HasSynced() {
 		return nil
 	}
-	found, ok, err := informer.GetStore().GetByKey(cache.NewObjectName(namespace, name).String())
+	found, ok, err := watched.GetStore().GetByKey(cache.NewObjectName(namespace, name).String())
 	if err != nil || !ok {
 		return nil
 	}

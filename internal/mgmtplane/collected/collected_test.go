@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 )
 
 // staticMapper knows its kinds from the start.
@@ -81,12 +82,17 @@ func collecting(t *testing.T, objects ...runtime.Object) (*Objects, *metadatafak
 	c := New(client, staticMapper{mapper})
 	for kind, resource := range map[string]string{"Secret": "secrets", "ConfigMap": "configmaps"} {
 		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
-		if _, err := c.ForResource(corev1.SchemeGroupVersion.WithResource(resource)); err != nil {
+		kind, err := c.ForResource(corev1.SchemeGroupVersion.WithResource(resource))
+		if err != nil {
 			t.Fatal(err)
 		}
+		kind.Informer().GetController() // as the collector does that follows the kind
 	}
-	c.Start(t.Context().Done())
-	c.WaitForCacheSync(t.Context().Done())
+	c.Start(nil)
+	t.Cleanup(c.Shutdown)
+	for _, i := range c.known {
+		cache.WaitForCacheSync(t.Context().Done(), i.HasSynced)
+	}
 	return c, client
 }
 

@@ -38,8 +38,13 @@ type Outcome struct {
 	Held        []string     // which machines may not terminate yet, and why
 	Remediation *Remediation // nil if no machine is to be replaced
 	Deletion    Deletion     // of the control plane
+	Addons      *Addons      // nil if they were not looked at
 	Failed      bool         // it ended with an error
 }
+
+// Addons says why kube-proxy and CoreDNS stay behind the spec until a user changes
+// something; empty if they do not.
+type Addons struct{ Blocked string }
 
 // Deletion says how far the deletion of a control plane is.
 type Deletion struct{ Reason, Message string }
@@ -78,6 +83,12 @@ func Report(f Facts, o Outcome) (controlplanev1.KubeadmControlPlaneStatus, time.
 		all = append(all, etcdHealthy(f))
 	} else {
 		conditions.Delete(&next, controlplanev1.KubeadmControlPlaneEtcdClusterHealthyCondition)
+	}
+	if o.Addons != nil && o.Addons.Blocked == "" {
+		conditions.Delete(&next, controlplanev1.KubeadmControlPlaneAddonsUpToDateCondition)
+	} else if o.Addons != nil {
+		all = append(all, conditions.New(controlplanev1.KubeadmControlPlaneAddonsUpToDateCondition, metav1.ConditionFalse,
+			controlplanev1.KubeadmControlPlaneAddonsUpdateBlockedReason, o.Addons.Blocked))
 	}
 	for _, c := range all {
 		c.ObservedGeneration = f.ControlPlane.Generation

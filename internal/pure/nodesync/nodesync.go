@@ -36,12 +36,14 @@ type Want struct {
 	// Outdated says whether a rollout will replace the Machine; nil when it is
 	// not part of one.
 	Outdated *bool
+	// Additional is what goes to the Node beside what always does.
+	Additional Additional
 }
 
 // Apply brings node to what is wanted and reports whether it changed anything.
 func Apply(node *corev1.Node, w Want) bool {
 	initialized := has(node.Annotations, clusterv1.LabelsFromMachineAnnotation)
-	labels, annotations := wantedLabels(w), managed(w.Machine.Annotations, managedAnnotation)
+	labels, annotations := wantedLabels(w), managed(w.Machine.Annotations, managedAnnotation, w.Additional.Annotations)
 	newLabels := replace(node.Labels, labels, tracked(node, clusterv1.LabelsFromMachineAnnotation))
 	newAnnotations := replace(node.Annotations, annotations, tracked(node, clusterv1.AnnotationsFromMachineAnnotation))
 	maps.Copy(newAnnotations, identity(w.Machine))
@@ -65,7 +67,7 @@ func sameTaints(a, b []corev1.Taint) bool {
 }
 
 func wantedLabels(w Want) map[string]string {
-	labels := managed(w.Machine.Labels, ManagedLabel)
+	labels := managed(w.Machine.Labels, ManagedLabel, w.Additional.Labels)
 	if w.Interruptible {
 		labels[clusterv1.InterruptibleLabel] = ""
 	}
@@ -104,10 +106,10 @@ func within(domain, parent string) bool {
 	return domain == parent || strings.HasSuffix(domain, "."+parent)
 }
 
-func managed(all map[string]string, is func(string) bool) map[string]string {
+func managed(all map[string]string, is func(string) bool, more Patterns) map[string]string {
 	out := map[string]string{}
 	for k, v := range all {
-		if is(k) {
+		if is(k) || more.Match(k) {
 			out[k] = v
 		}
 	}

@@ -3,6 +3,7 @@
 package nodesync
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,6 +44,7 @@ func TestApply(t *testing.T) {
 		taints              []clusterv1.MachineTaint
 		interruptible       bool
 		outdated            *bool
+		more                [2]string // patterns for labels and annotations
 		node                corev1.Node
 		want                node
 		wantSame            bool
@@ -50,6 +52,28 @@ func TestApply(t *testing.T) {
 		"a new Node gets its identity and loses the uninitialized taint": {
 			node: corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{Uninitialized, taint("other", "", "NoExecute")}}},
 			want: node{map[string]string{}, seen(), []string{"other=:NoExecute"}},
+		},
+		"what a pattern matches goes to the Node too": {
+			labels: map[string]string{"team": "a", "x.example.com/b": "1", "app": "no"}, annotations: map[string]string{"x.example.com/c": "2", "team": "no"},
+			more: [2]string{`^team$,\.example\.com/`, `^x\.`},
+			want: node{
+				map[string]string{"team": "a", "x.example.com/b": "1"},
+				seen("x.example.com/c", "2", "cluster.x-k8s.io/labels-from-machine", "team,x.example.com/b", "cluster.x-k8s.io/annotations-from-machine", "x.example.com/c"), nil,
+			},
+		},
+		"what a pattern matched leaves the Node with the Machine's label": {
+			node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"team": "a"}, Annotations: seen("cluster.x-k8s.io/labels-from-machine", "team")}},
+			more: [2]string{`team`},
+			want: node{map[string]string{}, seen(), nil},
+		},
+		"a pattern for all changes nothing of the Machine's identity": {
+			annotations: map[string]string{"cluster.x-k8s.io/machine": "forged", "cluster.x-k8s.io/labels-from-machine": "kubernetes.io/os"},
+			node:        corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"kubernetes.io/os": "linux"}}},
+			more:        [2]string{``, `.*`},
+			want: node{
+				map[string]string{"kubernetes.io/os": "linux"},
+				seen("cluster.x-k8s.io/annotations-from-machine", "cluster.x-k8s.io/labels-from-machine,cluster.x-k8s.io/machine"), nil,
+			},
 		},
 		"labels of our domains go to the Node, others do not": {
 			labels: map[string]string{"node-role.kubernetes.io/db": "", "node-restriction.kubernetes.io/a": "1", "x.node.cluster.x-k8s.io/b": "2", "app": "no", "node.cluster.x-k8s.io": "3", "evilnode.cluster.x-k8s.io/c": "no"},
@@ -120,7 +144,10 @@ func TestApply(t *testing.T) {
 				},
 				Spec: clusterv1.MachineSpec{ClusterName: "demo", Taints: tc.taints},
 			}
-			w := Want{m, tc.interruptible, tc.outdated}
+			w := Want{Machine: m, Interruptible: tc.interruptible, Outdated: tc.outdated}
+			if err := errors.Join(w.Additional.Labels.Set(tc.more[0]), w.Additional.Annotations.Set(tc.more[1])); err != nil {
+				t.Fatal(err)
+			}
 			if changed := Apply(&tc.node, w); changed == tc.wantSame {
 				t.Errorf("changed = %v", changed)
 			}

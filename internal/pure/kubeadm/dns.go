@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package kubeadmcontrolplane
+package kubeadm
 
 import (
 	"cmp"
@@ -12,7 +12,6 @@ import (
 
 	bootstrapv1 "github.com/capstan-dev/capstan/api/bootstrap/v1beta2"
 	controlplanev1 "github.com/capstan-dev/capstan/api/controlplane/v1beta2"
-	"github.com/capstan-dev/capstan/internal/pure/kubeadm"
 )
 
 // registries are those of Kubernetes itself, where CoreDNS moved into a folder
@@ -81,9 +80,12 @@ func splitImage(image string) (repository, tag string) {
 	return repository, tag
 }
 
-// DNSVersion reads a tag of CoreDNS such as v1.12.0 or 1.12.0_vendor.3.
+// DNSVersion reads a tag of CoreDNS such as v1.12.0, v1.12 or 1.12.0_vendor.3.
 func DNSVersion(tag string) (*version.Version, error) {
 	number, _, _ := strings.Cut(strings.TrimPrefix(tag, "v"), "_")
+	if !strings.ContainsAny(number, "-+") {
+		number += strings.Repeat(".0", max(0, 2-strings.Count(number, ".")))
+	}
 	v, err := version.ParseSemantic(number)
 	if err != nil {
 		return nil, fmt.Errorf("tag %q is no version", tag)
@@ -94,7 +96,7 @@ func DNSVersion(tag string) (*version.Version, error) {
 // UpdateKubeadmDNS brings the DNS of the ClusterConfiguration that kubeadm keeps
 // in the cluster to what the spec wants.
 func UpdateKubeadmDNS(current string, dns bootstrapv1.DNS) (string, error) {
-	docs, err := kubeadm.ParseCluster(current)
+	docs, err := ParseCluster(current)
 	if err != nil {
 		return "", err
 	}
@@ -102,6 +104,6 @@ func UpdateKubeadmDNS(current string, dns bootstrapv1.DNS) (string, error) {
 		return current, nil
 	}
 	docs.Cluster.DNS = dns
-	out, err := kubeadm.RenderCluster(docs.APIVersion, *docs.Cluster, docs.Data)
+	out, err := RenderCluster(docs.APIVersion, *docs.Cluster, docs.Data)
 	return string(out), err
 }
