@@ -560,7 +560,7 @@ func TestTheFirstMachineSetIsComplete(t *testing.T) {
 	if diff := cmp.Diff(want, s.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
-	wantAnnotations := map[string]string{clusterv1.RevisionAnnotation: "1", clusterv1.DesiredReplicasAnnotation: "2", clusterv1.MaxReplicasAnnotation: "3"}
+	wantAnnotations := map[string]string{clusterv1.RevisionAnnotation: "1", clusterv1.DesiredReplicasAnnotation: "2", clusterv1.MaxReplicasAnnotation: "3", clusterv1.DisableMachineCreateAnnotation: "false"}
 	if diff := cmp.Diff(wantAnnotations, s.Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}

@@ -168,9 +168,7 @@ func (p *planner) annotations(m *member, revision string) map[string]string {
 	out[clusterv1.DesiredReplicasAnnotation] = strconv.Itoa(p.want)
 	out[clusterv1.MaxReplicasAnnotation] = strconv.Itoa(p.want + p.maxSurge)
 	onDelete := p.Deployment.Spec.Rollout.Strategy.Type == clusterv1.OnDeleteMachineDeploymentStrategyType
-	if onDelete && m != p.current && (p.current != nil || len(p.Blocked) > 0) {
-		out[clusterv1.DisableMachineCreateAnnotation] = "true"
-	}
+	out[clusterv1.DisableMachineCreateAnnotation] = strconv.FormatBool(onDelete && m != p.current && (p.current != nil || len(p.Blocked) > 0))
 	p.moves(m, out)
 	if m == p.current {
 		out[clusterv1.RevisionAnnotation] = revision
