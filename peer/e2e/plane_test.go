@@ -26,7 +26,8 @@ func (p plane) kubeconfig() string { return filepath.Join(p.dir, "kubeconfig") }
 func (p plane) capstan(args ...string) {
 	GinkgoHelper()
 	cmd := exec.CommandContext(ctx, flags.capstan, args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.kubeconfig())
+	// The last two are variables of the components of upstream's dev provider.
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.kubeconfig(), "CLUSTER_TOPOLOGY=true", "CAPI_INSECURE_DIAGNOSTICS=true")
 	session, err := gexec.Start(cmd, GinkgoWriter, GinkgoWriter)
 	Expect(err).ToNot(HaveOccurred())
 	Eventually(session, 5*time.Minute).Should(gexec.Exit(0), "capstan "+strings.Join(args, " "))

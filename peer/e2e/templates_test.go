@@ -159,10 +159,12 @@ func convertMachines(setup, name string, o *yaml.RNode) error {
 		return set(spec, "backend", "{inMemory: {}}")
 	case setup == inMemory:
 		return set(spec, "backend", backend)
-	case cluster && domains != nil:
-		return errors.Join(spec.PipeE(yaml.SetField("failureDomains", domains)), clear(spec, "backend"), set(spec, "simulated", "{}"))
 	case cluster:
-		return errors.Join(clear(spec, "backend"), set(spec, "simulated", "{}"))
+		if domains != nil {
+			err = spec.PipeE(yaml.SetField("failureDomains", domains))
+		}
+		// A simulated cluster chooses its port.
+		return errors.Join(err, clear(spec, "controlPlaneEndpoint"), clear(spec, "backend"), set(spec, "simulated", "{}"))
 	case pool:
 		return errors.Join(clear(spec, "backend"), set(spec, "template", "{simulated: "+simulated+"}"))
 	default:
