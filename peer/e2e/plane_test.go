@@ -36,7 +36,7 @@ func (p plane) capstan(args ...string) {
 func startPlane(setup, dir string) plane {
 	GinkgoHelper()
 	p := plane{dir: dir}
-	args := []string{"up", "--detach", "--data-dir", dir, "--listen", "127.0.0.1:0", "--simulated-dir", filepath.Join(dir, "simulated")}
+	args := []string{"up", "--detach", "--data-dir", dir, "--listen", "127.0.0.1:0", "--simulated-dir", filepath.Join(dir, "simulated"), "--containers-dir", filepath.Join(dir, "containers")}
 	if setup == inMemory {
 		args = append(args, "--providers", "core,kubeadm,certificates")
 	}
