@@ -52,8 +52,19 @@ func (c *Controllers) pod(key store.Key) (again time.Time, err error) {
 	}
 	node, known := c.view.nodes[p.Node]
 	switch {
-	case !known || p.Leaving && node.Lives():
+	case !known:
 		return time.Time{}, c.removePod(p)
+	case p.Leaving && node.Lives():
+		if err := c.removePod(p); err != nil {
+			return time.Time{}, err
+		}
+		// What finalizers keep has ended.
+		return time.Time{}, modify(c, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}, func(there *corev1.Pod) error {
+			if there.UID != p.UID || !plan.Stop(there, c.clock.Now()) {
+				return errUnchanged
+			}
+			return nil
+		})
 	case p.Leaving, p.Steady && node.Ready == corev1.ConditionTrue && !node.Evicts():
 		return time.Time{}, nil // of one that leaves nobody can say that it has stopped
 	}

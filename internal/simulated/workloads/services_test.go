@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/capstan-dev/capstan/internal/kit/certs"
+	"github.com/capstan-dev/capstan/internal/simulated/workloads/plan"
 )
 
 func service(name string) *corev1.Service {
@@ -145,6 +146,29 @@ func TestAnEvictedPodIsReplacedAndTheNextMayGo(t *testing.T) {
 	for _, line := range l.pods() {
 		if !strings.HasSuffix(line, "on b: Running, ready") {
 			t.Errorf("after a drain: %s", line)
+		}
+	}
+}
+
+func TestAnEvictedPodWithAFinalizerHasEnded(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]corev1.PodPhase{"0": corev1.PodSucceeded, "3": corev1.PodFailed} {
+		l := newLab(t, "a")
+		p := &corev1.Pod{ObjectMeta: meta("held"), Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "v1"}}}}
+		p.Finalizers, p.Annotations = []string{"example.com/held"}, map[string]string{plan.ExitCodeAnnotation: code}
+		l.must(l.store.Add(p))
+		l.must(l.store.Evict("default", "held", metav1.DeleteOptions{}))
+		l.pods() // in steady state
+		l.must(l.store.Load(p))
+		evicted := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == "EvictionByEvictionAPI"
+		})
+		if p.Status.Phase != want || !evicted || p.DeletionTimestamp == nil {
+			t.Errorf("exit code %s: got %v, evicted %v, deleted %v; want %s", code, p.Status.Phase, evicted, p.DeletionTimestamp, want)
+		}
+		change(l, p, func(p *corev1.Pod) { p.Finalizers = nil })
+		if err := l.store.Load(p); !apierrors.IsNotFound(err) {
+			t.Errorf("without a finalizer: %v", err)
 		}
 	}
 }

@@ -44,6 +44,19 @@ func (s *Store) Evict(namespace, name string, o metav1.DeleteOptions) error {
 			return err
 		}
 	}
+	if len(o.DryRun) == 0 && len(pod.Finalizers) > 0 { // others are gone before they could show it
+		if err := Modify(s, &pod, func(p *corev1.Pod) error {
+			target := corev1.PodCondition{
+				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI",
+				Message: "Eviction API: evicting", LastTransitionTime: metav1.NewTime(s.clock.Now()),
+			}
+			p.Status.Conditions = slices.DeleteFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == target.Type })
+			p.Status.Conditions = append(p.Status.Conditions, target)
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
 	_, _, err = s.Delete(podKind, namespace, name, o)
 	return err
 }

@@ -65,6 +65,21 @@ func Sync(p *corev1.Pod, n Node, now time.Time, ip func() string) (again time.Ti
 	return again
 }
 
+// Stop ends the containers of a Pod that is being deleted, as a kubelet does while
+// finalizers keep the Pod. It reports false if they had ended.
+func Stop(p *corev1.Pod, now time.Time) bool {
+	s := &p.Status
+	if s.Phase == corev1.PodSucceeded || s.Phase == corev1.PodFailed {
+		return false
+	}
+	if s.StartTime == nil {
+		s.StartTime = new(metav1.NewTime(now))
+	}
+	code, _ := ending(p)
+	finish(p, code, now)
+	return true
+}
+
 // ending says with what the containers of a Pod end. Those that are restarted
 // always end only if they are to fail.
 func ending(p *corev1.Pod) (code int32, ends bool) {
