@@ -156,9 +156,9 @@ func validateRollout(at *field.Path, r controlplanev1.KubeadmControlPlaneRollout
 	switch {
 	case surge == nil:
 		return nil
-	case *surge != intstr.FromInt32(0) && *surge != intstr.FromInt32(1):
+	case surge.IntValue() != 0 && surge.IntValue() != 1: // text that is not a number is 0, as upstream
 		return field.ErrorList{field.Invalid(maxSurge, surge.String(), "must be 0 or 1")}
-	case surge.IntVal == 0 && replicas != nil && *replicas < leastReplicasWithoutSurge:
+	case surge.IntValue() == 0 && replicas != nil && *replicas < leastReplicasWithoutSurge:
 		return field.ErrorList{field.Invalid(maxSurge, surge.String(), fmt.Sprintf("must be 1 with %d replicas: 0 needs at least %d", *replicas, leastReplicasWithoutSurge))}
 	}
 	return nil
