@@ -218,7 +218,7 @@ var _ = Describe("class rollout", both, Label("class-rollout"), func() {
 			FilterMetadataBeforeValidation: withoutBackendMetadata,
 		}
 		if flags.setup == local {
-			in.Flavor, in.ExtensionServiceNamespace, in.ExtensionServiceName = "topology", "", ""
+			in.Flavor, in.ExtensionServiceNamespace, in.ExtensionServiceName = "topology-taints", "", ""
 		}
 		return in
 	})

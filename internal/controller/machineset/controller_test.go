@@ -245,7 +245,7 @@ func TestReconcileSaysWhatBlocksCreation(t *testing.T) {
 		},
 		"a control plane being made": {
 			w:    newWorld(t, withPlane(), plane("v1.36.0"), machineSet(1), template("BootTemplate", "bt"), template("HostTemplate", "ht")),
-			want: head + "Plane cp is provisioning (preflight check ControlPlaneIsStable)",
+			want: head + "Plane cp is provisioning (\"ControlPlaneIsStable\" preflight check failed)",
 		},
 		"a control plane that is not there": {
 			w:    newWorld(t, withPlane(), machineSet(1), template("BootTemplate", "bt"), template("HostTemplate", "ht")),
@@ -253,7 +253,7 @@ func TestReconcileSaysWhatBlocksCreation(t *testing.T) {
 		},
 		"a control plane being upgraded": {
 			w:    newWorld(t, withPlane(), plane("v1.36.0", "v1.35.0"), machineSet(1), template("BootTemplate", "bt"), template("HostTemplate", "ht")),
-			want: head + "Plane cp is upgrading (preflight check ControlPlaneIsStable)",
+			want: head + "Plane cp is upgrading (\"ControlPlaneIsStable\" preflight check failed)",
 		},
 		"nothing, because the check is skipped": {w: newWorld(t, withPlane(), plane("v1.36.0"), machineSet(1), skipping, template("HostTemplate", "ht"))},
 		"a control plane that talks nonsense": {

@@ -53,7 +53,7 @@ func TestAControlPlaneWakesTheSetsThatWaitForIt(t *testing.T) {
 			return nil
 		})
 	}
-	sees("True Scaling up from 0 to 1 replicas is blocked because:\n* Plane x is provisioning (preflight check ControlPlaneIsStable)")
+	sees("True Scaling up from 0 to 1 replicas is blocked because:\n* Plane x is provisioning (\"ControlPlaneIsStable\" preflight check failed)")
 	if err := env.Client.Patch(t.Context(), plane, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"version":"v1.36.0"}}`))); err != nil {
 		t.Fatal(err)
 	}

@@ -84,13 +84,13 @@ func TestBlockers(t *testing.T) {
 		},
 		"data without a config":            {change: func(c *Creation) { c.Set.Spec.Template.Spec.Bootstrap = clusterv1.Bootstrap{DataSecretName: new("s")} }},
 		"a control plane that is not read": {func(c *Creation) { c.ControlPlane = reference.Object{Err: "get Plane ns/cp: timeout"} }, []string{"get Plane ns/cp: timeout"}, ""},
-		"a control plane being made":       {func(c *Creation) { c.ControlPlane = plane("v1.36.0") }, []string{"Plane cp is provisioning (preflight check ControlPlaneIsStable)"}, ""},
-		"a control plane being upgraded":   {func(c *Creation) { c.ControlPlane = plane("v1.36.0", "v1.35.0") }, []string{"Plane cp is upgrading (preflight check ControlPlaneIsStable)"}, ""},
+		"a control plane being made":       {func(c *Creation) { c.ControlPlane = plane("v1.36.0") }, []string{"Plane cp is provisioning (\"ControlPlaneIsStable\" preflight check failed)"}, ""},
+		"a control plane being upgraded":   {func(c *Creation) { c.ControlPlane = plane("v1.36.0", "v1.35.0") }, []string{"Plane cp is upgrading (\"ControlPlaneIsStable\" preflight check failed)"}, ""},
 		"a control plane that is about to be upgraded": {
 			func(c *Creation) {
 				c.Cluster.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}, Version: "v1.37.0"}
 			},
-			[]string{"Plane cp has a pending version upgrade to v1.37.0 (preflight check ControlPlaneIsStable)"}, "",
+			[]string{"Plane cp has a pending version upgrade to v1.37.0 (\"ControlPlaneIsStable\" preflight check failed)"}, "",
 		},
 		"a step of an upgrade that it has reached": {change: func(c *Creation) {
 			c.Cluster.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}, Version: "v1.38.0"}
@@ -106,7 +106,7 @@ func TestBlockers(t *testing.T) {
 		}},
 		"kubeadm of another minor version": {
 			func(c *Creation) { c.Set.Spec.Template.Spec.Version = "v1.35.0" },
-			[]string{"kubeadm of version v1.35.0 joins only a control plane of the same minor version, not v1.36.0 (preflight check KubeadmVersionSkew)"}, "",
+			[]string{"kubeadm of version v1.35.0 joins only a control plane of the same minor version, not v1.36.0 (\"KubeadmVersionSkew\" preflight check failed)"}, "",
 		},
 		"a contract that is not known": {
 			func(c *Creation) { c.Contract = "v9" },

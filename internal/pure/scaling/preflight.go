@@ -92,7 +92,7 @@ func (p Preflight) Objections() ([]string, error) {
 			continue
 		}
 		if o := c.objects(p, machine, controlPlane); o != "" {
-			why = append(why, fmt.Sprintf("%s (preflight check %s)", o, c.name))
+			why = append(why, fmt.Sprintf("%s (%q preflight check failed)", o, c.name))
 		}
 	}
 	return why, nil

@@ -30,31 +30,31 @@ func TestObjections(t *testing.T) {
 		"three minor versions below is fine": {p: Preflight{ControlPlane: stable("v1.36.0"), Version: "v1.33.9"}},
 		"provisioning": {
 			p:    Preflight{ControlPlane: &ControlPlane{Name: "KubeadmControlPlane ns/cp", Version: "v1.36.0", Provisioning: true}, Version: "v1.36.0"},
-			want: []string{"KubeadmControlPlane ns/cp is provisioning (preflight check ControlPlaneIsStable)"},
+			want: []string{"KubeadmControlPlane ns/cp is provisioning (\"ControlPlaneIsStable\" preflight check failed)"},
 		},
 		"upgrading": {
 			p:    Preflight{ControlPlane: &ControlPlane{Name: "KubeadmControlPlane ns/cp", Version: "v1.36.0", Upgrading: true}, Version: "v1.36.0"},
-			want: []string{"KubeadmControlPlane ns/cp is upgrading (preflight check ControlPlaneIsStable)"},
+			want: []string{"KubeadmControlPlane ns/cp is upgrading (\"ControlPlaneIsStable\" preflight check failed)"},
 		},
 		"above the control plane": {
 			p:    Preflight{ControlPlane: stable("v1.35.0"), Version: "v1.36.0"},
-			want: []string{"version v1.36.0 is above v1.35.0 of the control plane (preflight check KubernetesVersionSkew)"},
+			want: []string{"version v1.36.0 is above v1.35.0 of the control plane (\"KubernetesVersionSkew\" preflight check failed)"},
 		},
 		"too far below the control plane": {
 			p:    Preflight{ControlPlane: stable("v1.36.0"), Version: "v1.32.0"},
-			want: []string{"version v1.32.0 is more than 3 minor versions below v1.36.0 of the control plane (preflight check KubernetesVersionSkew)"},
+			want: []string{"version v1.32.0 is more than 3 minor versions below v1.36.0 of the control plane (\"KubernetesVersionSkew\" preflight check failed)"},
 		},
 		"kubeadm joins only its own minor version": {
 			p:    Preflight{ControlPlane: stable("v1.36.0"), Version: "v1.35.0", Kubeadm: true},
-			want: []string{"kubeadm of version v1.35.0 joins only a control plane of the same minor version, not v1.36.0 (preflight check KubeadmVersionSkew)"},
+			want: []string{"kubeadm of version v1.35.0 joins only a control plane of the same minor version, not v1.36.0 (\"KubeadmVersionSkew\" preflight check failed)"},
 		},
 		"a topology wants one version": {
 			p:    Preflight{ControlPlane: stable("v1.36.1"), Version: "v1.36.0", Topology: true},
-			want: []string{"version v1.36.0 is not v1.36.1 of the control plane (preflight check ControlPlaneVersionSkew)"},
+			want: []string{"version v1.36.0 is not v1.36.1 of the control plane (\"ControlPlaneVersionSkew\" preflight check failed)"},
 		},
 		"one check is skipped": {
 			p:    Preflight{ControlPlane: &ControlPlane{Name: "cp", Version: "v1.35.0", Upgrading: true}, Version: "v1.36.0", Skip: SkipList("KubernetesVersionSkew, KubeadmVersionSkew")},
-			want: []string{"cp is upgrading (preflight check ControlPlaneIsStable)"},
+			want: []string{"cp is upgrading (\"ControlPlaneIsStable\" preflight check failed)"},
 		},
 		"all checks are skipped":    {p: Preflight{ControlPlane: &ControlPlane{Version: "v1.35.0", Upgrading: true}, Version: "v1.36.0", Skip: SkipList("All")}},
 		"a control plane's rubbish": {p: Preflight{ControlPlane: stable("rubbish")}, wantErr: "read version of KubeadmControlPlane ns/cp"},
