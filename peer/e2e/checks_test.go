@@ -80,22 +80,19 @@ func ownerVersions(topology bool) check {
 	}
 }
 
-// finalizers checks that finalizers that were lost come back.
-func finalizers(topology bool) check {
-	return func(proxy framework.ClusterProxy, namespace, cluster string) {
-		core, infrastructure := framework.CoreFinalizersAssertionWithLegacyClusters, framework.DevInfraFinalizersAssertion
-		if topology {
-			core = framework.CoreFinalizersAssertionWithClassyClusters
+// finalizers checks that finalizers that were lost come back. With a topology,
+// MachineDeployments and MachineSets have none of upstream's topology controllers:
+// docs/book/compatibility.md has the reason.
+func finalizers(proxy framework.ClusterProxy, namespace, cluster string) {
+	infrastructure := framework.DevInfraFinalizersAssertion
+	if flags.setup == local {
+		infrastructure = map[string]func(types.NamespacedName) []string{}
+		for _, kind := range []string{"LocalCluster", "LocalMachine", "LocalMachinePool"} {
+			infrastructure[kind] = func(types.NamespacedName) []string { return []string{localGroup + "/" + strings.ToLower(kind)} }
 		}
-		if flags.setup == local {
-			infrastructure = map[string]func(types.NamespacedName) []string{}
-			for _, kind := range []string{"LocalCluster", "LocalMachine", "LocalMachinePool"} {
-				infrastructure[kind] = func(types.NamespacedName) []string { return []string{localGroup + "/" + strings.ToLower(kind)} }
-			}
-		}
-		framework.ValidateFinalizersResilience(ctx, proxy, namespace, cluster, clusterctlcluster.FilterClusterObjectsWithNameFilter(cluster),
-			core, framework.KubeadmControlPlaneFinalizersAssertion, framework.ExpFinalizersAssertion, infrastructure)
 	}
+	framework.ValidateFinalizersResilience(ctx, proxy, namespace, cluster, clusterctlcluster.FilterClusterObjectsWithNameFilter(cluster),
+		framework.CoreFinalizersAssertionWithLegacyClusters, framework.KubeadmControlPlaneFinalizersAssertion, framework.ExpFinalizersAssertion, infrastructure)
 }
 
 // stable checks that no controller writes to the objects of a cluster in steady state.

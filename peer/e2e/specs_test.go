@@ -43,20 +43,20 @@ func quickStart(flavor string, change func(*e2e.QuickStartSpecInput), checks ...
 
 var _ = Describe("quick-start", Label(local, "quick-start"), func() {
 	Context("without topology", func() {
-		quickStart("", nil, owners(false), ownerVersions(false), finalizers(false), stable("quick-start"))
+		quickStart("", nil, owners(false), ownerVersions(false), finalizers, stable("quick-start"))
 	})
 	Context("without topology, three and three machines", func() {
 		quickStart("", func(in *e2e.QuickStartSpecInput) {
 			in.ControlPlaneMachineCount, in.WorkerMachineCount = ptr.To[int64](3), ptr.To[int64](3)
-		}, owners(false), ownerVersions(false), finalizers(false), stable("quick-start"))
+		}, owners(false), ownerVersions(false), finalizers, stable("quick-start"))
 	})
 	Context("machine pool", func() {
 		// Upstream's framework expects the owners of a pool of a topology, which the Cluster
 		// owns as well.
-		quickStart("machine-pool", nil, finalizers(false), stable("quick-start"))
+		quickStart("machine-pool", nil, finalizers, stable("quick-start"))
 	})
 	Context("topology", func() {
-		quickStart("topology", nil, owners(true), ownerVersions(true), finalizers(true), stable("quick-start"))
+		quickStart("topology", nil, owners(true), ownerVersions(true), finalizers, stable("quick-start"))
 	})
 	Context("taints", func() { quickStart("topology-taints", nil, stable("quick-start")) })
 	Context("control plane alone", func() {
@@ -76,7 +76,7 @@ func withoutWorkers(in *e2e.QuickStartSpecInput) { in.WorkerMachineCount = ptr.T
 
 var _ = Describe("quick-start with an extension", Label(inMemory, "quick-start"), func() {
 	Context("topology", func() {
-		quickStart("in-memory-topology", nil, owners(true), ownerVersions(true), finalizers(true), stable("quick-start"))
+		quickStart("in-memory-topology", nil, owners(true), ownerVersions(true), finalizers, stable("quick-start"))
 	})
 	Context("v1beta1", func() { quickStart("topology-runtimesdk-v1beta1", nil, stable("quick-start")) })
 })
