@@ -25,6 +25,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/app/manager"
 	"github.com/capstan-dev/capstan/internal/cli/command"
 	"github.com/capstan-dev/capstan/internal/controller/crdmigrator"
+	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 )
 
@@ -157,6 +158,7 @@ func runManager(ctx context.Context, env *Env, o managerOptions) error {
 		o.manager.SimulatedDir = dir
 	}
 	o.manager.Log, o.manager.Conversion = klog.Background(), true
+	recovery.Process()
 	m, err := manager.New(ctx, cfg, o.manager)
 	if err != nil {
 		return err

@@ -40,7 +40,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/controller"
 	"github.com/capstan-dev/capstan/internal/kit/dialguard"
 	"github.com/capstan-dev/capstan/internal/kit/lifecycle"
-	"github.com/capstan-dev/capstan/internal/kit/recovery"
 	"github.com/capstan-dev/capstan/internal/pure/nodesync"
 	"github.com/capstan-dev/capstan/internal/simulated"
 )
@@ -186,7 +185,6 @@ type Manager struct {
 // New connects to the API server and opens what the options choose. When it
 // returns, the webhooks answer. Close ends what was opened.
 func New(ctx context.Context, cfg *rest.Config, o Options) (*Manager, error) {
-	recovery.Process()
 	o, err := o.complete()
 	if err != nil {
 		return nil, err
