@@ -9,13 +9,13 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	clusterctlv1 "github.com/capstan-dev/capstan/api/clusterctl/v1alpha3"
+	infrav1 "github.com/capstan-dev/capstan/api/infrastructure/v1beta2"
 	"github.com/capstan-dev/capstan/clusterctl/inventory"
 )
 
-const (
-	localProvider = "local"
-	localGroup    = "infrastructure.capstan.dev"
-)
+const localProvider = "local"
+
+var localGroup = infrav1.GroupVersion().Group
 
 // localRules are what a provider needs of the kinds of the local provider, whose group
 // the ClusterRoles that others publish do not name; none for a type that needs nothing.

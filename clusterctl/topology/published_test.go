@@ -123,15 +123,7 @@ func TestPublishedClassesRender(t *testing.T) {
 			for _, file := range tc.files {
 				text += "\n---\n" + published(t, file)
 			}
-			objects, err := template.Objects([]byte(strings.NewReplacer(tc.stored...).Replace(text)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := Read(objects, "default", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := s.Render()
+			r, err := rendered(t, strings.NewReplacer(tc.stored...).Replace(text))
 			if tc.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
 					t.Errorf("got %v, want %s", err, tc.wantErr)
@@ -153,10 +145,10 @@ func TestPublishedClassesRender(t *testing.T) {
 	}
 }
 
-// TestAPatchMayReplaceSpecOfATemplate and add below, as the class for vSphere does.
-func TestAPatchMayReplaceSpecOfATemplate(t *testing.T) {
-	t.Parallel()
-	objects, err := template.Objects([]byte(published(t, "capv/clusterclass-template-supervisor.yaml") + clusterOf("cluster-class-name", vSphereWorker, forVSphere)))
+// rendered reads a template and renders the objects of its Cluster.
+func rendered(t *testing.T, text string) (Rendered, error) {
+	t.Helper()
+	objects, err := template.Objects([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +156,13 @@ func TestAPatchMayReplaceSpecOfATemplate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := s.Render()
+	return s.Render()
+}
+
+// TestAPatchMayReplaceSpecOfATemplate and add below, as the class for vSphere does.
+func TestAPatchMayReplaceSpecOfATemplate(t *testing.T) {
+	t.Parallel()
+	r, err := rendered(t, published(t, "capv/clusterclass-template-supervisor.yaml")+clusterOf("cluster-class-name", vSphereWorker, forVSphere))
 	if err != nil {
 		t.Fatal(err)
 	}
