@@ -7,7 +7,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"debug/buildinfo"
 	"errors"
@@ -78,7 +77,7 @@ func run(ctx context.Context, o options) error {
 	if o.name == "" || o.out == "" || len(o.packages) == 0 {
 		return errors.New("-name, -out and a package are needed")
 	}
-	if path.Base(o.program) != cmp.Or(o.program, ".") {
+	if strings.Contains(o.program, "/") {
 		return fmt.Errorf("-program %s: name a file without a folder", o.program)
 	}
 	if _, err := os.Stat(o.out); err == nil {
