@@ -72,7 +72,7 @@ func TestTestsCompileNothing(t *testing.T) {
 }
 
 // TestTestsStartOnlyProgramsThatAreClosed: a test that writes a program and starts it
-// fails at random beside one that starts another: wholefile.WriteProgram says why.
+// fails at random next to one that starts another: wholefile.WriteProgram says why.
 func TestTestsStartOnlyProgramsThatAreClosed(t *testing.T) {
 	everyFile(t, func(s source) {
 		if !s.test {

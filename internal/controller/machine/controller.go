@@ -52,7 +52,7 @@ type Reconciler struct {
 	// RemoteGrace is how long after the last answer of a workload cluster its
 	// Nodes are reported as they were. Zero means five minutes.
 	RemoteGrace time.Duration
-	// Sync is what goes from Machines to their Nodes beside what always does.
+	// Sync selects what is copied from Machines to their Nodes in addition to the default.
 	Sync nodesync.Additional
 
 	watcher provider.Watcher // set by Setup

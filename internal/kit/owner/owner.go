@@ -104,7 +104,7 @@ func Heal(obj metav1.Object, now metav1.OwnerReference) bool {
 func HealAll[T client.Object](ctx context.Context, c client.Client, objs []T, now metav1.OwnerReference) error {
 	var errs []error
 	for _, obj := range objs {
-		// As a rule nothing is to be healed: to see that takes no copy of the object.
+		// Most references are current: the check does not copy the object.
 		if !Heal(&metav1.ObjectMeta{OwnerReferences: obj.GetOwnerReferences()}, now) {
 			continue
 		}

@@ -36,7 +36,7 @@ type Want struct {
 	// Outdated says whether a rollout will replace the Machine; nil when it is
 	// not part of one.
 	Outdated *bool
-	// Additional is what goes to the Node beside what always does.
+	// Additional selects what is copied to the Node in addition to the default.
 	Additional Additional
 }
 

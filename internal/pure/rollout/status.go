@@ -92,7 +92,7 @@ func available(s Status, n *counting.Counters) metav1.Condition {
 		return c
 	}
 	c.Status, c.Reason = metav1.ConditionFalse, clusterv1.MachineDeploymentNotAvailableReason
-	c.Message = fmt.Sprintf("%d available replicas, at least %d required (spec.replicas is %d, %d may be unavailable)", n.Available, required, s.want(), unavailable) + s.hindrance()
+	c.Message = fmt.Sprintf("%d available replicas, at least %d required (spec.replicas is %d, %d may be unavailable)", n.Available, required, s.want(), unavailable) + s.blockers()
 	if !s.Deployment.DeletionTimestamp.IsZero() {
 		c.Message = "Deletion in progress"
 	}
@@ -126,7 +126,7 @@ func rollingOut(s Status) metav1.Condition {
 			lines = append(lines, blocked)
 		}
 	}
-	c.Message = strings.Join(lines, "\n") + s.hindrance()
+	c.Message = strings.Join(lines, "\n") + s.blockers()
 	return c
 }
 
@@ -143,9 +143,9 @@ func (s Status) group() scaling.Group {
 	return g
 }
 
-// hindrance is why no Machine can be created, by the templates or the MachineSets, as
+// blockers is why no Machine can be created, by the templates or the MachineSets, as
 // lines to add to a message; empty if nothing prevents it.
-func (s Status) hindrance() string {
+func (s Status) blockers() string {
 	if len(s.Blocked) > 0 {
 		return "\n* " + strings.Join(s.Blocked, "\n* ")
 	}

@@ -245,7 +245,7 @@ func without(m map[string]string, keys ...string) map[string]string {
 	return out
 }
 
-// trimmed returns a value without fields that are empty, whatever is below them.
+// trimmed returns a value without fields that are empty, at any depth.
 func trimmed(value any) any {
 	fields, ok := value.(map[string]any)
 	if !ok {
