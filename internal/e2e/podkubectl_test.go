@@ -216,6 +216,8 @@ kind: Pod
 metadata: {name: box, namespace: default, labels: {app: box}}
 spec:
   terminationGracePeriodSeconds: 1
+  initContainers:
+  - {name: first, image: IMAGE, args: [echo, ready]}
   containers:
   - {name: server, image: IMAGE, ports: [{name: http, containerPort: 8080}], volumeMounts: [{name: state, mountPath: /state}]}
   - {name: counter, image: IMAGE, args: [count, "3"], volumeMounts: [{name: state, mountPath: /state}]}
@@ -265,9 +267,9 @@ func (b *boxLab) execs(t *testing.T) {
 		"a command":                {[]string{"exec", "box", "-c", "server", "--", "toolbox", "echo", "a b", "c"}, 0, `^a b c\n$`},
 		"its exit code":            {[]string{"exec", "box", "-c", "server", "--", "toolbox", "exit", "3"}, 3, `^I return 3\ncommand terminated with exit code 3\n$`},
 		"one that is not there":    {[]string{"exec", "box", "-c", "server", "--", "nothing"}, 1, `"nothing" is not a program of the image: it is in none of /, or may not be executed: correct the command, or PATH\n$`},
-		"a container of the Pod":   {[]string{"exec", "box", "--", "toolbox", "echo", "x"}, 0, `^Defaulted container "server" out of: server, counter, again, listener\nx\n$`},
+		"a container of the Pod":   {[]string{"exec", "box", "--", "toolbox", "echo", "x"}, 0, `^Defaulted container "server" out of: server, counter, again, listener, first \(init\)\nx\n$`},
 		"a container of no Pod":    {[]string{"exec", "box", "-c", "none", "--", "toolbox"}, 1, `container none is not valid for pod box\n$`},
-		"one that does not run":    {[]string{"exec", "box", "-c", "again", "--", "toolbox"}, 1, `container "again" of Pod default/box does not run`},
+		"one that does not run":    {[]string{"exec", "box", "-c", "first", "--", "toolbox"}, 1, `container "first" of Pod default/box does not run`},
 		"a terminal that is asked": {[]string{"exec", "box", "-c", "server", "--", "toolbox", "terminal"}, 0, `^a terminal: false\n$`},
 	} {
 		if out, code := b.does(tc.args...); code != tc.code || !regexp.MustCompile(tc.want).MatchString(out) {
@@ -446,7 +448,7 @@ func (b *boxLab) attaches(t *testing.T) {
 	})
 	cancel()
 	_ = deaf.Wait() // it was killed
-	if out, code := b.does("attach", "box", "-c", "again"); code != 1 || !strings.Contains(out, "again") {
+	if out, code := b.does("attach", "box", "-c", "first"); code != 1 || !strings.Contains(out, `"first"`) {
 		t.Errorf("a container that does not run: got %d, %q", code, out)
 	}
 	// stdinOnce and a terminal, which kubectl run sets.
