@@ -15,8 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/index"
 )
 
-// TestWebhooksSeeAllNamespaces, also those of a manager that looks at one alone: they
-// are asked about all.
+// TestWebhooksSeeAllNamespaces, including those of a manager limited to one
+// namespace: they are called for all.
 func TestWebhooksSeeAllNamespaces(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
