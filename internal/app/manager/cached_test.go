@@ -15,8 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/kit/index"
 )
 
-// TestWebhooksSeeAllNamespaces, including those of a manager limited to one
-// namespace: they are called for all.
+// TestWebhooksSeeAllNamespaces has a manager that is limited to one namespace: its
+// webhooks are called for all.
 func TestWebhooksSeeAllNamespaces(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
