@@ -30,8 +30,8 @@ import (
 const (
 	// ttl is the time after the last heartbeat when etcd treats a member as lost.
 	// The heartbeat period is a third of it. Another member must lead within 15 s
-	// of the loss of one, of which etcd takes up to a second to detect it, and a
-	// busy member some to start.
+	// of the loss of one: etcd needs up to a second to detect the loss, and a busy
+	// member some time to start.
 	ttl = 9 * time.Second
 	// lostAfter is the time when a member without contact to etcd treats itself as
 	// lost: so long before ttl that its pending writes are complete before another
