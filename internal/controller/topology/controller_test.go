@@ -365,8 +365,8 @@ func TestWhatKeepsAClusterWaitingIsTold(t *testing.T) {
 	}
 }
 
-// TestAClusterWithoutItsFinalizerWaits because a deletion would leave created
-// objects behind.
+// TestAClusterWithoutItsFinalizerWaits: a deletion would leave created objects
+// behind.
 func TestAClusterWithoutItsFinalizerWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -45,7 +45,7 @@ func resting(t *testing.T) (w *world, compared *int) {
 	return w, compared
 }
 
-// TestWhatWasSeenBeforeIsNotComparedAgain until the cached result expires.
+// TestWhatWasSeenBeforeIsNotComparedAgain checks this until the result expires.
 func TestWhatWasSeenBeforeIsNotComparedAgain(t *testing.T) {
 	t.Parallel()
 	w, compared := resting(t)
