@@ -42,8 +42,8 @@ type server struct {
 	expire bool             // the next token has expired
 }
 
-// definition returns a definition that is served at v1 and stored at v2, and has
-// objects of both.
+// definition returns a definition that is served at v1 and stored at v2, and was
+// stored at v1 before.
 func definition() *apiextensionsv1.CustomResourceDefinition {
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 3}}
 	crd.Spec.Group, crd.Spec.Names.Kind = "x.io", "Host"

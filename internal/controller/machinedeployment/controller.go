@@ -86,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 			phase.Do("adopt MachineSets", r.adopt),
 			phase.Do("roll out", r.rollOut)),
 		End: phase.InOrder(
-			phase.Do("own the templates", r.ownTemplates), // also without earlier phases: the deployment may be deleted before its first reconcile
+			phase.Do("own the templates", r.ownTemplates), // the deployment may be deleted before its first reconcile
 			phase.Do("delete MachineSets", r.deleteSets)),
 		Report:   report,
 		Legacy:   reconciler.If(r.Legacy, reportLegacy),

@@ -23,7 +23,7 @@ import (
 const (
 	// While a Pod can write to the disk, the free space is read again before a
 	// writer at this speed, in bytes per second, could have used it up; that is one
-	// system call. Checks for other Pods share it.
+	// system call. Other Pods share this speed.
 	fastest = 4 << 30
 	// fastestFiles is the same for files, in files a second: a few times what ext4 creates
 	// in memory.
