@@ -23,8 +23,7 @@ type Conversion struct {
 	Providers []string
 }
 
-// convertInProcess sets no authority: a conversion webhook of an earlier mode is
-// removed.
+// convertInProcess sets no authority: that of an earlier mode is removed.
 func convertInProcess(want, _ *apiextensionsv1.CustomResourceDefinition) {
 	want.Spec.Conversion = byWebhook(conversion.InProcessURL, nil)
 }

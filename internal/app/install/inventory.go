@@ -87,7 +87,7 @@ func syncInventory(ctx context.Context, c dynamic.Interface, running []string) e
 	for _, p := range inventory {
 		runs, there := slices.Contains(running, p.provider), live[p.label]
 		if !runs && there != nil && manifests.RunByManager(there.GetAnnotations()) {
-			continue // a manager of this plane runs it
+			continue // a separate manager runs it
 		}
 		if err := p.sync(ctx, objects, there, runs); err != nil {
 			return fmt.Errorf("write Provider %s/%s of the inventory: %w", manifests.Namespace, p.label, err)
