@@ -19,9 +19,9 @@ import (
 // and again after everything else that may take time: the write limit, webhooks, a
 // conflict. What remains is the time from that check to etcd.
 //
-// The effects outside the store of a late write must be undone, and can be: no
-// other client has seen them. Clients that connect to the socket write in their own
-// name, at any plane.
+// Undo steps are exempt (see lifecycle.TakesBack): what a late write has created
+// must be deleted, and can be, because no other plane uses it. Clients that connect
+// by a socket write in their own name, at any plane.
 type fence struct {
 	http.RoundTripper
 	mayAct func() error

@@ -27,7 +27,8 @@ var unrun = map[schema.GroupResource]string{
 var networkPolicies = schema.GroupResource{Group: "networking.k8s.io", Resource: "networkpolicies"}
 
 // Asked refuses, or warns of, requests for features that a plane that runs Pods
-// itself does not have. If it is false, the plane runs no Pods.
+// itself does not have. If it is false, Pods run outside the plane, and nothing is
+// checked.
 //
 // Containers that are added to a running Pod, as kubectl debug does, are refused:
 // they would not be started, and kubectl would wait. For an object without any
